@@ -1,0 +1,2 @@
+//! Encoded pixels to pixels, for viewers.
+#![forbid(unsafe_code)]

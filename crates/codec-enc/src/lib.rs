@@ -1,0 +1,2 @@
+//! Pixels to encoded pixels, for the session.
+#![forbid(unsafe_code)]

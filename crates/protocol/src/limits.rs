@@ -1,0 +1,24 @@
+//! Every limit of the protocol in one place; the policy on reaching one is always: say so, and close.
+
+/// Longest frame before a viewer has proved who it is, in bytes.
+pub const PREAUTH_FRAME_BYTES_MAX: usize = 4096;
+/// Longest frame from a viewer, in bytes.
+pub const VIEWER_FRAME_BYTES_MAX: usize = 64 * 1024;
+/// Longest frame from a session, in bytes.
+pub const SESSION_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest edge of a screen, in pixels.
+pub const SCREEN_EDGE_MAX: u32 = 16384;
+/// Largest screen, in pixels (256 MiB of framebuffer).
+pub const SCREEN_AREA_MAX: u64 = 64 * 1024 * 1024;
+/// Most commands in one update.
+pub const COMMANDS_MAX: usize = 4096;
+/// Most rectangles in one COPY or SFILL.
+pub const RECTS_MAX: usize = 4096;
+/// Longest edge of a PFILL tile, in pixels.
+pub const TILE_EDGE_MAX: u32 = 256;
+/// Longest edge of a cursor, in pixels.
+pub const CURSOR_EDGE_MAX: u32 = 256;
+/// Longest name or reason, in bytes.
+pub const TEXT_BYTES_MAX: usize = 512;
+/// Most input events a viewer may send in a second.
+pub const INPUT_EVENTS_PER_SECOND_MAX: u32 = 4000;

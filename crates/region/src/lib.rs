@@ -1,0 +1,9 @@
+//! Rectangles and banded regions: the geometry every step of the path speaks in.
+//! Stands under all other crates; knows integers, never pixels, time or commands.
+#![forbid(unsafe_code)]
+
+mod rect;
+mod region;
+
+pub use rect::{Rect, Size};
+pub use region::Region;

@@ -1,0 +1,120 @@
+//! One half-open rectangle and one size, in pixels of a screen or a drawable.
+//! Stands under region.rs; a rectangle may be empty, and all empty ones behave alike.
+
+/// Half-open rectangle: `x1 <= x < x2`, `y1 <= y < y2`, in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Rect {
+    /// Left edge, inside.
+    pub x1: i32,
+    /// Top edge, inside.
+    pub y1: i32,
+    /// Right edge, outside.
+    pub x2: i32,
+    /// Bottom edge, outside.
+    pub y2: i32,
+}
+
+/// Width and height in pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Size {
+    /// Pixels from left to right.
+    pub width: u32,
+    /// Pixels from top to bottom.
+    pub height: u32,
+}
+
+impl Rect {
+    /// The rectangle with these edges; empty where an edge does not come before its opposite.
+    pub const fn new(x1: i32, y1: i32, x2: i32, y2: i32) -> Rect {
+        Rect { x1, y1, x2, y2 }
+    }
+
+    /// The rectangle with this corner and extent.
+    pub const fn at(x: i32, y: i32, width: i32, height: i32) -> Rect {
+        Rect { x1: x, y1: y, x2: x + width, y2: y + height }
+    }
+
+    /// True when no pixel lies inside.
+    pub const fn is_empty(&self) -> bool {
+        self.x1 >= self.x2 || self.y1 >= self.y2
+    }
+
+    /// Pixels from left to right, 0 for an empty rectangle.
+    pub const fn width(&self) -> i32 {
+        if self.is_empty() { 0 } else { self.x2 - self.x1 }
+    }
+
+    /// Pixels from top to bottom, 0 for an empty rectangle.
+    pub const fn height(&self) -> i32 {
+        if self.is_empty() { 0 } else { self.y2 - self.y1 }
+    }
+
+    /// Number of pixels inside.
+    pub const fn area(&self) -> u64 {
+        self.width() as u64 * self.height() as u64
+    }
+
+    /// The pixels in both.
+    pub fn intersect(&self, other: &Rect) -> Rect {
+        Rect {
+            x1: self.x1.max(other.x1),
+            y1: self.y1.max(other.y1),
+            x2: self.x2.min(other.x2),
+            y2: self.y2.min(other.y2),
+        }
+    }
+
+    /// True when some pixel lies in both.
+    pub fn overlaps(&self, other: &Rect) -> bool {
+        !self.intersect(other).is_empty()
+    }
+
+    /// The smallest rectangle that holds both; an empty one adds nothing.
+    pub fn bound(&self, other: &Rect) -> Rect {
+        if self.is_empty() {
+            return *other;
+        }
+        if other.is_empty() {
+            return *self;
+        }
+        Rect {
+            x1: self.x1.min(other.x1),
+            y1: self.y1.min(other.y1),
+            x2: self.x2.max(other.x2),
+            y2: self.y2.max(other.y2),
+        }
+    }
+
+    /// True when every pixel of `other` lies in `self`.
+    pub fn contains(&self, other: &Rect) -> bool {
+        other.is_empty()
+            || (self.x1 <= other.x1 && self.y1 <= other.y1 && self.x2 >= other.x2 && self.y2 >= other.y2)
+    }
+
+    /// True when the pixel lies inside.
+    pub const fn contains_point(&self, x: i32, y: i32) -> bool {
+        self.x1 <= x && x < self.x2 && self.y1 <= y && y < self.y2
+    }
+
+    /// Moved by a vector.
+    pub const fn translate(&self, dx: i32, dy: i32) -> Rect {
+        Rect { x1: self.x1 + dx, y1: self.y1 + dy, x2: self.x2 + dx, y2: self.y2 + dy }
+    }
+
+    /// Grown by `n` pixels on every side.
+    pub const fn grow(&self, n: i32) -> Rect {
+        Rect { x1: self.x1 - n, y1: self.y1 - n, x2: self.x2 + n, y2: self.y2 + n }
+    }
+}
+
+impl Size {
+    /// The rectangle of this size at the origin.
+    pub const fn rect(&self) -> Rect {
+        Rect { x1: 0, y1: 0, x2: self.width as i32, y2: self.height as i32 }
+    }
+
+    /// Number of pixels.
+    pub const fn area(&self) -> u64 {
+        self.width as u64 * self.height as u64
+    }
+}

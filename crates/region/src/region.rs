@@ -1,0 +1,337 @@
+//! A set of pixels as banded rectangles: sorted, disjoint, and only one way to write each set.
+//! Used by every step that asks "which pixels"; a pixel-mask oracle in the tests says what each operation means.
+//! Knows rectangles only; bounded by whoever adds to it (`rect_count` tells when it has become too fine).
+
+use crate::Rect;
+
+/// A set of pixels.
+///
+/// Rectangles come in bands: all rectangles of a band share `y1` and `y2`, are sorted by `x1` and do not touch;
+/// bands are sorted and do not overlap; two bands that meet and hold the same spans are one band. So equal sets are
+/// equal values.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Region {
+    rects: Vec<Rect>,
+}
+
+impl From<Rect> for Region {
+    fn from(rect: Rect) -> Region {
+        let mut region = Region::new();
+        if !rect.is_empty() {
+            region.rects.push(rect);
+        }
+        region
+    }
+}
+
+impl FromIterator<Rect> for Region {
+    fn from_iter<I: IntoIterator<Item = Rect>>(iter: I) -> Region {
+        let mut region = Region::new();
+        for rect in iter {
+            region.add_rect(rect);
+        }
+        region
+    }
+}
+
+impl Region {
+    /// The empty set; allocates nothing.
+    pub const fn new() -> Region {
+        Region { rects: Vec::new() }
+    }
+
+    /// True when no pixel is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.rects.is_empty()
+    }
+
+    /// The rectangles, top to bottom and left to right.
+    pub fn rects(&self) -> &[Rect] {
+        &self.rects
+    }
+
+    /// Number of rectangles.
+    pub fn rect_count(&self) -> usize {
+        self.rects.len()
+    }
+
+    /// Number of pixels.
+    pub fn area(&self) -> u64 {
+        self.rects.iter().map(Rect::area).sum()
+    }
+
+    /// The smallest rectangle that holds the set; empty for an empty set.
+    pub fn extents(&self) -> Rect {
+        let (Some(first), Some(last)) = (self.rects.first(), self.rects.last()) else {
+            return Rect::default();
+        };
+        let mut extents = Rect::new(first.x1, first.y1, first.x2, last.y2);
+        for rect in &self.rects {
+            extents.x1 = extents.x1.min(rect.x1);
+            extents.x2 = extents.x2.max(rect.x2);
+        }
+        extents
+    }
+
+    /// Forgets every pixel and keeps the memory.
+    pub fn clear(&mut self) {
+        self.rects.clear();
+    }
+
+    /// Takes the set out and leaves the empty set.
+    pub fn take(&mut self) -> Region {
+        std::mem::take(self)
+    }
+
+    /// True when the pixel is in the set.
+    pub fn contains_point(&self, x: i32, y: i32) -> bool {
+        self.from_band(y).iter().take_while(|r| r.y1 <= y).any(|r| r.contains_point(x, y))
+    }
+
+    /// True when every pixel of `rect` is in the set.
+    pub fn contains_rect(&self, rect: &Rect) -> bool {
+        if rect.is_empty() {
+            return true;
+        }
+        let mut y = rect.y1;
+        for r in self.from_band(rect.y1) {
+            if r.y1 > y {
+                return false;
+            }
+            if r.x1 <= rect.x1 && rect.x2 <= r.x2 && r.y2 > y {
+                y = r.y2;
+                if y >= rect.y2 {
+                    return true;
+                }
+            }
+        }
+        false
+    }
+
+    /// True when some pixel of `rect` is in the set.
+    pub fn overlaps_rect(&self, rect: &Rect) -> bool {
+        !rect.is_empty() && self.from_band(rect.y1).iter().take_while(|r| r.y1 < rect.y2).any(|r| r.overlaps(rect))
+    }
+
+    /// True when some pixel is in both sets.
+    pub fn overlaps(&self, other: &Region) -> bool {
+        let (few, many) = if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
+        few.rects.iter().any(|r| many.overlaps_rect(r))
+    }
+
+    /// The rectangles from the first band that ends below `y`.
+    fn from_band(&self, y: i32) -> &[Rect] {
+        &self.rects[self.rects.partition_point(|r| r.y2 <= y)..]
+    }
+
+    /// Adds the pixels of `rect`.
+    pub fn add_rect(&mut self, rect: Rect) {
+        if rect.is_empty() {
+            return;
+        }
+        match self.rects.last_mut() {
+            None => return self.rects.push(rect),
+            // Below all that is there, and not to be joined with the band above: the usual order of a repaint.
+            Some(last) if last.y2 < rect.y1 => return self.rects.push(rect),
+            Some(last) if last.contains(&rect) => return,
+            Some(_) => {}
+        }
+        if self.contains_rect(&rect) {
+            return;
+        }
+        self.combine(&[rect], |a, b| a | b);
+    }
+
+    /// Adds the pixels of `other`.
+    pub fn add(&mut self, other: &Region) {
+        match other.rects.as_slice() {
+            [] => {}
+            [rect] => self.add_rect(*rect),
+            rects if self.is_empty() => self.rects.extend_from_slice(rects),
+            rects => self.combine(rects, |a, b| a | b),
+        }
+    }
+
+    /// Removes the pixels of `rect`.
+    pub fn subtract_rect(&mut self, rect: &Rect) {
+        if self.overlaps_rect(rect) {
+            self.combine(&[*rect], |a, b| a & !b);
+        }
+    }
+
+    /// Removes the pixels of `other`.
+    pub fn subtract(&mut self, other: &Region) {
+        if self.overlaps(other) {
+            self.combine(&other.rects, |a, b| a & !b);
+        }
+    }
+
+    /// Keeps the pixels that are also in `rect`.
+    pub fn intersect_rect(&mut self, rect: &Rect) {
+        if rect.is_empty() {
+            return self.clear();
+        }
+        if !rect.contains(&self.extents()) {
+            self.combine(&[*rect], |a, b| a & b);
+        }
+    }
+
+    /// Keeps the pixels that are also in `other`.
+    pub fn intersect(&mut self, other: &Region) {
+        if other.is_empty() {
+            return self.clear();
+        }
+        self.combine(&other.rects, |a, b| a & b);
+    }
+
+    /// Moves every pixel by a vector.
+    pub fn translate(&mut self, dx: i32, dy: i32) {
+        for rect in &mut self.rects {
+            *rect = rect.translate(dx, dy);
+        }
+    }
+
+    /// The set moved by a vector.
+    pub fn translated(&self, dx: i32, dy: i32) -> Region {
+        let mut region = self.clone();
+        region.translate(dx, dy);
+        region
+    }
+
+    /// The pixels in both sets.
+    pub fn intersection(&self, other: &Region) -> Region {
+        let mut region = self.clone();
+        region.intersect(other);
+        region
+    }
+
+    /// The pixels in `self` and not in `other`.
+    pub fn difference(&self, other: &Region) -> Region {
+        let mut region = self.clone();
+        region.subtract(other);
+        region
+    }
+
+    /// Sweeps both sets from top to bottom; `keep(in self, in other)` says which pixels stay.
+    fn combine(&mut self, other: &[Rect], keep: fn(bool, bool) -> bool) {
+        let a = std::mem::take(&mut self.rects);
+        let mut out = Vec::with_capacity(a.len() + other.len() * 2 + 2);
+        let (mut ia, mut ib) = (0, 0);
+        let mut y = i32::MIN;
+        let mut band_before = 0..0;
+        loop {
+            while ia < a.len() && a[ia].y2 <= y {
+                ia += 1;
+            }
+            while ib < other.len() && other[ib].y2 <= y {
+                ib += 1;
+            }
+            if ia == a.len() && ib == other.len() {
+                break;
+            }
+            // The next strip begins where something is, and ends where anything begins or ends.
+            let top_a = a.get(ia).map_or(i32::MAX, |r| r.y1.max(y));
+            let top_b = other.get(ib).map_or(i32::MAX, |r| r.y1.max(y));
+            let y1 = top_a.min(top_b);
+            let mut y2 = i32::MAX;
+            for (band, top) in [(a.get(ia), top_a), (other.get(ib), top_b)] {
+                if let Some(r) = band {
+                    y2 = y2.min(if top > y1 { top } else { r.y2 });
+                }
+            }
+            let band_a = band_of(&a[ia..], y1);
+            let band_b = band_of(&other[ib..], y1);
+            let start = out.len();
+            merge_spans(band_a, band_b, keep, y1, y2, &mut out);
+            band_before = join_band(&mut out, band_before, start);
+            y = y2;
+        }
+        self.rects = out;
+    }
+
+    /// Checks the rules a region keeps; for tests.
+    ///
+    /// # Panics
+    /// When a rule is broken, with the rule in words.
+    pub fn check_invariants(&self) {
+        for r in &self.rects {
+            assert!(!r.is_empty(), "a region holds no empty rectangle: {r:?}");
+        }
+        for pair in self.rects.windows(2) {
+            let (a, b) = (pair[0], pair[1]);
+            let same_band = a.y1 == b.y1 && a.y2 == b.y2 && a.x2 < b.x1;
+            assert!(same_band || a.y2 <= b.y1, "rectangles are banded and do not touch in a band: {a:?} {b:?}");
+        }
+        let bands: Vec<&[Rect]> = self.rects.chunk_by(|a, b| a.y1 == b.y1).collect();
+        for pair in bands.windows(2) {
+            let same_spans = pair[0].len() == pair[1].len()
+                && pair[0].iter().zip(pair[1]).all(|(a, b)| a.x1 == b.x1 && a.x2 == b.x2);
+            assert!(!same_spans || pair[0][0].y2 < pair[1][0].y1, "bands that meet with equal spans are one band");
+        }
+    }
+}
+
+/// The rectangles of the first band, if that band covers row `y`.
+fn band_of(rects: &[Rect], y: i32) -> &[Rect] {
+    match rects.first() {
+        Some(first) if first.y1 <= y => {
+            let len = rects.iter().take_while(|r| r.y1 == first.y1).count();
+            &rects[..len]
+        }
+        _ => &[],
+    }
+}
+
+/// Writes the spans of one strip for which `keep` holds.
+fn merge_spans(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool, y1: i32, y2: i32, out: &mut Vec<Rect>) {
+    let (mut ia, mut ib) = (0, 0);
+    let (mut in_a, mut in_b) = (false, false);
+    let mut open: Option<i32> = None;
+    let edge = |band: &[Rect], i: usize, inside: bool| {
+        band.get(i).map_or(i32::MAX, |r| if inside { r.x2 } else { r.x1 })
+    };
+    loop {
+        let (edge_a, edge_b) = (edge(a, ia, in_a), edge(b, ib, in_b));
+        let x = edge_a.min(edge_b);
+        if x == i32::MAX {
+            break;
+        }
+        if edge_a == x {
+            ia += usize::from(in_a);
+            in_a = !in_a;
+        }
+        if edge_b == x {
+            ib += usize::from(in_b);
+            in_b = !in_b;
+        }
+        match (open, keep(in_a, in_b)) {
+            (None, true) => open = Some(x),
+            (Some(x1), false) => {
+                out.push(Rect::new(x1, y1, x, y2));
+                open = None;
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Joins the band at `start..` with the one before it where they meet and hold the same spans; gives the last band.
+fn join_band(out: &mut Vec<Rect>, before: std::ops::Range<usize>, start: usize) -> std::ops::Range<usize> {
+    let len = out.len() - start;
+    if len == 0 {
+        return before;
+    }
+    let joins = before.len() == len
+        && out[before.start].y2 == out[start].y1
+        && (0..len).all(|i| out[before.start + i].x1 == out[start + i].x1 && out[before.start + i].x2 == out[start + i].x2);
+    if joins {
+        let y2 = out[start].y2;
+        out.truncate(start);
+        for rect in &mut out[before.clone()] {
+            rect.y2 = y2;
+        }
+        before
+    } else {
+        start..start + len
+    }
+}

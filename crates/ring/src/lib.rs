@@ -1,0 +1,1 @@
+//! The driver's records and framebuffer, read from shared memory.

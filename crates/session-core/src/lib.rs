@@ -1,0 +1,2 @@
+//! Translation, command queue and scheduling: every decision of a session, pure.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! A seeded workload and link on virtual time between both cores.
+#![forbid(unsafe_code)]

@@ -1,0 +1,3 @@
+//! thinc: serve, list, link and stop sessions.
+#![forbid(unsafe_code)]
+fn main() {}

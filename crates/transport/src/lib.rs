@@ -1,0 +1,2 @@
+//! Bytes out, never blocking; links, tokens, pinned keys.
+#![forbid(unsafe_code)]

@@ -1,0 +1,2 @@
+//! Message to pixels, in order: every decision of a viewer, pure.
+#![forbid(unsafe_code)]

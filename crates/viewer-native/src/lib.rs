@@ -1,0 +1,2 @@
+//! The native viewer.
+#![forbid(unsafe_code)]

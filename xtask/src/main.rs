@@ -1,0 +1,2 @@
+//! Checks of the tree that a compiler does not make.
+fn main() {}
