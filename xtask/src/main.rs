@@ -1,2 +1,111 @@
-//! Checks of the tree that a compiler does not make.
-fn main() {}
+//! Checks of the tree that a compiler does not make: `cargo xtask check`.
+//! Beside the path: reads the sources and `cargo metadata`, changes nothing.
+//! Knows the rules of ARCHITECTURE.md and CONTRIBUTING.md; nothing of what the crates do.
+#![forbid(unsafe_code)]
+
+mod dependencies;
+mod links;
+mod source;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// One broken rule: where, and what a person has to know to mend it.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    place: String,
+    words: String,
+}
+
+impl Finding {
+    fn new(place: impl Into<String>, words: impl Into<String>) -> Finding {
+        Finding { place: place.into(), words: words.into() }
+    }
+}
+
+/// A text file that git tracks, or would track: its path from the root, and what is in it.
+struct TextFile {
+    path: String,
+    text: String,
+}
+
+type Check = fn(&Tree) -> Vec<Finding>;
+
+/// The checks, by the name they are reported under.
+const CHECKS: &[(&str, Check)] = &[
+    ("each crate depends only on what it may", dependencies::check),
+    ("each source file opens by saying what it is", source::check_heads),
+    ("the thirteen steps of the path are all there", source::check_path),
+    ("no file has grown past 800 lines unnoticed", source::check_lengths),
+    ("unsafe code is forbidden where it has no business", source::check_unsafe),
+    ("the cores have no clock, thread, socket or file", source::check_purity),
+    ("nothing is left for later, and no machine is named", source::check_words),
+    ("each relative link in the documents leads somewhere", links::check),
+];
+
+struct Tree {
+    root: PathBuf,
+    files: Vec<TextFile>,
+    metadata: serde_json::Value,
+}
+
+impl Tree {
+    fn read(root: &Path) -> Result<Tree, String> {
+        let listed = run(Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root))?;
+        let mut files = Vec::new();
+        for path in listed.split('\0').filter(|path| !path.is_empty()) {
+            // A path deleted but not yet committed is listed too, and what is not UTF-8 is no source.
+            if let Ok(text) = std::fs::read_to_string(root.join(path)) {
+                files.push(TextFile { path: path.to_owned(), text });
+            }
+        }
+        let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let metadata =
+            run(Command::new(cargo).args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
+        let metadata =
+            serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata is no JSON: {error}"))?;
+        Ok(Tree { root: root.to_owned(), files, metadata })
+    }
+}
+
+fn run(command: &mut Command) -> Result<String, String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if !output.status.success() {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
+    }
+    String::from_utf8(output.stdout).map_err(|_| format!("{command:?} printed no UTF-8"))
+}
+
+fn check(root: &Path) -> Result<bool, String> {
+    let tree = Tree::read(root)?;
+    let mut failed = 0;
+    for (name, check) in CHECKS {
+        let findings = check(&tree);
+        println!("{} {name}", if findings.is_empty() { "ok  " } else { "FAIL" });
+        for finding in &findings {
+            println!("       {}: {}", finding.place, finding.words);
+        }
+        failed += usize::from(!findings.is_empty());
+    }
+    println!("tree: {} passed, {failed} failed", CHECKS.len() - failed);
+    Ok(failed == 0)
+}
+
+fn main() -> ExitCode {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the tree");
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["check"] => check(root),
+        _ => Err("usage: cargo xtask check".to_owned()),
+    };
+    match outcome {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(words) => {
+            eprintln!("xtask: {words}");
+            ExitCode::from(2)
+        }
+    }
+}
