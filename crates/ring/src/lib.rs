@@ -1,1 +1,20 @@
-//! The driver's records and framebuffer, read from shared memory.
+//! Path 3/13: from the driver's shared memory, to session-core.
+//! Attaches to the driver, reads its records, framebuffer, cursor and geometry, and sends it input and wishes.
+//! Knows bytes and descriptors; never what a viewer, a command or an encoding is.
+
+mod abi;
+mod control;
+mod framebuffer;
+mod input;
+mod mapping;
+mod record;
+mod ring;
+mod xorg_conf;
+
+pub use abi::{OUTPUTS_MAX, SCREEN_MAX};
+pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
+pub use framebuffer::Framebuffer;
+pub use input::{InputMessage, InputSender, TouchPhase};
+pub use record::{DrawRecord, DrawableId, Drawn, RecordError, RecordKind};
+pub use ring::{CursorState, Geometry, Output, Ring, RingStats};
+pub use xorg_conf::{XorgConf, xorg_conf};

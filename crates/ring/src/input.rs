@@ -1,0 +1,129 @@
+//! Path 3/13, the other way: from session-core's input.rs, to driver/src/input.c.
+//! One message a packet on a socket that X's input thread reads, so keys and clicks keep their order.
+//! Knows X keycodes and screen pixels; never layouts.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use rustix::net::SendFlags;
+
+/// What a hand did, in screen pixels and X keycodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum InputMessage {
+    /// The pointer went there.
+    PointerMove {
+        /// Names this input in `InputDelivered`.
+        seq: u32,
+        /// Screen pixel.
+        x: i32,
+        /// Screen pixel.
+        y: i32,
+    },
+    /// A button: 1 left, 2 middle, 3 right, 8 back, 9 forward.
+    Button {
+        /// Names this input.
+        seq: u32,
+        /// 1 to 32; 4 to 7 would be the wheel, for which there is `Scroll`.
+        button: u8,
+        /// Pressed or released.
+        down: bool,
+    },
+    /// The wheel or two fingers.
+    Scroll {
+        /// Names this input.
+        seq: u32,
+        /// 1/120 of a notch, to the right.
+        dx: i32,
+        /// 1/120 of a notch, down.
+        dy: i32,
+    },
+    /// A key.
+    Key {
+        /// Names this input.
+        seq: u32,
+        /// X keycode: evdev's plus 8.
+        keycode: u8,
+        /// Pressed or released.
+        down: bool,
+    },
+    /// A finger on a touch screen.
+    Touch {
+        /// Names this input.
+        seq: u32,
+        /// Which finger, unique while it touches.
+        id: u32,
+        /// What it did.
+        phase: TouchPhase,
+        /// Screen pixel.
+        x: i32,
+        /// Screen pixel.
+        y: i32,
+    },
+    /// Lets go of everything that is held.
+    ReleaseAll {
+        /// Names this input.
+        seq: u32,
+    },
+}
+
+/// What a finger did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TouchPhase {
+    /// Came down.
+    Begin,
+    /// Moved.
+    Update,
+    /// Went up.
+    End,
+}
+
+impl InputMessage {
+    /// `struct thinc_input`.
+    fn bytes(self) -> [u8; 32] {
+        let (kind, seq, code, state, x, y) = match self {
+            InputMessage::PointerMove { seq, x, y } => (1, seq, 0, 0, x, y),
+            InputMessage::Button { seq, button, down } => (2, seq, u32::from(button), u32::from(down), 0, 0),
+            InputMessage::Scroll { seq, dx, dy } => (3, seq, 0, 0, dx, dy),
+            InputMessage::Key { seq, keycode, down } => (4, seq, u32::from(keycode), u32::from(down), 0, 0),
+            InputMessage::Touch { seq, id, phase, x, y } => {
+                let state = match phase {
+                    TouchPhase::End => 0,
+                    TouchPhase::Begin => 1,
+                    TouchPhase::Update => 2,
+                };
+                (5, seq, id, state, x, y)
+            }
+            InputMessage::ReleaseAll { seq } => (6, seq, 0, 0, 0, 0),
+        };
+        let mut out = [0; 32];
+        let words = [kind, seq, code, state, x.cast_unsigned(), y.cast_unsigned()];
+        for (slot, word) in out.as_chunks_mut::<4>().0.iter_mut().zip(words) {
+            *slot = word.to_le_bytes();
+        }
+        out
+    }
+}
+
+/// The session's end of the input socket.
+#[derive(Debug)]
+pub struct InputSender {
+    socket: OwnedFd,
+}
+
+impl InputSender {
+    pub(crate) fn new(socket: OwnedFd) -> InputSender {
+        InputSender { socket }
+    }
+
+    /// Sends without waiting. A full socket is `WouldBlock`: motion may then be dropped, anything else must be tried
+    /// again when [`InputSender::fd`] is writable. `BrokenPipe`: X ended, or another session attached.
+    pub fn send(&self, message: InputMessage) -> io::Result<()> {
+        rustix::net::send(&self.socket, &message.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+        Ok(())
+    }
+
+    /// To await room.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}

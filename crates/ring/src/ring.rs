@@ -1,0 +1,304 @@
+//! Path 3/13: from driver/src/ring.c, to record.rs and the session's loop.
+//! The consumer's side of the record ring and of the versioned blocks in its header. Single consumer; never blocks.
+//! Knows positions and words; never what a record is for.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use rustix::net::SendFlags;
+use thinc_region::Rect;
+
+use crate::abi;
+use crate::mapping::{Access, Mapping, MappingError};
+use crate::record::{DrawRecord, RecordError};
+
+/// Records consumed before the driver is told: a store to a shared cache line costs more than a record.
+const TAIL_BATCH: u64 = 256;
+/// Reads of a versioned block before giving up: only a driver that died while writing makes that many fail.
+const BLOCK_TRIES: u32 = 1000;
+
+/// The record ring of one attachment.
+#[derive(Debug)]
+pub struct Ring {
+    mapping: Mapping,
+    wake: OwnedFd,
+    /// For RESUME, when an overflowed ring has room again.
+    control: Arc<OwnedFd>,
+    /// Next record to read; only this side knows, the shared `tail` follows in batches.
+    position: u64,
+    /// `position` as last told to the driver.
+    released: u64,
+    /// The driver's `head` as last seen.
+    head: u64,
+}
+
+/// The cursor as X shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorState {
+    /// Counts images: the same serial is the same image.
+    pub serial: u32,
+    /// False while an application hides it.
+    pub visible: bool,
+    /// Where X last put the hot spot: the user's own moves, and what applications chose.
+    pub x: i32,
+    /// As `x`.
+    pub y: i32,
+    /// Counts positions that an application or a resize chose; when it did not change, the user moved the pointer.
+    pub warps: u32,
+    /// Hot spot inside the image.
+    pub hot_x: u16,
+    /// Hot spot inside the image.
+    pub hot_y: u16,
+    /// Of the image, at most 256.
+    pub width: u16,
+    /// Of the image, at most 256.
+    pub height: u16,
+    /// Premultiplied 0xAARRGGBB, `width * height` of them.
+    pub argb: Vec<u32>,
+}
+
+/// The screen's size and its outputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Geometry {
+    /// Of the framebuffer in use: ask for pixels only in the [`crate::Framebuffer`] with this generation.
+    pub generation: u32,
+    /// Pixels.
+    pub width: u32,
+    /// Pixels.
+    pub height: u32,
+    /// Those that are on, in the driver's order.
+    pub outputs: Vec<Output>,
+}
+
+/// One monitor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// Left edge in the screen.
+    pub x: i32,
+    /// Top edge in the screen.
+    pub y: i32,
+    /// Pixels.
+    pub width: u32,
+    /// Pixels.
+    pub height: u32,
+}
+
+/// Counters since attach.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RingStats {
+    /// Records published.
+    pub records: u64,
+    /// Times the ring filled.
+    pub overflows: u64,
+    /// Records that became dirty tiles.
+    pub dropped: u64,
+    /// With [`crate::XorgConf::oracle`]: sum of areas that miext/damage reported up to the last barrier.
+    pub oracle_area: u64,
+    /// With [`crate::XorgConf::oracle`]: area of their union.
+    pub oracle_union: u64,
+}
+
+impl Ring {
+    pub(crate) fn map(fd: BorrowedFd<'_>, wake: OwnedFd, control: Arc<OwnedFd>) -> Result<Ring, MappingError> {
+        let mapping = Mapping::new(fd, abi::RING_BYTES, Access::ReadWrite)?;
+        // A fresh ring starts at 0; anything else is broken and clamped by `poll`.
+        Ok(Ring { mapping, wake, control, position: 0, released: 0, head: 0 })
+    }
+
+    /// True when the header says what this crate was built for.
+    pub(crate) fn header_matches(&self) -> bool {
+        let word = |at| self.mapping.word(at).load(Ordering::Relaxed);
+        word(abi::HEADER_MAGIC) == abi::MAGIC
+            && word(abi::HEADER_ABI_VERSION) == abi::ABI_VERSION
+            && word(abi::HEADER_RING_BYTES) as usize == abi::RING_BYTES
+    }
+
+    /// The next record, or None when all that is published has been read.
+    pub fn poll(&mut self) -> Option<Result<DrawRecord, RecordError>> {
+        if self.position == self.head {
+            self.head = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire);
+            if self.position == self.head {
+                self.release_tail();
+                return None;
+            }
+            let ahead = self.head.wrapping_sub(self.position);
+            if ahead > abi::RECORDS {
+                // A head that this ring cannot have: the memory is broken. Take what a full ring would hold.
+                self.position = self.head.wrapping_sub(abi::RECORDS);
+            }
+        }
+        let at = abi::RECORDS_AT + (self.position % abi::RECORDS) as usize * abi::RECORD_BYTES;
+        let mut bytes = [0; abi::RECORD_BYTES];
+        for (slot, long) in bytes.as_chunks_mut::<8>().0.iter_mut().zip(self.mapping.longs(at, 8)) {
+            *slot = long.load(Ordering::Relaxed).to_ne_bytes();
+        }
+        self.position = self.position.wrapping_add(1);
+        if self.position.wrapping_sub(self.released) >= TAIL_BATCH {
+            self.release_tail();
+        }
+        Some(DrawRecord::parse(&bytes))
+    }
+
+    fn release_tail(&mut self) {
+        if self.released == self.position {
+            return;
+        }
+        self.released = self.position;
+        self.mapping.long(abi::HEADER_TAIL).store(self.position, Ordering::Release);
+        // The driver sets overflow_pending, fences, and looks at tail again: one of the two sees the other.
+        fence(Ordering::SeqCst);
+        let pending = self.mapping.word(abi::HEADER_OVERFLOW_PENDING).load(Ordering::Relaxed) != 0;
+        let left = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Relaxed).wrapping_sub(self.position);
+        // Only once the ring is empty: the driver writes OVERFLOW when it may then go on for long.
+        if pending && left == 0 {
+            let resume = [abi::MESSAGE_RESUME.to_le_bytes(), [0; 4]].concat();
+            // A full control socket holds other messages, on which the driver tries as well.
+            let _ = rustix::net::send(&*self.control, &resume, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+    }
+
+    /// The newest op that may already have changed pixels. Load it after reading pixels: ops up to this one may be in them.
+    pub fn begin(&self) -> u64 {
+        fence(Ordering::Acquire);
+        self.mapping.long(abi::HEADER_BEGIN).load(Ordering::Acquire)
+    }
+
+    /// Readable when the driver woke this reader.
+    pub fn wake_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+
+    /// Asks to be woken. True: nothing is pending and the caller may wait for [`Ring::wake_fd`]; false: poll again.
+    pub fn prepare_sleep(&self) -> bool {
+        let sleeping = self.mapping.word(abi::HEADER_READER_SLEEPING);
+        sleeping.store(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        if self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire) == self.position {
+            return true;
+        }
+        sleeping.store(0, Ordering::Relaxed);
+        false
+    }
+
+    /// Empties [`Ring::wake_fd`] after a wait.
+    pub fn clear_wake(&self) {
+        let mut counter = [0; 8];
+        // EAGAIN: nobody woke us, which is as good.
+        let _ = rustix::io::read(&self.wake, &mut counter);
+        self.mapping.word(abi::HEADER_READER_SLEEPING).store(0, Ordering::Relaxed);
+    }
+
+    /// Reads a versioned block of words; None when its writer never finished.
+    fn block<T>(&self, at: usize, mut read: impl FnMut(&dyn Fn(usize) -> u32) -> T) -> Option<T> {
+        let word = |index: usize| self.mapping.word(at + index * 4).load(Ordering::Relaxed);
+        for _ in 0..BLOCK_TRIES {
+            let before = self.mapping.word(at).load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let value = read(&word);
+                fence(Ordering::Acquire);
+                if self.mapping.word(at).load(Ordering::Relaxed) == before {
+                    return Some(value);
+                }
+            }
+            std::hint::spin_loop();
+        }
+        None
+    }
+
+    /// The cursor, or None before there is one.
+    pub fn cursor(&self) -> Option<CursorState> {
+        let state = self.block(abi::CURSOR, |word| {
+            let width = word(7).min(abi::CURSOR_MAX);
+            let height = word(8).min(abi::CURSOR_MAX);
+            CursorState {
+                serial: word(1),
+                visible: word(2) != 0,
+                x: word(3).cast_signed(),
+                y: word(4).cast_signed(),
+                hot_x: word(5).min(abi::CURSOR_MAX) as u16,
+                hot_y: word(6).min(abi::CURSOR_MAX) as u16,
+                width: width as u16,
+                height: height as u16,
+                warps: word(9),
+                argb: (0..(width * height) as usize).map(|i| word(abi::CURSOR_WORDS + i)).collect(),
+            }
+        })?;
+        (state.serial != 0).then_some(state)
+    }
+
+    /// Where X last put the pointer, without copying the cursor's image.
+    pub fn pointer(&self) -> (i32, i32) {
+        self.block(abi::CURSOR, |word| (word(3).cast_signed(), word(4).cast_signed())).unwrap_or_default()
+    }
+
+    /// The screen as of now.
+    pub fn geometry(&self) -> Geometry {
+        self.block(abi::GEOMETRY, |word| {
+            let count = (word(5) as usize).min(abi::OUTPUTS_MAX);
+            let outputs = (0..count).map(|i| {
+                let at = abi::GEOMETRY_OUTPUTS_WORD + i * abi::OUTPUT_WORDS;
+                Output {
+                    x: word(at).cast_signed(),
+                    y: word(at + 1).cast_signed(),
+                    width: word(at + 2),
+                    height: word(at + 3),
+                }
+            });
+            Geometry {
+                generation: word(1),
+                width: word(2).min(abi::SCREEN_MAX),
+                height: word(3).min(abi::SCREEN_MAX),
+                outputs: outputs.filter(|output| output.width > 0 && output.height > 0).collect(),
+            }
+        })
+        .unwrap_or_default()
+    }
+
+    /// Lock keys as X's keyboard shows them: bit 0 caps, 1 num, 2 scroll.
+    pub fn leds(&self) -> u32 {
+        self.block(abi::GEOMETRY, |word| word(6)).unwrap_or_default()
+    }
+
+    /// After OVERFLOW: takes every dirty tile of the screen, as rectangles that may reach beyond its right and bottom edges.
+    pub fn take_dirty_tiles(&mut self, mut found: impl FnMut(Rect)) {
+        if self.mapping.word(abi::HEADER_DIRTY_ANY).swap(0, Ordering::AcqRel) == 0 {
+            return;
+        }
+        let words_across = abi::TILES_ACROSS / 64;
+        for (index, word) in self.mapping.longs(abi::DIRTY, abi::DIRTY_WORDS).iter().enumerate() {
+            if word.load(Ordering::Relaxed) == 0 {
+                continue;
+            }
+            let mut bits = word.swap(0, Ordering::AcqRel);
+            let y1 = (index / words_across) as i32 * abi::TILE;
+            let left = (index % words_across) as i32 * 64 * abi::TILE;
+            while bits != 0 {
+                // One rectangle per run of tiles.
+                let start = bits.trailing_zeros();
+                let run = (bits >> start).trailing_ones();
+                let mask = if run == 64 { u64::MAX } else { ((1 << run) - 1) << start };
+                bits &= !mask;
+                let x1 = left + start.cast_signed() * abi::TILE;
+                found(Rect { x1, y1, x2: x1 + run.cast_signed() * abi::TILE, y2: y1 + abi::TILE });
+            }
+        }
+    }
+
+    /// Whether ops on pixmaps are recorded too. Off after attach.
+    pub fn set_want_offscreen(&self, wanted: bool) {
+        self.mapping.word(abi::HEADER_WANT_OFFSCREEN).store(u32::from(wanted), Ordering::Relaxed);
+    }
+
+    /// Counters since attach.
+    pub fn stats(&self) -> RingStats {
+        let long = |at| self.mapping.long(at).load(Ordering::Relaxed);
+        RingStats {
+            records: long(abi::HEADER_RECORDS),
+            overflows: long(abi::HEADER_OVERFLOWS),
+            dropped: long(abi::HEADER_DROPPED),
+            oracle_area: long(abi::HEADER_ORACLE_AREA),
+            oracle_union: long(abi::HEADER_ORACLE_UNION),
+        }
+    }
+}

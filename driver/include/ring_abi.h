@@ -1,0 +1,234 @@
+/* Path 2/13: from ring.c (the X server's main thread), to crates/ring (the session).
+ * The bytes that driver and session share: one ring memfd, one framebuffer memfd, control and input messages.
+ * Knows offsets and sizes only; crates/ring/src/abi.rs says the same numbers and both sides assert them. */
+#ifndef THINC_RING_ABI_H
+#define THINC_RING_ABI_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Any change of a size, an offset or a meaning below raises the version; the driver refuses all others in words. */
+#define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
+#define THINC_ABI_VERSION 1u
+
+/* ---- the ring memfd ----------------------------------------------------------------------------------------
+ *      0  header: constants, positions, counters, geometry           one page
+ *   4096  cursor block: 64 bytes, then 256 x 256 premultiplied ARGB
+ * 270336  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
+ * 278528  records: 32768 of 64 bytes
+ * 2375680 end
+ * The driver writes all of it but `tail`, `reader_sleeping` and `want_offscreen`, and may clear none of the reader's
+ * words except `reader_sleeping`. The reader also clears the dirty bits that it takes. */
+#define THINC_RECORDS 32768u
+#define THINC_RECORD_BYTES 64u
+#define THINC_TILE 64u
+#define THINC_TILES_ACROSS 256u /* 16384 / 64 */
+#define THINC_SCREEN_MAX 16384u
+#define THINC_OUTPUTS 16u
+#define THINC_CURSOR_MAX 256u
+#define THINC_CURSOR_OFFSET 4096u
+#define THINC_DIRTY_OFFSET 270336u
+#define THINC_RECORDS_OFFSET 278528u
+#define THINC_RING_BYTES 2375680u
+
+struct thinc_output {
+    int32_t x, y;           /* in the screen */
+    uint32_t width, height; /* 0 x 0: off */
+    uint32_t mm_width, mm_height;
+};
+
+/* A versioned block: the writer makes `seq` odd, writes, makes it even; a reader that saw it odd or changed reads again. */
+struct thinc_geometry {
+    uint32_t seq;
+    uint32_t generation; /* of the framebuffer; outputs may change without it */
+    uint32_t width, height;
+    uint32_t stride_bytes;
+    uint32_t output_count; /* entries of outputs[] in use */
+    uint32_t leds;         /* lock keys as the X keyboard shows them: bit 0 caps, 1 num, 2 scroll */
+    uint32_t serial;       /* counts changes of this block */
+    struct thinc_output outputs[THINC_OUTPUTS];
+};
+
+struct thinc_header {
+    /* 0: constants, written before the memfd is handed over */
+    uint32_t magic, abi_version;
+    uint32_t ring_bytes, record_count, record_bytes, records_offset, dirty_offset, cursor_offset;
+    uint32_t reserved0[8];
+    /* 64: records published since attach; released by the driver */
+    uint64_t head;
+    uint64_t reserved1[7];
+    /* 128: records consumed; released by the reader, clamped to [head - THINC_RECORDS, head] by the driver */
+    uint64_t tail;
+    uint64_t reserved2[7];
+    /* 192: the newest op that may already have changed pixels; stored before they change */
+    uint64_t begin;
+    uint64_t reserved3[7];
+    /* 256: the reader's wishes */
+    uint32_t reader_sleeping; /* 1: write the eventfd at the next IDLE, YIELD or quarter; the driver resets it */
+    uint32_t want_offscreen;  /* 1: also publish ops on pixmaps, and PIXMAP_CREATE / PIXMAP_DESTROY */
+    uint32_t reserved4[14];
+    /* 320: counters and overflow */
+    uint64_t records;          /* published */
+    uint64_t overflows;        /* times the ring filled */
+    uint64_t dropped;          /* records that became dirty tiles */
+    uint32_t overflow_pending; /* 1: OVERFLOW waits for room: the reader sends RESUME once it has made some */
+    uint32_t dirty_any;        /* 1: some dirty bit may be set */
+    uint64_t oracle_area;      /* with Option "Oracle": sum of the areas of miext/damage reports before the last BARRIER */
+    uint64_t oracle_union;     /* and the area of their union */
+    uint64_t reserved5[2];
+    /* 384 */
+    struct thinc_geometry geometry;
+    uint8_t reserved6[4096 - 384 - sizeof(struct thinc_geometry)];
+};
+
+struct thinc_cursor {
+    uint32_t seq;    /* as in thinc_geometry */
+    uint32_t serial; /* counts images */
+    uint32_t visible;
+    int32_t x, y; /* hot spot on the screen, where X last put it */
+    uint32_t hot_x, hot_y, width, height;
+    uint32_t warps; /* counts positions that an application or RandR chose, not the user */
+    uint32_t reserved[6];
+    uint32_t argb[THINC_CURSOR_MAX * THINC_CURSOR_MAX]; /* premultiplied, rows of `width` */
+};
+
+/* ---- records ------------------------------------------------------------------------------------------------ */
+enum thinc_kind {
+    THINC_DRAW = 1,
+    THINC_COPY = 2, /* rect of dst now holds what rect - (dx, dy) of src held before the op; one op is one region and vector */
+    THINC_PIXMAP_CREATE = 3,
+    THINC_PIXMAP_DESTROY = 4,
+    THINC_CURSOR = 5,
+    THINC_GEOMETRY = 6,
+    THINC_IDLE = 7,  /* X goes to sleep: flush */
+    THINC_YIELD = 8, /* X turns to other work: flush when the oldest record is old */
+    THINC_OVERFLOW = 9, /* records are missing before this one: dirty tiles say where on the screen; forget what drawables hold */
+    THINC_BARRIER = 10,
+    THINC_INPUT = 11, /* a key or button press was delivered */
+};
+
+enum thinc_what {
+    THINC_OTHER = 0,
+    THINC_SOLID = 1, /* arg[0] = 0xRRGGBB in every pixel of the rect */
+    THINC_PATTERN = 2,
+    THINC_GLYPHS = 3,
+    THINC_IMAGE = 4,
+    THINC_COMPOSITE = 5,
+    THINC_VIDEO = 6, /* arg[0] = port, arg[1] = fourcc, arg[2] = source width | height << 16 */
+};
+
+#define THINC_FLAG_MORE 1u /* the next record belongs to the same op */
+
+struct thinc_record {
+    uint64_t op; /* counts drawing ops; all records of one op carry the same */
+    uint8_t kind;
+    uint8_t flags;
+    uint16_t what;
+    uint32_t window; /* XID of the top-level window drawn in, or that received input; 0: none or unknown */
+    uint32_t dst;    /* drawable: 0 is the screen, otherwise a pixmap's serial */
+    uint32_t src;
+    int32_t x1, y1, x2, y2; /* half-open, in dst */
+    int32_t dx, dy;
+    /* DRAW: see thinc_what. PIXMAP_CREATE: width, height. GEOMETRY: generation. BARRIER: id. INPUT: seq. */
+    uint32_t arg[4];
+};
+
+/* ---- control: SOCK_SEQPACKET, one message a packet, little-endian, the length is that of the struct -------------- */
+enum thinc_message_type {
+    /* session to driver */
+    THINC_ATTACH = 1, /* struct thinc_attach */
+    THINC_SET_OUTPUTS = 2, /* struct thinc_set_outputs */
+    THINC_SEND_BARRIER = 3, /* struct thinc_word: value = id */
+    THINC_RESUME = 4, /* struct thinc_word: there is room in the ring again */
+    /* driver to session */
+    THINC_HELLO = 16, /* struct thinc_hello, with descriptors: ring, framebuffer, eventfd, input socket */
+    THINC_FRAMEBUFFER = 17, /* struct thinc_framebuffer, with one descriptor; sent before the GEOMETRY record that names it */
+    THINC_OUTPUTS_APPLIED = 18, /* struct thinc_word: value = the request's serial */
+    THINC_ERROR = 19, /* struct thinc_error */
+};
+
+struct thinc_attach {
+    uint32_t type, magic, abi_version, ring_bytes;
+};
+
+struct thinc_word {
+    uint32_t type, value;
+};
+
+struct thinc_set_outputs {
+    uint32_t type, serial;
+    uint32_t count, reserved;
+    struct thinc_output outputs[THINC_OUTPUTS]; /* always all of them on the wire */
+};
+
+struct thinc_framebuffer {
+    uint32_t type, generation;
+    uint32_t width, height, stride_bytes;
+    uint32_t reserved;
+    uint64_t bytes; /* of the memfd; it is sealed against shrinking */
+};
+
+struct thinc_hello {
+    uint32_t type, magic, abi_version, ring_bytes;
+    struct thinc_framebuffer framebuffer;
+};
+
+struct thinc_error {
+    uint32_t type, serial; /* of the request, 0: none */
+    char text[248];        /* UTF-8, ends with a zero */
+};
+
+/* ---- input: a SOCK_SEQPACKET pair, one message a packet, read by X's input thread --------------------------------- */
+enum thinc_input_type {
+    THINC_POINTER_MOVE = 1, /* x, y: screen pixels */
+    THINC_BUTTON = 2,       /* code: X button, state: 1 down, 0 up */
+    THINC_SCROLL = 3,       /* x, y: 1/120 of a notch, right and down positive */
+    THINC_KEY = 4,          /* code: X keycode (evdev + 8), state: 1 down, 0 up */
+    THINC_TOUCH = 5,        /* code: touch id, state: 0 end, 1 begin, 2 update; x, y: screen pixels */
+    THINC_RELEASE_ALL = 6,
+};
+
+struct thinc_input {
+    uint32_t type, seq;
+    uint32_t code, state;
+    int32_t x, y;
+    uint32_t reserved[2];
+};
+
+#define THINC_AT(type, field, at) _Static_assert(offsetof(struct type, field) == (at), #type "." #field)
+#define THINC_SIZE(type, bytes) _Static_assert(sizeof(struct type) == (bytes), #type)
+THINC_SIZE(thinc_output, 24);
+THINC_SIZE(thinc_geometry, 416);
+THINC_AT(thinc_header, head, 64);
+THINC_AT(thinc_header, tail, 128);
+THINC_AT(thinc_header, begin, 192);
+THINC_AT(thinc_header, reader_sleeping, 256);
+THINC_AT(thinc_header, want_offscreen, 260);
+THINC_AT(thinc_header, records, 320);
+THINC_AT(thinc_header, overflow_pending, 344);
+THINC_AT(thinc_header, dirty_any, 348);
+THINC_AT(thinc_header, oracle_area, 352);
+THINC_AT(thinc_header, geometry, 384);
+THINC_AT(thinc_geometry, outputs, 32);
+THINC_SIZE(thinc_header, 4096);
+THINC_AT(thinc_cursor, argb, 64);
+THINC_SIZE(thinc_cursor, 64 + THINC_CURSOR_MAX * THINC_CURSOR_MAX * 4);
+THINC_AT(thinc_record, window, 12);
+THINC_AT(thinc_record, x1, 24);
+THINC_AT(thinc_record, dx, 40);
+THINC_AT(thinc_record, arg, 48);
+THINC_SIZE(thinc_record, THINC_RECORD_BYTES);
+THINC_SIZE(thinc_attach, 16);
+THINC_SIZE(thinc_word, 8);
+THINC_SIZE(thinc_set_outputs, 400);
+THINC_SIZE(thinc_framebuffer, 32);
+THINC_SIZE(thinc_hello, 48);
+THINC_SIZE(thinc_error, 256);
+THINC_SIZE(thinc_input, 32);
+_Static_assert(THINC_CURSOR_OFFSET + sizeof(struct thinc_cursor) <= THINC_DIRTY_OFFSET, "cursor block");
+_Static_assert(THINC_DIRTY_OFFSET + THINC_TILES_ACROSS * THINC_TILES_ACROSS / 8 == THINC_RECORDS_OFFSET, "dirty tiles");
+_Static_assert(THINC_RECORDS_OFFSET + THINC_RECORDS * THINC_RECORD_BYTES == THINC_RING_BYTES, "records");
+#undef THINC_AT
+#undef THINC_SIZE
+
+#endif
