@@ -1,0 +1,52 @@
+//! thinc-bench: the figures of doc/performance.md, each an answer to one question.
+//! Drives finished binaries from outside, as a person would, and reads what a person would see; links no part of thinc.
+//! Figures are medians with spread, and ratios against something measured in the same run.
+#![forbid(unsafe_code)]
+
+mod driver_cost;
+mod figures;
+mod latency;
+mod memory;
+mod page_down;
+mod process;
+
+use clap::{Parser, Subcommand};
+
+/// Measures thinc from outside and prints figures with their spread.
+#[derive(Parser)]
+#[command(name = "thinc-bench", version)]
+struct Arguments {
+    #[command(subcommand)]
+    question: Question,
+}
+
+#[derive(Subcommand)]
+enum Question {
+    /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
+    KeyToPhoton(latency::Options),
+    /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
+    PageDown(page_down::Options),
+    /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
+    Memory(memory::Options),
+    /// What does the driver cost the X server, ring attached and drained, against the dummy driver?
+    DriverCost(driver_cost::Options),
+}
+
+fn main() -> std::process::ExitCode {
+    let result = match Arguments::parse().question {
+        Question::KeyToPhoton(options) => latency::run(&options),
+        Question::PageDown(options) => page_down::run(&options),
+        Question::Memory(options) => memory::run(&options),
+        Question::DriverCost(options) => driver_cost::run(&options),
+    };
+    match result {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("thinc-bench: {error}");
+            std::process::ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whatever went wrong, in words.
+type Error = Box<dyn std::error::Error + Send + Sync>;

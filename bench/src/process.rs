@@ -1,0 +1,276 @@
+//! Programs under measurement: started, found, read through /proc, and ended by their process id.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::Error;
+
+/// A child that is asked to end, waited for, and killed if it does not, when it goes out of scope.
+pub(crate) struct Running {
+    name: &'static str,
+    child: Child,
+}
+
+impl Running {
+    /// Starts `command` in a process group of its own.
+    pub(crate) fn start(name: &'static str, command: &mut Command) -> Result<Running, Error> {
+        let child = command.process_group(0).spawn().map_err(|e| format!("cannot start {name} ({command:?}): {e}"))?;
+        Ok(Running { name, child })
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// An error when it has ended.
+    pub(crate) fn check(&mut self) -> Result<(), Error> {
+        match self.child.try_wait()? {
+            Some(status) => Err(format!("{} ended: {status}", self.name).into()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // The shell's kill, so that no unsafe code is needed for one system call.
+        let _ = Command::new("kill").args(["-TERM", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
+        let asked = Instant::now();
+        while matches!(self.child.try_wait(), Ok(None)) {
+            if asked.elapsed() > Duration::from_secs(5) {
+                let _ = self.child.kill();
+            }
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// A folder that goes with its owner.
+pub(crate) struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one under the system's folder for such things.
+    pub(crate) fn new(name: &str) -> Result<Folder, Error> {
+        let path = std::env::temp_dir().join(format!("thinc-bench-{name}-{}", std::process::id()));
+        fs::create_dir_all(&path)?;
+        Ok(Folder(path))
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Asks `ready` again and again until it gives something, at most for `limit`.
+pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
+    let start = Instant::now();
+    loop {
+        if let Some(value) = ready() {
+            return Ok(value);
+        }
+        if start.elapsed() > limit {
+            return Err(format!("{what}: not within {} s", limit.as_secs()).into());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// A plain Xvfb whose framebuffer is a file that can be read without asking the server.
+pub(crate) struct Xvfb {
+    _server: Running,
+    folder: Folder,
+    /// `:N`.
+    pub(crate) display: String,
+}
+
+impl Xvfb {
+    /// Starts one of this size on a free display.
+    pub(crate) fn start(name: &str, width: u32, height: u32) -> Result<Xvfb, Error> {
+        let folder = Folder::new(name)?;
+        let mut command = Command::new("Xvfb");
+        command.args(["-displayfd", "1", "-screen", "0", &format!("{width}x{height}x24"), "-nolisten", "tcp", "-noreset"]);
+        command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut server = Running::start("Xvfb", &mut command)?;
+        let mut line = String::new();
+        BufReader::new(server.child.stdout.take().ok_or("Xvfb has no output")?).read_line(&mut line)?;
+        if line.trim().is_empty() {
+            return Err("Xvfb gave no display number".into());
+        }
+        Ok(Xvfb { _server: server, folder, display: format!(":{}", line.trim()) })
+    }
+
+    /// Its framebuffer.
+    pub(crate) fn screen(&self) -> Result<Screen, Error> {
+        Screen::open(&self.folder.path().join("Xvfb_screen0"))
+    }
+}
+
+/// The pixels of an Xvfb, read from its file (XWD version 7, big-endian header).
+pub(crate) struct Screen {
+    file: fs::File,
+    pixels_at: u64,
+    line_bytes: usize,
+    /// Rows.
+    pub(crate) height: usize,
+}
+
+impl Screen {
+    fn open(path: &Path) -> Result<Screen, Error> {
+        let mut file = fs::File::open(path)?;
+        let mut header = [0; 80];
+        file.read_exact(&mut header)?;
+        let field = |i: usize| u32::from_be_bytes([header[i * 4], header[i * 4 + 1], header[i * 4 + 2], header[i * 4 + 3]]);
+        if field(1) != 7 || field(11) != 32 {
+            return Err(format!("{}: XWD version {} with {} bits, not 7 with 32", path.display(), field(1), field(11)).into());
+        }
+        let pixels_at = u64::from(field(0)) + u64::from(field(19)) * 12;
+        Ok(Screen { file, pixels_at, line_bytes: field(12) as usize, height: field(5) as usize })
+    }
+
+    /// Rows `from..to`, into `rows`.
+    pub(crate) fn read_rows(&self, from: usize, to: usize, rows: &mut Vec<u8>) -> Result<(), Error> {
+        use std::os::unix::fs::FileExt;
+        rows.resize((to - from) * self.line_bytes, 0);
+        self.file.read_exact_at(rows, self.pixels_at + (from * self.line_bytes) as u64)?;
+        Ok(())
+    }
+
+    /// First and last row in which two whole screens differ.
+    pub(crate) fn changed_rows(&self, before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
+        let differs = |y: &usize| {
+            let row = y * self.line_bytes..(y + 1) * self.line_bytes;
+            before[row.clone()] != after[row]
+        };
+        Some(((0..self.height).find(differs)?, (0..self.height).rev().find(differs)? + 1))
+    }
+}
+
+/// A running `thinc serve`.
+pub(crate) struct Session {
+    _folder: Folder,
+    _supervisor: Running,
+    /// Opens it in a viewer, once.
+    pub(crate) link: String,
+    /// The X server's display.
+    pub(crate) display: String,
+    /// The file that lets a client in.
+    pub(crate) xauthority: String,
+    /// Process ids by name: supervisor, xorg, session, command.
+    pub(crate) pids: Vec<(String, u32)>,
+}
+
+impl Session {
+    /// Starts one of this size with `application`, and waits until a viewer can connect.
+    pub(crate) fn start(name: &str, size: &str, application: &[&str]) -> Result<Session, Error> {
+        let folder = Folder::new(&format!("session-{name}"))?;
+        let ready = folder.path().join("ready.json");
+        let log = fs::File::create(folder.path().join("log"))?;
+        let mut command = Command::new(binary("thinc")?);
+        command.args(["serve", "--listen", "127.0.0.1:0", "--size", size, "--name"]);
+        command.arg(format!("bench-{name}-{}", std::process::id())).arg("--ready-json").arg(&ready).arg("--").args(application);
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        let mut supervisor = Running::start("thinc serve", &mut command)?;
+        let text = wait_for("thinc serve is ready", Duration::from_secs(30), || {
+            if supervisor.check().is_err() {
+                return Some(String::new());
+            }
+            fs::read_to_string(&ready).ok().filter(|text| !text.is_empty())
+        })?;
+        if text.is_empty() {
+            return Err(fs::read_to_string(folder.path().join("log")).unwrap_or_default().into());
+        }
+        let json: serde_json::Value = serde_json::from_str(&text)?;
+        let text = |key: &str| Ok::<_, Error>(json[key].as_str().ok_or_else(|| format!("the ready file has no {key}"))?.to_owned());
+        let (link, display, xauthority) = (text("link")?, text("display")?, text("xauthority")?);
+        let pids = json["pids"].as_object().ok_or("the ready file has no pids")?;
+        let pids = pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
+        Ok(Session { _folder: folder, _supervisor: supervisor, link, display, xauthority, pids })
+    }
+
+    /// Process id of one part.
+    pub(crate) fn pid(&self, part: &str) -> Result<u32, Error> {
+        let found = self.pids.iter().find(|(name, _)| name == part);
+        Ok(found.ok_or_else(|| format!("the ready file names no process `{part}`"))?.1)
+    }
+}
+
+/// A headless viewer driven line by line.
+pub(crate) struct Headless {
+    running: Running,
+    stdin: ChildStdin,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Headless {
+    /// Connects.
+    pub(crate) fn start(link: &str) -> Result<Headless, Error> {
+        let mut command = Command::new(binary("thinc-view")?);
+        command.args([link, "--headless", "--script", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut running = Running::start("thinc-view", &mut command)?;
+        let stdin = running.child.stdin.take().ok_or("thinc-view has no input")?;
+        let stdout = BufReader::new(running.child.stdout.take().ok_or("thinc-view has no output")?);
+        Ok(Headless { running, stdin, stdout })
+    }
+
+    /// Says one line of its script and gives the answer after `ok`.
+    pub(crate) fn say(&mut self, line: &str) -> Result<String, Error> {
+        writeln!(self.stdin, "{line}")?;
+        self.stdin.flush()?;
+        let mut answer = String::new();
+        self.stdout.read_line(&mut answer)?;
+        match answer.trim_end().strip_prefix("ok") {
+            Some(rest) => Ok(rest.trim().to_owned()),
+            None => Err(format!("thinc-view answered `{}` to `{line}`", answer.trim_end()).into()),
+        }
+    }
+
+    /// Its process id.
+    pub(crate) fn pid(&self) -> u32 {
+        self.running.pid()
+    }
+}
+
+/// A finished binary: beside this one, or named by `THINC_BIN_DIR`.
+pub(crate) fn binary(name: &str) -> Result<PathBuf, Error> {
+    let folder = match std::env::var_os("THINC_BIN_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => std::env::current_exe()?.parent().ok_or("this program lies in no folder")?.to_owned(),
+    };
+    let path = folder.join(name);
+    if path.exists() {
+        Ok(path)
+    } else {
+        Err(format!("{} is not there: run `./dev build`, or name its folder in THINC_BIN_DIR", path.display()).into())
+    }
+}
+
+/// CPU time a process and its threads have had, in milliseconds.
+pub(crate) fn cpu_ms(pid: u32) -> Result<f64, Error> {
+    let mut total = 0.0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let on_cpu_ns: f64 = text.split_whitespace().next().ok_or("schedstat is empty")?.parse()?;
+        total += on_cpu_ns / 1e6;
+    }
+    Ok(total)
+}
+
+/// Proportional set size of a process, in megabytes (10^6 bytes).
+pub(crate) fn pss_mb(pid: u32) -> Result<f64, Error> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let line = text.lines().find(|line| line.starts_with("Pss:")).ok_or("smaps_rollup has no Pss")?;
+    let kib: f64 = line.split_whitespace().nth(1).ok_or("Pss has no value")?.parse()?;
+    Ok(kib * 1024.0 / 1e6)
+}
