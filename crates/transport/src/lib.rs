@@ -1,2 +1,26 @@
-//! Bytes out, never blocking; links, tokens, pinned keys.
+//! Path 10/13: from session-core/update.rs, to viewer-core/decode.rs.
+//! Links, pinned keys and TLS 1.3 connections; with the feature `server` also tokens and the session's identity.
+//! Knows bytes, addresses and secrets; never what the bytes mean beyond the first, authenticating, frames.
 #![forbid(unsafe_code)]
+
+pub mod base64url;
+pub mod client;
+#[cfg(feature = "server")]
+pub mod identity;
+pub mod link;
+pub mod pin;
+#[cfg(feature = "server")]
+pub mod token;
+
+pub use client::{ConnectError, ConnectOptions, Connection, Credential, Reader, Writer, connect};
+pub use link::{Link, LinkError, Scheme};
+pub use pin::SpkiPin;
+
+/// ALPN name of the native protocol; a connection that offers anything else is answered as HTTP/1.1.
+pub const ALPN_NATIVE: &[u8] = b"thinc/1";
+
+/// ALPN name of HTTP/1.1, for browsers.
+pub const ALPN_HTTP: &[u8] = b"http/1.1";
+
+/// The port a session listens on unless told otherwise, and the one a `thinc://` link means when it names none.
+pub const DEFAULT_PORT: u16 = 8443;

@@ -1,0 +1,202 @@
+//! The session's certificate and key: made at the first start and used ever after, or given by the person.
+//! From files, to the TLS acceptor of the session and the pin in every link.
+//! Knows keys and certificates; never tokens or what travels inside.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rustls::ServerConfig;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use thiserror::Error;
+
+use crate::pin::SpkiPin;
+use crate::{ALPN_HTTP, ALPN_NATIVE};
+
+/// Why there is no identity.
+#[derive(Debug, Error)]
+pub enum IdentityError {
+    /// A file or folder cannot be used.
+    #[error("cannot {what} {path}: {error}")]
+    File {
+        /// "read", "make", …
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The key can be read by others.
+    #[error("{path} can be read or changed by others (mode {mode:o}): chmod 600 {path}", path = .path.display())]
+    Mode {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// Not PEM, or not what it should hold.
+    #[error("{path} holds no usable {what}: {error}")]
+    Content {
+        /// "certificate" or "private key".
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: String,
+    },
+    /// rcgen failed.
+    #[error("cannot make a certificate: {0}")]
+    Make(String),
+}
+
+/// What a session shows to prove who it is.
+#[derive(Debug)]
+pub struct Identity {
+    /// End entity first.
+    pub certificates: Vec<CertificateDer<'static>>,
+    /// Its key.
+    pub key: PrivateKeyDer<'static>,
+    /// What links pin.
+    pub pin: SpkiPin,
+}
+
+impl Identity {
+    /// The identity in `folder` (key and certificate in one file, `identity.pem`, mode 0600), made if there is none.
+    pub fn load_or_make(folder: &Path) -> Result<Identity, IdentityError> {
+        let path = folder.join("identity.pem");
+        let file = |what, error| IdentityError::File { what, path: path.clone(), error };
+        if !path.try_exists().map_err(|error| file("read", error))? {
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| IdentityError::File {
+                what: "make",
+                path: folder.to_owned(),
+                error,
+            })?;
+            let pem = make_pem().map_err(|error| IdentityError::Make(error.to_string()))?;
+            // Two first starts at once: each writes a file of its own, the first link wins, and both read what won.
+            let mine = folder.join(format!(".identity.{}", std::process::id()));
+            let written = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .mode(0o600)
+                .open(&mine)
+                .and_then(|mut out| out.write_all(pem.as_bytes()).and_then(|()| out.sync_all()))
+                .and_then(|()| match fs::hard_link(&mine, &path) {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+                    other => other,
+                });
+            let _ = fs::remove_file(&mine);
+            written.map_err(|error| file("make", error))?;
+        }
+        Identity::load(&path, &path)
+    }
+
+    /// The identity in these PEM files; both may be one file.
+    pub fn load(certificates: &Path, key: &Path) -> Result<Identity, IdentityError> {
+        let read = |path: &Path| {
+            fs::read(path).map_err(|error| IdentityError::File { what: "read", path: path.to_owned(), error })
+        };
+        let content = |what, path: &Path, error: String| IdentityError::Content { what, path: path.to_owned(), error };
+        let mode = fs::metadata(key)
+            .map_err(|error| IdentityError::File { what: "read", path: key.to_owned(), error })?
+            .mode();
+        if mode & 0o077 != 0 {
+            return Err(IdentityError::Mode { path: key.to_owned(), mode: mode & 0o777 });
+        }
+        let private = PrivateKeyDer::from_pem_slice(&read(key)?)
+            .map_err(|error| content("private key", key, error.to_string()))?;
+        let chain = CertificateDer::pem_slice_iter(&read(certificates)?)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| content("certificate", certificates, error.to_string()))?;
+        let first = chain.first().ok_or_else(|| content("certificate", certificates, "none in it".to_owned()))?;
+        let pin =
+            SpkiPin::of_certificate(first).map_err(|error| content("certificate", certificates, error.to_string()))?;
+        let identity = Identity { certificates: chain, key: private, pin };
+        // Says at once, and not at the first viewer, when key and certificate do not belong together.
+        identity.server_config().map_err(|error| content("pair of certificate and key", key, error.to_string()))?;
+        Ok(identity)
+    }
+
+    /// TLS 1.3 and nothing older; `thinc/1` for native viewers, else HTTP/1.1; no resumption, no early data.
+    pub fn server_config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = ServerConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])?
+            .with_no_client_auth()
+            .with_single_cert(self.certificates.clone(), self.key.clone_key())?;
+        config.alpn_protocols = vec![ALPN_NATIVE.to_vec(), ALPN_HTTP.to_vec()];
+        // A viewer comes once and stays: tickets would be bytes and state for nothing.
+        config.send_tls13_tickets = 0;
+        config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
+        Ok(Arc::new(config))
+    }
+}
+
+/// Key and self-signed certificate as PEM. The dates are wide because viewers pin the key and look at no date.
+fn make_pem() -> Result<String, rcgen::Error> {
+    let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
+    let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    if !host.is_empty()
+        && !names.contains(&host)
+        && host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-.".contains(&b))
+    {
+        names.push(host);
+    }
+    let mut params = rcgen::CertificateParams::new(names)?;
+    params.distinguished_name = rcgen::DistinguishedName::new();
+    params.distinguished_name.push(rcgen::DnType::CommonName, "thinc session");
+    params.not_before = rcgen::date_time_ymd(2025, 1, 1);
+    params.not_after = rcgen::date_time_ymd(2099, 1, 1);
+    params.extended_key_usages = vec![rcgen::ExtendedKeyUsagePurpose::ServerAuth];
+    let certificate = params.self_signed(&key)?;
+    Ok(format!("{}{}", key.serialize_pem(), certificate.pem()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn folder(name: &str) -> PathBuf {
+        std::env::temp_dir().join(format!("thinc-identity-{name}-{}", std::process::id()))
+    }
+
+    #[test]
+    fn made_once_kept_private_and_reused() {
+        let folder = folder("made");
+        let first = Identity::load_or_make(&folder).unwrap();
+        let again = Identity::load_or_make(&folder).unwrap();
+        assert_eq!(first.pin, again.pin);
+        assert_eq!(first.certificates, again.certificates);
+        let mode = fs::metadata(folder.join("identity.pem")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no half-made file stays");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_readable_key_or_a_damaged_file_is_refused_in_words() {
+        let folder = folder("refused");
+        drop(Identity::load_or_make(&folder).unwrap());
+        let path = folder.join("identity.pem");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let error = Identity::load_or_make(&folder).unwrap_err().to_string();
+        assert!(error.contains("chmod 600"), "{error}");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "no PEM").unwrap();
+        let error = Identity::load_or_make(&folder).unwrap_err().to_string();
+        assert!(error.contains("no usable private key"), "{error}");
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_key_is_p256() {
+        let pem = make_pem().unwrap();
+        let key = rcgen::KeyPair::from_pem(&pem).unwrap();
+        assert!(key.is_compatible(&rcgen::PKCS_ECDSA_P256_SHA256));
+    }
+}
