@@ -14,7 +14,7 @@ use crate::process::{Folder, Running, Session, cpu_ms, wait_for};
 
 /// How `driver-cost` runs.
 #[derive(Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// x11perf tests with the repetitions of each.
     #[arg(long, num_args = 1.., default_values = ["rect10=400000", "dot=2000000", "ftext=20000", "aa10text=10000", "copywinwin10=100000", "putimage10=100000", "noop=400000"])]
     tests: Vec<String>,
@@ -32,11 +32,13 @@ struct Server {
     pid: u32,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
+/// Measures and prints.
+pub fn run(options: &Options) -> Result<(), Error> {
     let folder = Folder::new("driver-cost")?;
     let (_dummy, dummy) = start_dummy(&options.xorg, folder.path())?;
     let session = Session::start("driver-cost", "1024x768", &["sleep", "infinity"])?;
-    let thinc = Server { display: session.display.clone(), xauthority: session.xauthority.clone(), pid: session.pid("xorg")? };
+    let thinc =
+        Server { display: session.display.clone(), xauthority: session.xauthority.clone(), pid: session.pid("xorg")? };
 
     println!("X server CPU, nanoseconds an object: dummy driver, thinc's driver, and the difference of medians");
     for test in &options.tests {
@@ -85,12 +87,20 @@ fn start_dummy(xorg: &str, folder: &Path) -> Result<(Running, Server), Error> {
     let number = folder.join("display");
     let mut command = Command::new("sh");
     // The shell only opens the descriptor that -displayfd wants, then becomes the server.
-    command.args(["-c", "exec \"$0\" -displayfd 3 -config \"$1\" -logfile \"$2\" -noreset -nolisten tcp -novtswitch -sharevts 3>\"$3\""]);
+    command.args([
+        "-c",
+        "exec \"$0\" -displayfd 3 -config \"$1\" -logfile \"$2\" -noreset -nolisten tcp -novtswitch -sharevts 3>\"$3\"",
+    ]);
     command.arg(xorg).arg(&config).arg(folder.join("dummy.log")).arg(&number);
-    let server = Running::start("Xorg with the dummy driver", command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
-    let display = wait_for("Xorg with the dummy driver starts (package xserver-xorg-video-dummy)", Duration::from_secs(15), || {
-        fs::read_to_string(&number).ok().filter(|text| text.ends_with('\n'))
-    })?;
+    let server = Running::start(
+        "Xorg with the dummy driver",
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()),
+    )?;
+    let display = wait_for(
+        "Xorg with the dummy driver starts (package xserver-xorg-video-dummy)",
+        Duration::from_secs(15),
+        || fs::read_to_string(&number).ok().filter(|text| text.ends_with('\n')),
+    )?;
     let pid = server.pid();
     Ok((server, Server { display: format!(":{}", display.trim()), xauthority: "/dev/null".into(), pid }))
 }

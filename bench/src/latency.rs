@@ -18,7 +18,7 @@ use crate::process::{Running, Screen, Session, Xvfb, binary, wait_for};
 
 /// How `key-to-photon` runs.
 #[derive(Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Keys measured on each side.
     #[arg(long, default_value_t = 200)]
     keys: usize,
@@ -35,7 +35,8 @@ const POLL: Duration = Duration::from_micros(40);
 /// A person's pause between keys; also lets an echo's last pixels arrive before the next.
 const PAUSE: Duration = Duration::from_millis(30);
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
+/// Measures and prints.
+pub fn run(options: &Options) -> Result<(), Error> {
     let (mut local, mut remote) = (Samples::default(), Samples::default());
     for _ in 0..options.rounds.max(1) {
         measure_local(options.keys / options.rounds.max(1), &mut local)?;
@@ -44,7 +45,11 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
     println!("key to photon, xterm, milliseconds");
     println!("  local Xvfb     {local}");
     println!("  native viewer  {remote}");
-    println!("  difference of medians {:.2} ms, ratio {:.2}", remote.median() - local.median(), remote.median() / local.median());
+    println!(
+        "  difference of medians {:.2} ms, ratio {:.2}",
+        remote.median() - local.median(),
+        remote.median() / local.median()
+    );
     Ok(())
 }
 
@@ -70,7 +75,11 @@ fn measure_viewer(keys: usize, samples: &mut Samples) -> Result<(), Error> {
     let session = Session::start("latency", &format!("{}x{}", SCREEN.0, SCREEN.1), &words)?;
     let xvfb = Xvfb::start("viewer", SCREEN.0, SCREEN.1)?;
     let mut command = Command::new(binary("thinc-view")?);
-    command.arg(&session.link).env("DISPLAY", &xvfb.display).env("SDL_VIDEODRIVER", "x11").env_remove("WAYLAND_DISPLAY");
+    command
+        .arg(&session.link)
+        .env("DISPLAY", &xvfb.display)
+        .env("SDL_VIDEODRIVER", "x11")
+        .env_remove("WAYLAND_DISPLAY");
     let _viewer = Running::start("thinc-view", command.args(["--size", "1024x768"]).stderr(Stdio::null()))?;
     measure(&xvfb, keys, samples)
 }
@@ -156,7 +165,8 @@ fn largest_window(x: &RustConnection, root: u32) -> Option<u32> {
         let attributes = x.get_window_attributes(*window).ok()?.reply().ok()?;
         let geometry = x.get_geometry(*window).ok()?.reply().ok()?;
         let area = u32::from(geometry.width) * u32::from(geometry.height);
-        (attributes.map_state == x11rb::protocol::xproto::MapState::VIEWABLE && area > 10_000).then_some((area, *window))
+        (attributes.map_state == x11rb::protocol::xproto::MapState::VIEWABLE && area > 10_000)
+            .then_some((area, *window))
     };
     children.iter().filter_map(viewable).max().map(|(_, window)| window)
 }

@@ -1,14 +1,7 @@
-//! thinc-bench: the figures of doc/performance.md, each an answer to one question.
-//! Drives finished binaries from outside, as a person would, and reads what a person would see; links no part of thinc.
-//! Figures are medians with spread, and ratios against something measured in the same run.
+//! thinc-bench: asks one question of the finished binaries and prints the answer.
 #![forbid(unsafe_code)]
 
-mod driver_cost;
-mod figures;
-mod latency;
-mod memory;
-mod page_down;
-mod process;
+use thinc_bench::{driver_cost, latency, memory, page_down};
 
 use clap::{Parser, Subcommand};
 
@@ -47,6 +40,3 @@ fn main() -> std::process::ExitCode {
         }
     }
 }
-
-/// Whatever went wrong, in words.
-type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -8,13 +8,14 @@ use crate::process::{Headless, Session, pss_mb};
 
 /// How `memory` runs.
 #[derive(Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Size of the session.
     #[arg(long, default_value = "1024x768")]
     size: String,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
+/// Measures and prints.
+pub fn run(options: &Options) -> Result<(), Error> {
     let session = Session::start("memory", &options.size, &["xterm"])?;
     let mut viewer = Headless::start(&session.link)?;
     viewer.say("wait-quiet")?;

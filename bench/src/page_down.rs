@@ -13,7 +13,7 @@ use crate::process::{Folder, Headless, Session, cpu_ms, wait_for};
 
 /// How `page-down` runs.
 #[derive(Args)]
-pub(crate) struct Options {
+pub struct Options {
     /// Pages measured.
     #[arg(long, default_value_t = 20)]
     pages: usize,
@@ -22,7 +22,8 @@ pub(crate) struct Options {
     chromium: String,
 }
 
-pub(crate) fn run(options: &Options) -> Result<(), Error> {
+/// Measures and prints.
+pub fn run(options: &Options) -> Result<(), Error> {
     let folder = Folder::new("page-down")?;
     let page = folder.path().join("page.html");
     std::fs::write(&page, text_page(options.pages + 4))?;
@@ -101,9 +102,14 @@ pub(crate) fn run(options: &Options) -> Result<(), Error> {
 
 /// A page of plain paragraphs, `screens` screens long; the words come from a fixed seed.
 fn text_page(screens: usize) -> String {
-    let words = ["the", "display", "server", "draws", "a", "window", "and", "sends", "small", "commands", "to", "every", "viewer", "over", "network", "latency", "first"];
+    let words = [
+        "the", "display", "server", "draws", "a", "window", "and", "sends", "small", "commands", "to", "every",
+        "viewer", "over", "network", "latency", "first",
+    ];
     let mut seed = 1_u32;
-    let mut page = String::from("<!doctype html><meta charset=utf-8><title>page</title><style>body{font:16px/1.4 'DejaVu Sans',sans-serif;max-width:56em;margin:2em}</style>");
+    let mut page = String::from(
+        "<!doctype html><meta charset=utf-8><title>page</title><style>body{font:16px/1.4 'DejaVu Sans',sans-serif;max-width:56em;margin:2em}</style>",
+    );
     for section in 0..screens * 2 {
         let _ = write!(page, "<h2>Section {section}</h2>");
         for _ in 0..3 {

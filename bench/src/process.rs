@@ -10,25 +10,25 @@ use std::time::{Duration, Instant};
 use crate::Error;
 
 /// A child that is asked to end, waited for, and killed if it does not, when it goes out of scope.
-pub(crate) struct Running {
+pub struct Running {
     name: &'static str,
     child: Child,
 }
 
 impl Running {
     /// Starts `command` in a process group of its own.
-    pub(crate) fn start(name: &'static str, command: &mut Command) -> Result<Running, Error> {
+    pub fn start(name: &'static str, command: &mut Command) -> Result<Running, Error> {
         let child = command.process_group(0).spawn().map_err(|e| format!("cannot start {name} ({command:?}): {e}"))?;
         Ok(Running { name, child })
     }
 
     /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// An error when it has ended.
-    pub(crate) fn check(&mut self) -> Result<(), Error> {
+    pub fn check(&mut self) -> Result<(), Error> {
         match self.child.try_wait()? {
             Some(status) => Err(format!("{} ended: {status}", self.name).into()),
             None => Ok(()),
@@ -39,7 +39,8 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         // The shell's kill, so that no unsafe code is needed for one system call.
-        let _ = Command::new("kill").args(["-TERM", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
+        let _ =
+            Command::new("kill").args(["-TERM", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
         let asked = Instant::now();
         while matches!(self.child.try_wait(), Ok(None)) {
             if asked.elapsed() > Duration::from_secs(5) {
@@ -51,18 +52,18 @@ impl Drop for Running {
 }
 
 /// A folder that goes with its owner.
-pub(crate) struct Folder(PathBuf);
+pub struct Folder(PathBuf);
 
 impl Folder {
     /// A new one under the system's folder for such things.
-    pub(crate) fn new(name: &str) -> Result<Folder, Error> {
+    pub fn new(name: &str) -> Result<Folder, Error> {
         let path = std::env::temp_dir().join(format!("thinc-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&path)?;
         Ok(Folder(path))
     }
 
     /// Where it is.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -74,7 +75,7 @@ impl Drop for Folder {
 }
 
 /// Asks `ready` again and again until it gives something, at most for `limit`.
-pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
+pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
         if let Some(value) = ready() {
@@ -88,19 +89,28 @@ pub(crate) fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -
 }
 
 /// A plain Xvfb whose framebuffer is a file that can be read without asking the server.
-pub(crate) struct Xvfb {
+pub struct Xvfb {
     _server: Running,
     folder: Folder,
     /// `:N`.
-    pub(crate) display: String,
+    pub display: String,
 }
 
 impl Xvfb {
     /// Starts one of this size on a free display.
-    pub(crate) fn start(name: &str, width: u32, height: u32) -> Result<Xvfb, Error> {
+    pub fn start(name: &str, width: u32, height: u32) -> Result<Xvfb, Error> {
         let folder = Folder::new(name)?;
         let mut command = Command::new("Xvfb");
-        command.args(["-displayfd", "1", "-screen", "0", &format!("{width}x{height}x24"), "-nolisten", "tcp", "-noreset"]);
+        command.args([
+            "-displayfd",
+            "1",
+            "-screen",
+            "0",
+            &format!("{width}x{height}x24"),
+            "-nolisten",
+            "tcp",
+            "-noreset",
+        ]);
         command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut server = Running::start("Xvfb", &mut command)?;
         let mut line = String::new();
@@ -112,18 +122,18 @@ impl Xvfb {
     }
 
     /// Its framebuffer.
-    pub(crate) fn screen(&self) -> Result<Screen, Error> {
+    pub fn screen(&self) -> Result<Screen, Error> {
         Screen::open(&self.folder.path().join("Xvfb_screen0"))
     }
 }
 
 /// The pixels of an Xvfb, read from its file (XWD version 7, big-endian header).
-pub(crate) struct Screen {
+pub struct Screen {
     file: fs::File,
     pixels_at: u64,
     line_bytes: usize,
     /// Rows.
-    pub(crate) height: usize,
+    pub height: usize,
 }
 
 impl Screen {
@@ -131,16 +141,19 @@ impl Screen {
         let mut file = fs::File::open(path)?;
         let mut header = [0; 80];
         file.read_exact(&mut header)?;
-        let field = |i: usize| u32::from_be_bytes([header[i * 4], header[i * 4 + 1], header[i * 4 + 2], header[i * 4 + 3]]);
+        let field =
+            |i: usize| u32::from_be_bytes([header[i * 4], header[i * 4 + 1], header[i * 4 + 2], header[i * 4 + 3]]);
         if field(1) != 7 || field(11) != 32 {
-            return Err(format!("{}: XWD version {} with {} bits, not 7 with 32", path.display(), field(1), field(11)).into());
+            return Err(
+                format!("{}: XWD version {} with {} bits, not 7 with 32", path.display(), field(1), field(11)).into()
+            );
         }
         let pixels_at = u64::from(field(0)) + u64::from(field(19)) * 12;
         Ok(Screen { file, pixels_at, line_bytes: field(12) as usize, height: field(5) as usize })
     }
 
     /// Rows `from..to`, into `rows`.
-    pub(crate) fn read_rows(&self, from: usize, to: usize, rows: &mut Vec<u8>) -> Result<(), Error> {
+    pub fn read_rows(&self, from: usize, to: usize, rows: &mut Vec<u8>) -> Result<(), Error> {
         use std::os::unix::fs::FileExt;
         rows.resize((to - from) * self.line_bytes, 0);
         self.file.read_exact_at(rows, self.pixels_at + (from * self.line_bytes) as u64)?;
@@ -148,7 +161,7 @@ impl Screen {
     }
 
     /// First and last row in which two whole screens differ.
-    pub(crate) fn changed_rows(&self, before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
+    pub fn changed_rows(&self, before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
         let differs = |y: &usize| {
             let row = y * self.line_bytes..(y + 1) * self.line_bytes;
             before[row.clone()] != after[row]
@@ -158,28 +171,31 @@ impl Screen {
 }
 
 /// A running `thinc serve`.
-pub(crate) struct Session {
+pub struct Session {
     _folder: Folder,
     _supervisor: Running,
+    /// What `thinc list` calls it.
+    pub name: String,
     /// Opens it in a viewer, once.
-    pub(crate) link: String,
+    pub link: String,
     /// The X server's display.
-    pub(crate) display: String,
+    pub display: String,
     /// The file that lets a client in.
-    pub(crate) xauthority: String,
+    pub xauthority: String,
     /// Process ids by name: supervisor, xorg, session, command.
-    pub(crate) pids: Vec<(String, u32)>,
+    pub pids: Vec<(String, u32)>,
 }
 
 impl Session {
     /// Starts one of this size with `application`, and waits until a viewer can connect.
-    pub(crate) fn start(name: &str, size: &str, application: &[&str]) -> Result<Session, Error> {
+    pub fn start(name: &str, size: &str, application: &[&str]) -> Result<Session, Error> {
         let folder = Folder::new(&format!("session-{name}"))?;
         let ready = folder.path().join("ready.json");
         let log = fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(binary("thinc")?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--size", size, "--name"]);
-        command.arg(format!("bench-{name}-{}", std::process::id())).arg("--ready-json").arg(&ready).arg("--").args(application);
+        let name = format!("bench-{name}-{}", std::process::id());
+        command.arg(&name).arg("--ready-json").arg(&ready).arg("--").args(application);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut supervisor = Running::start("thinc serve", &mut command)?;
         let text = wait_for("thinc serve is ready", Duration::from_secs(30), || {
@@ -192,22 +208,25 @@ impl Session {
             return Err(fs::read_to_string(folder.path().join("log")).unwrap_or_default().into());
         }
         let json: serde_json::Value = serde_json::from_str(&text)?;
-        let text = |key: &str| Ok::<_, Error>(json[key].as_str().ok_or_else(|| format!("the ready file has no {key}"))?.to_owned());
+        let text = |key: &str| {
+            Ok::<_, Error>(json[key].as_str().ok_or_else(|| format!("the ready file has no {key}"))?.to_owned())
+        };
         let (link, display, xauthority) = (text("link")?, text("display")?, text("xauthority")?);
         let pids = json["pids"].as_object().ok_or("the ready file has no pids")?;
-        let pids = pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
-        Ok(Session { _folder: folder, _supervisor: supervisor, link, display, xauthority, pids })
+        let pids =
+            pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
+        Ok(Session { _folder: folder, _supervisor: supervisor, name, link, display, xauthority, pids })
     }
 
     /// Process id of one part.
-    pub(crate) fn pid(&self, part: &str) -> Result<u32, Error> {
+    pub fn pid(&self, part: &str) -> Result<u32, Error> {
         let found = self.pids.iter().find(|(name, _)| name == part);
         Ok(found.ok_or_else(|| format!("the ready file names no process `{part}`"))?.1)
     }
 }
 
 /// A headless viewer driven line by line.
-pub(crate) struct Headless {
+pub struct Headless {
     running: Running,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
@@ -215,7 +234,7 @@ pub(crate) struct Headless {
 
 impl Headless {
     /// Connects.
-    pub(crate) fn start(link: &str) -> Result<Headless, Error> {
+    pub fn start(link: &str) -> Result<Headless, Error> {
         let mut command = Command::new(binary("thinc-view")?);
         command.args([link, "--headless", "--script", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Running::start("thinc-view", &mut command)?;
@@ -225,7 +244,7 @@ impl Headless {
     }
 
     /// Says one line of its script and gives the answer after `ok`.
-    pub(crate) fn say(&mut self, line: &str) -> Result<String, Error> {
+    pub fn say(&mut self, line: &str) -> Result<String, Error> {
         writeln!(self.stdin, "{line}")?;
         self.stdin.flush()?;
         let mut answer = String::new();
@@ -237,13 +256,13 @@ impl Headless {
     }
 
     /// Its process id.
-    pub(crate) fn pid(&self) -> u32 {
+    pub fn pid(&self) -> u32 {
         self.running.pid()
     }
 }
 
 /// A finished binary: beside this one, or named by `THINC_BIN_DIR`.
-pub(crate) fn binary(name: &str) -> Result<PathBuf, Error> {
+pub fn binary(name: &str) -> Result<PathBuf, Error> {
     let folder = match std::env::var_os("THINC_BIN_DIR") {
         Some(folder) => PathBuf::from(folder),
         None => std::env::current_exe()?.parent().ok_or("this program lies in no folder")?.to_owned(),
@@ -257,7 +276,7 @@ pub(crate) fn binary(name: &str) -> Result<PathBuf, Error> {
 }
 
 /// CPU time a process and its threads have had, in milliseconds.
-pub(crate) fn cpu_ms(pid: u32) -> Result<f64, Error> {
+pub fn cpu_ms(pid: u32) -> Result<f64, Error> {
     let mut total = 0.0;
     for task in fs::read_dir(format!("/proc/{pid}/task"))? {
         let text = fs::read_to_string(task?.path().join("schedstat"))?;
@@ -268,7 +287,7 @@ pub(crate) fn cpu_ms(pid: u32) -> Result<f64, Error> {
 }
 
 /// Proportional set size of a process, in megabytes (10^6 bytes).
-pub(crate) fn pss_mb(pid: u32) -> Result<f64, Error> {
+pub fn pss_mb(pid: u32) -> Result<f64, Error> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let line = text.lines().find(|line| line.starts_with("Pss:")).ok_or("smaps_rollup has no Pss")?;
     let kib: f64 = line.split_whitespace().nth(1).ok_or("Pss has no value")?.parse()?;

@@ -1,0 +1,273 @@
+//! The oracle with everything real: after a drained queue the viewer's framebuffer is the X screen, byte for byte.
+//! Drives `thinc serve` and `thinc-view --headless` from outside; reads the X screen from the driver's own memory.
+//! Applications are stopped while both are read, so that nothing moves between the two readings.
+#![forbid(unsafe_code)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use thinc_bench::Error;
+use thinc_bench::process::{Folder, Headless, Session, wait_for};
+
+/// A session with one application, and one viewer of it.
+pub struct Desktop {
+    /// The viewer; say lines of its script to it.
+    pub viewer: Headless,
+    /// The session.
+    pub session: Session,
+    folder: Folder,
+    name: String,
+}
+
+/// Pixels, row by row, `0xRRGGBB`.
+#[derive(PartialEq, Eq)]
+pub struct Picture {
+    /// Pixels from left to right.
+    pub width: usize,
+    /// Pixels from top to bottom.
+    pub height: usize,
+    /// All rows.
+    pub pixels: Vec<u32>,
+}
+
+impl Desktop {
+    /// Starts `application` on a screen of `size` ("1024x768") with a viewer.
+    pub fn start(name: &str, size: &str, application: &[&str]) -> Result<Desktop, Error> {
+        let session = Session::start(name, size, application)?;
+        let viewer = Headless::start(&session.link)?;
+        Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+    }
+
+    /// The X screen, from the driver's framebuffer.
+    pub fn screen(&self) -> Result<Picture, Error> {
+        let (width, height) = self.screen_size()?;
+        let xorg = self.session.pid("xorg")?;
+        let path = newest_framebuffer(xorg)?;
+        let file = fs::File::open(&path)?;
+        let mut bytes = vec![0; width * height * 4];
+        file.read_exact_at(&mut bytes, 0)?;
+        let pixels = bytes.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])).collect();
+        Ok(Picture { width, height, pixels })
+    }
+
+    /// Size of the X screen, as the X server says.
+    pub fn screen_size(&self) -> Result<(usize, usize), Error> {
+        let output = self.client("xdpyinfo").output()?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|line| line.trim_start().starts_with("dimensions:"));
+        let size = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("xdpyinfo gives no dimensions")?;
+        let (width, height) = size.split_once('x').ok_or("dimensions are not WxH")?;
+        Ok((width.parse()?, height.parse()?))
+    }
+
+    /// What the viewer shows.
+    pub fn view(&mut self) -> Result<Picture, Error> {
+        let file = self.folder.path().join("view.png");
+        self.viewer.say(&format!("screenshot {}", file.display()))?;
+        Picture::read_png(&file)
+    }
+
+    /// The viewer's statistics.
+    pub fn stats(&mut self) -> Result<serde_json::Value, Error> {
+        let file = self.folder.path().join("stats.json");
+        self.viewer.say(&format!("stats {}", file.display()))?;
+        Ok(serde_json::from_str(&fs::read_to_string(&file)?)?)
+    }
+
+    /// A program as a client of the session's display.
+    pub fn client(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.env("DISPLAY", &self.session.display).env("XAUTHORITY", &self.session.xauthority);
+        command
+    }
+
+    /// Waits until the screen has changed from what it was when `act` ran, and then has come to rest.
+    pub fn after_change(&mut self, act: impl FnOnce(&mut Desktop) -> Result<(), Error>) -> Result<(), Error> {
+        let before = self.stats()?["framebuffer_hash"].clone();
+        act(self)?;
+        wait_for("the screen changes", Duration::from_secs(30), || {
+            self.viewer.say("wait-quiet").ok()?;
+            (self.stats().ok()?["framebuffer_hash"] != before).then_some(())
+        })
+    }
+
+    /// Does one line of the viewer's script and waits until an update came; the screen need not come to rest.
+    pub fn after_change_any(&mut self, line: &str) -> Result<(), Error> {
+        let before = self.updates()?;
+        self.viewer.say(line)?;
+        self.wait_updates_from(before, 1)
+    }
+
+    /// Waits until this many more updates came.
+    pub fn wait_updates(&mut self, more: u64) -> Result<(), Error> {
+        let before = self.updates()?;
+        self.wait_updates_from(before, more)
+    }
+
+    fn wait_updates_from(&mut self, before: u64, more: u64) -> Result<(), Error> {
+        wait_for("updates come", Duration::from_secs(30), || {
+            self.viewer.say("barrier").ok()?;
+            (self.updates().ok()? >= before + more).then_some(())
+        })
+    }
+
+    fn updates(&mut self) -> Result<u64, Error> {
+        self.stats()?["updates"].as_u64().ok_or_else(|| "stats have no updates".into())
+    }
+
+    /// Waits until the picture has not changed for a second.
+    pub fn settle(&mut self) -> Result<(), Error> {
+        let mut last = serde_json::Value::Null;
+        let mut since = std::time::Instant::now();
+        wait_for("the screen comes to rest", Duration::from_secs(60), || {
+            self.viewer.say("wait-quiet").ok()?;
+            let now = self.stats().ok()?["framebuffer_hash"].clone();
+            if now != last {
+                last = now;
+                since = std::time::Instant::now();
+            }
+            (since.elapsed() > Duration::from_secs(1)).then_some(())
+        })
+    }
+
+    /// Stops the applications, drains driver, session and viewer, and compares; then lets the applications go on.
+    ///
+    /// # Errors
+    /// Names the first differing pixels and where both pictures were written.
+    pub fn assert_identical(&mut self, when: &str) -> Result<(), Error> {
+        let stopped = descendants(self.session.pid("command")?);
+        signal("-STOP", &stopped)?;
+        let result = self.compare(when);
+        signal("-CONT", &stopped)?;
+        result
+    }
+
+    fn compare(&mut self, when: &str) -> Result<(), Error> {
+        // What the stopped applications asked before is in the X server's sockets: a round trip of a client that
+        // connects now comes after it, since the server reads its clients in turn until none has anything left.
+        self.screen_size()?;
+        self.screen_size()?;
+        self.viewer.say("wait-quiet")?;
+        let (screen, view) = (self.screen()?, self.view()?);
+        let Some(difference) = screen.difference(&view) else { return Ok(()) };
+        let folder = std::env::temp_dir().join("thinc-e2e-failures");
+        fs::create_dir_all(&folder)?;
+        for (picture, kind) in [(&screen, "screen"), (&view, "view")] {
+            picture.write_png(&folder.join(format!("{}-{kind}.png", self.name)))?;
+        }
+        Err(format!("{}, {when}: {difference}; both pictures lie in {}", self.name, folder.display()).into())
+    }
+}
+
+impl Picture {
+    fn read_png(path: &Path) -> Result<Picture, Error> {
+        let mut reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(path)?)).read_info()?;
+        let mut bytes = vec![0; reader.output_buffer_size().ok_or("the picture is too large")?];
+        let info = reader.next_frame(&mut bytes)?;
+        let samples = info.color_type.samples();
+        if info.bit_depth != png::BitDepth::Eight || samples < 3 {
+            return Err(
+                format!("{}: {:?} {:?} is not a screenshot", path.display(), info.bit_depth, info.color_type).into()
+            );
+        }
+        let pixels = bytes[..info.buffer_size()]
+            .chunks_exact(samples)
+            .map(|p| u32::from_be_bytes([0, p[0], p[1], p[2]]))
+            .collect();
+        Ok(Picture { width: info.width as usize, height: info.height as usize, pixels })
+    }
+
+    fn write_png(&self, path: &Path) -> Result<(), Error> {
+        let mut encoder =
+            png::Encoder::new(std::io::BufWriter::new(fs::File::create(path)?), self.width as u32, self.height as u32);
+        encoder.set_color(png::ColorType::Rgb);
+        let bytes: Vec<u8> = self.pixels.iter().flat_map(|p| [(p >> 16) as u8, (p >> 8) as u8, *p as u8]).collect();
+        encoder.write_header()?.write_image_data(&bytes)?;
+        Ok(())
+    }
+
+    /// Number of different colours, up to 1000: a picture of something has more than one.
+    pub fn colors(&self) -> usize {
+        let mut seen = std::collections::HashSet::new();
+        self.pixels.iter().find(|&&pixel| seen.insert(pixel) && seen.len() >= 1000);
+        seen.len()
+    }
+
+    /// Where and how two pictures differ, in words.
+    fn difference(&self, view: &Picture) -> Option<String> {
+        if (self.width, self.height) != (view.width, view.height) {
+            return Some(format!(
+                "the screen is {}x{}, the view is {}x{}",
+                self.width, self.height, view.width, view.height
+            ));
+        }
+        let differing: Vec<usize> = (0..self.pixels.len()).filter(|&i| self.pixels[i] != view.pixels[i]).collect();
+        let first = *differing.first()?;
+        let (xs, ys): (Vec<_>, Vec<_>) = differing.iter().map(|i| (i % self.width, i / self.width)).unzip();
+        let mut words = String::new();
+        let _ = write!(
+            words,
+            "{} pixels differ, within x {}..={} y {}..={}; first at ({}, {}): screen {:06x}, view {:06x}",
+            differing.len(),
+            xs.iter().min()?,
+            xs.iter().max()?,
+            ys.iter().min()?,
+            ys.iter().max()?,
+            first % self.width,
+            first / self.width,
+            self.pixels[first],
+            view.pixels[first]
+        );
+        Some(words)
+    }
+}
+
+/// The X server's own descriptor of its newest framebuffer, opened through /proc.
+fn newest_framebuffer(xorg: u32) -> Result<PathBuf, Error> {
+    let mut newest: Option<(i32, PathBuf)> = None;
+    for entry in fs::read_dir(format!("/proc/{xorg}/fd"))? {
+        let path = entry?.path();
+        let Ok(target) = fs::read_link(&path) else { continue };
+        if target.to_string_lossy().starts_with("/memfd:thinc-framebuffer") {
+            let number: i32 = path.file_name().and_then(|name| name.to_str()).ok_or("odd name in /proc")?.parse()?;
+            if newest.as_ref().is_none_or(|(best, _)| *best < number) {
+                newest = Some((number, path));
+            }
+        }
+    }
+    Ok(newest.ok_or("the X server holds no framebuffer memfd")?.1)
+}
+
+/// A process and all below it.
+pub fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| {
+            let pid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let parent = stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()?;
+            Some((pid, parent))
+        })
+        .collect();
+    let mut i = 0;
+    while i < found.len() {
+        let children: Vec<u32> =
+            parents.iter().filter(|(_, parent)| *parent == found[i]).map(|(pid, _)| *pid).collect();
+        found.extend(children);
+        i += 1;
+    }
+    found
+}
+
+fn signal(name: &str, pids: &[u32]) -> Result<(), Error> {
+    let mut command = Command::new("kill");
+    command.arg(name).arg("--").args(pids.iter().map(u32::to_string)).stderr(std::process::Stdio::null());
+    command.status()?;
+    Ok(())
+}

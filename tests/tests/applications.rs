@@ -1,0 +1,224 @@
+//! Pixel identity with real applications: what the viewer shows is what the screen is, while they are used.
+//! The viewer types, clicks and scrolls as a person would; each test compares several times, at moments of its own.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use thinc_bench::Error;
+use thinc_bench::process::{Folder, wait_for};
+use thinc_e2e::Desktop;
+
+type Outcome = Result<(), Error>;
+
+#[test]
+fn x11perf_draws_and_the_viewer_shows_it() -> Outcome {
+    let mut desktop = Desktop::start("x11perf", "900x700", &["sleep", "infinity"])?;
+    let tests = [
+        "-dot",
+        "-rect10",
+        "-rect500",
+        "-srect100",
+        "-osrect100",
+        "-tilerect100",
+        "-oddtilerect100",
+        "-line100",
+        "-dline100",
+        "-wline100",
+        "-seg100c1",
+        "-circle100",
+        "-fcircle100",
+        "-ellipse100",
+        "-complex10",
+        "-triangle100",
+        "-trap100",
+        "-ftext",
+        "-f24itext16",
+        "-aa10text",
+        "-rgb24text",
+        "-scroll500",
+        "-copywinwin100",
+        "-copypixwin100",
+        "-copyplane100",
+        "-putimage100",
+        "-putimagexy100",
+        "-shmput100",
+        "-getimage100",
+        "-ucreate",
+        "-move",
+        "-resize",
+        "-circulate",
+        "-popup",
+    ];
+    for group in tests.chunks(7) {
+        let output = desktop.client("x11perf").args(["-repeat", "1", "-reps", "20"]).args(group).output()?;
+        assert!(output.status.success(), "x11perf {group:?}: {}", String::from_utf8_lossy(&output.stderr));
+        desktop.assert_identical(&format!("after x11perf {group:?}"))?;
+    }
+    // x11perf leaves an empty screen behind: compare while it draws as well.
+    for test in ["-scroll500", "-aa10text", "-copywinwin100", "-rect100"] {
+        let mut running = desktop
+            .client("x11perf")
+            .args(["-repeat", "1", "-reps", "100000000", test])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let before = desktop.stats()?["updates"].as_u64().ok_or("stats have no updates")?;
+        let drawn = wait_for("x11perf draws", Duration::from_secs(20), || {
+            desktop.viewer.say("barrier").ok()?;
+            (desktop.stats().ok()?["updates"].as_u64()? > before + 3).then_some(())
+        });
+        Command::new("kill").args(["-STOP", &running.id().to_string()]).status()?;
+        let compared = drawn.and_then(|()| desktop.assert_identical(&format!("while x11perf {test} runs")));
+        running.kill()?;
+        running.wait()?;
+        compared?;
+    }
+    Ok(())
+}
+
+#[test]
+fn xterm_scrolls_and_the_viewer_shows_it() -> Outcome {
+    let mut desktop = Desktop::start("xterm", "800x600", &["xterm", "-geometry", "110x40+10+10", "-e", "sh"])?;
+    desktop.settle()?;
+    desktop.assert_identical("at the start")?;
+    assert!(desktop.view()?.colors() > 1, "an xterm shows more than one colour");
+    desktop.viewer.say("move 200 200")?;
+    for line in ["seq 1 500", "ls -la /usr/bin | head -200", "printf '\\033[31mred\\033[42mgreen\\033[0m\\n'", "clear"]
+    {
+        desktop.after_change(|desktop| {
+            desktop.viewer.say(&format!("type {line}"))?;
+            desktop.viewer.say("key Return")?;
+            Ok(())
+        })?;
+        desktop.assert_identical(&format!("after `{line}`"))?;
+    }
+    // In the middle of a flood the applications are stopped wherever they are.
+    desktop.viewer.say("type while :; do date; ls -l /usr/lib; done")?;
+    desktop.after_change_any("key Return")?;
+    for i in 0..5 {
+        desktop.wait_updates(10)?;
+        desktop.assert_identical(&format!("in a flood, comparison {i}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn mousepad_gtk3_is_shown_exactly() -> Outcome {
+    let folder = Folder::new("mousepad")?;
+    let file = folder.path().join("text.txt");
+    fs::write(&file, "A line of text that is long enough to be looked at, and then some more.\n".repeat(400))?;
+    let file = file.to_string_lossy().into_owned();
+    let mut desktop = Desktop::start("mousepad", "1024x768", &["mousepad", "--disable-server", &file])?;
+    use_editor(&mut desktop)
+}
+
+#[test]
+fn featherpad_qt5_is_shown_exactly() -> Outcome {
+    let folder = Folder::new("featherpad")?;
+    let file = folder.path().join("text.txt");
+    fs::write(&file, "A line of text that is long enough to be looked at, and then some more.\n".repeat(400))?;
+    let file = file.to_string_lossy().into_owned();
+    let mut desktop = Desktop::start("featherpad", "1024x768", &["featherpad", "--standalone", &file])?;
+    use_editor(&mut desktop)
+}
+
+/// Scrolls, types and opens a menu in an editor that fills some of the screen.
+fn use_editor(desktop: &mut Desktop) -> Outcome {
+    wait_for("the editor appears", Duration::from_secs(60), || (desktop.view().ok()?.colors() > 20).then_some(()))?;
+    desktop.settle()?;
+    desktop.assert_identical("at the start")?;
+    desktop.viewer.say("move 300 300")?;
+    desktop.viewer.say("click 1")?;
+    for _ in 0..4 {
+        desktop.after_change(|desktop| desktop.viewer.say("key Next").map(drop))?;
+        desktop.assert_identical("after a page down")?;
+    }
+    desktop.after_change(|desktop| desktop.viewer.say("scroll 0 360").map(drop))?;
+    desktop.assert_identical("after the wheel")?;
+    desktop.after_change(|desktop| desktop.viewer.say("type typed through the viewer").map(drop))?;
+    desktop.assert_identical("after typing")?;
+    desktop.after_change(|desktop| desktop.viewer.say("click 3").map(drop))?;
+    desktop.assert_identical("with a menu open")
+}
+
+#[test]
+fn chromium_is_shown_exactly() -> Outcome {
+    let folder = Folder::new("chromium")?;
+    let page = folder.path().join("page.html");
+    let rows = "<p style='margin:1em'>Text on a <b style='background:linear-gradient(90deg,#f80,#08f)'>gradient</b>, and <a href=x>links</a>.</p>".repeat(200);
+    fs::write(&page, format!("<!doctype html><meta charset=utf-8><input autofocus>{rows}"))?;
+    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
+    let url = format!("--app=file://{}", page.display());
+    let mut command =
+        vec!["chromium", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"];
+    command.extend([
+        "--disable-component-update",
+        "--disable-sync",
+        "--window-size=1024,768",
+        "--window-position=0,0",
+        &profile,
+        &url,
+    ]);
+    let mut desktop = Desktop::start("chromium", "1024x768", &command)?;
+    wait_for("the page appears", Duration::from_secs(90), || (desktop.view().ok()?.colors() > 100).then_some(()))?;
+    desktop.wait_updates(0)?;
+    desktop.assert_identical("at the start")?;
+    desktop.viewer.say("move 500 400")?;
+    desktop.viewer.say("click 1")?;
+    for _ in 0..4 {
+        desktop.after_change_any("key Next")?;
+        desktop.assert_identical("in a smooth scroll")?;
+    }
+    desktop.after_change_any("scroll 0 600")?;
+    desktop.assert_identical("after the wheel")
+}
+
+#[test]
+fn mpv_xvideo_is_shown_exactly() -> Outcome {
+    play("mpv-xv", "--vo=xv")
+}
+
+#[test]
+fn mpv_x11_is_shown_exactly() -> Outcome {
+    play("mpv-x11", "--vo=x11")
+}
+
+/// Plays a generated clip, and compares at moments when the player is stopped; resizes the screen meanwhile.
+fn play(name: &str, output: &str) -> Outcome {
+    let folder = Folder::new(name)?;
+    let clip = folder.path().join("clip.mkv").to_string_lossy().into_owned();
+    let made = Command::new("ffmpeg")
+        .args([
+            "-v",
+            "error",
+            "-f",
+            "lavfi",
+            "-i",
+            "testsrc2=size=352x240:rate=24:duration=60",
+            "-c:v",
+            "mpeg4",
+            "-q:v",
+            "4",
+            "-y",
+            &clip,
+        ])
+        .status()?;
+    assert!(made.success(), "ffmpeg could not make a clip");
+    let mut desktop = Desktop::start(
+        name,
+        "800x600",
+        &["mpv", output, "--no-audio", "--no-config", "--loop", "--geometry=640x440+20+20", &clip],
+    )?;
+    wait_for("the clip is shown", Duration::from_secs(60), || (desktop.view().ok()?.colors() > 300).then_some(()))?;
+    for i in 0..4 {
+        desktop.wait_updates(12)?;
+        desktop.assert_identical(&format!("in the clip, comparison {i}"))?;
+    }
+    desktop.viewer.say("resize 1000x700")?;
+    wait_for("the session resizes", Duration::from_secs(10), || {
+        (desktop.screen_size().ok()? == (1000, 700)).then_some(())
+    })?;
+    desktop.wait_updates(12)?;
+    desktop.assert_identical("after a resize while the clip plays")
+}
