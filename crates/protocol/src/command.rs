@@ -1,8 +1,11 @@
-//! The five display commands, as they lie in an update.
-//! Path 10/13 and 11/13: written by session-core and codec-enc, read by viewer-core/decode.rs.
-//! No command but COPY reads what the viewer shows.
+//! Path 9/13 and 11/13: written by codec-enc and session-core/update.rs, read by viewer-core/decode.rs.
+//! The five display commands and their bytes in an update. No command but COPY reads what the viewer shows.
+//! Knows rectangles, colours and limits; what encoded data holds is for codec-enc and codec-dec.
 
-use thinc_region::{Rect, Region};
+use thinc_region::{Rect, Region, Size};
+
+use crate::limits::{COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
+use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
 /// One display command; borrowed from the update that carries it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,4 +95,390 @@ pub enum Encoding {
     Predicted = 1,
     /// `Predicted`, then one zstd frame.
     PredictedZstd = 2,
+}
+
+/// Layout of a command's first byte: three bits of kind, one that ties it to the command before, four of its own.
+mod head {
+    pub(super) const KIND: u8 = 0b0000_0111;
+    pub(super) const COPY: u8 = 0;
+    pub(super) const SFILL: u8 = 1;
+    pub(super) const PFILL: u8 = 2;
+    pub(super) const BITMAP: u8 = 3;
+    pub(super) const RAW: u8 = 4;
+    /// The first rectangle's corner is given relative to the one of the command before.
+    pub(super) const RELATIVE: u8 = 1 << 3;
+    /// COPY, SFILL: more rectangles than one, their count comes first.
+    pub(super) const MANY: u8 = 1 << 4;
+    /// PFILL, RAW: two bits of encoding.
+    pub(super) const ENCODING_SHIFT: u8 = 4;
+    /// BITMAP: 8-bit coverage, else 1 bit.
+    pub(super) const EIGHT: u8 = 1 << 4;
+    /// BITMAP: one zstd frame, else plain.
+    pub(super) const ZSTD: u8 = 1 << 5;
+    /// BITMAP: the colours of the BITMAP before.
+    pub(super) const SAME_COLORS: u8 = 1 << 6;
+}
+
+impl Command<'_> {
+    /// Appends one command that stands alone: it may follow any other.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        CommandWriter::new(out).put(self);
+    }
+}
+
+/// Writes commands one after another and leaves out what follows from the one before.
+///
+/// What one writer wrote stays valid behind anything: its first command refers to nothing.
+///
+/// ```text
+/// COPY     head | [count varint] | rects | dx zigzag | dy zigzag
+/// SFILL    head | [count varint] | rects | color
+/// PFILL    head | rect | tile width varint | tile height varint | data
+/// BITMAP   head | rect | [fg color | bg color] | data
+/// RAW      head | rect | data
+///
+/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW), bit 3 relative, bits 4-7 by kind:
+///          COPY, SFILL  bit 4: more than one rect, count is there
+///          PFILL, RAW   bits 4-5: encoding (0 plain, 1 predicted, 2 predicted and zstd)
+///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the BITMAP before, none here
+/// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the rectangle before:
+///          of the same command, or for its first: of the command before (its first) where bit 3 is set, else (0, 0)
+/// color    blue u8 | green u8 | red u8
+/// data     plain: as many bytes as the rectangle needs; else length varint and that many bytes
+/// ```
+#[derive(Debug)]
+pub struct CommandWriter<'o> {
+    out: &'o mut Vec<u8>,
+    before: Before,
+}
+
+/// What a command may lean on: the corner of the last command's first rectangle, and the last BITMAP's colours.
+#[derive(Clone, Copy, Debug, Default)]
+struct Before {
+    corner: Option<(i32, i32)>,
+    colors: Option<(u32, u32)>,
+}
+
+impl<'o> CommandWriter<'o> {
+    /// Appends to `out`; leans on nothing that is already there.
+    pub fn new(out: &'o mut Vec<u8>) -> CommandWriter<'o> {
+        CommandWriter { out, before: Before::default() }
+    }
+
+    /// Bytes in the buffer, those before this writer included.
+    #[expect(clippy::len_without_is_empty, reason = "a position in a buffer, not a collection")]
+    pub fn len(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Appends any command.
+    ///
+    /// # Panics
+    /// On an empty region, and on plain data whose length is not what the rectangle needs: both are bugs of the caller.
+    pub fn put(&mut self, command: &Command<'_>) {
+        match command {
+            Command::Copy { region, dx, dy } => self.copy(region, *dx, *dy),
+            Command::Sfill { region, color } => self.sfill(region, *color),
+            Command::Pfill { rect, tile_width, tile_height, encoding, data } => {
+                self.pfill(*rect, *tile_width, *tile_height, *encoding, data);
+            }
+            Command::Bitmap { rect, depth, fg, bg, packing, data } => {
+                self.bitmap(*rect, *depth, (*fg, *bg), *packing, data);
+            }
+            Command::Raw { rect, encoding, data } => self.raw(*rect, *encoding, data),
+        }
+    }
+
+    /// Appends a COPY.
+    pub fn copy(&mut self, region: &Region, dx: i32, dy: i32) {
+        self.region(head::COPY, region);
+        put_zigzag(self.out, i64::from(dx));
+        put_zigzag(self.out, i64::from(dy));
+    }
+
+    /// Appends an SFILL.
+    pub fn sfill(&mut self, region: &Region, color: u32) {
+        self.region(head::SFILL, region);
+        put_color(self.out, color);
+    }
+
+    /// Appends a PFILL.
+    pub fn pfill(&mut self, rect: Rect, tile_width: u16, tile_height: u16, encoding: Encoding, data: &[u8]) {
+        self.first_rect(head::PFILL | (encoding as u8) << head::ENCODING_SHIFT, &rect);
+        put_varint(self.out, u64::from(tile_width));
+        put_varint(self.out, u64::from(tile_height));
+        let area = u64::from(tile_width) * u64::from(tile_height);
+        self.data((encoding == Encoding::Plain).then_some(area * 3), data);
+    }
+
+    /// Appends a BITMAP; `colors` are foreground and background.
+    pub fn bitmap(&mut self, rect: Rect, depth: BitmapDepth, colors: (u32, u32), packing: Packing, data: &[u8]) {
+        let colors = (colors.0 & 0x00ff_ffff, colors.1 & 0x00ff_ffff);
+        let same = self.before.colors == Some(colors);
+        let mut kind = head::BITMAP;
+        for (set, bit) in [
+            (depth == BitmapDepth::Eight, head::EIGHT),
+            (packing == Packing::Zstd, head::ZSTD),
+            (same, head::SAME_COLORS),
+        ] {
+            kind |= if set { bit } else { 0 };
+        }
+        self.first_rect(kind, &rect);
+        if !same {
+            put_color(self.out, colors.0);
+            put_color(self.out, colors.1);
+            self.before.colors = Some(colors);
+        }
+        self.data((packing == Packing::Plain).then_some(depth.plain_len(&rect)), data);
+    }
+
+    /// Appends a RAW.
+    pub fn raw(&mut self, rect: Rect, encoding: Encoding, data: &[u8]) {
+        self.first_rect(head::RAW | (encoding as u8) << head::ENCODING_SHIFT, &rect);
+        self.data((encoding == Encoding::Plain).then_some(rect.area() * 3), data);
+    }
+
+    fn data(&mut self, plain_len: Option<u64>, data: &[u8]) {
+        match plain_len {
+            Some(len) => assert_eq!(len, data.len() as u64, "plain data is as long as its rectangle needs"),
+            None => put_varint(self.out, data.len() as u64),
+        }
+        self.out.extend_from_slice(data);
+    }
+
+    fn region(&mut self, kind: u8, region: &Region) {
+        let rects = region.rects();
+        assert!(!rects.is_empty(), "a command has at least one rectangle");
+        assert!(rects.len() <= RECTS_MAX, "a command has at most {RECTS_MAX} rectangles, not {}", rects.len());
+        let many = rects.len() > 1;
+        let (relative, base) = self.base(&rects[0]);
+        self.out.push(kind | relative | if many { head::MANY } else { 0 });
+        if many {
+            put_varint(self.out, rects.len() as u64);
+        }
+        put_rect(self.out, &rects[0], base);
+        for pair in rects.windows(2) {
+            put_rect(self.out, &pair[1], (pair[0].x1, pair[0].y1));
+        }
+    }
+
+    fn first_rect(&mut self, kind: u8, rect: &Rect) {
+        assert!(!rect.is_empty(), "a command has a rectangle that is not empty");
+        let (relative, base) = self.base(rect);
+        self.out.push(kind | relative);
+        put_rect(self.out, rect, base);
+    }
+
+    /// The shorter way to name this corner, and its bit.
+    fn base(&mut self, rect: &Rect) -> (u8, (i32, i32)) {
+        let before = self.before.corner.replace((rect.x1, rect.y1));
+        match before {
+            Some((x, y)) if corner_len(rect, (x, y)) < corner_len(rect, (0, 0)) => (head::RELATIVE, (x, y)),
+            _ => (0, (0, 0)),
+        }
+    }
+}
+
+fn zigzag_len(value: i32) -> usize {
+    varint_len(((i64::from(value) << 1) ^ (i64::from(value) >> 63)) as u64)
+}
+
+fn corner_len(rect: &Rect, base: (i32, i32)) -> usize {
+    zigzag_len(rect.x1 - base.0) + zigzag_len(rect.y1 - base.1)
+}
+
+fn put_rect(out: &mut Vec<u8>, rect: &Rect, base: (i32, i32)) {
+    put_zigzag(out, i64::from(rect.x1 - base.0));
+    put_zigzag(out, i64::from(rect.y1 - base.1));
+    put_varint(out, rect.width() as u64);
+    put_varint(out, rect.height() as u64);
+}
+
+impl BitmapDepth {
+    /// Bytes of a rectangle's data before packing.
+    pub const fn plain_len(self, rect: &Rect) -> u64 {
+        match self {
+            BitmapDepth::One => (rect.width() as u64).div_ceil(8) * rect.height() as u64,
+            BitmapDepth::Eight => rect.area(),
+        }
+    }
+}
+
+/// Reads the commands of one update.
+///
+/// Every rectangle is checked to lie inside the screen (a COPY's source too), every count against its limit; the
+/// reader gives nothing more after an error. What encoded data holds is for codec-dec to check.
+#[derive(Debug)]
+pub struct CommandReader<'a> {
+    reader: Reader<'a>,
+    screen: Rect,
+    before: Before,
+    count: usize,
+    failed: bool,
+}
+
+impl<'a> CommandReader<'a> {
+    /// Reads `commands` for a screen of this size.
+    pub fn new(commands: &'a [u8], screen: Size) -> CommandReader<'a> {
+        CommandReader {
+            reader: Reader::new(commands),
+            screen: screen.rect(),
+            before: Before::default(),
+            count: 0,
+            failed: false,
+        }
+    }
+
+    /// Bytes of commands not yet read.
+    pub const fn rest_len(&self) -> usize {
+        self.reader.rest_len()
+    }
+
+    fn command(&mut self) -> Result<Command<'a>, WireError> {
+        if self.count == COMMANDS_MAX {
+            let limit = COMMANDS_MAX as u64;
+            return Err(WireError::TooMuch { what: "an update's count of commands", value: limit + 1, limit });
+        }
+        self.count += 1;
+        let first = self.reader.u8("a command's head")?;
+        let own = first & !(head::KIND | head::RELATIVE);
+        let unknown = || WireError::Unknown { what: "a command's head", value: u64::from(first) };
+        let base = if first & head::RELATIVE == 0 {
+            (0, 0)
+        } else {
+            self.before.corner.ok_or(WireError::NoPredecessor("a rectangle"))?
+        };
+        match first & head::KIND {
+            kind @ (head::COPY | head::SFILL) => {
+                if own & !head::MANY != 0 {
+                    return Err(unknown());
+                }
+                let region = self.region(own & head::MANY != 0, base)?;
+                if kind == head::SFILL {
+                    return Ok(Command::Sfill { region, color: self.reader.color("a fill's colour")? });
+                }
+                let dx = self.reader.zigzag("a copy's dx")?;
+                let dy = self.reader.zigzag("a copy's dy")?;
+                let e = region.extents();
+                let inside = |edge: i32, delta: i32, limit: i32| {
+                    edge.checked_sub(delta).is_some_and(|source| (0..=limit).contains(&source))
+                };
+                if !(inside(e.x1, dx, self.screen.x2)
+                    && inside(e.x2, dx, self.screen.x2)
+                    && inside(e.y1, dy, self.screen.y2)
+                    && inside(e.y2, dy, self.screen.y2))
+                {
+                    return Err(WireError::Outside("a copy's source"));
+                }
+                Ok(Command::Copy { region, dx, dy })
+            }
+            head::PFILL => {
+                let encoding = Encoding::from_bits(own >> head::ENCODING_SHIFT).ok_or_else(unknown)?;
+                let rect = self.first_rect(base)?;
+                let edge = u64::from(TILE_EDGE_MAX);
+                let tile_width = self.reader.at_most("a tile's width", edge)? as u16;
+                let tile_height = self.reader.at_most("a tile's height", edge)? as u16;
+                if tile_width == 0 || tile_height == 0 {
+                    return Err(WireError::Outside("a tile"));
+                }
+                let area = u64::from(tile_width) * u64::from(tile_height);
+                let data = self.data("a tile", (encoding == Encoding::Plain).then_some(area * 3))?;
+                Ok(Command::Pfill { rect, tile_width, tile_height, encoding, data })
+            }
+            head::BITMAP => {
+                if own & !(head::EIGHT | head::ZSTD | head::SAME_COLORS) != 0 {
+                    return Err(unknown());
+                }
+                let depth = if own & head::EIGHT != 0 { BitmapDepth::Eight } else { BitmapDepth::One };
+                let packing = if own & head::ZSTD != 0 { Packing::Zstd } else { Packing::Plain };
+                let rect = self.first_rect(base)?;
+                let (fg, bg) = if own & head::SAME_COLORS != 0 {
+                    self.before.colors.ok_or(WireError::NoPredecessor("a bitmap's colours"))?
+                } else {
+                    (self.reader.color("a bitmap's foreground")?, self.reader.color("a bitmap's background")?)
+                };
+                self.before.colors = Some((fg, bg));
+                let data = self.data("a bitmap", (packing == Packing::Plain).then_some(depth.plain_len(&rect)))?;
+                Ok(Command::Bitmap { rect, depth, fg, bg, packing, data })
+            }
+            head::RAW => {
+                let encoding = Encoding::from_bits(own >> head::ENCODING_SHIFT).ok_or_else(unknown)?;
+                let rect = self.first_rect(base)?;
+                let data = self.data("raw pixels", (encoding == Encoding::Plain).then_some(rect.area() * 3))?;
+                Ok(Command::Raw { rect, encoding, data })
+            }
+            _ => Err(unknown()),
+        }
+    }
+
+    fn data(&mut self, what: &'static str, plain_len: Option<u64>) -> Result<&'a [u8], WireError> {
+        let len = match plain_len {
+            Some(len) => len,
+            None => self.reader.varint(what)?,
+        };
+        let len = usize::try_from(len).map_err(|_| WireError::Truncated(what))?;
+        self.reader.take(what, len)
+    }
+
+    fn first_rect(&mut self, base: (i32, i32)) -> Result<Rect, WireError> {
+        let rect = read_rect(&mut self.reader, base, &self.screen)?;
+        self.before.corner = Some((rect.x1, rect.y1));
+        Ok(rect)
+    }
+
+    fn region(&mut self, many: bool, base: (i32, i32)) -> Result<Region, WireError> {
+        if !many {
+            return Ok(Region::from(self.first_rect(base)?));
+        }
+        let count = self.reader.at_most("a region's count of rectangles", RECTS_MAX as u64)? as usize;
+        // Four bytes are the least a rectangle takes, so a short message cannot ask for much memory.
+        let mut rects = Vec::with_capacity(count.min(self.reader.rest_len() / 4 + 1));
+        for _ in 0..count {
+            let base = rects.last().map_or(base, |r: &Rect| (r.x1, r.y1));
+            rects.push(read_rect(&mut self.reader, base, &self.screen)?);
+        }
+        let first = rects.first().ok_or(WireError::Outside("a region of no rectangles"))?;
+        self.before.corner = Some((first.x1, first.y1));
+        Region::from_banded(rects).ok_or(WireError::NotBanded("a region"))
+    }
+}
+
+fn read_rect(reader: &mut Reader<'_>, base: (i32, i32), screen: &Rect) -> Result<Rect, WireError> {
+    let outside = WireError::Outside("a rectangle");
+    let x = reader.zigzag("a rectangle's x")?.checked_add(base.0);
+    let y = reader.zigzag("a rectangle's y")?.checked_add(base.1);
+    let width = reader.at_most("a rectangle's width", u64::from(SCREEN_EDGE_MAX))? as i32;
+    let height = reader.at_most("a rectangle's height", u64::from(SCREEN_EDGE_MAX))? as i32;
+    let (Some(x), Some(y)) = (x, y) else {
+        return Err(outside);
+    };
+    let within = |edge: i32, extent: i32, limit: i32| edge >= 0 && extent > 0 && edge <= limit - extent;
+    if !within(x, width, screen.x2) || !within(y, height, screen.y2) {
+        return Err(outside);
+    }
+    Ok(Rect::at(x, y, width, height))
+}
+
+impl<'a> Iterator for CommandReader<'a> {
+    type Item = Result<Command<'a>, WireError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.failed || self.reader.is_empty() {
+            return None;
+        }
+        let command = self.command();
+        self.failed = command.is_err();
+        Some(command)
+    }
+}
+
+impl Encoding {
+    const fn from_bits(bits: u8) -> Option<Encoding> {
+        match bits {
+            0 => Some(Encoding::Plain),
+            1 => Some(Encoding::Predicted),
+            2 => Some(Encoding::PredictedZstd),
+            _ => None,
+        }
+    }
 }

@@ -3,6 +3,7 @@
 //! Knows bytes and geometry; never sockets, time or pixels of a screen.
 #![forbid(unsafe_code)]
 
+pub mod auth;
 pub mod command;
 pub mod frame;
 pub mod limits;

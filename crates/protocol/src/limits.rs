@@ -22,3 +22,9 @@ pub const CURSOR_EDGE_MAX: u32 = 256;
 pub const TEXT_BYTES_MAX: usize = 512;
 /// Most input events a viewer may send in a second.
 pub const INPUT_EVENTS_PER_SECOND_MAX: u32 = 4000;
+/// Longest token or session key, in bytes.
+pub const CREDENTIAL_BYTES_MAX: usize = 128;
+/// Longest name of a session or of a viewer's program, in bytes.
+pub const NAME_BYTES_MAX: usize = 64;
+/// Fingers a viewer may tell apart.
+pub const TOUCH_IDS_MAX: u8 = 16;

@@ -1,7 +1,13 @@
-//! Messages from a session to a viewer.
 //! Path 10/13: from session-core/update.rs through transport, to viewer-core.
+//! Messages from a session to a viewer, and their bytes; the commands of an update are `command.rs`.
+//! Knows fields and limits; never what a screen holds.
 
 use thinc_region::Size;
+
+use crate::frame::{Frame, put_frame, put_frame_of};
+use crate::limits::{CURSOR_EDGE_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::viewer::{put_size, read_size};
+use crate::wire::{Reader, WireError, put_text, put_varint};
 
 /// Everything a session may say. Commands of an update are read with `command::CommandReader`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,7 +18,7 @@ pub enum SessionMessage<'a> {
     Geometry(Geometry),
     /// Commands that belong together.
     Update(Update<'a>),
-    /// The cursor's image, as premultiplied ARGB; width or height 0 with no pixels hides it.
+    /// The cursor's image, as premultiplied ARGB; 0 × 0 with no pixels hides it.
     Cursor(CursorImage<'a>),
     /// An application moved the pointer.
     CursorMove {
@@ -110,4 +116,195 @@ pub enum CloseCode {
     Replaced = 6,
     /// The session process is going to restart; come back at once.
     Restart = 7,
+}
+
+/// Kinds of a session's frames; 0x01 is `AuthOk`.
+mod kind {
+    pub(super) const HELLO: u8 = 0x02;
+    pub(super) const GEOMETRY: u8 = 0x03;
+    pub(super) const UPDATE: u8 = 0x04;
+    pub(super) const CURSOR: u8 = 0x05;
+    pub(super) const CURSOR_MOVE: u8 = 0x06;
+    pub(super) const CURSOR_SHOW: u8 = 0x07;
+    pub(super) const PONG: u8 = 0x08;
+    pub(super) const BARRIER: u8 = 0x09;
+    pub(super) const CLOSE: u8 = 0x0a;
+}
+
+/// Bits of an update's first byte.
+mod flag {
+    pub(super) const ECHO: u8 = 1 << 0;
+    pub(super) const END_OF_FRAME: u8 = 1 << 1;
+    pub(super) const AFTER: u8 = 1 << 2;
+    pub(super) const ALL: u8 = ECHO | END_OF_FRAME | AFTER;
+}
+
+impl<'a> SessionMessage<'a> {
+    /// Appends the frame.
+    ///
+    /// ```text
+    /// 0x02 HELLO        version varint | caps varint | frame_bytes_max varint | name text
+    /// 0x03 GEOMETRY     epoch varint | width varint | height varint
+    /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint | [echo varint] | commands
+    /// 0x05 CURSOR       width varint | height varint | hot x varint | hot y varint | zstd frame
+    /// 0x06 CURSOR MOVE  x varint | y varint
+    /// 0x07 CURSOR SHOW  u8 (0 hidden, 1 shown)
+    /// 0x08 PONG         number varint
+    /// 0x09 BARRIER      number varint
+    /// 0x0a CLOSE        code u8 | reason text
+    /// ```
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            SessionMessage::Hello(hello) => put_frame(out, kind::HELLO, |out| {
+                put_varint(out, u64::from(hello.version));
+                put_varint(out, u64::from(hello.caps));
+                put_varint(out, u64::from(hello.frame_bytes_max));
+                put_text(out, &hello.name, NAME_BYTES_MAX);
+            }),
+            SessionMessage::Geometry(geometry) => put_frame(out, kind::GEOMETRY, |out| {
+                put_varint(out, u64::from(geometry.epoch));
+                put_size(out, geometry.size);
+            }),
+            SessionMessage::Update(update) => update.encode(out),
+            SessionMessage::Cursor(cursor) => put_frame(out, kind::CURSOR, |out| {
+                put_size(out, cursor.size);
+                put_varint(out, u64::from(cursor.hot_x));
+                put_varint(out, u64::from(cursor.hot_y));
+                out.extend_from_slice(cursor.pixels);
+            }),
+            SessionMessage::CursorMove { x, y } => put_frame(out, kind::CURSOR_MOVE, |out| {
+                put_varint(out, u64::from(*x));
+                put_varint(out, u64::from(*y));
+            }),
+            SessionMessage::CursorShow(shown) => put_frame(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown))),
+            SessionMessage::Pong(number) => put_frame(out, kind::PONG, |out| put_varint(out, u64::from(*number))),
+            SessionMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
+            SessionMessage::Close(close) => put_frame(out, kind::CLOSE, |out| {
+                out.push(close.code as u8);
+                put_text(out, close.reason, TEXT_BYTES_MAX);
+            }),
+        }
+    }
+
+    /// Reads a frame that came from a session after authentication; pixels and commands stay borrowed.
+    pub fn decode(frame: &Frame<'a>) -> Result<SessionMessage<'a>, WireError> {
+        let mut reader = Reader::new(frame.body);
+        let (message, what) = match frame.kind {
+            kind::HELLO => (SessionMessage::Hello(decode_hello(&mut reader)?), "a session's hello"),
+            kind::GEOMETRY => {
+                let epoch = reader.u32("a geometry's epoch")?;
+                let size = read_size(&mut reader)?;
+                if size.area() == 0 {
+                    return Err(WireError::Outside("a geometry"));
+                }
+                (SessionMessage::Geometry(Geometry { epoch, size }), "a geometry")
+            }
+            kind::UPDATE => (SessionMessage::Update(Update::decode(&mut reader)?), "an update"),
+            kind::CURSOR => (SessionMessage::Cursor(decode_cursor(&mut reader)?), "a cursor"),
+            kind::CURSOR_MOVE => {
+                let (x, y) = (reader.u16("a cursor's x")?, reader.u16("a cursor's y")?);
+                (SessionMessage::CursorMove { x, y }, "a cursor's move")
+            }
+            kind::CURSOR_SHOW => match reader.u8("a cursor's show")? {
+                shown @ 0..=1 => (SessionMessage::CursorShow(shown == 1), "a cursor's show"),
+                other => return Err(WireError::Unknown { what: "a cursor's show", value: u64::from(other) }),
+            },
+            kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
+            kind::BARRIER => (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
+            kind::CLOSE => {
+                let code = CloseCode::from_byte(reader.u8("a close's code")?)?;
+                let reason = reader.text("a reason", TEXT_BYTES_MAX)?;
+                (SessionMessage::Close(Close { code, reason }), "a session's close")
+            }
+            other => return Err(WireError::Unknown { what: "a session's frame of kind", value: u64::from(other) }),
+        };
+        reader.end(what)?;
+        Ok(message)
+    }
+}
+
+/// Most bytes of an update before its commands: flags, two varints of 64 bits and two of 32.
+const UPDATE_HEAD_BYTES_MAX: usize = 1 + 10 + 10 + 5 + 5;
+
+impl<'a> Update<'a> {
+    /// Appends the frame; the commands are copied once, behind a head built beside them.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut head = Vec::with_capacity(UPDATE_HEAD_BYTES_MAX);
+        let mut flags = 0;
+        for (set, bit) in
+            [(self.echo.is_some(), flag::ECHO), (self.end_of_frame, flag::END_OF_FRAME), (self.after != 0, flag::AFTER)]
+        {
+            flags |= if set { bit } else { 0 };
+        }
+        head.push(flags);
+        put_varint(&mut head, self.seq);
+        if self.after != 0 {
+            assert!(self.after < self.seq, "an update comes after an earlier one: {} after {}", self.seq, self.after);
+            put_varint(&mut head, self.seq - self.after);
+        }
+        put_varint(&mut head, u64::from(self.epoch));
+        if let Some(echo) = self.echo {
+            put_varint(&mut head, u64::from(echo));
+        }
+        put_frame_of(out, kind::UPDATE, &head, self.commands);
+    }
+
+    fn decode(reader: &mut Reader<'a>) -> Result<Update<'a>, WireError> {
+        let flags = reader.u8("an update's flags")?;
+        if flags & !flag::ALL != 0 {
+            return Err(WireError::Unknown { what: "an update's flags", value: u64::from(flags) });
+        }
+        let seq = reader.varint("an update's number")?;
+        let after = if flags & flag::AFTER != 0 {
+            let back = reader.varint("an update's predecessor")?;
+            match seq.checked_sub(back) {
+                Some(after) if back > 0 && after > 0 => after,
+                _ => return Err(WireError::Unknown { what: "an update's predecessor", value: back }),
+            }
+        } else {
+            0
+        };
+        let epoch = reader.u32("an update's epoch")?;
+        let echo = if flags & flag::ECHO != 0 { Some(reader.u32("an echo")?) } else { None };
+        Ok(Update { seq, after, epoch, echo, end_of_frame: flags & flag::END_OF_FRAME != 0, commands: reader.rest() })
+    }
+}
+
+fn decode_hello(reader: &mut Reader<'_>) -> Result<SessionHello, WireError> {
+    Ok(SessionHello {
+        version: reader.u16("a session's version")?,
+        caps: reader.u32("a session's capabilities")?,
+        frame_bytes_max: reader.u32("a session's longest frame")?,
+        name: reader.text("a session's name", NAME_BYTES_MAX)?.to_owned(),
+    })
+}
+
+fn decode_cursor<'a>(reader: &mut Reader<'a>) -> Result<CursorImage<'a>, WireError> {
+    let edge = u64::from(CURSOR_EDGE_MAX);
+    let width = reader.at_most("a cursor's width", edge)? as u32;
+    let height = reader.at_most("a cursor's height", edge)? as u32;
+    let hot_x = reader.u16("a cursor's hot x")?;
+    let hot_y = reader.u16("a cursor's hot y")?;
+    let pixels = reader.rest();
+    let size = Size { width, height };
+    // The hot spot may lie on the edge just outside, as some themes have it, and nowhere further.
+    if u32::from(hot_x) > width || u32::from(hot_y) > height || (size.area() == 0) != pixels.is_empty() {
+        return Err(WireError::Outside("a cursor"));
+    }
+    Ok(CursorImage { size, hot_x, hot_y, pixels })
+}
+
+impl CloseCode {
+    fn from_byte(byte: u8) -> Result<CloseCode, WireError> {
+        Ok(match byte {
+            1 => CloseCode::SessionEnded,
+            2 => CloseCode::Version,
+            3 => CloseCode::Unauthorized,
+            4 => CloseCode::Protocol,
+            5 => CloseCode::TooSlow,
+            6 => CloseCode::Replaced,
+            7 => CloseCode::Restart,
+            other => return Err(WireError::Unknown { what: "a close's code", value: u64::from(other) }),
+        })
+    }
 }

@@ -1,7 +1,12 @@
-//! Messages from a viewer to a session.
-//! Path back: from the viewer's window, to session-core/input.rs.
+//! Path back: from the viewer's window through viewer-core and transport, to session-core/input.rs.
+//! Messages from a viewer to a session, and their bytes.
+//! Knows fields and limits; never what a session does with them.
 
 use thinc_region::Size;
+
+use crate::frame::{Frame, put_frame};
+use crate::limits::{NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX};
+use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
 
 /// Everything a viewer may say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,4 +138,213 @@ pub enum TouchPhase {
     Update,
     /// It left.
     End,
+}
+
+/// Kinds of a viewer's frames; 0x01 is `Auth`.
+mod kind {
+    pub(super) const HELLO: u8 = 0x02;
+    pub(super) const ACK: u8 = 0x03;
+    pub(super) const INPUT: u8 = 0x04;
+    pub(super) const PING: u8 = 0x05;
+    pub(super) const RESIZE: u8 = 0x06;
+    pub(super) const BARRIER: u8 = 0x07;
+    pub(super) const REFRESH: u8 = 0x08;
+    pub(super) const CLOSE: u8 = 0x09;
+}
+
+/// What happened, first byte of an input's body; what has two states has two numbers.
+mod event {
+    pub(super) const KEY_UP: u8 = 0;
+    pub(super) const KEY_DOWN: u8 = 1;
+    pub(super) const MOTION: u8 = 2;
+    pub(super) const BUTTON_UP: u8 = 3;
+    pub(super) const BUTTON_DOWN: u8 = 4;
+    pub(super) const SCROLL: u8 = 5;
+    pub(super) const TOUCH_BEGIN: u8 = 6;
+    pub(super) const TOUCH_UPDATE: u8 = 7;
+    pub(super) const TOUCH_END: u8 = 8;
+    pub(super) const RELEASE_ALL: u8 = 9;
+}
+
+impl ViewerMessage {
+    /// Appends the frame.
+    ///
+    /// ```text
+    /// 0x02 HELLO    version varint | caps varint | width varint | height varint | frame_bytes_max varint | name text
+    /// 0x03 ACK      update varint [ | update − presented zigzag | delay_us varint ]
+    /// 0x04 INPUT    event u8 | seq varint | fields, see `Input`
+    /// 0x05 PING     number varint
+    /// 0x06 RESIZE   width varint | height varint
+    /// 0x07 BARRIER  number varint
+    /// 0x08 REFRESH
+    /// 0x09 CLOSE    reason text
+    /// ```
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        match self {
+            ViewerMessage::Hello(hello) => put_frame(out, kind::HELLO, |out| {
+                put_varint(out, u64::from(hello.version));
+                put_varint(out, u64::from(hello.caps));
+                put_size(out, hello.size);
+                put_varint(out, u64::from(hello.frame_bytes_max));
+                put_text(out, &hello.name, NAME_BYTES_MAX);
+            }),
+            ViewerMessage::Ack(ack) => put_frame(out, kind::ACK, |out| {
+                put_varint(out, ack.update);
+                if let Some(presented) = ack.presented {
+                    put_zigzag(out, ack.update.wrapping_sub(presented.update) as i64);
+                    put_varint(out, u64::from(presented.delay_us));
+                }
+            }),
+            ViewerMessage::Input(input) => put_frame(out, kind::INPUT, |out| input.encode_body(out)),
+            ViewerMessage::Ping(number) => put_frame(out, kind::PING, |out| put_varint(out, u64::from(*number))),
+            ViewerMessage::Resize(size) => put_frame(out, kind::RESIZE, |out| put_size(out, *size)),
+            ViewerMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
+            ViewerMessage::Refresh => put_frame(out, kind::REFRESH, |_| {}),
+            ViewerMessage::Close(reason) => put_frame(out, kind::CLOSE, |out| put_text(out, reason, TEXT_BYTES_MAX)),
+        }
+    }
+
+    /// Reads a frame that came from a viewer after authentication.
+    pub fn decode(frame: &Frame<'_>) -> Result<ViewerMessage, WireError> {
+        let mut reader = Reader::new(frame.body);
+        let (message, what) = match frame.kind {
+            kind::HELLO => (ViewerMessage::Hello(decode_hello(&mut reader)?), "a viewer's hello"),
+            kind::ACK => (ViewerMessage::Ack(decode_ack(&mut reader)?), "an ack"),
+            kind::INPUT => (ViewerMessage::Input(Input::decode_body(&mut reader)?), "an input"),
+            kind::PING => (ViewerMessage::Ping(reader.u32("a ping's number")?), "a ping"),
+            kind::RESIZE => (ViewerMessage::Resize(read_size(&mut reader)?), "a resize"),
+            kind::BARRIER => (ViewerMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
+            kind::REFRESH => (ViewerMessage::Refresh, "a refresh"),
+            kind::CLOSE => {
+                (ViewerMessage::Close(reader.text("a reason", TEXT_BYTES_MAX)?.to_owned()), "a viewer's close")
+            }
+            other => return Err(WireError::Unknown { what: "a viewer's frame of kind", value: u64::from(other) }),
+        };
+        reader.end(what)?;
+        Ok(message)
+    }
+}
+
+fn decode_hello(reader: &mut Reader<'_>) -> Result<ViewerHello, WireError> {
+    Ok(ViewerHello {
+        version: reader.u16("a viewer's version")?,
+        caps: reader.u32("a viewer's capabilities")?,
+        size: read_size(reader)?,
+        frame_bytes_max: reader.u32("a viewer's longest frame")?,
+        name: reader.text("a viewer's name", NAME_BYTES_MAX)?.to_owned(),
+    })
+}
+
+fn decode_ack(reader: &mut Reader<'_>) -> Result<Ack, WireError> {
+    let update = reader.varint("an ack's update")?;
+    let presented = if reader.is_empty() {
+        None
+    } else {
+        let back = reader.varint("an ack's presented update")?;
+        let back = (back >> 1) as i64 ^ -((back & 1) as i64);
+        Some(Presented { update: update.wrapping_sub(back as u64), delay_us: reader.u32("a present's delay")? })
+    };
+    Ok(Ack { update, presented })
+}
+
+impl Input {
+    /// ```text
+    /// 0 KEY UP, 1 KEY DOWN          seq | code varint | keysym varint
+    /// 2 MOTION                      seq | x varint | y varint
+    /// 3 BUTTON UP, 4 BUTTON DOWN    seq | button u8
+    /// 5 SCROLL                      seq | dx zigzag | dy zigzag
+    /// 6 TOUCH BEGIN, 7 UPDATE, 8 END    seq | id u8 | x varint | y varint
+    /// 9 RELEASE ALL                 seq
+    /// ```
+    fn encode_body(&self, out: &mut Vec<u8>) {
+        let event = match self.event {
+            InputEvent::Key { down: false, .. } => event::KEY_UP,
+            InputEvent::Key { down: true, .. } => event::KEY_DOWN,
+            InputEvent::Motion { .. } => event::MOTION,
+            InputEvent::Button { down: false, .. } => event::BUTTON_UP,
+            InputEvent::Button { down: true, .. } => event::BUTTON_DOWN,
+            InputEvent::Scroll { .. } => event::SCROLL,
+            InputEvent::Touch { phase: TouchPhase::Begin, .. } => event::TOUCH_BEGIN,
+            InputEvent::Touch { phase: TouchPhase::Update, .. } => event::TOUCH_UPDATE,
+            InputEvent::Touch { phase: TouchPhase::End, .. } => event::TOUCH_END,
+            InputEvent::ReleaseAll => event::RELEASE_ALL,
+        };
+        out.push(event);
+        put_varint(out, u64::from(self.seq));
+        match self.event {
+            InputEvent::Key { code, keysym, .. } => {
+                put_varint(out, u64::from(code));
+                put_varint(out, u64::from(keysym));
+            }
+            InputEvent::Motion { x, y } => put_point(out, x, y),
+            InputEvent::Button { button, .. } => out.push(button),
+            InputEvent::Scroll { dx, dy } => {
+                put_zigzag(out, i64::from(dx));
+                put_zigzag(out, i64::from(dy));
+            }
+            InputEvent::Touch { id, x, y, .. } => {
+                out.push(id);
+                put_point(out, x, y);
+            }
+            InputEvent::ReleaseAll => {}
+        }
+    }
+
+    fn decode_body(reader: &mut Reader<'_>) -> Result<Input, WireError> {
+        let event = reader.u8("an input's event")?;
+        let seq = reader.u32("an input's number")?;
+        let event = match event {
+            event::KEY_UP | event::KEY_DOWN => InputEvent::Key {
+                code: reader.u16("a key's code")?,
+                keysym: reader.u32("a key's keysym")?,
+                down: event == event::KEY_DOWN,
+            },
+            event::MOTION => InputEvent::Motion { x: reader.u16("a motion's x")?, y: reader.u16("a motion's y")? },
+            event::BUTTON_UP | event::BUTTON_DOWN => {
+                InputEvent::Button { button: reader.u8("a button")?, down: event == event::BUTTON_DOWN }
+            }
+            event::SCROLL => {
+                InputEvent::Scroll { dx: reader.zigzag16("a scroll's dx")?, dy: reader.zigzag16("a scroll's dy")? }
+            }
+            event::TOUCH_BEGIN | event::TOUCH_UPDATE | event::TOUCH_END => {
+                let id = reader.u8("a finger")?;
+                if id >= TOUCH_IDS_MAX {
+                    let (value, limit) = (u64::from(id), u64::from(TOUCH_IDS_MAX - 1));
+                    return Err(WireError::TooMuch { what: "a finger", value, limit });
+                }
+                let phase = match event {
+                    event::TOUCH_BEGIN => TouchPhase::Begin,
+                    event::TOUCH_UPDATE => TouchPhase::Update,
+                    _ => TouchPhase::End,
+                };
+                InputEvent::Touch { id, phase, x: reader.u16("a touch's x")?, y: reader.u16("a touch's y")? }
+            }
+            event::RELEASE_ALL => InputEvent::ReleaseAll,
+            other => return Err(WireError::Unknown { what: "an input's event", value: u64::from(other) }),
+        };
+        Ok(Input { seq, event })
+    }
+}
+
+fn put_point(out: &mut Vec<u8>, x: u16, y: u16) {
+    put_varint(out, u64::from(x));
+    put_varint(out, u64::from(y));
+}
+
+/// A size as two varints.
+pub(crate) fn put_size(out: &mut Vec<u8>, size: Size) {
+    put_varint(out, u64::from(size.width));
+    put_varint(out, u64::from(size.height));
+}
+
+/// A size within the limits of a screen; 0 is allowed here and means what the message says.
+pub(crate) fn read_size(reader: &mut Reader<'_>) -> Result<Size, WireError> {
+    let edge = u64::from(SCREEN_EDGE_MAX);
+    let width = reader.at_most("a width", edge)? as u32;
+    let height = reader.at_most("a height", edge)? as u32;
+    let size = Size { width, height };
+    if size.area() > SCREEN_AREA_MAX {
+        return Err(WireError::TooMuch { what: "a screen's area", value: size.area(), limit: SCREEN_AREA_MAX });
+    }
+    Ok(size)
 }

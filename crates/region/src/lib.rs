@@ -2,6 +2,7 @@
 //! Stands under all other crates; knows integers, never pixels, time or commands.
 #![forbid(unsafe_code)]
 
+mod copy_order;
 mod rect;
 mod region;
 

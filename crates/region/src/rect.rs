@@ -87,8 +87,7 @@ impl Rect {
 
     /// True when every pixel of `other` lies in `self`.
     pub fn contains(&self, other: &Rect) -> bool {
-        other.is_empty()
-            || (self.x1 <= other.x1 && self.y1 <= other.y1 && self.x2 >= other.x2 && self.y2 >= other.y2)
+        other.is_empty() || (self.x1 <= other.x1 && self.y1 <= other.y1 && self.x2 >= other.x2 && self.y2 >= other.y2)
     }
 
     /// True when the pixel lies inside.

@@ -40,6 +40,32 @@ impl Region {
         Region { rects: Vec::new() }
     }
 
+    /// The set of these rectangles if they are sorted into bands that do not overlap, as `rects()` gives them; rectangles
+    /// and bands that merely touch are joined. `None` for any other order: what comes over a wire is checked, not trusted.
+    pub fn from_banded(rects: Vec<Rect>) -> Option<Region> {
+        let banded = rects.iter().all(|r| !r.is_empty())
+            && rects.windows(2).all(|pair| {
+                let (a, b) = (pair[0], pair[1]);
+                (a.y1 == b.y1 && a.y2 == b.y2 && a.x2 <= b.x1) || a.y2 <= b.y1
+            });
+        if !banded {
+            return None;
+        }
+        let mut out: Vec<Rect> = Vec::with_capacity(rects.len());
+        let mut band_before = 0..0;
+        for band in rects.chunk_by(|a, b| a.y1 == b.y1) {
+            let start = out.len();
+            for rect in band {
+                match out[start..].last_mut() {
+                    Some(last) if last.x2 == rect.x1 => last.x2 = rect.x2,
+                    _ => out.push(*rect),
+                }
+            }
+            band_before = join_band(&mut out, band_before, start);
+        }
+        Some(Region { rects: out })
+    }
+
     /// True when no pixel is in the set.
     pub fn is_empty(&self) -> bool {
         self.rects.is_empty()
@@ -287,9 +313,8 @@ fn merge_spans(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool, y1: i32, y2
     let (mut ia, mut ib) = (0, 0);
     let (mut in_a, mut in_b) = (false, false);
     let mut open: Option<i32> = None;
-    let edge = |band: &[Rect], i: usize, inside: bool| {
-        band.get(i).map_or(i32::MAX, |r| if inside { r.x2 } else { r.x1 })
-    };
+    let edge =
+        |band: &[Rect], i: usize, inside: bool| band.get(i).map_or(i32::MAX, |r| if inside { r.x2 } else { r.x1 });
     loop {
         let (edge_a, edge_b) = (edge(a, ia, in_a), edge(b, ib, in_b));
         let x = edge_a.min(edge_b);
@@ -323,7 +348,8 @@ fn join_band(out: &mut Vec<Rect>, before: std::ops::Range<usize>, start: usize) 
     }
     let joins = before.len() == len
         && out[before.start].y2 == out[start].y1
-        && (0..len).all(|i| out[before.start + i].x1 == out[start + i].x1 && out[before.start + i].x2 == out[start + i].x2);
+        && (0..len)
+            .all(|i| out[before.start + i].x1 == out[start + i].x1 && out[before.start + i].x2 == out[start + i].x2);
     if joins {
         let y2 = out[start].y2;
         out.truncate(start);
@@ -333,5 +359,28 @@ fn join_band(out: &mut Vec<Rect>, before: std::ops::Range<usize>, start: usize) 
         before
     } else {
         start..start + len
+    }
+}
+
+#[cfg(test)]
+mod banded_tests {
+    use super::*;
+
+    #[test]
+    fn rectangles_in_banded_order_are_a_region_and_others_are_not() {
+        let region: Region = [Rect::at(0, 0, 4, 4), Rect::at(8, 0, 4, 4), Rect::at(2, 6, 4, 4)].into_iter().collect();
+        assert_eq!(Region::from_banded(region.rects().to_vec()), Some(region));
+        let touching = vec![Rect::at(0, 0, 4, 4), Rect::at(4, 0, 4, 4), Rect::at(0, 4, 8, 2)];
+        assert_eq!(Region::from_banded(touching), Some(Rect::at(0, 0, 8, 6).into()));
+        for wrong in [
+            vec![Rect::at(8, 0, 4, 4), Rect::at(0, 0, 4, 4)],
+            vec![Rect::at(0, 0, 4, 4), Rect::at(3, 0, 4, 4)],
+            vec![Rect::at(0, 0, 4, 4), Rect::at(8, 0, 4, 5)],
+            vec![Rect::at(0, 4, 4, 4), Rect::at(0, 0, 4, 4)],
+            vec![Rect::at(0, 0, 4, 4), Rect::at(8, 3, 4, 4)],
+            vec![Rect::at(0, 0, 0, 4)],
+        ] {
+            assert_eq!(Region::from_banded(wrong.clone()), None, "{wrong:?}");
+        }
     }
 }

@@ -1,0 +1,315 @@
+//! The bytes of every message, written out: what `doc/protocol.md` pictures, checked in both directions.
+//! A change here is a change of the protocol and needs a new version.
+
+use thinc_protocol::command::{BitmapDepth, Command, CommandReader, CommandWriter, Encoding, Packing};
+use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, TouchPhase, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+
+fn frame(bytes: &[u8]) -> (u8, Vec<u8>) {
+    let mut deframer = Deframer::new(1 << 20);
+    deframer.push(bytes);
+    let frame = deframer.next().unwrap().expect("one whole frame");
+    let found = (frame.kind, frame.body.to_vec());
+    assert_eq!(deframer.buffered_len(), 0, "one frame and nothing after it");
+    found
+}
+
+#[test]
+fn viewer_messages() {
+    let hello = ViewerHello {
+        version: 1,
+        caps: ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR,
+        size: Size { width: 1024, height: 768 },
+        frame_bytes_max: 16 * 1024 * 1024,
+        name: "thinc".into(),
+    };
+    let input = |event| ViewerMessage::Input(Input { seq: 300, event });
+    let cases: Vec<(ViewerMessage, Vec<u8>)> = vec![
+        (
+            ViewerMessage::Hello(hello),
+            vec![2, 16, 1, 3, 0x80, 8, 0x80, 6, 0x80, 0x80, 0x80, 8, 5, b't', b'h', b'i', b'n', b'c'],
+        ),
+        (ViewerMessage::Ack(Ack { update: 5, presented: None }), vec![3, 1, 5]),
+        (
+            ViewerMessage::Ack(Ack { update: 300, presented: Some(Presented { update: 299, delay_us: 4000 }) }),
+            vec![3, 5, 0xac, 2, 2, 0xa0, 0x1f],
+        ),
+        (input(InputEvent::Key { code: 30, keysym: 0x61, down: true }), vec![4, 5, 1, 0xac, 2, 30, 0x61]),
+        (
+            input(InputEvent::Key { code: 0, keysym: 0x0100_20ac, down: false }),
+            vec![4, 8, 0, 0xac, 2, 0, 0xac, 0xc1, 0x80, 8],
+        ),
+        (input(InputEvent::Motion { x: 1, y: 767 }), vec![4, 6, 2, 0xac, 2, 1, 0xff, 5]),
+        (input(InputEvent::Button { button: 1, down: false }), vec![4, 4, 3, 0xac, 2, 1]),
+        (input(InputEvent::Button { button: 9, down: true }), vec![4, 4, 4, 0xac, 2, 9]),
+        (input(InputEvent::Scroll { dx: 0, dy: -120 }), vec![4, 6, 5, 0xac, 2, 0, 0xef, 1]),
+        (input(InputEvent::Touch { id: 0, phase: TouchPhase::Begin, x: 1, y: 2 }), vec![4, 6, 6, 0xac, 2, 0, 1, 2]),
+        (input(InputEvent::Touch { id: 15, phase: TouchPhase::Update, x: 1, y: 2 }), vec![4, 6, 7, 0xac, 2, 15, 1, 2]),
+        (input(InputEvent::Touch { id: 1, phase: TouchPhase::End, x: 1, y: 2 }), vec![4, 6, 8, 0xac, 2, 1, 1, 2]),
+        (input(InputEvent::ReleaseAll), vec![4, 3, 9, 0xac, 2]),
+        (ViewerMessage::Ping(7), vec![5, 1, 7]),
+        (ViewerMessage::Resize(Size { width: 800, height: 600 }), vec![6, 4, 0xa0, 6, 0xd8, 4]),
+        (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),
+        (ViewerMessage::Refresh, vec![8, 0]),
+        (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
+    ];
+    for (message, golden) in cases {
+        let mut out = Vec::new();
+        message.encode(&mut out);
+        assert_eq!(out, golden, "{message:?}");
+        let (kind, body) = frame(&golden);
+        assert_eq!(ViewerMessage::decode(&Frame { kind, body: &body }), Ok(message));
+        for cut in 0..body.len() {
+            // An ack may end after its first field: that is the shorter message, and no other message may be cut.
+            let short = ViewerMessage::decode(&Frame { kind, body: &body[..cut] });
+            assert!(short.is_err() || (kind == 3 && cut == 2), "cut to {cut}: {short:?}");
+        }
+        let long = [&body[..], &[0]].concat();
+        assert!(ViewerMessage::decode(&Frame { kind, body: &long }).is_err(), "one byte too many: {long:?}");
+    }
+}
+
+#[test]
+fn session_messages() {
+    let hello = SessionHello { version: 1, caps: 0, name: "demo".into(), frame_bytes_max: 65536 };
+    let update = Update { seq: 300, after: 0, epoch: 2, echo: None, end_of_frame: false, commands: &[9, 9] };
+    let cases: Vec<(SessionMessage<'_>, Vec<u8>)> = vec![
+        (SessionMessage::Hello(hello), vec![2, 10, 1, 0, 0x80, 0x80, 4, 4, b'd', b'e', b'm', b'o']),
+        (
+            SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 1024, height: 768 } }),
+            vec![3, 5, 2, 0x80, 8, 0x80, 6],
+        ),
+        (SessionMessage::Update(update), vec![4, 6, 0, 0xac, 2, 2, 9, 9]),
+        (
+            SessionMessage::Update(Update { after: 299, echo: Some(5), end_of_frame: true, commands: &[], ..update }),
+            vec![4, 6, 7, 0xac, 2, 1, 2, 5],
+        ),
+        (
+            SessionMessage::Cursor(CursorImage {
+                size: Size { width: 16, height: 24 },
+                hot_x: 3,
+                hot_y: 4,
+                pixels: &[0xaa, 0xbb],
+            }),
+            vec![5, 6, 16, 24, 3, 4, 0xaa, 0xbb],
+        ),
+        (
+            SessionMessage::Cursor(CursorImage { size: Size::default(), hot_x: 0, hot_y: 0, pixels: &[] }),
+            vec![5, 4, 0, 0, 0, 0],
+        ),
+        (SessionMessage::CursorMove { x: 5, y: 300 }, vec![6, 3, 5, 0xac, 2]),
+        (SessionMessage::CursorShow(true), vec![7, 1, 1]),
+        (SessionMessage::CursorShow(false), vec![7, 1, 0]),
+        (SessionMessage::Pong(7), vec![8, 1, 7]),
+        (SessionMessage::Barrier(8), vec![9, 1, 8]),
+        (SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason: "no" }), vec![10, 4, 3, 2, b'n', b'o']),
+    ];
+    for (message, golden) in cases {
+        let mut out = Vec::new();
+        message.encode(&mut out);
+        assert_eq!(out, golden, "{message:?}");
+        let (kind, body) = frame(&golden);
+        assert_eq!(SessionMessage::decode(&Frame { kind, body: &body }), Ok(message));
+    }
+}
+
+#[test]
+fn session_messages_out_of_bounds() {
+    for (kind, body, why) in [
+        (3u8, &[0u8, 0, 5][..], "an empty screen"),
+        (3, &[0, 0x81, 0x80, 1, 1], "a screen wider than the limit"),
+        (3, &[0, 0x80, 0x80, 1, 0x80, 0x80, 1], "a screen larger than the limit"),
+        (4, &[8, 1, 1], "an unknown flag"),
+        (4, &[4, 5, 0, 1], "an update after itself"),
+        (4, &[4, 5, 5, 1], "an update after none that names it"),
+        (4, &[4, 5, 6, 1], "an update after one before the first"),
+        (5, &[0, 0, 0, 0, 1], "pixels for an empty cursor"),
+        (5, &[1, 1, 0, 0], "no pixels for a cursor"),
+        (5, &[1, 1, 2, 0, 1], "a hot spot outside"),
+        (5, &[0x81, 2, 1, 0, 0, 1], "a cursor too wide"),
+        (7, &[2], "neither shown nor hidden"),
+        (10, &[0, 0], "no such close"),
+        (11, &[], "no such message"),
+        (0, &[], "no such message"),
+    ] {
+        assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");
+    }
+}
+
+const SCREEN: Size = Size { width: 1024, height: 768 };
+
+/// Two commands of each kind by one writer: the second leans on the first where that is shorter.
+fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
+    let band: Region =
+        [Rect::at(10, 20, 30, 4), Rect::at(50, 20, 30, 4), Rect::at(0, 30, 100, 1)].into_iter().collect();
+    let commands = vec![
+        Command::Copy { region: Rect::at(0, 100, 1024, 600).into(), dx: 0, dy: -13 },
+        Command::Copy { region: band.clone(), dx: -5, dy: 1 },
+        Command::Sfill { region: Rect::at(11, 21, 6, 13).into(), color: 0x0012_3456 },
+        Command::Sfill { region: band, color: 0 },
+        Command::Pfill {
+            rect: Rect::at(700, 400, 64, 64),
+            tile_width: 2,
+            tile_height: 1,
+            encoding: Encoding::Plain,
+            data: &[1, 2, 3, 4, 5, 6],
+        },
+        Command::Pfill {
+            rect: Rect::at(700, 464, 64, 64),
+            tile_width: 4,
+            tile_height: 4,
+            encoding: Encoding::PredictedZstd,
+            data: &[7, 8],
+        },
+        Command::Bitmap {
+            rect: Rect::at(706, 464, 6, 2),
+            depth: BitmapDepth::One,
+            fg: 0x00ff_0000,
+            bg: 0x0000_00ff,
+            packing: Packing::Plain,
+            data: &[0xa0, 0x50],
+        },
+        Command::Bitmap {
+            rect: Rect::at(712, 464, 3, 1),
+            depth: BitmapDepth::Eight,
+            fg: 0x00ff_0000,
+            bg: 0x0000_00ff,
+            packing: Packing::Plain,
+            data: &[0, 128, 255],
+        },
+        Command::Bitmap {
+            rect: Rect::at(712, 470, 300, 100),
+            depth: BitmapDepth::One,
+            fg: 0x00ff_0000,
+            bg: 0x0000_00fe,
+            packing: Packing::Zstd,
+            data: &[1],
+        },
+        Command::Raw { rect: Rect::at(1, 1, 1, 1), encoding: Encoding::Plain, data: &[1, 2, 3] },
+        Command::Raw { rect: Rect::at(1023, 767, 1, 1), encoding: Encoding::Predicted, data: &[0xc0] },
+    ];
+    #[rustfmt::skip]
+    let golden = vec![
+        0x00, 0, 0xc8, 1, 0x80, 8, 0xd8, 4, 0, 25,
+        0x10, 3, 20, 40, 30, 4, 80, 0, 30, 4, 99, 20, 100, 1, 9, 2,
+        0x01, 22, 42, 6, 13, 0x56, 0x34, 0x12,
+        0x11, 3, 20, 40, 30, 4, 80, 0, 30, 4, 99, 20, 100, 1, 0, 0, 0,
+        0x02, 0xf8, 10, 0xa0, 6, 64, 64, 2, 1, 1, 2, 3, 4, 5, 6,
+        0x2a, 0, 0x80, 1, 64, 64, 4, 4, 2, 7, 8,
+        0x0b, 12, 0, 6, 2, 0, 0, 0xff, 0xff, 0, 0, 0xa0, 0x50,
+        0x5b, 12, 0, 3, 1, 0, 128, 255,
+        0x2b, 0, 12, 0xac, 2, 100, 0, 0, 0xff, 0xfe, 0, 0, 1, 1,
+        0x04, 2, 2, 1, 1, 1, 2, 3,
+        0x14, 0xfe, 15, 0xfe, 11, 1, 1, 1, 0xc0,
+    ];
+    (commands, golden)
+}
+
+#[test]
+fn command_bytes() {
+    let (commands, golden) = commands();
+    let mut out = Vec::new();
+    let mut writer = CommandWriter::new(&mut out);
+    for command in &commands {
+        writer.put(command);
+    }
+    assert_eq!(out, golden);
+    let read: Result<Vec<_>, _> = CommandReader::new(&golden, SCREEN).collect();
+    assert_eq!(read.as_ref(), Ok(&commands));
+}
+
+#[test]
+fn commands_that_stand_alone_may_follow_anything() {
+    let (commands, golden) = commands();
+    let mut out = golden.clone();
+    for command in commands.iter().rev() {
+        command.encode(&mut out);
+    }
+    let read: Vec<_> = CommandReader::new(&out, SCREEN).collect::<Result<_, _>>().unwrap();
+    assert!(read.iter().eq(commands.iter().chain(commands.iter().rev())));
+}
+
+#[test]
+fn commands_cut_anywhere_give_an_error_or_the_commands_before() {
+    let (commands, golden) = commands();
+    for cut in 0..golden.len() {
+        let read: Vec<_> = CommandReader::new(&golden[..cut], SCREEN).collect();
+        let whole = read.iter().take_while(|c| c.is_ok()).count();
+        assert!(read.len() - whole <= 1, "nothing is read after an error");
+        for (read, command) in read.iter().zip(&commands).take(whole) {
+            assert_eq!(read.as_ref(), Ok(command));
+        }
+    }
+}
+
+#[test]
+fn commands_out_of_bounds() {
+    for (bytes, why) in [
+        (&[0x05u8, 0, 0, 1, 1][..], "no such kind"),
+        (&[0x81, 0, 0, 1, 1, 0, 0, 0], "a bit without meaning"),
+        (&[0x34, 0, 0, 1, 1, 0], "no such encoding"),
+        (&[0x09, 0, 0, 1, 1, 0, 0, 0], "relative to nothing"),
+        (&[0x43, 0, 0, 1, 1, 0], "colours of no bitmap"),
+        (&[0x01, 0, 0, 0, 1, 0, 0, 0], "an empty rectangle"),
+        (&[0x01, 1, 0, 1, 1, 0, 0, 0], "left of the screen"),
+        (&[0x01, 0x80, 16, 0, 1, 1, 0, 0, 0], "right of the screen"),
+        (&[0x01, 0, 0, 1, 0x81, 6, 0, 0, 0], "below the screen"),
+        (&[0x01, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 1, 1, 0, 0, 0], "at the end of the numbers"),
+        (&[0x11, 0, 0, 0, 0], "a region of nothing"),
+        (&[0x11, 2, 0, 0, 4, 4, 2, 2, 4, 4, 0, 0, 0], "rectangles that overlap"),
+        (&[0x11, 0x81, 0x20, 0, 0, 1, 1], "too many rectangles"),
+        (&[0x00, 0, 0, 1, 1, 2, 0], "a copy from left of the screen"),
+        (&[0x00, 0, 0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f], "a copy from the end of the numbers"),
+        (&[0x02, 0, 0, 1, 1, 0, 1], "a tile of no width"),
+        (&[0x02, 0, 0, 1, 1, 0x81, 2, 1], "a tile too wide"),
+        (&[0x14, 0, 0, 1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "data without end"),
+    ] {
+        let read: Vec<_> = CommandReader::new(bytes, SCREEN).collect();
+        assert!(matches!(read.as_slice(), [Err(_)]), "{why}: {read:?}");
+    }
+    let many = [0x01u8, 0, 0, 1, 1, 0, 0, 0].repeat(4097);
+    let read: Vec<_> = CommandReader::new(&many, SCREEN).collect();
+    assert_eq!(read.len(), 4097);
+    assert!(read[4096].is_err(), "one command more than the limit");
+}
+
+/// A keystroke's echo in xterm is the glyph, and the block cursor one cell further: at most 60 bytes above TLS.
+#[test]
+fn the_echo_of_a_keystroke_is_little() {
+    let glyph = Command::Bitmap {
+        rect: Rect::at(702, 405, 6, 13),
+        depth: BitmapDepth::One,
+        fg: 0,
+        bg: 0x00ff_ffff,
+        packing: Packing::Plain,
+        data: &[0x55; 13],
+    };
+    let solid = Command::Sfill { region: Rect::at(708, 405, 6, 13).into(), color: 0 };
+    let outlined = Command::Bitmap {
+        rect: Rect::at(708, 405, 6, 13),
+        depth: BitmapDepth::One,
+        fg: 0,
+        bg: 0x00ff_ffff,
+        packing: Packing::Plain,
+        data: &[0xaa; 13],
+    };
+    for cursor in [solid, outlined] {
+        let mut commands = Vec::new();
+        let mut writer = CommandWriter::new(&mut commands);
+        writer.put(&glyph);
+        writer.put(&cursor);
+        let mut out = Vec::new();
+        let update = Update {
+            seq: 1_000_000,
+            after: 999_999,
+            epoch: 3,
+            echo: Some(70_000),
+            end_of_frame: true,
+            commands: &commands,
+        };
+        SessionMessage::Update(update).encode(&mut out);
+        assert!(out.len() <= 60, "{} bytes", out.len());
+    }
+}
