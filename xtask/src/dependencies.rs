@@ -55,6 +55,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-viewer-core",
         ],
     ),
+    // Drives the programs from outside, as a person would.
+    ("thinc-bench", &[]),
+    ("thinc-e2e", &["thinc-bench"]),
     ("xtask", &[]),
 ];
 

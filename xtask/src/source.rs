@@ -90,8 +90,8 @@ pub(crate) fn check_heads(tree: &Tree) -> Vec<Finding> {
     each_source(tree, check_head)
 }
 
-/// The steps that a head claims: "Path 5/13: from …, to ….", two of them where a file serves two, none for the way back
-/// ("Path back: …") and beside the path.
+/// The steps that a head claims: "Path 5/13: from …, to ….", two of them or a range where a file serves more, none for
+/// the way back ("Path back: …") and beside the path.
 fn path_steps(file: &TextFile) -> Result<Vec<usize>, Finding> {
     let Some(claim) = head(&file.text).into_iter().find_map(|line| line.strip_prefix("Path ")) else {
         return Ok(Vec::new());
@@ -100,16 +100,25 @@ fn path_steps(file: &TextFile) -> Result<Vec<usize>, Finding> {
         let words = format!("its head says \"Path {claim}\"; the form is \"Path N/{PATH_STEPS}: from X, to Y.\"");
         Finding::new(&file.path, words)
     };
-    let (steps, _) = claim.split_once(':').ok_or_else(broken)?;
-    if steps == "back" {
-        return Ok(Vec::new());
+    let (place, _) = claim.split_once(':').ok_or_else(broken)?;
+    let mut steps: Vec<usize> = Vec::new();
+    for word in place.split([' ', ',']).filter(|word| word.contains('/')) {
+        let (step, count) = word.split_once('/').ok_or_else(broken)?;
+        let step = step.parse().ok().filter(|step| *step <= PATH_STEPS).ok_or_else(broken)?;
+        if count != PATH_STEPS.to_string() {
+            return Err(broken());
+        }
+        steps.push(step);
     }
-    let parse = |step: &str| {
-        let (step, count) = step.trim().split_once('/')?;
-        let step = step.parse().ok().filter(|step| (1..=PATH_STEPS).contains(step))?;
-        (count == PATH_STEPS.to_string()).then_some(step)
-    };
-    steps.split("and").map(|step| parse(step).ok_or_else(broken)).collect()
+    if steps.is_empty() && !place.starts_with("back") {
+        return Err(broken());
+    }
+    if let [first, last] = steps[..]
+        && place.contains(" to ")
+    {
+        steps = (first..=last).collect();
+    }
+    Ok(steps)
 }
 
 pub(crate) fn check_path(tree: &Tree) -> Vec<Finding> {
@@ -117,7 +126,8 @@ pub(crate) fn check_path(tree: &Tree) -> Vec<Finding> {
     let mut taken = [false; PATH_STEPS];
     for file in tree.files.iter().filter(|file| is_source(&file.path) && !file.path.starts_with("xtask/")) {
         match path_steps(file) {
-            Ok(steps) => steps.into_iter().for_each(|step| taken[step - 1] = true),
+            // Step 0 is the greeting before the path begins.
+            Ok(steps) => steps.into_iter().filter(|step| *step > 0).for_each(|step| taken[step - 1] = true),
             Err(finding) => findings.push(finding),
         }
     }
@@ -149,7 +159,7 @@ fn check_unsafe_in(file: &TextFile) -> Vec<Finding> {
     let is_root =
         ["src/lib.rs", "src/main.rs"].iter().any(|root| file.path.ends_with(root)) || file.path.contains("/src/bin/");
     let excused = UNSAFE_CRATES.iter().any(|(folder, _)| file.path.starts_with(&format!("{folder}/")));
-    if !is_root || excused || file.text.contains("#![forbid(unsafe_code)]") {
+    if !is_root || excused || file.text.contains("forbid(unsafe_code)") {
         return Vec::new();
     }
     vec![Finding::new(&file.path, "does not say #![forbid(unsafe_code)], and its crate is not in UNSAFE_CRATES")]
@@ -191,12 +201,22 @@ fn forbidden_words() -> Vec<(String, &'static str)> {
     words
 }
 
+/// Whether `word` stands in `line` by itself, and not inside a longer one (as in a template for mktemp).
+fn holds_word(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back().is_some_and(char::is_alphanumeric);
+        let after = line[at + word.len()..].chars().next().is_some_and(char::is_alphanumeric);
+        let open_ended = !word.ends_with(char::is_alphanumeric) || word.starts_with('/');
+        !before && (!after || open_ended)
+    })
+}
+
 fn check_words_of(file: &TextFile) -> Vec<Finding> {
     let words = forbidden_words();
     let mut findings = Vec::new();
     for (index, line) in file.text.lines().enumerate() {
         for (word, why) in &words {
-            if line.contains(word.as_str()) {
+            if holds_word(line, word) {
                 findings.push(Finding::new(format!("{}:{}", file.path, index + 1), format!("{word} {why}")));
             }
         }
@@ -239,6 +259,8 @@ mod tests {
             steps("//! One ordered set.\n//! Path 12/13 and 13/13: from a.rs, to the screen.\n"),
             Ok(vec![12, 13])
         );
+        assert_eq!(steps("//! Path 10/13 to 13/13: a shell.\n"), Ok(vec![10, 11, 12, 13]));
+        assert_eq!(steps("//! Path 3/13, the other way: from a.rs, to b.c.\n"), Ok(vec![3]));
         assert_eq!(steps("//! Path back: from the window, to input.rs.\n"), Ok(vec![]));
         assert_eq!(steps("//! Beside the path.\n"), Ok(vec![]));
         assert_eq!(steps("//! Path 5/12: from a.rs, to b.rs.\n"), Err(()));
@@ -276,5 +298,6 @@ mod tests {
             "work"
         );
         assert_eq!(check_words_of(&file("a.c", &text)).len(), 3);
+        assert_eq!(check_words_of(&file("a.sh", &format!("mktemp /tmp/a.{}", "X".repeat(6)))), []);
     }
 }

@@ -1,0 +1,232 @@
+//! The targets: each reads bytes as its part of thinc does, and checks what the part promises.
+//! Beside the path. A promise is an assertion; an error is a fine answer to bytes that make no sense.
+//! Knows the public interfaces only.
+
+use thinc_protocol::auth::{Auth, AuthOk};
+use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding};
+use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::limits::{PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage};
+use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, RecordKind};
+use thinc_transport::link::Link;
+
+/// The screen on which commands are read.
+const SCREEN: Size = Size { width: 1024, height: 768 };
+
+/// Bytes of one record of the ring; the type of `DrawRecord::parse` says so too.
+const RECORD_BYTES: usize = 64;
+
+/// Gives each frame of a stream to `read`, pushed in two pieces so that a frame cut in the middle is met too.
+fn each_frame(input: &[u8], frame_bytes_max: usize, mut read: impl FnMut(&Frame<'_>)) {
+    let mut deframer = Deframer::new(frame_bytes_max);
+    let (first, second) = input.split_at(input.len() / 2);
+    for piece in [first, second] {
+        deframer.push(piece);
+        loop {
+            match deframer.next() {
+                Ok(Some(frame)) => {
+                    assert!(frame.body.len() <= frame_bytes_max, "a frame passes its limit");
+                    read(&frame);
+                }
+                Ok(None) => break,
+                Err(_) => return,
+            }
+        }
+    }
+}
+
+/// The one frame that `encode` appends.
+fn with_frame<R>(encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(&Frame<'_>) -> R) -> R {
+    let mut bytes = Vec::new();
+    encode(&mut bytes);
+    let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+    deframer.push(&bytes);
+    let result = read(&deframer.next().expect("what we write is well-formed").expect("what we write is whole"));
+    assert_eq!(deframer.buffered_len(), 0, "one message is one frame");
+    result
+}
+
+/// A record of the ring: whatever it says, its rectangles lie where drawables can be.
+pub fn draw_record(input: &[u8]) {
+    for bytes in input.chunks_exact(RECORD_BYTES) {
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().expect("chunks have this length");
+        let Ok(record) = DrawRecord::parse(bytes) else { continue };
+        match record.kind {
+            RecordKind::Draw { rect, .. } => assert!(!rect.is_empty() && rect.x1 >= 0 && rect.y1 >= 0),
+            RecordKind::Copy { rect, dx, dy, .. } => {
+                assert!(!rect.is_empty() && rect.x1 >= 0 && rect.y1 >= 0);
+                assert!(rect.x1 - dx >= 0 && rect.y1 - dy >= 0, "a copy reads outside every drawable");
+            }
+            _ => {}
+        }
+    }
+}
+
+/// One record of each kind, with a rectangle that fits.
+pub fn draw_record_seeds() -> Vec<Vec<u8>> {
+    (1..=11u8)
+        .map(|kind| {
+            let mut bytes = vec![0; RECORD_BYTES];
+            bytes[8] = kind;
+            for (at, value) in [(24, 8i32), (28, 8), (32, 24), (36, 24), (40, 4), (44, -4)] {
+                bytes[at..at + 4].copy_from_slice(&value.to_ne_bytes());
+            }
+            bytes
+        })
+        .collect()
+}
+
+/// The first frame of a connection and its answer.
+pub fn auth(input: &[u8]) {
+    each_frame(input, PREAUTH_FRAME_BYTES_MAX, |frame| {
+        if let Ok(auth) = Auth::decode(frame) {
+            with_frame(|out| auth.encode(out), |again| assert!(Auth::decode(again) == Ok(auth)));
+        }
+        if let Ok(answer) = AuthOk::decode(frame) {
+            with_frame(|out| answer.encode(out), |again| assert!(AuthOk::decode(again) == Ok(answer)));
+        }
+    });
+}
+
+/// Both forms of credential.
+pub fn auth_seeds() -> Vec<Vec<u8>> {
+    let mut seeds = vec![Vec::new(), Vec::new(), Vec::new()];
+    Auth::Token(&[7; 32]).encode(&mut seeds[0]);
+    Auth::SessionKey(&[9; 32]).encode(&mut seeds[1]);
+    AuthOk { session_key: &[9; 32] }.encode(&mut seeds[2]);
+    seeds
+}
+
+/// What a viewer says to a session.
+pub fn viewer_message(input: &[u8]) {
+    each_frame(input, VIEWER_FRAME_BYTES_MAX, |frame| {
+        if let Ok(message) = ViewerMessage::decode(frame) {
+            with_frame(
+                |out| message.encode(out),
+                |again| assert_eq!(ViewerMessage::decode(again), Ok(message.clone())),
+            );
+        }
+    });
+}
+
+/// A viewer's first words, and one frame of every kind with a short body.
+pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
+    let messages = [
+        ViewerMessage::Hello(ViewerHello {
+            version: thinc_protocol::VERSION,
+            caps: 3,
+            size: SCREEN,
+            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            name: "thinc-view".to_owned(),
+        }),
+        ViewerMessage::Ping(300),
+        ViewerMessage::Resize(SCREEN),
+        ViewerMessage::Barrier(1),
+        ViewerMessage::Refresh,
+        ViewerMessage::Close("done".to_owned()),
+    ];
+    let mut seeds = plain_frames();
+    for message in messages {
+        let mut seed = Vec::new();
+        message.encode(&mut seed);
+        seeds.push(seed);
+    }
+    seeds
+}
+
+/// What a session says to a viewer, the commands of its updates included.
+pub fn session_message(input: &[u8]) {
+    each_frame(input, SESSION_FRAME_BYTES_MAX, |frame| {
+        let Ok(message) = SessionMessage::decode(frame) else { return };
+        with_frame(|out| message.encode(out), |again| assert_eq!(SessionMessage::decode(again), Ok(message.clone())));
+        if let SessionMessage::Update(update) = &message {
+            commands(update.commands);
+        }
+    });
+    // The commands alone, without the frame that the mutations would have to keep whole.
+    commands(input);
+}
+
+fn commands(bytes: &[u8]) {
+    let screen = SCREEN.rect();
+    let inside = |rect: &Rect| assert!(!rect.is_empty() && screen.contains(rect), "{rect:?} is outside the screen");
+    let read: Vec<Command<'_>> = CommandReader::new(bytes, SCREEN).map_while(Result::ok).collect();
+    for command in &read {
+        match command {
+            Command::Copy { region, dx, dy } => {
+                region.rects().iter().for_each(|rect| {
+                    inside(rect);
+                    inside(&Rect { x1: rect.x1 - dx, y1: rect.y1 - dy, x2: rect.x2 - dx, y2: rect.y2 - dy });
+                });
+            }
+            Command::Sfill { region, .. } => region.rects().iter().for_each(inside),
+            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => inside(rect),
+        }
+    }
+    let mut written = Vec::new();
+    let mut writer = CommandWriter::new(&mut written);
+    read.iter().for_each(|command| writer.put(command));
+    let again: Vec<Command<'_>> =
+        CommandReader::new(&written, SCREEN).collect::<Result<_, _>>().expect("what we write is well-formed");
+    assert_eq!(again, read, "commands read back differ");
+}
+
+/// A session's first words, an update with every kind of command, and one frame of every kind with a short body.
+pub fn session_message_seeds() -> Vec<Vec<u8>> {
+    let mut update = Vec::new();
+    let mut writer = CommandWriter::new(&mut update);
+    let rect = Rect { x1: 16, y1: 32, x2: 20, y2: 34 };
+    writer.sfill(&Region::from(rect), 0x00ff_8000);
+    writer.copy(&Region::from(rect), 8, -8);
+    writer.raw(rect, Encoding::Plain, &[0x55; 24]);
+    writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]);
+    let messages = [
+        SessionMessage::Hello(SessionHello {
+            version: thinc_protocol::VERSION,
+            caps: 0,
+            name: "demo".to_owned(),
+            frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32,
+        }),
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN }),
+        SessionMessage::CursorMove { x: 5, y: 600 },
+        SessionMessage::Pong(300),
+        SessionMessage::Close(Close { code: CloseCode::SessionEnded, reason: "done" }),
+    ];
+    let mut seeds = plain_frames();
+    for message in messages {
+        let mut seed = Vec::new();
+        message.encode(&mut seed);
+        seeds.push(seed);
+    }
+    seeds.push(update);
+    seeds
+}
+
+/// Every kind of frame there is or may be, with bodies of nothing and of small numbers.
+fn plain_frames() -> Vec<Vec<u8>> {
+    (1..16u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
+}
+
+/// A link as a person pastes it.
+pub fn link(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if let Ok(link) = text.parse::<Link>() {
+        assert!(link.port != 0 && !link.host.is_empty(), "a link without a place");
+        assert_eq!(link.to_string().parse::<Link>().as_ref(), Ok(&link), "a link reads back as another");
+    }
+}
+
+/// Links for both kinds of viewer, with names and addresses.
+pub fn link_seeds() -> Vec<Vec<u8>> {
+    let pin = "A".repeat(43);
+    [
+        format!("https://127.0.0.1:7300/#t=AAAA&k={pin}"),
+        format!("thinc://[::1]:7300/base/path/#t=AAAA&k={pin}"),
+        "https://example.org/".to_owned(),
+        "thinc://[fe80::1%eth0]:1/#x=y&t=AAAA".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}

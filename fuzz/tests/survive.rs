@@ -1,0 +1,50 @@
+//! Every target on its seeds, on seeded mutations of them, and on every input that once broke it.
+//! Beside the path. A failure prints the target and the seed; the input goes to fuzz/regressions and stays there.
+//! Knows no format: the targets hold the promises.
+
+use thinc_fuzz::mutate::{Random, mutate};
+use thinc_fuzz::{TARGETS, Target};
+
+/// Mutated inputs per target: about a second each on one core.
+const ROUNDS: u64 = 1_000_000;
+
+fn survive(target: &Target) {
+    let seeds = (target.seeds)();
+    assert!(!seeds.is_empty(), "{} has no seeds", target.name);
+    for seed in &seeds {
+        (target.run)(seed);
+    }
+    for round in 0..ROUNDS {
+        let mut random = Random::new(round);
+        let mut input = seeds[random.below(seeds.len())].clone();
+        mutate(&mut input, &seeds, &mut random);
+        let outcome = std::panic::catch_unwind(|| (target.run)(&input));
+        assert!(outcome.is_ok(), "target {}, round {round}, breaks on {input:02x?}", target.name);
+    }
+}
+
+#[test]
+fn seeds_and_mutations_of_them() {
+    TARGETS.iter().for_each(survive);
+}
+
+#[test]
+fn inputs_that_once_broke_a_target() {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
+    for target in TARGETS {
+        // A target that never broke has no folder.
+        for entry in std::fs::read_dir(folder.join(target.name)).into_iter().flatten() {
+            let path = entry.expect("a folder of the tree can be read").path();
+            (target.run)(&std::fs::read(&path).expect("a file of the tree can be read"));
+        }
+    }
+}
+
+#[test]
+#[should_panic(expected = "round")]
+fn a_target_that_breaks_is_found() {
+    fn breaks(input: &[u8]) {
+        assert!(input.len() != 7, "seven bytes");
+    }
+    survive(&Target { name: "breaks", run: breaks, seeds: || vec![vec![0; 6]] });
+}
