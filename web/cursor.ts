@@ -1,0 +1,108 @@
+// The session's cursor as the browser's own, so that it moves without waiting for anyone.
+// Path 13/13: from engine.ts, to the page.
+// Knows one image and the device pixel ratio; never where the pointer is, unless the browser cannot draw the image.
+
+/** CSS pixels: browsers refuse larger cursor images. */
+const CSS_EDGE_MAX = 128;
+
+export interface CursorImage {
+  width: number;
+  height: number;
+  hotX: number;
+  hotY: number;
+  /** Straight (not premultiplied) red, green, blue, alpha. */
+  rgba: Uint8ClampedArray;
+}
+
+export class Cursor {
+  private image: CursorImage | undefined;
+  private shown = true;
+  /** Stands in for an image the browser would refuse. */
+  private readonly large = document.createElement("canvas");
+  private largeUsed = false;
+  private at: { x: number; y: number } | undefined;
+
+  constructor(private readonly stage: HTMLElement) {
+    this.large.className = "cursor";
+    this.large.hidden = true;
+    stage.append(this.large);
+    // Another monitor, another ratio: the image is made anew.
+    const watch = () => {
+      matchMedia(`(resolution: ${devicePixelRatio}dppx)`).addEventListener("change", watch, { once: true });
+      this.update();
+    };
+    watch();
+  }
+
+  setImage(image: CursorImage): void {
+    this.image = image;
+    this.update();
+  }
+
+  setShown(shown: boolean): void {
+    this.shown = shown;
+    this.update();
+  }
+
+  /** In CSS pixels; undefined when the pointer is elsewhere. */
+  pointerAt(x: number | undefined, y: number | undefined): void {
+    this.at = x === undefined || y === undefined ? undefined : { x, y };
+    if (this.largeUsed) this.placeLarge();
+  }
+
+  private update(): void {
+    const image = this.image;
+    this.largeUsed = false;
+    this.large.hidden = true;
+    if (image === undefined) {
+      this.stage.style.cursor = "default";
+      return;
+    }
+    if (!this.shown || image.width === 0 || image.height === 0) {
+      this.stage.style.cursor = "none";
+      return;
+    }
+    const ratio = devicePixelRatio;
+    if (Math.max(image.width, image.height) / ratio > CSS_EDGE_MAX) {
+      paint(this.large, image);
+      this.large.style.width = `${image.width / ratio}px`;
+      this.large.style.height = `${image.height / ratio}px`;
+      this.largeUsed = true;
+      this.stage.style.cursor = "none";
+      this.placeLarge();
+      return;
+    }
+    this.stage.style.cursor = cursorOf(image, ratio);
+    if (this.stage.style.cursor === "") this.stage.style.cursor = "default";
+  }
+
+  private placeLarge(): void {
+    const image = this.image;
+    this.large.hidden = this.at === undefined || image === undefined;
+    if (this.at === undefined || image === undefined) return;
+    const ratio = devicePixelRatio;
+    this.large.style.transform = `translate(${this.at.x - image.hotX / ratio}px, ${this.at.y - image.hotY / ratio}px)`;
+  }
+}
+
+function cursorOf(image: CursorImage, ratio: number): string {
+  const canvas = document.createElement("canvas");
+  paint(canvas, image);
+  const hot = `${Math.floor(image.hotX / ratio)} ${Math.floor(image.hotY / ratio)}`;
+  if (ratio === 1) return `url(${canvas.toDataURL()}) ${hot}, default`;
+  // One pixel of the image to one of the display, where the browser takes a resolution for it.
+  const sharp = `image-set(url("${canvas.toDataURL()}") ${ratio}x) ${hot}, default`;
+  if (CSS.supports("cursor", sharp)) return sharp;
+  const scaled = document.createElement("canvas");
+  scaled.width = Math.max(1, Math.round(image.width / ratio));
+  scaled.height = Math.max(1, Math.round(image.height / ratio));
+  scaled.getContext("2d")?.drawImage(canvas, 0, 0, scaled.width, scaled.height);
+  return `url(${scaled.toDataURL()}) ${hot}, default`;
+}
+
+function paint(canvas: HTMLCanvasElement, image: CursorImage): void {
+  canvas.width = image.width;
+  canvas.height = image.height;
+  const rgba = image.rgba as Uint8ClampedArray<ArrayBuffer>;
+  canvas.getContext("2d")?.putImageData(new ImageData(rgba, image.width, image.height), 0, 0);
+}

@@ -1,0 +1,410 @@
+// The viewer itself: transport, decoder and canvas joined, in a worker where the browser can, else in the page.
+// Path 10/13 to 13/13: from transport.ts, through decoder.ts, to present.ts; input goes back the same way.
+// Decoding and acknowledging follow the socket, presenting follows the display: neither waits for the other.
+
+import { Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
+import { nowUs, type ConnectionState, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
+import { choosePresenter, type Presenter } from "./present";
+import { Transport } from "./transport";
+
+/** Often enough that the shown round trip is of now, seldom enough to weigh nothing (about 40 bytes each). */
+const PING_MS = 2_000;
+/** Pings in a row with not a byte in answer, after which the path is taken for dead: the socket alone needs minutes to notice. */
+const PINGS_UNANSWERED_MAX = 4;
+/** A session that has not taken a new size after this long will not (another viewer controls it): the next may be asked. */
+const RESIZE_ANSWER_MS_MAX = 1_000;
+/** After a new size or connection the old picture stays until the new one is whole, but no longer than this. */
+const HOLD_MS_MAX = 400;
+/** Keys and buttons whose effect is awaited; more are forgotten, oldest first. */
+const AWAITED_INPUTS_MAX = 256;
+/** Input-to-photon figures kept for the statistics. */
+const PHOTONS_MAX = 16;
+
+// As `CloseCode` of crates/protocol/src/session.rs.
+const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
+
+interface Waiting {
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+export class Engine {
+  private module: WebAssembly.Module | undefined;
+  private decoder: Decoder | undefined;
+  private transport: Transport | undefined;
+  private presenter: Presenter | undefined;
+  private pingTimer: ReturnType<typeof setInterval> | undefined;
+  private pingsUnanswered = 0;
+
+  private connected = false;
+  private closed = false;
+  /** Size of the tab in device pixels, and whether the session has been asked for it. */
+  private wanted = { width: 0, height: 0 };
+  private resizeState: "asked" | "unasked" | "settled" = "settled";
+  private resizeTimer: ReturnType<typeof setTimeout> | undefined;
+
+  private visible = true;
+  private presentScheduled = false;
+  private presents = 0;
+  /** Until when the old picture is held back from a new, still incomplete one; 0: it is not. */
+  private holdUntilMs = 0;
+  private newSize: { width: number; height: number } | undefined;
+
+  private motion: { x: number; y: number } | undefined;
+  private readonly inputTimes = new Map<number, number>();
+  private readonly echoed: number[] = [];
+  private readonly photonUs: number[] = [];
+
+  private readonly barriers = new Map<number, Waiting>();
+  private readonly awaitPicture: Waiting[] = [];
+  private readonly awaitPresent: Waiting[] = [];
+
+  constructor(private readonly tell: (message: FromEngine, transfer?: Transferable[]) => void) {}
+
+  /** Takes one message of the page; nothing is thrown, what goes wrong is told. */
+  handle(message: ToEngine): void {
+    switch (message.type) {
+      case "start":
+        this.start(message).catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
+        break;
+      case "key": {
+        this.flushMotion();
+        this.awaitEcho(message.timeUs, (decoder) => decoder.key(message.code, message.keysym, message.down, nowUs()));
+        break;
+      }
+      case "button":
+        this.flushMotion();
+        this.awaitEcho(message.timeUs, (decoder) => decoder.button(message.button, message.down, nowUs()));
+        break;
+      case "motion":
+        this.motion = { x: message.x, y: message.y };
+        if (this.transport?.congested === false) this.flushMotion();
+        break;
+      case "scroll":
+        this.flushMotion();
+        this.act((decoder) => decoder.scroll(message.dx, message.dy, nowUs()));
+        break;
+      case "touch":
+        this.act((decoder) => decoder.touch(message.id, message.phase, message.x, message.y, nowUs()));
+        break;
+      case "releaseAll":
+        this.act((decoder) => decoder.releaseAll(nowUs()));
+        break;
+      case "resize":
+        this.wanted = { width: message.width, height: message.height };
+        if (this.resizeState === "settled") this.askResize();
+        else this.resizeState = "unasked";
+        break;
+      case "visible":
+        this.visible = message.visible;
+        if (this.visible) this.schedulePresent();
+        break;
+      case "retry":
+        this.retry().catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
+        break;
+      case "disconnect":
+        this.act((decoder) => decoder.close());
+        this.close("Disconnected", "The session goes on without you.", true);
+        break;
+      case "ask":
+        this.answer(message.what).then(
+          (value) => this.tell({ type: "answer", id: message.id, value }, value && "data" in value ? [value.data.buffer] : []),
+          (error: unknown) => this.tell({ type: "failed", id: message.id, reason: wordsOf(error) }),
+        );
+        break;
+    }
+  }
+
+  private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
+    this.wanted = { width: message.width, height: message.height };
+    this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
+    this.transport = new Transport(message.socketUrl, message.probeUrl, {
+      connecting: (attempt) => this.state({ name: "connecting", attempt }),
+      opened: () => this.opened(),
+      received: (bytes) => this.received(bytes),
+      dropped: (retryMs) => {
+        this.lost(new Error("the connection dropped"));
+        this.state({ name: "waiting", retryMs });
+      },
+      refused: () =>
+        this.close("This link is no longer good", "The session does not know this browser. Ask for a new link: thinc link.", true),
+    });
+    this.module = await compileDecoder(message.wasmUrl);
+    this.decoder = await Decoder.load(this.module);
+    this.transport.open();
+  }
+
+  private async retry(): Promise<void> {
+    if (this.connected || this.module === undefined) return;
+    // One that trapped is not to be trusted again.
+    this.decoder ??= await Decoder.load(this.module);
+    this.closed = false;
+    this.transport?.retryNow();
+  }
+
+  private opened(): void {
+    this.connected = true;
+    this.pingsUnanswered = 0;
+    this.holdUntilMs = performance.now() + HOLD_MS_MAX;
+    this.inputTimes.clear();
+    this.echoed.length = 0;
+    this.act((decoder) => decoder.open("thinc-web", this.wanted.width, this.wanted.height));
+    clearInterval(this.pingTimer);
+    this.pingTimer = setInterval(() => this.ping(), PING_MS);
+    this.ping();
+  }
+
+  private ping(): void {
+    if (this.pingsUnanswered >= PINGS_UNANSWERED_MAX) {
+      this.transport?.drop();
+      return;
+    }
+    this.pingsUnanswered += 1;
+    this.act((decoder) => decoder.ping(nowUs()));
+  }
+
+  private received(bytes: Uint8Array): void {
+    this.pingsUnanswered = 0;
+    this.act((decoder) => decoder.bytes(bytes, nowUs()));
+    if (this.motion) this.flushMotion();
+  }
+
+  /** Calls the decoder, sends what it has to say and takes its events: the one way in, so that none is forgotten. */
+  private act<T>(call: (decoder: Decoder) => T): T | undefined {
+    const decoder = this.decoder;
+    if (!this.connected || decoder === undefined) return undefined;
+    try {
+      const result = call(decoder);
+      for (let output = decoder.output(); output.length > 0; output = decoder.output()) this.transport?.send(output);
+      for (let event = decoder.event(); event !== undefined; event = decoder.event()) this.happened(event);
+      return result;
+    } catch (error) {
+      if (error instanceof DecoderError) {
+        this.close("The connection broke off", error.message, true);
+      } else {
+        this.decoder = undefined;
+        this.close("The viewer failed", `This is a bug of thinc: ${wordsOf(error)}`, true);
+      }
+      return undefined;
+    }
+  }
+
+  private happened(event: DecoderEvent): void {
+    switch (event.type) {
+      case "hello":
+        this.transport?.proven();
+        this.state({ name: "connected" });
+        this.tell({ type: "name", name: event.name });
+        break;
+      case "geometry":
+        this.newSize = { width: event.width, height: event.height };
+        this.holdUntilMs = performance.now() + HOLD_MS_MAX;
+        this.resizeAnswered();
+        setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
+        break;
+      case "damage":
+        this.schedulePresent();
+        break;
+      case "frameEnd":
+        this.holdUntilMs = 0;
+        this.schedulePresent();
+        break;
+      case "cursor": {
+        const { width, height, hotX, hotY, rgba } = event;
+        this.tell({ type: "cursor", width, height, hotX, hotY, rgba }, [rgba.buffer]);
+        break;
+      }
+      case "cursorShow":
+        this.tell({ type: "cursorShow", shown: event.shown });
+        break;
+      case "barrier":
+        this.barriers.get(event.id)?.resolve();
+        this.barriers.delete(event.id);
+        break;
+      case "echo":
+        this.echoed.push(event.seq);
+        break;
+      case "closed":
+        this.sessionClosed(event.code, event.reason);
+        break;
+    }
+  }
+
+  private sessionClosed(code: number, reason: string): void {
+    switch (code) {
+      case CLOSE.restart:
+      case CLOSE.tooSlow:
+        this.transport?.drop();
+        break;
+      case CLOSE.ended:
+        this.close("The session has ended", reason, false);
+        break;
+      case CLOSE.replaced:
+        this.close("Another viewer took over", reason, true);
+        break;
+      case CLOSE.version:
+        this.close("This page and the session speak different versions", reason, true);
+        break;
+      case CLOSE.unauthorized:
+        this.close("This link is no longer good", reason, true);
+        break;
+      default:
+        this.close("The session closed the connection", reason, true);
+    }
+  }
+
+  // Presenting
+
+  private schedulePresent(): void {
+    if (this.presentScheduled || !this.visible) return;
+    this.presentScheduled = true;
+    requestAnimationFrame(() => {
+      this.presentScheduled = false;
+      this.present();
+    });
+  }
+
+  private present(): void {
+    const decoder = this.decoder;
+    const presenter = this.presenter;
+    if (decoder === undefined || presenter === undefined) return;
+    if (this.newSize !== undefined) {
+      if (performance.now() < this.holdUntilMs) return; // a whole frame, or the timer set with the hold, comes back here
+      const { width, height } = this.newSize;
+      this.newSize = undefined;
+      presenter.resize(width, height);
+      this.tell({ type: "geometry", width, height });
+    }
+    const damage = decoder.takeDamage();
+    presenter.present(decoder, damage);
+    this.presents += 1;
+    const now = nowUs();
+    for (const seq of this.echoed.splice(0)) this.photon(seq, now);
+    this.act(() => decoder.presented(now));
+    for (const waiting of [...this.awaitPicture.splice(0), ...this.awaitPresent.splice(0)]) waiting.resolve();
+  }
+
+  /** After the canvas lost what it showed. */
+  private presentAll(): void {
+    const decoder = this.decoder;
+    if (decoder === undefined) return;
+    this.presenter?.present(decoder, Int32Array.of(0, 0, decoder.width, decoder.height));
+  }
+
+  // Input
+
+  private flushMotion(): void {
+    const motion = this.motion;
+    if (motion === undefined) return;
+    this.motion = undefined;
+    this.act((decoder) => decoder.motion(motion.x, motion.y, nowUs()));
+  }
+
+  private awaitEcho(timeUs: number, send: (decoder: Decoder) => number): void {
+    const seq = this.act(send);
+    if (seq === undefined) return;
+    this.inputTimes.set(seq, timeUs);
+    for (const oldest of this.inputTimes.keys()) {
+      if (this.inputTimes.size <= AWAITED_INPUTS_MAX) break;
+      this.inputTimes.delete(oldest);
+    }
+  }
+
+  private photon(seq: number, now: number): void {
+    const timeUs = this.inputTimes.get(seq);
+    if (timeUs === undefined) return;
+    this.inputTimes.delete(seq);
+    this.photonUs.push(Math.max(0, now - timeUs));
+    if (this.photonUs.length > PHOTONS_MAX) this.photonUs.shift();
+  }
+
+  // The session follows the tab's size: one request under way, and only the newest size waits behind it.
+
+  private askResize(): void {
+    this.resizeState = "asked";
+    this.act((decoder) => decoder.resize(this.wanted.width, this.wanted.height));
+    clearTimeout(this.resizeTimer);
+    this.resizeTimer = setTimeout(() => this.resizeAnswered(), RESIZE_ANSWER_MS_MAX);
+  }
+
+  private resizeAnswered(): void {
+    clearTimeout(this.resizeTimer);
+    if (this.resizeState === "unasked") this.askResize();
+    else this.resizeState = "settled";
+  }
+
+  // Questions of the page
+
+  private async answer(what: "quiet" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
+    if (what === "stats") return this.stats();
+    if (what === "pixels") {
+      const decoder = this.decoder;
+      if (decoder === undefined) throw new Error("there is no picture");
+      const { width, height } = decoder;
+      return { width, height, data: decoder.rgba(0, 0, width, height).slice() };
+    }
+    return this.quiet();
+  }
+
+  /** Until a barrier's whole round brought no update, and what came before is on the canvas. */
+  private async quiet(): Promise<undefined> {
+    if (this.presents === 0) await new Promise<void>((resolve, reject) => this.awaitPicture.push({ resolve, reject }));
+    for (let before = -1; before !== this.updates(); ) {
+      before = this.updates();
+      await new Promise<void>((resolve, reject) => {
+        const id = this.act((decoder) => decoder.barrier());
+        if (id === undefined) reject(new Error("there is no connection"));
+        else this.barriers.set(id, { resolve, reject });
+      });
+    }
+    if (this.presentScheduled) await new Promise<void>((resolve, reject) => this.awaitPresent.push({ resolve, reject }));
+    return undefined;
+  }
+
+  private updates(): number {
+    return this.decoder?.stats().updates ?? 0;
+  }
+
+  private stats(): Stats {
+    const decoder = this.decoder;
+    if (decoder === undefined) throw new Error("there is no viewer");
+    return {
+      ...decoder.stats(),
+      presenter: this.presenter?.kind ?? "2d",
+      width: decoder.width,
+      height: decoder.height,
+      presents: this.presents,
+      photonUs: [...this.photonUs],
+    };
+  }
+
+  // Endings
+
+  private lost(why: Error): void {
+    this.connected = false;
+    clearInterval(this.pingTimer);
+    clearTimeout(this.resizeTimer);
+    this.resizeState = "settled";
+    this.motion = undefined;
+    for (const waiting of this.barriers.values()) waiting.reject(why);
+    this.barriers.clear();
+  }
+
+  private close(title: string, reason: string, again: boolean): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.lost(new Error(title));
+    for (const waiting of this.awaitPicture.splice(0)) waiting.reject(new Error(`${title}. ${reason}`));
+    this.transport?.end();
+    this.state({ name: "closed", title, reason, again });
+  }
+
+  private state(state: ConnectionState): void {
+    if (state.name !== "closed") this.closed = false;
+    this.tell({ type: "state", state });
+  }
+}
+
+function wordsOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}
