@@ -10,7 +10,7 @@ use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionM
 use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
-use thinc_transport::link::Link;
+use thinc_transport::link::{Link, LinkError};
 
 /// The screen on which commands are read.
 const SCREEN: Size = Size { width: 1024, height: 768 };
@@ -214,7 +214,12 @@ pub fn link(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(link) = text.parse::<Link>() {
         assert!(link.port != 0 && !link.host.is_empty(), "a link without a place");
-        assert_eq!(link.to_string().parse::<Link>().as_ref(), Ok(&link), "a link reads back as another");
+        match link.to_string().parse::<Link>() {
+            Ok(again) => assert_eq!(again, link, "a link reads back as another"),
+            // Written out, a link at the limit may pass it by the port it left to the default.
+            Err(LinkError::Long(_)) => assert!(text.len() > 2000, "a short link grows long"),
+            Err(error) => panic!("a link does not read back: {error}"),
+        }
     }
 }
 
