@@ -1,2 +1,270 @@
-//! Encoded pixels to pixels, for viewers.
+//! Path 11/13: from viewer-core/decode.rs, to viewer-core/framebuffer.rs.
+//! Encoded pixels to pixels, for viewers: plain, predicted, zstd, tiles and bitmaps, into rows of a framebuffer.
+//! Knows bytes and one rectangle's size; never where the rectangle lies. Whatever the bytes are, it gives an error or
+//! fills exactly the rectangle.
 #![forbid(unsafe_code)]
+
+pub mod bitmap;
+pub mod predicted;
+
+use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
+
+/// What a decoded pixel has above its 24 bits: opaque, so that rows can be shown as they are.
+pub const OPAQUE: u32 = 0xff00_0000;
+/// The bits of a pixel that mean something.
+pub const RGB: u32 = 0x00ff_ffff;
+
+/// What is wrong with encoded pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DecodeError {
+    /// The data end before the rectangle is full.
+    #[error("the pixels' data end too early")]
+    Truncated,
+    /// Data are left after the rectangle is full.
+    #[error("the pixels' data are longer than their rectangle")]
+    Trailing,
+    /// A run passes the rectangle's end.
+    #[error("a run of pixels passes the end of its rectangle")]
+    Run,
+    /// A row above is named in the first row.
+    #[error("pixels are copied from above the first row")]
+    Above,
+    /// An operation this version gives no meaning.
+    #[error("the pixels' operation {0:#04x} has no meaning")]
+    Operation(u8),
+    /// Not one whole zstd frame, or one that does not say its size.
+    #[error("the zstd frame is damaged")]
+    Zstd,
+    /// The zstd frame says it holds more or less than it may.
+    #[error("the zstd frame holds {value} bytes where at most {limit} make sense")]
+    ZstdSize {
+        /// What it says.
+        value: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+}
+
+/// Decodes pixels; keeps its scratch memory and the zstd context between calls.
+///
+/// Every destination is `dst` with `stride` pixels from one row to the next, the rectangle's first pixel at `dst[0]`;
+/// pixels come out as 0xFFRRGGBB. On an error some rows may have been written.
+pub struct Decoder {
+    zstd: zstd_safe::DCtx<'static>,
+    /// What a zstd frame held.
+    bytes: Vec<u8>,
+    /// One rectangle's pixels without a stride.
+    pixels: Vec<u32>,
+}
+
+impl Default for Decoder {
+    fn default() -> Decoder {
+        Decoder::new()
+    }
+}
+
+impl std::fmt::Debug for Decoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Decoder({} bytes, {} pixels of scratch)", self.bytes.capacity(), self.pixels.capacity())
+    }
+}
+
+/// 4 MiB: most scratch kept after a larger rectangle; an encoder of ours splits above that.
+const SCRATCH_BYTES_KEPT: usize = 4 * 1024 * 1024;
+
+impl Decoder {
+    /// With no scratch yet.
+    pub fn new() -> Decoder {
+        Decoder { zstd: zstd_safe::DCtx::create(), bytes: Vec::new(), pixels: Vec::new() }
+    }
+
+    /// Decodes a RAW of `width` × `height` pixels.
+    ///
+    /// # Errors
+    /// Data that are not exactly this many pixels.
+    ///
+    /// # Panics
+    /// When `dst` is too small for the rectangle: the caller has checked the rectangle against the screen.
+    pub fn raw(
+        &mut self,
+        encoding: Encoding,
+        data: &[u8],
+        (width, height): (usize, usize),
+        dst: &mut [u32],
+        stride: usize,
+    ) -> Result<(), DecodeError> {
+        assert_fits(width, height, dst.len(), stride);
+        if encoding == Encoding::Plain {
+            return plain(data, width, rows_mut(dst, width, height, stride));
+        }
+        // Ops run over row ends, so rows with gaps between them are decoded in one piece first.
+        let mut scratch = std::mem::take(&mut self.pixels);
+        let result = if width == stride {
+            self.pixels(encoding, data, width, &mut dst[..width * height])
+        } else {
+            self.decode_to(encoding, data, (width, height), &mut scratch).inspect(|()| {
+                for (row, pixels) in rows_mut(dst, width, height, stride).zip(scratch.chunks_exact(width)) {
+                    row.copy_from_slice(pixels);
+                }
+            })
+        };
+        self.pixels = scratch;
+        self.trim();
+        result
+    }
+
+    /// Decodes a PFILL's tile of `width` × `height` pixels into `tile`, whose old content goes.
+    ///
+    /// # Errors
+    /// Data that are not exactly this many pixels.
+    pub fn tile(
+        &mut self,
+        encoding: Encoding,
+        data: &[u8],
+        (width, height): (usize, usize),
+        tile: &mut Vec<u32>,
+    ) -> Result<(), DecodeError> {
+        self.decode_to(encoding, data, (width, height), tile)
+    }
+
+    /// Decodes a BITMAP of `width` × `height` pixels; `colors` are foreground and background.
+    ///
+    /// # Errors
+    /// Data that are not exactly this many pixels.
+    ///
+    /// # Panics
+    /// When `dst` is too small for the rectangle.
+    #[expect(clippy::too_many_arguments, reason = "the fields of one command and one place")]
+    pub fn bitmap(
+        &mut self,
+        depth: BitmapDepth,
+        packing: Packing,
+        data: &[u8],
+        colors: (u32, u32),
+        (width, height): (usize, usize),
+        dst: &mut [u32],
+        stride: usize,
+    ) -> Result<(), DecodeError> {
+        assert_fits(width, height, dst.len(), stride);
+        let row_len = match depth {
+            BitmapDepth::One => width.div_ceil(8),
+            BitmapDepth::Eight => width,
+        };
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let data = match packing {
+            Packing::Plain => Ok(data),
+            Packing::Zstd => self.unzstd(data, row_len * height, &mut bytes).map(|()| &bytes[..]),
+        };
+        let result = data.and_then(|data| {
+            exact_len(data, row_len * height)?;
+            let rows = rows_mut(dst, width, height, stride).zip(data.chunks_exact(row_len.max(1)));
+            match depth {
+                BitmapDepth::One => rows.for_each(|(row, bits)| bitmap::choose(bits, colors, row)),
+                BitmapDepth::Eight => {
+                    let blend = bitmap::Blend::new(colors.0, colors.1);
+                    rows.for_each(|(row, coverage)| blend.row(coverage, row));
+                }
+            }
+            Ok(())
+        });
+        self.bytes = bytes;
+        self.trim();
+        result
+    }
+
+    /// Decodes one zstd frame that holds exactly `len` bytes into `out`, whose old content goes.
+    ///
+    /// # Errors
+    /// Anything else than one whole frame of that size, which it must say in its header.
+    pub fn unzstd(&mut self, data: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+        let held = self.unzstd_at_most(data, len, out)?;
+        if held != len {
+            return Err(DecodeError::ZstdSize { value: held as u64, limit: len as u64 });
+        }
+        Ok(())
+    }
+
+    /// The same for a frame of at most `limit` bytes; gives how many it held.
+    fn unzstd_at_most(&mut self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<usize, DecodeError> {
+        let Ok(Some(value)) = zstd_safe::get_frame_content_size(data) else {
+            return Err(DecodeError::Zstd);
+        };
+        // Checked before any memory is asked for.
+        let len = usize::try_from(value).ok().filter(|&len| len <= limit);
+        let len = len.ok_or(DecodeError::ZstdSize { value, limit: limit as u64 })?;
+        if zstd_safe::find_frame_compressed_size(data) != Ok(data.len()) {
+            return Err(DecodeError::Zstd);
+        }
+        out.resize(len, 0);
+        match self.zstd.decompress(&mut out[..], data) {
+            Ok(written) if written == len => Ok(len),
+            _ => Err(DecodeError::Zstd),
+        }
+    }
+
+    fn decode_to(
+        &mut self,
+        encoding: Encoding,
+        data: &[u8],
+        (width, height): (usize, usize),
+        pixels: &mut Vec<u32>,
+    ) -> Result<(), DecodeError> {
+        pixels.resize(width * height, 0);
+        self.pixels(encoding, data, width, pixels)
+    }
+
+    /// Decodes into rows without gaps.
+    fn pixels(&mut self, encoding: Encoding, data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
+        match encoding {
+            Encoding::Plain => plain(data, width, pixels.chunks_exact_mut(width.max(1))),
+            Encoding::Predicted => predicted::decode(data, width, pixels),
+            Encoding::PredictedZstd => {
+                let mut bytes = std::mem::take(&mut self.bytes);
+                let limit = pixels.len() * predicted::PIXEL_BYTES_MAX;
+                let result =
+                    self.unzstd_at_most(data, limit, &mut bytes).and_then(|_| predicted::decode(&bytes, width, pixels));
+                self.bytes = bytes;
+                result
+            }
+        }
+    }
+
+    /// Gives back what an unusually large rectangle needed.
+    fn trim(&mut self) {
+        if self.bytes.capacity() > SCRATCH_BYTES_KEPT {
+            self.bytes = Vec::new();
+        }
+        if self.pixels.capacity() > SCRATCH_BYTES_KEPT / 4 {
+            self.pixels = Vec::new();
+        }
+    }
+}
+
+fn assert_fits(width: usize, height: usize, len: usize, stride: usize) {
+    let needed = if height == 0 { 0 } else { (height - 1) * stride + width };
+    assert!(width <= stride && needed <= len, "{width}x{height} pixels fit {len} with a stride of {stride}");
+}
+
+fn exact_len(data: &[u8], len: usize) -> Result<(), DecodeError> {
+    match data.len().cmp(&len) {
+        std::cmp::Ordering::Less => Err(DecodeError::Truncated),
+        std::cmp::Ordering::Equal => Ok(()),
+        std::cmp::Ordering::Greater => Err(DecodeError::Trailing),
+    }
+}
+
+/// The rectangle's rows.
+fn rows_mut(dst: &mut [u32], width: usize, height: usize, stride: usize) -> impl ExactSizeIterator<Item = &mut [u32]> {
+    dst.chunks_mut(stride.max(1)).take(height).map(move |row| &mut row[..width])
+}
+
+/// Three bytes a pixel: blue, green, red.
+fn plain<'d>(data: &[u8], width: usize, rows: impl ExactSizeIterator<Item = &'d mut [u32]>) -> Result<(), DecodeError> {
+    exact_len(data, rows.len() * width * 3)?;
+    for (row, bytes) in rows.zip(data.chunks_exact((width * 3).max(1))) {
+        for (pixel, bgr) in row.iter_mut().zip(bytes.as_chunks::<3>().0) {
+            *pixel = OPAQUE | u32::from_le_bytes([bgr[0], bgr[1], bgr[2], 0]);
+        }
+    }
+    Ok(())
+}

@@ -1,2 +1,16 @@
-//! Message to pixels, in order: every decision of a viewer, pure.
+//! Path 11/13 and 12/13: from transport, to viewer-native/present.rs and web/present.ts.
+//! Everything a viewer decides: what bytes mean, what the screen shows, what is acknowledged and measured. Pure.
+//! Knows no clock, thread, socket or window: time is an argument, bytes come and go through `handle_*` and `poll_*`.
 #![forbid(unsafe_code)]
+
+mod decode;
+mod event;
+mod framebuffer;
+mod outbox;
+mod stats;
+mod viewer;
+
+pub use event::{CursorPixels, ViewerEvent};
+pub use framebuffer::Framebuffer;
+pub use stats::{CommandStats, EchoLatency, KIND_NAMES, ViewerStats};
+pub use viewer::{Viewer, ViewerConfig, ViewerError};

@@ -1,0 +1,140 @@
+//! Path 12/13: from decode.rs, to viewer-native/present.rs and web/present.ts.
+//! What the viewer shows, and which part of it the shell has not shown yet.
+//! Knows pixels and regions; never messages or windows.
+
+use thinc_codec_dec::{DecodeError, Decoder, OPAQUE};
+use thinc_protocol::command::Command;
+use thinc_region::{Rect, Region, Size};
+
+/// Beyond this many rectangles damage becomes its extents: a shell uploads few large parts faster than many small.
+const DAMAGE_RECTS_MAX: usize = 256;
+
+/// Pixels as 0xFFRRGGBB, rows from top to bottom without gaps: stride = width.
+///
+/// In little-endian memory that is B, G, R, 255, so that a BGRA upload is opaque.
+#[derive(Debug, Default)]
+pub struct Framebuffer {
+    size: Size,
+    pixels: Vec<u32>,
+    damage: Region,
+    /// A PFILL's tile.
+    tile: Vec<u32>,
+}
+
+impl Framebuffer {
+    /// Width and height; 0 × 0 before the session has said.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// All pixels.
+    pub fn pixels(&self) -> &[u32] {
+        &self.pixels
+    }
+
+    /// One row.
+    pub fn row(&self, y: usize) -> &[u32] {
+        let width = self.size.width as usize;
+        &self.pixels[y * width..][..width]
+    }
+
+    /// What has changed since it was last taken.
+    pub(crate) fn take_damage(&mut self) -> Region {
+        self.damage.take()
+    }
+
+    pub(crate) fn damage(&self) -> &Region {
+        &self.damage
+    }
+
+    /// Black at this size, all damaged.
+    pub(crate) fn reset(&mut self, size: Size) {
+        self.size = size;
+        self.pixels.clear();
+        // A screen that shrank gives its memory back; one of the same size keeps it.
+        self.pixels.shrink_to(size.area() as usize);
+        self.pixels.resize(size.area() as usize, OPAQUE);
+        self.damage = size.rect().into();
+    }
+
+    /// Applies one command; gives the pixels it wrote.
+    ///
+    /// The reader of commands has checked that every rectangle lies inside this screen.
+    pub(crate) fn apply(&mut self, command: &Command<'_>, decoder: &mut Decoder) -> Result<u64, DecodeError> {
+        let stride = self.size.width as usize;
+        let written = match command {
+            Command::Copy { region, dx, dy } => {
+                self.copy(region, *dx, *dy);
+                region.area()
+            }
+            Command::Sfill { region, color } => {
+                for rect in region.rects() {
+                    self.rows_mut(rect).for_each(|row| row.fill(OPAQUE | color));
+                }
+                region.area()
+            }
+            Command::Pfill { rect, tile_width, tile_height, encoding, data } => {
+                let (width, height) = (usize::from(*tile_width), usize::from(*tile_height));
+                let mut tile = std::mem::take(&mut self.tile);
+                let result = decoder.tile(*encoding, data, (width, height), &mut tile);
+                if result.is_ok() {
+                    for (row, tile_row) in self.rows_mut(rect).zip(tile.chunks_exact(width).cycle()) {
+                        for part in row.chunks_mut(width) {
+                            part.copy_from_slice(&tile_row[..part.len()]);
+                        }
+                    }
+                }
+                self.tile = tile;
+                result?;
+                rect.area()
+            }
+            Command::Bitmap { rect, depth, fg, bg, packing, data } => {
+                let dst = &mut self.pixels[offset(rect, stride)..];
+                decoder.bitmap(*depth, *packing, data, (*fg, *bg), extent(rect), dst, stride)?;
+                rect.area()
+            }
+            Command::Raw { rect, encoding, data } => {
+                let dst = &mut self.pixels[offset(rect, stride)..];
+                decoder.raw(*encoding, data, extent(rect), dst, stride)?;
+                rect.area()
+            }
+        };
+        match command {
+            Command::Copy { region, .. } | Command::Sfill { region, .. } => self.damage.add(region),
+            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
+                self.damage.add_rect(*rect);
+            }
+        }
+        if self.damage.rect_count() > DAMAGE_RECTS_MAX {
+            self.damage = self.damage.extents().into();
+        }
+        Ok(written)
+    }
+
+    fn copy(&mut self, region: &Region, dx: i32, dy: i32) {
+        let stride = self.size.width as usize;
+        for rect in region.copy_order(dx, dy) {
+            let source = offset(&rect.translate(-dx, -dy), stride);
+            let target = offset(&rect, stride);
+            let (width, height) = extent(&rect);
+            for i in 0..height {
+                let row = if dy > 0 { height - 1 - i } else { i } * stride;
+                self.pixels.copy_within(source + row..source + row + width, target + row);
+            }
+        }
+    }
+
+    fn rows_mut(&mut self, rect: &Rect) -> impl Iterator<Item = &mut [u32]> {
+        let stride = self.size.width as usize;
+        let (width, height) = extent(rect);
+        self.pixels[offset(rect, stride)..].chunks_mut(stride).take(height).map(move |row| &mut row[..width])
+    }
+}
+
+fn offset(rect: &Rect, stride: usize) -> usize {
+    rect.y1 as usize * stride + rect.x1 as usize
+}
+
+fn extent(rect: &Rect) -> (usize, usize) {
+    (rect.width() as usize, rect.height() as usize)
+}

@@ -1,0 +1,78 @@
+//! Path back: from viewer.rs, to transport.
+//! What the viewer still has to say: acknowledgements become one, waiting motions become the newest, keys are never lost.
+//! Knows messages and bytes; never the link.
+
+use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerMessage};
+
+/// 64 KiB: beyond this many unsent bytes motions, scrolls and finger moves are dropped: the link stands still, and
+/// where the pointer is when it moves again is said by the next motion.
+const DROPPABLE_BYTES_MAX: usize = 64 * 1024;
+/// 1 MiB: beyond this nothing is taken any more; no person presses that many keys.
+const BYTES_MAX: usize = 1024 * 1024;
+
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    bytes: Vec<u8>,
+    /// Where in `bytes` a motion lies that nothing has followed yet.
+    motion_at: Option<usize>,
+    ack: Option<Ack>,
+    /// Shown since the last acknowledgement went out.
+    presented: Option<Presented>,
+    dropped: u64,
+}
+
+impl Outbox {
+    pub(crate) fn push(&mut self, message: &ViewerMessage) {
+        if self.bytes.len() >= BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
+        self.motion_at = None;
+        message.encode(&mut self.bytes);
+    }
+
+    pub(crate) fn push_input(&mut self, input: Input) {
+        let droppable = matches!(
+            input.event,
+            InputEvent::Motion { .. }
+                | InputEvent::Scroll { .. }
+                | InputEvent::Touch { phase: thinc_protocol::viewer::TouchPhase::Update, .. }
+        );
+        if droppable && self.bytes.len() >= DROPPABLE_BYTES_MAX {
+            self.dropped += 1;
+            return;
+        }
+        let motion = matches!(input.event, InputEvent::Motion { .. });
+        if let Some(at) = self.motion_at.filter(|_| motion) {
+            self.bytes.truncate(at);
+        }
+        let at = self.bytes.len();
+        self.push(&ViewerMessage::Input(input));
+        self.motion_at = motion.then_some(at);
+    }
+
+    pub(crate) fn ack(&mut self, update: u64) {
+        self.ack = Some(Ack { update, presented: None });
+    }
+
+    pub(crate) fn presented(&mut self, newest_applied: u64, presented: Presented) {
+        self.ack = Some(Ack { update: newest_applied, presented: None });
+        self.presented = Some(presented);
+    }
+
+    /// Input events and messages that were not sent because the link stood still.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.dropped
+    }
+
+    /// Appends everything; false when there is nothing. The acknowledgement goes first: it frees the session's budget.
+    pub(crate) fn poll(&mut self, out: &mut Vec<u8>) -> bool {
+        let before = out.len();
+        if let Some(ack) = self.ack.take() {
+            ViewerMessage::Ack(Ack { presented: self.presented.take(), ..ack }).encode(out);
+        }
+        out.append(&mut self.bytes);
+        self.motion_at = None;
+        out.len() > before
+    }
+}
