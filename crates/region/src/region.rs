@@ -111,7 +111,7 @@ impl Region {
 
     /// True when the pixel is in the set.
     pub fn contains_point(&self, x: i32, y: i32) -> bool {
-        self.from_band(y).iter().take_while(|r| r.y1 <= y).any(|r| r.contains_point(x, y))
+        self.band_at_or_below(y).iter().take_while(|r| r.y1 <= y).any(|r| r.contains_point(x, y))
     }
 
     /// True when every pixel of `rect` is in the set.
@@ -120,7 +120,7 @@ impl Region {
             return true;
         }
         let mut y = rect.y1;
-        for r in self.from_band(rect.y1) {
+        for r in self.band_at_or_below(rect.y1) {
             if r.y1 > y {
                 return false;
             }
@@ -136,7 +136,8 @@ impl Region {
 
     /// True when some pixel of `rect` is in the set.
     pub fn overlaps_rect(&self, rect: &Rect) -> bool {
-        !rect.is_empty() && self.from_band(rect.y1).iter().take_while(|r| r.y1 < rect.y2).any(|r| r.overlaps(rect))
+        !rect.is_empty()
+            && self.band_at_or_below(rect.y1).iter().take_while(|r| r.y1 < rect.y2).any(|r| r.overlaps(rect))
     }
 
     /// True when some pixel is in both sets.
@@ -146,7 +147,7 @@ impl Region {
     }
 
     /// The rectangles from the first band that ends below `y`.
-    fn from_band(&self, y: i32) -> &[Rect] {
+    fn band_at_or_below(&self, y: i32) -> &[Rect] {
         &self.rects[self.rects.partition_point(|r| r.y2 <= y)..]
     }
 
@@ -236,6 +237,25 @@ impl Region {
         let mut region = self.clone();
         region.subtract(other);
         region
+    }
+
+    /// A set that holds this one, with at most `rects_max` rectangles (at least one): for whoever can afford pixels too
+    /// many and not rectangles too many.
+    #[must_use]
+    pub fn simplified(&self, rects_max: usize) -> Region {
+        if self.rects.len() <= rects_max.max(1) {
+            return self.clone();
+        }
+        // First one rectangle a band; then bands join with the next until they are few.
+        let mut bands: Vec<Rect> = self
+            .rects
+            .chunk_by(|a, b| a.y1 == b.y1)
+            .map(|band| Rect { x2: band[band.len() - 1].x2, ..band[0] })
+            .collect();
+        while bands.len() > rects_max.max(1) {
+            bands = bands.chunks(2).map(|pair| pair[0].bound(&pair[pair.len() - 1])).collect();
+        }
+        bands.into_iter().collect()
     }
 
     /// Sweeps both sets from top to bottom; `keep(in self, in other)` says which pixels stay.
@@ -381,6 +401,113 @@ mod banded_tests {
             vec![Rect::at(0, 0, 0, 4)],
         ] {
             assert_eq!(Region::from_banded(wrong.clone()), None, "{wrong:?}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A screen as a set of bits: what every operation means, said the slow way.
+    const EDGE: i32 = 24;
+
+    #[derive(Clone, PartialEq, Eq, Debug)]
+    struct Mask(Vec<bool>);
+
+    impl Mask {
+        fn of(region: &Region) -> Mask {
+            region.check_invariants();
+            let mut mask = Mask(vec![false; (EDGE * EDGE) as usize]);
+            for rect in region.rects() {
+                for (x, y) in pixels(rect) {
+                    let at = &mut mask.0[(y * EDGE + x) as usize];
+                    assert!(!*at, "no pixel lies in two rectangles");
+                    *at = true;
+                }
+            }
+            mask
+        }
+
+        fn with(&self, other: &Mask, keep: impl Fn(bool, bool) -> bool) -> Mask {
+            Mask(self.0.iter().zip(&other.0).map(|(&a, &b)| keep(a, b)).collect())
+        }
+
+        fn at(&self, x: i32, y: i32) -> bool {
+            self.0[(y * EDGE + x) as usize]
+        }
+    }
+
+    fn pixels(rect: &Rect) -> impl Iterator<Item = (i32, i32)> + use<> {
+        let rect = *rect;
+        (rect.y1..rect.y2).flat_map(move |y| (rect.x1..rect.x2).map(move |x| (x, y)))
+    }
+
+    /// xorshift64*: the tests' own numbers, the same on every run.
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, n: i32) -> i32 {
+            self.0 ^= self.0 >> 12;
+            self.0 ^= self.0 << 25;
+            self.0 ^= self.0 >> 27;
+            ((self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n as u64) as i32
+        }
+
+        fn rect(&mut self) -> Rect {
+            let (x1, y1) = (self.below(EDGE), self.below(EDGE));
+            // Empty ones too.
+            Rect::new(x1, y1, x1 + self.below(EDGE - x1 + 1), y1 + self.below(EDGE - y1 + 1))
+        }
+
+        fn region(&mut self) -> Region {
+            let n = self.below(7);
+            let mut region: Region = (0..n).map(|_| self.rect()).collect();
+            for _ in 0..self.below(4) {
+                region.subtract_rect(&self.rect());
+            }
+            region
+        }
+    }
+
+    #[test]
+    fn every_operation_is_what_the_mask_says() {
+        for seed in 1..=3000u64 {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let (a, b, rect) = (random.region(), random.region(), random.rect());
+            let (ma, mb, mr) = (Mask::of(&a), Mask::of(&b), Mask::of(&Region::from(rect)));
+            let check = |what: &str, got: &Region, want: &Mask| {
+                assert_eq!(&Mask::of(got), want, "{what}, seed {seed}: {a:?} {b:?} {rect:?}");
+            };
+            let changed = |change: &dyn Fn(&mut Region)| {
+                let mut region = a.clone();
+                change(&mut region);
+                region
+            };
+            check("add", &changed(&|r| r.add(&b)), &ma.with(&mb, |a, b| a | b));
+            check("add_rect", &changed(&|r| r.add_rect(rect)), &ma.with(&mr, |a, b| a | b));
+            check("subtract", &changed(&|r| r.subtract(&b)), &ma.with(&mb, |a, b| a & !b));
+            check("subtract_rect", &changed(&|r| r.subtract_rect(&rect)), &ma.with(&mr, |a, b| a & !b));
+            check("intersect", &changed(&|r| r.intersect(&b)), &ma.with(&mb, |a, b| a & b));
+            check("intersect_rect", &changed(&|r| r.intersect_rect(&rect)), &ma.with(&mr, |a, b| a & b));
+            assert_eq!(a.overlaps(&b), ma.with(&mb, |a, b| a & b).0.contains(&true), "overlaps, seed {seed}");
+            assert_eq!(a.overlaps_rect(&rect), ma.with(&mr, |a, b| a & b).0.contains(&true), "seed {seed}");
+            assert_eq!(a.contains_rect(&rect), !mr.with(&ma, |a, b| a & !b).0.contains(&true), "seed {seed}");
+            let (x, y) = (random.below(EDGE), random.below(EDGE));
+            assert_eq!(a.contains_point(x, y), ma.at(x, y), "contains_point, seed {seed}");
+            assert_eq!(a.area(), ma.0.iter().filter(|&&inside| inside).count() as u64, "area, seed {seed}");
+            let extents = a.rects().iter().fold(Rect::default(), |all, rect| all.bound(rect));
+            assert_eq!(a.extents(), extents, "extents, seed {seed}");
+            // Equal sets are equal values, however they came about.
+            let mut way = b.clone();
+            way.add(&a);
+            assert_eq!(way, changed(&|r| r.add(&b)), "one way to write a set, seed {seed}");
+            let rects_max = 1 + random.below(5) as usize;
+            let simple = a.simplified(rects_max);
+            assert!(simple.rect_count() <= rects_max, "simplified, seed {seed}");
+            assert!(!ma.with(&Mask::of(&simple), |a, b| a & !b).0.contains(&true), "simplified, seed {seed}");
+            let moved = a.translated(5, -3);
+            assert!(a.rects().iter().zip(moved.rects()).all(|(a, b)| a.translate(5, -3) == *b), "seed {seed}");
         }
     }
 }

@@ -1,2 +1,19 @@
-//! Translation, command queue and scheduling: every decision of a session, pure.
+//! Path 4/13 to 10/13: from thinc-ring's records to frames for transport, and a viewer's messages back to the driver.
+//! Translation, command queue and scheduling: every decision of a session. `doc/scheduling.md` has the rules' reasons.
+//! Pure: no clock, thread, socket, file, global or random source; the shell is crates/session-server.
 #![forbid(unsafe_code)]
+
+pub mod command_queue;
+pub mod flow;
+mod input;
+pub mod scheduler;
+mod session;
+mod translate;
+mod update;
+mod viewer;
+
+pub use command_queue::CopyCommand;
+pub use input::Keymap;
+pub use session::{Config, Request, Session};
+pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict};
+pub use viewer::{CursorImageOwned, ViewerId, ViewerStats, Violation};

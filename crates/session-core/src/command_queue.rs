@@ -1,0 +1,528 @@
+//! Path 5/13: from translate.rs, to scheduler.rs.
+//! What is still to be sent to one viewer: pending pixels, queued COPYs, and the reads that may hold later ops.
+//! Knows rectangles, op numbers and ages; never pixels, bytes or sockets.
+//!
+//! What the rules (doc/scheduling.md) keep true, with V for what the viewer will show once everything committed and then
+//! every queued COPY is applied, and S(n) for the screen after op n, the newest translated one: V equals S(n) on every
+//! pixel that is neither pending nor inside a read tagged later than n.
+
+use std::collections::VecDeque;
+
+use thinc_protocol::Micros;
+use thinc_region::{Rect, Region, Size};
+
+/// Most COPYs that wait: more lines than a screen of text scrolls by, after which nothing old is left to move.
+pub const COPIES_MAX: usize = 64;
+/// Most sets of pending pixels told apart; past it they join.
+pub const ITEMS_MAX: usize = 32;
+/// Most rectangles of all pending pixels; past it they become coarser, which costs equal pixels that are not sent.
+pub const PENDING_RECTS_MAX: usize = 1024;
+/// Most reads remembered; past it two that are done join under the later tag. More than jobs can wait for pixels.
+const READS_MAX: usize = 16;
+/// A tag for pixels that will be read at a moment not yet known.
+const TAG_UNKNOWN: u64 = u64::MAX;
+
+/// One COPY: a region and a vector, never clipped or split.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CopyCommand {
+    /// Where the pixels go.
+    pub region: Region,
+    /// Pixels moved right.
+    pub dx: i32,
+    /// Pixels moved down.
+    pub dy: i32,
+}
+
+impl CopyCommand {
+    /// Where the pixels come from.
+    pub fn source(&self) -> Region {
+        self.region.translated(-self.dx, -self.dy)
+    }
+
+    /// `lacking` after this COPY was applied: what came from there lacks as well, what was covered does no more.
+    pub fn follow(&self, lacking: &Region) -> Region {
+        let mut derived = lacking.translated(self.dx, self.dy);
+        derived.intersect(&self.region);
+        let mut after = lacking.difference(&self.region);
+        after.add(&derived);
+        after
+    }
+}
+
+/// What pending pixels were drawn as: a set of hints, for the estimate of their bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Kinds(u8);
+
+impl Kinds {
+    /// One colour.
+    pub const SOLID: Kinds = Kinds(1 << 0);
+    /// A tile or stipple.
+    pub const PATTERN: Kinds = Kinds(1 << 1);
+    /// Text.
+    pub const GLYPHS: Kinds = Kinds(1 << 2);
+    /// A RENDER operation.
+    pub const COMPOSITE: Kinds = Kinds(1 << 3);
+    /// Anything else.
+    pub const OTHER: Kinds = Kinds(1 << 4);
+    /// Not drawn but lacking: a new viewer, a new size, an overflow.
+    pub const STALE: Kinds = Kinds(1 << 5);
+    /// A client's pixels.
+    pub const IMAGE: Kinds = Kinds(1 << 6);
+    /// XVideo.
+    pub const VIDEO: Kinds = Kinds(1 << 7);
+    /// How many there are.
+    pub const COUNT: usize = 8;
+
+    /// Both sets.
+    pub fn with(self, other: Kinds) -> Kinds {
+        Kinds(self.0 | other.0)
+    }
+
+    /// Index of the dearest kind in the set; the constants stand in order of cost.
+    pub fn dearest(self) -> usize {
+        7 - (self.0 | 1).leading_zeros() as usize
+    }
+}
+
+/// Which input an item is the first answer to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// The viewer's number.
+    pub seq: u32,
+    /// The top-level window that received it.
+    pub window: u32,
+    /// When the driver said it was delivered.
+    pub delivered: Micros,
+}
+
+impl Echo {
+    /// The later of two.
+    pub fn later(a: Option<Echo>, b: Option<Echo>) -> Option<Echo> {
+        match (a, b) {
+            (Some(a), Some(b)) => Some(if b.delivered >= a.delivered { b } else { a }),
+            (a, b) => a.or(b),
+        }
+    }
+}
+
+/// Which lane pixels wait in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lane {
+    /// A small answer to a hand: before everything else, within a cap.
+    RealTime,
+    /// By size and age.
+    Normal,
+}
+
+/// What is known about a drawing besides its region.
+#[derive(Clone, Copy, Debug)]
+pub struct Origin {
+    /// Top-level window, 0 when unknown.
+    pub window: u32,
+    /// Hints.
+    pub kinds: Kinds,
+    /// When it was translated.
+    pub since: Micros,
+    /// Where it waits.
+    pub lane: Lane,
+    /// The input it answers.
+    pub echo: Option<Echo>,
+}
+
+/// Pixels that wait, all to be read from the framebuffer when they are committed.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// Disjoint from every other item's.
+    pub region: Region,
+    /// Of `region`.
+    pub bounds: Rect,
+    /// Of `region`, in pixels.
+    pub area: u64,
+    /// What it was drawn as, since when; `since` is the oldest of what it took over, so that redrawing does not starve.
+    pub origin: Origin,
+}
+
+impl Pending {
+    fn new(region: Region, origin: Origin) -> Pending {
+        Pending { bounds: region.extents(), area: region.area(), region, origin }
+    }
+
+    fn measure(&mut self) {
+        self.bounds = self.region.extents();
+        self.area = self.region.area();
+    }
+
+    fn join(&mut self, other: &Pending) {
+        self.region.add(&other.region);
+        self.measure();
+        self.origin.kinds = self.origin.kinds.with(other.origin.kinds);
+        self.origin.since = self.origin.since.min(other.origin.since);
+        self.origin.echo = Echo::later(self.origin.echo, other.origin.echo);
+        if other.origin.lane == Lane::Normal {
+            self.origin.lane = Lane::Normal;
+        }
+        if self.origin.window != other.origin.window {
+            self.origin.window = 0;
+        }
+    }
+}
+
+/// Pixels that were or will be read at a moment when later ops may already have changed them.
+#[derive(Clone, Debug)]
+struct Read {
+    job: u64,
+    region: Region,
+    /// Newest op that may be in them.
+    tag: u64,
+}
+
+/// One viewer's queue.
+#[derive(Debug)]
+pub struct CommandQueue {
+    screen: Rect,
+    items: Vec<Pending>,
+    copies: VecDeque<CopyCommand>,
+    /// Since when the oldest queued COPY waits, and the input it answers.
+    copies_since: Micros,
+    copies_echo: Option<Echo>,
+    copies_kinds: Origin,
+    /// Rectangles of all queued COPYs, which one update must hold.
+    copies_rects: usize,
+    copies_rects_max: usize,
+    reads: Vec<Read>,
+    /// Newest op whose last record has been translated.
+    passed: u64,
+}
+
+impl CommandQueue {
+    /// An empty queue for a screen of this size.
+    pub fn new(size: Size, copies_rects_max: usize) -> CommandQueue {
+        CommandQueue {
+            screen: size.rect(),
+            items: Vec::new(),
+            copies: VecDeque::new(),
+            copies_since: 0,
+            copies_echo: None,
+            copies_kinds: Origin { window: 0, kinds: Kinds::OTHER, since: 0, lane: Lane::Normal, echo: None },
+            copies_rects: 0,
+            copies_rects_max,
+            reads: Vec::new(),
+            passed: 0,
+        }
+    }
+
+    /// Rule 9. A new geometry or a new ring: what waited is void, and everything is pending.
+    pub fn reset(&mut self, size: Size, now: Micros) {
+        self.screen = size.rect();
+        self.items.clear();
+        self.copies.clear();
+        self.copies_rects = 0;
+        self.copies_echo = None;
+        self.reads.clear();
+        self.passed = 0;
+        self.stale(&Region::from(self.screen), now);
+    }
+
+    /// True when nothing waits.
+    pub fn is_empty(&self) -> bool {
+        self.items.is_empty() && self.copies.is_empty()
+    }
+
+    /// What waits, in no order.
+    pub fn items(&self) -> &[Pending] {
+        &self.items
+    }
+
+    /// The COPYs that wait, oldest first.
+    pub fn copies(&self) -> &VecDeque<CopyCommand> {
+        &self.copies
+    }
+
+    /// Since when the oldest of all waits.
+    pub fn oldest(&self) -> Option<Micros> {
+        let copies = (!self.copies.is_empty()).then_some(self.copies_since);
+        self.items.iter().map(|item| item.origin.since).chain(copies).min()
+    }
+
+    /// All pending pixels.
+    pub fn pending(&self) -> Region {
+        let mut all = Region::new();
+        for item in &self.items {
+            all.add(&item.region);
+        }
+        all
+    }
+
+    /// Rule 1. Pixels were drawn: they wait once, as the newest drawing.
+    pub fn draw(&mut self, region: &Region, mut origin: Origin) {
+        let mut region = std::borrow::Cow::Borrowed(region);
+        let mut bounds = region.extents();
+        if !self.screen.contains(&bounds) {
+            region.to_mut().intersect_rect(&self.screen);
+            bounds = region.extents();
+        }
+        if bounds.is_empty() {
+            return;
+        }
+        let mut i = 0;
+        while i < self.items.len() {
+            let item = &mut self.items[i];
+            if item.bounds.overlaps(&bounds) && item.region.overlaps(&region) {
+                origin.since = origin.since.min(item.origin.since);
+                item.region.subtract(&region);
+                item.measure();
+                if item.region.is_empty() {
+                    // Nothing is left of it that could answer the hand.
+                    origin.echo = Echo::later(origin.echo, item.origin.echo);
+                    self.items.swap_remove(i);
+                    continue;
+                }
+            }
+            i += 1;
+        }
+        self.push(Pending::new(region.into_owned(), origin));
+    }
+
+    /// Rule 5, second way in. The viewer lacks these pixels of what it would show after everything queued.
+    pub fn stale(&mut self, region: &Region, now: Micros) {
+        let origin = Origin { window: 0, kinds: Kinds::STALE, since: now, lane: Lane::Normal, echo: None };
+        self.draw(region, origin);
+    }
+
+    /// Rule 5. Follows the queued COPYs, then `stale`: for what the viewer lacks after everything committed.
+    pub fn stale_before_copies(&mut self, region: &Region, now: Micros) {
+        let mut lacking = region.clone();
+        for copy in &self.copies {
+            lacking = copy.follow(&lacking);
+        }
+        self.stale(&lacking, now);
+    }
+
+    /// Rules 2 and 3. Op `op` copied: a COPY where the viewer has the source, pending pixels where it has not.
+    pub fn copy(&mut self, copy: CopyCommand, op: u64, origin: Origin) {
+        let extents = copy.region.extents();
+        let inside = self.screen.contains(&extents) && self.screen.contains(&extents.translate(-copy.dx, -copy.dy));
+        if !inside || self.copies_rects + copy.region.rect_count() > self.copies_rects_max {
+            // A source outside the screen holds nothing the viewer could have.
+            return self.draw(&copy.region, origin);
+        }
+        let source = copy.source();
+        let source_bounds = source.extents();
+
+        // What may already hold a later op than this COPY saw (rule 3), and what will be read later (rule 4).
+        let mut lacking = Region::new();
+        for read in &self.reads {
+            if read.tag >= op && read.region.overlaps(&source) {
+                lacking.add(&read.region.intersection(&source));
+            }
+        }
+        let mut lacks = lacking.area();
+        for item in &self.items {
+            if item.bounds.overlaps(&source_bounds) {
+                lacks += item.region.intersection(&source).area();
+            }
+        }
+        // `lacks` may count a pixel twice: then a COPY that would move only a little becomes pixels, which is right too.
+        if lacks >= copy.region.area() {
+            return self.draw(&copy.region, origin);
+        }
+        if self.copies.len() >= COPIES_MAX {
+            self.collapse_copies();
+            return self.draw(&copy.region, origin);
+        }
+
+        let mut i = 0;
+        while i < self.items.len() {
+            let item = &mut self.items[i];
+            if item.bounds.overlaps(&source_bounds) || item.bounds.overlaps(&extents) {
+                item.region = copy.follow(&item.region);
+                item.measure();
+                if item.region.is_empty() {
+                    self.copies_echo = Echo::later(self.copies_echo, item.origin.echo);
+                    self.items.swap_remove(i);
+                    continue;
+                }
+            }
+            i += 1;
+        }
+        if self.copies.is_empty() {
+            self.copies_since = origin.since;
+        }
+        self.copies_kinds = origin;
+        self.copies_echo = Echo::later(self.copies_echo, origin.echo);
+        if !lacking.is_empty() {
+            lacking.translate(copy.dx, copy.dy);
+            self.draw(&lacking, Origin { kinds: Kinds::OTHER, ..origin });
+        }
+        self.copies_rects += copy.region.rect_count();
+        self.copies.push_back(copy);
+        self.bound_pending();
+    }
+
+    /// Every queued COPY's destination becomes pending: without them, it is what the viewer would not have.
+    fn collapse_copies(&mut self) {
+        let mut moved = Region::new();
+        for copy in self.copies.drain(..) {
+            moved.add(&copy.region);
+        }
+        self.copies_rects = 0;
+        let origin = Origin { since: self.copies_since, echo: self.copies_echo.take(), ..self.copies_kinds };
+        self.draw(&moved, origin);
+    }
+
+    /// Rule 3. Every record of `op` has been translated: reads that hold nothing later are like any other pixels.
+    pub fn passed(&mut self, op: u64) {
+        self.passed = self.passed.max(op);
+        if !self.reads.is_empty() {
+            self.reads.retain(|read| read.tag > self.passed);
+        }
+    }
+
+    /// Rule 4. Takes these pixels, which will be read soon, and every queued COPY, which goes before them.
+    pub fn commit(&mut self, job: u64, region: &Region) -> (Vec<CopyCommand>, Option<Echo>) {
+        let mut echo = None;
+        for item in &mut self.items {
+            if item.region.overlaps(region) {
+                item.region.subtract(region);
+                item.measure();
+                echo = Echo::later(echo, item.origin.echo.take());
+            }
+        }
+        self.items.retain(|item| !item.region.is_empty());
+        if !region.is_empty() {
+            self.remember_read(Read { job, region: region.clone(), tag: TAG_UNKNOWN });
+        }
+        let (copies, copies_echo) = self.take_copies(region);
+        (copies, Echo::later(echo, copies_echo))
+    }
+
+    /// Takes the queued COPYs, less those whose every pixel is sent anew by `region` or still pending.
+    fn take_copies(&mut self, region: &Region) -> (Vec<CopyCommand>, Option<Echo>) {
+        let mut copies: Vec<CopyCommand> = self.copies.drain(..).collect();
+        self.copies_rects = 0;
+        if copies.is_empty() {
+            return (copies, self.copies_echo.take());
+        }
+        // Walking back: `dead` is what nobody will look at after the COPY at hand.
+        let mut dead = self.pending();
+        dead.add(region);
+        let mut i = copies.len();
+        while i > 0 {
+            i -= 1;
+            let copy = &copies[i];
+            let mut wanted = copy.region.difference(&dead);
+            if wanted.is_empty() {
+                copies.remove(i);
+                continue;
+            }
+            wanted.translate(-copy.dx, -copy.dy);
+            dead.add(&copy.region);
+            dead.subtract(&wanted);
+        }
+        (copies, self.copies_echo.take())
+    }
+
+    fn remember_read(&mut self, read: Read) {
+        if self.reads.len() >= READS_MAX {
+            // Two that are done join under the later tag. Those not yet done are as many as jobs at most, so there are two.
+            let mut done = (0..self.reads.len()).filter(|&i| self.reads[i].tag != TAG_UNKNOWN);
+            let (Some(a), Some(b)) = (done.next(), done.next()) else {
+                panic!("fewer jobs wait for their pixels than reads are remembered");
+            };
+            let other = self.reads.swap_remove(b);
+            self.reads[a].region.add(&other.region);
+            self.reads[a].tag = self.reads[a].tag.max(other.tag);
+        }
+        self.reads.push(read);
+    }
+
+    /// Rule 3. The job's pixels were read, and ops up to `tag` may be in them.
+    pub fn read_done(&mut self, job: u64, tag: u64) {
+        for read in &mut self.reads {
+            if read.job == job {
+                read.tag = tag;
+            }
+        }
+        self.reads.retain(|read| read.tag > self.passed);
+    }
+
+    /// The job was given up before its pixels were read.
+    pub fn read_cancelled(&mut self, job: u64) {
+        self.reads.retain(|read| read.job != job);
+    }
+
+    fn push(&mut self, new: Pending) {
+        self.items.push(new);
+        if self.items.len() > ITEMS_MAX {
+            self.join_two();
+        }
+        self.bound_pending();
+    }
+
+    /// Joins the two smallest items of one window, or else the two smallest: large ones are worth telling apart.
+    fn join_two(&mut self) {
+        let mut best: Option<(bool, u64, usize, usize)> = None;
+        for a in 0..self.items.len() {
+            for b in a + 1..self.items.len() {
+                let (one, two) = (&self.items[a], &self.items[b]);
+                let rank = (one.origin.window != two.origin.window, one.area + two.area, a, b);
+                if best.is_none_or(|found| rank < found) {
+                    best = Some(rank);
+                }
+            }
+        }
+        if let Some((_, _, a, b)) = best {
+            let other = self.items.swap_remove(b);
+            self.items[a].join(&other);
+        }
+    }
+
+    fn bound_pending(&mut self) {
+        let rects: usize = self.items.iter().map(|item| item.region.rect_count()).sum();
+        if rects <= PENDING_RECTS_MAX {
+            return;
+        }
+        // Too fine to be worth telling apart. A pixel too many is read, found equal and not sent.
+        let Some(mut all) = self.items.pop() else { return };
+        for item in self.items.drain(..) {
+            all.join(&item);
+        }
+        all.region = all.region.simplified(PENDING_RECTS_MAX / 4);
+        all.measure();
+        self.items.push(all);
+    }
+
+    /// Checks what this file promises; for tests.
+    ///
+    /// # Panics
+    /// When a promise is broken, with the promise in words.
+    pub fn check_invariants(&self) {
+        assert!(self.items.len() <= ITEMS_MAX, "at most {ITEMS_MAX} items wait");
+        assert!(self.copies.len() <= COPIES_MAX, "at most {COPIES_MAX} COPYs wait");
+        assert!(self.reads.len() <= READS_MAX, "at most {READS_MAX} reads are remembered");
+        let mut rects = 0;
+        for (i, item) in self.items.iter().enumerate() {
+            item.region.check_invariants();
+            rects += item.region.rect_count();
+            assert!(!item.region.is_empty(), "an item has pixels");
+            assert!(self.screen.contains(&item.bounds), "an item lies on the screen");
+            assert_eq!(item.bounds, item.region.extents(), "an item knows its bounds");
+            assert_eq!(item.area, item.region.area(), "an item knows its area");
+            for other in &self.items[i + 1..] {
+                assert!(!item.region.overlaps(&other.region), "a pixel waits once (rule 1)");
+            }
+        }
+        assert!(rects <= PENDING_RECTS_MAX, "at most {PENDING_RECTS_MAX} rectangles wait");
+        for copy in &self.copies {
+            let extents = copy.region.extents();
+            assert!(self.screen.contains(&extents), "a COPY's destination lies on the screen");
+            assert!(self.screen.contains(&extents.translate(-copy.dx, -copy.dy)), "a COPY's source lies on the screen");
+        }
+        let copies_rects: usize = self.copies.iter().map(|copy| copy.region.rect_count()).sum();
+        assert_eq!(copies_rects, self.copies_rects, "the queue knows how many rectangles its COPYs have");
+        assert!(copies_rects <= self.copies_rects_max, "queued COPYs fit an update");
+        for read in &self.reads {
+            assert!(read.tag > self.passed, "a read is remembered only while later ops may be in it (rule 3)");
+        }
+    }
+}

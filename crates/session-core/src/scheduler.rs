@@ -1,0 +1,251 @@
+//! Path 6/13: from command_queue.rs, to update.rs.
+//! Which pending pixels are committed next, and how many: real-time lane, then shortest remaining first (THINC §3.3).
+//! Knows areas, kinds, ages and room; never pixels, bytes of commands or sockets.
+
+use thinc_protocol::Micros;
+use thinc_region::{Rect, Region};
+
+use crate::command_queue::{Kinds, Lane, Pending};
+
+/// Items of at most this many bytes share an update and are encoded at once; a larger one is an update of its own, so
+/// that a small one never waits for its encoding. 16 KiB take a millisecond of one core to encode and of 130 Mbit/s to send.
+pub const SMALL_BYTES: u64 = 16 * 1024;
+/// Largest answer to a hand: a menu of 200 × 300 pixels of text.
+pub const REAL_TIME_BYTES_MAX: u64 = 8 * 1024;
+/// After this long an item goes before shorter ones: a page that waited 250 ms has lost its claim on patience.
+pub const ITEM_AGE_MAX: Micros = 250_000;
+/// Most pixels of one update: its plain bytes are 3 MiB, a fifth of the longest frame.
+pub const JOB_AREA_MAX: u64 = 1 << 20;
+/// Fewest pixels worth an update of their own when the room is small.
+const JOB_AREA_MIN: u64 = 4 * 1024;
+/// Upper bounds of the classes of remaining size, in bytes; the last class has none.
+const CLASS_BYTES: [u64; 6] = [256, 1024, 4 * 1024, 16 * 1024, 64 * 1024, 256 * 1024];
+/// Bytes an item costs beside its pixels.
+const ITEM_BYTES: u64 = 16;
+/// Weight of a new measurement of bytes per pixel: eight updates to forget another kind of content.
+const LEARN: f32 = 0.125;
+
+/// Bytes a pixel of each kind took lately; before the first measurement, what the corpus of `notes/codecs` took.
+#[derive(Clone, Debug)]
+pub struct Estimate {
+    bytes_per_pixel: [f32; Kinds::COUNT],
+}
+
+impl Default for Estimate {
+    fn default() -> Estimate {
+        // In the order of `Kinds`: solid, pattern, glyphs, composite, other, stale, image, video.
+        Estimate { bytes_per_pixel: [0.001, 0.01, 0.1, 0.2, 0.2, 0.3, 0.5, 1.5] }
+    }
+}
+
+impl Estimate {
+    /// Bytes that so many pixels of the dearest kind in the set will take.
+    pub fn bytes(&self, kinds: Kinds, area: u64) -> u64 {
+        (area as f32 * self.bytes_per_pixel[kinds.dearest()]) as u64 + ITEM_BYTES
+    }
+
+    /// Pixels of this kind that so many bytes hold.
+    fn area(&self, kinds: Kinds, bytes: u64) -> u64 {
+        (bytes as f32 / self.bytes_per_pixel[kinds.dearest()]) as u64
+    }
+
+    /// So many pixels of this kind took so many bytes.
+    pub fn learn(&mut self, kind: usize, area: u64, bytes: u64) {
+        if area < 64 {
+            // The command's own bytes outweigh the pixels'.
+            return;
+        }
+        // What was equal took nothing; a floor keeps an estimate from promising that it always will be.
+        let seen = (bytes as f32 / area as f32).clamp(0.000_5, 4.0);
+        let known = &mut self.bytes_per_pixel[kind];
+        *known += (seen - *known) * LEARN;
+    }
+}
+
+fn class(bytes: u64) -> usize {
+    CLASS_BYTES.iter().position(|&bound| bytes <= bound).unwrap_or(CLASS_BYTES.len())
+}
+
+/// What may be taken now.
+#[derive(Clone, Copy, Debug)]
+pub struct Room {
+    /// Bytes within the budget.
+    pub bytes: u64,
+    /// Bytes the real-time lane may take, the budget spent or not.
+    pub real_time_bytes: u64,
+    /// Most pixels of one update.
+    pub area_max: u64,
+}
+
+/// What goes into the next update.
+#[derive(Debug)]
+pub struct Picked {
+    /// Pixels.
+    pub region: Region,
+    /// Real-time when all of it is.
+    pub lane: Lane,
+    /// Estimate of its bytes.
+    pub bytes: u64,
+    /// Dearest kind in it.
+    pub kinds: Kinds,
+}
+
+/// Chooses the next update's pixels. None: nothing waits that there is room for.
+pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, now: Micros) -> Option<Picked> {
+    // (lane, class, age) of each item; the least goes first. At most ITEMS_MAX: sorting indexes on the stack is cheap.
+    let mut ranks = [(0u8, 0u8, 0u64, 0u8); crate::command_queue::ITEMS_MAX];
+    let ranks = &mut ranks[..items.len()];
+    for (i, (item, rank)) in items.iter().zip(ranks.iter_mut()).enumerate() {
+        let bytes = estimate.bytes(item.origin.kinds, item.area);
+        let old = now.saturating_sub(item.origin.since) > ITEM_AGE_MAX;
+        let real_time = item.origin.lane == Lane::RealTime && bytes <= room.real_time_bytes;
+        let (lane, class) = match (real_time, old) {
+            (true, _) => (0, 0),
+            (false, true) => (1, 0),
+            (false, false) => (2, class(bytes) as u8),
+        };
+        *rank = (lane, class, item.origin.since, i as u8);
+    }
+    ranks.sort_unstable();
+
+    let mut picked = Picked { region: Region::new(), lane: Lane::RealTime, bytes: 0, kinds: Kinds::default() };
+    let mut area = 0;
+    for &(lane, _, _, i) in &*ranks {
+        let item = &items[i as usize];
+        let bytes = estimate.bytes(item.origin.kinds, item.area);
+        let lane = if lane == 0 { Lane::RealTime } else { Lane::Normal };
+        let left = match lane {
+            Lane::RealTime => room.real_time_bytes.max(room.bytes),
+            Lane::Normal => room.bytes,
+        }
+        .saturating_sub(picked.bytes);
+        if left == 0 {
+            break;
+        }
+        if picked.region.is_empty() {
+            // The first goes whatever its size: as much of it as there is room for.
+            let whole = bytes <= left.max(SMALL_BYTES.min(room.bytes)) && item.area <= room.area_max;
+            if whole || item.origin.kinds == Kinds::VIDEO && item.area <= room.area_max {
+                picked.region = item.region.clone();
+            } else {
+                let area = estimate.area(item.origin.kinds, left).max(JOB_AREA_MIN).min(room.area_max);
+                picked.region = top(&item.region, area);
+            }
+            area = picked.region.area();
+            picked.bytes = estimate.bytes(item.origin.kinds, area);
+            picked.lane = lane;
+            picked.kinds = item.origin.kinds;
+            if picked.bytes > SMALL_BYTES || area < item.area {
+                break;
+            }
+        } else {
+            if picked.bytes + bytes > SMALL_BYTES.min(left + picked.bytes) || area + item.area > room.area_max {
+                break;
+            }
+            picked.region.add(&item.region);
+            area += item.area;
+            picked.bytes += bytes;
+            picked.kinds = picked.kinds.with(item.origin.kinds);
+            if lane == Lane::Normal {
+                picked.lane = Lane::Normal;
+            }
+        }
+    }
+    (!picked.region.is_empty()).then_some(picked)
+}
+
+/// The first rows of a region that hold at most `area` pixels, and at least one row.
+fn top(region: &Region, area: u64) -> Region {
+    let mut left = area;
+    let mut y_end = None;
+    for band in region.rects().chunk_by(|a, b| a.y1 == b.y1) {
+        let width: u64 = band.iter().map(|rect| rect.width() as u64).sum();
+        let height = band[0].height() as u64;
+        if width * height <= left {
+            left -= width * height;
+            y_end = Some(band[0].y2);
+            continue;
+        }
+        let rows = left / width;
+        if rows > 0 {
+            y_end = Some(band[0].y1 + rows as i32);
+        }
+        break;
+    }
+    let extents = region.extents();
+    let y_end = y_end.unwrap_or(extents.y1 + 1);
+    let mut top = region.clone();
+    top.intersect_rect(&Rect { y2: y_end, ..extents });
+    top
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_queue::{CommandQueue, Origin};
+    use thinc_region::Size;
+
+    const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX };
+
+    fn queue(draws: &[(Rect, Kinds, Micros, Lane)]) -> CommandQueue {
+        let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096);
+        for &(rect, kinds, since, lane) in draws {
+            queue.draw(&Region::from(rect), Origin { window: 1, kinds, since, lane, echo: None });
+        }
+        queue
+    }
+
+    const BIG: Rect = Rect::new(0, 0, 800, 400);
+    const LITTLE: Rect = Rect::new(0, 500, 20, 520);
+
+    #[test]
+    fn the_shorter_goes_first_and_alone() {
+        let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
+        let picked = pick(queue.items(), &Estimate::default(), ROOM, 20).unwrap();
+        assert_eq!(picked.region, Region::from(LITTLE));
+    }
+
+    #[test]
+    fn an_old_one_goes_before_a_shorter_one() {
+        let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
+        let picked = pick(queue.items(), &Estimate::default(), ROOM, ITEM_AGE_MAX + 5).unwrap();
+        assert_eq!(picked.region, Region::from(BIG));
+    }
+
+    #[test]
+    fn a_hand_s_answer_goes_although_the_budget_is_spent() {
+        let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
+        let spent = Room { bytes: 0, ..ROOM };
+        let picked = pick(queue.items(), &Estimate::default(), spent, ITEM_AGE_MAX * 2).unwrap();
+        assert_eq!((picked.region, picked.lane), (Region::from(LITTLE), Lane::RealTime));
+        let capped = Room { bytes: 0, real_time_bytes: 0, ..ROOM };
+        assert!(pick(queue.items(), &Estimate::default(), capped, 20).is_none(), "the lane has a cap in a round trip");
+    }
+
+    #[test]
+    fn small_ones_share_an_update() {
+        let draws: Vec<_> =
+            (0..5).map(|i| (Rect::at(i * 100, 0, 20, 20), Kinds::GLYPHS, i as u64, Lane::Normal)).collect();
+        let picked = pick(queue(&draws).items(), &Estimate::default(), ROOM, 20).unwrap();
+        assert_eq!(picked.region.area(), 5 * 400);
+    }
+
+    #[test]
+    fn a_large_one_is_cut_to_the_room_from_its_top() {
+        let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal)]);
+        let room = Room { bytes: 20_000, ..ROOM };
+        let picked = pick(queue.items(), &Estimate::default(), room, 20).unwrap();
+        assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 50)));
+    }
+
+    #[test]
+    fn estimates_follow_what_was_encoded() {
+        let mut estimate = Estimate::default();
+        let before = estimate.bytes(Kinds::IMAGE, 10_000);
+        for _ in 0..40 {
+            estimate.learn(Kinds::IMAGE.dearest(), 10_000, 30_000);
+        }
+        let after = estimate.bytes(Kinds::IMAGE, 10_000);
+        assert!(before < 6_000 && after > 28_000, "from {before} to {after}");
+    }
+}

@@ -1,0 +1,670 @@
+//! Path 4/13 to 10/13 and back: the one object a shell drives; events in by `handle_*`, work out by `poll_*`.
+//! Spreads the screen's drawings over the viewers' queues, and the viewers' wishes over the driver.
+//! Knows all viewers and the records' order; never pixels, sockets or clocks.
+//!
+//! The shell's loop: drain the ring into [`Session::handle_record`]; carry out [`Session::poll_request`]; for each viewer,
+//! while [`Session::poll_job`] gives one: apply its COPYs to the shadow, read the pixels, *then* load `begin`,
+//! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what [`Session::poll_transmit`] gives;
+//! wait until something happens or [`Session::poll_deadline`] passes.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thinc_protocol::Micros;
+use thinc_protocol::limits::{INPUT_EVENTS_PER_SECOND_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
+use thinc_protocol::session::CloseCode;
+use thinc_protocol::viewer::{Input, InputEvent, TouchPhase, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, InputMessage, RecordKind};
+
+use crate::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::input::{KeyAction, Keyboard, Keymap};
+use crate::translate::{Drawing, Translator};
+use crate::update::{Job, JobId, SnapshotVerdict};
+use crate::viewer::{CursorImageOwned, Pointer, Screen, Viewer, ViewerId, ViewerStats, Violation};
+
+/// Most requests that wait for the driver; motion is dropped past it, and a viewer that sends keys past it goes.
+const REQUESTS_MAX: usize = 4096;
+/// Most inputs whose delivery the driver has not told; past it the oldest is forgotten and echoes nothing.
+const DELIVERIES_MAX: usize = 256;
+/// Most windows remembered for a key or button.
+const HOT_WINDOWS_MAX: usize = 8;
+/// How long after a key or button the small changes of its window are the hand's: a menu's fade, an editor's reflow.
+const HOT_TIME: Micros = 500_000;
+/// How near to the pointer a small change is the hand's: a button's or a menu entry's height.
+const NEAR_POINTER_PIXELS: i32 = 32;
+/// Most rectangles a run of drawings collects before the queues take it.
+const FRESH_RECTS_MAX: usize = 64;
+/// Least size a viewer may ask for: below it window managers break.
+const SCREEN_EDGE_MIN: u32 = 64;
+
+/// What a session is made with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its name, as viewers see it.
+    pub name: String,
+    /// The screen's size until the driver is attached.
+    pub size: Size,
+}
+
+/// What the shell shall carry to the driver, or to X.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Send this on the input socket.
+    Input(InputMessage),
+    /// Make a spare keycode give this keysym (ChangeKeyboardMapping, all levels), and only then go on with requests.
+    BindKeysym {
+        /// X keycode.
+        keycode: u8,
+        /// X keysym.
+        keysym: u32,
+    },
+    /// Give the screen this size.
+    Resize(Size),
+    /// Send the driver a barrier of this number; its record comes back through `handle_record`.
+    Barrier(u32),
+}
+
+/// A run of drawings in one window that no queue has taken yet.
+#[derive(Debug)]
+struct Fresh {
+    region: Region,
+    kinds: Kinds,
+    window: u32,
+    since: Micros,
+}
+
+/// An input on its way to the X server.
+#[derive(Clone, Copy, Debug)]
+struct Delivery {
+    seq: u32,
+    viewer: ViewerId,
+    viewer_seq: u32,
+}
+
+/// One session: a screen and its viewers.
+#[derive(Debug)]
+pub struct Session {
+    name: String,
+    size: Size,
+    epoch: u32,
+    viewers: Vec<Viewer>,
+    next_viewer: u32,
+    translator: Translator,
+    fresh: Option<Fresh>,
+    /// A region of one rectangle at a time, so that no record allocates.
+    scratch: Region,
+    /// X sleeps, and nothing was drawn since.
+    idle: bool,
+    pointer: Pointer,
+    pointer_at: (i32, i32),
+    hot: Vec<(u32, Micros)>,
+    keyboard: Keyboard,
+    key_actions: Vec<KeyAction>,
+    requests: VecDeque<Request>,
+    deliveries: VecDeque<Delivery>,
+    next_input: u32,
+    next_barrier: u32,
+    /// The newest moment any call named; for calls that name none.
+    now: Micros,
+}
+
+impl Session {
+    /// A session whose driver is not attached yet.
+    pub fn new(config: Config) -> Session {
+        Session {
+            name: config.name,
+            size: config.size,
+            epoch: 1,
+            viewers: Vec::new(),
+            next_viewer: 1,
+            translator: Translator::default(),
+            fresh: None,
+            scratch: Region::new(),
+            idle: false,
+            pointer: Pointer { image: None, at: None, shown: true },
+            pointer_at: (0, 0),
+            hot: Vec::new(),
+            keyboard: Keyboard::default(),
+            key_actions: Vec::new(),
+            requests: VecDeque::new(),
+            deliveries: VecDeque::new(),
+            next_input: 1,
+            next_barrier: 1,
+            now: 0,
+        }
+    }
+
+    /// The screen's size.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// The geometry's number.
+    pub fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// The viewers, oldest first.
+    pub fn viewers(&self) -> impl Iterator<Item = ViewerId> {
+        self.viewers.iter().map(|viewer| viewer.id)
+    }
+
+    // ---- the front end -------------------------------------------------------------------------------------------
+
+    /// A driver with a fresh ring: nothing is known of what it did before.
+    pub fn handle_attach(&mut self, size: Size) {
+        self.idle = true;
+        self.deliveries.clear();
+        self.handle_geometry(size);
+        // The driver that was asked is gone.
+        let asked: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_asked).collect();
+        self.requests.retain(|request| !matches!(request, Request::Barrier(_)));
+        self.requests.extend(asked.into_iter().map(Request::Barrier));
+    }
+
+    /// The screen has this size now, in a framebuffer that the shell reads from here on.
+    pub fn handle_geometry(&mut self, size: Size) {
+        self.translator.abandon();
+        self.fresh = None;
+        self.size = size;
+        self.epoch += 1;
+        for viewer in &mut self.viewers {
+            viewer.reset(size, self.now);
+        }
+    }
+
+    /// One record of the ring. `Overflow`, `Geometry` and `Cursor` records are told by their own calls as well, which the
+    /// shell makes when it meets them.
+    pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
+        self.now = self.now.max(now);
+        self.idle = false;
+        let (before, drawing) = self.translator.record(record);
+        for drawing in [before, drawing].into_iter().flatten() {
+            self.take(drawing, record.window);
+        }
+        match record.kind {
+            RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
+                if !record.more {
+                    // Until the queues are asked, one number stands for all of them.
+                    for viewer in &mut self.viewers {
+                        viewer.queue.passed(record.op);
+                    }
+                }
+            }
+            RecordKind::Idle => self.idle = true,
+            RecordKind::Barrier { id } => {
+                self.take_fresh();
+                for viewer in &mut self.viewers {
+                    viewer.driver_barrier(id);
+                }
+            }
+            RecordKind::InputDelivered { seq, window } => self.input_delivered(seq, window),
+            RecordKind::PixmapCreate { .. }
+            | RecordKind::PixmapDestroy { .. }
+            | RecordKind::Cursor
+            | RecordKind::Geometry { .. }
+            | RecordKind::Yield
+            | RecordKind::Overflow => {}
+        }
+    }
+
+    /// At an `Overflow` record: what changed on the screen while no records were written.
+    pub fn handle_overflow(&mut self, dirty: &Region) {
+        if let Some(drawing) = self.translator.abandon() {
+            self.take(drawing, 0);
+        }
+        self.take_fresh();
+        for viewer in &mut self.viewers {
+            viewer.queue.stale(dirty, self.now);
+        }
+    }
+
+    /// The cursor has another image; one of size 0 × 0 hides it.
+    pub fn handle_cursor(&mut self, image: CursorImageOwned) {
+        self.pointer.image = Some(Arc::new(image));
+        self.viewers.iter_mut().for_each(Viewer::cursor_image_changed);
+    }
+
+    /// An application moved the pointer.
+    pub fn handle_cursor_move(&mut self, x: u16, y: u16) {
+        self.pointer.at = Some((x, y));
+        self.pointer_at = (i32::from(x), i32::from(y));
+        self.viewers.iter_mut().for_each(Viewer::cursor_moved);
+    }
+
+    /// The cursor is shown or hidden.
+    pub fn handle_cursor_show(&mut self, shown: bool) {
+        if self.pointer.shown != shown {
+            self.pointer.shown = shown;
+            self.viewers.iter_mut().for_each(Viewer::cursor_shown);
+        }
+    }
+
+    /// The X server's keymap, at the start and whenever it changes.
+    pub fn handle_keymap(&mut self, keymap: Keymap) {
+        self.keyboard.set_keymap(keymap);
+    }
+
+    /// Lock keys as X's keyboard shows them (geometry block, `leds`).
+    pub fn handle_leds(&mut self, leds: u32) {
+        self.keyboard.set_leds(leds);
+    }
+
+    fn take(&mut self, drawing: Drawing, window: u32) {
+        match drawing {
+            Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window),
+            Drawing::Many(region) => {
+                self.take_fresh();
+                self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now });
+                self.take_fresh();
+            }
+            Drawing::Copy { op, copy } => {
+                self.take_fresh();
+                let origin = Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
+                for viewer in &mut self.viewers {
+                    viewer.copy(copy.clone(), op, origin);
+                }
+            }
+        }
+    }
+
+    fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32) {
+        if let Some(fresh) = &mut self.fresh
+            && fresh.window == window
+        {
+            fresh.region.add_rect(rect);
+            fresh.kinds = fresh.kinds.with(kinds);
+            if fresh.region.rect_count() > FRESH_RECTS_MAX {
+                self.take_fresh();
+            }
+            return;
+        }
+        self.take_fresh();
+        let mut region = self.scratch.take();
+        region.add_rect(rect);
+        self.fresh = Some(Fresh { region, kinds, window, since: self.now });
+    }
+
+    /// Gives the run of drawings to every queue.
+    fn take_fresh(&mut self) {
+        let Some(mut fresh) = self.fresh.take() else { return };
+        let bounds = fresh.region.extents();
+        let (x, y) = self.pointer_at;
+        let near = Rect::at(x, y, 1, 1).grow(NEAR_POINTER_PIXELS).overlaps(&bounds);
+        let hot = |&(window, since): &(u32, Micros)| window == fresh.window && fresh.since < since + HOT_TIME;
+        let hand = near || self.hot.iter().any(hot);
+        let origin =
+            Origin { window: fresh.window, kinds: fresh.kinds, since: fresh.since, lane: Lane::Normal, echo: None };
+        for viewer in &mut self.viewers {
+            viewer.draw(&fresh.region, origin, hand);
+        }
+        fresh.region.clear();
+        self.scratch = fresh.region;
+    }
+
+    fn input_delivered(&mut self, seq: u32, window: u32) {
+        // What was drawn before the delivery is no answer to it.
+        self.take_fresh();
+        if window != 0 {
+            self.hot.retain(|&(hot, _)| hot != window);
+            if self.hot.len() == HOT_WINDOWS_MAX {
+                self.hot.remove(0);
+            }
+            self.hot.push((window, self.now));
+        }
+        let Some(at) = self.deliveries.iter().position(|delivery| delivery.seq == seq) else { return };
+        let delivery = self.deliveries[at];
+        // Inputs are delivered in order: those before it never will be.
+        self.deliveries.drain(..=at);
+        let echo = Echo { seq: delivery.viewer_seq, window, delivered: self.now };
+        if let Some(viewer) = self.viewer_mut(delivery.viewer) {
+            viewer.arm(echo);
+        }
+    }
+
+    // ---- viewers -------------------------------------------------------------------------------------------------
+
+    fn viewer(&self, id: ViewerId) -> Option<&Viewer> {
+        self.viewers.iter().find(|viewer| viewer.id == id)
+    }
+
+    fn viewer_mut(&mut self, id: ViewerId) -> Option<&mut Viewer> {
+        self.viewers.iter_mut().find(|viewer| viewer.id == id)
+    }
+
+    /// The viewer and what it may know of the session, borrowed apart.
+    fn with_viewer<T>(&mut self, id: ViewerId, work: impl FnOnce(&mut Viewer, &Screen<'_>) -> T) -> Option<T> {
+        let screen =
+            Screen { name: &self.name, size: self.size, epoch: self.epoch, idle: self.idle, pointer: &self.pointer };
+        let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
+        Some(work(viewer, &screen))
+    }
+
+    /// A viewer that has proved who it is. It is told everything, and the newest that can controls the size.
+    pub fn add_viewer(&mut self, hello: &ViewerHello, now: Micros) -> ViewerId {
+        self.now = self.now.max(now);
+        self.take_fresh();
+        let id = ViewerId(self.next_viewer);
+        self.next_viewer += 1;
+        let screen =
+            Screen { name: &self.name, size: self.size, epoch: self.epoch, idle: self.idle, pointer: &self.pointer };
+        let viewer = Viewer::new(id, hello, &screen, now);
+        self.viewers.push(viewer);
+        self.request_size();
+        id
+    }
+
+    /// The viewer's connection ended: what it held is let go.
+    pub fn remove_viewer(&mut self, id: ViewerId) {
+        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
+        self.release_all(at);
+        self.viewers.remove(at);
+        self.deliveries.retain(|delivery| delivery.viewer != id);
+        self.request_size();
+    }
+
+    /// Ends a viewer's connection, and says why; `is_closed` once that has gone out.
+    pub fn close_viewer(&mut self, id: ViewerId, code: CloseCode, reason: &str) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.close(code, reason);
+        }
+    }
+
+    /// True when the viewer's last message was given to transport.
+    pub fn is_closed(&self, id: ViewerId) -> bool {
+        self.viewer(id).is_none_or(Viewer::is_closed)
+    }
+
+    /// The viewer that controls the size: the newest that can.
+    pub fn controller(&self) -> Option<ViewerId> {
+        self.viewers.iter().rev().find(|viewer| viewer.resizes).map(|viewer| viewer.id)
+    }
+
+    /// Asks for the controlling viewer's size, where it has one and the screen has another.
+    fn request_size(&mut self) {
+        let Some(viewer) = self.controller().and_then(|id| self.viewer(id)) else { return };
+        let wanted = viewer.window;
+        if wanted.width == 0 || wanted.height == 0 {
+            return;
+        }
+        let width = wanted.width.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
+        let height = wanted.height.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
+        let size = Size { width, height: height.min((SCREEN_AREA_MAX / u64::from(width)) as u32) };
+        // Only the newest wish counts.
+        self.requests.retain(|request| !matches!(request, Request::Resize(_)));
+        if size != self.size {
+            self.requests.push_back(Request::Resize(size));
+        }
+    }
+
+    /// A message of a viewer. A violation ends that viewer's connection and nothing else.
+    pub fn handle_message(&mut self, id: ViewerId, message: &ViewerMessage, now: Micros) -> Result<(), Violation> {
+        self.now = self.now.max(now);
+        let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else {
+            return Err(Violation::Unknown(id.0));
+        };
+        match message {
+            ViewerMessage::Hello(_) => Err(Violation::HelloTwice),
+            ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
+            ViewerMessage::Input(input) => self.handle_input(at, *input, now),
+            ViewerMessage::Ping(number) => {
+                self.viewers[at].pong(*number);
+                Ok(())
+            }
+            ViewerMessage::Resize(size) => {
+                self.viewers[at].window = *size;
+                if self.controller() == Some(id) {
+                    self.request_size();
+                }
+                Ok(())
+            }
+            ViewerMessage::Barrier(number) => {
+                let driver_number = self.next_barrier;
+                self.viewers[at].barrier(*number, driver_number)?;
+                self.next_barrier = self.next_barrier.wrapping_add(1).max(1);
+                self.requests.push_back(Request::Barrier(driver_number));
+                Ok(())
+            }
+            ViewerMessage::Refresh => {
+                self.take_fresh();
+                let screen = self.size.rect();
+                self.viewers[at].stale(&Region::from(screen), 0, screen, now);
+                Ok(())
+            }
+            // The shell reads the reason, and the end of the stream follows.
+            ViewerMessage::Close(_) => Ok(()),
+        }
+    }
+
+    fn handle_input(&mut self, at: usize, input: Input, now: Micros) -> Result<(), Violation> {
+        let viewer = &mut self.viewers[at];
+        if now.saturating_sub(viewer.input_second) >= 1_000_000 {
+            viewer.input_second = now;
+            viewer.input_count = 0;
+        }
+        viewer.input_count += 1;
+        if viewer.input_count > INPUT_EVENTS_PER_SECOND_MAX {
+            return Err(Violation::InputFlood(INPUT_EVENTS_PER_SECOND_MAX));
+        }
+        let full = self.requests.len() >= REQUESTS_MAX;
+        let id = viewer.id;
+        match input.event {
+            InputEvent::Motion { x, y } => {
+                let (x, y) = self.clamp(x, y);
+                self.pointer_at = (x, y);
+                let seq = self.next_input();
+                let message = Request::Input(InputMessage::PointerMove { seq, x, y });
+                // Where the pointer was and nobody looked is nowhere.
+                if let Some(Request::Input(InputMessage::PointerMove { .. })) = self.requests.back() {
+                    self.requests.pop_back();
+                } else if full {
+                    return Ok(());
+                }
+                self.requests.push_back(message);
+                return Ok(());
+            }
+            InputEvent::Scroll { dx, dy } => {
+                if full {
+                    return Ok(());
+                }
+                let seq = self.expect_delivery(id, input.seq);
+                let (dx, dy) = (i32::from(dx), i32::from(dy));
+                self.requests.push_back(Request::Input(InputMessage::Scroll { seq, dx, dy }));
+                return Ok(());
+            }
+            InputEvent::ReleaseAll => {
+                self.release_all(at);
+                return Ok(());
+            }
+            _ if full => return Err(Violation::InputBacklog(REQUESTS_MAX)),
+            _ => {}
+        }
+        match input.event {
+            InputEvent::Key { code, keysym, down } => {
+                let seq = self.expect_delivery(id, input.seq);
+                let mut actions = std::mem::take(&mut self.key_actions);
+                self.keyboard.key(id, code, keysym, down, &mut actions);
+                self.carry(&mut actions, seq);
+                self.key_actions = actions;
+            }
+            InputEvent::Button { button, down } => {
+                // 4 to 7 would be the wheel, which is `Scroll`.
+                if !matches!(button, 1..=3 | 8..=31) {
+                    return Ok(());
+                }
+                let bit = 1 << button;
+                let viewer = &mut self.viewers[at];
+                if (viewer.buttons & bit != 0) == down {
+                    return Ok(());
+                }
+                viewer.buttons ^= bit;
+                let seq = self.expect_delivery(id, input.seq);
+                self.requests.push_back(Request::Input(InputMessage::Button { seq, button, down }));
+            }
+            InputEvent::Touch { id: finger, phase, x, y } => {
+                let finger = finger & 15;
+                let bit = 1 << finger;
+                let viewer = &mut self.viewers[at];
+                let touches = viewer.fingers & bit != 0;
+                if touches == (phase == TouchPhase::Begin) {
+                    return Ok(());
+                }
+                if phase != TouchPhase::Update {
+                    viewer.fingers ^= bit;
+                }
+                let (x, y) = self.clamp(x, y);
+                let seq = self.expect_delivery(id, input.seq);
+                let phase = match phase {
+                    TouchPhase::Begin => thinc_ring::TouchPhase::Begin,
+                    TouchPhase::Update => thinc_ring::TouchPhase::Update,
+                    TouchPhase::End => thinc_ring::TouchPhase::End,
+                };
+                let message = InputMessage::Touch { seq, id: finger_id(id, finger), phase, x, y };
+                self.requests.push_back(Request::Input(message));
+            }
+            InputEvent::Motion { .. } | InputEvent::Scroll { .. } | InputEvent::ReleaseAll => {}
+        }
+        Ok(())
+    }
+
+    fn clamp(&self, x: u16, y: u16) -> (i32, i32) {
+        let edge = |value: u16, edge: u32| u32::from(value).min(edge.saturating_sub(1)).cast_signed();
+        (edge(x, self.size.width), edge(y, self.size.height))
+    }
+
+    fn next_input(&mut self) -> u32 {
+        let seq = self.next_input;
+        // 0 is what the driver says where it knows no input.
+        self.next_input = self.next_input.wrapping_add(1).max(1);
+        seq
+    }
+
+    /// A number for an input that may be answered.
+    fn expect_delivery(&mut self, viewer: ViewerId, viewer_seq: u32) -> u32 {
+        let seq = self.next_input();
+        if self.deliveries.len() == DELIVERIES_MAX {
+            self.deliveries.pop_front();
+        }
+        self.deliveries.push_back(Delivery { seq, viewer, viewer_seq });
+        seq
+    }
+
+    /// Turns key actions into requests; all of them carry the number of the input they came from.
+    fn carry(&mut self, actions: &mut Vec<KeyAction>, seq: u32) {
+        self.requests.extend(actions.drain(..).map(|action| match action {
+            KeyAction::Bind { keycode, keysym } => Request::BindKeysym { keycode, keysym },
+            KeyAction::Key { keycode, down } => Request::Input(InputMessage::Key { seq, keycode, down }),
+        }));
+    }
+
+    /// Lets go of what a viewer holds. These requests pass the bound: there are no more than keys, buttons and fingers.
+    fn release_all(&mut self, at: usize) {
+        let id = self.viewers[at].id;
+        let mut actions = std::mem::take(&mut self.key_actions);
+        self.keyboard.release_all(id, &mut actions);
+        let seq = self.next_input();
+        self.carry(&mut actions, seq);
+        self.key_actions = actions;
+        let buttons = std::mem::take(&mut self.viewers[at].buttons);
+        let held_by_others = self.viewers.iter().fold(0, |all, viewer| all | viewer.buttons);
+        for button in (0..32).filter(|button| buttons & !held_by_others & (1 << button) != 0) {
+            let seq = self.next_input();
+            self.requests.push_back(Request::Input(InputMessage::Button { seq, button, down: false }));
+        }
+        let fingers = std::mem::take(&mut self.viewers[at].fingers);
+        let (x, y) = self.pointer_at;
+        for finger in (0..16u8).filter(|finger| fingers & (1 << finger) != 0) {
+            let seq = self.next_input();
+            let (id, phase) = (finger_id(id, finger), thinc_ring::TouchPhase::End);
+            self.requests.push_back(Request::Input(InputMessage::Touch { seq, id, phase, x, y }));
+        }
+    }
+
+    /// What the shell shall carry out next, in this order.
+    pub fn poll_request(&mut self) -> Option<Request> {
+        self.requests.pop_front()
+    }
+
+    /// Commits an update. None: nothing is ripe, or there is no room.
+    pub fn poll_job(&mut self, id: ViewerId, now: Micros) -> Option<Job> {
+        self.now = self.now.max(now);
+        self.take_fresh();
+        self.with_viewer(id, |viewer, screen| viewer.poll_job(screen, now))?
+    }
+
+    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that; `begin_before` is `begin` loaded before
+    /// it, where the shell is ready to read once more.
+    pub fn handle_snapshot(
+        &mut self,
+        id: ViewerId,
+        job: JobId,
+        begin_before: Option<u64>,
+        tag: u64,
+    ) -> SnapshotVerdict {
+        self.viewer_mut(id).map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag))
+    }
+
+    /// The job's pixels, encoded; empty when all were equal to what the viewer shows. Jobs of a geometry that has gone,
+    /// or of a viewer that has, are ignored.
+    pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) {
+        let now = self.now;
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.encoded(job, commands, now);
+        }
+    }
+
+    /// The job's pixels could not be read or encoded: they will be asked for again.
+    pub fn handle_cancelled(&mut self, id: ViewerId, job: JobId) {
+        let now = self.now;
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.cancelled(job, now);
+        }
+    }
+
+    /// The viewer is known to lack `region` of what it showed after update `since` (0: of what it shows now, whatever it
+    /// was sent): it is sent again, wherever COPYs have taken it.
+    pub fn handle_stale(&mut self, id: ViewerId, region: &Region, since: u64) {
+        let (now, screen) = (self.now, self.size.rect());
+        self.take_fresh();
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.stale(region, since, screen, now);
+        }
+    }
+
+    /// Appends whole frames for a viewer, in order and within its budget; true when there were any.
+    pub fn poll_transmit(&mut self, id: ViewerId, now: Micros, out: &mut Vec<u8>) -> bool {
+        self.now = self.now.max(now);
+        self.take_fresh();
+        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, out)).unwrap_or(false)
+    }
+
+    /// The next moment at which `poll_job` may have something although nothing happened.
+    pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
+        let fresh = self.fresh.as_ref().filter(|_| !self.viewers.is_empty());
+        let fresh = fresh.map(|fresh| fresh.since + crate::update::RECORD_AGE_MAX);
+        self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now)).chain(fresh).min()
+    }
+
+    /// Figures of a viewer.
+    pub fn stats(&self, id: ViewerId) -> Option<ViewerStats> {
+        self.viewer(id).map(Viewer::stats)
+    }
+
+    /// Checks what session-core promises; for tests.
+    ///
+    /// # Panics
+    /// When a promise is broken, with the promise in words.
+    pub fn check_invariants(&self) {
+        assert!(self.deliveries.len() <= DELIVERIES_MAX, "at most {DELIVERIES_MAX} inputs are under way");
+        assert!(self.hot.len() <= HOT_WINDOWS_MAX, "at most {HOT_WINDOWS_MAX} windows are hot");
+        for viewer in &self.viewers {
+            viewer.check_invariants();
+        }
+    }
+}
+
+/// The driver's number of a finger: fingers of two viewers are two fingers.
+fn finger_id(viewer: ViewerId, finger: u8) -> u32 {
+    viewer.0.wrapping_mul(16) + u32::from(finger)
+}

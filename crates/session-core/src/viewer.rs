@@ -1,0 +1,624 @@
+//! Path 5/13 to 10/13: one viewer's queue, updates and flow, and the messages beside them.
+//! From session.rs, to transport.
+//! Knows one viewer; never another, nor records, pixels or sockets.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use thinc_protocol::limits::{NAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
+use thinc_protocol::{Micros, VERSION};
+use thinc_region::{Rect, Region, Size};
+
+use crate::command_queue::{CommandQueue, CopyCommand, Echo, Kinds, Lane, Origin};
+use crate::flow::Flow;
+use crate::scheduler::{self, Estimate, JOB_AREA_MAX, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES};
+use crate::update::{Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, Updates};
+
+/// Names a viewer of a session; never used twice in one session process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ViewerId(pub u32);
+
+/// Why a viewer must go: it broke the protocol or a limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// There is no such viewer (it went, and its messages came late).
+    #[error("viewer {0} is not connected")]
+    Unknown(u32),
+    /// A second hello.
+    #[error("a second hello")]
+    HelloTwice,
+    /// An acknowledgement of what was not sent.
+    #[error("update {acked} was acknowledged, but the newest sent is {newest}")]
+    AckAhead {
+        /// What it said.
+        acked: u64,
+        /// What was sent.
+        newest: u64,
+    },
+    /// More input than a hand can make.
+    #[error("more than {0} input events in a second")]
+    InputFlood(u32),
+    /// Input that the X server does not take.
+    #[error("{0} input events wait for the X server")]
+    InputBacklog(usize),
+    /// Barriers without end.
+    #[error("more than {0} barriers wait")]
+    Barriers(usize),
+}
+
+/// A cursor's image as the shell made it: pixels are what `codec-enc` gives for `CursorImage`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CursorImageOwned {
+    /// Pixels.
+    pub size: Size,
+    /// The pixel that is the pointer's position.
+    pub hot_x: u16,
+    /// The pixel that is the pointer's position.
+    pub hot_y: u16,
+    /// Premultiplied ARGB, compressed.
+    pub pixels: Vec<u8>,
+}
+
+/// Figures of one viewer, since it came.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ViewerStats {
+    /// Updates sent.
+    pub updates: u64,
+    /// Bytes of all frames.
+    pub bytes: u64,
+    /// COPYs sent.
+    pub copies: u64,
+    /// Pixels committed.
+    pub pixels: u64,
+    /// Jobs whose pixels were all equal.
+    pub equal_jobs: u64,
+    /// Updates that were the first answer to an input.
+    pub echoes: u64,
+    /// Updates that overtook an earlier one.
+    pub overtakes: u64,
+    /// Jobs given up or too large, whose pixels went again.
+    pub cancelled: u64,
+    /// Smoothed round trip in microseconds, the viewer's work included.
+    pub rtt_us: u64,
+    /// Best rate lately, in bytes a second.
+    pub bytes_per_second: u64,
+    /// Bytes sent and not acknowledged.
+    pub in_flight: u64,
+    /// Bytes that may be.
+    pub budget: u64,
+    /// What the viewer said last about presenting.
+    pub presented: Option<Presented>,
+}
+
+/// Most pings that wait for their answer; past it the oldest stay without one.
+const PONGS_MAX: usize = 8;
+/// Most barriers that wait.
+pub(crate) const BARRIERS_MAX: usize = 16;
+/// Most inputs whose echo is awaited; past it the oldest goes without.
+const ARMED_MAX: usize = 16;
+/// How long after its delivery an input may still be answered.
+const ECHO_AGE_MAX: Micros = 1_000_000;
+/// Least frame limit that is believed; a viewer that says less could not take a COPY.
+const FRAME_BYTES_MIN: usize = 16 * 1024;
+/// Bytes of an update beside its commands, and of a frame beside its body.
+const UPDATE_HEAD_BYTES: usize = 64;
+
+#[derive(Debug)]
+enum BarrierState {
+    /// The driver was asked, and has not answered.
+    Asked,
+    /// It has: this is what must still be committed, and the job before which all must be sent.
+    Draining { region: Region, copies: bool, job_end: JobId },
+}
+
+#[derive(Debug)]
+struct Barrier {
+    viewer_number: u32,
+    driver_number: u32,
+    state: BarrierState,
+}
+
+/// What waits beside updates; of everything that has a newest, only the newest.
+#[derive(Debug, Default)]
+struct Control {
+    hello: bool,
+    geometry: bool,
+    cursor_image: bool,
+    cursor_at: bool,
+    cursor_show: bool,
+    pongs: VecDeque<u32>,
+    close: Option<(CloseCode, String)>,
+    closed: bool,
+}
+
+/// What all viewers of a session show beside the screen.
+#[derive(Debug, Default)]
+pub(crate) struct Pointer {
+    pub(crate) image: Option<Arc<CursorImageOwned>>,
+    pub(crate) at: Option<(u16, u16)>,
+    pub(crate) shown: bool,
+}
+
+/// What session.rs knows and a viewer needs.
+pub(crate) struct Screen<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) size: Size,
+    pub(crate) epoch: u32,
+    pub(crate) idle: bool,
+    pub(crate) pointer: &'a Pointer,
+}
+
+#[derive(Debug)]
+pub(crate) struct Viewer {
+    pub(crate) id: ViewerId,
+    pub(crate) resizes: bool,
+    local_cursor: bool,
+    pub(crate) window: Size,
+    version: u16,
+    frame_bytes_max: usize,
+    area_max: u64,
+    pub(crate) queue: CommandQueue,
+    pub(crate) updates: Updates,
+    pub(crate) flow: Flow,
+    estimate: Estimate,
+    control: Control,
+    barriers: Vec<Barrier>,
+    armed: VecDeque<Echo>,
+    /// Jobs whose snapshot was asked for again.
+    reread: Option<JobId>,
+    pub(crate) input_second: Micros,
+    pub(crate) input_count: u32,
+    /// Buttons it holds, one bit each; fingers likewise.
+    pub(crate) buttons: u32,
+    pub(crate) fingers: u32,
+    stats: ViewerStats,
+}
+
+impl Viewer {
+    pub(crate) fn new(id: ViewerId, hello: &ViewerHello, screen: &Screen<'_>, now: Micros) -> Viewer {
+        let frame_bytes_max = (hello.frame_bytes_max as usize).clamp(FRAME_BYTES_MIN, SESSION_FRAME_BYTES_MAX);
+        // A quarter of the frame for COPYs at 16 bytes a rectangle, the rest for pixels at 4 bytes each.
+        let copies_rects_max = frame_bytes_max / 64;
+        let mut queue = CommandQueue::new(screen.size, copies_rects_max.min(thinc_protocol::limits::RECTS_MAX));
+        queue.reset(screen.size, now);
+        let mut viewer = Viewer {
+            id,
+            resizes: hello.caps & ViewerCaps::RESIZE != 0,
+            local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
+            window: hello.size,
+            version: hello.version.min(VERSION),
+            frame_bytes_max,
+            area_max: JOB_AREA_MAX.min((frame_bytes_max - frame_bytes_max / 4) as u64 / 4),
+            queue,
+            updates: Updates::default(),
+            flow: Flow::new(now),
+            estimate: Estimate::default(),
+            control: Control {
+                hello: true,
+                geometry: true,
+                cursor_image: screen.pointer.image.is_some(),
+                cursor_at: screen.pointer.at.is_some(),
+                cursor_show: screen.pointer.image.is_some(),
+                ..Control::default()
+            },
+            barriers: Vec::new(),
+            armed: VecDeque::new(),
+            reread: None,
+            input_second: now,
+            input_count: 0,
+            buttons: 0,
+            fingers: 0,
+            stats: ViewerStats::default(),
+        };
+        if hello.version == 0 {
+            viewer.close(CloseCode::Version, "protocol version 0 does not exist; this session speaks 1");
+        }
+        viewer
+    }
+
+    /// Rule 9. Another geometry, or the same anew: what was not sent is void.
+    pub(crate) fn reset(&mut self, size: Size, now: Micros) {
+        self.updates.reset();
+        self.queue.reset(size, now);
+        self.control.geometry = true;
+        for barrier in &mut self.barriers {
+            if let BarrierState::Draining { region, copies, job_end } = &mut barrier.state {
+                *region = size.rect().into();
+                *copies = false;
+                *job_end = self.updates.next_job();
+            }
+        }
+    }
+
+    pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
+        if self.control.close.is_none() {
+            self.control.close = Some((code, reason.to_owned()));
+        }
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.control.closed
+    }
+
+    /// Takes a drawing; `hand` says whether it looks like the answer to one.
+    pub(crate) fn draw(&mut self, region: &Region, mut origin: Origin, hand: bool) {
+        if hand && self.estimate.bytes(origin.kinds, region.area()) <= REAL_TIME_BYTES_MAX {
+            origin.lane = Lane::RealTime;
+        }
+        origin.echo = self.take_echo(origin.window, origin.since);
+        self.queue.draw(region, origin);
+    }
+
+    pub(crate) fn copy(&mut self, copy: CopyCommand, op: u64, mut origin: Origin) {
+        origin.echo = self.take_echo(origin.window, origin.since);
+        self.queue.copy(copy, op, origin);
+    }
+
+    /// An input of this viewer reached a window: the first change in it will say so.
+    pub(crate) fn arm(&mut self, echo: Echo) {
+        if self.armed.len() == ARMED_MAX {
+            self.armed.pop_front();
+        }
+        self.armed.push_back(echo);
+    }
+
+    /// The newest input delivered to `window`, once; older ones to it are answered by the same change.
+    fn take_echo(&mut self, window: u32, now: Micros) -> Option<Echo> {
+        if self.armed.is_empty() {
+            return None;
+        }
+        self.armed.retain(|echo| now.saturating_sub(echo.delivered) <= ECHO_AGE_MAX);
+        let answers = |echo: &Echo| echo.window == window || echo.window == 0;
+        let newest = self.armed.iter().rev().copied().find(answers)?;
+        self.armed.retain(|echo| !answers(echo));
+        Some(newest)
+    }
+
+    pub(crate) fn cursor_image_changed(&mut self) {
+        self.control.cursor_image = true;
+    }
+
+    pub(crate) fn cursor_moved(&mut self) {
+        self.control.cursor_at = true;
+    }
+
+    pub(crate) fn cursor_shown(&mut self) {
+        self.control.cursor_show = true;
+    }
+
+    pub(crate) fn pong(&mut self, number: u32) {
+        if self.control.pongs.len() == PONGS_MAX {
+            self.control.pongs.pop_front();
+        }
+        self.control.pongs.push_back(number);
+    }
+
+    pub(crate) fn acked(&mut self, update: u64, presented: Option<Presented>, now: Micros) -> Result<(), Violation> {
+        if update > self.updates.newest_seq {
+            return Err(Violation::AckAhead { acked: update, newest: self.updates.newest_seq });
+        }
+        if presented.is_some() {
+            self.stats.presented = presented;
+        }
+        if update > self.updates.acked_seq {
+            self.updates.acked(update);
+            self.flow.acked(update, now);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn barrier(&mut self, viewer_number: u32, driver_number: u32) -> Result<(), Violation> {
+        if self.barriers.len() >= BARRIERS_MAX {
+            return Err(Violation::Barriers(BARRIERS_MAX));
+        }
+        self.barriers.push(Barrier { viewer_number, driver_number, state: BarrierState::Asked });
+        Ok(())
+    }
+
+    /// Barriers the driver has not answered, for a driver that is new.
+    pub(crate) fn barriers_asked(&self) -> impl Iterator<Item = u32> {
+        self.barriers
+            .iter()
+            .filter(|barrier| matches!(barrier.state, BarrierState::Asked))
+            .map(|barrier| barrier.driver_number)
+    }
+
+    /// The driver's records up to this barrier are here: what waits now must be sent first.
+    pub(crate) fn driver_barrier(&mut self, driver_number: u32) {
+        for barrier in &mut self.barriers {
+            if barrier.driver_number == driver_number && matches!(barrier.state, BarrierState::Asked) {
+                barrier.state = BarrierState::Draining {
+                    region: self.queue.pending(),
+                    copies: !self.queue.copies().is_empty(),
+                    job_end: self.updates.next_job(),
+                };
+            }
+        }
+    }
+
+    fn draining(&self) -> bool {
+        self.barriers.iter().any(|barrier| matches!(barrier.state, BarrierState::Draining { .. }))
+    }
+
+    /// Something waits that is ripe: X sleeps, it is old, or a barrier asks for it.
+    fn is_ripe(&self, idle: bool, now: Micros) -> bool {
+        let Some(oldest) = self.queue.oldest() else { return false };
+        idle || now >= oldest + RECORD_AGE_MAX || self.draining()
+    }
+
+    fn room(&mut self, now: Micros) -> Room {
+        let unsent = self.updates.unsent_bytes();
+        Room {
+            bytes: self.flow.room().saturating_sub(unsent),
+            real_time_bytes: self.flow.real_time_room(now).saturating_sub(unsent),
+            area_max: self.area_max,
+        }
+    }
+
+    /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
+    pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
+        let oldest = self.queue.oldest()?;
+        let blocked = self.updates.unsent_len() >= UNSENT_MAX || self.flow.room() <= self.updates.unsent_bytes();
+        (!self.is_ripe(idle, now) && !blocked).then_some(oldest + RECORD_AGE_MAX)
+    }
+
+    /// Commits what goes next.
+    pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
+        if self.control.close.is_some()
+            || self.updates.unsent_len() >= UNSENT_MAX
+            || self.queue.is_empty()
+            || !self.is_ripe(screen.idle, now)
+        {
+            return None;
+        }
+        let room = self.room(now);
+        let picked = scheduler::pick(self.queue.items(), &self.estimate, room, now);
+        let (region, lane, bytes, kinds) = match picked {
+            Some(picked) => (picked.region, picked.lane, picked.bytes, picked.kinds),
+            // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
+            None if self.queue.items().is_empty() && room.bytes > 0 => {
+                (Region::new(), Lane::Normal, 0, Kinds::default())
+            }
+            None => return None,
+        };
+        if lane == Lane::RealTime {
+            self.flow.spend_real_time(bytes);
+        }
+        let id = self.updates.next_job();
+        let (copies, echo) = self.queue.commit(id.0, &region);
+        if region.is_empty() && copies.is_empty() {
+            // Every COPY was covered by what is still pending: nothing to say.
+            if let Some(echo) = echo {
+                self.arm(echo);
+            }
+            return None;
+        }
+        for barrier in &mut self.barriers {
+            if let BarrierState::Draining { region: wanted, copies, job_end } = &mut barrier.state {
+                // Whatever was committed may be what the barrier waits for: a job too many costs its sending time.
+                if *copies || wanted.overlaps(&region) {
+                    *job_end = JobId(id.0 + 1);
+                    *copies = false;
+                    wanted.subtract(&region);
+                }
+            }
+        }
+        let end_of_frame = self.queue.is_empty();
+        self.stats.pixels += region.area();
+        self.stats.copies += copies.len() as u64;
+        let committed = self.updates.commit(Commit {
+            region: region.clone(),
+            copies: copies.clone(),
+            lane,
+            echo,
+            end_of_frame,
+            bytes_estimate: bytes,
+            kind: kinds.dearest(),
+        });
+        assert_eq!(committed, id, "a commit takes the number it was told");
+        Some(Job {
+            id,
+            epoch: screen.epoch,
+            copies,
+            region,
+            bytes_estimate: bytes,
+            hints: JobHints {
+                inline: lane == Lane::RealTime || bytes <= SMALL_BYTES,
+                video: kinds == Kinds::VIDEO,
+                path_bytes_per_second: self.flow.rate(),
+            },
+        })
+    }
+
+    pub(crate) fn snapshot(&mut self, job: JobId, begin_before: Option<u64>, tag: u64) -> SnapshotVerdict {
+        if self.updates.committed(job).is_none() {
+            return SnapshotVerdict::Keep;
+        }
+        self.queue.read_done(job.0, tag);
+        // Torn pixels are not wrong for long: the op that tore them is still to be translated. So once is enough.
+        let moved = begin_before.is_some_and(|before| before != tag);
+        if moved && self.reread != Some(job) {
+            self.reread = Some(job);
+            return SnapshotVerdict::ReadAgain;
+        }
+        SnapshotVerdict::Keep
+    }
+
+    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) {
+        let Some(update) = self.updates.committed(job) else { return };
+        let (kind, area, head) = (update.kind, update.area, update.commands().len());
+        if head + commands.len() + UPDATE_HEAD_BYTES > self.frame_bytes_max {
+            // The viewer would refuse it: the same pixels again, in smaller parts.
+            self.area_max = (self.area_max / 2).max(64);
+            return self.cancelled(job, now);
+        }
+        self.estimate.learn(kind, area, commands.len() as u64);
+        if let Err(echo) = self.updates.encoded(job, commands) {
+            self.stats.equal_jobs += 1;
+            // Nothing changed that could be seen, so the answer to the hand is still to come.
+            if let Some(echo) = echo {
+                self.arm(echo);
+            }
+        }
+    }
+
+    /// The job's pixels could not be had: they are lacking, and its COPYs go all the same.
+    pub(crate) fn cancelled(&mut self, job: JobId, now: Micros) {
+        if self.updates.committed(job).is_none() {
+            return;
+        }
+        self.queue.read_cancelled(job.0);
+        if let Some(lacking) = self.updates.cancelled(job) {
+            self.stats.cancelled += 1;
+            self.queue.stale_before_copies(&lacking, now);
+            for barrier in &mut self.barriers {
+                if let BarrierState::Draining { region, .. } = &mut barrier.state {
+                    region.add(&lacking);
+                }
+            }
+        }
+        if let Err(Some(echo)) = self.updates.encoded(job, &[]) {
+            self.arm(echo);
+        }
+    }
+
+    /// The viewer lacks `region` of what it showed after update `since`.
+    pub(crate) fn stale(&mut self, region: &Region, since: u64, screen: Rect, now: Micros) {
+        let lacking = self.updates.follow(region, since).unwrap_or_else(|| Region::from(screen));
+        self.queue.stale_before_copies(&lacking, now);
+    }
+
+    fn transmit_control(&mut self, screen: &Screen<'_>, out: &mut Vec<u8>) {
+        let control = &mut self.control;
+        if std::mem::take(&mut control.hello) {
+            let mut name = screen.name.to_owned();
+            name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+            let hello =
+                SessionHello { version: self.version, caps: 0, name, frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32 };
+            SessionMessage::Hello(hello).encode(out);
+        }
+        if std::mem::take(&mut control.geometry) {
+            SessionMessage::Geometry(Geometry { epoch: screen.epoch, size: screen.size }).encode(out);
+        }
+        while let Some(number) = control.pongs.pop_front() {
+            SessionMessage::Pong(number).encode(out);
+        }
+        // The cursor is replaceable: while the path is full, the newest waits here.
+        if self.local_cursor && self.flow.may_send_real_time() {
+            if std::mem::take(&mut control.cursor_image)
+                && let Some(image) = &screen.pointer.image
+            {
+                let (size, hot_x, hot_y) = (image.size, image.hot_x, image.hot_y);
+                SessionMessage::Cursor(CursorImage { size, hot_x, hot_y, pixels: &image.pixels }).encode(out);
+            }
+            if std::mem::take(&mut control.cursor_show) {
+                SessionMessage::CursorShow(screen.pointer.shown).encode(out);
+            }
+            if std::mem::take(&mut control.cursor_at)
+                && let Some((x, y)) = screen.pointer.at
+            {
+                SessionMessage::CursorMove { x, y }.encode(out);
+            }
+        }
+    }
+
+    /// Appends whole frames as far as the budget goes; true when there were any.
+    pub(crate) fn poll_transmit(&mut self, screen: &Screen<'_>, now: Micros, out: &mut Vec<u8>) -> bool {
+        let start = out.len();
+        if self.control.closed {
+            return false;
+        }
+        self.transmit_control(screen, out);
+        self.flow.control_sent((out.len() - start) as u64);
+        if let Some((code, reason)) = self.control.close.take() {
+            SessionMessage::Close(Close { code, reason: &reason }).encode(out);
+            self.control.closed = true;
+            return true;
+        }
+        while let Some(at) = self.updates.next() {
+            let real_time = self.updates.get(at).lane == Lane::RealTime;
+            if self.flow.room() == 0 && !(real_time && self.flow.may_send_real_time()) {
+                break;
+            }
+            let before = out.len();
+            self.stats.overtakes += u64::from(at > 0);
+            let (seq, after, update) = self.updates.send(at);
+            SessionMessage::Update(Update {
+                seq,
+                after,
+                epoch: screen.epoch,
+                echo: update.echo.map(|echo| echo.seq),
+                end_of_frame: update.end_of_frame,
+                commands: update.commands(),
+            })
+            .encode(out);
+            self.stats.updates += 1;
+            self.stats.echoes += u64::from(update.echo.is_some());
+            self.updates.recycle(update.into_commands());
+            let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
+            self.flow.sent(seq, (out.len() - before) as u64, more, now);
+        }
+        if self.flow.wants_marker() && self.flow.may_send_real_time() {
+            let before = out.len();
+            let seq = self.updates.send_marker();
+            let end_of_frame = !self.updates.frame_open;
+            SessionMessage::Update(Update {
+                seq,
+                after: 0,
+                epoch: screen.epoch,
+                echo: None,
+                end_of_frame,
+                commands: &[],
+            })
+            .encode(out);
+            self.flow.sent(seq, (out.len() - before) as u64, false, now);
+        }
+        if !self.barriers.is_empty() {
+            let before = out.len();
+            self.finish_barriers(out);
+            self.flow.control_sent((out.len() - before) as u64);
+        }
+        self.stats.bytes += (out.len() - start) as u64;
+        out.len() > start
+    }
+
+    fn finish_barriers(&mut self, out: &mut Vec<u8>) {
+        let oldest_unsent = self.updates.unsent().next().map(|update| update.id);
+        let nothing_copies = self.queue.copies().is_empty();
+        let mut pending = None;
+        self.barriers.retain_mut(|barrier| {
+            let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else { return true };
+            *copies &= !nothing_copies;
+            if !region.is_empty() {
+                // What a COPY has covered since is no longer wanted.
+                region.intersect(pending.get_or_insert_with(|| self.queue.pending()));
+            }
+            let done = region.is_empty() && !*copies && oldest_unsent.is_none_or(|oldest| oldest >= *job_end);
+            if done {
+                SessionMessage::Barrier(barrier.viewer_number).encode(out);
+            }
+            !done
+        });
+    }
+
+    pub(crate) fn stats(&self) -> ViewerStats {
+        ViewerStats {
+            rtt_us: self.flow.rtt(),
+            bytes_per_second: self.flow.rate(),
+            in_flight: self.flow.in_flight(),
+            budget: self.flow.budget(),
+            ..self.stats
+        }
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        self.queue.check_invariants();
+        self.updates.check_invariants();
+        self.flow.check_invariants();
+        assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");
+        assert!(self.armed.len() <= ARMED_MAX, "at most {ARMED_MAX} echoes are awaited");
+        assert!(self.control.pongs.len() <= PONGS_MAX, "at most {PONGS_MAX} pongs wait");
+    }
+}
