@@ -1,0 +1,410 @@
+/* Path 1/13, the other way: from the session's input socket, to X clients.
+ * Three devices made at run time in the video driver's own module: absolute pointer with smooth scroll, keyboard, touch screen.
+ * X's input thread reads one socket for all three, so that a click never overtakes a key. Knows X's devices; never viewers. */
+#include "thinc.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <X11/Xatom.h>
+#include <X11/extensions/XI2.h>
+#include <X11/extensions/XI2proto.h>
+
+#include <exevents.h>
+#include <extnsionst.h>
+#include <inputstr.h>
+#include <mipointer.h>
+#include <xf86Xinput.h>
+#include <xkbsrv.h>
+#include <xserver-properties.h>
+
+#define DRIVER_NAME "thinc"
+
+/* 16 fingers: more than two hands; further ones are ignored. */
+#define TOUCHES 16
+/* 9 buttons: left, middle, right, four wheel directions (scroll emulates them), back, forward; up to 32 are passed on. */
+#define BUTTONS 32
+/* 120 units a notch, as evdev and libinput count. */
+#define NOTCH 120
+/* 64 messages a turn: then X's input thread lets go of its lock. */
+#define BATCH 64
+
+enum kind { POINTER, KEYBOARD, TOUCH, KINDS };
+static const char *const names[KINDS] = {"thinc pointer", "thinc keyboard", "thinc touch"};
+
+static InputInfoPtr devices[KINDS];
+static bool enabled[KINDS];
+/* Our end of the pair; owned by this file, read by the pointer device while that is enabled. -1: nobody is attached. */
+static int socket_fd = -1;
+static ValuatorMask *mask; /* input thread, or main thread under input_lock */
+
+/* What is held, so that a session that goes away leaves nothing pressed. Under input_lock. */
+static uint8_t keys[32];
+static uint32_t buttons;
+static struct {
+    bool down;
+    uint32_t id, x, y;
+} touches[TOUCHES];
+
+/* ---- which window got which press ----------------------------------------------------------------------------------------
+ * The input thread queues presses as it posts them; the main thread takes them off when X delivers them. X may drop events,
+ * so an entry is matched by its key or button, and older ones are given up. */
+#define PRESSES 64u
+static struct {
+    uint32_t seq;
+    uint16_t detail;
+    bool key;
+} presses[PRESSES];
+static uint32_t press_head, press_tail; /* head: input thread, tail: main thread */
+
+static void press_posted(uint32_t seq, uint32_t detail, bool key) {
+    uint32_t head = press_head;
+    if (head - __atomic_load_n(&press_tail, __ATOMIC_ACQUIRE) == PRESSES)
+        return; /* its echo will not be traced */
+    presses[head % PRESSES].seq = seq;
+    presses[head % PRESSES].detail = (uint16_t)detail;
+    presses[head % PRESSES].key = key;
+    __atomic_store_n(&press_head, head + 1, __ATOMIC_RELEASE);
+}
+
+static bool press_delivered(uint32_t detail, bool key, uint32_t *seq) {
+    uint32_t head = __atomic_load_n(&press_head, __ATOMIC_ACQUIRE);
+    for (uint32_t at = press_tail; at != head; at++) {
+        if (presses[at % PRESSES].detail != detail || presses[at % PRESSES].key != key)
+            continue;
+        *seq = presses[at % PRESSES].seq;
+        __atomic_store_n(&press_tail, at + 1, __ATOMIC_RELEASE);
+        return true;
+    }
+    return false;
+}
+
+/* The major opcode of XInput, under which its events travel. */
+static int xinput_opcode;
+
+/* X calls this for every batch of events that it writes to a client, in the main thread. The first client that gets a press
+ * decides: with core events, or with those of XInput 2, as toolkits ask for. */
+static void written(CallbackListPtr *list, void *closure, void *data) {
+    const EventInfoRec *info = data;
+    if (!ring_attached() || info->count < 1 || press_tail == __atomic_load_n(&press_head, __ATOMIC_ACQUIRE))
+        return;
+    const xEvent *event = info->events;
+    int type = event->u.u.type & 0x7f;
+    bool key = type == KeyPress;
+    uint32_t detail = event->u.u.detail, seq;
+    XID window = event->u.keyButtonPointer.event;
+    if (type == GenericEvent) {
+        const xXIDeviceEvent *xi2 = (const xXIDeviceEvent *)event;
+        if (xi2->extension != xinput_opcode || (xi2->evtype != XI_KeyPress && xi2->evtype != XI_ButtonPress))
+            return;
+        key = xi2->evtype == XI_KeyPress;
+        detail = xi2->detail;
+        window = xi2->event;
+    } else if (type != KeyPress && type != ButtonPress) {
+        return;
+    }
+    if (!press_delivered(detail, key, &seq))
+        return;
+    WindowPtr target = NULL;
+    if (dixLookupWindow(&target, window, serverClient, DixGetAttrAccess) != Success)
+        target = NULL;
+    ring_note(THINC_INPUT, target ? window_top_level(target) : 0, (uint32_t[2]){seq, 0}, 0);
+}
+
+/* ---- posting: on X's input thread, or under input_lock ------------------------------------------------------------------- */
+static bool ready(enum kind kind) { return devices[kind] && enabled[kind]; }
+
+static void post_key(uint32_t code, bool down, uint32_t seq) {
+    if (code < 8 || code > 255 || !ready(KEYBOARD))
+        return;
+    uint8_t bit = (uint8_t)(1u << code % 8);
+    /* A second press without a release is a repeat of the viewer's system; X repeats by itself. */
+    if (((keys[code / 8] & bit) != 0) == down)
+        return;
+    keys[code / 8] ^= bit;
+    if (down)
+        press_posted(seq, code, true);
+    xf86PostKeyboardEvent(devices[KEYBOARD]->dev, code, down);
+}
+
+static void post_button(uint32_t button, bool down, uint32_t seq) {
+    if (button < 1 || button > BUTTONS || !ready(POINTER))
+        return;
+    uint32_t bit = 1u << (button - 1);
+    if (((buttons & bit) != 0) == down)
+        return;
+    buttons ^= bit;
+    if (down)
+        press_posted(seq, button, false);
+    xf86PostButtonEvent(devices[POINTER]->dev, Relative, (int)button, down, 0, 0);
+}
+
+static void post_touch(uint32_t id, uint32_t state, int x, int y) {
+    static const uint16_t types[] = {XI_TouchEnd, XI_TouchBegin, XI_TouchUpdate};
+    if (state > 2 || !ready(TOUCH))
+        return;
+    int slot = -1;
+    for (int i = 0; i < TOUCHES; i++) {
+        bool same = touches[i].down && touches[i].id == id;
+        if (same || (state == 1 && slot < 0 && !touches[i].down))
+            slot = i;
+        if (same)
+            break;
+    }
+    if (slot < 0 || touches[slot].down == (state == 1))
+        return;
+    touches[slot].down = state != 0;
+    touches[slot].id = id;
+    touches[slot].x = (uint32_t)x;
+    touches[slot].y = (uint32_t)y;
+    valuator_mask_zero(mask);
+    valuator_mask_set(mask, 0, x);
+    valuator_mask_set(mask, 1, y);
+    xf86PostTouchEvent(devices[TOUCH]->dev, id, types[state], 0, mask);
+}
+
+static void release_all(void) {
+    for (uint32_t code = 8; code < 256; code++)
+        if (keys[code / 8] & 1u << code % 8)
+            post_key(code, false, 0);
+    for (uint32_t button = 1; button <= BUTTONS; button++)
+        if (buttons & 1u << (button - 1))
+            post_button(button, false, 0);
+    for (int i = 0; i < TOUCHES; i++)
+        if (touches[i].down)
+            post_touch(touches[i].id, 0, (int)touches[i].x, (int)touches[i].y);
+}
+
+static void post(const struct thinc_input *in) {
+    switch (in->type) {
+    case THINC_POINTER_MOVE:
+        if (!ready(POINTER))
+            return;
+        valuator_mask_zero(mask);
+        valuator_mask_set(mask, 0, in->x);
+        valuator_mask_set(mask, 1, in->y);
+        xf86PostMotionEventM(devices[POINTER]->dev, Absolute, mask);
+        return;
+    case THINC_SCROLL:
+        if (!ready(POINTER))
+            return;
+        valuator_mask_zero(mask);
+        if (in->y)
+            valuator_mask_set_double(mask, 2, in->y);
+        if (in->x)
+            valuator_mask_set_double(mask, 3, in->x);
+        if (in->x || in->y)
+            xf86PostMotionEventM(devices[POINTER]->dev, Relative, mask);
+        return;
+    case THINC_BUTTON: post_button(in->code, in->state != 0, in->seq); return;
+    case THINC_KEY: post_key(in->code, in->state != 0, in->seq); return;
+    case THINC_TOUCH: post_touch(in->code, in->state, in->x, in->y); return;
+    case THINC_RELEASE_ALL: release_all(); return;
+    default: return; /* a newer session's; the version of the ABI keeps that from happening */
+    }
+}
+
+static void read_input(InputInfoPtr device) {
+    for (int i = 0; i < BATCH; i++) {
+        struct thinc_input in;
+        ssize_t bytes = recv(device->fd, &in, sizeof in, MSG_DONTWAIT);
+        if (bytes < 0 && errno == EINTR)
+            continue;
+        if (bytes == (ssize_t)sizeof in) {
+            post(&in);
+            continue;
+        }
+        if (bytes == 0) {
+            /* The session is gone; the main thread will see it on the control socket and close this one. Stop listening
+             * to the end of file, or this thread would spin. */
+            release_all();
+            xf86RemoveEnabledDevice(device);
+        }
+        return;
+    }
+}
+
+static void read_nothing(InputInfoPtr device) {}
+
+/* ---- the devices ------------------------------------------------------------------------------------------------------------ */
+static void pointer_control(DeviceIntPtr device, PtrCtrl *control) {}
+static void bell(int percent, DeviceIntPtr device, void *control, int feedback) {}
+static void keyboard_control(DeviceIntPtr device, KeybdCtrl *control) { randr_set_leds((uint32_t)control->leds); }
+
+static Atom label(const char *name) { return XIGetKnownProperty(name); }
+
+static bool init_pointer(DeviceIntPtr device) {
+    CARD8 map[BUTTONS + 1];
+    Atom labels[BUTTONS] = {0}, axes[4];
+    for (int i = 0; i <= BUTTONS; i++)
+        map[i] = (CARD8)i;
+    labels[0] = label(BTN_LABEL_PROP_BTN_LEFT);
+    labels[1] = label(BTN_LABEL_PROP_BTN_MIDDLE);
+    labels[2] = label(BTN_LABEL_PROP_BTN_RIGHT);
+    labels[3] = label(BTN_LABEL_PROP_BTN_WHEEL_UP);
+    labels[4] = label(BTN_LABEL_PROP_BTN_WHEEL_DOWN);
+    labels[5] = label(BTN_LABEL_PROP_BTN_HWHEEL_LEFT);
+    labels[6] = label(BTN_LABEL_PROP_BTN_HWHEEL_RIGHT);
+    labels[7] = label(BTN_LABEL_PROP_BTN_BACK);
+    labels[8] = label(BTN_LABEL_PROP_BTN_FORWARD);
+    axes[0] = label(AXIS_LABEL_PROP_ABS_X);
+    axes[1] = label(AXIS_LABEL_PROP_ABS_Y);
+    axes[2] = label(AXIS_LABEL_PROP_REL_VSCROLL);
+    axes[3] = label(AXIS_LABEL_PROP_REL_HSCROLL);
+    if (!InitPointerDeviceStruct(&device->public, map, BUTTONS, labels, pointer_control, GetMotionHistorySize(), 4, axes))
+        return false;
+    /* No limits: X then takes values as pixels of the screen, whatever its size becomes. */
+    for (int i = 0; i < 4; i++)
+        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0, i < 2 ? Absolute : Relative))
+            return false;
+    return SetScrollValuator(device, 2, SCROLL_TYPE_VERTICAL, NOTCH, SCROLL_FLAG_PREFERRED) &&
+           SetScrollValuator(device, 3, SCROLL_TYPE_HORIZONTAL, NOTCH, SCROLL_FLAG_NONE);
+}
+
+static bool init_keyboard(DeviceIntPtr device) {
+    XkbRMLVOSet rmlvo = {.rules = (char *)"evdev", .model = (char *)"pc105", .layout = (char *)"us", .variant = (char *)"", .options = (char *)""};
+    return InitKeyboardDeviceStruct(device, &rmlvo, bell, keyboard_control);
+}
+
+static bool init_touch(DeviceIntPtr device) {
+    CARD8 map[2] = {0, 1};
+    Atom labels[1] = {label(BTN_LABEL_PROP_BTN_LEFT)};
+    Atom axes[2] = {label(AXIS_LABEL_PROP_ABS_MT_POSITION_X), label(AXIS_LABEL_PROP_ABS_MT_POSITION_Y)};
+    if (!InitPointerDeviceStruct(&device->public, map, 1, labels, pointer_control, GetMotionHistorySize(), 2, axes))
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0, Absolute))
+            return false;
+    return InitTouchClassDeviceStruct(device, TOUCHES, XIDirectTouch, 2);
+}
+
+static enum kind kind_of(InputInfoPtr device) {
+    for (int kind = 0; kind < KINDS; kind++)
+        if (strcmp(device->name, names[kind]) == 0)
+            return (enum kind)kind;
+    return KINDS;
+}
+
+static int device_control(DeviceIntPtr device, int what) {
+    static bool (*const init[KINDS])(DeviceIntPtr) = {init_pointer, init_keyboard, init_touch};
+    InputInfoPtr info = device->public.devicePrivate;
+    enum kind kind = kind_of(info);
+    if (kind == KINDS)
+        return BadValue;
+    switch (what) {
+    case DEVICE_INIT: return init[kind](device) ? Success : BadAlloc;
+    case DEVICE_ON:
+        device->public.on = TRUE;
+        enabled[kind] = true;
+        if (kind == POINTER && socket_fd >= 0) {
+            info->fd = socket_fd;
+            xf86AddEnabledDevice(info);
+        }
+        return Success;
+    case DEVICE_OFF:
+    case DEVICE_CLOSE:
+        if (kind == POINTER && info->fd >= 0) {
+            xf86RemoveEnabledDevice(info);
+            info->fd = -1;
+        }
+        device->public.on = FALSE;
+        enabled[kind] = false;
+        return Success;
+    default: return BadValue;
+    }
+}
+
+static int pre_init(InputDriverPtr driver, InputInfoPtr info, int flags) {
+    enum kind kind = kind_of(info);
+    if (kind == KINDS)
+        return BadValue;
+    static char *types[KINDS] = {XI_MOUSE, XI_KEYBOARD, XI_TOUCHSCREEN};
+    info->type_name = types[kind];
+    info->device_control = device_control;
+    info->read_input = kind == POINTER ? read_input : read_nothing;
+    info->fd = -1;
+    info->private = NULL; /* X frees it */
+    devices[kind] = info;
+    return Success;
+}
+
+static void un_init(InputDriverPtr driver, InputInfoPtr info, int flags) {
+    input_lock();
+    for (int kind = 0; kind < KINDS; kind++) {
+        if (devices[kind] == info) {
+            devices[kind] = NULL;
+            enabled[kind] = false;
+        }
+    }
+    input_unlock();
+    xf86DeleteInput(info, flags);
+}
+
+static InputDriverRec driver = {1, DRIVER_NAME, NULL, pre_init, un_init, NULL, NULL, 0};
+
+void input_register(void *module) { xf86AddInputDriver(&driver, module, 0); }
+
+static Bool create_devices(ClientPtr client, void *closure) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        InputOption *options = input_option_new(NULL, "identifier", names[kind]);
+        options = input_option_new(options, "driver", DRIVER_NAME);
+        /* Pixels and notches are final: nothing speeds them up. */
+        options = input_option_new(options, "AccelerationScheme", "none");
+        DeviceIntPtr device = NULL;
+        input_lock();
+        int error = NewInputDeviceRequest(options, NULL, &device);
+        input_unlock();
+        input_option_free_list(&options);
+        if (error != Success)
+            LogMessageVerb(X_ERROR, 0, "thinc: cannot create \"%s\": error %d\n", names[kind], error);
+    }
+    return TRUE;
+}
+
+void input_init(void) {
+    memset(keys, 0, sizeof keys);
+    memset(touches, 0, sizeof touches);
+    buttons = 0;
+    if (!mask)
+        mask = valuator_mask_new(4);
+    ExtensionEntry *xinput = CheckExtension("XInputExtension");
+    xinput_opcode = xinput ? xinput->base : -1;
+    DeleteCallback(&EventCallback, written, NULL);
+    AddCallback(&EventCallback, written, NULL);
+    /* X makes its own devices after this; ours come as if they were plugged in, at the first turn of the main loop. */
+    QueueWorkProc(create_devices, NULL, NULL);
+}
+
+/* ---- attaching --------------------------------------------------------------------------------------------------------------- */
+int input_attach(void) {
+    int pair[2];
+    input_detach();
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) != 0)
+        return -1;
+    input_lock();
+    socket_fd = pair[0];
+    press_tail = press_head;
+    if (ready(POINTER)) {
+        devices[POINTER]->fd = socket_fd;
+        xf86AddEnabledDevice(devices[POINTER]);
+    }
+    input_unlock();
+    return pair[1];
+}
+
+void input_detach(void) {
+    if (socket_fd < 0)
+        return;
+    input_lock();
+    if (devices[POINTER] && devices[POINTER]->fd == socket_fd) {
+        xf86RemoveEnabledDevice(devices[POINTER]);
+        devices[POINTER]->fd = -1;
+    }
+    release_all();
+    input_unlock();
+    close(socket_fd);
+    socket_fd = -1;
+}

@@ -1,0 +1,205 @@
+/* Path 1/13: from gc.c, render.c, window.c and video.c, to ring.c.
+ * One drawing op: the boxes it may touch, clipped to what X lets it touch, at most 64 of them.
+ * Knows drawables and clips; never what the op draws. */
+#include "thinc.h"
+
+#include <limits.h>
+
+static int lesser(int a, int b) { return a < b ? a : b; }
+static int greater(int a, int b) { return a > b ? a : b; }
+
+static struct box bound(struct box a, struct box b) {
+    return (struct box){lesser(a.x1, b.x1), lesser(a.y1, b.y1), greater(a.x2, b.x2), greater(a.y2, b.y2)};
+}
+
+static struct box intersect(struct box a, struct box b) {
+    return (struct box){greater(a.x1, b.x1), greater(a.y1, b.y1), lesser(a.x2, b.x2), lesser(a.y2, b.y2)};
+}
+
+static bool empty(struct box b) { return b.x1 >= b.x2 || b.y1 >= b.y2; }
+
+static int64_t area(struct box b) { return (int64_t)(b.x2 - b.x1) * (b.y2 - b.y1); }
+
+void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2) {
+    if (x1 >= x2 || y1 >= y2)
+        return;
+    struct box add = {x1, y1, x2, y2};
+    if (boxes->count > 0) {
+        /* Spans of a rectangle, dots of a line and runs of text follow each other: one box holds them exactly. */
+        struct box *last = &boxes->box[boxes->count - 1];
+        bool row = last->y1 == y1 && last->y2 == y2 && x1 <= last->x2 && x2 >= last->x1;
+        bool column = last->x1 == x1 && last->x2 == x2 && y1 <= last->y2 && y2 >= last->y1;
+        if (row || column) {
+            *last = bound(*last, add);
+            return;
+        }
+    }
+    if (boxes->count == OP_BOXES) {
+        /* Neighbours in drawing order are mostly neighbours on the screen. */
+        for (int i = 0; i < OP_BOXES / 2; i++)
+            boxes->box[i] = bound(boxes->box[2 * i], boxes->box[2 * i + 1]);
+        boxes->count = OP_BOXES / 2;
+        boxes->coarse = true;
+    }
+    boxes->box[boxes->count++] = add;
+}
+
+/* Merged boxes overlap: when one box around them all is no larger, it is better. */
+static void settle(struct boxes *boxes) {
+    if (!boxes->coarse || boxes->count < 2)
+        return;
+    struct box all = boxes->box[0];
+    int64_t sum = area(all);
+    for (int i = 1; i < boxes->count; i++) {
+        all = bound(all, boxes->box[i]);
+        sum += area(boxes->box[i]);
+    }
+    if (sum >= area(all)) {
+        boxes->box[0] = all;
+        boxes->count = 1;
+    }
+}
+
+/* Takes `what` away; boxes that do not fit any more stay whole, and the result is coarse. */
+void boxes_subtract(struct boxes *from, const struct boxes *what) {
+    for (int w = 0; w < what->count; w++) {
+        struct box cut = what->box[w];
+        int count = from->count; /* what is appended below no longer meets `cut` */
+        for (int i = 0; i < count; i++) {
+            struct box whole = from->box[i], hit = intersect(whole, cut);
+            if (empty(hit))
+                continue;
+            struct box parts[4] = {
+                {whole.x1, whole.y1, whole.x2, hit.y1},
+                {whole.x1, hit.y2, whole.x2, whole.y2},
+                {whole.x1, hit.y1, hit.x1, hit.y2},
+                {hit.x2, hit.y1, whole.x2, hit.y2},
+            };
+            int kept = 0;
+            for (int p = 0; p < 4; p++)
+                if (!empty(parts[p]))
+                    parts[kept++] = parts[p];
+            if (from->count + kept - 1 > OP_BOXES) {
+                from->coarse = true;
+                continue;
+            }
+            if (kept == 0) {
+                /* Appended boxes must stay behind `count`: fill the hole from the unexamined part first. */
+                from->box[i] = from->box[count - 1];
+                from->box[count - 1] = from->box[--from->count];
+                count--;
+                i--;
+                continue;
+            }
+            from->box[i] = parts[0];
+            for (int p = 1; p < kept; p++)
+                from->box[from->count++] = parts[p];
+        }
+    }
+}
+
+void boxes_add_clipped(struct boxes *out, const struct box *box, RegionPtr clip) {
+    if (!clip)
+        return;
+    struct box in = intersect(*box, (struct box){clip->extents.x1, clip->extents.y1, clip->extents.x2, clip->extents.y2});
+    if (empty(in))
+        return;
+    int count = RegionNumRects(clip);
+    const BoxRec *rects = RegionRects(clip);
+    for (int i = 0; i < count && rects[i].y1 < in.y2; i++) {
+        struct box part = intersect(in, (struct box){rects[i].x1, rects[i].y1, rects[i].x2, rects[i].y2});
+        boxes_add(out, part.x1, part.y1, part.x2, part.y2);
+    }
+}
+
+bool drawable_target(DrawablePtr drawable, uint32_t *serial, int *off_x, int *off_y) {
+    ScreenPtr screen = drawable->pScreen;
+    /* Asked for every op: windows of depth 32 are redirected without a compositor, and any window may be at any time. */
+    PixmapPtr pixmap =
+        drawable->type == DRAWABLE_PIXMAP ? (PixmapPtr)drawable : screen->GetWindowPixmap((WindowPtr)drawable);
+    *off_x = *off_y = 0;
+    if (pixmap == screen->GetScreenPixmap(screen)) {
+        *serial = 0;
+        return true;
+    }
+    if (drawable->type != DRAWABLE_PIXMAP) {
+        *off_x = -pixmap->screen_x;
+        *off_y = -pixmap->screen_y;
+    }
+    *serial = pixmap_serial(pixmap);
+    return *serial != 0;
+}
+
+static struct op current;
+
+struct op *op_open(DrawablePtr dst) {
+    if (!ring_attached() || thinc.nesting > 0)
+        return NULL;
+    struct op *op = &current;
+    if (!drawable_target(dst, &op->dst, &op->off_x, &op->off_y))
+        return NULL;
+    if (op->dst != 0 && (!ring_wants_offscreen() || dst->bitsPerPixel != 32))
+        return NULL;
+    op->window = dst->type == DRAWABLE_PIXMAP ? 0 : window_top_level((WindowPtr)dst);
+    op->what = THINC_OTHER;
+    op->arg[0] = op->arg[1] = op->arg[2] = op->arg[3] = 0;
+    op->src = 0;
+    op->dx = op->dy = 0;
+    op->drawn.count = op->copied.count = 0;
+    op->drawn.coarse = op->copied.coarse = false;
+    return op;
+}
+
+struct op *op_ready(struct op *op, RegionPtr clip) {
+    settle(&op->drawn);
+    if (!clip)
+        return NULL;
+    if (RegionNumRects(clip) == 1 && !clip->data) {
+        struct box in = {clip->extents.x1, clip->extents.y1, clip->extents.x2, clip->extents.y2};
+        int kept = 0;
+        for (int i = 0; i < op->drawn.count; i++) {
+            struct box part = intersect(op->drawn.box[i], in);
+            if (!empty(part))
+                op->drawn.box[kept++] = part;
+        }
+        op->drawn.count = kept;
+    } else {
+        static struct boxes out;
+        out.count = 0;
+        out.coarse = op->drawn.coarse;
+        for (int i = 0; i < op->drawn.count; i++)
+            boxes_add_clipped(&out, &op->drawn.box[i], clip);
+        settle(&out);
+        op->drawn.count = out.count;
+        op->drawn.coarse = out.coarse;
+        for (int i = 0; i < out.count; i++)
+            op->drawn.box[i] = out.box[i];
+    }
+    return op_ready_clipped(op);
+}
+
+/* A box in the pixmap: what lies outside is not drawn, and a record must not name it. */
+static void keep_inside(const struct op *op, struct boxes *boxes) {
+    int width = op->dst == 0 ? (int)thinc.fb_width : SHRT_MAX, height = op->dst == 0 ? (int)thinc.fb_height : SHRT_MAX;
+    struct box in = {-op->off_x, -op->off_y, width - op->off_x, height - op->off_y};
+    int kept = 0;
+    for (int i = 0; i < boxes->count; i++) {
+        struct box part = intersect(boxes->box[i], in);
+        if (!empty(part))
+            boxes->box[kept++] = part;
+    }
+    boxes->count = kept;
+}
+
+struct op *op_ready_clipped(struct op *op) {
+    keep_inside(op, &op->drawn);
+    keep_inside(op, &op->copied);
+    if (op->drawn.count + op->copied.count == 0)
+        return NULL;
+    if (op->drawn.coarse && op->what == THINC_SOLID)
+        op->what = THINC_OTHER;
+    op->serial = ring_begin_op();
+    return op;
+}
+
+void op_publish(const struct op *op) { ring_publish(op); }

@@ -1,0 +1,253 @@
+/* Path 1/13: from X clients' RENDER requests, to op.c.
+ * Wraps the drawing ops of PictureScreen in the same rhythm as gc.c.
+ * Knows which pixels an operator can change; never how they are blended. */
+#include "thinc.h"
+
+#include <glyphstr.h>
+
+static struct {
+    CompositeProcPtr Composite;
+    GlyphsProcPtr Glyphs;
+    CompositeRectsProcPtr CompositeRects;
+    TrapezoidsProcPtr Trapezoids;
+    TrianglesProcPtr Triangles;
+    TriStripProcPtr TriStrip;
+    TriFanProcPtr TriFan;
+    AddTrapsProcPtr AddTraps;
+    AddTrianglesProcPtr AddTriangles;
+} wrapped;
+
+/* True where a transparent source leaves the destination alone, so that a shape changes only what lies inside it.
+ * pixman composes whole destinations for the others (pixman-trap.c, zero_src_has_no_effect). */
+static bool bounded(CARD8 op) {
+    switch (op) {
+    case PictOpDst:
+    case PictOpOver:
+    case PictOpOverReverse:
+    case PictOpOutReverse:
+    case PictOpAtop:
+    case PictOpXor:
+    case PictOpAdd: return true;
+    default: return false;
+    }
+}
+
+static void add_clip(struct op *op, PicturePtr dst) {
+    BoxRec all = dst->pCompositeClip->extents;
+    op_add(op, all.x1, all.y1, all.x2, all.y2);
+}
+
+static bool opaque_color(PicturePtr src, uint32_t *rgb) {
+    if (src->pDrawable || !src->pSourcePict || src->pSourcePict->type != SourcePictTypeSolidFill)
+        return false;
+    *rgb = (uint32_t)src->pSourcePict->solidFill.color & 0x00ffffff;
+    return (uint32_t)src->pSourcePict->solidFill.color >> 24 == 0xff;
+}
+
+/* A Src of a pixmap with the same bytes is a copy; so is an Over of one without alpha. */
+static bool is_copy(CARD8 op, PicturePtr src, PicturePtr mask, PicturePtr dst) {
+    if (mask || !src->pDrawable || src->pDrawable->type != DRAWABLE_PIXMAP || src->transform || src->repeat ||
+        src->alphaMap || dst->alphaMap || src->clientClip)
+        return false;
+    bool dst_plain = dst->format == PICT_x8r8g8b8 || dst->format == PICT_a8r8g8b8;
+    /* Alpha must arrive where it is kept. */
+    bool bytes = src->format == dst->format || (src->format == PICT_a8r8g8b8 && dst->format == PICT_x8r8g8b8);
+    return dst_plain && bytes && (op == PictOpSrc || (op == PictOpOver && src->format == PICT_x8r8g8b8));
+}
+
+static struct op *ready_composite(struct op *op, CARD8 operator, PicturePtr src, PicturePtr mask, PicturePtr dst, int sx, int sy,
+                                  int x, int y, int w, int h) {
+    struct box to = {dst->pDrawable->x + x, dst->pDrawable->y + y, dst->pDrawable->x + x + w, dst->pDrawable->y + y + h};
+    op->what = THINC_COMPOSITE;
+    uint32_t serial;
+    int off_x, off_y;
+    if (is_copy(operator, src, mask, dst) && drawable_target(src->pDrawable, &serial, &off_x, &off_y) && sx >= 0 && sy >= 0 &&
+        sx + w <= src->pDrawable->width && sy + h <= src->pDrawable->height) {
+        boxes_add_clipped(&op->copied, &to, dst->pCompositeClip);
+        if (!op->copied.coarse) {
+            op->src = serial;
+            op->dx = to.x1 + op->off_x - sx;
+            op->dy = to.y1 + op->off_y - sy;
+            return op_ready_clipped(op);
+        }
+        op->copied.count = 0;
+    }
+    if (!mask && (operator== PictOpSrc || operator== PictOpOver) && opaque_color(src, &op->arg[0]))
+        op->what = THINC_SOLID;
+    op_add(op, to.x1, to.y1, to.x2, to.y2);
+    return op_ready(op, dst->pCompositeClip);
+}
+
+/* The ink of each run of glyphs; one box around all where the operator also changes what lies between them. */
+static void add_glyphs(struct op *op, CARD8 operator, PicturePtr dst, int nlists, GlyphListPtr lists, GlyphPtr *glyphs) {
+    int x = dst->pDrawable->x, y = dst->pDrawable->y;
+    struct box all = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN};
+    for (int l = 0; l < nlists; l++) {
+        struct box run = {INT32_MAX, INT32_MAX, INT32_MIN, INT32_MIN};
+        x += lists[l].xOff;
+        y += lists[l].yOff;
+        for (int i = 0; i < lists[l].len; i++) {
+            const xGlyphInfo *info = &(*glyphs++)->info;
+            int x1 = x - info->x, y1 = y - info->y, x2 = x1 + info->width, y2 = y1 + info->height;
+            x += info->xOff;
+            y += info->yOff;
+            if (x1 >= x2 || y1 >= y2)
+                continue;
+            run.x1 = x1 < run.x1 ? x1 : run.x1;
+            run.y1 = y1 < run.y1 ? y1 : run.y1;
+            run.x2 = x2 > run.x2 ? x2 : run.x2;
+            run.y2 = y2 > run.y2 ? y2 : run.y2;
+        }
+        if (bounded(operator)) {
+            op_add(op, run.x1, run.y1, run.x2, run.y2);
+        } else if (run.x1 < run.x2) {
+            all.x1 = run.x1 < all.x1 ? run.x1 : all.x1;
+            all.y1 = run.y1 < all.y1 ? run.y1 : all.y1;
+            all.x2 = run.x2 > all.x2 ? run.x2 : all.x2;
+            all.y2 = run.y2 > all.y2 ? run.y2 : all.y2;
+        }
+    }
+    op_add(op, all.x1, all.y1, all.x2, all.y2);
+    op->what = THINC_GLYPHS;
+}
+
+static void add_rects(struct op *op, CARD8 operator, PicturePtr dst, const xRenderColor *color, int n, const xRectangle *rects) {
+    for (int i = 0; i < n; i++) {
+        int x = dst->pDrawable->x + rects[i].x, y = dst->pDrawable->y + rects[i].y;
+        op_add(op, x, y, x + rects[i].width, y + rects[i].height);
+    }
+    op->what = THINC_COMPOSITE;
+    if (operator== PictOpClear) {
+        op->what = THINC_SOLID;
+    } else if (operator== PictOpSrc || (operator== PictOpOver && color->alpha >= 0xff00)) {
+        op->what = THINC_SOLID;
+        op->arg[0] = (uint32_t)(color->red >> 8) << 16 | (uint32_t)(color->green >> 8) << 8 | color->blue >> 8;
+    }
+}
+
+/* Bounds of points in 16.16, relative to the drawable. */
+struct bounds {
+    int64_t x1, y1, x2, y2;
+};
+static const struct bounds no_bounds = {INT64_MAX, INT64_MAX, INT64_MIN, INT64_MIN};
+
+static void add_point(struct bounds *b, xPointFixed p) {
+    b->x1 = p.x < b->x1 ? p.x : b->x1;
+    b->y1 = p.y < b->y1 ? p.y : b->y1;
+    b->x2 = p.x > b->x2 ? p.x : b->x2;
+    b->y2 = p.y > b->y2 ? p.y : b->y2;
+}
+
+static int clamp_coordinate(int64_t v) { return (int)(v < -65536 ? -65536 : v > 65536 ? 65536 : v); }
+
+static void add_bounds(struct op *op, CARD8 operator, PicturePtr dst, struct bounds b) {
+    op->what = THINC_COMPOSITE;
+    if (!bounded(operator)) {
+        add_clip(op, dst);
+        return;
+    }
+    if (b.x1 > b.x2)
+        return;
+    int x = dst->pDrawable->x, y = dst->pDrawable->y;
+    op_add(op, x + clamp_coordinate(b.x1 >> 16), y + clamp_coordinate(b.y1 >> 16), x + clamp_coordinate((b.x2 >> 16) + 1),
+           y + clamp_coordinate((b.y2 >> 16) + 1));
+}
+
+static struct bounds trapezoid_bounds(int n, const xTrapezoid *t) {
+    struct bounds b = no_bounds;
+    for (int i = 0; i < n; i++) {
+        /* Lines reach beyond top and bottom; between them they lie between their end points. */
+        struct bounds sides = no_bounds;
+        add_point(&sides, t[i].left.p1);
+        add_point(&sides, t[i].left.p2);
+        add_point(&sides, t[i].right.p1);
+        add_point(&sides, t[i].right.p2);
+        add_point(&b, (xPointFixed){(xFixed)sides.x1, t[i].top});
+        add_point(&b, (xPointFixed){(xFixed)sides.x2, t[i].bottom});
+    }
+    return b;
+}
+
+static struct bounds triangle_bounds(int n, const xTriangle *t) {
+    struct bounds b = no_bounds;
+    for (int i = 0; i < n; i++) {
+        add_point(&b, t[i].p1);
+        add_point(&b, t[i].p2);
+        add_point(&b, t[i].p3);
+    }
+    return b;
+}
+
+static struct bounds point_bounds(int n, const xPointFixed *p) {
+    struct bounds b = no_bounds;
+    for (int i = 0; i < n; i++)
+        add_point(&b, p[i]);
+    return b;
+}
+
+#define RENDER_OP(name, dst, params, args, ready)                                                                     \
+    static void render_##name params {                                                                                \
+        PictureScreenPtr ps = GetPictureScreen(dst->pDrawable->pScreen);                                              \
+        struct op *rec = dst->pCompositeClip ? op_open(dst->pDrawable) : NULL;                                        \
+        if (rec)                                                                                                      \
+            rec = ready;                                                                                              \
+        ps->name = wrapped.name;                                                                                      \
+        thinc.nesting++;                                                                                              \
+        ps->name args;                                                                                                \
+        thinc.nesting--;                                                                                              \
+        ps->name = render_##name;                                                                                     \
+        if (rec)                                                                                                      \
+            op_publish(rec);                                                                                          \
+    }
+#define COLLECT(collect) (collect, op_ready(rec, dst->pCompositeClip))
+
+RENDER_OP(Composite, dst,
+          (CARD8 op, PicturePtr src, PicturePtr mask, PicturePtr dst, INT16 sx, INT16 sy, INT16 mx, INT16 my, INT16 x, INT16 y,
+           CARD16 w, CARD16 h),
+          (op, src, mask, dst, sx, sy, mx, my, x, y, w, h), ready_composite(rec, op, src, mask, dst, sx, sy, x, y, w, h))
+RENDER_OP(Glyphs, dst,
+          (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, GlyphListPtr lists,
+           GlyphPtr *glyphs),
+          (op, src, dst, format, sx, sy, n, lists, glyphs), COLLECT(add_glyphs(rec, op, dst, n, lists, glyphs)))
+RENDER_OP(CompositeRects, dst, (CARD8 op, PicturePtr dst, xRenderColor *color, int n, xRectangle *rects),
+          (op, dst, color, n, rects), COLLECT(add_rects(rec, op, dst, color, n, rects)))
+RENDER_OP(Trapezoids, dst,
+          (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xTrapezoid *traps),
+          (op, src, dst, format, sx, sy, n, traps), COLLECT(add_bounds(rec, op, dst, trapezoid_bounds(n, traps))))
+RENDER_OP(Triangles, dst,
+          (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xTriangle *tris),
+          (op, src, dst, format, sx, sy, n, tris), COLLECT(add_bounds(rec, op, dst, triangle_bounds(n, tris))))
+RENDER_OP(TriStrip, dst,
+          (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xPointFixed *points),
+          (op, src, dst, format, sx, sy, n, points), COLLECT(add_bounds(rec, op, dst, point_bounds(n, points))))
+RENDER_OP(TriFan, dst,
+          (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xPointFixed *points),
+          (op, src, dst, format, sx, sy, n, points), COLLECT(add_bounds(rec, op, dst, point_bounds(n, points))))
+/* These two add coverage to alpha masks; on a screen, where nobody uses them, the clip is bound enough. */
+RENDER_OP(AddTraps, dst, (PicturePtr dst, INT16 x, INT16 y, int n, xTrap *traps), (dst, x, y, n, traps),
+          COLLECT(add_clip(rec, dst)))
+RENDER_OP(AddTriangles, dst, (PicturePtr dst, INT16 x, INT16 y, int n, xTriangle *tris), (dst, x, y, n, tris),
+          COLLECT(add_clip(rec, dst)))
+
+#define EACH_OP(do)                                                                                                   \
+    do(Composite) do(Glyphs) do(CompositeRects) do(Trapezoids) do(Triangles) do(TriStrip) do(TriFan) do(AddTraps)     \
+        do(AddTriangles)
+
+bool render_init(ScreenPtr screen) {
+    PictureScreenPtr ps = GetPictureScreenIfSet(screen);
+    if (!ps)
+        return false;
+#define WRAP(name)                                                                                                    \
+    wrapped.name = ps->name;                                                                                          \
+    ps->name = render_##name;
+    EACH_OP(WRAP)
+    return true;
+}
+
+void render_close(ScreenPtr screen) {
+    PictureScreenPtr ps = GetPictureScreenIfSet(screen);
+    if (!ps)
+        return;
+#define UNWRAP(name) ps->name = wrapped.name;
+    EACH_OP(UNWRAP)
+}

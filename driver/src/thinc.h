@@ -1,0 +1,152 @@
+/* Path 1/13: what the driver's files share: the one screen, the op being drawn, and who calls whom.
+ * X clients → {gc,render,window,video}.c → op.c → ring.c → the session. All of it runs in X's main thread, but the reading of
+ * input, which X's input thread does.
+ * Knows the X server's headers; never codecs, networks or policy. */
+#ifndef THINC_H
+#define THINC_H
+
+#include <xorg-server.h>
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <xf86.h>
+#include <xf86Module.h>
+#include <xf86Crtc.h>
+#include <fb.h>
+#include <fbpict.h>
+#include <gcstruct.h>
+#include <mi.h>
+#include <picturestr.h>
+#include <pixmapstr.h>
+#include <regionstr.h>
+#include <windowstr.h>
+
+#include "../include/ring_abi.h"
+
+/* One screen a server: the socket, the input devices and the ring have one owner. */
+struct thinc {
+    ScrnInfoPtr scrn;
+    ScreenPtr screen; /* NULL between two server generations */
+    bool oracle;      /* Option "Oracle" */
+
+    /* The framebuffer in use. It stays mapped until the next one took its place. */
+    int fb_fd;
+    uint8_t *fb;
+    size_t fb_bytes;
+    uint32_t fb_stride;
+    uint32_t fb_width, fb_height;
+    uint32_t fb_generation;
+
+    /* Above 0 while a wrapped op runs: what mi and fb draw on its behalf belongs to it and is not recorded again. */
+    int nesting;
+};
+extern struct thinc thinc;
+
+/* ---- op.c: one drawing op, from its arguments to records -------------------------------------------------------
+ * op_open → op_add… → op_ready → (fb draws) → op_publish. Ops do not nest, so there is one, and nothing is allocated. */
+
+/* 64: rectangles kept apart in one op. More are merged in pairs: a session gains nothing from more, and a record costs. */
+#define OP_BOXES 64
+
+struct box {
+    int x1, y1, x2, y2;
+};
+
+struct boxes {
+    int count;
+    bool coarse; /* some were merged: the boxes cover more than what was added */
+    struct box box[OP_BOXES];
+};
+
+struct op {
+    uint32_t dst, window;
+    int off_x, off_y; /* from X's coordinates of the drawable to its pixmap's: added at publish */
+    uint16_t what;
+    uint32_t arg[4];
+    uint32_t src; /* of the copied boxes */
+    int dx, dy;   /* of the copied boxes, in pixmap coordinates */
+    struct boxes drawn;  /* to be recorded as DRAW */
+    struct boxes copied; /* to be recorded as COPY, before the drawn ones */
+    uint64_t serial;
+};
+
+void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2);
+void boxes_subtract(struct boxes *from, const struct boxes *what);
+
+/* NULL when this op is not recorded: nobody is attached, it belongs to another op, or its target is of no interest. */
+struct op *op_open(DrawablePtr dst);
+/* In X's coordinates: those of the root for a window, the pixmap's own for a pixmap. */
+static inline void op_add(struct op *op, int x1, int y1, int x2, int y2) { boxes_add(&op->drawn, x1, y1, x2, y2); }
+/* Clips the boxes and announces the op in `begin`. NULL when nothing is left. */
+struct op *op_ready(struct op *op, RegionPtr clip);
+/* As op_ready, for a copy by (dx, dy) of which `copied` and `drawn` are clipped already. */
+struct op *op_ready_clipped(struct op *op);
+void op_publish(const struct op *op);
+
+/* Adds box ∩ clip to out. */
+void boxes_add_clipped(struct boxes *out, const struct box *box, RegionPtr clip);
+/* The pixmap behind a drawable, its serial (0: the screen) and the offset of X's coordinates. False: untracked memory. */
+bool drawable_target(DrawablePtr drawable, uint32_t *serial, int *off_x, int *off_y);
+
+/* ---- ring.c: shared memory ------------------------------------------------------------------------------------- */
+bool ring_create(void); /* a fresh ring for a new consumer; false: no memory */
+void ring_destroy(void);
+int ring_memfd(void);
+int ring_eventfd(void);
+bool ring_attached(void);
+bool ring_wants_offscreen(void);
+uint64_t ring_begin_op(void); /* announces the next op, before its pixels are drawn */
+void ring_publish(const struct op *op);
+void ring_note(enum thinc_kind kind, uint32_t window, const uint32_t arg[2], uint32_t drawable);
+void ring_barrier(uint32_t id);
+void ring_resume(void); /* the reader made room */
+void ring_block(bool will_sleep); /* from the BlockHandler */
+struct thinc_cursor *ring_cursor(void); /* the block in shared memory, NULL when nobody is attached */
+struct thinc_geometry *ring_geometry(void);
+struct thinc_header *ring_header(void);
+int thinc_memfd(const char *name, size_t bytes); /* sealed against resizing; -1 and errno */
+
+/* Writes a versioned block: nothing else may be between these two. */
+static inline void block_begin(uint32_t *seq) {
+    __atomic_store_n(seq, *seq + 1, __ATOMIC_RELAXED);
+    __atomic_thread_fence(__ATOMIC_RELEASE);
+}
+static inline void block_end(uint32_t *seq) { __atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE); }
+
+/* ---- the hooks, each set up in ScreenInit right after fbPictureInit, so that damage and composite lie above ------- */
+bool gc_init(ScreenPtr screen);
+bool render_init(ScreenPtr screen);
+bool window_init(ScreenPtr screen);
+bool pixmap_init(ScreenPtr screen);
+void gc_close(ScreenPtr screen);
+void render_close(ScreenPtr screen);
+void window_close(ScreenPtr screen);
+void pixmap_close(ScreenPtr screen);
+uint32_t pixmap_serial(PixmapPtr pixmap); /* 0: memory that a client may write without a request */
+uint32_t window_top_level(WindowPtr window);
+
+bool cursor_init(ScreenPtr screen);
+void cursor_attach(void); /* fills the block of a fresh ring */
+bool video_init(ScreenPtr screen);
+
+bool randr_pre_init(ScrnInfoPtr scrn, uint32_t width, uint32_t height);
+/* NULL when done, otherwise why not, in words. */
+const char *randr_apply(const struct thinc_output *outputs, uint32_t count);
+void randr_changed(void);         /* outputs or LEDs: told at the next BlockHandler */
+void randr_publish(bool always);  /* writes the geometry block and its record */
+void randr_set_leds(uint32_t leds);
+
+bool screen_framebuffer(uint32_t width, uint32_t height); /* a new one, with the old contents; false: the old one stays */
+void screen_barrier(uint32_t id); /* a BARRIER record, and the oracle's figures with it */
+
+bool control_listen(const char *path);
+void control_close(void);
+void control_framebuffer(void); /* tells the consumer of the new one */
+
+void input_register(void *module);
+void input_init(void);             /* creates the devices once X runs */
+int input_attach(void);            /* a new socket pair; the session's end, -1 and errno */
+void input_detach(void);           /* closes it and lets go of all that is held */
+
+#endif
