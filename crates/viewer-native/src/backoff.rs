@@ -1,0 +1,54 @@
+//! How long to wait before the viewer tries again to reach a session it has lost.
+//! At once, then 0.1 s, doubled up to 5 s. Knows numbers of attempts; the client's thread waits.
+
+use std::time::Duration;
+
+/// 0.1 s: about what a restarted session process needs to listen again.
+const FIRST: Duration = Duration::from_millis(100);
+/// 5 s: a person who plugs the network back in does not wait longer than that.
+const LONGEST: Duration = Duration::from_secs(5);
+
+/// Attempts since the connection was last good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Backoff {
+    attempts: u32,
+}
+
+impl Backoff {
+    /// The wait before the next attempt.
+    pub(crate) fn next_wait(&mut self) -> Duration {
+        let attempt = self.attempts;
+        self.attempts = self.attempts.saturating_add(1);
+        match attempt {
+            0 => Duration::ZERO,
+            n => FIRST.saturating_mul(1 << (n - 1).min(16)).min(LONGEST),
+        }
+    }
+
+    /// Attempts made since the connection was last good.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The session answered: the next loss is tried at once again.
+    pub(crate) fn handle_good(&mut self) {
+        self.attempts = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_try_is_at_once_and_the_rest_double_up_to_five_seconds() {
+        let mut backoff = Backoff::default();
+        let waits: Vec<u128> = (0..9).map(|_| backoff.next_wait().as_millis()).collect();
+        assert_eq!(waits, [0, 100, 200, 400, 800, 1600, 3200, 5000, 5000]);
+        backoff.handle_good();
+        assert_eq!(backoff.next_wait(), Duration::ZERO);
+        let mut old = Backoff { attempts: u32::MAX };
+        assert_eq!(old.next_wait(), LONGEST, "a night without a network");
+        assert_eq!(old.next_wait(), LONGEST);
+    }
+}

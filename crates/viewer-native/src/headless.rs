@@ -1,0 +1,339 @@
+//! The viewer without a window: the same client, driven by calls that wait.
+//! Path 13/13, for scripts and tests: picture and figures come out as files and values.
+//! Knows the protocol's events; every wait has a limit and says what it waited for.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thinc_protocol::viewer::InputEvent;
+use thinc_region::Size;
+use thinc_transport::Link;
+use thinc_viewer_core::CursorPixels;
+
+use crate::client::{Client, ClientConfig, Reconnect, State, Status};
+use crate::error::ViewError;
+use crate::keys::{self, Key};
+use crate::report::Report;
+use crate::shot;
+
+/// 10 s: limit of one wait unless told otherwise.
+pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How a headless viewer is started.
+#[derive(Clone, Debug)]
+pub struct HeadlessOptions {
+    /// Limit of each wait.
+    pub timeout: Duration,
+    /// Size asked of the session; `None` keeps what it has.
+    pub size: Option<Size>,
+    /// Where keys of links without a pin are remembered.
+    pub known_hosts: Option<PathBuf>,
+    /// Whether to come back after a loss.
+    pub reconnect: Reconnect,
+}
+
+impl Default for HeadlessOptions {
+    fn default() -> HeadlessOptions {
+        HeadlessOptions { timeout: TIMEOUT_DEFAULT, size: None, known_hosts: None, reconnect: Reconnect::Never }
+    }
+}
+
+/// The screen as the viewer shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Screen {
+    /// Pixels.
+    pub size: Size,
+    /// 0x00RRGGBB, row after row.
+    pub pixels: Vec<u32>,
+}
+
+impl Screen {
+    /// The pixel at this place, 0x00RRGGBB; none outside the screen.
+    pub fn pixel(&self, x: u32, y: u32) -> Option<u32> {
+        (x < self.size.width && y < self.size.height)
+            .then(|| self.pixels[y as usize * self.size.width as usize + x as usize])
+    }
+}
+
+/// A viewer without a window.
+pub struct Headless {
+    client: Client,
+    timeout: Duration,
+    /// What an application last made of the cursor; news are taken while waiting.
+    cursor: Option<CursorPixels>,
+    pointer: Option<(u16, u16)>,
+    answered: Vec<u32>,
+}
+
+impl Headless {
+    /// Connects with the usual limits and waits for the screen's size.
+    pub fn connect(link: &str) -> Result<Headless, ViewError> {
+        Headless::connect_with(link, HeadlessOptions::default())
+    }
+
+    /// Connects and waits for the screen's size.
+    pub fn connect_with(link: &str, options: HeadlessOptions) -> Result<Headless, ViewError> {
+        Headless::open(link.parse::<Link>()?, options)
+    }
+
+    /// Connects to a link that has been read already.
+    pub fn open(link: Link, options: HeadlessOptions) -> Result<Headless, ViewError> {
+        let config = ClientConfig {
+            link,
+            known_hosts: options.known_hosts,
+            size: options.size.unwrap_or_default(),
+            connect_timeout: options.timeout,
+            reconnect: options.reconnect,
+        };
+        let client = Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
+        let mut headless =
+            Headless { client, timeout: options.timeout, cursor: None, pointer: None, answered: Vec::new() };
+        headless.wait("connecting", |state, _| state.is_connected().then_some(()))?;
+        Ok(headless)
+    }
+
+    /// Changes the limit of each wait.
+    pub fn set_timeout(&mut self, timeout: Duration) {
+        self.timeout = timeout;
+    }
+
+    /// Waits until `ready` gives something; ends early with the reason when the session does.
+    fn wait<T>(
+        &mut self,
+        what: &'static str,
+        mut ready: impl FnMut(&mut State, &[u32]) -> Option<T>,
+    ) -> Result<T, ViewError> {
+        let (cursor, pointer, answered) = (&mut self.cursor, &mut self.pointer, &mut self.answered);
+        let deadline = Instant::now() + self.timeout;
+        let found = self.client.wait_until(deadline, |state| {
+            let news = state.take_news();
+            if news.cursor.is_some() {
+                *cursor = news.cursor;
+            }
+            if news.cursor_move.is_some() {
+                *pointer = news.cursor_move;
+            }
+            answered.extend(news.barriers);
+            if let Some(found) = ready(state, answered) {
+                return Some(Ok(found));
+            }
+            match &mut state.status {
+                Status::Ended(error) => Some(Err(take_reason(error))),
+                _ => None,
+            }
+        });
+        found.unwrap_or(Err(ViewError::Timeout { what, limit: self.timeout }))
+    }
+
+    /// Waits until the viewer shows everything that was drawn before this call.
+    pub fn barrier(&mut self) -> Result<(), ViewError> {
+        self.answered.clear();
+        let mut asked: Option<(u32, u32)> = None;
+        self.wait("a barrier", |state, answered| {
+            // A barrier asked of a connection that broke is never answered: ask the new one.
+            if asked.is_none_or(|(_, connection)| connection != state.connections) {
+                asked = state.barrier().map(|id| (id, state.connections));
+            }
+            asked.filter(|(id, _)| answered.contains(id)).map(drop)
+        })
+    }
+
+    /// Repeats barriers until one comes back and brought no update: the session has nothing more to say.
+    pub fn wait_quiet(&mut self) -> Result<(), ViewError> {
+        let until = Instant::now() + self.timeout;
+        loop {
+            let before = self.updates();
+            self.barrier()?;
+            if self.updates() == before {
+                return Ok(());
+            }
+            if Instant::now() >= until {
+                return Err(ViewError::Timeout { what: "waiting for a quiet screen", limit: self.timeout });
+            }
+        }
+    }
+
+    /// Waits until the screen satisfies `ready`; looks again after every update.
+    pub fn wait_screen(
+        &mut self,
+        what: &'static str,
+        mut ready: impl FnMut(Size, &[u32]) -> bool,
+    ) -> Result<(), ViewError> {
+        self.wait(what, |state, _| {
+            let framebuffer = state.viewer.framebuffer();
+            ready(framebuffer.size(), framebuffer.pixels()).then_some(())
+        })
+    }
+
+    /// Updates applied so far, over all connections of the newest viewer.
+    pub fn updates(&self) -> u64 {
+        let state = self.client.lock();
+        u64::from(state.connections) << 48 | state.viewer.stats().updates
+    }
+
+    /// What the viewer shows.
+    pub fn screen(&self) -> Screen {
+        let state = self.client.lock();
+        let framebuffer = state.viewer.framebuffer();
+        let pixels = framebuffer.pixels().iter().map(|pixel| pixel & 0x00ff_ffff).collect();
+        Screen { size: framebuffer.size(), pixels }
+    }
+
+    /// The screen's size.
+    pub fn size(&self) -> Size {
+        self.client.lock().viewer.framebuffer().size()
+    }
+
+    /// xxh3 of what the viewer shows.
+    pub fn hash(&self) -> u64 {
+        shot::hash(self.client.lock().viewer.framebuffer().pixels())
+    }
+
+    /// The cursor's newest image, if one came.
+    pub fn cursor(&self) -> Option<&CursorPixels> {
+        self.cursor.as_ref()
+    }
+
+    /// Where an application last put the pointer.
+    pub fn pointer(&self) -> Option<(u16, u16)> {
+        self.pointer
+    }
+
+    /// The figures, as they go into `--stats-json`.
+    pub fn report(&self) -> Report {
+        Report::new(&self.client.lock())
+    }
+
+    /// Sends one input event; returns its number.
+    pub fn input(&mut self, event: InputEvent) -> Result<u32, ViewError> {
+        self.wait("the connection", |state, _| state.input(event))
+    }
+
+    /// Presses or releases a key.
+    pub fn key(&mut self, key: &Key, down: bool) -> Result<u32, ViewError> {
+        self.input(InputEvent::Key { code: key.code, keysym: key.keysym, down })
+    }
+
+    /// Presses keys in this order and releases them in the other: `Control_L+Alt_L+t`.
+    pub fn chord(&mut self, names: &str) -> Result<(), ViewError> {
+        // "+" alone, or at the end of a chord, is the key that bears it.
+        let (rest, plus) = match names.strip_suffix('+') {
+            Some(rest) if rest.is_empty() || rest.ends_with('+') => (rest.trim_end_matches('+'), true),
+            _ => (names, false),
+        };
+        let mut held = Vec::new();
+        for name in rest.split('+').filter(|name| !name.is_empty()) {
+            let key = keys::by_name(name).ok_or_else(|| ViewError::Script(format!("no key has the name {name:?}")))?;
+            held.push((*key).to_owned());
+        }
+        if plus {
+            held.push(*keys::by_name("equal").expect("in the table"));
+        }
+        if held.is_empty() {
+            return Err(ViewError::Script("which key?".into()));
+        }
+        for key in &held {
+            self.key(key, true)?;
+        }
+        for key in held.iter().rev() {
+            self.key(key, false)?;
+        }
+        Ok(())
+    }
+
+    /// Types a text as a US keyboard would; what that has not goes as a keysym with no place.
+    pub fn type_text(&mut self, text: &str) -> Result<(), ViewError> {
+        let shift = *keys::by_name("Shift_L").expect("in the table");
+        for character in text.chars() {
+            match keys::us_place(character) {
+                Some((key, shifted)) => {
+                    let keysym = keys::keysym_of_char(character).unwrap_or(key.keysym);
+                    if shifted {
+                        self.key(&shift, true)?;
+                    }
+                    self.input(InputEvent::Key { code: key.code, keysym, down: true })?;
+                    self.input(InputEvent::Key { code: key.code, keysym, down: false })?;
+                    if shifted {
+                        self.key(&shift, false)?;
+                    }
+                }
+                None => {
+                    let keysym = keys::keysym_of_char(character)
+                        .ok_or_else(|| ViewError::Script(format!("{character:?} cannot be typed")))?;
+                    self.input(InputEvent::Key { code: 0, keysym, down: true })?;
+                    self.input(InputEvent::Key { code: 0, keysym, down: false })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the pointer to a pixel of the screen.
+    pub fn move_to(&mut self, x: u16, y: u16) -> Result<(), ViewError> {
+        self.input(InputEvent::Motion { x, y }).map(drop)
+    }
+
+    /// Presses or releases a button.
+    pub fn button(&mut self, button: u8, down: bool) -> Result<(), ViewError> {
+        self.input(InputEvent::Button { button, down }).map(drop)
+    }
+
+    /// Presses and releases a button where the pointer is.
+    pub fn click(&mut self, button: u8) -> Result<(), ViewError> {
+        self.button(button, true)?;
+        self.button(button, false)
+    }
+
+    /// Scrolls by 1/120 notches; positive is right and down.
+    pub fn scroll(&mut self, dx: i16, dy: i16) -> Result<(), ViewError> {
+        self.input(InputEvent::Scroll { dx, dy }).map(drop)
+    }
+
+    /// Asks for another size and waits until the session has it.
+    pub fn resize(&mut self, size: Size) -> Result<(), ViewError> {
+        self.client.lock().resize(size);
+        self.wait("the session's new size", |state, _| (state.viewer.framebuffer().size() == size).then_some(()))
+    }
+
+    /// Writes what the viewer shows as PNG.
+    pub fn screenshot(&self, path: &Path) -> Result<(), ViewError> {
+        let screen = self.screen();
+        shot::write_png(path, screen.size, &screen.pixels).map_err(|error| file_error(path, error))
+    }
+
+    /// Writes the figures as JSON.
+    pub fn write_stats(&self, path: &Path) -> Result<(), ViewError> {
+        self.report().write(path).map_err(|error| file_error(path, error))
+    }
+
+    /// Waits until the connection is over, for whatever reason, and gives it.
+    pub fn wait_end(&mut self) -> Result<ViewError, ViewError> {
+        match self.wait("the end of the connection", |_, _| None::<()>) {
+            Err(timeout @ ViewError::Timeout { .. }) => Err(timeout),
+            Err(end) => Ok(end),
+            Ok(()) => unreachable!("nothing was waited for"),
+        }
+    }
+
+    /// Waits for this connection number (the first is 1): after a loss, the viewer is back.
+    pub fn wait_connection(&mut self, number: u32) -> Result<(), ViewError> {
+        self.wait("the connection to come back", |state, _| {
+            (state.is_connected() && state.connections >= number).then_some(())
+        })
+    }
+}
+
+fn file_error(path: &Path, error: io::Error) -> ViewError {
+    ViewError::File { path: path.to_owned(), error }
+}
+
+/// The reason of the end; whoever asks again is told the same words, and the same code where it can be copied.
+fn take_reason(error: &mut ViewError) -> ViewError {
+    let again = match &*error {
+        ViewError::Closed { code, reason } => ViewError::Closed { code: *code, reason: reason.clone() },
+        ViewError::Protocol(what) => ViewError::Protocol(what.clone()),
+        other => ViewError::Lost(other.to_string()),
+    };
+    std::mem::replace(error, again)
+}

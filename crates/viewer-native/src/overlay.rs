@@ -1,0 +1,119 @@
+//! Text over the picture: the statistics in a corner, and what the viewer has to say when the connection is lost.
+//! Drawn into pixels of its own, so that both ways of presenting can lay it over the picture.
+//! Knows dots and colours; never figures, SDL or the connection.
+
+use thinc_region::{Rect, Size};
+
+use crate::font;
+
+/// Dots between the text and the panel's edge.
+const MARGIN: i32 = 4;
+/// Light grey on near black: readable over anything.
+const INK: u32 = 0xff_e8_e8_e8;
+const PAPER: u32 = 0xff_18_18_1c;
+/// Most characters of a line and lines of a panel; the rest is cut.
+const COLUMNS_MAX: usize = 100;
+const LINES_MAX: usize = 40;
+
+/// A panel of text, as opaque pixels 0xffRRGGBB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Panel {
+    /// Pixels.
+    pub(crate) size: Size,
+    /// Row after row.
+    pub(crate) pixels: Vec<u32>,
+}
+
+impl Panel {
+    /// Draws lines of text; `dot` is the edge of a dot in pixels: 1, or more where pixels are small.
+    pub(crate) fn draw(text: &str, dot: u32) -> Panel {
+        let dot = dot.clamp(1, 4) as i32;
+        let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
+        let columns = lines.iter().map(|line| line.chars().count().min(COLUMNS_MAX)).max().unwrap_or(0) as i32;
+        if columns == 0 {
+            return Panel::default();
+        }
+        let width = (columns * font::ADVANCE - (font::ADVANCE - font::GLYPH_WIDTH) + 2 * MARGIN) * dot;
+        let height =
+            (lines.len() as i32 * font::LINE_HEIGHT - (font::LINE_HEIGHT - font::GLYPH_HEIGHT) + 2 * MARGIN) * dot;
+        let mut panel = Panel {
+            size: Size { width: width as u32, height: height as u32 },
+            pixels: vec![PAPER; width as usize * height as usize],
+        };
+        for (row, line) in lines.iter().enumerate() {
+            for (column, character) in line.chars().take(COLUMNS_MAX).enumerate() {
+                let x = MARGIN + column as i32 * font::ADVANCE;
+                let y = MARGIN + row as i32 * font::LINE_HEIGHT;
+                panel.put(character, x, y, dot);
+            }
+        }
+        panel
+    }
+
+    fn put(&mut self, character: char, x: i32, y: i32, dot: i32) {
+        for (row, bits) in font::glyph(character).iter().enumerate() {
+            for column in (0..font::GLYPH_WIDTH).filter(|column| bits >> (font::GLYPH_WIDTH - 1 - column) & 1 == 1) {
+                self.fill(Rect::at((x + column) * dot, (y + row as i32) * dot, dot, dot));
+            }
+        }
+    }
+
+    fn fill(&mut self, rect: Rect) {
+        let width = self.size.width as usize;
+        for y in rect.y1 as usize..rect.y2 as usize {
+            self.pixels[y * width + rect.x1 as usize..y * width + rect.x2 as usize].fill(INK);
+        }
+    }
+
+    /// The panel's pixels of row `y`.
+    pub(crate) fn row(&self, y: usize) -> &[u32] {
+        let width = self.size.width as usize;
+        &self.pixels[y * width..(y + 1) * width]
+    }
+}
+
+/// A quarter as bright: the picture is old.
+pub(crate) fn dim(pixel: u32) -> u32 {
+    0xff00_0000 | (pixel >> 2 & 0x003f_3f3f)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_letter_is_drawn_where_and_as_the_font_says() {
+        let panel = Panel::draw("I", 1);
+        assert_eq!(panel.size, Size { width: 5 + 8, height: 8 + 8 });
+        let ink = |x: usize, y: usize| panel.row(y)[x] == INK;
+        for y in 0..8 {
+            for x in 0..5 {
+                let expected = font::glyph('I')[y] >> (4 - x) & 1 == 1;
+                assert_eq!(ink(x + 4, y + 4), expected, "{x},{y}");
+            }
+        }
+        let inked = panel.pixels.iter().filter(|p| **p == INK).count();
+        assert_eq!(inked, font::glyph('I').iter().map(|r| r.count_ones() as usize).sum::<usize>());
+    }
+
+    #[test]
+    fn large_dots_are_squares_and_text_is_bounded() {
+        let small = Panel::draw("thinc", 1);
+        let large = Panel::draw("thinc", 3);
+        assert_eq!(large.size, Size { width: small.size.width * 3, height: small.size.height * 3 });
+        for y in 0..large.size.height as usize {
+            for x in 0..large.size.width as usize {
+                assert_eq!(large.row(y)[x], small.row(y / 3)[x / 3]);
+            }
+        }
+        let endless = "x".repeat(10_000) + &"\n".repeat(10_000);
+        let panel = Panel::draw(&endless, 1);
+        assert!(panel.size.width < 700 && panel.size.height < 500, "{:?}", panel.size);
+        assert_eq!(Panel::draw("", 1), Panel::default());
+    }
+
+    #[test]
+    fn dimmed_is_a_quarter_and_opaque() {
+        assert_eq!(dim(0x00ff_8004), 0xff3f_2001);
+    }
+}

@@ -1,0 +1,232 @@
+//! `--script`: a headless viewer driven by lines, so that any program can be a person at a screen.
+//! Reads one command a line (cli.rs lists them), answers each with one line: `ok …` or `error …`.
+//! Knows words; the work is headless.rs's.
+
+use std::io::{self, BufRead, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use thinc_protocol::viewer::{InputEvent, TouchPhase};
+use thinc_region::Size;
+
+use crate::error::ViewError;
+use crate::headless::Headless;
+use crate::keys;
+
+/// 64 KiB: longest line; a longer one is an error and is skipped.
+const LINE_BYTES_MAX: usize = 64 * 1024;
+
+/// What a line led to.
+enum Answer {
+    Ok(String),
+    Quit,
+}
+
+/// Runs a script to its end; answers go to `out`. Fails when a command failed (after running the rest) or the
+/// connection ended.
+pub fn run(viewer: &mut Headless, mut script: impl BufRead, mut out: impl Write) -> Result<(), ViewError> {
+    let mut failed = None;
+    let mut line = Vec::new();
+    let io_error = |error: io::Error| ViewError::Script(format!("reading or answering the script: {error}"));
+    for number in 1u64.. {
+        line.clear();
+        let count =
+            io::Read::take(&mut script, LINE_BYTES_MAX as u64).read_until(b'\n', &mut line).map_err(io_error)?;
+        if count == 0 {
+            break;
+        }
+        if count == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
+            return Err(ViewError::Script(format!("line {number} is longer than {LINE_BYTES_MAX} bytes")));
+        }
+        let Ok(text) = std::str::from_utf8(&line) else {
+            return Err(ViewError::Script(format!("line {number} is not UTF-8")));
+        };
+        let text = text.trim_end_matches(['\n', '\r']);
+        if text.trim().is_empty() || text.starts_with('#') {
+            continue;
+        }
+        match execute(viewer, text) {
+            Ok(Answer::Ok(answer)) if answer.is_empty() => writeln!(out, "ok").map_err(io_error)?,
+            Ok(Answer::Ok(answer)) => writeln!(out, "ok {answer}").map_err(io_error)?,
+            Ok(Answer::Quit) => {
+                writeln!(out, "ok").and_then(|()| out.flush()).map_err(io_error)?;
+                break;
+            }
+            Err(error) => {
+                writeln!(out, "error {}", error.to_string().replace('\n', " "))
+                    .and_then(|()| out.flush())
+                    .map_err(io_error)?;
+                if matches!(error, ViewError::Closed { .. } | ViewError::Lost(_) | ViewError::Protocol(_)) {
+                    return Err(error);
+                }
+                failed = failed.or(Some(match error {
+                    ViewError::Script(what) => ViewError::Script(format!("line {number}: {what}")),
+                    other => other,
+                }));
+            }
+        }
+        out.flush().map_err(io_error)?;
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
+    let line = line.trim_start();
+    let (command, rest) = line.split_once(' ').unwrap_or((line, ""));
+    let done = |()| Answer::Ok(String::new());
+    match command {
+        "type" => viewer.type_text(&unescape(rest)?).map(done),
+        "key" => viewer.chord(rest.trim()).map(done),
+        "keydown" | "keyup" => {
+            let name = rest.trim();
+            let key = keys::by_name(name).ok_or_else(|| ViewError::Script(format!("no key has the name {name:?}")))?;
+            viewer.key(key, command == "keydown").map(|_| done(()))
+        }
+        "move" => {
+            let [x, y] = numbers(rest)?;
+            viewer.move_to(x, y).map(done)
+        }
+        "click" => {
+            let [button] = numbers(rest)?;
+            viewer.click(button).map(done)
+        }
+        "buttondown" | "buttonup" => {
+            let [button] = numbers(rest)?;
+            viewer.button(button, command == "buttondown").map(done)
+        }
+        "scroll" => {
+            let [dx, dy] = numbers(rest)?;
+            viewer.scroll(dx, dy).map(done)
+        }
+        "touch" => {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let [id, phase, x, y] = words[..] else {
+                return Err(ViewError::Script("touch ID begin|update|end X Y".into()));
+            };
+            let phase = match phase {
+                "begin" => TouchPhase::Begin,
+                "update" => TouchPhase::Update,
+                "end" => TouchPhase::End,
+                other => return Err(ViewError::Script(format!("{other:?} is not begin, update or end"))),
+            };
+            let event = InputEvent::Touch { id: number(id)?, phase, x: number(x)?, y: number(y)? };
+            viewer.input(event).map(|_| done(()))
+        }
+        "release" => viewer.input(InputEvent::ReleaseAll).map(|_| done(())),
+        "barrier" => viewer.barrier().map(done),
+        "wait-quiet" => viewer.wait_quiet().map(done),
+        "wait-pixel" => {
+            let words: Vec<&str> = rest.split_whitespace().collect();
+            let [x, y, color] = words[..] else { return Err(ViewError::Script("wait-pixel X Y RRGGBB".into())) };
+            let (x, y) = (number::<u32>(x)?, number::<u32>(y)?);
+            let color = u32::from_str_radix(color, 16)
+                .map_err(|_| ViewError::Script(format!("{color:?} is no colour RRGGBB")))?;
+            let ready = |size: Size, pixels: &[u32]| {
+                x < size.width
+                    && y < size.height
+                    && pixels[y as usize * size.width as usize + x as usize] & 0x00ff_ffff == color
+            };
+            viewer.wait_screen("the pixel", ready).map(done)
+        }
+        "size" => {
+            let size = viewer.size();
+            Ok(Answer::Ok(format!("{}x{}", size.width, size.height)))
+        }
+        "resize" => viewer.resize(parse_size(rest.trim()).map_err(ViewError::Script)?).map(done),
+        "hash" => Ok(Answer::Ok(format!("{:016x}", viewer.hash()))),
+        "pixel" => {
+            let [x, y] = numbers(rest)?;
+            let pixel = viewer.screen().pixel(x, y);
+            pixel
+                .map(|pixel| Answer::Ok(format!("{pixel:06x}")))
+                .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the screen")))
+        }
+        "cursor" => Ok(Answer::Ok(match viewer.cursor() {
+            Some(c) if c.size.area() > 0 => format!("{}x{}+{}+{}", c.size.width, c.size.height, c.hot_x, c.hot_y),
+            _ => "none".into(),
+        })),
+        "screenshot" => viewer.screenshot(file(rest)?).map(done),
+        "stats" => viewer.write_stats(file(rest)?).map(done),
+        "timeout" => {
+            let seconds: f64 = number(rest.trim())?;
+            let limit = Duration::try_from_secs_f64(seconds)
+                .map_err(|_| ViewError::Script(format!("{rest:?} is no number of seconds")))?;
+            viewer.set_timeout(limit);
+            Ok(done(()))
+        }
+        "quit" => Ok(Answer::Quit),
+        other => Err(ViewError::Script(format!("no such command: {other:?}"))),
+    }
+}
+
+fn number<T: std::str::FromStr>(word: &str) -> Result<T, ViewError> {
+    word.parse().map_err(|_| ViewError::Script(format!("{word:?} is not a number that fits here")))
+}
+
+fn numbers<T: std::str::FromStr + Copy, const N: usize>(rest: &str) -> Result<[T; N], ViewError> {
+    let found = rest.split_whitespace().map(number).collect::<Result<Vec<T>, _>>()?;
+    let count = found.len();
+    found.try_into().map_err(|_| ViewError::Script(format!("{N} numbers are wanted here, not {count}")))
+}
+
+fn file(rest: &str) -> Result<&Path, ViewError> {
+    let name = rest.trim();
+    if name.is_empty() { Err(ViewError::Script("which file?".into())) } else { Ok(Path::new(name)) }
+}
+
+fn unescape(text: &str) -> Result<String, ViewError> {
+    let mut out = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        out.push(match character {
+            '\\' => match characters.next() {
+                Some('n') => '\n',
+                Some('t') => '\t',
+                Some('\\') => '\\',
+                other => return Err(ViewError::Script(format!("\\{} means nothing here", other.unwrap_or(' ')))),
+            },
+            other => other,
+        });
+    }
+    Ok(out)
+}
+
+/// `800x600`.
+pub fn parse_size(text: &str) -> Result<Size, String> {
+    let wrong = || format!("{text:?} is no size like 1024x768");
+    let (width, height) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
+    let size = Size { width: width.parse().map_err(|_| wrong())?, height: height.parse().map_err(|_| wrong())? };
+    let edge = thinc_protocol::limits::SCREEN_EDGE_MAX;
+    if size.area() == 0 || size.width.max(size.height) > edge || size.area() > thinc_protocol::limits::SCREEN_AREA_MAX {
+        return Err(format!("{text} is not a size from 1x1 to {edge}x{edge} of at most 64 Mi pixels"));
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_read_and_bounded() {
+        assert_eq!(parse_size("1024x768"), Ok(Size { width: 1024, height: 768 }));
+        for wrong in ["", "x", "1024", "0x5", "5x0", "-1x5", "16385x1", "16384x16384", "1024x768x1", "1e3x5"] {
+            assert!(parse_size(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn escapes_are_few_and_unknown_ones_are_errors() {
+        assert_eq!(unescape(r"a\nb\\n").unwrap(), "a\nb\\n");
+        assert!(unescape(r"\q").is_err());
+        assert!(unescape("\\").is_err());
+    }
+
+    #[test]
+    fn numbers_are_counted_and_must_fit() {
+        assert_eq!(numbers::<u16, 2>(" 5  7 ").unwrap(), [5, 7]);
+        assert!(numbers::<u16, 2>("5").is_err());
+        assert!(numbers::<u16, 1>("70000").is_err());
+        assert!(numbers::<i16, 2>("-120 x").is_err());
+    }
+}

@@ -1,0 +1,153 @@
+//! The first step back: SDL's key events, to physical codes and keysyms; and which keys are held.
+//! Every press has one release, with the same code and keysym, whatever the layout or the modifiers did in between.
+//! Knows SDL's scancodes; the tables are keys.rs's.
+
+use std::collections::HashMap;
+
+use sdl3::keyboard::{Mod, Scancode};
+use sdl3::video::Window;
+use thinc_protocol::viewer::InputEvent;
+
+use crate::keys;
+
+/// Most keys held at once: more than any keyboard reports.
+const HELD_MAX: usize = 64;
+
+/// What identifies a key while it is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Scancode(i32),
+    /// A key that SDL has no scancode for.
+    Raw(u16),
+}
+
+/// Keys of the viewer's keyboard.
+pub(super) struct Keyboard {
+    held: HashMap<Place, (u16, u32)>,
+    /// What to take off a raw keycode to get evdev's; none where raw codes are something else.
+    raw_offset: Option<u16>,
+    grabbed: bool,
+}
+
+impl Keyboard {
+    pub(super) fn new(driver: &str) -> Keyboard {
+        let raw_offset = match driver {
+            // X keycodes of evdev keyboards are the kernel's plus 8.
+            "x11" => Some(8),
+            "wayland" => Some(0),
+            _ => None,
+        };
+        Keyboard { held: HashMap::new(), raw_offset, grabbed: false }
+    }
+
+    /// A key went down; none for one that is held already or has no place in Linux.
+    pub(super) fn press(&mut self, scancode: Option<Scancode>, raw: u16, keymod: Mod) -> Option<InputEvent> {
+        let place = place(scancode, raw)?;
+        if self.held.contains_key(&place) || self.held.len() >= HELD_MAX {
+            return None;
+        }
+        let (code, keysym) = match (place, scancode) {
+            (Place::Scancode(number), Some(scancode)) => {
+                let key = u16::try_from(number).ok().and_then(keys::by_scancode);
+                let keycode = keycode_of(scancode, keymod);
+                let keysym = keys::keysym_of_keycode(keycode, keymod.contains(Mod::NUMMOD));
+                (key.map_or(0, |key| key.code), keysym)
+            }
+            _ => (raw.checked_sub(self.raw_offset?)?, 0),
+        };
+        if code == 0 && keysym == 0 {
+            return None;
+        }
+        self.held.insert(place, (code, keysym));
+        Some(InputEvent::Key { code, keysym, down: true })
+    }
+
+    /// A key went up; none for one the session was not told of.
+    pub(super) fn release(&mut self, scancode: Option<Scancode>, raw: u16) -> Option<InputEvent> {
+        let (code, keysym) = self.held.remove(&place(scancode, raw)?)?;
+        Some(InputEvent::Key { code, keysym, down: false })
+    }
+
+    /// Nothing is held any more.
+    pub(super) fn forget(&mut self) {
+        self.held.clear();
+    }
+
+    /// Takes the desktop's own keys, or gives them back.
+    pub(super) fn set_grab(&mut self, window: &mut Window, on: bool) {
+        // Not every desktop grants it; then its keys stay its own, which is no reason to stop.
+        self.grabbed = on && window.set_keyboard_grab(true);
+        if !on {
+            window.set_keyboard_grab(false);
+        }
+    }
+
+    pub(super) fn is_grabbed(&self) -> bool {
+        self.grabbed
+    }
+}
+
+fn place(scancode: Option<Scancode>, raw: u16) -> Option<Place> {
+    match scancode {
+        Some(scancode) if scancode as i32 != 0 => Some(Place::Scancode(scancode as i32)),
+        _ => (raw != 0).then_some(Place::Raw(raw)),
+    }
+}
+
+/// What the viewer's layout makes of a key with these modifiers, as an SDL keycode; 0 for nothing.
+///
+/// The sdl3 crate's `Keycode` knows only the keycodes SDL has a name for, which leaves out every letter beyond ASCII;
+/// so this one number is asked of SDL itself.
+fn keycode_of(scancode: Scancode, keymod: Mod) -> u32 {
+    let modifiers = sdl3::sys::keycode::SDL_Keymod(keymod.bits());
+    let scancode = sdl3::sys::scancode::SDL_Scancode(scancode as i32);
+    // SAFETY: a function of three numbers that reads SDL's current keymap. SDL is initialised (an event came from it)
+    // and this is its main thread: `Keyboard` lives in the event loop, which owns the `EventPump`.
+    #[allow(unsafe_code)]
+    let keycode = unsafe { sdl3::sys::keyboard::SDL_GetKeyFromScancode(scancode, modifiers, false) };
+    keycode.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Scancodes of SDL that no Linux keyboard has a key for, or whose code X cannot carry.
+    const NO_LINUX_KEY: &[Scancode] = &[
+        Scancode::Unknown,
+        Scancode::International7,
+        Scancode::International8,
+        Scancode::International9,
+        Scancode::Lang6,
+        Scancode::Lang7,
+        Scancode::Lang8,
+        Scancode::Lang9,
+    ];
+
+    #[test]
+    fn every_key_of_the_main_block_and_every_media_key_sdl_knows_has_a_code() {
+        let mut missing = Vec::new();
+        // 159 to 221 are keys of terminals and calculators (Oper, CrSel, Kp00, KpMemStore…) that Linux has not.
+        for number in (4..=158).chain(224..=286) {
+            let Some(scancode) = Scancode::from_i32(number) else { continue };
+            if keys::by_scancode(number as u16).is_none() && !NO_LINUX_KEY.contains(&scancode) {
+                missing.push(scancode);
+            }
+        }
+        assert_eq!(missing, []);
+    }
+
+    #[test]
+    fn our_scancodes_are_sdls() {
+        for (scancode, name) in [
+            (Scancode::A, "a"),
+            (Scancode::Return, "Return"),
+            (Scancode::NonUsBackslash, "less"),
+            (Scancode::KpEnter, "KP_Enter"),
+            (Scancode::RGui, "Super_R"),
+            (Scancode::F24, "F24"),
+        ] {
+            assert_eq!(keys::by_scancode(scancode as i32 as u16).map(|key| key.name), Some(name));
+        }
+    }
+}

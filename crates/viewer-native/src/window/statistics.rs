@@ -1,0 +1,59 @@
+//! What the statistics panel says: viewer-core's counts, as lines a person can read at a glance.
+
+use std::fmt::Write as _;
+
+use thinc_viewer_core::KIND_NAMES;
+
+use crate::client::State;
+
+/// Latencies shown, newest last.
+const KEYS_SHOWN: usize = 6;
+
+/// The panel's lines.
+pub(super) fn text(state: &State) -> String {
+    let stats = state.viewer.stats();
+    let size = state.viewer.framebuffer().size();
+    let mut text = String::new();
+    let name = state.session_name().unwrap_or("session");
+    let _ = writeln!(text, "{name}  {}x{}", size.width, size.height);
+    let _ = writeln!(text, "round trip      {} (least {})", millis(stats.rtt_us), millis(stats.rtt_min_us));
+    let mut keys = String::new();
+    for echo in stats.echoes.iter().rev().take(KEYS_SHOWN).rev() {
+        let _ = write!(keys, " {}", millis(Some(echo.presented_us.unwrap_or(echo.applied_us))));
+    }
+    let _ = writeln!(text, "key to picture  {} of{}", millis(stats.echo_presented_median_us()), keys);
+    let _ = writeln!(text, "present         {} after receipt", millis(stats.present_delay_us));
+    let _ = writeln!(text, "updates {}  frames {}  presents {}", stats.updates, stats.frames, stats.presents);
+    let _ = writeln!(text, "bytes in {}  out {}", bytes(stats.bytes_in), bytes(stats.bytes_out));
+    for (name, command) in KIND_NAMES.iter().zip(&stats.commands) {
+        let _ = writeln!(text, "  {name:<7} {:>8}  {:>9}", command.count, bytes(command.bytes));
+    }
+    let _ = write!(text, "  other             {:>9}", bytes(stats.other_bytes));
+    text
+}
+
+fn millis(us: Option<u64>) -> String {
+    us.map_or_else(|| "-".to_owned(), |us| format!("{}.{:02} ms", us / 1000, us % 1000 / 10))
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..10_000 => format!("{count} B"),
+        10_000..10_000_000 => format!("{} KB", count / 1000),
+        _ => format!("{} MB", count / 1_000_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_short_and_right() {
+        assert_eq!(millis(None), "-");
+        assert_eq!(millis(Some(4_056)), "4.05 ms");
+        assert_eq!(bytes(9_999), "9999 B");
+        assert_eq!(bytes(10_000), "10 KB");
+        assert_eq!(bytes(12_345_678), "12 MB");
+    }
+}
