@@ -3,8 +3,9 @@
 //! Knows what each target promises beyond not panicking: what it reads, it writes back the same.
 #![forbid(unsafe_code)]
 
+pub mod decoders;
 pub mod mutate;
-pub mod targets;
+pub mod parsers;
 
 /// One thing that reads bytes it must not trust.
 pub struct Target {
@@ -18,11 +19,13 @@ pub struct Target {
 
 /// Every target, in the order of the path.
 pub const TARGETS: &[Target] = &[
-    Target { name: "draw-record", run: targets::draw_record, seeds: targets::draw_record_seeds },
-    Target { name: "auth", run: targets::auth, seeds: targets::auth_seeds },
-    Target { name: "viewer-message", run: targets::viewer_message, seeds: targets::viewer_message_seeds },
-    Target { name: "session-message", run: targets::session_message, seeds: targets::session_message_seeds },
-    Target { name: "link", run: targets::link, seeds: targets::link_seeds },
+    Target { name: "draw-record", run: parsers::draw_record, seeds: parsers::draw_record_seeds },
+    Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
+    Target { name: "viewer-message", run: parsers::viewer_message, seeds: parsers::viewer_message_seeds },
+    Target { name: "session-message", run: parsers::session_message, seeds: parsers::session_message_seeds },
+    Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
+    Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
+    Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },
 ];
 
 /// The target of this name.

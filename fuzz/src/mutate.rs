@@ -19,7 +19,7 @@ impl Random {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
         self.0 ^= self.0 >> 27;
@@ -28,7 +28,7 @@ impl Random {
 
     /// A number below `limit`, which is not 0.
     pub fn below(&mut self, limit: usize) -> usize {
-        (self.next() >> 16) as usize % limit
+        (self.number() >> 16) as usize % limit
     }
 }
 
@@ -38,7 +38,7 @@ pub fn mutate(input: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
         let at = random.below(input.len() + 1);
         match random.below(8) {
             0 if at < input.len() => input[at] ^= 1 << random.below(8),
-            1 if at < input.len() => input[at] = random.next() as u8,
+            1 if at < input.len() => input[at] = random.number() as u8,
             2 if at < input.len() => input[at] = EDGE_BYTES[random.below(EDGE_BYTES.len())],
             3 => input.truncate(at),
             4 => {

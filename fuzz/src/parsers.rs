@@ -1,4 +1,4 @@
-//! The targets: each reads bytes as its part of thinc does, and checks what the part promises.
+//! The parsers: each reads bytes as its part of thinc does, and checks what the part promises.
 //! Beside the path. A promise is an assertion; an error is a fine answer to bytes that make no sense.
 //! Knows the public interfaces only.
 
@@ -13,13 +13,13 @@ use thinc_ring::{DrawRecord, RecordKind};
 use thinc_transport::link::{Link, LinkError};
 
 /// The screen on which commands are read.
-const SCREEN: Size = Size { width: 1024, height: 768 };
+pub(crate) const SCREEN: Size = Size { width: 1024, height: 768 };
 
 /// Bytes of one record of the ring; the type of `DrawRecord::parse` says so too.
 const RECORD_BYTES: usize = 64;
 
 /// Gives each frame of a stream to `read`, pushed in two pieces so that a frame cut in the middle is met too.
-fn each_frame(input: &[u8], frame_bytes_max: usize, mut read: impl FnMut(&Frame<'_>)) {
+pub(crate) fn each_frame(input: &[u8], frame_bytes_max: usize, mut read: impl FnMut(&Frame<'_>)) {
     let mut deframer = Deframer::new(frame_bytes_max);
     let (first, second) = input.split_at(input.len() / 2);
     for piece in [first, second] {

@@ -1,0 +1,181 @@
+//! The decoders: bytes from a session become pixels, of one rectangle and of a whole viewer.
+//! Beside the path. On success exactly the rectangle is filled; whatever happens, nothing beside it is touched.
+//! Knows the public interfaces only; limits sizes so that a run stays short.
+
+use thinc_codec_dec::{Decoder, OPAQUE};
+use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
+use thinc_protocol::frame::{Deframer, put_frame};
+use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
+use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::ViewerMessage;
+use thinc_region::{Rect, Region, Size};
+use thinc_viewer_core::{Viewer, ViewerConfig};
+
+use crate::parsers::each_frame;
+
+/// What stands between the rows of the destination and must stay.
+const BESIDE: u32 = 0x0011_2233;
+/// Pixels of destination between one row's end and the next row's start.
+const GAP: usize = 3;
+
+/// First byte: bits 0-2 say what is decoded. Second and third: width and height, from 1. Then the data.
+pub fn pixels(input: &[u8]) {
+    decode_pixels(input);
+}
+
+/// Whether they made sense.
+fn decode_pixels(input: &[u8]) -> bool {
+    let [form, width, height, data @ ..] = input else { return false };
+    let (width, height) = (usize::from(*width) + 1, usize::from(*height) + 1);
+    let stride = width + GAP;
+    let mut dst = vec![BESIDE; stride * height];
+    let mut decoder = Decoder::new();
+    let packing = if form & 1 == 0 { Packing::Plain } else { Packing::Zstd };
+    let colors = (0x00ff_ffff, 0x0012_3456);
+    let mut bitmap = |depth| decoder.bitmap(depth, packing, data, colors, (width, height), &mut dst, stride);
+    let result = match form & 7 {
+        0 | 1 => bitmap(BitmapDepth::One),
+        2 | 3 => bitmap(BitmapDepth::Eight),
+        4 => decoder.raw(Encoding::Plain, data, (width, height), &mut dst, stride),
+        5 => decoder.raw(Encoding::Predicted, data, (width, height), &mut dst, stride),
+        _ => decoder.raw(Encoding::PredictedZstd, data, (width, height), &mut dst, stride),
+    };
+    for row in dst.chunks_exact(stride) {
+        let (inside, beside) = row.split_at(width);
+        assert!(beside.iter().all(|pixel| *pixel == BESIDE), "pixels beside the rectangle were written");
+        if result.is_ok() {
+            assert!(inside.iter().all(|pixel| pixel & OPAQUE == OPAQUE), "a pixel was left out");
+        }
+    }
+    result.is_ok()
+}
+
+/// `data` as one zstd frame that says its size.
+fn zstd(data: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; zstd_safe::compress_bound(data.len())];
+    let len = zstd_safe::compress(&mut out[..], data, 1).expect("the bound is enough");
+    out.truncate(len);
+    out
+}
+
+/// Every form on 8 by 4 pixels, with data that fit.
+pub fn pixels_seeds() -> Vec<Vec<u8>> {
+    let seed = |form: u8, data: &[u8]| [&[form, 7, 3], data].concat();
+    // Two colours and a run of 30 pixels, in the byte operations of doc/protocol.md.
+    let operations = [0xff, 1, 2, 3, 0xff, 9, 9, 9, 0xdd];
+    vec![
+        seed(0, &[0x55; 4]),
+        seed(1, &zstd(&[0x55; 4])),
+        seed(2, &[0x80; 32]),
+        seed(3, &zstd(&[0x80; 32])),
+        seed(4, &[0x33; 96]),
+        seed(5, &operations),
+        seed(6, &zstd(&operations)),
+    ]
+}
+
+/// 1 Mi: largest screen tried, in pixels; a larger one is as well-formed, and only slower.
+const SCREEN_AREA_TRIED_MAX: u64 = 1 << 20;
+
+/// A viewer that is told whatever the input says, after a proper greeting.
+pub fn viewer(input: &[u8]) {
+    tell_viewer(input);
+}
+
+/// Whether the viewer took all of it.
+fn tell_viewer(input: &[u8]) -> bool {
+    let mut viewer = Viewer::new(&ViewerConfig { name: "fuzz".to_owned(), size: Size::default(), caps: 0 });
+    let mut now = 1_000;
+    let mut told = Vec::new();
+    greeting().iter().for_each(|message| message.encode(&mut told));
+    let mut alive = viewer.handle_bytes(&told, now).is_ok();
+    assert!(alive, "a proper greeting is refused");
+    each_frame(input, SESSION_FRAME_BYTES_MAX, |frame| {
+        if let Ok(SessionMessage::Geometry(geometry)) = SessionMessage::decode(frame)
+            && geometry.size.area() > SCREEN_AREA_TRIED_MAX
+        {
+            return;
+        }
+        now += 1_000;
+        told.clear();
+        put_frame(&mut told, frame.kind, |out| out.extend_from_slice(frame.body));
+        alive &= viewer.handle_bytes(&told, now).is_ok();
+        check_viewer(&mut viewer);
+    });
+    alive
+}
+
+fn check_viewer(viewer: &mut Viewer) {
+    let size = viewer.framebuffer().size();
+    assert_eq!(viewer.framebuffer().pixels().len() as u64, size.area(), "the framebuffer has another size");
+    let damage = viewer.take_damage();
+    assert!(damage.rects().iter().all(|rect| size.rect().contains(rect)), "damage lies outside the screen");
+    for rect in damage.rects() {
+        let row = viewer.framebuffer().row(rect.y1 as usize);
+        assert!(row.iter().all(|pixel| pixel & OPAQUE == OPAQUE), "a pixel is not opaque");
+    }
+    while viewer.poll_event().is_some() {}
+    let mut said = Vec::new();
+    while viewer.poll_transmit(&mut said) {}
+    let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+    deframer.push(&said);
+    while let Some(frame) = deframer.next().expect("what a viewer says is well-formed") {
+        ViewerMessage::decode(&frame).expect("what a viewer says can be read");
+    }
+    assert_eq!(deframer.buffered_len(), 0, "what a viewer says is whole");
+}
+
+fn greeting() -> [SessionMessage<'static>; 2] {
+    [
+        SessionMessage::Hello(SessionHello {
+            version: thinc_protocol::VERSION,
+            caps: 0,
+            name: "demo".to_owned(),
+            frame_bytes_max: 65_536,
+        }),
+        SessionMessage::Geometry(Geometry { epoch: 1, size: Size { width: 64, height: 64 } }),
+    ]
+}
+
+/// Updates with every kind of command, one after the other and all in one, and the other messages of a session.
+pub fn viewer_seeds() -> Vec<Vec<u8>> {
+    let rect = Rect { x1: 16, y1: 32, x2: 24, y2: 36 };
+    let mut all = Vec::new();
+    let mut updates = Vec::new();
+    let mut update = |seq: u64, write: &dyn Fn(&mut CommandWriter<'_>)| {
+        let mut commands = Vec::new();
+        write(&mut CommandWriter::new(&mut commands));
+        let mut bytes = Vec::new();
+        let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, commands: &commands };
+        SessionMessage::Update(update).encode(&mut bytes);
+        updates.push(bytes);
+    };
+    update(1, &|writer| writer.sfill(&Region::from(rect), 0x00ff_8000));
+    update(2, &|writer| writer.raw(rect, Encoding::Plain, &[0x55; 96]));
+    update(3, &|writer| writer.raw(rect, Encoding::PredictedZstd, &zstd(&[0xff, 1, 2, 3, 0xde])));
+    update(4, &|writer| writer.bitmap(rect, BitmapDepth::One, (0x00ff_ffff, 0), Packing::Plain, &[0x5a; 4]));
+    update(5, &|writer| writer.bitmap(rect, BitmapDepth::Eight, (0x00ff_ffff, 0), Packing::Zstd, &zstd(&[0x5a; 32])));
+    update(6, &|writer| writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]));
+    update(7, &|writer| writer.copy(&Region::from(rect), 8, -8));
+    updates.iter().for_each(|update| all.extend_from_slice(update));
+    updates.push(all);
+    updates.extend(crate::parsers::session_message_seeds());
+    updates
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seed that is refused at once leads the mutations nowhere.
+    #[test]
+    fn the_seeds_are_well_formed() {
+        for (index, seed) in pixels_seeds().iter().enumerate() {
+            assert!(decode_pixels(seed), "pixels seed {index}");
+        }
+        // What follows the updates are single messages, some of them out of their order.
+        for (index, seed) in viewer_seeds().iter().take(8).enumerate() {
+            assert!(tell_viewer(seed), "viewer seed {index}");
+        }
+    }
+}
