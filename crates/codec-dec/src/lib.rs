@@ -134,7 +134,6 @@ impl Decoder {
     ///
     /// # Panics
     /// When `dst` is too small for the rectangle.
-    #[expect(clippy::too_many_arguments, reason = "the fields of one command and one place")]
     pub fn bitmap(
         &mut self,
         depth: BitmapDepth,

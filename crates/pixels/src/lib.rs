@@ -1,2 +1,18 @@
-//! A snapshot against what a viewer shows: what differs, and what kind of pixels it is.
+//! Path 8/13: from session-server's snapshot of the framebuffer, to codec-enc.
+//! A snapshot against what a viewer shows: what differs, and what kind of pixels it is. Everything is exact.
+//! Knows pixels, 0x00RRGGBB with the top byte ignored; never commands' bytes, viewers or time.
 #![forbid(unsafe_code)]
+
+mod changes;
+pub mod coverage;
+mod kind;
+mod plan;
+mod shadow;
+mod snapshot;
+
+pub use plan::{Planned, plan};
+pub use shadow::Shadow;
+pub use snapshot::Snapshot;
+
+/// The bits of a pixel that mean something.
+pub const RGB: u32 = 0x00ff_ffff;

@@ -119,7 +119,7 @@ fn every_command_is_applied_and_damages_what_it_wrote() {
     );
     assert_eq!(viewer.framebuffer().row(10)[10..13], [0xffff_0000, 0xff00_00ff, 0xffff_0000]);
     assert_eq!(viewer.framebuffer().row(11)[12..15], [0xffff_0000, 0xff00_00ff, 0xffff_0000]);
-    assert_eq!(viewer.framebuffer().row(12)[12..15], [0xff00_00ff, 0xffff_0000, 0xff00_00ff].map(|p| p));
+    assert_eq!(viewer.framebuffer().row(12)[12..15], [0xff00_00ff, 0xffff_0000, 0xff00_00ff]);
     assert_eq!(viewer.framebuffer().row(10)[20..23], [0xffff_ffff, 0xff7f_7f7f, 0xff00_0000]);
     assert_eq!(at(&viewer, 39, 29), 0xff01_0203);
     assert_eq!(viewer.take_damage(), Region::from(SIZE.rect()));
@@ -245,7 +245,7 @@ fn barriers_answer_what_was_asked() {
 fn cursors_are_decoded_and_only_the_newest_waits() {
     let mut viewer = greeted();
     let image: Vec<u8> = (0..32).collect();
-    let mut packed = vec![0; 100];
+    let mut packed = [0; 100];
     let len = zstd_safe::compress(&mut packed[..], &image, 1).unwrap();
     let cursor = CursorImage { size: Size { width: 4, height: 2 }, hot_x: 1, hot_y: 1, pixels: &packed[..len] };
     let hidden = CursorImage { size: Size::default(), hot_x: 0, hot_y: 0, pixels: &[] };

@@ -1,0 +1,206 @@
+//! Path 8/13: from plan.rs and back.
+//! Where a snapshot differs from a shadow, as few tight rectangles; its working memory is kept from call to call.
+//! Knows equality of pixels; never what kind they are.
+
+use thinc_region::Rect;
+
+use crate::{RGB, Shadow, Snapshot};
+
+/// 16 pixels: edge of the cells in which changes are looked for; about one glyph, so that a glyph is not lost in a line.
+const CELL: i32 = 16;
+/// Rectangles may be joined when that adds at most a quarter of their area, or this many pixels: about what the fields
+/// of another command cost.
+const JOIN_PIXELS: u64 = 64;
+/// Most rectangles of one plan; beyond it they become coarser.
+pub(crate) const RECTS_MAX: usize = 1024;
+
+/// No pixel, and growing it by a pixel gives that pixel.
+const NONE: Rect = Rect::new(i32::MAX, i32::MAX, i32::MIN, i32::MIN);
+
+/// Finds rectangles.
+#[derive(Debug, Default)]
+pub(crate) struct Changes {
+    /// What differs in each cell of the extents, row by row.
+    cells: Vec<Rect>,
+    /// Rectangles that the next row of cells may lengthen.
+    open: Vec<Rect>,
+    /// Those of the row of cells at hand.
+    next: Vec<Rect>,
+    /// What was found.
+    pub(crate) rects: Vec<Rect>,
+}
+
+impl Changes {
+    /// Leaves in `rects` rectangles that hold every pixel in which snapshot and shadow differ, or of which the shadow is
+    /// not sure. All lie in the snapshot; two may overlap.
+    pub(crate) fn find(&mut self, snapshot: &Snapshot, shadow: &Shadow) {
+        self.rects.clear();
+        let extents = snapshot.region().extents();
+        if extents.is_empty() {
+            return;
+        }
+        let grid = Grid::new(&extents);
+        self.cells.clear();
+        self.cells.resize(grid.columns * grid.rows, NONE);
+        for rect in snapshot.region().rects() {
+            self.compare(&grid, rect, snapshot, shadow);
+        }
+        self.join(&grid, snapshot);
+        if self.rects.len() > RECTS_MAX {
+            self.coarsen(snapshot);
+        }
+    }
+
+    fn compare(&mut self, grid: &Grid, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
+        let exact = |part: &Rect| shadow.known.contains_rect(part) && !shadow.inexact.overlaps_rect(part);
+        if exact(rect) {
+            for y in rect.y1..rect.y2 {
+                let new = snapshot.row(rect.x1, rect.x2, y);
+                let old = shadow.row(rect.x1, rect.x2, y);
+                if differ(new, old) {
+                    self.compare_row(grid, rect.x1, y, new, old);
+                }
+            }
+            return;
+        }
+        for part in grid.parts(rect) {
+            let cell = grid.index(part.x1, part.y1);
+            if !exact(&part) {
+                self.cells[cell] = grown(&self.cells[cell], &part);
+                continue;
+            }
+            for y in part.y1..part.y2 {
+                let new = snapshot.row(part.x1, part.x2, y);
+                let old = shadow.row(part.x1, part.x2, y);
+                if differ(new, old) {
+                    self.compare_row(grid, part.x1, y, new, old);
+                }
+            }
+        }
+    }
+
+    /// Enters where two rows differ into their cells.
+    fn compare_row(&mut self, grid: &Grid, x1: i32, y: i32, new: &[u32], old: &[u32]) {
+        let mut start = 0;
+        while start < new.len() {
+            let x = x1 + start as i32;
+            let len = (CELL - (x - grid.x).rem_euclid(CELL)) as usize;
+            let end = (start + len).min(new.len());
+            let (new, old) = (&new[start..end], &old[start..end]);
+            if differ(new, old) {
+                let differs = |(a, b): (&u32, &u32)| (a ^ b) & RGB != 0;
+                let first = new.iter().zip(old).position(differs).unwrap_or(0) as i32;
+                let last = new.iter().zip(old).rposition(differs).unwrap_or(0) as i32;
+                let cell = grid.index(x, y);
+                self.cells[cell] = grown(&self.cells[cell], &Rect::new(x + first, y, x + last + 1, y + 1));
+            }
+            start = end;
+        }
+    }
+
+    /// Joins what lies side by side to spans, and spans that lie under each other to rectangles.
+    fn join(&mut self, grid: &Grid, snapshot: &Snapshot) {
+        self.open.clear();
+        for cells in self.cells.chunks_exact(grid.columns) {
+            self.next.clear();
+            let mut span = NONE;
+            for cell in cells {
+                if cell.is_empty() {
+                    continue;
+                }
+                if !snapshot.holds(cell) {
+                    // The change's bounds leave the snapshot; the parts of it that do not are taken one by one.
+                    let rects = snapshot.region().rects();
+                    let rects = &rects[rects.partition_point(|r| r.y2 <= cell.y1)..];
+                    let parts = rects.iter().take_while(|r| r.y1 < cell.y2).map(|r| r.intersect(cell));
+                    self.next.extend(parts.filter(|part| !part.is_empty()));
+                    continue;
+                }
+                match joined(&span, cell, snapshot) {
+                    Some(both) => span = both,
+                    None => {
+                        self.next.extend((!span.is_empty()).then_some(span));
+                        span = *cell;
+                    }
+                }
+            }
+            self.next.extend((!span.is_empty()).then_some(span));
+            // A rectangle above that this row lengthens moves down; the others are done.
+            for span in &mut self.next {
+                let above = self.open.iter().position(|above| joined(above, span, snapshot).is_some());
+                if let Some(both) = above.and_then(|i| joined(&self.open.swap_remove(i), span, snapshot)) {
+                    *span = both;
+                }
+            }
+            self.rects.append(&mut self.open);
+            std::mem::swap(&mut self.open, &mut self.next);
+        }
+        self.rects.append(&mut self.open);
+    }
+
+    /// Fewer and larger: what changed within each rectangle of the region, and at last within a stretch of them.
+    fn coarsen(&mut self, snapshot: &Snapshot) {
+        self.next.clear();
+        for rect in snapshot.region().rects() {
+            let parts = self.rects.iter().map(|found| found.intersect(rect)).filter(|part| !part.is_empty());
+            let bounds = parts.fold(NONE, |all, part| grown(&all, &part));
+            self.next.extend((!bounds.is_empty()).then_some(bounds));
+        }
+        std::mem::swap(&mut self.rects, &mut self.next);
+    }
+}
+
+/// Both in one, where that wastes little and the snapshot holds it.
+fn joined(a: &Rect, b: &Rect, snapshot: &Snapshot) -> Option<Rect> {
+    if a.is_empty() {
+        return Some(*b);
+    }
+    let both = a.bound(b);
+    let apart = a.area() + b.area();
+    let little = both.area() <= apart + apart / 4 + JOIN_PIXELS;
+    (little && snapshot.holds(&both)).then_some(both)
+}
+
+fn grown(a: &Rect, b: &Rect) -> Rect {
+    Rect::new(a.x1.min(b.x1), a.y1.min(b.y1), a.x2.max(b.x2), a.y2.max(b.y2))
+}
+
+/// True when two rows differ in a bit that means something; folds without branches so that it runs at memory speed.
+#[inline]
+pub(crate) fn differ(a: &[u32], b: &[u32]) -> bool {
+    let fold = |a: &[u32], b: &[u32]| a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0;
+    let mut a = a.chunks_exact(64);
+    let mut b = b.chunks_exact(64);
+    a.by_ref().zip(b.by_ref()).any(|(a, b)| fold(a, b)) || fold(a.remainder(), b.remainder())
+}
+
+/// Cells over the snapshot's extents, aligned to the screen so that they do not wander with the region.
+struct Grid {
+    x: i32,
+    y: i32,
+    columns: usize,
+    rows: usize,
+}
+
+impl Grid {
+    fn new(extents: &Rect) -> Grid {
+        let x = extents.x1 - extents.x1.rem_euclid(CELL);
+        let y = extents.y1 - extents.y1.rem_euclid(CELL);
+        let cells = |from: i32, to: i32| ((to - from) as usize).div_ceil(CELL as usize);
+        Grid { x, y, columns: cells(x, extents.x2), rows: cells(y, extents.y2) }
+    }
+
+    fn index(&self, x: i32, y: i32) -> usize {
+        ((y - self.y) / CELL) as usize * self.columns + ((x - self.x) / CELL) as usize
+    }
+
+    /// The rectangle cut at the edges of cells.
+    fn parts(&self, rect: &Rect) -> impl Iterator<Item = Rect> + use<> {
+        let rect = *rect;
+        let first = |from: i32, origin: i32| (from - origin).div_euclid(CELL) * CELL + origin;
+        let (x0, y0) = (first(rect.x1, self.x), first(rect.y1, self.y));
+        (y0..rect.y2).step_by(CELL as usize).flat_map(move |y| {
+            (x0..rect.x2).step_by(CELL as usize).map(move |x| Rect::at(x, y, CELL, CELL).intersect(&rect))
+        })
+    }
+}

@@ -1,0 +1,136 @@
+//! Path 8/13: from plan.rs and back.
+//! What kind of pixels a rectangle holds: one colour, two, a repeated tile, two colours and the line between them.
+//! Knows one rectangle of a snapshot; every answer is exact, and most "no"s come after a few pixels.
+
+use thinc_region::Rect;
+
+use crate::changes::differ;
+use crate::coverage::Line;
+use crate::{RGB, Snapshot};
+
+/// 64: longest edge of a tile looked for.
+const TILE_EDGE_MAX: usize = 64;
+/// A tile is worth its own encoding where the rectangle is at least this many pixels.
+const TILED_AREA_MIN: u64 = 256;
+/// 64 Ki pixels: beyond it text is small among other things, and a line is not looked for.
+const COVERAGE_AREA_MAX: u64 = 64 * 1024;
+
+/// Colours of a rectangle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Colors {
+    One(u32),
+    /// The rarer, the more common.
+    Two(u32, u32),
+    More,
+}
+
+/// Counts the colours up to three.
+pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
+    let mut rows = snapshot.rows(rect);
+    let first = rows.next().map_or(0, |row| row[0]) & RGB;
+    let mut other = None;
+    let mut firsts = 0u64;
+    for row in snapshot.rows(rect) {
+        if other.is_none() {
+            // Rows of one colour are the most common; they are told without a branch a pixel.
+            if row.iter().fold(0, |all, p| all | (p ^ first)) & RGB == 0 {
+                firsts += row.len() as u64;
+                continue;
+            }
+            other = row.iter().map(|p| p & RGB).find(|&p| p != first);
+        }
+        let second = other.unwrap_or(first);
+        for pixel in row {
+            let pixel = pixel & RGB;
+            if pixel == first {
+                firsts += 1;
+            } else if pixel != second {
+                return Colors::More;
+            }
+        }
+    }
+    match other {
+        None => Colors::One(first),
+        Some(second) if firsts * 2 >= rect.area() => Colors::Two(second, first),
+        Some(second) => Colors::Two(first, second),
+    }
+}
+
+/// The smallest tile that repeated from the rectangle's corner gives the rectangle, if the rectangle holds it at least
+/// `times_min` times.
+pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64) -> Option<(u16, u16)> {
+    if rect.area() < TILED_AREA_MIN {
+        return None;
+    }
+    let (width, height) = (rect.width() as usize, rect.height() as usize);
+    let row = |y: usize| snapshot.row(rect.x1, rect.x2, rect.y1 + y as i32);
+    // Height first: few rows are compared as a whole, and it bounds the rows whose width is asked for. The row that
+    // refused one candidate is asked first about the next: most fail within a few pixels.
+    let mut probe = 0;
+    let mut tile_height = height;
+    'heights: for candidate in 1..=TILE_EDGE_MAX.min(height / 2) {
+        let repeats = |y: usize| !differ(row(y), row(y - candidate));
+        if probe >= candidate && !repeats(probe) {
+            continue;
+        }
+        for y in candidate..height {
+            if !repeats(y) {
+                probe = y;
+                continue 'heights;
+            }
+        }
+        tile_height = candidate;
+        break;
+    }
+    if tile_height > TILE_EDGE_MAX {
+        return None;
+    }
+    probe = 0;
+    let mut tile_width = width;
+    'widths: for candidate in 1..=TILE_EDGE_MAX.min(width / 2) {
+        let repeats = |y: usize| !differ(&row(y)[candidate..], &row(y)[..width - candidate]);
+        if !repeats(probe) {
+            continue;
+        }
+        for y in 0..tile_height {
+            if !repeats(y) {
+                probe = y;
+                continue 'widths;
+            }
+        }
+        tile_width = candidate;
+        break;
+    }
+    let small = tile_width <= TILE_EDGE_MAX && (tile_width * tile_height) as u64 * times_min <= rect.area();
+    small.then_some((tile_width as u16, tile_height as u16))
+}
+
+/// Foreground and background, if every pixel lies exactly on the line between them.
+pub(crate) fn coverage(snapshot: &Snapshot, rect: &Rect) -> Option<(u32, u32)> {
+    if rect.area() > COVERAGE_AREA_MAX {
+        return None;
+    }
+    // Ends of a line are its darkest and lightest pixel; any pixel far from it is met while they are looked for.
+    let light = |pixel: u32| (pixel & 0xff) + (pixel >> 8 & 0xff) + (pixel >> 16 & 0xff);
+    let corner = snapshot.rows(rect).next()?[0] & RGB;
+    let (mut dark, mut bright) = (corner, corner);
+    for &pixel in snapshot.rows(rect).flatten() {
+        let pixel = pixel & RGB;
+        if light(pixel) < light(dark) {
+            dark = pixel;
+        }
+        if light(pixel) > light(bright) {
+            bright = pixel;
+        }
+    }
+    let (fg, bg) = if corner == dark { (bright, dark) } else { (dark, bright) };
+    let line = Line::new(fg, bg);
+    let mut before = bg;
+    for &pixel in snapshot.rows(rect).flatten() {
+        if pixel & RGB != before {
+            before = pixel & RGB;
+            line.coverage(before)?;
+        }
+    }
+    Some((fg, bg))
+}

@@ -1,0 +1,108 @@
+//! Path 8/13: beside plan.rs, one for each viewer.
+//! What a viewer shows once it has applied everything sent so far: pixels, and where they are known.
+//! Knows pixels and regions; never which commands made them.
+
+use thinc_region::{Region, Size};
+
+use crate::changes::Changes;
+
+/// What a viewer shows.
+///
+/// `known` is what it surely shows as in `pixels`; `inexact` is the part of it that was sent lossy or as video, which is
+/// never taken to be equal. Outside `known` nothing is said.
+#[derive(Debug)]
+pub struct Shadow {
+    size: Size,
+    pub(crate) pixels: Vec<u32>,
+    pub(crate) known: Region,
+    pub(crate) inexact: Region,
+    /// Working memory of the plan.
+    pub(crate) changes: Changes,
+}
+
+impl Shadow {
+    /// Of a screen of this size of which nothing is known.
+    pub fn new(size: Size) -> Shadow {
+        Shadow {
+            size,
+            pixels: vec![0; size.area() as usize],
+            known: Region::new(),
+            inexact: Region::new(),
+            changes: Changes::default(),
+        }
+    }
+
+    /// The screen's size.
+    pub fn size(&self) -> Size {
+        self.size
+    }
+
+    /// All pixels, 0x00RRGGBB, rows without gaps; they mean something where they are known.
+    pub fn pixels(&self) -> &[u32] {
+        &self.pixels
+    }
+
+    /// What the viewer surely shows.
+    pub fn known(&self) -> &Region {
+        &self.known
+    }
+
+    /// The part of `known` that is only nearly so.
+    pub fn inexact(&self) -> &Region {
+        &self.inexact
+    }
+
+    /// Forgets what the viewer shows.
+    pub fn reset(&mut self) {
+        self.known.clear();
+        self.inexact.clear();
+    }
+
+    /// The viewer lacks these pixels.
+    pub fn mark_stale(&mut self, region: &Region) {
+        self.known.subtract(region);
+        self.inexact.subtract(region);
+    }
+
+    /// The viewer shows these only nearly.
+    pub fn mark_inexact(&mut self, region: &Region) {
+        self.inexact.add(region);
+    }
+
+    /// A COPY of this region by this vector was committed: pixels, what is known and what is inexact travel with it.
+    ///
+    /// # Panics
+    /// When source or destination leave the screen.
+    pub fn copy(&mut self, region: &Region, dx: i32, dy: i32) {
+        let (screen, extents) = (self.size.rect(), region.extents());
+        let inside = screen.contains(&extents) && screen.contains(&extents.translate(-dx, -dy));
+        assert!(inside, "a copy of {extents:?} by ({dx}, {dy}) stays on a screen of {screen:?}");
+        let stride = self.size.width as usize;
+        for rect in region.copy_order(dx, dy) {
+            let width = rect.width() as usize;
+            for i in 0..rect.height() {
+                let y = if dy > 0 { rect.y2 - 1 - i } else { rect.y1 + i };
+                let target = y as usize * stride + rect.x1 as usize;
+                let source = (y - dy) as usize * stride + (rect.x1 - dx) as usize;
+                self.pixels.copy_within(source..source + width, target);
+            }
+        }
+        for set in [&mut self.known, &mut self.inexact] {
+            let mut moved = region.translated(-dx, -dy);
+            moved.intersect(set);
+            moved.translate(dx, dy);
+            set.subtract(region);
+            set.add(&moved);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn row(&self, x1: i32, x2: i32, y: i32) -> &[u32] {
+        &self.pixels[y as usize * self.size.width as usize..][x1 as usize..x2 as usize]
+    }
+
+    #[inline]
+    pub(crate) fn row_mut(&mut self, x1: i32, x2: i32, y: i32) -> &mut [u32] {
+        &mut self.pixels[y as usize * self.size.width as usize..][x1 as usize..x2 as usize]
+    }
+}

@@ -1,0 +1,302 @@
+//! What a plan sends is what differs, it is exact, and it is tight.
+
+use proptest::prelude::*;
+use thinc_pixels::coverage::Line;
+use thinc_pixels::{Planned, RGB, Shadow, Snapshot, plan};
+use thinc_region::{Rect, Region, Size};
+
+const SIZE: Size = Size { width: 200, height: 150 };
+
+/// A screen to draw on.
+#[derive(Clone)]
+struct Screen {
+    pixels: Vec<u32>,
+}
+
+impl Screen {
+    fn new(color: u32) -> Screen {
+        Screen { pixels: vec![color; SIZE.area() as usize] }
+    }
+
+    fn draw(&mut self, rect: &Rect, mut pixel: impl FnMut(i32, i32) -> u32) {
+        for y in rect.y1..rect.y2 {
+            for x in rect.x1..rect.x2 {
+                self.pixels[(y * SIZE.width as i32 + x) as usize] = pixel(x - rect.x1, y - rect.y1);
+            }
+        }
+    }
+
+    fn at(&self, x: i32, y: i32) -> u32 {
+        self.pixels[(y * SIZE.width as i32 + x) as usize]
+    }
+
+    fn snapshot(&self, region: &Region) -> Snapshot {
+        let mut snapshot = Snapshot::new();
+        snapshot.fill(region, |rect, dst, stride| {
+            for (i, row) in dst.chunks_mut(stride).take(rect.height() as usize).enumerate() {
+                let start = (rect.y1 as usize + i) * SIZE.width as usize + rect.x1 as usize;
+                row[..rect.width() as usize].copy_from_slice(&self.pixels[start..][..rect.width() as usize]);
+            }
+        });
+        snapshot
+    }
+}
+
+fn rect_of(planned: &Planned) -> Rect {
+    match planned {
+        Planned::Solid { region, .. } => region.extents(),
+        Planned::Pattern { rect, .. }
+        | Planned::TwoColor { rect, .. }
+        | Planned::Coverage { rect, .. }
+        | Planned::Pixels { rect } => *rect,
+    }
+}
+
+/// What a viewer shows after it got this, by the meaning of each kind.
+fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
+    let pixel = |x: i32, y: i32| snapshot.row(x, x + 1, y)[0] & RGB;
+    let rect = rect_of(planned);
+    match planned {
+        Planned::Solid { region, color } => region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color)),
+        Planned::Pattern { tile_width, tile_height, .. } => {
+            let (w, h) = (i32::from(*tile_width), i32::from(*tile_height));
+            viewer.draw(&rect, |x, y| pixel(rect.x1 + x % w, rect.y1 + y % h));
+        }
+        Planned::TwoColor { fg, bg, .. } => {
+            viewer.draw(&rect, |x, y| if pixel(rect.x1 + x, rect.y1 + y) == *fg { *fg } else { *bg });
+        }
+        Planned::Coverage { fg, bg, .. } => {
+            let line = Line::new(*fg, *bg);
+            viewer.draw(&rect, |x, y| {
+                line.pixel(line.coverage(pixel(rect.x1 + x, rect.y1 + y)).expect("a pixel on the line"))
+            });
+        }
+        Planned::Pixels { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
+    }
+}
+
+/// Plans, applies, and checks everything a plan promises.
+fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Screen) -> Vec<Planned> {
+    let snapshot = screen.snapshot(region);
+    let sure = shadow.known().difference(shadow.inexact());
+    let before = viewer.clone();
+    let mut planned = Vec::new();
+    plan(&snapshot, shadow, &mut planned);
+    let mut sent = Region::new();
+    for planned in &planned {
+        match planned {
+            Planned::Solid { region, .. } => sent.add(region),
+            other => sent.add_rect(rect_of(other)),
+        }
+        apply(planned, &snapshot, viewer);
+    }
+    assert!(sent.difference(region).is_empty(), "nothing beside the snapshot is sent");
+    assert!(region.difference(&sure).difference(&sent).is_empty(), "what is not surely shown is sent");
+    assert!(region.difference(shadow.known()).is_empty());
+    assert!(!shadow.inexact().overlaps(region));
+    for y in 0..SIZE.height as i32 {
+        for x in 0..SIZE.width as i32 {
+            if region.contains_point(x, y) {
+                assert_eq!(viewer.at(x, y) & RGB, screen.at(x, y) & RGB, "the viewer shows ({x}, {y})");
+            } else {
+                assert_eq!(viewer.at(x, y), before.at(x, y), "({x}, {y}) is not touched");
+            }
+            if shadow.known().contains_point(x, y) && !shadow.inexact().contains_point(x, y) {
+                let known = shadow.pixels()[(y * SIZE.width as i32 + x) as usize];
+                assert_eq!(known, viewer.at(x, y) & RGB, "the shadow knows ({x}, {y})");
+            }
+        }
+    }
+    planned
+}
+
+fn known_screen(color: u32) -> (Screen, Shadow, Screen) {
+    let screen = Screen::new(color);
+    let mut shadow = Shadow::new(SIZE);
+    let mut viewer = Screen::new(0x0012_3456);
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::Solid { region: SIZE.rect().into(), color }]);
+    (screen, shadow, viewer)
+}
+
+fn noise(seed: u32, x: i32, y: i32) -> u32 {
+    let mut n = seed ^ (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
+    n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
+    n ^ (n >> 12)
+}
+
+#[test]
+fn what_is_equal_is_not_sent_and_the_top_byte_means_nothing() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0x00ff_ffff);
+    screen.pixels.iter_mut().for_each(|p| *p |= 0xab00_0000);
+    assert_eq!(step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer), []);
+}
+
+#[test]
+fn one_pixel_is_one_pixel() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    let dot = Rect::at(77, 91, 1, 1);
+    screen.draw(&dot, |_, _| 0x00ab_cdef);
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::Solid { region: dot.into(), color: 0x00ab_cdef }]);
+}
+
+#[test]
+fn a_glyph_and_a_cursor_are_little() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0x00ff_ffff);
+    // The cell of the glyph lies over the corner of four cells of the grid; the pixels of the glyph fill its box.
+    screen.draw(
+        &Rect::at(90, 57, 6, 13),
+        |x, y| if x == y / 3 || x == 5 || y == 12 || x + y == 0 { 0 } else { 0x00ff_ffff },
+    );
+    screen.draw(&Rect::at(96, 57, 6, 13), |_, _| 0);
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::TwoColor { rect: Rect::at(90, 57, 12, 13), fg: 0x00ff_ffff, bg: 0 }]);
+}
+
+#[test]
+fn kinds_are_told_apart() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0x00ff_ffff);
+    let weave = Rect::at(3, 5, 70, 40);
+    screen.draw(&weave, |x, y| if (x + y) % 2 == 0 { 0 } else { 0x0080_8080 });
+    assert_eq!(
+        step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer),
+        [Planned::Pattern { rect: weave, tile_width: 2, tile_height: 2 }]
+    );
+    let tiles = Rect::at(3, 50, 90, 45);
+    screen.draw(&tiles, |x, y| noise(1, x % 7, y % 5) & RGB);
+    assert_eq!(
+        step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer),
+        [Planned::Pattern { rect: tiles, tile_width: 7, tile_height: 5 }]
+    );
+    let text = Rect::at(100, 5, 50, 14);
+    let line = Line::new(0x0020_2020, 0x00ff_ffff);
+    screen.draw(&text, |x, y| {
+        let corner = (x, y) == (0, 0) || (x, y) == (49, 13);
+        line.pixel(if corner { 255 } else { noise(2, x, y) as u8 & 0xf0 | 8 })
+    });
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert!(
+        matches!(planned.as_slice(), [Planned::Coverage { rect, fg, bg }]
+            if *rect == text && [*fg, *bg].contains(&0x0020_2020)),
+        "{planned:?}"
+    );
+    let photo = Rect::at(100, 40, 60, 60);
+    screen.draw(&photo, |x, y| noise(3, x, y) & RGB & !0x00ff_0000 | 0x0010_0000);
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::Pixels { rect: photo }]);
+}
+
+#[test]
+fn margins_do_not_drag_along() {
+    let mut screen = Screen::new(0x0033_6699);
+    let window = Rect::at(50, 40, 100, 70);
+    screen.draw(&window, |_, _| 0x00ff_ffff);
+    let photo = Rect::at(90, 80, 40, 20);
+    screen.draw(&photo, |x, y| noise(4, x, y) & RGB);
+    let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(0));
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    let pixels: u64 = planned.iter().map(|p| if let Planned::Pixels { rect } = p { rect.area() } else { 0 }).sum();
+    assert!(pixels <= 60 * 30, "{planned:?}");
+    let solids = planned.iter().filter(|p| matches!(p, Planned::Solid { .. })).count();
+    assert_eq!(solids, 2, "one region a colour: {planned:?}");
+}
+
+#[test]
+fn copies_carry_what_is_known_and_what_is_inexact() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    screen.draw(&Rect::at(10, 10, 20, 20), |x, y| noise(5, x, y));
+    step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    shadow.mark_inexact(&Rect::at(10, 10, 5, 5).into());
+    shadow.mark_stale(&Rect::at(25, 25, 5, 5).into());
+    let target = Region::from(Rect::at(40, 30, 20, 20));
+    shadow.copy(&target, 30, 20);
+    assert!(shadow.inexact().contains_rect(&Rect::at(40, 30, 5, 5)));
+    assert!(!shadow.known().overlaps_rect(&Rect::at(55, 45, 5, 5)));
+    assert!(shadow.known().contains_rect(&Rect::at(45, 35, 10, 10)));
+    // The same on the screen: only the inexact and the unknown part is sent.
+    let before = screen.clone();
+    screen.draw(&Rect::at(40, 30, 20, 20), |x, y| before.at(x + 10, y + 10));
+    viewer.draw(&Rect::at(40, 30, 20, 20), |x, y| before.at(x + 10, y + 10) & RGB);
+    let planned = step(&screen, &target, &mut shadow, &mut viewer);
+    let area: u64 = planned.iter().map(|p| rect_of(p).area()).sum();
+    assert!((50..=16 * 16 * 8).contains(&area), "{planned:?}");
+}
+
+fn rect() -> impl Strategy<Value = Rect> {
+    (0i32..200, 0i32..150, 1i32..90, 1i32..70).prop_map(|(x, y, w, h)| Rect::at(x, y, w, h).intersect(&SIZE.rect()))
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Fill(Rect, u32),
+    Bits(Rect, u32),
+    Gray(Rect, u32),
+    Tiles(Rect, u32, i32, i32),
+    Photo(Rect, u32),
+    Copy(Rect, i32, i32),
+    Send(Vec<Rect>),
+    Stale(Rect),
+    Inexact(Rect),
+    Reset,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        2 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Fill(r, c)),
+        2 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Bits(r, c)),
+        2 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Gray(r, c)),
+        2 => (rect(), any::<u32>(), 1i32..20, 1i32..20).prop_map(|(r, c, w, h)| Op::Tiles(r, c, w, h)),
+        1 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Photo(r, c)),
+        2 => (rect(), -30i32..30, -30i32..30).prop_map(|(r, dx, dy)| Op::Copy(r, dx, dy)),
+        6 => proptest::collection::vec(rect(), 1..6).prop_map(Op::Send),
+        1 => rect().prop_map(Op::Stale),
+        1 => rect().prop_map(Op::Inexact),
+        1 => Just(Op::Reset),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(96))]
+
+    #[test]
+    fn whatever_is_drawn_and_sent_the_viewer_shows_it(ops in proptest::collection::vec(op(), 1..14)) {
+        let mut screen = Screen::new(0x0044_5566);
+        let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(0));
+        for op in ops {
+            match op {
+                Op::Fill(r, c) => screen.draw(&r, |_, _| c),
+                Op::Bits(r, c) => screen.draw(&r, |x, y| if noise(c, x, y) & 1 == 1 { c } else { !c }),
+                Op::Gray(r, c) => {
+                    let line = Line::new(c, !c);
+                    screen.draw(&r, |x, y| line.pixel(noise(c, x, y) as u8));
+                }
+                Op::Tiles(r, c, w, h) => screen.draw(&r, |x, y| noise(c, x % w, y % h)),
+                Op::Photo(r, c) => screen.draw(&r, |x, y| noise(c, x, y)),
+                Op::Copy(r, dx, dy) => {
+                    // The viewer applies it to what it shows, the shadow to what it knows of that.
+                    let mut region = Region::from(r);
+                    region.intersect_rect(&SIZE.rect().translate(dx, dy));
+                    shadow.copy(&region, dx, dy);
+                    let before = viewer.clone();
+                    for rect in region.rects() {
+                        viewer.draw(rect, |x, y| before.at(rect.x1 + x - dx, rect.y1 + y - dy));
+                    }
+                }
+                Op::Send(rects) => {
+                    step(&screen, &rects.into_iter().collect(), &mut shadow, &mut viewer);
+                }
+                Op::Stale(r) => {
+                    shadow.mark_stale(&r.into());
+                    viewer.draw(&r, |x, y| noise(9, x, y) & RGB);
+                }
+                Op::Inexact(r) => {
+                    shadow.mark_inexact(&r.into());
+                    viewer.draw(&r, |x, y| noise(8, x, y) & RGB);
+                }
+                Op::Reset => shadow.reset(),
+            }
+        }
+        step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    }
+}
