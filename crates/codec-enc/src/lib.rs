@@ -1,2 +1,11 @@
-//! Pixels to encoded pixels, for the session.
+//! Path 9/13: from pixels/plan.rs, to session-core/update.rs which puts it into an update.
+//! Planned pixels to commands: each kind has its command, and where two encodings could carry it the smaller is taken.
+//! Knows snapshots and bytes; never viewers, links or time. Whatever it writes, codec-dec turns back into the same pixels.
 #![forbid(unsafe_code)]
+
+mod bitmap;
+mod encoder;
+mod predicted;
+
+pub use encoder::Encoder;
+pub use predicted::encode as encode_predicted;

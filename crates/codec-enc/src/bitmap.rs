@@ -1,0 +1,35 @@
+//! Path 9/13: from encoder.rs, for BITMAP.
+//! Two colours to one bit a pixel, a line between two colours to eight; not yet packed.
+//! Knows rows of a snapshot and two colours.
+
+use thinc_codec_dec::RGB;
+use thinc_pixels::Snapshot;
+use thinc_pixels::coverage::Line;
+use thinc_region::Rect;
+
+/// Replaces `out` with a bit a pixel, 1 for `fg`, rows padded to bytes, the first pixel highest.
+pub(crate) fn bits(snapshot: &Snapshot, rect: &Rect, fg: u32, out: &mut Vec<u8>) {
+    out.clear();
+    for row in snapshot.rows(rect) {
+        out.extend(row.chunks(8).map(|pixels| {
+            let byte = pixels.iter().fold(0, |bits, pixel| bits << 1 | u32::from(pixel & RGB == fg));
+            (byte << (8 - pixels.len())) as u8
+        }));
+    }
+}
+
+/// Replaces `out` with a byte of coverage a pixel.
+pub(crate) fn coverage(snapshot: &Snapshot, rect: &Rect, fg: u32, bg: u32, out: &mut Vec<u8>) {
+    out.clear();
+    let line = Line::new(fg, bg);
+    let (mut before, mut value) = (bg, 0);
+    for row in snapshot.rows(rect) {
+        out.extend(row.iter().map(|pixel| {
+            if pixel & RGB != before {
+                before = pixel & RGB;
+                value = line.coverage(before).expect("a plan says Coverage where every pixel lies on the line");
+            }
+            value
+        }));
+    }
+}

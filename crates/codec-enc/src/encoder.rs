@@ -1,0 +1,190 @@
+//! Path 9/13: from lib.rs.
+//! Chooses a command and an encoding for what was planned, and writes it behind what is already there.
+//! Knows snapshots, commands and sizes; its memory is used again from call to call.
+
+use thinc_codec_dec::RGB;
+use thinc_pixels::{Planned, Snapshot};
+use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
+use thinc_protocol::limits::RECTS_MAX;
+use thinc_region::{Rect, Region};
+use zstd_safe::{CCtx, CParameter};
+
+use crate::{bitmap, predicted};
+
+/// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
+const ZSTD_PREDICTED_MIN: usize = 512;
+/// 48 bytes: bits of a bitmap are less dense than operations, so a frame's 9 bytes are won back earlier.
+const ZSTD_BITS_MIN: usize = 48;
+/// The fastest level that is not negative; 3 wins a few percent for half the speed.
+const ZSTD_LEVEL: i32 = 1;
+/// 512 Ki pixels: larger RAWs are cut, so that scratch memory stays at 4 MiB and a viewer shows the first part early.
+const RAW_AREA_MAX: u64 = 512 * 1024;
+/// 16 Ki pixels: up to it coverage is tried both as a BITMAP and as a RAW; beyond it RAW has always been smaller.
+const COVERAGE_AREA_MAX: u64 = 16 * 1024;
+
+/// Encodes planned pixels.
+pub struct Encoder {
+    zstd: CCtx<'static>,
+    /// A rectangle's pixels without a stride.
+    pixels: Vec<u32>,
+    /// Operations for them, and those in a zstd frame.
+    ops: Vec<u8>,
+    packed_ops: Vec<u8>,
+    /// Bits or coverage, and those in a zstd frame.
+    bits: Vec<u8>,
+    packed_bits: Vec<u8>,
+}
+
+impl Default for Encoder {
+    fn default() -> Encoder {
+        Encoder::new()
+    }
+}
+
+impl std::fmt::Debug for Encoder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Encoder({} pixels of scratch)", self.pixels.capacity())
+    }
+}
+
+impl Encoder {
+    /// With no scratch yet.
+    pub fn new() -> Encoder {
+        let mut zstd = CCtx::create();
+        let set = zstd.set_parameter(CParameter::CompressionLevel(ZSTD_LEVEL));
+        assert!(set.is_ok(), "zstd knows level {ZSTD_LEVEL}");
+        Encoder {
+            zstd,
+            pixels: Vec::new(),
+            ops: Vec::new(),
+            packed_ops: Vec::new(),
+            bits: Vec::new(),
+            packed_bits: Vec::new(),
+        }
+    }
+
+    /// Appends commands that make a viewer show what was planned from this snapshot; they lean on nothing before them.
+    pub fn encode(&mut self, planned: &[Planned], snapshot: &Snapshot, out: &mut Vec<u8>) {
+        let mut writer = CommandWriter::new(out);
+        for planned in planned {
+            match planned {
+                Planned::Solid { region, color } => solid(region, *color, &mut writer),
+                Planned::Pattern { rect, tile_width, tile_height } => {
+                    self.pattern(*rect, (*tile_width, *tile_height), snapshot, &mut writer);
+                }
+                Planned::TwoColor { rect, fg, bg } => {
+                    bitmap::bits(snapshot, rect, *fg, &mut self.bits);
+                    let (packing, data) = self.pack_bits();
+                    writer.bitmap(*rect, BitmapDepth::One, (*fg, *bg), packing, data);
+                }
+                Planned::Coverage { rect, fg, bg } => self.coverage(*rect, (*fg, *bg), snapshot, &mut writer),
+                Planned::Pixels { rect } => self.raw(*rect, snapshot, &mut writer),
+            }
+        }
+    }
+
+    /// Appends a cursor's image as `CursorImage::pixels` wants it: premultiplied ARGB in one zstd frame.
+    pub fn cursor(&mut self, argb: &[u32], out: &mut Vec<u8>) {
+        self.bits.clear();
+        self.bits.extend(argb.iter().flat_map(|pixel| pixel.to_le_bytes()));
+        compress(&mut self.zstd, &self.bits, &mut self.packed_bits);
+        out.extend_from_slice(&self.packed_bits);
+    }
+
+    fn raw(&mut self, rect: Rect, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        let rows = (RAW_AREA_MAX / rect.width() as u64).max(1) as usize;
+        for y in (rect.y1..rect.y2).step_by(rows) {
+            let part = Rect { y1: y, y2: rect.y2.min(y + rows as i32), ..rect };
+            self.take(snapshot, &part);
+            let encoding = self.encode_pixels(part.width() as usize);
+            writer.raw(part, encoding, self.data(encoding));
+        }
+    }
+
+    fn pattern(&mut self, rect: Rect, tile: (u16, u16), snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        self.take(snapshot, &Rect::at(rect.x1, rect.y1, tile.0.into(), tile.1.into()));
+        let encoding = self.encode_pixels(tile.0.into());
+        writer.pfill(rect, tile.0, tile.1, encoding, self.data(encoding));
+    }
+
+    /// As coverage or as pixels, whichever is smaller.
+    fn coverage(&mut self, rect: Rect, colors: (u32, u32), snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        if rect.area() > COVERAGE_AREA_MAX {
+            return self.raw(rect, snapshot, writer);
+        }
+        self.take(snapshot, &rect);
+        let encoding = self.encode_pixels(rect.width() as usize);
+        let raw_len = self.data(encoding).len();
+        bitmap::coverage(snapshot, &rect, colors.0, colors.1, &mut self.bits);
+        // A BITMAP names its two colours, six bytes more than a RAW.
+        let (packing, data) = self.pack_bits();
+        if data.len() + 6 < raw_len {
+            writer.bitmap(rect, BitmapDepth::Eight, colors, packing, data);
+        } else {
+            writer.raw(rect, encoding, self.data(encoding));
+        }
+    }
+
+    /// Copies a rectangle's pixels together.
+    fn take(&mut self, snapshot: &Snapshot, rect: &Rect) {
+        self.pixels.clear();
+        for row in snapshot.rows(rect) {
+            self.pixels.extend(row.iter().map(|pixel| pixel & RGB));
+        }
+    }
+
+    /// Encodes `pixels`; `data` lends what came out.
+    fn encode_pixels(&mut self, width: usize) -> Encoding {
+        predicted::encode(&self.pixels, width, &mut self.ops);
+        let plain_len = self.pixels.len() * 3;
+        if self.ops.len() >= ZSTD_PREDICTED_MIN {
+            compress(&mut self.zstd, &self.ops, &mut self.packed_ops);
+            if self.packed_ops.len() < self.ops.len().min(plain_len) {
+                return Encoding::PredictedZstd;
+            }
+        }
+        if self.ops.len() < plain_len {
+            return Encoding::Predicted;
+        }
+        self.ops.clear();
+        self.ops.extend(self.pixels.iter().flat_map(|pixel| pixel.to_le_bytes().into_iter().take(3)));
+        Encoding::Plain
+    }
+
+    fn data(&self, encoding: Encoding) -> &[u8] {
+        match encoding {
+            Encoding::Plain | Encoding::Predicted => &self.ops,
+            Encoding::PredictedZstd => &self.packed_ops,
+        }
+    }
+
+    /// `bits` in the smaller packing.
+    fn pack_bits(&mut self) -> (Packing, &[u8]) {
+        if self.bits.len() >= ZSTD_BITS_MIN {
+            compress(&mut self.zstd, &self.bits, &mut self.packed_bits);
+            // Packed data carry their length too, two bytes or more.
+            if self.packed_bits.len() + 2 < self.bits.len() {
+                return (Packing::Zstd, &self.packed_bits);
+            }
+        }
+        (Packing::Plain, &self.bits)
+    }
+}
+
+/// One colour; a region of more rectangles than a command takes becomes several commands.
+fn solid(region: &Region, color: u32, writer: &mut CommandWriter<'_>) {
+    if region.rect_count() <= RECTS_MAX {
+        return writer.sfill(region, color);
+    }
+    for rects in region.rects().chunks(RECTS_MAX) {
+        let part = Region::from_banded(rects.to_vec()).expect("a stretch of a region's rectangles is a region");
+        writer.sfill(&part, color);
+    }
+}
+
+/// Replaces `out` with one zstd frame that says how much it holds.
+fn compress(zstd: &mut CCtx<'_>, bytes: &[u8], out: &mut Vec<u8>) {
+    out.resize(zstd_safe::compress_bound(bytes.len()), 0);
+    let len = zstd.compress2(&mut out[..], bytes).expect("a frame fits the bound zstd gives for it");
+    out.truncate(len);
+}

@@ -1,0 +1,251 @@
+//! What is planned and encoded comes out of the decoder as the same pixels, and small things come out small.
+
+use proptest::prelude::*;
+use thinc_codec_dec::bitmap::blend;
+use thinc_codec_dec::{Decoder, OPAQUE, RGB, predicted};
+use thinc_codec_enc::{Encoder, encode_predicted};
+use thinc_pixels::coverage::Line;
+use thinc_pixels::{Planned, Shadow, Snapshot, plan};
+use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_region::{Rect, Region, Size};
+
+const SIZE: Size = Size { width: 160, height: 120 };
+
+fn noise(seed: u32, x: i32, y: i32) -> u32 {
+    let mut n = seed ^ (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
+    n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
+    n ^ (n >> 12)
+}
+
+/// Pictures of the kinds screens show.
+fn picture(kind: u8, seed: u32, x: i32, y: i32) -> u32 {
+    match kind {
+        0 => seed,
+        1 => [seed, !seed][(noise(seed, x, y) & 1) as usize],
+        2 => Line::new(seed, !seed).pixel(noise(seed, x / 2, y) as u8 & 0xf0),
+        3 => noise(seed, x % 9, y % 6),
+        // A gradient with a little noise, as photographs have.
+        4 => (((x * 2 + y) as u32 & 0xff) * 0x01_0101) ^ (noise(seed, x, y) & 0x03_0103),
+        5 => noise(seed, x, y),
+        // Few colours in runs, as icons have.
+        _ => noise(seed, noise(seed, x / 5, y / 3) as i32 % 7, 0),
+    }
+}
+
+fn snapshot_of(screen: &[u32], region: &Region) -> Snapshot {
+    let mut snapshot = Snapshot::new();
+    let width = SIZE.width as usize;
+    snapshot.fill(region, |rect, dst, stride| {
+        for (i, row) in dst.chunks_mut(stride).take(rect.height() as usize).enumerate() {
+            let start = (rect.y1 as usize + i) * width + rect.x1 as usize;
+            row[..rect.width() as usize].copy_from_slice(&screen[start..][..rect.width() as usize]);
+        }
+    });
+    snapshot
+}
+
+/// Decodes as a viewer does.
+fn show(commands: &[u8], viewer: &mut [u32], decoder: &mut Decoder) {
+    let stride = SIZE.width as usize;
+    let mut tile = Vec::new();
+    for command in CommandReader::new(commands, SIZE) {
+        let command = command.expect("commands of ours are read");
+        let place = |rect: &Rect| rect.y1 as usize * stride + rect.x1 as usize;
+        let extent = |rect: &Rect| (rect.width() as usize, rect.height() as usize);
+        match &command {
+            Command::Copy { .. } => panic!("the encoder writes no COPY"),
+            Command::Sfill { region, color } => {
+                for rect in region.rects() {
+                    for y in rect.y1..rect.y2 {
+                        viewer[y as usize * stride..][rect.x1 as usize..rect.x2 as usize].fill(OPAQUE | color);
+                    }
+                }
+            }
+            Command::Pfill { rect, tile_width, tile_height, encoding, data } => {
+                let (width, height) = (usize::from(*tile_width), usize::from(*tile_height));
+                decoder.tile(*encoding, data, (width, height), &mut tile).unwrap();
+                for y in 0..rect.height() as usize {
+                    for x in 0..rect.width() as usize {
+                        viewer[place(rect) + y * stride + x] = tile[y % height * width + x % width];
+                    }
+                }
+            }
+            Command::Bitmap { rect, depth, fg, bg, packing, data } => {
+                let at = place(rect);
+                decoder.bitmap(*depth, *packing, data, (*fg, *bg), extent(rect), &mut viewer[at..], stride).unwrap();
+            }
+            Command::Raw { rect, encoding, data } => {
+                let at = place(rect);
+                decoder.raw(*encoding, data, extent(rect), &mut viewer[at..], stride).unwrap();
+            }
+        }
+    }
+}
+
+fn same(viewer: &[u32], screen: &[u32], region: &Region) {
+    for rect in region.rects() {
+        for y in rect.y1..rect.y2 {
+            for x in rect.x1..rect.x2 {
+                let at = y as usize * SIZE.width as usize + x as usize;
+                assert_eq!(viewer[at], screen[at] | OPAQUE, "pixel ({x}, {y})");
+            }
+        }
+    }
+}
+
+#[test]
+fn both_sides_blend_the_same() {
+    for (fg, bg) in [(0, 0xff_ffff), (0xff_ffff, 0), (0x12_3456, 0xab_cdef), (0x80_8080, 0x7f_8081)] {
+        for coverage in 0..=255 {
+            assert_eq!(Line::new(fg, bg).pixel(coverage), blend(fg, bg, coverage));
+        }
+    }
+}
+
+/// The keystroke of the protocol's test, from pixels: what a viewer knows, the glyph and the moved block cursor.
+#[test]
+fn the_echo_of_a_keystroke_is_little() {
+    let mut screen = vec![0x00ff_ffff; SIZE.area() as usize];
+    let mut draw = |rect: Rect, black: &dyn Fn(i32, i32) -> bool| {
+        for y in rect.y1..rect.y2 {
+            for x in rect.x1..rect.x2 {
+                let color = if black(x - rect.x1, y - rect.y1) { 0 } else { 0x00ff_ffff };
+                screen[y as usize * SIZE.width as usize + x as usize] = color;
+            }
+        }
+        screen.clone()
+    };
+    let before = draw(Rect::at(100, 52, 6, 13), &|_, _| true);
+    draw(Rect::at(100, 52, 6, 13), &|x, y| (x + y * 3) % 4 == 0 && y > 2);
+    let after = draw(Rect::at(106, 52, 6, 13), &|_, _| true);
+    let all = Region::from(SIZE.rect());
+    let (mut shadow, mut encoder, mut decoder) = (Shadow::new(SIZE), Encoder::new(), Decoder::new());
+    let mut viewer = vec![0; SIZE.area() as usize];
+    for (screen, most) in [(&before, 50), (&after, 44)] {
+        let (mut planned, mut commands) = (Vec::new(), Vec::new());
+        let snapshot = snapshot_of(screen, &all);
+        plan(&snapshot, &mut shadow, &mut planned);
+        encoder.encode(&planned, &snapshot, &mut commands);
+        assert!(commands.len() <= most, "{} bytes: {planned:?}", commands.len());
+        show(&commands, &mut viewer, &mut decoder);
+        same(&viewer, screen, &all);
+    }
+}
+
+#[test]
+fn a_cursor_comes_back() {
+    let argb: Vec<u32> = (0..24 * 24).map(|i| noise(1, i % 24, i / 24)).collect();
+    let (mut packed, mut bytes) = (Vec::new(), Vec::new());
+    Encoder::new().cursor(&argb, &mut packed);
+    Decoder::new().unzstd(&packed, argb.len() * 4, &mut bytes).unwrap();
+    assert!(bytes.chunks_exact(4).zip(&argb).all(|(b, p)| b == p.to_le_bytes()));
+}
+
+#[test]
+fn large_pictures_are_cut_into_several_commands() {
+    let size = Size { width: 1500, height: 1000 };
+    let mut snapshot = Snapshot::new();
+    let rect = size.rect();
+    snapshot.fill(&rect.into(), |_, dst, stride| {
+        for (i, pixel) in dst.iter_mut().enumerate() {
+            *pixel = noise(7, (i % stride) as i32, (i / stride) as i32) & RGB;
+        }
+    });
+    let mut commands = Vec::new();
+    Encoder::new().encode(&[Planned::Pixels { rect }], &snapshot, &mut commands);
+    let read: Vec<_> = CommandReader::new(&commands, size).collect::<Result<_, _>>().unwrap();
+    let mut covered = Region::new();
+    for command in &read {
+        let Command::Raw { rect, encoding, .. } = command else { panic!("{command:?}") };
+        assert_eq!(*encoding, Encoding::Plain, "noise is smallest as it is");
+        covered.add_rect(*rect);
+    }
+    assert_eq!((read.len(), covered), (3, Region::from(rect)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(160))]
+
+    #[test]
+    fn operations_come_back(kind in 0u8..7, seed in any::<u32>(), width in 1usize..70, height in 1usize..40) {
+        let pixels: Vec<u32> = (0..(width * height) as i32)
+            .map(|i| picture(kind, seed, i % width as i32, i / width as i32) & RGB)
+            .collect();
+        let mut ops = Vec::new();
+        encode_predicted(&pixels, width, &mut ops);
+        prop_assert!(ops.len() <= pixels.len() * predicted::PIXEL_BYTES_MAX);
+        let mut decoded = vec![0; pixels.len()];
+        prop_assert_eq!(predicted::decode(&ops, width, &mut decoded), Ok(()));
+        prop_assert!(decoded.iter().zip(&pixels).all(|(d, p)| *d == *p | OPAQUE));
+        for cut in 0..ops.len().min(100) {
+            prop_assert!(predicted::decode(&ops[..cut], width, &mut decoded).is_err(), "cut to {}", cut);
+        }
+    }
+
+    #[test]
+    fn garbage_never_panics(
+        data in proptest::collection::vec(prop_oneof![any::<u8>(), 0xc0u8..=0xff], 0..300),
+        width in 1usize..40,
+        height in 1usize..20,
+        encoding in prop_oneof![Just(Encoding::Plain), Just(Encoding::Predicted), Just(Encoding::PredictedZstd)],
+    ) {
+        let mut dst = vec![7; 50 * 20];
+        let _ = Decoder::new().raw(encoding, &data, (width, height), &mut dst, 50);
+        for (i, pixel) in dst.iter().enumerate() {
+            prop_assert!(*pixel == 7 || (i % 50 < width && i / 50 < height), "nothing is written outside");
+        }
+    }
+
+    #[test]
+    fn damaged_frames_never_panic(
+        kind in 0u8..7,
+        seed in any::<u32>(),
+        flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
+    ) {
+        let screen: Vec<u32> =
+            (0..SIZE.area() as i32).map(|i| picture(kind, seed, i % 160, i / 160) & RGB).collect();
+        let region = Region::from(Rect::at(10, 10, 70, 60));
+        let snapshot = snapshot_of(&screen, &region);
+        let mut commands = Vec::new();
+        Encoder::new().encode(&[Planned::Pixels { rect: Rect::at(10, 10, 70, 60) }], &snapshot, &mut commands);
+        for (index, value) in flips {
+            let at = index.index(commands.len());
+            commands[at] = value;
+        }
+        let mut decoder = Decoder::new();
+        let mut dst = vec![0; SIZE.area() as usize];
+        for command in CommandReader::new(&commands, SIZE) {
+            let Ok(Command::Raw { rect, encoding, data }) = command else { break };
+            let (width, height) = (rect.width() as usize, rect.height() as usize);
+            let _ = decoder.raw(encoding, data, (width, height), &mut dst, width);
+        }
+    }
+
+    #[test]
+    fn what_is_planned_and_encoded_is_what_is_shown(
+        parts in proptest::collection::vec(
+            (0u8..7, any::<u32>(), 0i32..160, 0i32..120, 1i32..160, 1i32..120), 1..8),
+        regions in proptest::collection::vec((0i32..160, 0i32..120, 1i32..120, 1i32..90), 1..5),
+    ) {
+        let mut screen = vec![0x0088_8888; SIZE.area() as usize];
+        let mut viewer = vec![OPAQUE; SIZE.area() as usize];
+        let (mut shadow, mut encoder, mut decoder) = (Shadow::new(SIZE), Encoder::new(), Decoder::new());
+        for (kind, seed, x, y, width, height) in parts {
+            for py in y..(y + height).min(120) {
+                for px in x..(x + width).min(160) {
+                    screen[(py * 160 + px) as usize] = picture(kind, seed, px - x, py - y) & RGB;
+                }
+            }
+            let region: Region = regions
+                .iter()
+                .map(|&(x, y, w, h)| Rect::at(x, y, w, h).intersect(&SIZE.rect()))
+                .collect();
+            let (mut planned, mut commands) = (Vec::new(), Vec::new());
+            let snapshot = snapshot_of(&screen, &region);
+            plan(&snapshot, &mut shadow, &mut planned);
+            encoder.encode(&planned, &snapshot, &mut commands);
+            show(&commands, &mut viewer, &mut decoder);
+            same(&viewer, &screen, &region);
+        }
+    }
+}
