@@ -58,7 +58,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // Drives the programs from outside, as a person would.
     ("thinc-bench", &[]),
     ("thinc-e2e", &["thinc-bench"]),
-    ("xtask", &[]),
+    // Their command lines, for manual pages.
+    ("xtask", &["thinc", "thinc-viewer-native"]),
 ];
 
 /// What a pure core, or one that has to build for a browser, may never pull in: it would bring a clock, a socket or a thread.

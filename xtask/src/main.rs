@@ -5,6 +5,8 @@
 
 mod dependencies;
 mod links;
+#[cfg(feature = "manuals")]
+mod manuals;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -98,7 +100,12 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check(root),
-        _ => Err("usage: cargo xtask check".to_owned()),
+        #[cfg(feature = "manuals")]
+        ["manuals", folder] => manuals::write(Path::new(folder)).map(|files| {
+            println!("{files} files in {folder}");
+            true
+        }),
+        _ => Err("usage: cargo xtask check | cargo xtask-manuals FOLDER".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,
