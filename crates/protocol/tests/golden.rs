@@ -313,3 +313,35 @@ fn the_echo_of_a_keystroke_is_little() {
         assert!(out.len() <= 60, "{} bytes", out.len());
     }
 }
+
+/// The example at the end of `doc/protocol.md`.
+#[test]
+fn the_example_of_the_document() {
+    let mut out = Vec::new();
+    let event = InputEvent::Key { code: 30, keysym: 0x61, down: true };
+    ViewerMessage::Input(Input { seq: 7, event }).encode(&mut out);
+    assert_eq!(out, [4, 4, 1, 7, 0x1e, 0x61]);
+    let mut commands = Vec::new();
+    Command::Bitmap {
+        rect: Rect::at(702, 405, 12, 13),
+        depth: BitmapDepth::One,
+        fg: 0x00ff_ffff,
+        bg: 0,
+        packing: Packing::Plain,
+        data: &[0x55; 26],
+    }
+    .encode(&mut commands);
+    out.clear();
+    let update = Update { seq: 1234, after: 0, epoch: 1, echo: Some(7), end_of_frame: true, commands: &commands };
+    SessionMessage::Update(update).encode(&mut out);
+    assert_eq!(out[..7], [4, 0x2c, 3, 0xd2, 9, 1, 7]);
+    assert_eq!(out[7..20], [3, 0xfc, 0x0a, 0xaa, 6, 0xc, 0xd, 0xff, 0xff, 0xff, 0, 0, 0]);
+    assert_eq!(out.len(), 46);
+    out.clear();
+    ViewerMessage::Ack(Ack { update: 1234, presented: None }).encode(&mut out);
+    assert_eq!(out, [3, 2, 0xd2, 9]);
+    assert!(
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/protocol.md"))
+            .is_ok_and(|text| text.contains("04 2c 03 d2 09 01 07") && text.contains("03 fc 0a aa 06 0c 0d"))
+    );
+}
