@@ -148,6 +148,8 @@ pub struct Reader {
     early: Vec<u8>,
     early_at: usize,
     raw: Box<[u8; SOCKET_READ_BYTES]>,
+    /// Where in `raw` the bytes lie that rustls has not taken yet.
+    raw_rest: std::ops::Range<usize>,
 }
 
 /// The half that writes; blocks while the session's socket is full.
@@ -332,7 +334,7 @@ impl Connection {
     /// One half for a thread that reads, one for a thread that writes.
     pub fn split(self) -> (Reader, Writer) {
         let raw = Box::new([0; SOCKET_READ_BYTES]);
-        let reader = Reader { shared: self.shared.clone(), early: self.early, early_at: 0, raw };
+        let reader = Reader { shared: self.shared.clone(), early: self.early, early_at: 0, raw, raw_rest: 0..0 };
         (reader, Writer { shared: self.shared })
     }
 
@@ -379,20 +381,25 @@ impl Read for Reader {
                 }
                 other => return other,
             }
-            let count = match (&self.shared.tcp).read(&mut self.raw[..]) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                other => other?,
-            };
-            ended = count == 0;
-            let mut rest = &self.raw[..count];
+            if self.raw_rest.is_empty() {
+                let count = match (&self.shared.tcp).read(&mut self.raw[..]) {
+                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                    other => other?,
+                };
+                ended = count == 0;
+                self.raw_rest = 0..count;
+            }
+            let mut rest = &self.raw[self.raw_rest.clone()];
             let mut tls = self.shared.tls();
             loop {
                 tls.read_tls(&mut rest)?;
-                tls.process_new_packets().map_err(as_io)?;
-                if rest.is_empty() {
+                let state = tls.process_new_packets().map_err(as_io)?;
+                // rustls keeps about one record of plain bytes and takes no more before they are read.
+                if rest.is_empty() || state.plaintext_bytes_to_read() > 0 {
                     break;
                 }
             }
+            self.raw_rest.start = self.raw_rest.end - rest.len();
         }
     }
 }

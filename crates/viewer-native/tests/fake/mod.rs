@@ -1,0 +1,391 @@
+//! A session that is not one: real TLS and real bytes, a picture made of numbers, and a log of what the viewer said.
+//! For the tests of this crate; what a real session does is session-core's.
+#![allow(dead_code, reason = "each test binary uses its part")]
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::path::PathBuf;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustls::ServerConnection;
+use thinc_protocol::auth::{Auth, AuthOk};
+use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::{InputEvent, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_transport::identity::Identity;
+use thinc_transport::{Link, Scheme};
+
+/// Longest wait for something that should be there at once.
+pub const LONG: Duration = Duration::from_secs(20);
+
+/// The fake.
+pub struct Fake {
+    pub shared: Arc<Shared>,
+    pub said: Receiver<ViewerMessage>,
+    pub folder: PathBuf,
+    identity: Identity,
+    port: u16,
+    accepting: Option<JoinHandle<()>>,
+}
+
+pub struct Shared {
+    pub state: Mutex<State>,
+    log: Mutex<Sender<ViewerMessage>>,
+}
+
+pub struct State {
+    pub size: Size,
+    pub pixels: Vec<u32>,
+    pub tokens: Vec<Vec<u8>>,
+    pub session_key: Vec<u8>,
+    /// Geometries are not answered: the session keeps its size.
+    pub stubborn: bool,
+    /// Barriers are remembered and not answered.
+    pub hold_barriers: bool,
+    pub held_barriers: Vec<u32>,
+    pub connections: u32,
+    stop: bool,
+    epoch: u32,
+    seq: u64,
+    wire: Option<Arc<Wire>>,
+    cursor: Option<(Size, u16, u16, Vec<u8>)>,
+}
+
+/// The open connection's way out.
+struct Wire {
+    tcp: TcpStream,
+    tls: Mutex<ServerConnection>,
+}
+
+impl Wire {
+    fn send(&self, bytes: &[u8]) {
+        let mut tls = self.tls.lock().unwrap();
+        for piece in bytes.chunks(16 * 1024) {
+            tls.writer().write_all(piece).unwrap();
+            while tls.wants_write() {
+                if tls.write_tls(&mut &self.tcp).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// A picture in which no pixel is its neighbour.
+pub fn ramp(size: Size) -> Vec<u32> {
+    (0..size.area() as u32).map(|i| i.wrapping_mul(0x0009_1F35) & 0xff_ffff).collect()
+}
+
+impl Fake {
+    pub fn start(size: Size) -> Fake {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let folder = std::env::temp_dir().join(format!("thinc-view-test-{}-{port}", std::process::id()));
+        let identity = Identity::load_or_make(&folder).unwrap();
+        let config = identity.server_config().unwrap();
+        let (log, said) = mpsc::channel();
+        let shared = Arc::new(Shared {
+            state: Mutex::new(State {
+                size,
+                pixels: ramp(size),
+                tokens: vec![b"first".to_vec()],
+                session_key: b"the key of this session".to_vec(),
+                stubborn: false,
+                hold_barriers: false,
+                held_barriers: Vec::new(),
+                connections: 0,
+                stop: false,
+                epoch: 1,
+                seq: 0,
+                wire: None,
+                cursor: None,
+            }),
+            log: Mutex::new(log),
+        });
+        let accepting = std::thread::spawn({
+            let shared = shared.clone();
+            move || {
+                for tcp in listener.incoming() {
+                    if shared.state.lock().unwrap().stop {
+                        return;
+                    }
+                    let tls = ServerConnection::new(config.clone()).unwrap();
+                    shared.serve(tcp.unwrap(), tls);
+                }
+            }
+        });
+        Fake { shared, said, folder, identity, port, accepting: Some(accepting) }
+    }
+
+    pub fn link(&self) -> Link {
+        Link {
+            scheme: Scheme::Thinc,
+            host: "127.0.0.1".into(),
+            port: self.port,
+            base_path: "/".into(),
+            token: Some(b"first".to_vec()),
+            pin: Some(self.identity.pin),
+        }
+    }
+
+    pub fn screen(&self) -> Vec<u32> {
+        self.shared.state.lock().unwrap().pixels.clone()
+    }
+
+    /// Fills a rectangle and says so in an update.
+    pub fn fill(&self, rect: Rect, color: u32, echo: Option<u32>) {
+        let mut state = self.shared.state.lock().unwrap();
+        let width = state.size.width as usize;
+        for y in rect.y1 as usize..rect.y2 as usize {
+            state.pixels[y * width + rect.x1 as usize..y * width + rect.x2 as usize].fill(color);
+        }
+        let mut commands = Vec::new();
+        Command::Sfill { region: Region::from(rect), color }.encode(&mut commands);
+        state.update(&commands, echo);
+    }
+
+    /// Another size, and a new picture in it.
+    pub fn set_size(&self, size: Size) {
+        self.shared.state.lock().unwrap().set_size(size);
+    }
+
+    pub fn set_cursor(&self, size: Size, hot: (u16, u16), pixels: &[u32]) {
+        let bytes: Vec<u8> = pixels.iter().flat_map(|p| p.to_le_bytes()).collect();
+        let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
+        let count = zstd_safe::compress(&mut packed[..], &bytes, 1).unwrap();
+        packed.truncate(count);
+        let mut state = self.shared.state.lock().unwrap();
+        state.cursor = Some((size, hot.0, hot.1, packed));
+        state.send_cursor();
+    }
+
+    pub fn send(&self, message: &SessionMessage<'_>) {
+        self.shared.state.lock().unwrap().send(message);
+    }
+
+    pub fn close(&self, code: CloseCode, reason: &str) {
+        let mut state = self.shared.state.lock().unwrap();
+        state.send(&SessionMessage::Close(Close { code, reason }));
+        state.cut();
+    }
+
+    /// The connection breaks, without a word.
+    pub fn cut(&self) {
+        self.shared.state.lock().unwrap().cut();
+    }
+
+    /// Raw bytes instead of messages.
+    pub fn send_bytes(&self, bytes: &[u8]) {
+        let wire = self.shared.state.lock().unwrap().wire.clone();
+        wire.expect("a connection").send(bytes);
+    }
+
+    /// The next thing the viewer says that `wanted` takes; what comes before is passed over.
+    pub fn wait_for<T>(&self, what: &str, mut wanted: impl FnMut(&ViewerMessage) -> Option<T>) -> T {
+        let until = Instant::now() + LONG;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let message = self.said.recv_timeout(left).unwrap_or_else(|_| panic!("the viewer never said: {what}"));
+            if let Some(found) = wanted(&message) {
+                return found;
+            }
+        }
+    }
+
+    /// The next `count` key events as (code, keysym, down).
+    pub fn keys(&self, count: usize) -> Vec<(u16, u32, bool)> {
+        (0..count)
+            .map(|_| {
+                self.wait_for("a key", |message| match message {
+                    ViewerMessage::Input(input) => match input.event {
+                        InputEvent::Key { code, keysym, down } => Some((code, keysym, down)),
+                        _ => None,
+                    },
+                    _ => None,
+                })
+            })
+            .collect()
+    }
+
+    /// The next input event that is no motion.
+    pub fn input(&self) -> (u32, InputEvent) {
+        self.wait_for("an input event", |message| match message {
+            ViewerMessage::Input(input) if !matches!(input.event, InputEvent::Motion { .. }) => {
+                Some((input.seq, input.event))
+            }
+            _ => None,
+        })
+    }
+}
+
+impl Drop for Fake {
+    fn drop(&mut self) {
+        {
+            let mut state = self.shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.stop = true;
+            state.cut();
+        }
+        let _ = TcpStream::connect(("127.0.0.1", self.port));
+        if let Some(thread) = self.accepting.take() {
+            let ended = thread.join();
+            assert!(ended.is_ok() || std::thread::panicking(), "the fake session panicked");
+        }
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+impl State {
+    fn send(&mut self, message: &SessionMessage<'_>) {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        if let Some(wire) = &self.wire {
+            wire.send(&bytes);
+        }
+    }
+
+    fn cut(&mut self) {
+        if let Some(wire) = self.wire.take() {
+            let _ = wire.tcp.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn update(&mut self, commands: &[u8], echo: Option<u32>) {
+        self.seq += 1;
+        let update = Update { seq: self.seq, after: 0, epoch: self.epoch, echo, end_of_frame: true, commands };
+        self.send(&SessionMessage::Update(update));
+    }
+
+    fn set_size(&mut self, size: Size) {
+        self.size = size;
+        self.pixels = ramp(size);
+        self.epoch += 1;
+        self.send_all();
+    }
+
+    fn send_cursor(&mut self) {
+        if let Some((size, hot_x, hot_y, pixels)) = self.cursor.take() {
+            self.send(&SessionMessage::Cursor(CursorImage { size, hot_x, hot_y, pixels: &pixels }));
+            self.cursor = Some((size, hot_x, hot_y, pixels));
+        }
+    }
+
+    /// Geometry and the whole picture.
+    fn send_all(&mut self) {
+        let geometry = Geometry { epoch: self.epoch, size: self.size };
+        self.send(&SessionMessage::Geometry(geometry));
+        self.send_cursor();
+        let data: Vec<u8> = self.pixels.iter().flat_map(|p| p.to_le_bytes()[..3].to_vec()).collect();
+        let mut commands = Vec::new();
+        Command::Raw { rect: self.size.rect(), encoding: Encoding::Plain, data: &data }.encode(&mut commands);
+        self.update(&commands, None);
+    }
+}
+
+impl Shared {
+    fn serve(self: &Arc<Shared>, tcp: TcpStream, mut tls: ServerConnection) {
+        tcp.set_nodelay(true).unwrap();
+        while tls.is_handshaking() {
+            if tls.complete_io(&mut &tcp).is_err() {
+                return;
+            }
+        }
+        let wire = Arc::new(Wire { tcp, tls: Mutex::new(tls) });
+        // One connection at a time: the newest.
+        let shared = self.clone();
+        std::thread::spawn(move || shared.read(&wire));
+    }
+
+    fn read(&self, wire: &Arc<Wire>) {
+        let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+        let mut raw = vec![0; 32 * 1024];
+        let mut authenticated = false;
+        let mut plain = Vec::new();
+        // What came with the end of the handshake lies in `tls` already, so the first round reads nothing.
+        let mut count = 0;
+        loop {
+            plain.clear();
+            {
+                let mut tls = wire.tls.lock().unwrap();
+                let mut rest = &raw[..count];
+                loop {
+                    let state = tls.process_new_packets().unwrap();
+                    let at = plain.len();
+                    plain.resize(at + state.plaintext_bytes_to_read(), 0);
+                    tls.reader().read_exact(&mut plain[at..]).unwrap();
+                    if rest.is_empty() {
+                        break;
+                    }
+                    tls.read_tls(&mut rest).unwrap();
+                }
+            }
+            frames.push(&plain);
+            while let Some(frame) = frames.next().unwrap() {
+                if authenticated {
+                    let message = ViewerMessage::decode(&frame).unwrap();
+                    self.handle(&message);
+                    let _ = self.log.lock().unwrap().send(message);
+                } else {
+                    authenticated = self.authenticate(wire, &Auth::decode(&frame).unwrap());
+                    if !authenticated {
+                        let _ = wire.tcp.shutdown(Shutdown::Both);
+                        return;
+                    }
+                }
+            }
+            match (&wire.tcp).read(&mut raw) {
+                Ok(0) | Err(_) => return,
+                Ok(more) => count = more,
+            }
+        }
+    }
+
+    fn authenticate(&self, wire: &Arc<Wire>, auth: &Auth<'_>) -> bool {
+        let mut state = self.state.lock().unwrap();
+        let good = match auth {
+            Auth::Token(token) => {
+                let before = state.tokens.len();
+                state.tokens.retain(|other| other != token);
+                state.tokens.len() < before
+            }
+            Auth::SessionKey(key) => state.session_key == *key,
+        };
+        let mut bytes = Vec::new();
+        if good {
+            AuthOk { session_key: &state.session_key }.encode(&mut bytes);
+            state.wire = Some(wire.clone());
+            state.connections += 1;
+        } else {
+            let reason = "this link was used already";
+            SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason }).encode(&mut bytes);
+        }
+        wire.send(&bytes);
+        good
+    }
+
+    fn handle(&self, message: &ViewerMessage) {
+        let mut state = self.state.lock().unwrap();
+        match message {
+            ViewerMessage::Hello(hello) => {
+                let answer = SessionHello { version: 1, caps: 0, name: "fake".into(), frame_bytes_max: 65536 };
+                state.send(&SessionMessage::Hello(answer));
+                if hello.size.area() > 0 && !state.stubborn {
+                    state.size = hello.size;
+                    state.pixels = ramp(hello.size);
+                }
+                state.epoch += 1;
+                state.send_all();
+            }
+            ViewerMessage::Ping(id) => state.send(&SessionMessage::Pong(*id)),
+            ViewerMessage::Barrier(id) if state.hold_barriers => state.held_barriers.push(*id),
+            ViewerMessage::Barrier(id) => state.send(&SessionMessage::Barrier(*id)),
+            ViewerMessage::Resize(size) if !state.stubborn => state.set_size(*size),
+            _ => {}
+        }
+    }
+}
