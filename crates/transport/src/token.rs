@@ -33,6 +33,7 @@ const USED_MAX: usize = 65_536;
 /// What an HMAC is for; keeps one kind of secret from passing as another.
 const TOKEN_DOMAIN: &[u8] = b"thinc 1 link token";
 const KEY_DOMAIN: &[u8] = b"thinc 1 session key";
+const ID_DOMAIN: &[u8] = b"thinc 1 session id";
 
 /// Secrets stay out of logs.
 impl std::fmt::Debug for SessionSecret {
@@ -93,6 +94,12 @@ impl SessionSecret {
             return false;
         };
         self.mac(KEY_DOMAIN, body).verify_slice(tag).is_ok()
+    }
+
+    /// A name for the session that says nothing of the secret: 16 hexadecimal digits, the same as long as it lives.
+    pub fn session_id(&self) -> String {
+        let tag = self.mac(ID_DOMAIN, &[]).finalize().into_bytes();
+        tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
     /// Id and expiry of a token this session minted.

@@ -1,0 +1,541 @@
+//! Path 3/13 to 10/13: the one loop of a session, round session-core: records and messages in, jobs and frames out.
+//! From the driver's ring and the viewers' connections, to both; woken by events and by session-core's own deadline only.
+//! Knows when to ask session-core and whom to hand its answers; decides nothing that session-core could decide.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use thinc_codec_enc::Encoder;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::session::{Close, CloseCode, SessionMessage};
+use thinc_protocol::viewer::ViewerMessage;
+use thinc_protocol::{Micros, VERSION};
+use thinc_region::{Region, Size};
+use thinc_ring::{Attachment, ControlEvent, Framebuffer, OutputRequest, RecordKind};
+use thinc_session_core::{Config, CursorImageOwned, Request, Session, ViewerId};
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::time::{sleep_until, timeout};
+use tracing::{debug, info, warn};
+
+use crate::SessionError;
+use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
+use crate::gate::LOGIN_GRACE;
+use crate::keyboard::KeyboardHandle;
+use crate::render::View;
+use crate::worker::{Work, Workers};
+
+/// Viewers of one session at a time.
+const VIEWERS_MAX: usize = 16;
+/// Records taken before viewers and connections get their turn: about 2 ms of a flood.
+const RECORDS_PER_TURN: usize = 8192;
+/// Events taken before the ring gets its turn.
+const EVENTS_PER_TURN: usize = 64;
+/// How long a viewer that is being closed may take to read why.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The same when the whole session ends; the supervisor waits for this process.
+const FAREWELL_AT_END: Duration = Duration::from_secs(1);
+/// A deadline that has passed without making work ripe is looked at again after this long, not at once.
+const DEADLINE_STEP: Duration = Duration::from_micros(500);
+/// Work buffers kept for the next jobs.
+const SPARE_WORK_MAX: usize = 4;
+
+/// One connection that has authenticated, and its viewer once that has said hello.
+struct Seat {
+    label: String,
+    outgoing: Option<mpsc::Sender<Vec<u8>>>,
+    /// Where the next chunk is written; `None` while one is on its way out.
+    chunk: Option<Vec<u8>>,
+    task: tokio::task::AbortHandle,
+    frames: Deframer,
+    viewer: Option<ViewerId>,
+    view: View,
+    opened: Micros,
+    /// Since when bytes wait for an acknowledgement with none coming.
+    unacknowledged: Option<Micros>,
+    /// When it is cut off, read or not.
+    cut_at: Option<Micros>,
+}
+
+/// What session-core waits for before its next request is asked for.
+enum Held {
+    /// Nothing.
+    Free,
+    /// Room on the input socket, for this.
+    Input(thinc_ring::InputMessage),
+    /// A keysym to be bound.
+    Binding,
+}
+
+pub(crate) struct Actor {
+    core: Session,
+    ring: thinc_ring::Ring,
+    framebuffer: Framebuffer,
+    /// Came over the control socket; used from the GEOMETRY record on that names it.
+    next_framebuffers: Vec<Framebuffer>,
+    input: thinc_ring::InputSender,
+    control: thinc_ring::Control,
+    ring_ready: AsyncFd<OwnedFd>,
+    control_ready: AsyncFd<OwnedFd>,
+    input_ready: AsyncFd<OwnedFd>,
+    keyboard: KeyboardHandle,
+    held: Held,
+    seats: BTreeMap<ConnectionId, Seat>,
+    cursor: CursorSeen,
+    encoder: Encoder,
+    workers: Workers,
+    spare: Vec<Box<Work>>,
+    start: Instant,
+}
+
+/// What viewers were last told of the cursor.
+#[derive(Default)]
+struct CursorSeen {
+    serial: Option<u32>,
+    warps: Option<u32>,
+}
+
+// tokio deprecated it because some types lie about their descriptor; an OwnedFd cannot, and the successor is unsafe to call.
+#[expect(deprecated)]
+fn watch(fd: io::Result<OwnedFd>, interest: Interest) -> Result<AsyncFd<OwnedFd>, SessionError> {
+    // A copy of the descriptor: the ring keeps its own, and both mean the same open file.
+    fd.and_then(|fd| AsyncFd::with_interest(fd, interest)).map_err(|error| SessionError::System("watch the driver", error))
+}
+
+impl Actor {
+    pub(crate) fn new(
+        name: String,
+        attachment: Attachment,
+        keyboard: KeyboardHandle,
+        events: Events,
+    ) -> Result<Actor, SessionError> {
+        let Attachment { ring, framebuffer, input, control } = attachment;
+        let size = size_of(&framebuffer);
+        let mut core = Session::new(Config { name, size });
+        core.handle_attach(size);
+        core.handle_leds(ring.leds());
+        let mut actor = Actor {
+            ring_ready: watch(ring.wake_fd().try_clone_to_owned(), Interest::READABLE)?,
+            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE)?,
+            input_ready: watch(input.fd().try_clone_to_owned(), Interest::WRITABLE)?,
+            core,
+            ring,
+            framebuffer,
+            next_framebuffers: Vec::new(),
+            input,
+            control,
+            keyboard,
+            held: Held::Free,
+            seats: BTreeMap::new(),
+            cursor: CursorSeen::default(),
+            encoder: Encoder::new(),
+            workers: Workers::new(events),
+            spare: Vec::new(),
+            start: Instant::now(),
+        };
+        actor.take_cursor();
+        Ok(actor)
+    }
+
+    fn now(&self) -> Micros {
+        self.start.elapsed().as_micros() as Micros
+    }
+
+    /// Runs until the process is asked to end (`Ok`) or the driver is gone.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) -> Result<(), SessionError> {
+        let mut term =
+            signal(SignalKind::terminate()).map_err(|error| SessionError::System("wait for signals", error))?;
+        loop {
+            for _ in 0..EVENTS_PER_TURN {
+                let Ok(event) = inbox.try_recv() else { break };
+                self.handle_event(event);
+            }
+            let behind = self.drain_ring()?;
+            self.drain_control()?;
+            self.carry_requests()?;
+            self.serve_viewers();
+            self.cut_off();
+            if behind || !inbox.is_empty() || !self.ring.prepare_sleep() {
+                // Others of this thread have a turn: they bring the input and take the frames.
+                tokio::task::yield_now().await;
+                continue;
+            }
+            let deadline = self.deadline();
+            let blocked = matches!(self.held, Held::Input(_));
+            tokio::select! {
+                biased;
+                _ = term.recv() => break,
+                ready = self.ring_ready.readable() => {
+                    ready.map_err(SessionError::Driver)?.clear_ready();
+                    self.ring.clear_wake();
+                }
+                ready = self.control_ready.readable() => ready.map_err(SessionError::Driver)?.clear_ready(),
+                ready = self.input_ready.writable(), if blocked => ready.map_err(SessionError::Driver)?.clear_ready(),
+                event = inbox.recv() => {
+                    if let Some(event) = event {
+                        self.handle_event(event);
+                    }
+                }
+                () = until(deadline) => {}
+            }
+        }
+        self.farewell(&mut inbox).await;
+        Ok(())
+    }
+
+    /// The next moment at which something is to be done though nothing happened.
+    fn deadline(&self) -> Option<Instant> {
+        let now = self.now();
+        let least = Duration::from_micros(now) + DEADLINE_STEP;
+        let core = self.core.poll_deadline(now);
+        let seats = self.seats.values().flat_map(|seat| {
+            let stall = STALL_TIME.as_micros() as Micros;
+            let hello = seat.viewer.is_none().then(|| seat.opened + LOGIN_GRACE.as_micros() as Micros);
+            [hello, seat.cut_at, seat.unacknowledged.map(|since| since + stall)].into_iter().flatten()
+        });
+        let next = core.into_iter().chain(seats).min()?;
+        Some(self.start + Duration::from_micros(next).max(least))
+    }
+
+    // ---- the driver ------------------------------------------------------------------------------------------------
+
+    /// Takes the records there are, but not for ever; true when there are more.
+    fn drain_ring(&mut self) -> Result<bool, SessionError> {
+        let now = self.now();
+        for _ in 0..RECORDS_PER_TURN {
+            let Some(record) = self.ring.poll() else { return Ok(false) };
+            let broken = |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
+            let record = record.map_err(broken)?;
+            self.core.handle_record(&record, now);
+            match record.kind {
+                RecordKind::Geometry { generation } => self.take_geometry(generation)?,
+                RecordKind::Cursor => self.take_cursor(),
+                RecordKind::Overflow => {
+                    let mut dirty = Region::new();
+                    self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
+                    dirty.intersect_rect(&self.core.size().rect());
+                    debug!("the ring overflowed: {} pixels are read again", dirty.area());
+                    self.core.handle_overflow(&dirty);
+                }
+                _ => {}
+            }
+        }
+        Ok(true)
+    }
+
+    /// From here on records mean the framebuffer of this generation.
+    fn take_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
+        self.core.handle_leds(self.ring.leds());
+        if self.framebuffer.generation() == generation {
+            return Ok(());
+        }
+        // The driver sends the descriptor before the record.
+        self.drain_control()?;
+        let Some(at) = self.next_framebuffers.iter().position(|next| next.generation() == generation) else {
+            // Replaced while the record waited: the record of the newer one follows.
+            return Ok(());
+        };
+        self.framebuffer = self.next_framebuffers.drain(..=at).next_back().expect("its place was just found");
+        let size = size_of(&self.framebuffer);
+        info!("the screen is {} × {} now", size.width, size.height);
+        self.core.handle_geometry(size);
+        Ok(())
+    }
+
+    fn drain_control(&mut self) -> Result<(), SessionError> {
+        while let Some(event) = self.control.poll_event().map_err(SessionError::Driver)? {
+            match event {
+                ControlEvent::Framebuffer(framebuffer) => self.next_framebuffers.push(framebuffer),
+                ControlEvent::OutputsApplied { .. } => {}
+                ControlEvent::Error(text) => warn!("the driver says: {text}"),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_cursor(&mut self) {
+        let Some(cursor) = self.ring.cursor() else { return };
+        if self.cursor.serial != Some(cursor.serial) {
+            let (width, height) = (u32::from(cursor.width), u32::from(cursor.height));
+            let mut pixels = Vec::new();
+            self.encoder.cursor(&cursor.argb, &mut pixels);
+            let (hot_x, hot_y) = (cursor.hot_x, cursor.hot_y);
+            self.core.handle_cursor(CursorImageOwned { size: Size { width, height }, hot_x, hot_y, pixels });
+            self.cursor.serial = Some(cursor.serial);
+        }
+        self.core.handle_cursor_show(cursor.visible);
+        if self.cursor.warps.replace(cursor.warps).is_some_and(|warps| warps != cursor.warps) {
+            let on_screen = |value: i32| value.clamp(0, i32::from(u16::MAX)) as u16;
+            self.core.handle_cursor_move(on_screen(cursor.x), on_screen(cursor.y));
+        }
+    }
+
+    fn carry_requests(&mut self) -> Result<(), SessionError> {
+        loop {
+            let request = match std::mem::replace(&mut self.held, Held::Free) {
+                Held::Free => match self.core.poll_request() {
+                    Some(request) => request,
+                    None => return Ok(()),
+                },
+                Held::Input(message) => Request::Input(message),
+                Held::Binding => {
+                    self.held = Held::Binding;
+                    return Ok(());
+                }
+            };
+            match request {
+                Request::Input(message) => match self.input.send(message) {
+                    Ok(()) => {}
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.held = Held::Input(message);
+                        return Ok(());
+                    }
+                    Err(error) => return Err(SessionError::Driver(error)),
+                },
+                Request::BindKeysym { keycode, keysym } => {
+                    if self.keyboard.bind(keycode, keysym) {
+                        self.held = Held::Binding;
+                    }
+                }
+                Request::Resize(Size { width, height }) => {
+                    let output = OutputRequest { x: 0, y: 0, width, height, mm_width: 0, mm_height: 0 };
+                    self.control.set_outputs(&[output]).map_err(SessionError::Driver)?;
+                }
+                Request::Barrier(id) => self.control.barrier(id).map_err(SessionError::Driver)?,
+            }
+        }
+    }
+
+    // ---- viewers ---------------------------------------------------------------------------------------------------
+
+    fn handle_event(&mut self, event: Event) {
+        match event {
+            Event::Opened(opened) => self.open(opened),
+            Event::Bytes(id, bytes) => self.take_bytes(id, &bytes),
+            Event::Drained(id, chunk) => {
+                if let Some(seat) = self.seats.get_mut(&id) {
+                    seat.chunk = Some(chunk);
+                }
+            }
+            Event::Gone(id, ending) => self.gone(id, &ending),
+            Event::Encoded(work) => self.encoded(work),
+            Event::Keymap(keymap) => self.core.handle_keymap(keymap),
+            Event::Bound => self.held = Held::Free,
+        }
+    }
+
+    fn open(&mut self, Opened { id, label, outgoing, task }: Opened) {
+        info!("{label}: connected");
+        let seat = Seat {
+            label,
+            outgoing: Some(outgoing),
+            chunk: Some(Vec::new()),
+            task,
+            frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            viewer: None,
+            view: View::new(),
+            opened: self.now(),
+            unacknowledged: None,
+            cut_at: None,
+        };
+        let full = self.seats.len() >= VIEWERS_MAX;
+        self.seats.insert(id, seat);
+        if full {
+            self.close(id, CloseCode::Protocol, &format!("the session has {VIEWERS_MAX} viewers, which is the most"));
+        }
+    }
+
+    fn take_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let now = self.now();
+        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
+        seat.frames.push(bytes);
+        let end = loop {
+            let message = match seat.frames.next() {
+                Ok(None) => return,
+                Ok(Some(frame)) => ViewerMessage::decode(&frame),
+                Err(error) => Err(error),
+            };
+            let message = match message {
+                Ok(message) => message,
+                Err(error) => break (CloseCode::Protocol, error.to_string()),
+            };
+            let Some(viewer) = seat.viewer else {
+                match message {
+                    ViewerMessage::Hello(hello) if hello.version == 0 => {
+                        break (CloseCode::Version, format!("version 0 is none; this session speaks {VERSION}"));
+                    }
+                    ViewerMessage::Hello(hello) => {
+                        info!("{}: {}, window {} × {}", seat.label, hello.name, hello.size.width, hello.size.height);
+                        seat.viewer = Some(self.core.add_viewer(&hello, now));
+                        continue;
+                    }
+                    _ => break (CloseCode::Protocol, "the first message must be a hello".to_owned()),
+                }
+            };
+            match &message {
+                // It shows nothing it can rely on: neither may we.
+                ViewerMessage::Refresh => seat.view.forget(),
+                ViewerMessage::Close(reason) => info!("{}: leaves: {reason}", seat.label),
+                _ => {}
+            }
+            if let Err(violation) = self.core.handle_message(viewer, &message, now) {
+                break (CloseCode::Protocol, violation.to_string());
+            }
+            if let ViewerMessage::Ack(_) = message {
+                let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
+                seat.unacknowledged = more.then_some(now);
+            }
+        };
+        let (code, reason) = end;
+        self.close(id, code, &reason);
+    }
+
+    /// Says why, and ends the connection once that has left, or when it does not leave.
+    fn close(&mut self, id: ConnectionId, code: CloseCode, reason: &str) {
+        let cut_at = self.now() + FAREWELL.as_micros() as Micros;
+        let Some(seat) = self.seats.get_mut(&id) else { return };
+        info!("{}: closing: {reason}", seat.label);
+        seat.cut_at.get_or_insert(cut_at);
+        match seat.viewer {
+            Some(viewer) => self.core.close_viewer(viewer, code, reason),
+            None => {
+                let mut chunk = seat.chunk.take().unwrap_or_default();
+                SessionMessage::Close(Close { code, reason }).encode(&mut chunk);
+                if let Some(outgoing) = seat.outgoing.take() {
+                    let _ = outgoing.try_send(chunk);
+                }
+            }
+        }
+    }
+
+    fn gone(&mut self, id: ConnectionId, ending: &Ending) {
+        let Some(seat) = self.seats.remove(&id) else { return };
+        if let Some(viewer) = seat.viewer {
+            let stats = self.core.stats(viewer).unwrap_or_default();
+            debug!("{}: {stats:?}", seat.label);
+            self.core.remove_viewer(viewer);
+        }
+        match ending {
+            Ending::Closed => info!("{}: gone", seat.label),
+            Ending::Stalled => info!("{}: gone: it read nothing for {STALL_TIME:?}", seat.label),
+            Ending::Broken(error) => info!("{}: gone: {error}", seat.label),
+        }
+    }
+
+    /// Ends what has had its time.
+    fn cut_off(&mut self) {
+        let now = self.now();
+        let stall = STALL_TIME.as_micros() as Micros;
+        let mut closing = Vec::new();
+        let mut cut = Vec::new();
+        for (&id, seat) in &self.seats {
+            if seat.cut_at.is_some_and(|at| at <= now) {
+                cut.push(id);
+            } else if seat.cut_at.is_some() {
+                // It is being told.
+            } else if seat.viewer.is_none() && now >= seat.opened + LOGIN_GRACE.as_micros() as Micros {
+                closing.push((id, CloseCode::Protocol, format!("no hello within {LOGIN_GRACE:?}")));
+            } else if seat.unacknowledged.is_some_and(|since| now >= since + stall) {
+                closing.push((id, CloseCode::TooSlow, format!("no update was acknowledged for {STALL_TIME:?}")));
+            }
+        }
+        for (id, code, reason) in closing {
+            self.close(id, code, &reason);
+        }
+        for id in cut {
+            if let Some(seat) = self.seats.get(&id) {
+                seat.task.abort();
+                self.gone(id, &Ending::Closed);
+            }
+        }
+    }
+
+    /// Commits, reads, plans and encodes for every viewer what may go to it now, and hands its frames out.
+    fn serve_viewers(&mut self) {
+        let now = self.now();
+        for seat in self.seats.values_mut() {
+            let Some(viewer) = seat.viewer else { continue };
+            while let Some(job) = self.core.poll_job(viewer, now) {
+                let mut work = self.spare.pop().unwrap_or_else(Work::new);
+                seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
+                if !job.hints.inline && !work.planned.is_empty() {
+                    match self.workers.submit(work) {
+                        Ok(()) => continue,
+                        Err(back) => work = back,
+                    }
+                }
+                work.encode(&mut self.encoder);
+                seat.view.encoded(&mut self.core, &work);
+                recycle(&mut self.spare, work);
+            }
+            // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
+            let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { continue };
+            if self.core.poll_transmit(viewer, now, &mut chunk) {
+                // The channel has one place, and the chunk before has left.
+                let _ = outgoing.try_send(chunk);
+                if seat.unacknowledged.is_none() && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0) {
+                    seat.unacknowledged = Some(now);
+                }
+            } else {
+                seat.chunk = Some(chunk);
+            }
+            if self.core.is_closed(viewer) {
+                // The connection ends when the last chunk has left.
+                seat.outgoing = None;
+            }
+        }
+    }
+
+    fn encoded(&mut self, work: Box<Work>) {
+        let seat = self.seats.values_mut().find(|seat| seat.viewer == Some(work.viewer));
+        if let Some(seat) = seat {
+            seat.view.encoded(&mut self.core, &work);
+        }
+        recycle(&mut self.spare, work);
+    }
+
+    /// Tells every viewer that the session ends, and gives them a moment to hear it.
+    async fn farewell(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        let ids: Vec<ConnectionId> = self.seats.keys().copied().collect();
+        for id in ids {
+            self.close(id, CloseCode::SessionEnded, "the session ended");
+        }
+        let all_gone = async {
+            loop {
+                self.serve_viewers();
+                if self.seats.is_empty() {
+                    return;
+                }
+                match inbox.recv().await {
+                    Some(event) => self.handle_event(event),
+                    None => return,
+                }
+            }
+        };
+        let _ = timeout(FAREWELL_AT_END, all_gone).await;
+    }
+}
+
+fn recycle(spare: &mut Vec<Box<Work>>, work: Box<Work>) {
+    if spare.len() < SPARE_WORK_MAX {
+        spare.push(work);
+    }
+}
+
+fn size_of(framebuffer: &Framebuffer) -> Size {
+    let (width, height) = framebuffer.size();
+    Size { width, height }
+}
+
+/// Never returns where there is no such moment.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}

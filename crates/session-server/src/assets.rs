@@ -1,0 +1,77 @@
+//! The web viewer's files, as they lie in this binary.
+//! From build.rs, to http.rs.
+//! Knows names and types; never who may have them.
+
+use sha2::{Digest as _, Sha256};
+use thinc_transport::base64url;
+
+/// Name and contents of each file of web/dist.
+const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/web_dist.rs"));
+
+/// The only files answered without a cookie.
+const FOR_STRANGERS: [&str; 3] = ["login.html", "login.js", "style.css"];
+
+/// One file.
+#[derive(Debug)]
+pub(crate) struct Asset {
+    pub(crate) name: &'static str,
+    pub(crate) bytes: &'static [u8],
+    pub(crate) content_type: &'static str,
+    pub(crate) etag: String,
+}
+
+impl Asset {
+    /// True for what the login page needs.
+    pub(crate) fn is_for_strangers(&self) -> bool {
+        FOR_STRANGERS.contains(&self.name)
+    }
+}
+
+/// What is served when this binary was built without web/dist.
+const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>thinc</title>\
+    <h1>This build of thinc has no web viewer</h1>\
+    <p>It was compiled before web/dist was made. Run <code>./dev build</code>, which makes both, and start the session \
+    again; or open it with <code>thinc-view</code>, whose link stands beside this one.</p></html>";
+
+/// All files, with their tags; the login page and the viewer's page always exist.
+pub(crate) fn all() -> Vec<Asset> {
+    let mut assets: Vec<Asset> = FILES.iter().map(|&(name, bytes)| asset(name, bytes)).collect();
+    for page in ["index.html", "login.html"] {
+        if !assets.iter().any(|asset| asset.name == page) {
+            assets.push(asset(page, NO_VIEWER.as_bytes()));
+        }
+    }
+    assets
+}
+
+fn asset(name: &'static str, bytes: &'static [u8]) -> Asset {
+    let etag = format!("\"{}\"", base64url::encode(&Sha256::digest(bytes)[..12]));
+    Asset { name, bytes, content_type: content_type(name), etag }
+}
+
+fn content_type(name: &str) -> &'static str {
+    match name.rsplit_once('.').map_or("", |(_, extension)| extension) {
+        "html" => "text/html; charset=utf-8",
+        "js" => "text/javascript; charset=utf-8",
+        "css" => "text/css; charset=utf-8",
+        "wasm" => "application/wasm",
+        "svg" => "image/svg+xml",
+        "png" => "image/png",
+        "json" | "map" => "application/json",
+        _ => "application/octet-stream",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_pages_are_always_there_and_only_the_login_is_for_strangers() {
+        let assets = all();
+        let find = |name: &str| assets.iter().find(|asset| asset.name == name).unwrap();
+        assert!(find("login.html").is_for_strangers());
+        assert!(!find("index.html").is_for_strangers());
+        assert!(assets.iter().all(|asset| asset.name.ends_with(".html") || !asset.content_type.starts_with("text/html")));
+    }
+}

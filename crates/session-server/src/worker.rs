@@ -1,0 +1,90 @@
+//! Path 9/13: jobs too large for the event loop, from actor.rs to codec-enc on threads, and back as events.
+//! From actor.rs, with pixels already copied and planned; nothing here reads shared memory.
+//! Knows one job at a time; never viewers' order, which session-core keeps.
+
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use thinc_codec_enc::Encoder;
+use thinc_pixels::{Planned, Snapshot};
+use thinc_session_core::{JobId, ViewerId};
+
+use crate::connection::{Event, Events};
+
+/// More threads than this would take the machine from the applications.
+const THREADS_MAX: usize = 4;
+/// Jobs that wait for a thread; past it the event loop encodes itself, which slows down the one who asks for more.
+const WAITING_MAX: usize = 8;
+
+/// A job's pixels and what becomes of them; its memory goes round.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) viewer: ViewerId,
+    pub(crate) job: JobId,
+    pub(crate) snapshot: Snapshot,
+    pub(crate) planned: Vec<Planned>,
+    pub(crate) commands: Vec<u8>,
+}
+
+/// Work whose `commands` are complete.
+pub(crate) type Encoded = Work;
+
+impl Work {
+    pub(crate) fn new() -> Box<Work> {
+        let (viewer, job) = (ViewerId(0), JobId(0));
+        Box::new(Work { viewer, job, snapshot: Snapshot::new(), planned: Vec::new(), commands: Vec::new() })
+    }
+
+    /// Fills `commands`.
+    pub(crate) fn encode(&mut self, encoder: &mut Encoder) {
+        self.commands.clear();
+        encoder.encode(&self.planned, &self.snapshot, &mut self.commands);
+    }
+}
+
+/// The threads, which start with the first job.
+#[derive(Debug)]
+pub(crate) struct Workers {
+    jobs: Option<SyncSender<Box<Work>>>,
+    events: Events,
+}
+
+impl Workers {
+    pub(crate) fn new(events: Events) -> Workers {
+        Workers { jobs: None, events }
+    }
+
+    /// Hands a job over; it comes back as `Event::Encoded`. Returned at once where all threads have enough to do.
+    pub(crate) fn submit(&mut self, work: Box<Work>) -> Result<(), Box<Work>> {
+        let events = &self.events;
+        let jobs = self.jobs.get_or_insert_with(|| start(events));
+        jobs.try_send(work).map_err(|error| match error {
+            TrySendError::Full(work) | TrySendError::Disconnected(work) => work,
+        })
+    }
+}
+
+fn start(events: &Events) -> SyncSender<Box<Work>> {
+    let (jobs, receiver) = sync_channel(WAITING_MAX);
+    let receiver = Arc::new(Mutex::new(receiver));
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS_MAX);
+    for _ in 0..threads {
+        let (receiver, events) = (receiver.clone(), events.clone());
+        thread::spawn(move || run(&receiver, &events));
+    }
+    jobs
+}
+
+fn run(jobs: &Mutex<Receiver<Box<Work>>>, events: &Events) {
+    let mut encoder = Encoder::new();
+    loop {
+        // Held while waiting: the next thread then waits for this one to have got its job.
+        let next = jobs.lock().expect("no holder of this lock can panic").recv();
+        let Ok(mut work) = next else { return };
+        work.encode(&mut encoder);
+        if events.blocking_send(Event::Encoded(work)).is_err() {
+            return;
+        }
+    }
+}

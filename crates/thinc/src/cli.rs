@@ -1,0 +1,246 @@
+//! The command line: every subcommand, option and its help, once for the program, its man pages and completions.
+//! From the person's shell, to supervisor.rs and clients.rs.
+//! Knows words; checks what can be checked without looking at the system.
+
+use std::ffi::OsString;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window or a browser tab.
+#[derive(Debug, Parser)]
+#[command(name = "thinc", version, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What `thinc` can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Start a session: an X server, COMMAND in it, and a port for viewers
+    Serve(Serve),
+    /// List the sessions of this user on this machine
+    List(List),
+    /// Print a new link to a session; each link opens it once
+    Link(Link),
+    /// End a session and everything in it
+    Stop(Stop),
+    /// The process between the X server and the viewers; started by `thinc serve`
+    #[command(hide = true)]
+    Session(Session),
+    /// Runs a program in a process session of its own; used by `thinc serve`
+    #[command(hide = true)]
+    Launch(Launch),
+}
+
+/// Start a session.
+///
+/// COMMAND runs in a fresh X server that only this session's viewers and COMMAND itself can reach. When COMMAND
+/// ends, the session ends. So it does on Ctrl-C, on SIGTERM and with `thinc stop NAME`; it does not when the terminal
+/// hangs up, with or without --detach.
+///
+/// Two links are printed, one for a browser and one for thinc-view. Each opens the session once; `thinc link NAME`
+/// prints more.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = SERVE_NOTES)]
+pub struct Serve {
+    /// Address and port to listen on
+    ///
+    /// Without this option: 127.0.0.1 and port 8443, or the next free one after it. A port given here must be free;
+    /// port 0 takes any. Listening on another address than 127.0.0.1 lets viewers connect from other machines; what
+    /// they send and see is encrypted, and nothing but a login page is answered without a link.
+    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen)]
+    pub listen: Option<SocketAddr>,
+    /// Size of the screen until a viewer asks for another one
+    #[arg(long, value_name = "WxH", default_value = "1280x800", value_parser = parse_size)]
+    pub size: (u32, u32),
+    /// Name of the session: letters, digits, dot, dash and underscore
+    ///
+    /// Without this option it is called after COMMAND.
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub name: Option<String>,
+    /// Go to the background once the session is ready
+    ///
+    /// The links are printed first. What would have been printed later goes to the session's log.
+    #[arg(long)]
+    pub detach: bool,
+    /// Write {"link", "display", "xauthority", "pids", …} to FILE once a viewer can connect
+    #[arg(long, value_name = "FILE")]
+    pub ready_json: Option<PathBuf>,
+    /// Certificate chain (PEM) to show instead of the self-signed one
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// Private key (PEM, mode 0600) of --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Path under which a reverse proxy shows the session, for example /desk/
+    #[arg(long, value_name = "PATH", default_value = "/", value_parser = parse_base_path)]
+    pub base_path: String,
+    /// Host that links name, where it is another than the address listened on
+    #[arg(long, value_name = "HOST[:PORT]")]
+    pub public: Option<String>,
+    /// Register a damage object in the X server, so that tests can compare what was recorded with what was drawn
+    #[arg(long, hide = true)]
+    pub oracle: bool,
+    /// This process is the supervisor that --detach started
+    #[arg(long, hide = true)]
+    pub supervise: bool,
+    /// Program to run and its arguments
+    ///
+    /// Without it: Xfce's desktop if it is installed, else openbox with a terminal, else xterm alone.
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+const SERVE_NOTES: &str = "\
+Files:
+  $XDG_STATE_HOME/thinc (~/.local/state/thinc)  key and certificate, made at the first start; logs
+  $XDG_RUNTIME_DIR/thinc/NAME                   sockets and secrets of a running session
+                                                (/tmp/thinc-UID/NAME where there is no XDG_RUNTIME_DIR)
+
+Environment:
+  THINC_XORG        the X server's binary, where it is in no usual place
+  THINC_DRIVER_DIR  the folder of thinc_drv.so, where it is neither beside this program nor in the source tree
+  THINC_LOG         what the session process logs: error, warn, info (the default), debug or trace
+
+Examples:
+  thinc serve                                    a desktop, for viewers on this machine
+  thinc serve --listen 0.0.0.0:8443 -- firefox   a browser, for viewers from anywhere
+  thinc serve --detach --name work -- startxfce4";
+
+/// List sessions.
+#[derive(Clone, Debug, Args)]
+pub struct List {
+    /// Print JSON, one object a session
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Print a link.
+#[derive(Clone, Debug, Args)]
+pub struct Link {
+    /// The session; may be left out where there is only one
+    #[arg(value_parser = parse_name)]
+    pub name: Option<String>,
+    /// Write it as thinc://, which only thinc-view opens, instead of https://, which browsers and thinc-view open
+    #[arg(long)]
+    pub native: bool,
+}
+
+/// End a session.
+#[derive(Clone, Debug, Args)]
+pub struct Stop {
+    /// The session
+    #[arg(value_parser = parse_name)]
+    pub name: String,
+}
+
+/// The session process.
+#[derive(Clone, Debug, Args)]
+pub struct Session {
+    /// What the supervisor wrote
+    #[arg(long)]
+    pub config: PathBuf,
+}
+
+/// A program in a process session of its own.
+#[derive(Clone, Debug, Args)]
+pub struct Launch {
+    /// Process id of the supervisor, with which the program is to end
+    #[arg(long)]
+    pub parent: i32,
+    /// The program
+    #[arg(last = true, required = true)]
+    pub command: Vec<OsString>,
+}
+
+/// Longest name of a session, in bytes; keeps the path of its sockets short.
+const NAME_BYTES_MAX: usize = 32;
+
+fn parse_name(text: &str) -> Result<String, String> {
+    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+    if text.is_empty() || text.len() > NAME_BYTES_MAX {
+        return Err(format!("a name has 1 to {NAME_BYTES_MAX} letters"));
+    }
+    if !text.bytes().all(fine) || text.starts_with(['.', '-']) {
+        return Err("a name has letters, digits, \".\", \"-\" and \"_\" only, and begins with none of \".-\"".into());
+    }
+    Ok(text.to_owned())
+}
+
+/// The name of a session that was given none: its command's, with all that no name may hold left out.
+pub(crate) fn name_from(command: &OsString) -> String {
+    let file = std::path::Path::new(command).file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let name: String = file.chars().filter(|c| c.is_ascii_alphanumeric() || "._-".contains(*c)).take(24).collect();
+    let name = name.trim_start_matches(['.', '-']);
+    if name.is_empty() { "session".to_owned() } else { name.to_owned() }
+}
+
+fn parse_listen(text: &str) -> Result<SocketAddr, String> {
+    text.parse()
+        .map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443".to_owned())
+}
+
+fn parse_size(text: &str) -> Result<(u32, u32), String> {
+    use thinc_protocol::limits::{SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
+    let (width, height) = text
+        .split_once(['x', 'X'])
+        .and_then(|(width, height)| Some((width.parse().ok()?, height.parse().ok()?)))
+        .ok_or("expected WIDTHxHEIGHT, for example 1280x800")?;
+    let edge = 64..=SCREEN_EDGE_MAX;
+    if !edge.contains(&width) || !edge.contains(&height) {
+        return Err(format!("a screen is 64 to {SCREEN_EDGE_MAX} pixels wide and high"));
+    }
+    if u64::from(width) * u64::from(height) > SCREEN_AREA_MAX {
+        return Err(format!("a screen has at most {SCREEN_AREA_MAX} pixels"));
+    }
+    Ok((width, height))
+}
+
+fn parse_base_path(text: &str) -> Result<String, String> {
+    thinc_transport::link::normal_base_path(text).ok_or_else(|| "expected a path such as /desk/".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_holds_together() {
+        crate::command().debug_assert();
+    }
+
+    #[test]
+    fn names() {
+        for good in ["a", "work", "demo-12", "x_1.b"] {
+            assert_eq!(parse_name(good).unwrap(), good);
+        }
+        for bad in ["", ".", "..", ".a", "-a", "a/b", "a b", "é", &"a".repeat(33)] {
+            assert!(parse_name(bad).is_err(), "{bad}");
+        }
+        assert_eq!(name_from(&"/usr/bin/xterm".into()), "xterm");
+        assert_eq!(name_from(&"..".into()), "session");
+        assert_eq!(name_from(&"a b\n/c d".into()), "cd");
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("1024x768"), Ok((1024, 768)));
+        for bad in ["1024", "x", "0x0", "63x64", "16385x64", "16384x16384", "-1x5", "1024x768x24"] {
+            assert!(parse_size(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn what_follows_the_dashes_is_the_command() {
+        let cli = Cli::try_parse_from(["thinc", "serve", "--size", "800x600", "--", "xterm", "--detach"]).unwrap();
+        let Command::Serve(serve) = cli.command else { panic!("serve was said") };
+        assert!(!serve.detach);
+        assert_eq!(serve.command, ["xterm", "--detach"]);
+        assert!(Cli::try_parse_from(["thinc", "serve", "--tls-cert", "x"]).is_err(), "a certificate needs its key");
+        assert!(Cli::try_parse_from(["thinc", "serve", "--listen", "8443"]).is_err());
+    }
+}

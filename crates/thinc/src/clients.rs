@@ -1,0 +1,117 @@
+//! `thinc list`, `thinc link` and `thinc stop`: ask the supervisors of this user's sessions.
+//! From the person's shell, through control.rs, to supervisor.rs.
+//! Knows names and answers; finds sessions by who holds a lock, never by a file that says so.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime};
+
+use crate::MainError;
+use crate::cli::{Link, List, Stop};
+use crate::control::{Answer, LINE_BYTES_MAX, Request, Status};
+use crate::runtime_dir;
+use crate::terminal::say;
+
+/// A supervisor answers from its event loop, which nothing holds up; ending a session may take its whole grace.
+const ANSWER_TIME: Duration = Duration::from_secs(5);
+const STOP_TIME: Duration = Duration::from_secs(20);
+
+fn ask(name: &str, request: &Request) -> Result<(Answer, BufReader<UnixStream>), MainError> {
+    let path = runtime_dir::control_socket(name);
+    let stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(name),
+        _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
+    })?;
+    stream.set_read_timeout(Some(ANSWER_TIME))?;
+    stream.set_write_timeout(Some(ANSWER_TIME))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    (&stream).write_all(&line)?;
+    let mut reader = BufReader::new(stream);
+    let mut answer = String::new();
+    reader.by_ref().take(LINE_BYTES_MAX as u64).read_line(&mut answer)?;
+    match serde_json::from_str(&answer) {
+        Ok(Answer::Error(error)) => Err(error.into()),
+        Ok(answer) => Ok((answer, reader)),
+        Err(_) => Err(format!("the session {name} gave no answer; is it another version of thinc?").into()),
+    }
+}
+
+fn not_running(name: &str) -> String {
+    let others = runtime_dir::running().unwrap_or_default();
+    match others.as_slice() {
+        [] => format!("no session called {name} is running, nor any other"),
+        _ => format!("no session called {name} is running; there is {}", others.join(", ")),
+    }
+}
+
+/// `thinc list`.
+pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
+    let mut found: Vec<Status> = Vec::new();
+    for name in runtime_dir::running()? {
+        // One that is just starting or ending has no answer yet, or no longer.
+        if let Ok((Answer::Status(status), _)) = ask(&name, &Request::Status) {
+            found.push(status);
+        }
+    }
+    if options.json {
+        say(&serde_json::to_string_pretty(&found)?);
+    } else if found.is_empty() {
+        say("No session is running. `thinc serve` starts one.");
+    } else {
+        let width = found.iter().map(|status| status.name.len()).max().unwrap_or(0).max(4);
+        say(&format!("{:width$}  {:21}  {:8}  {:>8}  COMMAND", "NAME", "LISTENS ON", "DISPLAY", "AGE"));
+        for status in found {
+            let age = age(status.started_s);
+            let Status { name, listen, display, command, .. } = status;
+            say(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}"));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// In the largest two units.
+fn age(started_s: u64) -> String {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let (s, m, h) = (1, 60, 3600);
+    match now.saturating_sub(started_s) {
+        age if age < m => format!("{} s", age / s),
+        age if age < h => format!("{} min", age / m),
+        age if age < 48 * h => format!("{} h", age / h),
+        age => format!("{} d", age / (24 * h)),
+    }
+}
+
+/// `thinc link`.
+pub(crate) fn link(options: &Link) -> Result<ExitCode, MainError> {
+    let name = match &options.name {
+        Some(name) => name.clone(),
+        None => match runtime_dir::running()?.as_slice() {
+            [] => return Err("no session is running".into()),
+            [one] => one.clone(),
+            many => return Err(format!("which one? {} are running", many.join(", ")).into()),
+        },
+    };
+    match ask(&name, &Request::Link { native: options.native })?.0 {
+        Answer::Link(link) => say(&link),
+        other => return Err(format!("unexpected answer {other:?}").into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `thinc stop`: returns when all of the session has ended.
+pub(crate) fn stop(options: &Stop) -> Result<ExitCode, MainError> {
+    let (_, mut rest) = ask(&options.name, &Request::Stop)?;
+    rest.get_ref().set_read_timeout(Some(STOP_TIME))?;
+    // The supervisor holds this connection until it ends: the end of the stream is the end of the session.
+    match rest.read_to_end(&mut Vec::new()) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(format!("the session {} was told to end, but has not within {STOP_TIME:?}", options.name).into())
+        }
+        _ => {
+            say(&format!("The session {} has ended.", options.name));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Where a running session keeps its sockets and secrets, and how another process knows that it runs.
+//! From supervisor.rs (which owns one) and clients.rs (which look), to the file system.
+//! Knows owners, modes and locks; a process id in a file is never trusted, the lock the kernel keeps is.
+
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use rustix::process::geteuid;
+use thiserror::Error;
+
+/// Longest path of a Unix socket, in bytes, without its closing zero.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+/// The longest name of a socket in a session's folder, with its slash.
+const SOCKET_NAME_BYTES_MAX: usize = "/control.sock".len();
+
+/// Why a runtime folder cannot be used.
+#[derive(Debug, Error)]
+pub enum RuntimeError {
+    /// The system said no.
+    #[error("cannot {what} {}: {error}{hint}", .path.display())]
+    File {
+        /// "make", "read", …
+        what: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+        /// What to do about it, or nothing.
+        hint: &'static str,
+    },
+    /// Somebody else could read or change it.
+    #[error("{} belongs to user {owner} with mode {mode:o}; it must be yours alone (mode 700)", .path.display())]
+    NotPrivate {
+        /// Which.
+        path: PathBuf,
+        /// Whose.
+        owner: u32,
+        /// Permissions.
+        mode: u32,
+    },
+    /// Sockets could not be made there.
+    #[error("{} is too long for a socket, or holds a quote or a line break; set XDG_RUNTIME_DIR to another folder", .0.display())]
+    Path(PathBuf),
+    /// The name is taken.
+    #[error("a session called {0} is running already: `thinc link {0}` prints a link to it, --name chooses another name")]
+    Running(String),
+}
+
+const HINT: &str = "; set XDG_RUNTIME_DIR to a folder that you can write to";
+
+/// The folder that holds all sessions of this user: `$XDG_RUNTIME_DIR/thinc`, or `/tmp/thinc-UID`.
+pub(crate) fn base() -> PathBuf {
+    match std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| Path::new(dir).is_absolute()) {
+        Some(dir) => Path::new(&dir).join("thinc"),
+        None => PathBuf::from(format!("/tmp/thinc-{}", geteuid().as_raw())),
+    }
+}
+
+/// Makes a folder for this user alone; one that is there already must be just that.
+fn make_private(path: &Path) -> Result<(), RuntimeError> {
+    let file = |what, error| RuntimeError::File { what, path: path.to_owned(), error, hint: HINT };
+    match DirBuilder::new().mode(0o700).create(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(file("make", error)),
+    }
+    // Not metadata(): in /tmp somebody else may have put a link here first.
+    let found = fs::symlink_metadata(path).map_err(|error| file("read", error))?;
+    if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
+        return Err(RuntimeError::NotPrivate { path: path.to_owned(), owner: found.uid(), mode: found.mode() & 0o7777 });
+    }
+    Ok(())
+}
+
+/// The folder of one session, owned by its supervisor as long as this value lives.
+#[derive(Debug)]
+pub(crate) struct RuntimeDir {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl RuntimeDir {
+    /// Takes the name, clearing away what a session of that name left behind when it was killed.
+    pub(crate) fn take(name: &str) -> Result<RuntimeDir, RuntimeError> {
+        let base = base();
+        make_private(&base)?;
+        let path = base.join(name);
+        let text = path.to_string_lossy();
+        if text.len() + SOCKET_NAME_BYTES_MAX > SOCKET_PATH_BYTES_MAX || text.contains(['"', '\n', '\r']) {
+            return Err(RuntimeError::Path(path));
+        }
+        let Some(lock) = lock(&base, name)? else {
+            return Err(RuntimeError::Running(name.to_owned()));
+        };
+        let file = |what, error| RuntimeError::File { what, path: path.clone(), error, hint: "" };
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("clear", error)),
+            _ => {}
+        }
+        make_private(&path)?;
+        Ok(RuntimeDir { path, _lock: lock })
+    }
+
+    /// A file in it.
+    pub(crate) fn join(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+}
+
+impl Drop for RuntimeDir {
+    /// Nothing of an ended session stays. The lock's own file is left: removing it would let two hold one name.
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// The lock of a name, or `None` while a supervisor holds it. The kernel drops it with the process, however that ends.
+fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
+    // Outside the session's folder, which is emptied; a leading dot, which no name has.
+    let path = base.join(format!(".{name}.lock"));
+    let file = |what, error| RuntimeError::File { what, path: path.clone(), error, hint: HINT };
+    let lock = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+        .open(&path)
+        .map_err(|error| file("make", error))?;
+    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(Some(lock)),
+        Err(Errno::WOULDBLOCK) => Ok(None),
+        Err(error) => Err(file("lock", error.into())),
+    }
+}
+
+/// Names of the sessions that run now, sorted. Folders without a living supervisor are not sessions.
+pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
+    let base = base();
+    let entries = match fs::read_dir(&base) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        other => other.map_err(|error| RuntimeError::File { what: "read", path: base.clone(), error, hint: "" })?,
+    };
+    let mut names = Vec::new();
+    for entry in entries.flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with('.') || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            continue;
+        }
+        // Where somebody listens there is a session; only otherwise the lock is tried, because a supervisor that
+        // starts at this moment would find it taken.
+        if std::os::unix::net::UnixStream::connect(control_socket(&name)).is_ok() {
+            names.push(name);
+            continue;
+        }
+        match lock(&base, &name)? {
+            None => names.push(name),
+            Some(_lock) => {
+                let _ = fs::remove_dir_all(base.join(&name));
+            }
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// The control socket of a session that may or may not run.
+pub(crate) fn control_socket(name: &str) -> PathBuf {
+    base().join(name).join("control.sock")
+}

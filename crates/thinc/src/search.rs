@@ -1,0 +1,114 @@
+//! Where things are: the X server's binary, the driver, the programs a session may begin with.
+//! From the environment and the file system, to supervisor.rs.
+//! Knows lists of places and says all of them when nothing is there.
+
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Never /usr/bin/Xorg: that is a wrapper which, where xserver-xorg-legacy is installed, becomes root and lets only
+/// people at the console in.
+const XORG_PLACES: [&str; 3] = ["/usr/lib/xorg/Xorg", "/usr/libexec/Xorg", "/usr/lib64/xorg/Xorg"];
+const MODULE_PLACES: [&str; 4] =
+    ["/usr/lib/xorg/modules", "/usr/lib64/xorg/modules", "/usr/libexec/xorg/modules", "/usr/local/lib/xorg/modules"];
+const DRIVER: &str = "thinc_drv.so";
+
+/// What is missing, and where it was looked for.
+#[derive(Debug, Error)]
+pub enum SearchError {
+    /// No X server.
+    #[error(
+        "there is no X server: looked for {}. Install it (Debian: xserver-xorg-core), or name it in THINC_XORG",
+        .0.join(", ")
+    )]
+    Xorg(Vec<String>),
+    /// `THINC_XORG` names something else.
+    #[error("THINC_XORG is {}, which is no program that can be run", .0.display())]
+    XorgNamed(PathBuf),
+    /// No driver.
+    #[error("there is no {DRIVER}: looked in {}. Build it (./dev build), or name its folder in THINC_DRIVER_DIR", .0.join(", "))]
+    Driver(Vec<String>),
+    /// No such command.
+    #[error("there is no command {0}: it is not in PATH")]
+    Command(String),
+    /// Nothing to begin with.
+    #[error("neither startxfce4, openbox nor xterm is installed: name a program (thinc serve -- PROGRAM)")]
+    NothingToRun,
+}
+
+fn is_program(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+}
+
+/// The X server's own binary.
+pub(crate) fn xorg() -> Result<PathBuf, SearchError> {
+    if let Some(named) = env::var_os("THINC_XORG").map(PathBuf::from) {
+        return if is_program(&named) { Ok(named) } else { Err(SearchError::XorgNamed(named)) };
+    }
+    let found = XORG_PLACES.iter().map(PathBuf::from).find(|path| is_program(path));
+    found.ok_or_else(|| SearchError::Xorg(XORG_PLACES.map(str::to_owned).to_vec()))
+}
+
+/// What Xorg's -modulepath is: the driver's folder first, then the distribution's.
+pub(crate) fn module_path() -> Result<OsString, SearchError> {
+    let mut places = Vec::new();
+    if let Some(named) = env::var_os("THINC_DRIVER_DIR") {
+        places.push(PathBuf::from(named));
+    } else if let Some(folder) = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)) {
+        places.push(folder.join("../lib/thinc"));
+        // target/release/thinc (or target/release/deps/… for tests) in the source tree.
+        places.extend(["../../driver/build", "../../../driver/build"].map(|up| folder.join(up)));
+    }
+    let found = places.iter().find(|place| place.join(DRIVER).is_file()).and_then(|place| place.canonicalize().ok());
+    let driver = found.ok_or_else(|| SearchError::Driver(places.iter().map(|p| p.display().to_string()).collect()))?;
+    let mut path = driver.into_os_string();
+    for place in MODULE_PLACES.iter().filter(|place| Path::new(place).is_dir()) {
+        path.push(",");
+        path.push(place);
+    }
+    Ok(path)
+}
+
+/// The program of this name in PATH, or at this path.
+pub(crate) fn program(name: &OsStr) -> Option<PathBuf> {
+    if Path::new(name).components().count() > 1 {
+        return Some(PathBuf::from(name)).filter(|path| is_program(path));
+    }
+    let path = env::var_os("PATH")?;
+    env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
+}
+
+/// COMMAND as the person gave it, or what there is to begin with.
+pub(crate) fn command(given: &[OsString]) -> Result<Vec<OsString>, SearchError> {
+    if let Some(first) = given.first() {
+        let found = program(first).ok_or_else(|| SearchError::Command(first.to_string_lossy().into_owned()))?;
+        return Ok([found.into_os_string()].into_iter().chain(given[1..].iter().cloned()).collect());
+    }
+    let found = |name: &str| program(OsStr::new(name)).map(PathBuf::into_os_string);
+    if let Some(xfce) = found("startxfce4") {
+        return Ok(vec![xfce]);
+    }
+    match (found("openbox"), found("xterm")) {
+        // The terminal makes an empty desktop one that can be used; the session ends with the window manager.
+        (Some(openbox), Some(_)) => Ok(vec![openbox, "--startup".into(), "xterm".into()]),
+        (None, Some(xterm)) => Ok(vec![xterm]),
+        _ => Err(SearchError::NothingToRun),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_found_or_named() {
+        assert_eq!(command(&["sh".into(), "-c".into()]).unwrap()[1], "-c");
+        assert!(command(&["sh".into()]).unwrap()[0].to_string_lossy().ends_with("/sh"));
+        let error = command(&["no-such-program-here".into()]).unwrap_err().to_string();
+        assert_eq!(error, "there is no command no-such-program-here: it is not in PATH");
+        assert!(matches!(command(&["/etc/passwd".into()]), Err(SearchError::Command(_))), "not a program");
+    }
+}
