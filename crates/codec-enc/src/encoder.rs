@@ -19,8 +19,18 @@ const ZSTD_BITS_MIN: usize = 48;
 const ZSTD_LEVEL: i32 = 1;
 /// 512 Ki pixels: larger RAWs are cut, so that scratch memory stays at 4 MiB and a viewer shows the first part early.
 const RAW_AREA_MAX: u64 = 512 * 1024;
-/// 16 Ki pixels: up to it coverage is tried both as a BITMAP and as a RAW; beyond it RAW has always been smaller.
-const COVERAGE_AREA_MAX: u64 = 16 * 1024;
+/// 16 Ki pixels: up to it two colours and coverage are tried both as a BITMAP and as a RAW. Beyond it pages of text have
+/// shown that a bit a pixel is smaller than a RAW (8.3 against 10.6 KB for an xterm), and eight bits are larger.
+const BOTH_AREA_MAX: u64 = 16 * 1024;
+/// 32 bytes: so many bits are smaller than any other way to say two colours.
+const BITS_ALONE_MAX: usize = 32;
+
+/// Whether a RAW is worth trying.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Raw {
+    MayBeSmaller,
+    IsLarger,
+}
 
 /// Encodes planned pixels.
 pub struct Encoder {
@@ -74,10 +84,15 @@ impl Encoder {
                 }
                 Planned::TwoColor { rect, fg, bg } => {
                     bitmap::bits(snapshot, rect, *fg, &mut self.bits);
-                    let (packing, data) = self.pack_bits();
-                    writer.bitmap(*rect, BitmapDepth::One, (*fg, *bg), packing, data);
+                    let few = self.bits.len() <= BITS_ALONE_MAX || rect.area() > BOTH_AREA_MAX;
+                    let raw = if few { Raw::IsLarger } else { Raw::MayBeSmaller };
+                    self.bitmap(*rect, BitmapDepth::One, (*fg, *bg), raw, snapshot, &mut writer);
                 }
-                Planned::Coverage { rect, fg, bg } => self.coverage(*rect, (*fg, *bg), snapshot, &mut writer),
+                Planned::Coverage { rect, .. } if rect.area() > BOTH_AREA_MAX => self.raw(*rect, snapshot, &mut writer),
+                Planned::Coverage { rect, fg, bg } => {
+                    bitmap::coverage(snapshot, rect, *fg, *bg, &mut self.bits);
+                    self.bitmap(*rect, BitmapDepth::Eight, (*fg, *bg), Raw::MayBeSmaller, snapshot, &mut writer);
+                }
                 Planned::Pixels { rect } => self.raw(*rect, snapshot, &mut writer),
             }
         }
@@ -107,19 +122,27 @@ impl Encoder {
         writer.pfill(rect, tile.0, tile.1, encoding, self.data(encoding));
     }
 
-    /// As coverage or as pixels, whichever is smaller.
-    fn coverage(&mut self, rect: Rect, colors: (u32, u32), snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
-        if rect.area() > COVERAGE_AREA_MAX {
-            return self.raw(rect, snapshot, writer);
+    /// `bits` as a BITMAP, or the same pixels as a RAW where that is smaller.
+    fn bitmap(
+        &mut self,
+        rect: Rect,
+        depth: BitmapDepth,
+        colors: (u32, u32),
+        raw: Raw,
+        snapshot: &Snapshot,
+        writer: &mut CommandWriter<'_>,
+    ) {
+        if raw == Raw::IsLarger {
+            let (packing, data) = self.pack_bits();
+            return writer.bitmap(rect, depth, colors, packing, data);
         }
         self.take(snapshot, &rect);
         let encoding = self.encode_pixels(rect.width() as usize);
         let raw_len = self.data(encoding).len();
-        bitmap::coverage(snapshot, &rect, colors.0, colors.1, &mut self.bits);
-        // A BITMAP names its two colours, six bytes more than a RAW.
         let (packing, data) = self.pack_bits();
-        if data.len() + 6 < raw_len {
-            writer.bitmap(rect, BitmapDepth::Eight, colors, packing, data);
+        // A BITMAP names its two colours, six bytes more than a RAW.
+        if data.len() + 6 <= raw_len {
+            writer.bitmap(rect, depth, colors, packing, data);
         } else {
             writer.raw(rect, encoding, self.data(encoding));
         }

@@ -32,7 +32,7 @@ pub(crate) struct Changes {
 
 impl Changes {
     /// Leaves in `rects` rectangles that hold every pixel in which snapshot and shadow differ, or of which the shadow is
-    /// not sure. All lie in the snapshot; two may overlap.
+    /// not sure. All lie in the snapshot; two may overlap a little.
     pub(crate) fn find(&mut self, snapshot: &Snapshot, shadow: &Shadow) {
         self.rects.clear();
         let extents = snapshot.region().extents();
@@ -46,6 +46,7 @@ impl Changes {
             self.compare(&grid, rect, snapshot, shadow);
         }
         self.join(&grid, snapshot);
+        self.absorb(snapshot);
         if self.rects.len() > RECTS_MAX {
             self.coarsen(snapshot);
         }
@@ -138,6 +139,27 @@ impl Changes {
         self.rects.append(&mut self.open);
     }
 
+    /// Joining lets rectangles grow over others: what lies in a larger one goes, what sticks out of it is joined where
+    /// that wastes little, or trimmed to what sticks out where that is a rectangle.
+    fn absorb(&mut self, snapshot: &Snapshot) {
+        self.rects.sort_unstable_by_key(|rect| std::cmp::Reverse(rect.area()));
+        self.next.clear();
+        'rects: for mut rect in self.rects.drain(..) {
+            for larger in &mut self.next {
+                if !larger.overlaps(&rect) {
+                    continue;
+                }
+                if let Some(both) = joined(larger, &rect, snapshot) {
+                    *larger = both;
+                    continue 'rects;
+                }
+                rect = trimmed(&rect, larger);
+            }
+            self.next.extend((!rect.is_empty()).then_some(rect));
+        }
+        std::mem::swap(&mut self.rects, &mut self.next);
+    }
+
     /// Fewer and larger: what changed within each rectangle of the region, and at last within a stretch of them.
     fn coarsen(&mut self, snapshot: &Snapshot) {
         self.next.clear();
@@ -159,6 +181,28 @@ fn joined(a: &Rect, b: &Rect, snapshot: &Snapshot) -> Option<Rect> {
     let apart = a.area() + b.area();
     let little = both.area() <= apart + apart / 4 + JOIN_PIXELS;
     (little && snapshot.holds(&both)).then_some(both)
+}
+
+/// What of `rect` lies outside `other`, where that is one rectangle; else `rect`.
+fn trimmed(rect: &Rect, other: &Rect) -> Rect {
+    let both = rect.intersect(other);
+    if both.x1 == rect.x1 && both.x2 == rect.x2 {
+        if both.y1 == rect.y1 {
+            return Rect { y1: both.y2, ..*rect };
+        }
+        if both.y2 == rect.y2 {
+            return Rect { y2: both.y1, ..*rect };
+        }
+    }
+    if both.y1 == rect.y1 && both.y2 == rect.y2 {
+        if both.x1 == rect.x1 {
+            return Rect { x1: both.x2, ..*rect };
+        }
+        if both.x2 == rect.x2 {
+            return Rect { x2: both.x1, ..*rect };
+        }
+    }
+    *rect
 }
 
 fn grown(a: &Rect, b: &Rect) -> Rect {
