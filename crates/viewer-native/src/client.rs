@@ -125,6 +125,10 @@ pub struct State {
     closer: Option<Writer>,
     /// Wakes the writer.
     unsent: Arc<Condvar>,
+    /// The connection ends as soon as everything has been said.
+    leaving: bool,
+    /// The connection's writer runs.
+    writing: bool,
     retry: bool,
     stop: bool,
     /// The network thread has ended.
@@ -276,6 +280,8 @@ impl Client {
             window: config.size,
             closer: None,
             unsent: Arc::default(),
+            leaving: false,
+            writing: false,
             retry: false,
             stop: false,
             done: false,
@@ -428,6 +434,7 @@ impl Shared {
             let mut state = self.lock();
             state.fresh = Some(new_viewer(state.window));
             state.closer = Some(closer.clone());
+            state.writing = true;
         }
         let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({
             let (shared, writer) = (self.clone(), closer.clone());
@@ -435,17 +442,30 @@ impl Shared {
         });
         let error = match &writing {
             Ok(_) => self.read_in(&mut reader, backoff),
-            Err(error) => ViewError::Lost(format!("no thread to write with: {error}")),
+            Err(error) => {
+                self.lock().writing = false;
+                ViewError::Lost(format!("no thread to write with: {error}"))
+            }
         };
-        {
-            let mut state = self.lock();
-            state.fresh = None;
-            state.closer = None;
-            state.resize_barrier = None;
-            state.barriers_asked = 0;
-            state.pacer = ResizePacer::default();
+        let mut state = self.lock();
+        state.leaving = state.stop || matches!(error, ViewError::Protocol(_));
+        if state.leaving {
+            // Last words wait in viewer-core: goodbye, or what the session did wrong. They go out before the end.
             state.unsent.notify_all();
+            let until = Instant::now() + LINGER;
+            while state.writing && Instant::now() < until {
+                let left = until.saturating_duration_since(Instant::now());
+                state = self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
+            }
         }
+        state.leaving = false;
+        state.fresh = None;
+        state.closer = None;
+        state.resize_barrier = None;
+        state.barriers_asked = 0;
+        state.pacer = ResizePacer::default();
+        state.unsent.notify_all();
+        drop(state);
         closer.close();
         if let Ok(thread) = writing {
             assert!(thread.join().is_ok(), "the writer's thread panicked");
@@ -500,6 +520,8 @@ impl Shared {
         }
         // Whatever ended it, the reader must not wait for ever.
         writer.close();
+        self.lock().writing = false;
+        self.changed.notify_all();
     }
 
     /// Waits for bytes to send; false when the connection is over, or the viewer closes and has said so.
@@ -510,7 +532,7 @@ impl Shared {
             if state.active().poll_transmit(into) {
                 return true;
             }
-            if state.stop {
+            if state.stop || state.leaving {
                 return false;
             }
             state = unsent.wait(state).expect("no holder of this lock can panic");
