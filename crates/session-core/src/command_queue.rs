@@ -11,6 +11,8 @@ use std::collections::VecDeque;
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Region, Size};
 
+use crate::mutation::{Broken, Mutation};
+
 /// Most COPYs that wait: more lines than a screen of text scrolls by, after which nothing old is left to move.
 pub const COPIES_MAX: usize = 64;
 /// Most sets of pending pixels told apart; past it they join.
@@ -192,11 +194,12 @@ pub struct CommandQueue {
     reads: Vec<Read>,
     /// Newest op whose last record has been translated.
     passed: u64,
+    broken: Broken,
 }
 
 impl CommandQueue {
     /// An empty queue for a screen of this size.
-    pub fn new(size: Size, copies_rects_max: usize) -> CommandQueue {
+    pub fn new(size: Size, copies_rects_max: usize, broken: Broken) -> CommandQueue {
         CommandQueue {
             screen: size.rect(),
             items: Vec::new(),
@@ -208,6 +211,7 @@ impl CommandQueue {
             copies_rects_max,
             reads: Vec::new(),
             passed: 0,
+            broken,
         }
     }
 
@@ -264,7 +268,10 @@ impl CommandQueue {
         if bounds.is_empty() {
             return;
         }
-        let mut i = 0;
+        if self.broken.is(Mutation::CopyIsClipped) {
+            self.copies.iter_mut().for_each(|copy| copy.region.subtract(&region));
+        }
+        let mut i = if self.broken.is(Mutation::DrawingsOverlap) { self.items.len() } else { 0 };
         while i < self.items.len() {
             let item = &mut self.items[i];
             if item.bounds.overlaps(&bounds) && item.region.overlaps(&region) {
@@ -292,7 +299,7 @@ impl CommandQueue {
     /// Rule 5. Follows the queued COPYs, then `stale`: for what the viewer lacks after everything committed.
     pub fn stale_before_copies(&mut self, region: &Region, now: Micros) {
         let mut lacking = region.clone();
-        for copy in &self.copies {
+        for copy in self.copies.iter().filter(|_| !self.broken.is(Mutation::StaleDoesNotFollowCopies)) {
             lacking = copy.follow(&lacking);
         }
         self.stale(&lacking, now);
@@ -312,6 +319,9 @@ impl CommandQueue {
         // What may already hold a later op than this COPY saw (rule 3), and what will be read later (rule 4).
         let mut lacking = Region::new();
         for read in &self.reads {
+            if read.tag == TAG_UNKNOWN && self.broken.is(Mutation::CopyIgnoresCommitted) {
+                continue;
+            }
             if read.tag >= op && read.region.overlaps(&source) {
                 lacking.add(&read.region.intersection(&source));
             }
@@ -327,11 +337,14 @@ impl CommandQueue {
             return self.draw(&copy.region, origin);
         }
         if self.copies.len() >= COPIES_MAX {
+            if self.broken.is(Mutation::CopiesPastTheBoundAreForgotten) {
+                return;
+            }
             self.collapse_copies();
             return self.draw(&copy.region, origin);
         }
 
-        let mut i = 0;
+        let mut i = if self.broken.is(Mutation::CopyIgnoresPending) { self.items.len() } else { 0 };
         while i < self.items.len() {
             let item = &mut self.items[i];
             if item.bounds.overlaps(&source_bounds) || item.bounds.overlaps(&extents) {
@@ -355,7 +368,12 @@ impl CommandQueue {
             self.draw(&lacking, Origin { kinds: Kinds::OTHER, ..origin });
         }
         self.copies_rects += copy.region.rect_count();
-        self.copies.push_back(copy);
+        if self.broken.is(Mutation::CopyIsSplit) {
+            let (dx, dy) = (copy.dx, copy.dy);
+            self.copies.extend(copy.region.rects().iter().map(|&rect| CopyCommand { region: rect.into(), dx, dy }));
+        } else {
+            self.copies.push_back(copy);
+        }
         self.bound_pending();
     }
 
@@ -374,7 +392,8 @@ impl CommandQueue {
     pub fn passed(&mut self, op: u64) {
         self.passed = self.passed.max(op);
         if !self.reads.is_empty() {
-            self.reads.retain(|read| read.tag > self.passed);
+            let forgotten = self.broken.is(Mutation::TagsAreForgottenEarly);
+            self.reads.retain(|read| read.tag > self.passed && (read.tag == TAG_UNKNOWN || !forgotten));
         }
     }
 
@@ -391,6 +410,9 @@ impl CommandQueue {
         self.items.retain(|item| !item.region.is_empty());
         if !region.is_empty() {
             self.remember_read(Read { job, region: region.clone(), tag: TAG_UNKNOWN });
+        }
+        if self.broken.is(Mutation::CopiesLeaveAfterPixels) && !region.is_empty() {
+            return (Vec::new(), echo);
         }
         let (copies, copies_echo) = self.take_copies(region);
         (copies, Echo::later(echo, copies_echo))
@@ -440,7 +462,7 @@ impl CommandQueue {
     pub fn read_done(&mut self, job: u64, tag: u64) {
         for read in &mut self.reads {
             if read.job == job {
-                read.tag = tag;
+                read.tag = if self.broken.is(Mutation::TagsAreIgnored) { 0 } else { tag };
             }
         }
         self.reads.retain(|read| read.tag > self.passed);

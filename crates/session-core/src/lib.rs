@@ -6,6 +6,7 @@
 pub mod command_queue;
 pub mod flow;
 mod input;
+pub mod mutation;
 pub mod scheduler;
 mod session;
 mod translate;

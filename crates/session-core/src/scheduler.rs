@@ -183,12 +183,13 @@ fn top(region: &Region, area: u64) -> Region {
 mod tests {
     use super::*;
     use crate::command_queue::{CommandQueue, Origin};
+    use crate::mutation::Broken;
     use thinc_region::Size;
 
     const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX };
 
     fn queue(draws: &[(Rect, Kinds, Micros, Lane)]) -> CommandQueue {
-        let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096);
+        let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
         for &(rect, kinds, since, lane) in draws {
             queue.draw(&Region::from(rect), Origin { window: 1, kinds, since, lane, echo: None });
         }

@@ -19,6 +19,7 @@ use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::input::{KeyAction, Keyboard, Keymap};
+use crate::mutation::{Broken, Mutation};
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
 use crate::viewer::{CursorImageOwned, Pointer, Screen, Viewer, ViewerId, ViewerStats, Violation};
@@ -107,9 +108,16 @@ pub struct Session {
     next_barrier: u32,
     /// The newest moment any call named; for calls that name none.
     now: Micros,
+    broken: Broken,
 }
 
 impl Session {
+    /// A session that breaks a rule of its queues.
+    #[cfg(feature = "mutations")]
+    pub fn with_broken_rule(config: Config, mutation: Option<Mutation>) -> Session {
+        Session { broken: Broken::rule(mutation), ..Session::new(config) }
+    }
+
     /// A session whose driver is not attached yet.
     pub fn new(config: Config) -> Session {
         Session {
@@ -132,6 +140,7 @@ impl Session {
             next_input: 1,
             next_barrier: 1,
             now: 0,
+            broken: Broken::default(),
         }
     }
 
@@ -215,6 +224,9 @@ impl Session {
             self.take(drawing, 0);
         }
         self.take_fresh();
+        if self.broken.is(Mutation::OverflowIsIgnored) {
+            return;
+        }
         for viewer in &mut self.viewers {
             viewer.queue.stale(dirty, self.now);
         }
@@ -335,8 +347,14 @@ impl Session {
 
     /// The viewer and what it may know of the session, borrowed apart.
     fn with_viewer<T>(&mut self, id: ViewerId, work: impl FnOnce(&mut Viewer, &Screen<'_>) -> T) -> Option<T> {
-        let screen =
-            Screen { name: &self.name, size: self.size, epoch: self.epoch, idle: self.idle, pointer: &self.pointer };
+        let screen = Screen {
+            name: &self.name,
+            size: self.size,
+            epoch: self.epoch,
+            idle: self.idle,
+            pointer: &self.pointer,
+            broken: self.broken,
+        };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
         Some(work(viewer, &screen))
     }
@@ -347,8 +365,14 @@ impl Session {
         self.take_fresh();
         let id = ViewerId(self.next_viewer);
         self.next_viewer += 1;
-        let screen =
-            Screen { name: &self.name, size: self.size, epoch: self.epoch, idle: self.idle, pointer: &self.pointer };
+        let screen = Screen {
+            name: &self.name,
+            size: self.size,
+            epoch: self.epoch,
+            idle: self.idle,
+            pointer: &self.pointer,
+            broken: self.broken,
+        };
         let viewer = Viewer::new(id, hello, &screen, now);
         self.viewers.push(viewer);
         self.request_size();
@@ -606,15 +630,15 @@ impl Session {
     }
 
     /// The job's pixels, encoded; empty when all were equal to what the viewer shows. Jobs of a geometry that has gone,
-    /// or of a viewer that has, are ignored.
-    pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) {
+    /// or of a viewer that has, are ignored. False: they are longer than the viewer takes and will not be sent, so the
+    /// shadow must forget that it holds them; they come again in smaller jobs.
+    pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
         let now = self.now;
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.encoded(job, commands, now);
-        }
+        self.viewer_mut(id).is_none_or(|viewer| viewer.encoded(job, commands, now))
     }
 
-    /// The job's pixels could not be read or encoded: they will be asked for again.
+    /// The job's pixels could not be read or encoded: they will be asked for again. Where they were planned already, the
+    /// shadow must forget that it holds them.
     pub fn handle_cancelled(&mut self, id: ViewerId, job: JobId) {
         let now = self.now;
         if let Some(viewer) = self.viewer_mut(id) {
@@ -622,8 +646,8 @@ impl Session {
         }
     }
 
-    /// The viewer is known to lack `region` of what it showed after update `since` (0: of what it shows now, whatever it
-    /// was sent): it is sent again, wherever COPYs have taken it.
+    /// The viewer is known to lack `region` of what it showed after update `since`: it is sent again, wherever COPYs have
+    /// taken it since. The shadow must forget that it holds any of it.
     pub fn handle_stale(&mut self, id: ViewerId, region: &Region, since: u64) {
         let (now, screen) = (self.now, self.size.rect());
         self.take_fresh();
@@ -649,6 +673,11 @@ impl Session {
     /// Figures of a viewer.
     pub fn stats(&self, id: ViewerId) -> Option<ViewerStats> {
         self.viewer(id).map(Viewer::stats)
+    }
+
+    /// True when every viewer was sent, and has acknowledged, all there is.
+    pub fn is_drained(&self) -> bool {
+        self.viewers.is_empty() || self.fresh.is_none() && self.viewers.iter().all(Viewer::is_drained)
     }
 
     /// Checks what session-core promises; for tests.

@@ -9,6 +9,7 @@ use thinc_protocol::command::Command;
 use thinc_region::Region;
 
 use crate::command_queue::{CopyCommand, Echo, Lane};
+use crate::mutation::{Broken, Mutation};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
@@ -118,6 +119,7 @@ pub(crate) struct Updates {
     pub(crate) frame_open: bool,
     /// Buffers that were used and are free.
     spare: Vec<Vec<u8>>,
+    broken: Broken,
 }
 
 /// What `commit` is told about an update.
@@ -133,6 +135,10 @@ pub(crate) struct Commit {
 }
 
 impl Updates {
+    pub(crate) fn new(broken: Broken) -> Updates {
+        Updates { broken, ..Updates::default() }
+    }
+
     /// The number the next job will have.
     pub(crate) fn next_job(&self) -> JobId {
         JobId(self.next_job)
@@ -225,6 +231,9 @@ impl Updates {
     pub(crate) fn cancelled(&mut self, id: JobId) -> Option<Region> {
         let at = self.position(id)?;
         let mut lacking = self.unsent[at].region.take();
+        if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
+            return Some(lacking);
+        }
         for later in self.unsent.iter().skip(at + 1) {
             for copy in &later.copies {
                 lacking = copy.follow(&lacking);
@@ -240,6 +249,9 @@ impl Updates {
             return None;
         }
         let mut lacking = region.clone();
+        if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
+            return Some(lacking);
+        }
         let sent = self.history.iter().filter(|(seq, _)| *seq > since).map(|(_, copy)| copy);
         for copy in sent.chain(self.unsent.iter().flat_map(|update| &update.copies)) {
             lacking = copy.follow(&lacking);
@@ -326,7 +338,9 @@ impl Updates {
 
     /// Rule 9. Another geometry: what was not sent never will be.
     pub(crate) fn reset(&mut self) {
-        self.unsent.clear();
+        if !self.broken.is(Mutation::EpochsAreIgnored) {
+            self.unsent.clear();
+        }
         self.history.clear();
         self.history_after = self.newest_seq;
         self.frame_open = false;

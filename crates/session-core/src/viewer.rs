@@ -13,6 +13,7 @@ use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::{CommandQueue, CopyCommand, Echo, Kinds, Lane, Origin};
 use crate::flow::Flow;
+use crate::mutation::Broken;
 use crate::scheduler::{self, Estimate, JOB_AREA_MAX, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES};
 use crate::update::{Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, Updates};
 
@@ -148,6 +149,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) epoch: u32,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
+    pub(crate) broken: Broken,
 }
 
 #[derive(Debug)]
@@ -181,7 +183,8 @@ impl Viewer {
         let frame_bytes_max = (hello.frame_bytes_max as usize).clamp(FRAME_BYTES_MIN, SESSION_FRAME_BYTES_MAX);
         // A quarter of the frame for COPYs at 16 bytes a rectangle, the rest for pixels at 4 bytes each.
         let copies_rects_max = frame_bytes_max / 64;
-        let mut queue = CommandQueue::new(screen.size, copies_rects_max.min(thinc_protocol::limits::RECTS_MAX));
+        let mut queue =
+            CommandQueue::new(screen.size, copies_rects_max.min(thinc_protocol::limits::RECTS_MAX), screen.broken);
         queue.reset(screen.size, now);
         let mut viewer = Viewer {
             id,
@@ -192,7 +195,7 @@ impl Viewer {
             frame_bytes_max,
             area_max: JOB_AREA_MAX.min((frame_bytes_max - frame_bytes_max / 4) as u64 / 4),
             queue,
-            updates: Updates::default(),
+            updates: Updates::new(screen.broken),
             flow: Flow::new(now),
             estimate: Estimate::default(),
             control: Control {
@@ -327,10 +330,15 @@ impl Viewer {
 
     /// The driver's records up to this barrier are here: what waits now must be sent first.
     pub(crate) fn driver_barrier(&mut self, driver_number: u32) {
+        let mut waiting = self.queue.pending();
+        for copy in self.queue.copies() {
+            // Should the COPYs be given up, their destinations are pixels to wait for.
+            waiting.add(&copy.region);
+        }
         for barrier in &mut self.barriers {
             if barrier.driver_number == driver_number && matches!(barrier.state, BarrierState::Asked) {
                 barrier.state = BarrierState::Draining {
-                    region: self.queue.pending(),
+                    region: waiting.clone(),
                     copies: !self.queue.copies().is_empty(),
                     job_end: self.updates.next_job(),
                 };
@@ -446,13 +454,15 @@ impl Viewer {
         SnapshotVerdict::Keep
     }
 
-    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) {
-        let Some(update) = self.updates.committed(job) else { return };
+    /// False when the viewer would refuse it.
+    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
+        let Some(update) = self.updates.committed(job) else { return true };
         let (kind, area, head) = (update.kind, update.area, update.commands().len());
         if head + commands.len() + UPDATE_HEAD_BYTES > self.frame_bytes_max {
-            // The viewer would refuse it: the same pixels again, in smaller parts.
+            // The same pixels again, in smaller parts.
             self.area_max = (self.area_max / 2).max(64);
-            return self.cancelled(job, now);
+            self.cancelled(job, now);
+            return false;
         }
         self.estimate.learn(kind, area, commands.len() as u64);
         if let Err(echo) = self.updates.encoded(job, commands) {
@@ -462,6 +472,7 @@ impl Viewer {
                 self.arm(echo);
             }
         }
+        true
     }
 
     /// The job's pixels could not be had: they are lacking, and its COPYs go all the same.
@@ -591,7 +602,7 @@ impl Viewer {
         self.barriers.retain_mut(|barrier| {
             let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else { return true };
             *copies &= !nothing_copies;
-            if !region.is_empty() {
+            if !*copies && !region.is_empty() {
                 // What a COPY has covered since is no longer wanted.
                 region.intersect(pending.get_or_insert_with(|| self.queue.pending()));
             }
@@ -611,6 +622,10 @@ impl Viewer {
             budget: self.flow.budget(),
             ..self.stats
         }
+    }
+
+    pub(crate) fn is_drained(&self) -> bool {
+        self.queue.is_empty() && self.updates.unsent_len() == 0 && self.flow.in_flight() == 0
     }
 
     pub(crate) fn check_invariants(&self) {

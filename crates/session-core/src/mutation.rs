@@ -1,0 +1,60 @@
+//! Beside command_queue.rs: the queue's rules, to be broken one at a time.
+//! Only the simulator turns this on, to show that each rule has a seed and a scenario that fails without it.
+//! Knows the rules' names; a build without the feature `mutations` holds nothing of this but `false`.
+
+/// A rule that does not hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutation {
+    /// Rule 1: a new drawing does not take pending pixels over.
+    DrawingsOverlap,
+    /// Rule 2: a COPY moves what the viewer has not got.
+    CopyIgnoresPending,
+    /// Rule 2: COPYs stay behind when pending pixels leave.
+    CopiesLeaveAfterPixels,
+    /// Rule 2: what is drawn over a COPY's destination is clipped out of it.
+    CopyIsClipped,
+    /// Rule 2: a COPY's rectangles are COPYs of their own.
+    CopyIsSplit,
+    /// Rule 2: COPYs past the bound are forgotten.
+    CopiesPastTheBoundAreForgotten,
+    /// Rule 3: a read's tag is not looked at.
+    TagsAreIgnored,
+    /// Rule 3: a tag is forgotten with the next op, not when translation has passed it.
+    TagsAreForgottenEarly,
+    /// Rule 4: a COPY's source may be committed and not yet read.
+    CopyIgnoresCommitted,
+    /// Rule 4: whatever is encoded first is sent first.
+    OverlappingUpdatesOvertake,
+    /// Rule 5: what is lacking is sent where it was, not where COPYs took it.
+    StaleDoesNotFollowCopies,
+    /// Rule 9: updates of the geometry before are sent in the new one.
+    EpochsAreIgnored,
+    /// Rule 9: an overflow's tiles are not made pending.
+    OverflowIsIgnored,
+}
+
+/// Which rule is broken, if any.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Broken(#[cfg(feature = "mutations")] Option<Mutation>);
+
+impl Broken {
+    /// Breaks a rule.
+    #[cfg(feature = "mutations")]
+    pub const fn rule(mutation: Option<Mutation>) -> Broken {
+        Broken(mutation)
+    }
+
+    /// True when that one is broken.
+    #[cfg(feature = "mutations")]
+    #[inline]
+    pub fn is(self, mutation: Mutation) -> bool {
+        self.0 == Some(mutation)
+    }
+
+    /// Nothing is.
+    #[cfg(not(feature = "mutations"))]
+    #[inline]
+    pub const fn is(self, _: Mutation) -> bool {
+        false
+    }
+}

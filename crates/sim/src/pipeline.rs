@@ -1,0 +1,55 @@
+//! Between world.rs and one viewer: what happens to a job on its way to the viewer's pixels, and back.
+//! From world.rs, to ids.rs or full.rs.
+//! Knows the steps; never their insides.
+
+use thinc_protocol::Micros;
+use thinc_protocol::viewer::{InputEvent, ViewerHello};
+use thinc_region::{Rect, Size};
+use thinc_session_core::{CopyCommand, Job};
+
+/// What a viewer noticed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heard {
+    /// An update came.
+    Update {
+        /// It ended a frame.
+        end_of_frame: bool,
+    },
+    /// This input was answered.
+    Echo(u32),
+    /// This barrier was answered.
+    Barrier(u32),
+}
+
+/// Both ends of one connection: shadow, plan and encoders on this side, a viewer on the other.
+pub trait Pipeline {
+    /// A connection on which nothing has been said.
+    fn new() -> Self;
+    /// The viewer's first message.
+    fn hello(&self) -> ViewerHello;
+    /// The shadow knows nothing any more.
+    fn reset_shadow(&mut self, size: Size);
+    /// A COPY goes before the job's pixels.
+    fn copy_shadow(&mut self, copy: &CopyCommand);
+    /// Plans and encodes the job's pixels, which stand in `screen` where they stand on the screen.
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    /// The viewer reads bytes.
+    ///
+    /// # Errors
+    /// What it found wrong.
+    fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String>;
+    /// The viewer's hand.
+    fn handle_input(&mut self, event: InputEvent, now: Micros);
+    /// The viewer asks for a barrier; None where it may not now.
+    fn request_barrier(&mut self) -> Option<u32>;
+    /// The viewer asks for everything.
+    fn request_refresh(&mut self);
+    /// The viewer's pixels in `rect` go bad; after which update. None where this viewer cannot.
+    fn lose(&mut self, rect: &Rect) -> Option<u64>;
+    /// What the viewer says, acknowledgements included.
+    fn poll_transmit(&mut self, out: &mut Vec<u8>);
+    /// What it noticed.
+    fn poll_heard(&mut self) -> Vec<Heard>;
+    /// What it shows; the high byte of a pixel counts for nothing.
+    fn shown(&self) -> (Size, &[u32]);
+}

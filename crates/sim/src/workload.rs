@@ -1,0 +1,230 @@
+//! Path 1/13, made up: what applications, hands and networks do, drawn by lot.
+//! From a seed, to world.rs.
+//! Knows operations; never what the session makes of them.
+
+use thinc_protocol::viewer::InputEvent;
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::Drawn;
+
+use crate::link::Path;
+use crate::random::Random;
+use crate::world::Op;
+use crate::x_server::Fill;
+
+/// Largest screen of a run: small, so that things meet.
+const SCREEN: Size = Size { width: 56, height: 40 };
+
+/// A seed's operations and the world they are for.
+#[derive(Debug)]
+pub struct Workload {
+    random: Random,
+    /// The screen now.
+    pub size: Size,
+    /// Records the ring holds.
+    pub ring_max: usize,
+    /// What is to happen next, before anything new is drawn by lot.
+    script: std::collections::VecDeque<Op>,
+    /// An area that changes all the time, in some runs.
+    video: Option<Rect>,
+}
+
+impl Workload {
+    /// The operations of this seed.
+    pub fn new(seed: u64) -> Workload {
+        let mut random = Random::new(seed ^ 0x5eed);
+        let size = random_size(&mut random);
+        let ring_max = if random.one_in(3) { 6 + random.below(20) as usize } else { 4096 };
+        let mut workload = Workload { random, size, ring_max, script: [].into(), video: None };
+        if workload.random.one_in(4) {
+            workload.video = Some(workload.rect(20));
+        }
+        let path = workload.path();
+        workload.script.push_back(Op::Join(path));
+        workload
+    }
+
+    fn path(&mut self) -> Path {
+        let random = &mut self.random;
+        let bytes_per_second = [20_000, 125_000, 2_000_000, 1_000_000_000][random.below(4) as usize];
+        Path { bytes_per_second, delay: random.below(40_000), jitter: random.below(5_000) }
+    }
+
+    fn rect(&mut self, edge_max: i32) -> Rect {
+        let (width, height) = (self.size.width as i32, self.size.height as i32);
+        let random = &mut self.random;
+        let w = random.between(1, edge_max.min(width));
+        let h = random.between(1, edge_max.min(height));
+        Rect::at(random.between(0, width - w), random.between(0, height - h), w, h)
+    }
+
+    fn region(&mut self, edge_max: i32) -> Region {
+        // One op of many records, now and then.
+        let rects = if self.random.one_in(3) { self.random.between(2, 5) } else { 1 };
+        let mut region = Region::new();
+        for _ in 0..rects {
+            region.add_rect(self.rect(edge_max));
+        }
+        region
+    }
+
+    fn window(&mut self) -> u32 {
+        0x20_0000 + self.random.below(3) as u32
+    }
+
+    fn draw(&mut self) -> Op {
+        let edge_max = if self.random.one_in(5) { 56 } else { 16 };
+        let region = self.region(edge_max);
+        let color = self.random.next() as u32 & 0x00ff_ffff;
+        let (fill, what) = match self.random.below(8) {
+            0 => (Fill::Solid(color), Drawn::Solid(color)),
+            1 => (Fill::Pattern(color), Drawn::Pattern),
+            2 => (Fill::Text(color), Drawn::Glyphs),
+            3 => (Fill::Distinct, Drawn::Composite),
+            4 => (Fill::Solid(0x00ff_ffff), Drawn::Other),
+            _ => (Fill::Distinct, Drawn::Image),
+        };
+        Op::Draw { region, fill, what, window: self.window() }
+    }
+
+    fn copy(&mut self) -> Op {
+        let region = self.region(30);
+        let random = &mut self.random;
+        let (dx, dy) = match random.below(4) {
+            0 => (0, random.between(-6, 6)),
+            1 => (random.between(-6, 6), 0),
+            _ => (random.between(-30, 30), random.between(-30, 30)),
+        };
+        Op::Copy { region, dx, dy, window: self.window() }
+    }
+
+    /// What comes next.
+    pub fn next(&mut self) -> Op {
+        if let Some(op) = self.script.pop_front() {
+            return op;
+        }
+        let viewer = self.random.below(3) as usize;
+        match self.random.below(1000) {
+            0..200 => {
+                let op = self.draw();
+                self.publish(op)
+            }
+            200..330 => {
+                let op = self.copy();
+                self.publish(op)
+            }
+            330..400 => Op::Step(self.random.below(200) as usize),
+            400..450 => Op::Finish,
+            450..500 => Op::Idle,
+            500..515 => Op::Yield,
+            515..630 => Op::Read(1 + self.random.below(6) as usize),
+            630..690 => Op::Commit(viewer),
+            690..750 => {
+                let meanwhile = match self.random.below(4) {
+                    0 => Some(Box::new(self.draw())),
+                    1 => Some(Box::new(self.copy())),
+                    _ => None,
+                };
+                Op::Snapshot(viewer, self.random.below(120) as usize, meanwhile)
+            }
+            750..810 => Op::Encode(viewer, self.random.below(4) as usize),
+            810..815 => Op::Cancel(viewer),
+            815..870 => Op::Transmit(viewer),
+            870..930 => Op::Wait(self.random.below(8_000)),
+            930..950 => Op::Shell,
+            950..954 => Op::Stall(viewer),
+            954..960 => Op::Resume(viewer),
+            960..963 => Op::Lose(viewer, self.rect(20)),
+            963..964 => Op::Refresh(viewer),
+            964..972 => Op::Barrier(viewer),
+            972..980 => Op::Input(viewer, self.input()),
+            980..986 => Op::Deliver(self.window()),
+            986..988 => Op::Cursor(self.random.below(30) as u16),
+            988..990 => Op::Join(self.path()),
+            990..992 => Op::Leave(viewer),
+            992..994 => {
+                self.size = random_size(&mut self.random);
+                self.video = None;
+                Op::Resize(self.size)
+            }
+            994..995 => Op::Attach,
+            995..997 if self.random.one_in(4) => self.shuffle(),
+            995..997 => self.scroll(),
+            _ => self.frame(),
+        }
+    }
+
+    /// The op, and in most cases at once what publishes it.
+    fn publish(&mut self, op: Op) -> Op {
+        if self.random.below(3) > 0 {
+            self.script.push_back(Op::Finish);
+        }
+        if self.random.one_in(3) {
+            self.script.push_back(Op::Read(usize::MAX));
+        }
+        op
+    }
+
+    /// A terminal that prints: the window moves up by a line, the last line is drawn, often more than once a flush.
+    fn scroll(&mut self) -> Op {
+        let window = self.window();
+        let area = self.rect(40);
+        let line = self.random.between(1, 4).min(area.height());
+        let lines = if self.random.one_in(3) { 80 } else { self.random.between(2, 10) };
+        for _ in 0..lines {
+            let above = Rect { y2: area.y2 - line, ..area };
+            let last = Rect { y1: area.y2 - line, ..area };
+            if !above.is_empty() {
+                self.script.push_back(Op::Copy { region: above.into(), dx: 0, dy: -line, window });
+            }
+            let (fill, what) = (Fill::Distinct, Drawn::Glyphs);
+            self.script.push_back(Op::Draw { region: last.into(), fill, what, window });
+            self.script.push_back(Op::Finish);
+            match self.random.below(8) {
+                0 => self.script.push_back(Op::Shell),
+                1 => self.script.push_back(Op::Wait(3_000)),
+                2 => self.script.push_back(Op::Read(2)),
+                _ => {}
+            }
+        }
+        Op::Finish
+    }
+
+    /// Windows moved about with nothing drawn, more often than COPYs may wait.
+    fn shuffle(&mut self) -> Op {
+        for _ in 0..self.random.between(60, 90) {
+            let copy = self.copy();
+            self.script.push_back(copy);
+        }
+        self.script.push_back(Op::Finish);
+        self.script.push_back(Op::Read(usize::MAX));
+        Op::Finish
+    }
+
+    /// A video's frame, or a window moved as one region.
+    fn frame(&mut self) -> Op {
+        if let Some(video) = self.video {
+            let what = Drawn::Image;
+            return Op::Draw { region: video.into(), fill: Fill::Distinct, what, window: 0x20_0009 };
+        }
+        let mut region = Region::from(self.rect(24));
+        region.subtract_rect(&self.rect(10));
+        let (dx, dy) = (self.random.between(-9, 9), self.random.between(-9, 9));
+        Op::Copy { region, dx, dy, window: self.window() }
+    }
+
+    fn input(&mut self) -> InputEvent {
+        let (x, y) = (self.random.below(60) as u16, self.random.below(60) as u16);
+        match self.random.below(6) {
+            0 => InputEvent::Motion { x, y },
+            1 => InputEvent::Button { button: 1, down: self.random.one_in(2) },
+            2 => InputEvent::Scroll { dx: 0, dy: 120 },
+            3 => InputEvent::ReleaseAll,
+            _ => InputEvent::Key { code: 30 + (x & 7), keysym: 0, down: self.random.one_in(2) },
+        }
+    }
+}
+
+fn random_size(random: &mut Random) -> Size {
+    let (width, height) = (random.between(16, SCREEN.width as i32), random.between(16, SCREEN.height as i32));
+    Size { width: width as u32, height: height as u32 }
+}

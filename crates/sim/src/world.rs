@@ -1,0 +1,661 @@
+//! The whole path in one thread on virtual time: X server, session, links and viewers, driven by operations.
+//! From workload.rs, to whoever asks whether every viewer's framebuffer equals the X screen.
+//! Knows all parts by their public faces; a new feature is a new `Op`.
+
+use std::collections::{HashMap, VecDeque};
+
+use thinc_protocol::Micros;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::viewer::{InputEvent, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, Drawn, InputMessage, RecordKind};
+use thinc_session_core::mutation::Mutation;
+use thinc_session_core::{Config, CursorImageOwned, Job, Request, Session, SnapshotVerdict, ViewerId};
+
+use crate::link::{Link, Path};
+use crate::pipeline::{Heard, Pipeline};
+use crate::random::Random;
+use crate::x_server::{Fill, XServer};
+
+/// A rule that does not hold in a run, to show that it is needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Breakage {
+    /// One of the queue's.
+    Core(Mutation),
+    /// Rule 3: `begin` is loaded before the pixels are read.
+    TagIsLoadedFirst,
+    /// Rule 7: the shadow does not follow COPYs.
+    ShadowIgnoresCopies,
+    /// Rule 7: the shadow is not told what the viewer lost.
+    ShadowIgnoresLoss,
+}
+
+/// One thing that happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// X begins to draw.
+    Draw {
+        /// Where.
+        region: Region,
+        /// With what.
+        fill: Fill,
+        /// As what.
+        what: Drawn,
+        /// In which window.
+        window: u32,
+    },
+    /// X begins to move pixels.
+    Copy {
+        /// Where to.
+        region: Region,
+        /// Pixels right.
+        dx: i32,
+        /// Pixels down.
+        dy: i32,
+        /// In which window.
+        window: u32,
+    },
+    /// X writes some of the pixels it has begun to write.
+    Step(usize),
+    /// X ends its op and publishes it.
+    Finish,
+    /// X goes to sleep.
+    Idle,
+    /// X turns to other work.
+    Yield,
+    /// X changes the screen's size.
+    Resize(Size),
+    /// The session process dies, and its successor attaches. Viewers stay connected here; only the queue's part counts.
+    Attach,
+    /// The session reads so many records.
+    Read(usize),
+    /// The session hands out a job for a viewer.
+    Commit(usize),
+    /// The shell reads the pixels of a viewer's oldest job, while X begins to draw, or goes on, and writes so many.
+    Snapshot(usize, usize, Option<Box<Op>>),
+    /// An encoder finishes one of a viewer's jobs: which, counted from the oldest.
+    Encode(usize, usize),
+    /// The pixels of a viewer's oldest job could not be had.
+    Cancel(usize),
+    /// Bytes are handed to a viewer's connection.
+    Transmit(usize),
+    /// Time passes.
+    Wait(Micros),
+    /// The shell does whatever there is to do, for all viewers.
+    Shell,
+    /// A viewer stops reading.
+    Stall(usize),
+    /// It reads again.
+    Resume(usize),
+    /// A viewer finds that it lost pixels.
+    Lose(usize, Rect),
+    /// A viewer asks for everything.
+    Refresh(usize),
+    /// A viewer asks for a barrier.
+    Barrier(usize),
+    /// A hand at a viewer; X delivers a button to a window.
+    Input(usize, InputEvent),
+    /// X delivers the oldest input to this window.
+    Deliver(u32),
+    /// The cursor has another image.
+    Cursor(u16),
+    /// A viewer comes.
+    Join(Path),
+    /// A viewer goes.
+    Leave(usize),
+}
+
+/// What must not be: how the world came apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Divergence(pub String);
+
+struct Encoding {
+    job: Job,
+    bytes: Vec<u8>,
+}
+
+struct Connection<P> {
+    id: ViewerId,
+    pipeline: P,
+    down: Link,
+    up: Link,
+    deframer: Deframer,
+    stalled: bool,
+    inbox: VecDeque<Vec<u8>>,
+    shadow_epoch: u32,
+    /// Handed out and not read.
+    jobs: VecDeque<Job>,
+    /// Read and not encoded.
+    encodings: Vec<Encoding>,
+    last_ends_frame: bool,
+    /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
+    lost: bool,
+}
+
+/// All of it.
+pub struct World<P> {
+    /// Virtual time in microseconds.
+    pub now: Micros,
+    /// The X server and its driver.
+    pub x: XServer,
+    /// The session.
+    pub session: Session,
+    random: Random,
+    breakage: Option<Breakage>,
+    /// The framebuffer that the session has mapped.
+    generation: u32,
+    connections: Vec<Connection<P>>,
+    /// Pixels read for a job, where they stand on the screen.
+    scratch: Vec<u32>,
+    /// Inputs on their way to a window.
+    inputs: VecDeque<u32>,
+    /// For each barrier the driver was asked for: the viewer's number, and the newest op when it answered.
+    barriers: HashMap<u32, (ViewerId, u32, Option<(u64, u32)>)>,
+    next_barrier: u32,
+    /// How often a barrier was answered and found true.
+    pub barriers_checked: u64,
+}
+
+impl<P: Pipeline> World<P> {
+    /// A session with no viewers on a black screen.
+    pub fn new(seed: u64, size: Size, ring_max: usize, breakage: Option<Breakage>) -> World<P> {
+        let mutation = match breakage {
+            Some(Breakage::Core(mutation)) => Some(mutation),
+            _ => None,
+        };
+        let mut session = Session::with_broken_rule(Config { name: "sim".into(), size }, mutation);
+        session.handle_attach(size);
+        World {
+            now: 1,
+            x: XServer::new(size, ring_max),
+            session,
+            random: Random::new(seed),
+            breakage,
+            generation: 1,
+            connections: Vec::new(),
+            scratch: Vec::new(),
+            inputs: VecDeque::new(),
+            barriers: HashMap::new(),
+            next_barrier: 1,
+            barriers_checked: 0,
+        }
+    }
+
+    /// Viewers that are connected.
+    pub fn viewers_len(&self) -> usize {
+        self.connections.len()
+    }
+
+    /// The session's name of a viewer.
+    pub fn viewer_id(&self, at: usize) -> ViewerId {
+        self.connections[at].id
+    }
+
+    /// A viewer's pixels.
+    pub fn shown(&self, at: usize) -> (Size, &[u32]) {
+        self.connections[at].pipeline.shown()
+    }
+
+    /// Longest that bytes to a viewer waited to leave, since this was last called.
+    pub fn take_queued_max(&mut self, at: usize) -> Micros {
+        self.connections[at].down.take_queued_max()
+    }
+
+    /// Makes one thing happen, and checks every invariant after it.
+    ///
+    /// # Errors
+    /// What came apart.
+    pub fn apply(&mut self, op: &Op) -> Result<(), Divergence> {
+        match op {
+            Op::Draw { .. } | Op::Copy { .. } => draw(&mut self.x, op),
+            Op::Step(pixels) => self.x.step(*pixels),
+            Op::Finish => self.x.finish(),
+            Op::Idle => self.x.publish_other(RecordKind::Idle),
+            Op::Yield => self.x.publish_other(RecordKind::Yield),
+            Op::Resize(size) => self.x.resize(*size),
+            Op::Attach => {
+                let (generation, size) = self.x.attach();
+                self.generation = generation;
+                self.inputs.clear();
+                self.session.handle_attach(size);
+            }
+            Op::Read(records) => self.read(*records),
+            Op::Commit(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.commit(at);
+                }
+            }
+            Op::Snapshot(viewer, steps, meanwhile) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.snapshot(at, *steps, meanwhile.as_deref());
+                }
+            }
+            Op::Encode(viewer, which) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.encode(at, *which);
+                }
+            }
+            Op::Cancel(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.cancel(at);
+                }
+            }
+            Op::Transmit(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.transmit(at);
+                }
+            }
+            Op::Wait(time) => {
+                self.now += time;
+                self.deliver()?;
+            }
+            Op::Shell => self.shell(),
+            Op::Stall(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].stalled = true;
+                }
+            }
+            Op::Resume(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].stalled = false;
+                }
+            }
+            Op::Lose(viewer, rect) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.lose(at, rect);
+                }
+            }
+            Op::Refresh(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].pipeline.request_refresh();
+                }
+            }
+            Op::Barrier(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].pipeline.request_barrier();
+                }
+            }
+            Op::Input(viewer, event) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].pipeline.handle_input(*event, self.now);
+                }
+            }
+            Op::Deliver(window) => {
+                if let Some(seq) = self.inputs.pop_front() {
+                    self.x.publish_other(RecordKind::InputDelivered { seq, window: *window });
+                }
+            }
+            Op::Cursor(edge) => {
+                let size = Size { width: u32::from(*edge), height: u32::from(*edge) };
+                // The ids pipeline does not look inside.
+                let pixels = vec![0; usize::from(*edge)];
+                self.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
+            }
+            Op::Join(path) => self.join(*path),
+            Op::Leave(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    let connection = self.connections.remove(at);
+                    self.session.remove_viewer(connection.id);
+                }
+            }
+        }
+        self.requests();
+        self.session.check_invariants();
+        Ok(())
+    }
+
+    fn at(&self, viewer: usize) -> Option<usize> {
+        (!self.connections.is_empty()).then(|| viewer % self.connections.len())
+    }
+
+    fn join(&mut self, path: Path) {
+        let pipeline = P::new();
+        let id = self.session.add_viewer(&pipeline.hello(), self.now);
+        self.connections.push(Connection {
+            id,
+            pipeline,
+            down: Link::new(path),
+            up: Link::new(path),
+            deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            stalled: false,
+            inbox: VecDeque::new(),
+            shadow_epoch: 0,
+            jobs: VecDeque::new(),
+            encodings: Vec::new(),
+            last_ends_frame: true,
+            lost: false,
+        });
+    }
+
+    fn read(&mut self, records: usize) {
+        for _ in 0..records {
+            let Some(record) = self.x.read() else { return };
+            self.record(&record);
+        }
+    }
+
+    fn record(&mut self, record: &DrawRecord) {
+        self.session.handle_record(record, self.now);
+        match record.kind {
+            RecordKind::Overflow => {
+                let dirty = self.x.take_dirty();
+                self.session.handle_overflow(&dirty);
+            }
+            RecordKind::Geometry { generation } => {
+                if let Some(fb) = self.x.generation(generation) {
+                    self.generation = generation;
+                    self.session.handle_geometry(fb.size);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn requests(&mut self) {
+        while let Some(request) = self.session.poll_request() {
+            match request {
+                Request::Barrier(id) => {
+                    self.x.publish_surely(RecordKind::Barrier { id });
+                    let now = (self.x.begin(), self.x_generation());
+                    if let Some((_, _, answer)) = self.barriers.get_mut(&id) {
+                        *answer = Some(now);
+                    }
+                }
+                Request::Input(
+                    InputMessage::Key { seq, down: true, .. } | InputMessage::Button { seq, down: true, .. },
+                ) => {
+                    self.inputs.push_back(seq);
+                }
+                Request::Input(_) | Request::BindKeysym { .. } | Request::Resize(_) => {}
+            }
+        }
+    }
+
+    fn x_generation(&self) -> u32 {
+        self.x.current_generation()
+    }
+
+    fn commit(&mut self, at: usize) -> bool {
+        let id = self.connections[at].id;
+        let Some(job) = self.session.poll_job(id, self.now) else { return false };
+        self.connections[at].jobs.push_back(job);
+        true
+    }
+
+    /// Reads the oldest job's pixels, X writing meanwhile, and plans them against the shadow.
+    fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> bool {
+        let connection = &mut self.connections[at];
+        let Some(job) = connection.jobs.pop_front() else { return false };
+        let size = self.session.size();
+        if job.epoch != self.session.epoch() {
+            return true;
+        }
+        if connection.shadow_epoch != job.epoch {
+            connection.shadow_epoch = job.epoch;
+            connection.pipeline.reset_shadow(size);
+        }
+        if self.breakage != Some(Breakage::ShadowIgnoresCopies) {
+            job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
+        }
+        self.scratch.resize(size.area() as usize, 0);
+        if !job.region.is_empty() {
+            for _ in 0..2 {
+                let before = self.x.begin();
+                let rects = job.region.rects();
+                let half = self.random.below(rects.len() as u64 + 1) as usize;
+                for (i, rect) in rects.iter().enumerate() {
+                    for y in rect.y1..rect.y2 {
+                        if i == half && y == (rect.y1 + rect.y2) / 2 {
+                            if let Some(op) = meanwhile.take() {
+                                draw(&mut self.x, op);
+                            }
+                            self.x.step(steps / 2);
+                        }
+                        for x in rect.x1..rect.x2 {
+                            let place = y as usize * size.width as usize + x as usize;
+                            self.scratch[place] = self.x.pixel(self.generation, place);
+                        }
+                    }
+                }
+                // After the last pixel was read, and before `begin` is: what X does here is not in the pixels, and counts
+                // as if it were, which is safe. The other way round is not.
+                self.x.step(steps - steps / 2);
+                let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) { before } else { self.x.begin() };
+                let verdict = self.session.handle_snapshot(connection.id, job.id, Some(before), tag);
+                if verdict == SnapshotVerdict::Keep {
+                    break;
+                }
+            }
+        }
+        let mut bytes = Vec::new();
+        connection.pipeline.encode(&job, &self.scratch, &mut bytes);
+        connection.encodings.push(Encoding { job, bytes });
+        true
+    }
+
+    fn encode(&mut self, at: usize, which: usize) -> bool {
+        let connection = &mut self.connections[at];
+        if connection.encodings.is_empty() {
+            return false;
+        }
+        let which = which % connection.encodings.len();
+        let encoding = connection.encodings.remove(which);
+        if !self.session.handle_encoded(connection.id, encoding.job.id, &encoding.bytes) {
+            connection.pipeline.reset_shadow(self.session.size());
+        }
+        true
+    }
+
+    fn cancel(&mut self, at: usize) {
+        let connection = &mut self.connections[at];
+        if let Some(job) = connection.jobs.front() {
+            // Not read: its COPYs go all the same.
+            if connection.shadow_epoch == job.epoch {
+                job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
+            }
+            let id = job.id;
+            connection.jobs.pop_front();
+            self.session.handle_cancelled(connection.id, id);
+        } else if !connection.encodings.is_empty() {
+            let encoding = connection.encodings.remove(0);
+            if encoding.job.epoch == connection.shadow_epoch {
+                connection.pipeline.reset_shadow(self.session.size());
+            }
+            self.session.handle_cancelled(connection.id, encoding.job.id);
+        }
+    }
+
+    fn lose(&mut self, at: usize, rect: &Rect) {
+        let connection = &mut self.connections[at];
+        let Some(since) = connection.pipeline.lose(rect) else { return };
+        if self.breakage != Some(Breakage::ShadowIgnoresLoss) && connection.shadow_epoch == self.session.epoch() {
+            connection.pipeline.reset_shadow(self.session.size());
+        }
+        connection.lost = true;
+        let region = Region::from(rect.intersect(&self.session.size().rect()));
+        self.session.handle_stale(connection.id, &region, since);
+    }
+
+    fn transmit(&mut self, at: usize) -> bool {
+        let connection = &mut self.connections[at];
+        let mut out = Vec::new();
+        let any = self.session.poll_transmit(connection.id, self.now, &mut out);
+        connection.down.send(&out, self.now, &mut self.random);
+        any
+    }
+
+    fn shell(&mut self) {
+        self.read(usize::MAX);
+        for at in 0..self.connections.len() {
+            loop {
+                let mut any = self.commit(at);
+                any |= self.snapshot(at, 0, None);
+                any |= self.encode(at, 0);
+                any |= self.transmit(at);
+                if !any {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// What the links have brought by now.
+    fn deliver(&mut self) -> Result<(), Divergence> {
+        for at in 0..self.connections.len() {
+            let connection = &mut self.connections[at];
+            while let Some(chunk) = connection.down.receive(self.now) {
+                connection.inbox.push_back(chunk);
+            }
+            if !connection.stalled {
+                while let Some(chunk) = self.connections[at].inbox.pop_front() {
+                    let result = self.connections[at].pipeline.handle_bytes(&chunk, self.now);
+                    result.map_err(|error| Divergence(format!("viewer {at} at {}: {error}", self.now)))?;
+                    self.hear(at)?;
+                }
+            }
+            let connection = &mut self.connections[at];
+            let mut out = Vec::new();
+            if !connection.stalled {
+                connection.pipeline.poll_transmit(&mut out);
+            }
+            connection.up.send(&out, self.now, &mut self.random);
+            while let Some(chunk) = connection.up.receive(self.now) {
+                connection.deframer.push(&chunk);
+                while let Some(frame) = connection.deframer.next().map_err(|error| Divergence(error.to_string()))? {
+                    let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
+                    if matches!(message, ViewerMessage::Hello(_)) {
+                        continue;
+                    }
+                    if matches!(message, ViewerMessage::Refresh) && connection.shadow_epoch == self.session.epoch() {
+                        connection.pipeline.reset_shadow(self.session.size());
+                    }
+                    self.session
+                        .handle_message(connection.id, &message, self.now)
+                        .map_err(|violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)))?;
+                    if let ViewerMessage::Barrier(number) = message {
+                        self.barriers.insert(self.next_barrier, (connection.id, number, None));
+                        self.next_barrier += 1;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, at: usize) -> Result<(), Divergence> {
+        for heard in self.connections[at].pipeline.poll_heard() {
+            match heard {
+                Heard::Update { end_of_frame } => self.connections[at].last_ends_frame = end_of_frame,
+                Heard::Echo(_) => {}
+                Heard::Barrier(number) => self.check_barrier(at, number)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Every pixel that was drawn before the barrier, and not since, must be there.
+    fn check_barrier(&mut self, at: usize, number: u32) -> Result<(), Divergence> {
+        let id = self.connections[at].id;
+        let found = self.barriers.iter().find(|(_, (viewer, n, _))| *viewer == id && *n == number);
+        let Some((&key, &(_, _, answer))) = found else {
+            return Err(Divergence(format!("viewer {at} was answered a barrier {number} that it did not ask for")));
+        };
+        let Some((op, generation)) = answer else {
+            return Err(Divergence(format!(
+                "viewer {at}'s barrier {number} was answered before the driver answered it"
+            )));
+        };
+        self.barriers.remove(&key);
+        let (size, shown) = self.connections[at].pipeline.shown();
+        if self.connections[at].lost || generation != self.x_generation() || size != self.x.framebuffer().size {
+            return Ok(());
+        }
+        let screen = &self.x.framebuffer().pixels;
+        for (i, &changed) in self.x.changed().iter().enumerate() {
+            if changed <= op && (shown[i] ^ screen[i]) & 0x00ff_ffff != 0 {
+                let (x, y) = (i as u32 % size.width, i as u32 / size.width);
+                return Err(Divergence(format!(
+                    "barrier {number} of viewer {at} came before ({x}, {y}), drawn by op {changed} of {op}"
+                )));
+            }
+        }
+        self.barriers_checked += 1;
+        Ok(())
+    }
+
+    /// Lets everything come to rest, and compares.
+    ///
+    /// # Errors
+    /// A viewer whose framebuffer is not the X screen, or a world that does not come to rest.
+    pub fn drain(&mut self) -> Result<(), Divergence> {
+        self.x.finish();
+        for connection in &mut self.connections {
+            connection.stalled = false;
+        }
+        for _ in 0..20_000 {
+            if self.x.unread() == 0 {
+                self.x.publish_surely(RecordKind::Idle);
+            }
+            self.apply(&Op::Shell)?;
+            self.deliver()?;
+            self.apply(&Op::Shell)?;
+            let next = self.connections.iter().flat_map(|c| [c.down.next_at(), c.up.next_at()]).flatten().min();
+            match next {
+                Some(at) => self.now = self.now.max(at),
+                None if self.at_rest() => {
+                    self.connections.iter_mut().for_each(|connection| connection.lost = false);
+                    return self.compare();
+                }
+                None => self.now += 1_000,
+            }
+        }
+        Err(Divergence(format!("the world does not come to rest: {}", self.unrest())))
+    }
+
+    fn at_rest(&self) -> bool {
+        self.x.unread() == 0
+            && self.connections.iter().all(|c| {
+                let stats = self.session.stats(c.id).unwrap_or_default();
+                c.jobs.is_empty() && c.encodings.is_empty() && c.inbox.is_empty() && stats.in_flight == 0
+            })
+            && self.session.is_drained()
+    }
+
+    fn unrest(&self) -> String {
+        let viewers = self.connections.iter().map(|c| format!("{:?}", self.session.stats(c.id)));
+        viewers.collect::<Vec<_>>().join("; ")
+    }
+
+    fn compare(&self) -> Result<(), Divergence> {
+        let screen = self.x.framebuffer();
+        for (at, connection) in self.connections.iter().enumerate() {
+            let (size, shown) = connection.pipeline.shown();
+            if size != screen.size {
+                return Err(Divergence(format!("viewer {at} shows {size:?}, the screen is {:?}", screen.size)));
+            }
+            let wrong = |(a, b): (&u32, &u32)| (a ^ b) & 0x00ff_ffff != 0;
+            let count = shown.iter().zip(&screen.pixels).filter(|&pair| wrong(pair)).count();
+            if let Some(i) = shown.iter().zip(&screen.pixels).position(wrong) {
+                let (x, y) = (i as u32 % size.width, i as u32 / size.width);
+                return Err(Divergence(format!(
+                    "viewer {at} differs from the screen in {count} pixels, first ({x}, {y}): {:06x}, not {:06x}",
+                    shown[i] & 0x00ff_ffff,
+                    screen.pixels[i] & 0x00ff_ffff
+                )));
+            }
+            if !connection.last_ends_frame {
+                return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn draw(x: &mut XServer, op: &Op) {
+    match op {
+        Op::Draw { region, fill, what, window } => x.begin_draw(region, *fill, *what, *window),
+        Op::Copy { region, dx, dy, window } => x.begin_copy(region, *dx, *dy, *window),
+        other => panic!("X does not draw by {other:?}"),
+    }
+}
