@@ -264,12 +264,11 @@ impl Updates {
     pub(crate) fn next(&self) -> Option<usize> {
         let may_go = |at: usize| {
             let update = &self.unsent[at];
-            update.state == State::Encoded
-                && self
-                    .unsent
-                    .iter()
-                    .take(at)
-                    .all(|earlier| !conflict((&update.writes, &update.reads), (&earlier.writes, &earlier.reads)))
+            let free = |earlier: &Unsent| {
+                !conflict((&update.writes, &update.reads), (&earlier.writes, &earlier.reads))
+                    || self.broken.is(Mutation::OverlappingUpdatesOvertake)
+            };
+            update.state == State::Encoded && self.unsent.iter().take(at).all(free)
         };
         let mut normal = None;
         for at in 0..self.unsent.len() {

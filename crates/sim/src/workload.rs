@@ -114,9 +114,10 @@ impl Workload {
             }
             330..400 => Op::Step(self.random.below(200) as usize),
             400..450 => Op::Finish,
-            450..500 => Op::Idle,
-            500..515 => Op::Yield,
-            515..630 => Op::Read(1 + self.random.below(6) as usize),
+            450..510 => Op::Idle,
+            510..520 => Op::Yield,
+            520..530 => self.two_jobs(viewer),
+            530..630 => Op::Read(1 + self.random.below(6) as usize),
             630..690 => Op::Commit(viewer),
             690..750 => {
                 let meanwhile = match self.random.below(4) {
@@ -198,6 +199,18 @@ impl Workload {
         self.script.push_back(Op::Finish);
         self.script.push_back(Op::Read(usize::MAX));
         Op::Finish
+    }
+
+    /// Two jobs under way at once, the later encoded first.
+    fn two_jobs(&mut self, viewer: usize) -> Op {
+        for _ in 0..2 {
+            let drawing = if self.random.one_in(3) { self.copy() } else { self.draw() };
+            self.script.push_back(drawing);
+            self.script.extend([Op::Finish, Op::Idle, Op::Read(usize::MAX), Op::Commit(viewer)]);
+        }
+        self.script.extend([Op::Snapshot(viewer, 0, None), Op::Snapshot(viewer, 0, None)]);
+        self.script.extend([Op::Encode(viewer, 1), Op::Transmit(viewer)]);
+        Op::Read(usize::MAX)
     }
 
     /// A video's frame, or a window moved as one region.
