@@ -1,0 +1,967 @@
+//! The driver in a real Xorg, seen from the ring: every changed pixel is covered by a record, COPY records are literally
+//! true, the recorded area is little more than miext/damage's, and nothing that a session does can harm X.
+//! `THINC_TEST_SANITIZED=1` runs all of it against the sanitized build, `THINC_TEST_SEED=n` one seed.
+
+mod xdraw;
+mod xserver;
+
+use std::time::{Duration, Instant};
+
+use thinc_region::Rect;
+use thinc_ring::{
+    Attachment, ControlEvent, DrawRecord, DrawableId, Drawn, Framebuffer, InputMessage, OutputRequest, RecordKind, TouchPhase,
+    attach,
+};
+use x11rb::connection::Connection;
+use x11rb::protocol::Event;
+use x11rb::protocol::randr::ConnectionExt as _;
+use x11rb::protocol::xinput::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::*;
+use x11rb::protocol::xv::{self, ConnectionExt as _};
+
+use xdraw::{Drawer, Kinds, Random};
+use xserver::{Options, XServer, wait_readable};
+
+/// Longer than any X server takes to answer on a busy machine: only a lost wake-up lasts that long.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a session does with an attachment, without a viewer.
+struct Reader {
+    attachment: Attachment,
+    barriers: u32,
+    /// Framebuffers that were announced, until the record names them.
+    announced: Vec<Framebuffer>,
+    applied: u32,
+    errors: Vec<String>,
+}
+
+impl Reader {
+    fn new(attachment: Attachment) -> Reader {
+        Reader { attachment, barriers: 0, announced: Vec::new(), applied: 0, errors: Vec::new() }
+    }
+
+    fn control_events(&mut self) {
+        while let Some(event) = self.attachment.control.poll_event().expect("the control socket works") {
+            match event {
+                ControlEvent::Framebuffer(framebuffer) => self.announced.push(framebuffer),
+                ControlEvent::OutputsApplied { serial } => self.applied = serial,
+                ControlEvent::Error(words) => self.errors.push(words),
+            }
+        }
+    }
+
+    /// Records up to and without `until`; sleeps as a session does.
+    fn read_until(&mut self, mut until: impl FnMut(&DrawRecord) -> bool) -> Vec<DrawRecord> {
+        let mut records = Vec::new();
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            while let Some(record) = self.attachment.ring.poll() {
+                let record = record.expect("records parse");
+                if until(&record) {
+                    return records;
+                }
+                if let RecordKind::Geometry { generation } = record.kind
+                    && generation != self.attachment.framebuffer.generation()
+                {
+                    self.control_events();
+                    let at = self.announced.iter().position(|fb| fb.generation() == generation);
+                    let at = at.expect("a framebuffer is announced before the record that names it");
+                    self.attachment.framebuffer = self.announced.swap_remove(at);
+                }
+                records.push(record);
+            }
+            assert!(Instant::now() < deadline, "no such record came: {} records read", records.len());
+            if self.attachment.ring.prepare_sleep() {
+                wait_readable(self.attachment.ring.wake_fd(), PATIENCE);
+                self.attachment.ring.clear_wake();
+            }
+        }
+    }
+
+    /// Everything that X has drawn so far.
+    fn drain(&mut self) -> Vec<DrawRecord> {
+        self.barriers += 1;
+        let id = self.barriers;
+        self.attachment.control.barrier(id).unwrap();
+        self.read_until(|record| record.kind == RecordKind::Barrier { id })
+    }
+
+    fn pixels(&self) -> Vec<u32> {
+        let (width, height) = self.attachment.framebuffer.size();
+        let mut pixels = vec![0; (width * height) as usize];
+        let all = Rect::new(0, 0, width.cast_signed(), height.cast_signed());
+        self.attachment.framebuffer.read_rect(all, &mut pixels, width as usize);
+        pixels
+    }
+
+    fn set_outputs(&mut self, outputs: &[OutputRequest]) -> Result<(), String> {
+        let before = self.applied;
+        self.attachment.control.set_outputs(outputs).unwrap();
+        loop {
+            assert!(wait_readable(self.attachment.control.fd(), PATIENCE), "the driver answers");
+            self.control_events();
+            if let Some(words) = self.errors.pop() {
+                return Err(words);
+            }
+            if self.applied != before {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn output(x: i32, y: i32, width: u32, height: u32) -> OutputRequest {
+    OutputRequest { x, y, width, height, mm_width: 0, mm_height: 0 }
+}
+
+/// The screen as records alone would have it, and what they cover.
+struct Shadow {
+    width: usize,
+    height: usize,
+    pixels: Vec<u32>,
+    /// True where only the framebuffer knows the pixel: a drawing covered it, or a copy from there did.
+    pending: Vec<bool>,
+    drawn_area: u64,
+    covered: Vec<bool>,
+    literal_copies: u64,
+}
+
+impl Shadow {
+    fn new(reader: &Reader) -> Shadow {
+        let (width, height) = reader.attachment.framebuffer.size();
+        let count = (width * height) as usize;
+        Shadow {
+            width: width as usize,
+            height: height as usize,
+            pixels: reader.pixels(),
+            pending: vec![false; count],
+            drawn_area: 0,
+            covered: vec![false; count],
+            literal_copies: 0,
+        }
+    }
+
+    fn clip(&self, rect: Rect) -> Rect {
+        rect.intersect(&Rect::new(0, 0, self.width as i32, self.height as i32))
+    }
+
+    /// Applies the records of one op: copies read what was before all of them.
+    fn apply_op(&mut self, records: &[DrawRecord]) {
+        let mut moved = Vec::new();
+        for record in records {
+            let RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, dx, dy } = record.kind else { continue };
+            if src != DrawableId::SCREEN {
+                continue;
+            }
+            let clipped = self.clip(rect);
+            assert_eq!(clipped, rect, "a COPY lies on the screen");
+            for y in rect.y1..rect.y2 {
+                for x in rect.x1..rect.x2 {
+                    let from = (y - dy) as usize * self.width + (x - dx) as usize;
+                    let inside = ((y - dy) as usize) < self.height && ((x - dx) as usize) < self.width;
+                    assert!(inside, "a COPY reads from the screen");
+                    moved.push((y as usize * self.width + x as usize, self.pixels[from], self.pending[from]));
+                }
+            }
+        }
+        for (to, pixel, pending) in moved {
+            self.literal_copies += u64::from(!pending);
+            self.pixels[to] = pixel;
+            self.pending[to] = pending;
+            self.covered[to] = true;
+        }
+        for record in records {
+            let rect = match record.kind {
+                RecordKind::Draw { dst: DrawableId::SCREEN, rect, .. } => rect,
+                RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, .. } if src != DrawableId::SCREEN => rect,
+                RecordKind::Copy { dst: DrawableId::SCREEN, rect, .. } => {
+                    self.drawn_area += rect.area();
+                    continue;
+                }
+                _ => continue,
+            };
+            self.drawn_area += rect.area();
+            let rect = self.clip(rect);
+            for y in rect.y1..rect.y2 {
+                let row = y as usize * self.width;
+                self.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
+                self.covered[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
+            }
+        }
+    }
+
+    fn apply(&mut self, records: &[DrawRecord]) {
+        let mut start = 0;
+        for (i, record) in records.iter().enumerate() {
+            if let Some(next) = records.get(i + 1).filter(|_| record.more) {
+                assert_eq!(next.op, record.op, "MORE promises another record of the same op");
+                continue;
+            }
+            self.apply_op(&records[start..=i]);
+            start = i + 1;
+        }
+    }
+
+    /// Settles with the framebuffer: pixels nobody covered must not have changed, and copies must be true.
+    fn settle(&mut self, now: &[u32]) -> Result<(), String> {
+        let mut wrong = 0usize;
+        let mut first = None;
+        let mut around = Rect::default();
+        for (i, &pixel) in now.iter().enumerate() {
+            if !self.pending[i] && self.pixels[i] != pixel {
+                wrong += 1;
+                around = around.bound(&Rect::at((i % self.width) as i32, (i / self.width) as i32, 1, 1));
+                first.get_or_insert((i % self.width, i / self.width, self.pixels[i], pixel, self.covered[i]));
+            }
+        }
+        self.pixels.copy_from_slice(now);
+        self.pending.fill(false);
+        match first {
+            None => Ok(()),
+            Some(first) => Err(format!(
+                "{wrong} pixels in {around:?} differ from what records say; first (x, y, said, is, covered): {first:x?}"
+            )),
+        }
+    }
+
+    fn take_covered(&mut self) -> u64 {
+        let count = self.covered.iter().filter(|&&covered| covered).count() as u64;
+        self.covered.fill(false);
+        count
+    }
+}
+
+/// One line a record, the last fifty.
+fn brief(records: &[DrawRecord]) -> String {
+    records.iter().rev().take(50).map(|r| format!("\n{} {:?}", r.op, r.kind)).collect()
+}
+
+fn seeds(default: &[u64]) -> Vec<u64> {
+    match std::env::var("THINC_TEST_SEED") {
+        Ok(seed) => vec![seed.parse().expect("THINC_TEST_SEED is a number")],
+        Err(_) => default.to_vec(),
+    }
+}
+
+/// Totals of one seed.
+#[derive(Debug, Default)]
+struct Areas {
+    recorded: u64,
+    reported: u64,
+    recorded_union: u64,
+    reported_union: u64,
+    literal_copies: u64,
+}
+
+fn draw_and_compare(server: &XServer, seed: u64, batches: usize, steps: i64) -> Areas {
+    let (conn, screen) = server.connect();
+    let mut reader = Reader::new(server.attach());
+    let mut drawer = Drawer::new(conn, screen, seed, Kinds::All).expect("the generator starts");
+    drawer.sync().unwrap();
+    reader.drain();
+    let mut shadow = Shadow::new(&reader);
+    let mut areas = Areas::default();
+    let mut sizes = Random::new(seed ^ 0x5eed);
+    for batch in 0..batches {
+        if batch % 40 == 39 {
+            let (width, height) = (sizes.within(200, 900) as u32, sizes.within(200, 700) as u32);
+            reader.set_outputs(&[output(0, 0, width, height)]).expect("any size is taken");
+            drawer.resized(i64::from(width), i64::from(height));
+            drawer.sync().unwrap();
+            reader.drain();
+            assert_eq!(reader.attachment.framebuffer.size(), (width, height));
+            shadow = Shadow::new(&reader);
+        }
+        // Single ops show whether a COPY is literally true; long batches let them meet pending pixels.
+        let count = if batch % 3 == 0 { 1 } else { sizes.within(1, steps) };
+        for _ in 0..count {
+            drawer.step().expect("a request can be sent");
+        }
+        drawer.sync().unwrap();
+        let records = reader.drain();
+        assert!(!records.iter().any(|r| r.kind == RecordKind::Overflow), "a batch fits the ring");
+        shadow.apply(&records);
+        let stats = reader.attachment.ring.stats();
+        let settled = shadow.settle(&reader.pixels());
+        if let Err(words) = settled {
+            let log: Vec<&String> = drawer.log.iter().rev().take(count as usize).collect();
+            panic!("seed {seed}, batch {batch}: {words}\nlast ops, newest first: {log:?}\nrecords: {}", brief(&records));
+        }
+        areas.recorded += std::mem::take(&mut shadow.drawn_area);
+        areas.reported += stats.oracle_area;
+        areas.recorded_union += shadow.take_covered();
+        areas.reported_union += stats.oracle_union;
+    }
+    areas.literal_copies = shadow.literal_copies;
+    areas
+}
+
+#[test]
+fn every_changed_pixel_is_covered_and_copies_are_true() {
+    let server = XServer::start(Options::default());
+    let mut all = Areas::default();
+    for seed in seeds(&[1, 2, 3, 4]) {
+        let areas = draw_and_compare(&server, seed, 160, 12);
+        println!("seed {seed}: {areas:?}");
+        all.recorded += areas.recorded;
+        all.reported += areas.reported;
+        all.recorded_union += areas.recorded_union;
+        all.reported_union += areas.reported_union;
+        all.literal_copies += areas.literal_copies;
+    }
+    let ratio = |a: u64, b: u64| a as f64 / b as f64;
+    println!(
+        "recorded / reported area: sum {:.3}, union {:.3}",
+        ratio(all.recorded, all.reported),
+        ratio(all.recorded_union, all.reported_union)
+    );
+    assert!(all.literal_copies > 10_000, "COPY records were put to the test: {all:?}");
+    assert!(ratio(all.recorded, all.reported) <= 1.2, "{all:?}");
+    assert!(ratio(all.recorded_union, all.reported_union) <= 1.2, "{all:?}");
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn render_draws_the_same_as_in_xvfb() {
+    for seed in seeds(&[11, 12]) {
+        let ours = XServer::start(Options::default());
+        let plain = XServer::start_xvfb(640, 480);
+        let ((our_conn, our_screen), (plain_conn, plain_screen)) = (ours.connect(), plain.connect());
+        let mut reader = Reader::new(ours.attach());
+        let mut a = Drawer::new(our_conn, our_screen, seed, Kinds::Render).unwrap();
+        let mut b = Drawer::new(plain_conn, plain_screen, seed, Kinds::Render).unwrap();
+        let mut colors = 0;
+        for batch in 0..30 {
+            for _ in 0..20 {
+                a.step().unwrap();
+                b.step().unwrap();
+            }
+            a.sync().unwrap();
+            b.sync().unwrap();
+            reader.drain();
+            let (mine, theirs) = (a.screenshot().unwrap(), b.screenshot().unwrap());
+            let wrong = mine.iter().zip(&theirs).filter(|(a, b)| a != b).count();
+            assert_eq!(wrong, 0, "seed {seed}, batch {batch}: {wrong} pixels differ from Xvfb's; ops {:?}", a.log);
+            colors = mine.iter().collect::<std::collections::HashSet<_>>().len();
+        }
+        assert!(colors > 100, "something was drawn: {colors} colours");
+        assert!(ours.stop(), "X ends in order");
+    }
+}
+
+#[test]
+fn overflow_becomes_dirty_tiles_and_nothing_is_lost() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let mut reader = Reader::new(server.attach());
+    reader.drain();
+    let mut shadow = Shadow::new(&reader);
+    let gc = conn.generate_id().unwrap();
+    conn.create_gc(gc, root, &CreateGCAux::new()).unwrap();
+    // More records than the ring holds, none of them read meanwhile. Only the last of them lie in the right half.
+    let mut random = Random::new(7);
+    for i in 0..40_000u32 {
+        let x = if i < 34_000 { random.within(0, 300) } else { random.within(320, 600) };
+        let rect = Rectangle { x: x as i16, y: random.within(0, 440) as i16, width: 7, height: 5 };
+        conn.change_gc(gc, &ChangeGCAux::new().foreground(i)).unwrap();
+        conn.poly_fill_rectangle(root, gc, &[rect]).unwrap();
+    }
+    conn.get_input_focus().unwrap().reply().unwrap();
+    assert!(reader.attachment.ring.stats().overflows > 0, "the ring overflowed");
+    let records = reader.drain();
+    let overflow = records.iter().position(|r| r.kind == RecordKind::Overflow).expect("OVERFLOW is published");
+    assert!(overflow > 32_700, "everything that fitted comes first: {overflow}");
+    let mut tiles = 0;
+    let mut outside = Vec::new();
+    reader.attachment.ring.take_dirty_tiles(|rect| {
+        tiles += 1;
+        outside.push(rect);
+    });
+    assert!(tiles > 0 && outside.iter().any(|r| r.x1 >= 320), "the dropped records are dirty tiles");
+    shadow.apply(&records);
+    for rect in outside {
+        let rect = shadow.clip(rect);
+        for y in rect.y1..rect.y2 {
+            let row = y as usize * shadow.width;
+            shadow.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
+        }
+    }
+    shadow.settle(&reader.pixels()).unwrap();
+    // And it goes on as before.
+    conn.poly_fill_rectangle(root, gc, &[Rectangle { x: 1, y: 2, width: 3, height: 4 }]).unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+    let records = reader.drain();
+    assert!(records.iter().any(|r| matches!(
+        r.kind,
+        RecordKind::Draw { rect: Rect { x1: 1, y1: 2, x2: 4, y2: 6 }, what: Drawn::Solid(39_999), .. }
+    )));
+}
+
+#[test]
+fn sessions_come_and_go() {
+    let mut server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let gc = conn.generate_id().unwrap();
+    conn.create_gc(gc, root, &CreateGCAux::new().foreground(0x12_3456)).unwrap();
+    let draw = || {
+        conn.poly_fill_rectangle(root, gc, &[Rectangle { x: 5, y: 6, width: 7, height: 8 }]).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+    };
+    draw();
+    let mut first = Reader::new(server.attach());
+    assert_eq!(first.pixels()[6 * 640 + 5], 0x12_3456, "what was drawn before is in the framebuffer");
+    draw();
+    assert!(!first.drain().is_empty());
+
+    // A second session takes over; the first one learns it.
+    let mut second = Reader::new(server.attach());
+    assert!(wait_readable(first.attachment.control.fd(), PATIENCE));
+    assert!(first.attachment.control.poll_event().is_err(), "the first session is told by the end of its socket");
+    draw();
+    assert!(!second.drain().is_empty());
+    drop(first);
+    draw();
+    assert!(!second.drain().is_empty(), "the first one's end does not touch the second");
+
+    // A session that dies leaves X alone, and the next one finds the screen whole.
+    drop(second);
+    draw();
+    for _ in 0..20 {
+        let mut again = Reader::new(server.attach());
+        draw();
+        assert!(!again.drain().is_empty());
+        assert_eq!(again.pixels()[6 * 640 + 5], 0x12_3456);
+    }
+    assert!(server.is_running());
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn garbage_on_the_socket_is_refused_in_words() {
+    use rustix::net::*;
+    let mut server = XServer::start(Options::default());
+    let talk = |bytes: &[u8]| -> Vec<u8> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        connect(&socket, &SocketAddrUnix::new(server.socket()).unwrap()).unwrap();
+        send(&socket, bytes, SendFlags::NOSIGNAL).unwrap();
+        let mut answer = vec![0; 512];
+        assert!(wait_readable(std::os::fd::AsFd::as_fd(&socket), PATIENCE));
+        let (length, _) = recv(&socket, &mut answer[..], RecvFlags::empty()).unwrap();
+        answer.truncate(length);
+        answer
+    };
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_ne_bytes()).collect::<Vec<u8>>();
+    // Another version: named in words.
+    let answer = talk(&words(&[1, 0x434e_4854, 999, 2_375_680]));
+    let text = String::from_utf8_lossy(&answer[8..]).into_owned();
+    assert!(text.contains("version") && text.contains("999"), "{text}");
+    // No ATTACH at all, too short, too long.
+    assert!(String::from_utf8_lossy(&talk(&words(&[7, 7, 7, 7]))).contains("ATTACH"));
+    assert!(talk(&[1, 2, 3]).is_empty(), "closed");
+    assert!(!talk(&vec![0x55; 4000]).is_empty());
+    // An attached session that talks nonsense is let go, and X goes on.
+    let mut reader = Reader::new(server.attach());
+    reader.drain();
+    assert!(reader.set_outputs(&[output(0, 0, 20_000, 10)]).unwrap_err().contains("16384"));
+    assert!(reader.set_outputs(&[output(-1, 0, 200, 10)]).unwrap_err().contains("outside"));
+    reader.drain();
+    send(reader.attachment.control.fd(), &[9; 12], SendFlags::NOSIGNAL).unwrap();
+    let deadline = Instant::now() + PATIENCE;
+    let ended = loop {
+        assert!(wait_readable(reader.attachment.control.fd(), PATIENCE) && Instant::now() < deadline);
+        match reader.attachment.control.poll_event() {
+            Ok(Some(ControlEvent::Error(words))) => assert!(words.contains("known"), "{words}"),
+            Ok(_) => {}
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(ended.kind(), std::io::ErrorKind::UnexpectedEof);
+    assert!(server.is_running());
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn every_size_and_several_monitors() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let mut reader = Reader::new(server.attach());
+    for (width, height) in [(801, 603), (1366, 768), (3840, 2160), (1, 1), (16384, 16), (333, 777)] {
+        reader.set_outputs(&[output(0, 0, width, height)]).unwrap();
+        reader.drain();
+        let geometry = reader.attachment.ring.geometry();
+        assert_eq!((geometry.width, geometry.height), (width, height));
+        assert_eq!(geometry.generation, reader.attachment.framebuffer.generation());
+        assert_eq!(reader.attachment.framebuffer.size(), (width, height));
+        assert_eq!(geometry.outputs.len(), 1);
+        assert_eq!((geometry.outputs[0].width, geometry.outputs[0].height), (width, height));
+        let says = conn.get_geometry(root).unwrap().reply().unwrap();
+        assert_eq!((u32::from(says.width), u32::from(says.height)), (width, height));
+    }
+    reader.set_outputs(&[output(0, 0, 1280, 1024), output(1280, 24, 1920, 1080)]).unwrap();
+    reader.drain();
+    let geometry = reader.attachment.ring.geometry();
+    assert_eq!((geometry.width, geometry.height), (3200, 1104));
+    let second = geometry.outputs[1];
+    assert_eq!((second.x, second.y, second.width, second.height), (1280, 24, 1920, 1080));
+    let monitors = conn.randr_get_monitors(root, true).unwrap().reply().unwrap().monitors;
+    assert_eq!(monitors.len(), 2, "X clients see two monitors");
+
+    // What is drawn stays where it overlaps, and an output that goes is not destroyed.
+    let gc = conn.generate_id().unwrap();
+    conn.create_gc(gc, root, &CreateGCAux::new().foreground(0xab_cdef)).unwrap();
+    reader.set_outputs(&[output(0, 0, 1000, 900)]).unwrap();
+    reader.drain();
+    let resources = conn.randr_get_screen_resources_current(root).unwrap().reply().unwrap();
+    assert_eq!(resources.outputs.len(), 16);
+
+    // An X client sets a mode by itself, and the session hears of it.
+    let crtc = resources.crtcs[0];
+    let info = conn.randr_get_output_info(resources.outputs[0], 0).unwrap().reply().unwrap();
+    let mode = *info.modes.iter().find(|&&id| resources.modes.iter().any(|m| m.id == id && m.width == 800 && m.height == 600)).unwrap();
+    conn.randr_set_crtc_config(
+        crtc,
+        0,
+        resources.config_timestamp,
+        0,
+        0,
+        mode,
+        x11rb::protocol::randr::Rotation::ROTATE0,
+        &[resources.outputs[0]],
+    )
+    .unwrap()
+    .reply()
+    .unwrap();
+    conn.randr_set_screen_size(root, 800, 600, 211, 158).unwrap().check().unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+    reader.drain();
+    let geometry = reader.attachment.ring.geometry();
+    assert_eq!((geometry.width, geometry.height, geometry.outputs.len()), (800, 600, 1));
+    assert_eq!((geometry.outputs[0].width, geometry.outputs[0].height), (800, 600));
+    assert_eq!(reader.attachment.framebuffer.size(), (800, 600));
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn cursors_arrive() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let mut reader = Reader::new(server.attach());
+    reader.drain();
+    // A core cursor: 8 x 2, left half source, mask all but the last column.
+    let (source, mask) = (conn.generate_id().unwrap(), conn.generate_id().unwrap());
+    for (pixmap, bits) in [(source, 0x0fu8), (mask, 0x7f)] {
+        conn.create_pixmap(1, pixmap, root, 8, 2).unwrap();
+        let gc = conn.generate_id().unwrap();
+        conn.create_gc(gc, pixmap, &CreateGCAux::new().foreground(1).background(0)).unwrap();
+        let data = [bits, 0, 0, 0, bits, 0, 0, 0];
+        conn.put_image(ImageFormat::XY_PIXMAP, pixmap, gc, 8, 2, 0, 0, 0, 1, &data).unwrap();
+    }
+    let cursor = conn.generate_id().unwrap();
+    conn.create_cursor(cursor, source, mask, 0xffff, 0, 0, 0, 0, 0xffff, 3, 1).unwrap();
+    conn.change_window_attributes(root, &ChangeWindowAttributesAux::new().cursor(cursor)).unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+    let records = reader.drain();
+    assert!(records.iter().any(|r| r.kind == RecordKind::Cursor));
+    let state = reader.attachment.ring.cursor().expect("there is a cursor");
+    assert!(state.visible);
+    assert_eq!((state.width, state.height, state.hot_x, state.hot_y), (8, 2, 3, 1));
+    let (red, blue) = (0xffff_0000, 0xff00_00ff);
+    assert_eq!(state.argb[..8], [red, red, red, red, blue, blue, blue, 0]);
+
+    // An ARGB cursor through RENDER.
+    {
+        use x11rb::protocol::render::{ConnectionExt as _, CreatePictureAux};
+        conn.render_query_version(0, 11).unwrap().reply().unwrap();
+        let formats = conn.render_query_pict_formats().unwrap().reply().unwrap().formats;
+        let argb = formats.iter().find(|f| f.depth == 32 && f.direct.alpha_mask == 0xff && f.direct.red_shift == 16).unwrap();
+        let pixmap = conn.generate_id().unwrap();
+        conn.create_pixmap(32, pixmap, root, 2, 2).unwrap();
+        let gc = conn.generate_id().unwrap();
+        conn.create_gc(gc, pixmap, &CreateGCAux::new()).unwrap();
+        let pixels = [0x8040_2010u32, 0xffff_ffff, 0, 0x0100_0001];
+        let data: Vec<u8> = pixels.iter().flat_map(|p| p.to_ne_bytes()).collect();
+        conn.put_image(ImageFormat::Z_PIXMAP, pixmap, gc, 2, 2, 0, 0, 0, 32, &data).unwrap();
+        let picture = conn.generate_id().unwrap();
+        conn.render_create_picture(picture, pixmap, argb.id, &CreatePictureAux::new()).unwrap();
+        let cursor = conn.generate_id().unwrap();
+        conn.render_create_cursor(cursor, picture, 1, 1).unwrap();
+        conn.change_window_attributes(root, &ChangeWindowAttributesAux::new().cursor(cursor)).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.drain();
+        let state = reader.attachment.ring.cursor().unwrap();
+        assert_eq!((state.width, state.height, state.hot_x, state.hot_y), (2, 2, 1, 1));
+        assert_eq!(state.argb, pixels);
+    }
+
+    // A warp is told, the user's own move is only written down.
+    let warps = reader.attachment.ring.cursor().unwrap().warps;
+    conn.warp_pointer(x11rb::NONE, root, 0, 0, 0, 0, 123, 45).unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+    assert!(reader.drain().iter().any(|r| r.kind == RecordKind::Cursor));
+    let state = reader.attachment.ring.cursor().unwrap();
+    assert_eq!((state.x, state.y, state.warps), (123, 45, warps + 1));
+    // Hidden by XFixes.
+    {
+        use x11rb::protocol::xfixes::ConnectionExt as _;
+        conn.xfixes_query_version(5, 0).unwrap().reply().unwrap();
+        conn.xfixes_hide_cursor(root).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.drain();
+        assert!(!reader.attachment.ring.cursor().unwrap().visible);
+        conn.xfixes_show_cursor(root).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.drain();
+        assert!(reader.attachment.ring.cursor().unwrap().visible);
+    }
+    // The next session finds all of it.
+    drop(reader);
+    let reader = Reader::new(server.attach());
+    assert_eq!(reader.attachment.ring.cursor().unwrap().argb.len(), 4);
+}
+
+/// The next event that `pick` turns into something.
+fn next<T>(conn: &impl Connection, mut pick: impl FnMut(&Event) -> Option<T>) -> T {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        assert!(Instant::now() < deadline, "the event comes");
+        let event = conn.wait_for_event().expect("the X server lives");
+        if let Some(found) = pick(&event) {
+            return found;
+        }
+    }
+}
+
+#[test]
+fn input_arrives_in_order_and_is_named() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    conn.xinput_xi_query_version(2, 2).unwrap().reply().unwrap();
+    let mut reader = Reader::new(server.attach());
+    let window = conn.generate_id().unwrap();
+    let mask = EventMask::KEY_PRESS | EventMask::KEY_RELEASE | EventMask::BUTTON_PRESS | EventMask::BUTTON_RELEASE | EventMask::POINTER_MOTION;
+    let aux = CreateWindowAux::new().override_redirect(1).event_mask(mask);
+    conn.create_window(24, window, root, 100, 100, 200, 200, 0, WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT, &aux).unwrap();
+    conn.map_window(window).unwrap();
+    conn.set_input_focus(InputFocus::POINTER_ROOT, window, x11rb::CURRENT_TIME).unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+
+    let send = |message| reader.attachment.input.send(message).unwrap();
+    send(InputMessage::PointerMove { seq: 1, x: 150, y: 160 });
+    let at = next(&conn, |e| if let Event::MotionNotify(m) = e { Some((m.root_x, m.root_y)) } else { None });
+    assert_eq!(at, (150, 160), "absolute, in pixels");
+    // A key, a click and a key, in this order: two devices, one socket. 38 is the A of a US keyboard.
+    for (seq, down) in [(2, true), (3, false)] {
+        send(InputMessage::Key { seq, keycode: 38, down });
+    }
+    send(InputMessage::Button { seq: 4, button: 1, down: true });
+    send(InputMessage::Button { seq: 5, button: 1, down: false });
+    send(InputMessage::Key { seq: 6, keycode: 39, down: true });
+    send(InputMessage::Key { seq: 7, keycode: 39, down: false });
+    let mut seen = Vec::new();
+    while seen.len() < 6 {
+        seen.push(next(&conn, |event| match event {
+            Event::KeyPress(e) => Some(('k', e.detail, true)),
+            Event::KeyRelease(e) => Some(('k', e.detail, false)),
+            Event::ButtonPress(e) => Some(('b', e.detail, true)),
+            Event::ButtonRelease(e) => Some(('b', e.detail, false)),
+            _ => None,
+        }));
+    }
+    assert_eq!(
+        seen,
+        [('k', 38, true), ('k', 38, false), ('b', 1, true), ('b', 1, false), ('k', 39, true), ('k', 39, false)]
+    );
+    // Presses are named in the ring, with the window that got them.
+    let records = reader.drain();
+    let named: Vec<(u32, u32)> = records
+        .iter()
+        .filter_map(|r| if let RecordKind::InputDelivered { seq, window } = r.kind { Some((seq, window)) } else { None })
+        .collect();
+    assert_eq!(named, [(2, window), (4, window), (6, window)]);
+
+    // The keymap is the one of evdev: keycode 38 is `a`.
+    let keys = conn.get_keyboard_mapping(38, 1).unwrap().reply().unwrap();
+    assert_eq!(keys.keysyms[0], 0x61);
+
+    // A held key repeats, and stops when the session goes away.
+    reader.attachment.input.send(InputMessage::Key { seq: 8, keycode: 40, down: true }).unwrap();
+    for _ in 0..3 {
+        next(&conn, |e| if let Event::KeyPress(k) = e { (k.detail == 40).then_some(()) } else { None });
+    }
+
+    // Smooth scrolling and touch, as XInput 2 clients see them.
+    let xi_mask = xinput::EventMask {
+        deviceid: xinput::Device::ALL_MASTER.into(),
+        mask: vec![
+            xinput::XIEventMask::MOTION
+                | xinput::XIEventMask::TOUCH_BEGIN
+                | xinput::XIEventMask::TOUCH_UPDATE
+                | xinput::XIEventMask::TOUCH_END,
+        ],
+    };
+    conn.xinput_xi_select_events(window, &[xi_mask]).unwrap().check().unwrap();
+    let scroll = |conn: &x11rb::rust_connection::RustConnection| {
+        next(conn, |e| {
+            if let Event::XinputMotion(m) = e {
+                // Bits of the valuators present, then their values in order.
+                let vertical = (m.valuator_mask[0] & 4 != 0).then(|| {
+                    let before = (m.valuator_mask[0] & 3).count_ones() as usize;
+                    m.axisvalues[before].integral
+                })?;
+                return Some(vertical);
+            }
+            None
+        })
+    };
+    // The first event only tells where the axis stands.
+    reader.attachment.input.send(InputMessage::Scroll { seq: 9, dx: 0, dy: 60 }).unwrap();
+    let first = scroll(&conn);
+    reader.attachment.input.send(InputMessage::Scroll { seq: 10, dx: 0, dy: 30 }).unwrap();
+    assert_eq!(scroll(&conn) - first, 30, "a quarter of a notch");
+    for (phase, x) in [(TouchPhase::Begin, 120), (TouchPhase::Update, 130), (TouchPhase::End, 130)] {
+        reader.attachment.input.send(InputMessage::Touch { seq: 11, id: 5, phase, x, y: 140 }).unwrap();
+        let at = next(&conn, |event| match (event, phase) {
+            (Event::XinputTouchBegin(t), TouchPhase::Begin)
+            | (Event::XinputTouchUpdate(t), TouchPhase::Update)
+            | (Event::XinputTouchEnd(t), TouchPhase::End) => Some((t.root_x >> 16, t.root_y >> 16)),
+            _ => None,
+        });
+        assert_eq!(at, (x, 140));
+    }
+    reader.attachment.input.send(InputMessage::Button { seq: 12, button: 3, down: true }).unwrap();
+    next(&conn, |e| if let Event::ButtonPress(b) = e { (b.detail == 3).then_some(()) } else { None });
+    drop(reader);
+    let mut released = [false; 2];
+    while released != [true; 2] {
+        next(&conn, |event| match event {
+            Event::KeyRelease(e) if e.detail == 40 => Some(released[0] = true),
+            Event::ButtonRelease(e) if e.detail == 3 => Some(released[1] = true),
+            _ => None,
+        });
+    }
+    assert!(server.stop(), "X ends in order");
+}
+
+// ---- XVideo ------------------------------------------------------------------------------------------------------------
+
+/// The same conversion in floating point, sample by sample: bilinear, centres aligned, BT.601 limited range.
+fn reference(planes: &[Vec<u8>; 3], size: (usize, usize), chroma: (usize, usize), dst: (usize, usize)) -> Vec<[f64; 3]> {
+    let sample = |plane: &[u8], width: usize, height: usize, x: f64, y: f64| {
+        let (x, y) = (x.clamp(0.0, (width - 1) as f64), y.clamp(0.0, (height - 1) as f64));
+        let (x0, y0) = (x.floor() as usize, y.floor() as usize);
+        let (x1, y1) = ((x0 + 1).min(width - 1), (y0 + 1).min(height - 1));
+        let (fx, fy) = (x - x0 as f64, y - y0 as f64);
+        let at = |x: usize, y: usize| f64::from(plane[y * width + x]);
+        (at(x0, y0) * (1.0 - fx) + at(x1, y0) * fx) * (1.0 - fy) + (at(x0, y1) * (1.0 - fx) + at(x1, y1) * fx) * fy
+    };
+    let mut out = Vec::with_capacity(dst.0 * dst.1);
+    for y in 0..dst.1 {
+        for x in 0..dst.0 {
+            let sx = (x as f64 + 0.5) * size.0 as f64 / dst.0 as f64;
+            let sy = (y as f64 + 0.5) * size.1 as f64 / dst.1 as f64;
+            let (cx, cy) = (sx * chroma.0 as f64 / size.0 as f64, sy * chroma.1 as f64 / size.1 as f64);
+            let luma = 1.164 * (sample(&planes[0], size.0, size.1, sx - 0.5, sy - 0.5) - 16.0);
+            let u = sample(&planes[1], chroma.0, chroma.1, cx - 0.5, cy - 0.5) - 128.0;
+            let v = sample(&planes[2], chroma.0, chroma.1, cx - 0.5, cy - 0.5) - 128.0;
+            out.push([luma + 1.596 * v, luma - 0.391 * u - 0.813 * v, luma + 2.018 * u].map(|c| c.clamp(0.0, 255.0)));
+        }
+    }
+    out
+}
+
+#[test]
+fn xvideo_is_converted_and_recorded() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let mut reader = Reader::new(server.attach());
+    reader.drain();
+    let adaptors = conn.xv_query_adaptors(root).unwrap().reply().unwrap().info;
+    let adaptor = adaptors.first().expect("there is an adaptor");
+    assert_eq!(adaptor.num_ports, 16);
+    let port = adaptor.base_id + 3;
+    let window = conn.generate_id().unwrap();
+    let aux = CreateWindowAux::new().override_redirect(1).background_pixel(0x11_2233);
+    conn.create_window(24, window, root, 40, 30, 400, 300, 0, WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT, &aux).unwrap();
+    conn.map_window(window).unwrap();
+    // Something above, so that the clip counts.
+    let above = conn.generate_id().unwrap();
+    let aux = CreateWindowAux::new().override_redirect(1).background_pixel(0xaa_bbcc);
+    conn.create_window(24, above, root, 100, 80, 50, 40, 0, WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT, &aux).unwrap();
+    conn.map_window(above).unwrap();
+    let gc = conn.generate_id().unwrap();
+    conn.create_gc(gc, window, &CreateGCAux::new()).unwrap();
+    conn.get_input_focus().unwrap().reply().unwrap();
+    reader.drain();
+
+    let fourcc = |name: &[u8; 4]| u32::from_le_bytes(*name);
+    let mut random = Random::new(5);
+    for (name, packed) in [(b"YV12", false), (b"I420", false), (b"YUY2", true), (b"UYVY", true)] {
+        let id = fourcc(name);
+        let (w, h) = (64usize, 48usize);
+        let chroma = (w / 2, if packed { h } else { h / 2 });
+        let mut plane = |w: usize, h: usize| -> Vec<u8> {
+            let (a, b, c) = (random.within(0, 3), random.within(0, 3), random.within(0, 255));
+            (0..w * h).map(|i| (c + a * (i % w) as i64 + b * (i / w) as i64) as u8).map(|v| v.clamp(16, 235)).collect()
+        };
+        let planes = [plane(w, h), plane(chroma.0, chroma.1), plane(chroma.0, chroma.1)];
+        let attributes = conn.xv_query_image_attributes(port, id, w as u16, h as u16).unwrap().reply().unwrap();
+        let mut data = vec![0u8; attributes.data_size as usize];
+        if packed {
+            for y in 0..h {
+                for x in 0..w {
+                    let at = y * attributes.pitches[0] as usize + x * 2;
+                    let luma = planes[0][y * w + x];
+                    let color = planes[1 + x % 2][y * chroma.0 + x / 2];
+                    let pair = if name == b"YUY2" { [luma, color] } else { [color, luma] };
+                    data[at..at + 2].copy_from_slice(&pair);
+                }
+            }
+        } else {
+            let order = if name == b"I420" { [0, 1, 2] } else { [0, 2, 1] };
+            for (slot, &which) in order.iter().enumerate() {
+                let (pw, ph) = if which == 0 { (w, h) } else { chroma };
+                for y in 0..ph {
+                    let at = attributes.offsets[slot] as usize + y * attributes.pitches[slot] as usize;
+                    data[at..at + pw].copy_from_slice(&planes[which][y * pw..(y + 1) * pw]);
+                }
+            }
+        }
+        for (dw, dh) in [(64usize, 48usize), (128, 96), (200, 150), (33, 21)] {
+            conn.clear_area(false, window, 0, 0, 0, 0).unwrap();
+            conn.get_input_focus().unwrap().reply().unwrap();
+            reader.drain();
+            conn.xv_put_image(
+                port, window, gc, id, 0, 0, w as u16, h as u16, 10, 20, dw as u16, dh as u16, w as u16, h as u16, &data,
+            )
+            .unwrap();
+            conn.get_input_focus().unwrap().reply().unwrap();
+            let records = reader.drain();
+            let mut covered = 0;
+            for record in &records {
+                if let RecordKind::Draw { dst, rect, what } = record.kind {
+                    assert_eq!(dst, DrawableId::SCREEN);
+                    assert_eq!(what, Drawn::Video { port: 3, fourcc: id, src_w: 64, src_h: 48 });
+                    assert_eq!(record.window, window);
+                    covered += rect.area();
+                }
+            }
+            let full = Rect::at(50, 50, dw as i32, dh as i32);
+            let hidden = full.intersect(&Rect::at(100, 80, 50, 40)).area();
+            assert_eq!(covered, full.area() - hidden, "exactly what is visible");
+            let pixels = reader.pixels();
+            let wanted = reference(&planes, (w, h), chroma, (dw, dh));
+            let mut worst = 0.0f64;
+            for y in 0..dh {
+                for x in 0..dw {
+                    let (sx, sy) = (x + 50, y + 50);
+                    let pixel = pixels[sy * 640 + sx];
+                    if Rect::at(100, 80, 50, 40).overlaps(&Rect::at(sx as i32, sy as i32, 1, 1)) {
+                        assert_eq!(pixel, 0xaa_bbcc, "the window above is untouched");
+                        continue;
+                    }
+                    for (channel, want) in wanted[y * dw + x].iter().enumerate() {
+                        let got = f64::from((pixel >> (16 - 8 * channel)) & 0xff);
+                        worst = worst.max((got - want).abs());
+                    }
+                }
+            }
+            // Weights of 1/256 and coefficients of 1/256 against floating point, at the sharpest edges.
+            assert!(worst <= 4.0, "{} to {dw}x{dh}: off by {worst:.1}", String::from_utf8_lossy(name));
+        }
+        // A source far outside of its image must not be read.
+        conn.xv_put_image(port, window, gc, id, -300, 30_000, 500, 9000, -20, -20, 300, 300, w as u16, h as u16, &data).unwrap();
+        conn.xv_put_image(port, window, gc, id, 30_000, -30_000, 1, 1, 5, 5, 1, 1, w as u16, h as u16, &data).unwrap();
+        conn.xv_put_image(port, window, gc, id, 60, 44, 3, 3, 0, 0, 9000, 9000, w as u16, h as u16, &data).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.drain();
+    }
+    let _ = xv::Port::default();
+    assert!(server.stop(), "X ends in order");
+}
+
+// ---- where and how it runs -----------------------------------------------------------------------------------------------
+
+#[test]
+fn survives_a_regeneration_of_the_server() {
+    let mut server = XServer::start(Options { reset: true, ..Options::default() });
+    let mut reader = Reader::new(server.attach());
+    for _ in 0..3 {
+        let generation = reader.attachment.framebuffer.generation();
+        let (conn, screen) = server.connect();
+        let root = conn.setup().roots[screen].root;
+        let gc = conn.generate_id().unwrap();
+        conn.create_gc(gc, root, &CreateGCAux::new().foreground(0x77_8899)).unwrap();
+        conn.poly_fill_rectangle(root, gc, &[Rectangle { x: 0, y: 0, width: 9, height: 9 }]).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.drain();
+        assert_eq!(reader.pixels()[0], 0x77_8899);
+        // The last client leaves: the server starts its next generation, with the same process and session.
+        drop(conn);
+        reader.read_until(|r| matches!(r.kind, RecordKind::Geometry { generation: new } if new != generation));
+        reader.control_events();
+        reader.attachment.framebuffer = reader.announced.pop().expect("a new framebuffer was announced");
+        assert!(reader.attachment.framebuffer.generation() > generation);
+        // Input works in the new generation too.
+        let (conn, screen) = server.connect();
+        let root = conn.setup().roots[screen].root;
+        conn.change_window_attributes(root, &ChangeWindowAttributesAux::new().event_mask(EventMask::POINTER_MOTION)).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+        reader.attachment.input.send(InputMessage::PointerMove { seq: 1, x: 31, y: 41 }).unwrap();
+        let at = next(&conn, |e| if let Event::MotionNotify(m) = e { Some((m.root_x, m.root_y)) } else { None });
+        assert_eq!(at, (31, 41));
+        reader.drain();
+        let generation = reader.attachment.framebuffer.generation();
+        drop(conn);
+        reader.read_until(|r| matches!(r.kind, RecordKind::Geometry { generation: new } if new != generation));
+        reader.control_events();
+        reader.attachment.framebuffer = reader.announced.pop().expect("a new framebuffer was announced");
+    }
+    assert!(server.is_running());
+    // A hang-up ends nothing and regenerates nothing.
+    let pid = rustix::process::Pid::from_raw(server.pid().cast_signed()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::HUP).unwrap();
+    reader.drain();
+    assert!(server.is_running());
+    assert!(server.stop(), "X ends in order");
+}
+
+/// Run as another user by the test below; does nothing otherwise.
+#[test]
+fn attach_helper() {
+    let Some(socket) = std::env::var_os("THINC_TEST_ATTACH") else { return };
+    let mut reader = Reader::new(attach(socket.as_ref()).expect("the same user may attach"));
+    reader.drain();
+    reader.set_outputs(&[output(0, 0, 801, 603)]).unwrap();
+    println!("attached");
+}
+
+#[test]
+fn runs_as_an_ordinary_user_and_lets_only_that_user_attach() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        // Then every other test of this file has shown it.
+        return;
+    }
+    let server = XServer::start(Options { ordinary_user: true, ..Options::default() });
+    let refused = attach(&server.socket()).expect_err("root is another user");
+    assert!(refused.to_string().contains("only the user"), "{refused}");
+    // A copy, because the build folder may be closed to others.
+    let copy = server.socket().with_file_name("helper");
+    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    let helper = std::process::Command::new(&copy)
+        .args(["--exact", "attach_helper", "--nocapture"])
+        .env("THINC_TEST_ATTACH", server.socket())
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&helper.stdout);
+    assert!(helper.status.success() && said.contains("attached"), "{said}{}", String::from_utf8_lossy(&helper.stderr));
+    assert!(server.stop(), "X ends in order");
+}

@@ -1,0 +1,214 @@
+//! A real X server for a test: the distribution's Xorg with the driver from driver/build (or its sanitized build), or Xvfb.
+//! Everything lives in a folder of its own and ends with the value.
+#![allow(unreachable_pub, dead_code, reason = "each test binary that includes this uses its own part")]
+
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use thinc_ring::{Attachment, XorgConf, attach};
+use x11rb::rust_connection::RustConnection;
+
+/// Starting Xorg takes a second on a quiet machine; the tests' machines are not quiet.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Build {
+    Plain,
+    Sanitized,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    pub build: Build,
+    pub width: u32,
+    pub height: u32,
+    /// As an ordinary user, where the test itself runs as root.
+    pub ordinary_user: bool,
+    /// Regenerates when its last client leaves.
+    pub reset: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        let build = if std::env::var_os("THINC_TEST_SANITIZED").is_some() { Build::Sanitized } else { Build::Plain };
+        Options { build, width: 640, height: 480, ordinary_user: false, reset: false }
+    }
+}
+
+pub struct XServer {
+    child: Child,
+    pub display: u32,
+    folder: PathBuf,
+    log: PathBuf,
+}
+
+static FOLDERS: AtomicU32 = AtomicU32::new(0);
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// The driver's module folder, built now: make does nothing where nothing changed.
+pub fn driver(build: Build) -> PathBuf {
+    let folder = repository().join("driver");
+    // One make at a time, across test processes: the lock ends with the file.
+    let lock = File::create(folder.join(".build-lock")).unwrap();
+    lock.lock().unwrap();
+    let mut make = Command::new("make");
+    make.arg("-s").arg("-C").arg(&folder);
+    if build == Build::Sanitized {
+        make.arg("SANITIZE=1");
+    }
+    assert!(make.status().expect("make runs").success(), "the driver builds");
+    folder.join(if build == Build::Sanitized { "build-asan" } else { "build" })
+}
+
+/// The sanitizers' libraries must be in the process before the module that needs them.
+fn preload() -> String {
+    ["libasan.so", "libubsan.so"]
+        .map(|name| {
+            let out = Command::new("gcc").arg(format!("-print-file-name={name}")).output().expect("gcc runs");
+            let path = PathBuf::from(String::from_utf8(out.stdout).unwrap().trim());
+            path.canonicalize().unwrap().display().to_string()
+        })
+        .join(":")
+}
+
+fn folder() -> PathBuf {
+    let name = format!("thinc-test-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+    let folder = std::env::temp_dir().join(name);
+    fs::create_dir(&folder).unwrap();
+    folder
+}
+
+const NOBODY: u32 = 65534;
+
+impl XServer {
+    pub fn start(options: Options) -> XServer {
+        let modules = driver(options.build);
+        let folder = folder();
+        let (conf, log, socket) = (folder.join("xorg.conf"), folder.join("Xorg.log"), folder.join("driver"));
+        let text = XorgConf { socket: &socket, width: options.width, height: options.height, oracle: true }.to_text();
+        fs::write(&conf, text).unwrap();
+        let mut command = Command::new("/usr/lib/xorg/Xorg");
+        command.arg("-config").arg(&conf).arg("-logfile").arg(&log).arg("-modulepath");
+        command.arg(format!("{},/usr/lib/xorg/modules", modules.display()));
+        command.args(["-novtswitch", "-sharevts", "-nolisten", "tcp", "-ac"]);
+        command.arg(if options.reset { "-reset" } else { "-noreset" });
+        if options.build == Build::Sanitized {
+            command.env("LD_PRELOAD", preload());
+            // X leaks at its end, and its allocations are not what is tested. abort: a report must not pass unseen.
+            command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=0");
+            command.env("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1");
+        }
+        if options.ordinary_user && rustix::process::geteuid().is_root() {
+            // The test, as root, may still reach into the folder; the socket asks who connects, see `attach_as_user`.
+            std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
+            command.uid(NOBODY).gid(NOBODY);
+        }
+        XServer::run(command, folder, log)
+    }
+
+    /// What the same requests give without our driver.
+    pub fn start_xvfb(width: u32, height: u32) -> XServer {
+        let folder = folder();
+        let log = folder.join("Xvfb.log");
+        let mut command = Command::new("Xvfb");
+        command.args(["-screen", "0", &format!("{width}x{height}x24"), "-nolisten", "tcp", "-ac", "-noreset"]);
+        XServer::run(command, folder, log)
+    }
+
+    fn run(mut command: Command, folder: PathBuf, log: PathBuf) -> XServer {
+        let (read, write) = rustix::pipe::pipe().unwrap();
+        // The number goes to the server by inheritance: this end must survive exec.
+        command.arg("-displayfd").arg(write.as_raw_fd().to_string());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(folder.join("stderr")).unwrap());
+        let mut child = command.spawn().expect("the X server starts (install xserver-xorg-core and xvfb)");
+        drop(write);
+        let display = read_display(read, START_TIMEOUT).unwrap_or_else(|| {
+            let _ = child.kill();
+            let stderr = fs::read_to_string(folder.join("stderr")).unwrap_or_default();
+            panic!("the X server did not start: {stderr}\n{}", fs::read_to_string(&log).unwrap_or_default());
+        });
+        XServer { child, display, folder, log }
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.folder.join("driver")
+    }
+
+    pub fn connect(&self) -> (RustConnection, usize) {
+        RustConnection::connect(Some(&format!(":{}", self.display))).expect("a client can connect")
+    }
+
+    pub fn attach(&self) -> Attachment {
+        attach(&self.socket()).expect("a session can attach")
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
+    /// Asks it to end and says whether it did so in order.
+    pub fn stop(mut self) -> bool {
+        let pid = rustix::process::Pid::from_child(&self.child);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.child.wait().unwrap();
+        let ok = status.success();
+        if !ok {
+            eprintln!("the X server ended with {status}: {}", self.words());
+        }
+        ok
+    }
+
+    pub fn words(&self) -> String {
+        let stderr = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
+        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let tail: Vec<&str> = log.lines().rev().take(30).collect();
+        format!("{stderr}\n{}", tail.into_iter().rev().collect::<Vec<_>>().join("\n"))
+    }
+}
+
+impl Drop for XServer {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("---- the X server says ----\n{}", self.words());
+        }
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn read_display(pipe: OwnedFd, timeout: Duration) -> Option<u32> {
+    let deadline = Instant::now() + timeout;
+    let mut fds = [rustix::event::PollFd::new(&pipe, rustix::event::PollFlags::IN)];
+    let left = deadline.saturating_duration_since(Instant::now());
+    let left = rustix::event::Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: 0 };
+    if rustix::event::poll(&mut fds, Some(&left)).ok()? == 0 {
+        return None;
+    }
+    let mut line = String::new();
+    BufReader::new(File::from(pipe).take(16)).read_line(&mut line).ok()?;
+    line.trim().parse().ok()
+}
+
+/// Waits for a descriptor, `timeout` at most.
+pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, timeout: Duration) -> bool {
+    let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
+    let time = rustix::event::Timespec {
+        tv_sec: timeout.as_secs().cast_signed(),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
+    rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
+}
