@@ -1,2 +1,237 @@
-//! viewer-core for a browser: a C interface over WASM.
-#![forbid(unsafe_code)]
+//! Path 11/13 and 12/13: from web/transport.ts, through viewer-core, to web/present.ts.
+//! viewer-core for a browser: a C interface over WASM, called by web/decoder.ts and nobody else.
+//! Decides nothing and knows no browser: numbers and addresses in, numbers and addresses out.
+//!
+//! One instance of the module holds one viewer, that of the current connection. The page writes what it has to say into
+//! `viewer_buffer` and reads answers from the addresses that the `*_at` functions give; both stay good until the next
+//! call. The only unsafe thing here is the names that `no_mangle` claims; no export takes an address.
+
+mod page;
+
+use std::cell::RefCell;
+
+use page::Page;
+use thinc_protocol::viewer::{InputEvent, TouchPhase};
+use thinc_region::{Rect, Size};
+
+thread_local! {
+    static PAGE: RefCell<Page> = const { RefCell::new(Page::new()) };
+    /// What a panic said; outlives it, for the page to show.
+    static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
+}
+
+fn with<T>(call: impl FnOnce(&mut Page) -> T) -> T {
+    PAGE.with_borrow_mut(call)
+}
+
+fn micros(now_us: f64) -> u64 {
+    now_us as u64 // "as" takes a negative or absent moment for 0
+}
+
+fn narrow(value: u32) -> u16 {
+    u16::try_from(value).unwrap_or(u16::MAX)
+}
+
+/// Room for what the next call takes, `bytes` long; its address.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_buffer(bytes: u32) -> *mut u8 {
+    with(|page| page.buffer(bytes as usize))
+}
+
+/// Begins a connection: the program's name lies in the buffer, width and height are the window's pixels.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_open(name_bytes: u32, width: u32, height: u32) {
+    std::panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|words| *words = info.to_string())));
+    with(|page| page.open(name_bytes as usize, Size { width, height }));
+}
+
+/// Applies the session's next bytes, which lie in the buffer; 0, or 1 when the connection must end for what the text says.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_bytes(bytes: u32, now_us: f64) -> u32 {
+    with(|page| u32::from(page.bytes(bytes as usize, micros(now_us)).is_err()))
+}
+
+/// A key: evdev code and X keysym, 0 where unknown. This and the next give the input's number.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_key(code: u32, keysym: u32, down: u32, now_us: f64) -> u32 {
+    with(|page| page.input(InputEvent::Key { code: narrow(code), keysym, down: down != 0 }, micros(now_us)))
+}
+
+/// The pointer is here, in pixels of the session's screen.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_motion(x: u32, y: u32, now_us: f64) -> u32 {
+    with(|page| page.input(InputEvent::Motion { x: narrow(x), y: narrow(y) }, micros(now_us)))
+}
+
+/// A button, by X's number.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_button(button: u32, down: u32, now_us: f64) -> u32 {
+    let button = u8::try_from(button).unwrap_or(u8::MAX);
+    with(|page| page.input(InputEvent::Button { button, down: down != 0 }, micros(now_us)))
+}
+
+/// The wheel, in 1/120 of a notch, right and down positive.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_scroll(dx: i32, dy: i32, now_us: f64) -> u32 {
+    let bound = |value: i32| value.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+    with(|page| page.input(InputEvent::Scroll { dx: bound(dx), dy: bound(dy) }, micros(now_us)))
+}
+
+/// A finger: phase 0 touches, 1 moves, anything else leaves.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_touch(id: u32, phase: u32, x: u32, y: u32, now_us: f64) -> u32 {
+    let id = u8::try_from(id).unwrap_or(u8::MAX);
+    let phase = match phase {
+        0 => TouchPhase::Begin,
+        1 => TouchPhase::Update,
+        _ => TouchPhase::End,
+    };
+    with(|page| page.input(InputEvent::Touch { id, phase, x: narrow(x), y: narrow(y) }, micros(now_us)))
+}
+
+/// The page lost the keyboard.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_release_all(now_us: f64) -> u32 {
+    with(|page| page.input(InputEvent::ReleaseAll, micros(now_us)))
+}
+
+/// The window has this size now, in device pixels.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_resize(width: u32, height: u32) {
+    with(|page| page.resize(Size { width, height }));
+}
+
+/// Asks for a barrier; its number. At most 8 may be unanswered.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_barrier() -> u32 {
+    with(Page::barrier)
+}
+
+/// The person goes; the last bytes are in the output.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_close() {
+    with(Page::close);
+}
+
+/// All damage taken until now is on the canvas.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_presented(now_us: f64) {
+    with(|page| page.presented(micros(now_us)));
+}
+
+/// Collects what is to be sent; its length in bytes, 0 for nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_output() -> u32 {
+    with(|page| page.collect_output().len() as u32)
+}
+
+/// Where `viewer_output` put it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_output_at() -> *const u8 {
+    with(|page| page.output().as_ptr())
+}
+
+/// Takes the next event: its kind as in `page::EventKind`, 0 for none.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_event() -> u32 {
+    with(|page| page.next_event() as u32)
+}
+
+/// The event's four numbers, as f64.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_event_at() -> *const f64 {
+    with(|page| page.event().as_ptr())
+}
+
+/// The last text: of an event, or of a refusal of `viewer_bytes`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_text_at() -> *const u8 {
+    with(|page| page.text().as_ptr())
+}
+
+/// Its length.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_text_bytes() -> u32 {
+    with(|page| page.text().len() as u32)
+}
+
+/// The last cursor's pixels, as straight red, green, blue, alpha.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_image_at() -> *const u32 {
+    with(|page| page.image().as_ptr())
+}
+
+/// Their length in bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_image_bytes() -> u32 {
+    with(|page| size_of_val(page.image()) as u32)
+}
+
+/// The screen's pixels: blue, green, red, 255, rows without gaps.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_screen_at() -> *const u32 {
+    with(|page| page.screen().as_ptr())
+}
+
+/// Width of the screen, 0 before the session has said.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_screen_width() -> u32 {
+    with(|page| page.size().width)
+}
+
+/// Height of the screen.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_screen_height() -> u32 {
+    with(|page| page.size().height)
+}
+
+/// True (1) while there is something to show.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_damaged() -> u32 {
+    with(|page| u32::from(page.is_damaged()))
+}
+
+/// Takes the damage: how many rectangles.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_damage() -> u32 {
+    with(|page| page.take_damage().len() as u32)
+}
+
+/// Their x, y, width and height, as i32.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_damage_at() -> *const [i32; 4] {
+    with(|page| page.damage().as_ptr())
+}
+
+/// Pixels of a rectangle as red, green, blue, 255; nothing is written for one that is not inside the screen.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_rgba(x: u32, y: u32, width: u32, height: u32) -> *const u32 {
+    let edge = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
+    let (x1, y1) = (edge(x), edge(y));
+    let rect = Rect::new(x1, y1, x1.saturating_add(edge(width)), y1.saturating_add(edge(height)));
+    with(|page| page.rgba(rect).as_ptr())
+}
+
+/// Collects the statistics as f64, in the order of `page::stats`; how many.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_stats() -> u32 {
+    with(|page| page.collect_stats().len() as u32)
+}
+
+/// Where `viewer_stats` put them.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_stats_at() -> *const f64 {
+    with(|page| page.stats().as_ptr())
+}
+
+/// What the panic said that has just stopped this instance.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_panic_at() -> *const u8 {
+    PANIC.with_borrow(|words| words.as_ptr())
+}
+
+/// Its length in bytes, 0 when there was none.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_panic_bytes() -> u32 {
+    PANIC.with_borrow(|words| words.len() as u32)
+}
