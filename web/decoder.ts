@@ -18,7 +18,6 @@ interface Exports {
   viewer_release_all(nowUs: number): number;
   viewer_resize(width: number, height: number): void;
   viewer_barrier(): number;
-  viewer_ping(nowUs: number): void;
   viewer_close(): void;
   viewer_presented(nowUs: number): void;
   viewer_output(): number;
@@ -32,22 +31,23 @@ interface Exports {
   viewer_screen_at(): number;
   viewer_screen_width(): number;
   viewer_screen_height(): number;
+  viewer_damaged(): number;
   viewer_damage(): number;
   viewer_damage_at(): number;
   viewer_rgba(x: number, y: number, width: number, height: number): number;
   viewer_stats(): number;
   viewer_stats_at(): number;
+  viewer_panic_at(): number;
+  viewer_panic_bytes(): number;
 }
 
-/** An event of viewer-core; the numbers are those of `viewer_event`. */
+/** An event of viewer-core; the numbers in `event` are those of `EventKind` in crates/viewer-web/src/page.rs. */
 export type DecoderEvent =
   | { type: "geometry"; width: number; height: number }
   | { type: "cursor"; width: number; height: number; hotX: number; hotY: number; rgba: Uint8ClampedArray }
   | { type: "cursorShow"; shown: boolean }
   | { type: "barrier"; id: number }
-  | { type: "echo"; seq: number }
   | { type: "frameEnd" }
-  | { type: "damage" }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string };
 
@@ -61,6 +61,9 @@ export interface DecoderStats {
   bytesIn: number;
   bytesOut: number;
   rttUs: number;
+  rttMinUs: number;
+  /** From an input to the present of its effect, oldest first. */
+  photonUs: number[];
   commands: CommandStats[];
 }
 
@@ -94,16 +97,16 @@ export class Decoder {
     if (this.calls.viewer_bytes(this.put(bytes), nowUs) !== 0) throw new DecoderError(this.text());
   }
 
-  key(code: number, keysym: number, down: boolean, nowUs: number): number {
-    return this.calls.viewer_key(code, keysym, Number(down), nowUs) >>> 0;
+  key(code: number, keysym: number, down: boolean, nowUs: number): void {
+    this.calls.viewer_key(code, keysym, Number(down), nowUs);
   }
 
   motion(x: number, y: number, nowUs: number): void {
     this.calls.viewer_motion(x, y, nowUs);
   }
 
-  button(button: number, down: boolean, nowUs: number): number {
-    return this.calls.viewer_button(button, Number(down), nowUs) >>> 0;
+  button(button: number, down: boolean, nowUs: number): void {
+    this.calls.viewer_button(button, Number(down), nowUs);
   }
 
   scroll(dx: number, dy: number, nowUs: number): void {
@@ -124,10 +127,6 @@ export class Decoder {
 
   barrier(): number {
     return this.calls.viewer_barrier() >>> 0;
-  }
-
-  ping(nowUs: number): void {
-    this.calls.viewer_ping(nowUs);
   }
 
   close(): void {
@@ -164,8 +163,6 @@ export class Decoder {
           return { type: "cursorShow", shown: a !== 0 };
         case 4:
           return { type: "barrier", id: a };
-        case 5:
-          return { type: "echo", seq: a };
         case 6:
           return { type: "frameEnd" };
         case 7:
@@ -173,7 +170,7 @@ export class Decoder {
         case 8:
           return { type: "hello", name: this.text() };
         default:
-          // An event this page has no use for (the session moved the pointer, which a page cannot do).
+          // Of no use here: an echo (it is in the statistics), a pointer that the session moved (a page cannot).
           continue;
       }
     }
@@ -193,6 +190,11 @@ export class Decoder {
     return new Uint8Array(this.calls.memory.buffer, at, this.width * this.height * 4);
   }
 
+  /** Something is to be shown. */
+  get damaged(): boolean {
+    return this.calls.viewer_damaged() !== 0;
+  }
+
   /** Rectangles changed since the last call: x, y, width, height of each, disjoint. */
   takeDamage(): Int32Array {
     const rects = this.calls.viewer_damage();
@@ -208,9 +210,15 @@ export class Decoder {
   stats(): DecoderStats {
     const count = this.calls.viewer_stats();
     const values = new Float64Array(this.calls.memory.buffer, this.calls.viewer_stats_at() >>> 0, count);
-    const [updates = 0, bytesIn = 0, bytesOut = 0, rttUs = 0, ...rest] = values;
-    const commands = COMMAND_NAMES.map((name, i) => ({ name, count: rest[2 * i] ?? 0, bytes: rest[2 * i + 1] ?? 0 }));
-    return { updates, bytesIn, bytesOut, rttUs, commands };
+    const [updates = 0, , , bytesIn = 0, bytesOut = 0, rttUs = 0, rttMinUs = 0, ...rest] = values;
+    const commands = COMMAND_NAMES.map((name, i) => ({ name, count: rest[3 * i] ?? 0, bytes: rest[3 * i + 1] ?? 0 }));
+    return { updates, bytesIn, bytesOut, rttUs, rttMinUs, commands, photonUs: rest.slice(3 * COMMAND_NAMES.length) };
+  }
+
+  /** What a panic said that has just thrown out of one of these calls; the instance is of no use any more. */
+  panicWords(): string | undefined {
+    const bytes = this.calls.viewer_panic_bytes();
+    return bytes === 0 ? undefined : this.decode(this.calls.viewer_panic_at() >>> 0, bytes);
   }
 
   private put(bytes: Uint8Array): number {
@@ -220,7 +228,10 @@ export class Decoder {
   }
 
   private text(): string {
-    const at = this.calls.viewer_text_at() >>> 0;
-    return new TextDecoder().decode(new Uint8Array(this.calls.memory.buffer, at, this.calls.viewer_text_bytes()));
+    return this.decode(this.calls.viewer_text_at() >>> 0, this.calls.viewer_text_bytes());
+  }
+
+  private decode(at: number, bytes: number): string {
+    return new TextDecoder().decode(new Uint8Array(this.calls.memory.buffer, at, bytes));
   }
 }

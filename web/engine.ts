@@ -7,19 +7,16 @@ import { nowUs, type ConnectionState, type FromEngine, type Pixels, type Stats, 
 import { choosePresenter, type Presenter } from "./present";
 import { Transport } from "./transport";
 
-/** Often enough that the shown round trip is of now, seldom enough to weigh nothing (about 40 bytes each). */
-const PING_MS = 2_000;
-/** Pings in a row with not a byte in answer, after which the path is taken for dead: the socket alone needs minutes to notice. */
-const PINGS_UNANSWERED_MAX = 4;
+/** After this much silence in answer to something sent, the session is asked for a sign of life … */
+const SILENCE_MS_MAX = 5_000;
+/** … which must come within this time, or the path is taken for dead: the socket alone needs minutes to notice. */
+const SIGN_OF_LIFE_MS_MAX = 8_000;
+/** Half of what viewer-core allows; whoever asks waits for each. */
+const BARRIERS_MAX = 4;
 /** A session that has not taken a new size after this long will not (another viewer controls it): the next may be asked. */
 const RESIZE_ANSWER_MS_MAX = 1_000;
 /** After a new size or connection the old picture stays until the new one is whole, but no longer than this. */
 const HOLD_MS_MAX = 400;
-/** Keys and buttons whose effect is awaited; more are forgotten, oldest first. */
-const AWAITED_INPUTS_MAX = 256;
-/** Input-to-photon figures kept for the statistics. */
-const PHOTONS_MAX = 16;
-
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
 
@@ -33,8 +30,7 @@ export class Engine {
   private decoder: Decoder | undefined;
   private transport: Transport | undefined;
   private presenter: Presenter | undefined;
-  private pingTimer: ReturnType<typeof setInterval> | undefined;
-  private pingsUnanswered = 0;
+  private silenceTimer: ReturnType<typeof setTimeout> | undefined;
 
   private connected = false;
   private closed = false;
@@ -50,11 +46,6 @@ export class Engine {
   private holdUntilMs = 0;
   private newSize: { width: number; height: number } | undefined;
 
-  private motion: { x: number; y: number } | undefined;
-  private readonly inputTimes = new Map<number, number>();
-  private readonly echoed: number[] = [];
-  private readonly photonUs: number[] = [];
-
   private readonly barriers = new Map<number, Waiting>();
   private readonly awaitPicture: Waiting[] = [];
   private readonly awaitPresent: Waiting[] = [];
@@ -67,21 +58,16 @@ export class Engine {
       case "start":
         this.start(message).catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
         break;
-      case "key": {
-        this.flushMotion();
-        this.awaitEcho(message.timeUs, (decoder) => decoder.key(message.code, message.keysym, message.down, nowUs()));
+      case "key":
+        this.act((decoder) => decoder.key(message.code, message.keysym, message.down, message.timeUs));
         break;
-      }
       case "button":
-        this.flushMotion();
-        this.awaitEcho(message.timeUs, (decoder) => decoder.button(message.button, message.down, nowUs()));
+        this.act((decoder) => decoder.button(message.button, message.down, message.timeUs));
         break;
       case "motion":
-        this.motion = { x: message.x, y: message.y };
-        if (this.transport?.congested === false) this.flushMotion();
+        this.act((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
         break;
       case "scroll":
-        this.flushMotion();
         this.act((decoder) => decoder.scroll(message.dx, message.dy, nowUs()));
         break;
       case "touch":
@@ -144,46 +130,49 @@ export class Engine {
 
   private opened(): void {
     this.connected = true;
-    this.pingsUnanswered = 0;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
-    this.inputTimes.clear();
-    this.echoed.length = 0;
     this.act((decoder) => decoder.open("thinc-web", this.wanted.width, this.wanted.height));
-    clearInterval(this.pingTimer);
-    this.pingTimer = setInterval(() => this.ping(), PING_MS);
-    this.ping();
-  }
-
-  private ping(): void {
-    if (this.pingsUnanswered >= PINGS_UNANSWERED_MAX) {
-      this.transport?.drop();
-      return;
-    }
-    this.pingsUnanswered += 1;
-    this.act((decoder) => decoder.ping(nowUs()));
   }
 
   private received(bytes: Uint8Array): void {
-    this.pingsUnanswered = 0;
+    clearTimeout(this.silenceTimer);
+    this.silenceTimer = undefined;
     this.act((decoder) => decoder.bytes(bytes, nowUs()));
-    if (this.motion) this.flushMotion();
   }
 
-  /** Calls the decoder, sends what it has to say and takes its events: the one way in, so that none is forgotten. */
-  private act<T>(call: (decoder: Decoder) => T): T | undefined {
+  /**
+   * Something was sent: within a while something should come. Nothing need come after an acknowledgement, so silence
+   * alone proves nothing; but viewer-core pings with whatever happens, and no bytes are a happening too.
+   */
+  private expectAnswer(): void {
+    this.silenceTimer ??= setTimeout(() => {
+      this.silenceTimer = setTimeout(() => this.transport?.drop(), SIGN_OF_LIFE_MS_MAX);
+      this.act((decoder) => decoder.bytes(new Uint8Array(), nowUs()));
+    }, SILENCE_MS_MAX);
+  }
+
+  /**
+   * Calls the decoder, sends what it has to say and takes its events: the one way in, so that none is forgotten. What may
+   * wait stays with viewer-core while the link is full; there a newer position of the pointer takes its place.
+   */
+  private act<T>(call: (decoder: Decoder) => T, urgency: "now" | "may wait" = "now"): T | undefined {
     const decoder = this.decoder;
     if (!this.connected || decoder === undefined) return undefined;
     try {
       const result = call(decoder);
-      for (let output = decoder.output(); output.length > 0; output = decoder.output()) this.transport?.send(output);
+      if (urgency === "now" || this.transport?.congested === false) {
+        const output = decoder.output();
+        if (output.length > 0 && this.transport?.send(output)) this.expectAnswer();
+      }
       for (let event = decoder.event(); event !== undefined; event = decoder.event()) this.happened(event);
+      if (decoder.damaged) this.schedulePresent();
       return result;
     } catch (error) {
       if (error instanceof DecoderError) {
         this.close("The connection broke off", error.message, true);
       } else {
         this.decoder = undefined;
-        this.close("The viewer failed", `This is a bug of thinc: ${wordsOf(error)}`, true);
+        this.close("The viewer failed", `This is a bug of thinc: ${decoder.panicWords() ?? wordsOf(error)}`, true);
       }
       return undefined;
     }
@@ -202,9 +191,6 @@ export class Engine {
         this.resizeAnswered();
         setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
         break;
-      case "damage":
-        this.schedulePresent();
-        break;
       case "frameEnd":
         this.holdUntilMs = 0;
         this.schedulePresent();
@@ -220,9 +206,6 @@ export class Engine {
       case "barrier":
         this.barriers.get(event.id)?.resolve();
         this.barriers.delete(event.id);
-        break;
-      case "echo":
-        this.echoed.push(event.seq);
         break;
       case "closed":
         this.sessionClosed(event.code, event.reason);
@@ -278,9 +261,7 @@ export class Engine {
     const damage = decoder.takeDamage();
     presenter.present(decoder, damage);
     this.presents += 1;
-    const now = nowUs();
-    for (const seq of this.echoed.splice(0)) this.photon(seq, now);
-    this.act(() => decoder.presented(now));
+    this.act(() => decoder.presented(nowUs()));
     for (const waiting of [...this.awaitPicture.splice(0), ...this.awaitPresent.splice(0)]) waiting.resolve();
   }
 
@@ -289,33 +270,6 @@ export class Engine {
     const decoder = this.decoder;
     if (decoder === undefined) return;
     this.presenter?.present(decoder, Int32Array.of(0, 0, decoder.width, decoder.height));
-  }
-
-  // Input
-
-  private flushMotion(): void {
-    const motion = this.motion;
-    if (motion === undefined) return;
-    this.motion = undefined;
-    this.act((decoder) => decoder.motion(motion.x, motion.y, nowUs()));
-  }
-
-  private awaitEcho(timeUs: number, send: (decoder: Decoder) => number): void {
-    const seq = this.act(send);
-    if (seq === undefined) return;
-    this.inputTimes.set(seq, timeUs);
-    for (const oldest of this.inputTimes.keys()) {
-      if (this.inputTimes.size <= AWAITED_INPUTS_MAX) break;
-      this.inputTimes.delete(oldest);
-    }
-  }
-
-  private photon(seq: number, now: number): void {
-    const timeUs = this.inputTimes.get(seq);
-    if (timeUs === undefined) return;
-    this.inputTimes.delete(seq);
-    this.photonUs.push(Math.max(0, now - timeUs));
-    if (this.photonUs.length > PHOTONS_MAX) this.photonUs.shift();
   }
 
   // The session follows the tab's size: one request under way, and only the newest size waits behind it.
@@ -352,8 +306,8 @@ export class Engine {
     for (let before = -1; before !== this.updates(); ) {
       before = this.updates();
       await new Promise<void>((resolve, reject) => {
-        const id = this.act((decoder) => decoder.barrier());
-        if (id === undefined) reject(new Error("there is no connection"));
+        const id = this.barriers.size < BARRIERS_MAX ? this.act((decoder) => decoder.barrier()) : undefined;
+        if (id === undefined) reject(new Error("there is no connection, or too many wait already"));
         else this.barriers.set(id, { resolve, reject });
       });
     }
@@ -374,7 +328,6 @@ export class Engine {
       width: decoder.width,
       height: decoder.height,
       presents: this.presents,
-      photonUs: [...this.photonUs],
     };
   }
 
@@ -382,10 +335,10 @@ export class Engine {
 
   private lost(why: Error): void {
     this.connected = false;
-    clearInterval(this.pingTimer);
+    clearTimeout(this.silenceTimer);
+    this.silenceTimer = undefined;
     clearTimeout(this.resizeTimer);
     this.resizeState = "settled";
-    this.motion = undefined;
     for (const waiting of this.barriers.values()) waiting.reject(why);
     this.barriers.clear();
   }

@@ -189,9 +189,12 @@ function watchStage(): void {
   const observer = new ResizeObserver((entries) => {
     const entry = entries[0];
     if (entry === undefined) return;
+    const { width, height } = entry.contentRect;
+    const near = { width: width * devicePixelRatio, height: height * devicePixelRatio };
     const exact = entry.devicePixelContentBoxSize?.[0];
-    if (exact) changed(exact.inlineSize, exact.blockSize);
-    else changed(Math.floor(entry.contentRect.width * devicePixelRatio), Math.floor(entry.contentRect.height * devicePixelRatio));
+    // It knows how the browser rounds; a browser that plays another device's ratio knows nothing of it, and is far off.
+    if (exact && Math.abs(exact.inlineSize - near.width) < 2) changed(exact.inlineSize, exact.blockSize);
+    else changed(Math.floor(near.width), Math.floor(near.height));
   });
   try {
     // A change of the device pixel ratio alone is seen by this box only.

@@ -65,8 +65,9 @@ export interface Stats {
   presents: number;
   bytesIn: number;
   bytesOut: number;
-  /** Round trip in microseconds, 0 before the first answer. */
+  /** Round trip in microseconds, of late and at best; 0 before the first answer. */
   rttUs: number;
+  rttMinUs: number;
   /** Input to photon of the last keys and buttons in microseconds, oldest first. */
   photonUs: number[];
   commands: CommandStats[];

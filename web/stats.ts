@@ -48,7 +48,7 @@ export class StatsOverlay {
       before && seconds > 0 ? Math.max(0, (pick(stats) - pick(before.stats)) / seconds) : 0;
 
     const rows: [string, string][] = [
-      ["Round trip", stats.rttUs > 0 ? milliseconds(stats.rttUs) : "–"],
+      ["Round trip", stats.rttUs > 0 ? `${milliseconds(stats.rttUs)} (least ${milliseconds(stats.rttMinUs)})` : "–"],
       ["Input to photon", photons(stats.photonUs)],
       ["Screen", `${stats.width} × ${stats.height}, ${stats.presenter}`],
       ["Updates", `${stats.updates}, ${rate((s) => s.updates).toFixed(0)}/s`],

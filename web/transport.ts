@@ -8,7 +8,7 @@ const RETRY_MS_MIN = 200;
 const RETRY_MS_MAX = 8_000;
 /** A socket not open after this long is given up: a handshake is three round trips, and 4 s of those is no network. */
 const OPEN_MS_MAX = 12_000;
-/** Bytes handed to the socket and not yet to the network, above which pointer positions wait for the next one. */
+/** Bytes handed to the socket and not yet to the network, above which what can wait does: a newer pointer position replaces it. */
 const QUEUED_BYTES_MAX = 16 * 1024;
 
 export interface TransportHandlers {

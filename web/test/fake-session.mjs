@@ -1,0 +1,271 @@
+// A session that shows what a test tells it to: HTTPS, the login, the page's files, and a WebSocket with hand-made messages.
+// Used by page.test.mjs, for what a real session does not do when asked: drop, refuse, close for each reason.
+// Writes the messages a test needs, by the pictures in doc/protocol.md; reads the viewer's into plain objects.
+
+import { execFileSync } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { createServer } from "node:https";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
+const TYPES = { html: "text/html", js: "text/javascript", css: "text/css", wasm: "application/wasm" };
+// As strict as the real one, or a page that works here might not work there.
+const POLICY =
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; worker-src 'self'; " +
+  "connect-src 'self' wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+// Messages of a session
+
+function varint(value) {
+  const bytes = [];
+  for (let rest = BigInt(value); ; rest >>= 7n) {
+    if (rest < 0x80n) return Buffer.from([...bytes, Number(rest)]);
+    bytes.push(Number(rest & 0x7fn) | 0x80);
+  }
+}
+
+const zigzag = (value) => varint(value < 0 ? -2 * value - 1 : 2 * value);
+const text = (words) => Buffer.concat([varint(Buffer.byteLength(words)), Buffer.from(words)]);
+const frame = (kind, ...body) => {
+  const bytes = Buffer.concat(body);
+  return Buffer.concat([Buffer.from([kind]), varint(bytes.length), bytes]);
+};
+const rect = (x, y, width, height) => Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
+
+export const say = {
+  hello: (name) => frame(0x02, varint(1), varint(0), varint(65536), text(name)),
+  geometry: (epoch, width, height) => frame(0x03, varint(epoch), varint(width), varint(height)),
+  update: (seq, epoch, commands, { endOfFrame = true } = {}) =>
+    frame(0x04, Buffer.from([endOfFrame ? END_OF_FRAME : 0]), varint(seq), varint(epoch), ...commands),
+  pong: (id) => frame(0x08, varint(id)),
+  barrier: (id) => frame(0x09, varint(id)),
+  close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),
+};
+
+export const draw = {
+  fill: (x, y, width, height, color) =>
+    Buffer.concat([Buffer.from([1]), rect(x, y, width, height), Buffer.from([color & 255, (color >> 8) & 255, color >> 16])]),
+  copy: (x, y, width, height, dx, dy) => Buffer.concat([Buffer.from([0]), rect(x, y, width, height), zigzag(dx), zigzag(dy)]),
+  /** `bgr`: 3 bytes a pixel. */
+  raw: (x, y, width, height, bgr) => Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
+};
+
+const END_OF_FRAME = 2;
+
+// Messages of a viewer
+
+function* messages(stream) {
+  let at = 0;
+  const number = () => {
+    let [value, scale] = [0, 1];
+    for (;;) {
+      const byte = stream.bytes[at];
+      if (byte === undefined) throw new RangeError("cut off");
+      at += 1;
+      value += (byte & 0x7f) * scale;
+      if (byte < 0x80) return value;
+      scale *= 128;
+    }
+  };
+  const signed = () => {
+    const value = number();
+    return value % 2 === 0 ? value / 2 : -(value + 1) / 2;
+  };
+  for (;;) {
+    at = 0;
+    if (stream.bytes.length < 2) return;
+    const kind = stream.bytes[at++];
+    const length = number();
+    const end = at + length;
+    if (stream.bytes.length < end) return;
+    yield message(kind, () => stream.bytes[at++], number, signed, () => stream.bytes.toString("utf8", at, end));
+    stream.bytes = stream.bytes.subarray(end);
+  }
+}
+
+function message(kind, byte, number, signed, rest) {
+  switch (kind) {
+    case 0x02:
+      return { kind: "hello", version: number(), caps: number(), width: number(), height: number() };
+    case 0x03:
+      return { kind: "ack", update: number() };
+    case 0x04: {
+      const event = byte();
+      number(); // its own number
+      if (event <= 1) return { kind: "key", down: event === 1, code: number(), keysym: number() };
+      if (event === 2) return { kind: "motion", x: number(), y: number() };
+      if (event <= 4) return { kind: "button", down: event === 4, button: byte() };
+      if (event === 5) return { kind: "scroll", dx: signed(), dy: signed() };
+      if (event <= 8) return { kind: "touch", phase: event - 6, id: byte(), x: number(), y: number() };
+      return { kind: "releaseAll" };
+    }
+    case 0x05:
+      return { kind: "ping", id: number() };
+    case 0x06:
+      return { kind: "resize", width: number(), height: number() };
+    case 0x07:
+      return { kind: "barrier", id: number() };
+    case 0x08:
+      return { kind: "refresh" };
+    default:
+      return { kind: "close", reason: rest().slice(1) };
+  }
+}
+
+// The server
+
+/** One viewer's connection. */
+class Connection {
+  /** Everything the viewer said, but pings and barriers. */
+  said = [];
+  #arrived = resolvers();
+  #stream = { bytes: Buffer.alloc(0) };
+  #frames = Buffer.alloc(0);
+
+  constructor(socket) {
+    this.socket = socket;
+    socket.setNoDelay(true);
+    socket.on("data", (bytes) => this.#take(bytes));
+    socket.on("error", () => undefined);
+  }
+
+  send(...parts) {
+    const bytes = Buffer.concat(parts);
+    // The shortest length that fits, or a browser takes it for an attack.
+    const length = bytes.length;
+    const head = Buffer.alloc(length < 126 ? 2 : length < 65536 ? 4 : 10, 0x82);
+    head[1] = length < 126 ? length : length < 65536 ? 126 : 127;
+    if (head.length === 4) head.writeUInt16BE(length, 2);
+    if (head.length === 10) head.writeBigUInt64BE(BigInt(length), 2);
+    this.socket.write(Buffer.concat([head, bytes]));
+  }
+
+  /** The first message that `matches`, said already or soon. */
+  async heard(matches) {
+    for (;;) {
+      const found = this.said.find(matches);
+      if (found) return found;
+      await this.#arrived.promise;
+    }
+  }
+
+  #take(bytes) {
+    this.#frames = Buffer.concat([this.#frames, bytes]);
+    for (;;) {
+      const frames = this.#frames;
+      if (frames.length < 2) break;
+      let [at, length] = [2, frames[1] & 0x7f];
+      if (length === 126) [at, length] = [4, frames.length < 4 ? Infinity : frames.readUInt16BE(2)];
+      if (frames.length < at + 4 + length) break;
+      const mask = frames.subarray(at, at + 4);
+      const payload = Buffer.from(frames.subarray(at + 4, at + 4 + length)).map((byte, i) => byte ^ mask[i & 3]);
+      if ((frames[0] & 15) === 2) this.#stream.bytes = Buffer.concat([this.#stream.bytes, payload]);
+      else if ((frames[0] & 15) === 8) this.socket.end(Buffer.from([0x88, 0]));
+      this.#frames = frames.subarray(at + 4 + length);
+    }
+    for (const one of messages(this.#stream)) {
+      // What the test has said before went out before: both may be answered at once.
+      if (one.kind === "ping") this.send(say.pong(one.id));
+      else if (one.kind === "barrier") this.send(say.barrier(one.id));
+      else this.said.push(one);
+    }
+    this.#arrived.resolve();
+    this.#arrived = resolvers();
+  }
+}
+
+function resolvers() {
+  const made = {};
+  made.promise = new Promise((resolve) => (made.resolve = resolve));
+  return made;
+}
+
+export class FakeSession {
+  /** Tokens not yet used. */
+  tokens = new Set(["good-token"]);
+  cookies = new Set();
+  connections = [];
+  #arrived = resolvers();
+
+  static async start() {
+    const session = new FakeSession();
+    const folder = mkdtempSync(join(tmpdir(), "thinc-web-test-"));
+    const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
+    execFileSync(
+      "openssl",
+      ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+      { stdio: "pipe" },
+    );
+    session.server = createServer({ key: readFileSync(key), cert: readFileSync(certificate) }, (request, response) =>
+      session.#answer(request, response),
+    );
+    rmSync(folder, { recursive: true });
+    session.server.on("upgrade", (request, socket) => session.#upgrade(request, socket));
+    session.server.listen(0, "127.0.0.1");
+    await once(session.server, "listening");
+    session.url = `https://127.0.0.1:${session.server.address().port}/base/`;
+    return session;
+  }
+
+  link(token = "good-token") {
+    return `${this.url}#t=${token}`;
+  }
+
+  /** The nth viewer that connects, counted from 0. */
+  async viewer(index) {
+    while (this.connections.length <= index) await this.#arrived.promise;
+    return this.connections[index];
+  }
+
+  stop() {
+    for (const { socket } of this.connections) socket.destroy();
+    this.server.closeAllConnections();
+    this.server.close();
+  }
+
+  #known(request) {
+    return [...this.cookies].some((cookie) => request.headers.cookie?.includes(`__Host-thinc=${cookie}`));
+  }
+
+  #answer(request, response) {
+    response.setHeader("content-security-policy", POLICY);
+    const path = request.url.split("?")[0].replace("/base/", "");
+    if (request.method === "POST" && path === "login") {
+      let body = "";
+      request.on("data", (bytes) => (body += bytes));
+      request.on("end", () => {
+        const { token } = JSON.parse(body);
+        if (!this.tokens.delete(token)) return response.writeHead(403).end();
+        const cookie = `c${this.cookies.size}`;
+        this.cookies.add(cookie);
+        response.writeHead(200, { "set-cookie": `__Host-thinc=${cookie}; Secure; HttpOnly; SameSite=Strict; Path=/` }).end();
+      });
+      return;
+    }
+    const known = this.#known(request);
+    const name = path === "" ? (known ? "index.html" : "login.html") : path;
+    if (!known && !["login.html", "login.js", "style.css"].includes(name)) return response.writeHead(401).end();
+    try {
+      const bytes = readFileSync(join(DIST, name));
+      response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "cache-control": "no-store" }).end(bytes);
+    } catch {
+      response.writeHead(404).end();
+    }
+  }
+
+  #upgrade(request, socket) {
+    if (!this.#known(request) || request.url !== "/base/ws") {
+      socket.end("HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n");
+      return;
+    }
+    const accept = createHash("sha1").update(`${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
+    socket.write(`HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
+    this.connections.push(new Connection(socket));
+    this.#arrived.resolve();
+    this.#arrived = resolvers();
+  }
+}

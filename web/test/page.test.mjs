@@ -1,0 +1,274 @@
+// The page in a real browser against a session that does what a test says: what is shown, what is sent, what is said in words.
+// Beside the path; the session with a real X server behind it is browser.test.mjs.
+// Needs web/dist (./dev build web) and Chromium.
+
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, test as nodeTest } from "node:test";
+import { openTab, startChromium } from "./chromium.mjs";
+import { draw, FakeSession, say } from "./fake-session.mjs";
+import { assertSamePixels, readPng } from "./png.mjs";
+
+const [WIDTH, HEIGHT] = [400, 300];
+
+/** Some of these wait for what the other side does: one that waits for ever says which. */
+const test = (name, body) => nodeTest(name, { timeout: 15_000 }, body);
+
+let browser;
+before(async () => {
+  browser = await startChromium("--enable-unsafe-swiftshader");
+});
+after(() => browser.close());
+
+/** A session, and a page that has opened its link. */
+async function opened(t, { query = "", tab = {} } = {}) {
+  const session = await FakeSession.start();
+  t.after(() => session.stop());
+  const page = await openTab(browser, tab);
+  t.after(() => page.context().close());
+  await page.goto(session.link());
+  await page.waitForURL(session.url);
+  // The first page that opens has no query; only the tests give one.
+  if (query !== "") {
+    await session.viewer(0);
+    await page.goto(session.url + query);
+  }
+  const viewer = await session.viewer(query === "" ? 0 : 1);
+  return { session, page, viewer };
+}
+
+function greet(viewer, { width = WIDTH, height = HEIGHT, name = "test session" } = {}) {
+  viewer.send(say.hello(name), say.geometry(1, width, height));
+}
+
+const quiet = (page) => page.evaluate(() => window.thinc.quiet());
+
+async function menuGone(page) {
+  await page.waitForFunction(() => !document.getElementById("menu").classList.contains("open"));
+  await page.waitForFunction(() => getComputedStyle(document.getElementById("menu")).visibility === "hidden");
+}
+
+async function shown(page) {
+  return readPng(await page.locator("#screen").screenshot({ animations: "disabled" }));
+}
+
+const PICTURES = [
+  { query: "?present=2d", presenter: "2d" },
+  { query: "?present=webgl2", presenter: "webgl2" },
+  { query: "?present=2d&thread=page", presenter: "2d" },
+  { query: "?present=webgl2&thread=page", presenter: "webgl2" },
+];
+
+for (const { query, presenter } of PICTURES) {
+  test(`every byte of the screen reaches the canvas, ${query}`, async (t) => {
+    const { page, viewer } = await opened(t, { query });
+    greet(viewer);
+    // Noise has every value of every channel; then a fill, a copy of both, and a corner pixel drawn last.
+    const noise = randomBytes(WIDTH * HEIGHT * 3);
+    const wanted = Buffer.alloc(WIDTH * HEIGHT * 4, 255);
+    for (let i = 0; i < WIDTH * HEIGHT; i += 1) {
+      for (const channel of [0, 1, 2]) wanted[i * 4 + channel] = noise[i * 3 + 2 - channel];
+    }
+    const fill = (x, y, width, height, r, g, b) => {
+      for (let row = y; row < y + height; row += 1) {
+        for (let column = x; column < x + width; column += 1) wanted.set([r, g, b], (row * WIDTH + column) * 4);
+      }
+    };
+    viewer.send(say.update(1, 1, [draw.raw(0, 0, WIDTH, HEIGHT, noise)]));
+    await quiet(page);
+    viewer.send(say.update(2, 1, [draw.fill(10, 20, 30, 40, 0x123456)]), say.update(3, 1, [draw.copy(105, 27, 60, 70, 100, 5)]));
+    fill(10, 20, 30, 40, 0x12, 0x34, 0x56);
+    const source = Buffer.from(wanted);
+    for (let y = 27; y < 97; y += 1) {
+      source.copy(wanted, (y * WIDTH + 105) * 4, ((y - 5) * WIDTH + 5) * 4, ((y - 5) * WIDTH + 65) * 4);
+    }
+    viewer.send(say.update(4, 1, [draw.fill(WIDTH - 1, HEIGHT - 1, 1, 1, 0xffffff)]));
+    fill(WIDTH - 1, HEIGHT - 1, 1, 1, 255, 255, 255);
+    await quiet(page);
+    await menuGone(page);
+
+    const stats = await page.evaluate(() => window.thinc.stats());
+    assert.equal(stats.presenter, presenter);
+    assert.equal(stats.updates, 4);
+    const held = await page.evaluate(async () => {
+      const { width, height, data } = await window.thinc.pixels();
+      return { width, height, data: Array.from(data) };
+    });
+    assertSamePixels(held, { width: WIDTH, height: HEIGHT, data: wanted }, "what the viewer holds");
+    assertSamePixels(await shown(page), { width: WIDTH, height: HEIGHT, data: wanted }, "what the canvas shows");
+    await viewer.heard((m) => m.kind === "ack" && m.update === 4);
+    assert.deepEqual(page.problems, []);
+  });
+}
+
+test("one pixel of the session is one pixel of the display, and the session follows the tab", async (t) => {
+  const { page, viewer } = await opened(t, { tab: { deviceScaleFactor: 2 } });
+  const hello = await viewer.heard((m) => m.kind === "hello");
+  assert.deepEqual([hello.width, hello.height], [2 * WIDTH, 2 * HEIGHT], "device pixels, not CSS pixels");
+  greet(viewer, { width: 800, height: 600 });
+  const noise = randomBytes(800 * 600 * 3);
+  viewer.send(say.update(1, 1, [draw.raw(0, 0, 800, 600, noise)]));
+  await quiet(page);
+  await menuGone(page);
+  const { width, height, data } = await shown(page);
+  assert.deepEqual([width, height], [800, 600]);
+  const wanted = Buffer.alloc(800 * 600 * 4, 255);
+  for (let i = 0; i < 800 * 600 * 3; i += 1) wanted[Math.floor(i / 3) * 4 + 2 - (i % 3)] = noise[i];
+  assertSamePixels({ width, height, data }, { width, height, data: wanted }, "at a device pixel ratio of 2");
+
+  await page.setViewportSize({ width: 333, height: 222 });
+  const resize = await viewer.heard((m) => m.kind === "resize");
+  assert.deepEqual([resize.width, resize.height], [666, 444]);
+  assert.deepEqual(page.problems, []);
+});
+
+test("keys, texts, pointer and wheel arrive as the protocol says them", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0)]));
+  await quiet(page);
+  await menuGone(page);
+  viewer.said.length = 0;
+
+  await page.keyboard.down("Shift");
+  await page.keyboard.press("Digit1");
+  await page.keyboard.up("Shift");
+  await page.keyboard.press("Enter");
+  await page.keyboard.press("F5");
+  await page.keyboard.press("Control+w");
+  await page.keyboard.insertText("é€漢");
+  await page.mouse.move(11, 22);
+  await page.mouse.down({ button: "right" });
+  await page.mouse.move(399, 299);
+  await page.mouse.up({ button: "right" });
+  await page.mouse.wheel(0, 120);
+  await viewer.heard((m) => m.kind === "scroll");
+
+  const keys = viewer.said.filter((m) => m.kind === "key").map((m) => [m.down ? "down" : "up", m.code, m.keysym]);
+  assert.deepEqual(keys, [
+    ["down", 42, 0xffe1], ["down", 2, 0x21], ["up", 2, 0x21], ["up", 42, 0xffe1],
+    ["down", 28, 0xff0d], ["up", 28, 0xff0d],
+    ["down", 63, 0xffc2], ["up", 63, 0xffc2],
+    ["down", 29, 0xffe3], ["down", 17, 0x77], ["up", 17, 0x77], ["up", 29, 0xffe3],
+    ["down", 0, 0xe9], ["up", 0, 0xe9],
+    ["down", 0, 0x010020ac], ["up", 0, 0x010020ac],
+    ["down", 0, 0x01006f22], ["up", 0, 0x01006f22],
+  ]);
+  const pointer = viewer.said.filter((m) => ["motion", "button"].includes(m.kind));
+  assert.deepEqual(pointer.filter((m) => m.kind === "button").map((m) => [m.button, m.down]), [[3, true], [3, false]]);
+  const pressed = pointer.findIndex((m) => m.kind === "button" && m.down);
+  assert.deepEqual([pointer[pressed - 1].x, pointer[pressed - 1].y], [11, 22], "where it is before what it does");
+  const released = pointer.findIndex((m) => m.kind === "button" && !m.down);
+  assert.deepEqual([pointer[released - 1].x, pointer[released - 1].y], [399, 299]);
+  const scrolled = viewer.said.filter((m) => m.kind === "scroll").reduce((sum, m) => sum + m.dy, 0);
+  assert.equal(scrolled, 120, "one notch down");
+  assert.equal(page.url().includes("/base/"), true, "neither F5 nor Control+w left the page");
+
+  await page.keyboard.down("a");
+  await page.evaluate(() => window.dispatchEvent(new Event("blur")));
+  await viewer.heard((m) => m.kind === "releaseAll");
+  assert.deepEqual(page.problems, []);
+});
+
+test("a held key is not repeated, and Ctrl+Alt+S is the viewer's own", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0)]));
+  await quiet(page);
+  viewer.said.length = 0;
+  await page.keyboard.down("x");
+  await page.keyboard.down("x");
+  await page.keyboard.up("x");
+  await page.keyboard.press("Control+Alt+s");
+  await page.locator("#stats").waitFor({ state: "visible" });
+  await page.getByText("Round trip").waitFor();
+  await page.keyboard.press("Control+Alt+s");
+  await page.locator("#stats").waitFor({ state: "hidden" });
+  await page.keyboard.press("y");
+  await viewer.heard((m) => m.kind === "key" && m.code === 21 && !m.down);
+  const letters = viewer.said.filter((m) => m.kind === "key" && ![29, 56].includes(m.code));
+  assert.deepEqual(letters.map((m) => [m.code, m.down]), [[45, true], [45, false], [21, true], [21, false]]);
+});
+
+test("a dropped connection is dimmed, said in words and made again", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0x336699)]));
+  await quiet(page);
+  assert.equal(await page.title(), "test session – thinc");
+  viewer.socket.destroy();
+  await page.getByText("The connection dropped").or(page.getByText("Connecting again…")).first().waitFor();
+  const second = await session.viewer(1);
+  greet(second);
+  await page.locator("#veil").waitFor({ state: "hidden" });
+  second.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0x996633)]));
+  await quiet(page);
+  await menuGone(page);
+  const { data } = await shown(page);
+  assert.deepEqual([...data.subarray(0, 3)], [0x99, 0x66, 0x33]);
+});
+
+test("each way of closing has its words", async (t) => {
+  for (const [code, reason, title, again] of [
+    [1, "the command has ended", "The session has ended", false],
+    [2, "version 9 is wanted", "This page and the session speak different versions", true],
+    [4, "a frame of 99 bytes", "The session closed the connection", true],
+    [6, "thinc-view from elsewhere", "Another viewer took over", true],
+  ]) {
+    const { page, viewer } = await opened(t);
+    greet(viewer);
+    viewer.send(say.close(code, reason));
+    await page.getByText(title).waitFor();
+    await page.getByText(reason).waitFor();
+    assert.equal(await page.getByRole("button", { name: "Connect again" }).isVisible(), again, title);
+  }
+});
+
+test("bytes that break the protocol end the connection, not the page", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH + 1, 1, 0)]));
+  await page.getByText("The connection broke off").waitFor();
+  await page.getByRole("button", { name: "Connect again" }).click();
+  greet(await session.viewer(1));
+  await page.locator("#veil").waitFor({ state: "hidden" });
+});
+
+test("a link works once, leaves the address bar, and a used one says so", async (t) => {
+  const { session, page } = await opened(t);
+  assert.equal(page.url(), session.url, "no token in the address bar");
+  const other = await openTab(browser);
+  t.after(() => other.context().close());
+  await other.goto(session.link());
+  await other.getByText("This link does not open the session").waitFor();
+  await other.getByText("Each link works once").waitFor();
+  assert.equal(other.url(), session.url, "nor a used one");
+  // A new link pasted into that very tab.
+  session.tokens.add("another");
+  await other.goto(session.link("another"));
+  await session.viewer(1);
+
+  const bare = await openTab(browser);
+  t.after(() => bare.context().close());
+  await bare.goto(session.url);
+  await bare.getByText("This session needs a link").waitFor();
+});
+
+test("a cookie that is no longer good is said in words", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  greet(viewer);
+  await page.locator("#veil").waitFor({ state: "hidden" });
+  session.cookies.clear();
+  viewer.socket.destroy();
+  await page.getByText("This link is no longer good").waitFor();
+});
+
+test("disconnecting says goodbye and stays disconnected", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  greet(viewer);
+  await page.locator("#veil").waitFor({ state: "hidden" });
+  await page.getByRole("button", { name: "Disconnect" }).click();
+  await viewer.heard((m) => m.kind === "close");
+  await page.getByText("The session goes on without you.").waitFor();
+  assert.equal(session.connections.length, 1);
+});
