@@ -40,7 +40,7 @@ impl Placement {
 
     /// The screen's pixel under a point of the window (pixels, fractions allowed); points of the border are taken to
     /// the nearest edge. None while there is no screen.
-    pub(crate) fn to_screen(&self, x: f32, y: f32) -> Option<(u16, u16)> {
+    pub(crate) fn to_screen(self, x: f32, y: f32) -> Option<(u16, u16)> {
         if self.shown.is_empty() {
             return None;
         }
@@ -55,7 +55,7 @@ impl Placement {
     }
 
     /// The middle of a screen's pixel, in the window.
-    pub(crate) fn to_window(&self, x: u16, y: u16) -> (f32, f32) {
+    pub(crate) fn to_window(self, x: u16, y: u16) -> (f32, f32) {
         let axis = |at: u16, start: i32, shown: i32, screen: u32| {
             start as f32 + (f32::from(at) + 0.5) * shown as f32 / screen.max(1) as f32
         };

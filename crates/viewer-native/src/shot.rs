@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_png_reads_back_as_what_was_shown() {
         let size = Size { width: 7, height: 5 };
-        let pixels: Vec<u32> = (0..35u32).map(|i| 0xff00_0000 | i * 0x01_02_03).collect();
+        let pixels: Vec<u32> = (0..35u32).map(|i| 0xff00_0000 | (i * 0x01_02_03)).collect();
         let folder = std::env::temp_dir().join(format!("thinc-shot-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("screen.png");

@@ -153,7 +153,7 @@ fn a_size_asked_for_at_the_start_goes_with_the_hello() {
 fn the_cursor_comes_as_it_was_drawn() {
     let fake = Fake::start(size(64, 64));
     let mut viewer = open(&fake);
-    let pixels: Vec<u32> = (0..35).map(|i| 0xff00_0000 | i * 7).collect();
+    let pixels: Vec<u32> = (0..35).map(|i| 0xff00_0000 | (i * 7)).collect();
     fake.set_cursor(size(7, 5), (3, 2), &pixels);
     fake.send(&SessionMessage::CursorMove { x: 11, y: 12 });
     viewer.barrier().unwrap();
@@ -216,7 +216,7 @@ fn every_end_has_its_reason_and_nothing_waits_for_ever() {
         let end = viewer.wait_end().unwrap();
         assert_eq!(end.exit_code(), exit, "{end}");
         assert!(end.to_string().contains("because"), "{end}");
-        let again = viewer.wait_quiet().err().expect("it is over");
+        let again = viewer.wait_quiet().expect_err("it is over");
         assert_eq!(again.exit_code(), exit, "asked once more: {again}");
     }
     let fake = Fake::start(size(64, 64));

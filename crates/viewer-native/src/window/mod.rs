@@ -185,8 +185,15 @@ fn open_window(
     options: &WindowOptions,
 ) -> Result<Window, ViewError> {
     let mut size = options.size.unwrap_or(session);
-    if options.size.is_none()
-        && let Ok(bounds) = video.get_primary_display().and_then(|display| display.get_usable_bounds())
+    let display = video.get_primary_display();
+    if options.fullscreen {
+        // At once at the size it will have, so that the session is asked for one size; and where no window manager
+        // makes it fullscreen, it covers the screen all the same.
+        if let Ok(bounds) = display.and_then(|display| display.get_bounds()) {
+            size = Size { width: bounds.width(), height: bounds.height() };
+        }
+    } else if options.size.is_none()
+        && let Ok(bounds) = display.and_then(|display| display.get_usable_bounds())
     {
         size.width = size.width.min(bounds.width());
         size.height = size.height.min(bounds.height());

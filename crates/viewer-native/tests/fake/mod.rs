@@ -22,34 +22,34 @@ use thinc_transport::identity::Identity;
 use thinc_transport::{Link, Scheme};
 
 /// Longest wait for something that should be there at once.
-pub const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 
 /// The fake.
-pub struct Fake {
-    pub shared: Arc<Shared>,
-    pub said: Receiver<ViewerMessage>,
-    pub folder: PathBuf,
+pub(crate) struct Fake {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) said: Receiver<ViewerMessage>,
+    pub(crate) folder: PathBuf,
     identity: Identity,
     port: u16,
     accepting: Option<JoinHandle<()>>,
 }
 
-pub struct Shared {
-    pub state: Mutex<State>,
+pub(crate) struct Shared {
+    pub(crate) state: Mutex<State>,
     log: Mutex<Sender<ViewerMessage>>,
 }
 
-pub struct State {
-    pub size: Size,
-    pub pixels: Vec<u32>,
-    pub tokens: Vec<Vec<u8>>,
-    pub session_key: Vec<u8>,
+pub(crate) struct State {
+    pub(crate) size: Size,
+    pub(crate) pixels: Vec<u32>,
+    pub(crate) tokens: Vec<Vec<u8>>,
+    pub(crate) session_key: Vec<u8>,
     /// Geometries are not answered: the session keeps its size.
-    pub stubborn: bool,
+    pub(crate) stubborn: bool,
     /// Barriers are remembered and not answered.
-    pub hold_barriers: bool,
-    pub held_barriers: Vec<u32>,
-    pub connections: u32,
+    pub(crate) hold_barriers: bool,
+    pub(crate) held_barriers: Vec<u32>,
+    pub(crate) connections: u32,
     stop: bool,
     epoch: u32,
     seq: u64,
@@ -78,12 +78,12 @@ impl Wire {
 }
 
 /// A picture in which no pixel is its neighbour.
-pub fn ramp(size: Size) -> Vec<u32> {
+pub(crate) fn ramp(size: Size) -> Vec<u32> {
     (0..size.area() as u32).map(|i| i.wrapping_mul(0x0009_1F35) & 0xff_ffff).collect()
 }
 
 impl Fake {
-    pub fn start(size: Size) -> Fake {
+    pub(crate) fn start(size: Size) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let folder = std::env::temp_dir().join(format!("thinc-view-test-{}-{port}", std::process::id()));
@@ -123,7 +123,7 @@ impl Fake {
         Fake { shared, said, folder, identity, port, accepting: Some(accepting) }
     }
 
-    pub fn link(&self) -> Link {
+    pub(crate) fn link(&self) -> Link {
         Link {
             scheme: Scheme::Thinc,
             host: "127.0.0.1".into(),
@@ -134,12 +134,12 @@ impl Fake {
         }
     }
 
-    pub fn screen(&self) -> Vec<u32> {
+    pub(crate) fn screen(&self) -> Vec<u32> {
         self.shared.state.lock().unwrap().pixels.clone()
     }
 
     /// Fills a rectangle and says so in an update.
-    pub fn fill(&self, rect: Rect, color: u32, echo: Option<u32>) {
+    pub(crate) fn fill(&self, rect: Rect, color: u32, echo: Option<u32>) {
         let mut state = self.shared.state.lock().unwrap();
         let width = state.size.width as usize;
         for y in rect.y1 as usize..rect.y2 as usize {
@@ -151,11 +151,11 @@ impl Fake {
     }
 
     /// Another size, and a new picture in it.
-    pub fn set_size(&self, size: Size) {
+    pub(crate) fn set_size(&self, size: Size) {
         self.shared.state.lock().unwrap().set_size(size);
     }
 
-    pub fn set_cursor(&self, size: Size, hot: (u16, u16), pixels: &[u32]) {
+    pub(crate) fn set_cursor(&self, size: Size, hot: (u16, u16), pixels: &[u32]) {
         let bytes: Vec<u8> = pixels.iter().flat_map(|p| p.to_le_bytes()).collect();
         let mut packed = vec![0; zstd_safe::compress_bound(bytes.len())];
         let count = zstd_safe::compress(&mut packed[..], &bytes, 1).unwrap();
@@ -165,29 +165,29 @@ impl Fake {
         state.send_cursor();
     }
 
-    pub fn send(&self, message: &SessionMessage<'_>) {
+    pub(crate) fn send(&self, message: &SessionMessage<'_>) {
         self.shared.state.lock().unwrap().send(message);
     }
 
-    pub fn close(&self, code: CloseCode, reason: &str) {
+    pub(crate) fn close(&self, code: CloseCode, reason: &str) {
         let mut state = self.shared.state.lock().unwrap();
         state.send(&SessionMessage::Close(Close { code, reason }));
         state.cut();
     }
 
     /// The connection breaks, without a word.
-    pub fn cut(&self) {
+    pub(crate) fn cut(&self) {
         self.shared.state.lock().unwrap().cut();
     }
 
     /// Raw bytes instead of messages.
-    pub fn send_bytes(&self, bytes: &[u8]) {
+    pub(crate) fn send_bytes(&self, bytes: &[u8]) {
         let wire = self.shared.state.lock().unwrap().wire.clone();
         wire.expect("a connection").send(bytes);
     }
 
     /// The next thing the viewer says that `wanted` takes; what comes before is passed over.
-    pub fn wait_for<T>(&self, what: &str, mut wanted: impl FnMut(&ViewerMessage) -> Option<T>) -> T {
+    pub(crate) fn wait_for<T>(&self, what: &str, mut wanted: impl FnMut(&ViewerMessage) -> Option<T>) -> T {
         let until = Instant::now() + LONG;
         loop {
             let left = until.saturating_duration_since(Instant::now());
@@ -199,7 +199,7 @@ impl Fake {
     }
 
     /// The next `count` key events as (code, keysym, down).
-    pub fn keys(&self, count: usize) -> Vec<(u16, u32, bool)> {
+    pub(crate) fn keys(&self, count: usize) -> Vec<(u16, u32, bool)> {
         (0..count)
             .map(|_| {
                 self.wait_for("a key", |message| match message {
@@ -214,7 +214,7 @@ impl Fake {
     }
 
     /// The next input event that is no motion.
-    pub fn input(&self) -> (u32, InputEvent) {
+    pub(crate) fn input(&self) -> (u32, InputEvent) {
         self.wait_for("an input event", |message| match message {
             ViewerMessage::Input(input) if !matches!(input.event, InputEvent::Motion { .. }) => {
                 Some((input.seq, input.event))
