@@ -311,9 +311,10 @@ static struct op *ready_copy(struct op *op, GCPtr gc) {
 }
 
 /* ---- ops: collect, unwrap, draw, wrap, publish ---------------------------------------------------------------------- */
-#define GC_OP_(result_decl, result_is, result_return, type, name, drawable, gc, params, args, collect, ready)         \
+#define GC_OP_(before, result_decl, result_is, result_return, type, name, drawable, gc, params, args, collect, ready)         \
     static type gc_##name params {                                                                                    \
         result_decl;                                                                                                  \
+        before;                                                                                                       \
         struct op *op = op_open(drawable);                                                                            \
         if (op) {                                                                                                     \
             collect;                                                                                                  \
@@ -329,9 +330,9 @@ static struct op *ready_copy(struct op *op, GCPtr gc) {
         result_return;                                                                                                \
     }
 #define GC_OP(name, params, args, collect)                                                                            \
-    GC_OP_(, , return, void, name, d, gc, params, args, collect, op_ready(op, gc->pCompositeClip))
+    GC_OP_(, , , return, void, name, d, gc, params, args, collect, op_ready(op, gc->pCompositeClip))
 #define GC_COPY(name, params, args, collect)                                                                          \
-    GC_OP_(RegionPtr exposed, exposed =, return exposed, RegionPtr, name, dst, gc, params, args, collect, ready_copy(op, gc))
+    GC_OP_(op_validate_source(src, gc->subWindowMode), RegionPtr exposed, exposed =, return exposed, RegionPtr, name, dst, gc, params, args, collect, ready_copy(op, gc))
 
 GC_OP(FillSpans, (DrawablePtr d, GCPtr gc, int n, DDXPointPtr points, int *widths, int sorted),
       (d, gc, n, points, widths, sorted), add_spans(op, d, gc, n, points, widths); fill_what(op, gc))

@@ -132,6 +132,12 @@ bool drawable_target(DrawablePtr drawable, uint32_t *serial, int *off_x, int *of
 
 static struct op current;
 
+void op_validate_source(DrawablePtr src, unsigned sub_window_mode) {
+    if (!ring_attached() || thinc.nesting > 0 || src->type != DRAWABLE_WINDOW || sub_window_mode != IncludeInferiors)
+        return;
+    src->pScreen->SourceValidate(src, 0, 0, src->width, src->height, sub_window_mode);
+}
+
 struct op *op_open(DrawablePtr dst) {
     if (!ring_attached() || thinc.nesting > 0)
         return NULL;

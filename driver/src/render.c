@@ -185,9 +185,15 @@ static struct bounds point_bounds(int n, const xPointFixed *p) {
     return b;
 }
 
-#define RENDER_OP(name, dst, params, args, ready)                                                                     \
+static void validate_source(PicturePtr src) {
+    if (src && src->pDrawable)
+        op_validate_source(src->pDrawable, src->subWindowMode);
+}
+
+#define RENDER_OP(name, before, params, args, ready)                                                                     \
     static void render_##name params {                                                                                \
         PictureScreenPtr ps = GetPictureScreen(dst->pDrawable->pScreen);                                              \
+        before;                                                                                                       \
         struct op *rec = dst->pCompositeClip ? op_open(dst->pDrawable) : NULL;                                        \
         if (rec)                                                                                                      \
             rec = ready;                                                                                              \
@@ -201,32 +207,32 @@ static struct bounds point_bounds(int n, const xPointFixed *p) {
     }
 #define COLLECT(collect) (collect, op_ready(rec, dst->pCompositeClip))
 
-RENDER_OP(Composite, dst,
+RENDER_OP(Composite, validate_source(src); validate_source(mask),
           (CARD8 op, PicturePtr src, PicturePtr mask, PicturePtr dst, INT16 sx, INT16 sy, INT16 mx, INT16 my, INT16 x, INT16 y,
            CARD16 w, CARD16 h),
           (op, src, mask, dst, sx, sy, mx, my, x, y, w, h), ready_composite(rec, op, src, mask, dst, sx, sy, x, y, w, h))
-RENDER_OP(Glyphs, dst,
+RENDER_OP(Glyphs, validate_source(src),
           (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, GlyphListPtr lists,
            GlyphPtr *glyphs),
           (op, src, dst, format, sx, sy, n, lists, glyphs), COLLECT(add_glyphs(rec, op, dst, n, lists, glyphs)))
-RENDER_OP(CompositeRects, dst, (CARD8 op, PicturePtr dst, xRenderColor *color, int n, xRectangle *rects),
+RENDER_OP(CompositeRects, , (CARD8 op, PicturePtr dst, xRenderColor *color, int n, xRectangle *rects),
           (op, dst, color, n, rects), COLLECT(add_rects(rec, op, dst, color, n, rects)))
-RENDER_OP(Trapezoids, dst,
+RENDER_OP(Trapezoids, validate_source(src),
           (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xTrapezoid *traps),
           (op, src, dst, format, sx, sy, n, traps), COLLECT(add_bounds(rec, op, dst, trapezoid_bounds(n, traps))))
-RENDER_OP(Triangles, dst,
+RENDER_OP(Triangles, validate_source(src),
           (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xTriangle *tris),
           (op, src, dst, format, sx, sy, n, tris), COLLECT(add_bounds(rec, op, dst, triangle_bounds(n, tris))))
-RENDER_OP(TriStrip, dst,
+RENDER_OP(TriStrip, validate_source(src),
           (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xPointFixed *points),
           (op, src, dst, format, sx, sy, n, points), COLLECT(add_bounds(rec, op, dst, point_bounds(n, points))))
-RENDER_OP(TriFan, dst,
+RENDER_OP(TriFan, validate_source(src),
           (CARD8 op, PicturePtr src, PicturePtr dst, PictFormatPtr format, INT16 sx, INT16 sy, int n, xPointFixed *points),
           (op, src, dst, format, sx, sy, n, points), COLLECT(add_bounds(rec, op, dst, point_bounds(n, points))))
 /* These two add coverage to alpha masks; on a screen, where nobody uses them, the clip is bound enough. */
-RENDER_OP(AddTraps, dst, (PicturePtr dst, INT16 x, INT16 y, int n, xTrap *traps), (dst, x, y, n, traps),
+RENDER_OP(AddTraps, , (PicturePtr dst, INT16 x, INT16 y, int n, xTrap *traps), (dst, x, y, n, traps),
           COLLECT(add_clip(rec, dst)))
-RENDER_OP(AddTriangles, dst, (PicturePtr dst, INT16 x, INT16 y, int n, xTriangle *tris), (dst, x, y, n, tris),
+RENDER_OP(AddTriangles, , (PicturePtr dst, INT16 x, INT16 y, int n, xTriangle *tris), (dst, x, y, n, tris),
           COLLECT(add_clip(rec, dst)))
 
 #define EACH_OP(do)                                                                                                   \

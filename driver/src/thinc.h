@@ -74,6 +74,9 @@ struct op {
 void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2);
 void boxes_subtract(struct boxes *from, const struct boxes *what);
 
+/* Before an op that reads a window together with its children: X first composes the redirected ones into it, and those are
+ * ops of their own, which would be lost inside of this one. */
+void op_validate_source(DrawablePtr src, unsigned sub_window_mode);
 /* NULL when this op is not recorded: nobody is attached, it belongs to another op, or its target is of no interest. */
 struct op *op_open(DrawablePtr dst);
 /* In X's coordinates: those of the root for a window, the pixmap's own for a pixmap. */

@@ -288,11 +288,11 @@ fn draw_and_compare(server: &XServer, seed: u64, batches: usize, steps: i64) -> 
             panic!("seed {seed}, batch {batch}: {words}\nlast ops, newest first: {log:?}\nrecords: {}", brief(&records));
         }
         areas.recorded += std::mem::take(&mut shadow.drawn_area);
+        areas.literal_copies += std::mem::take(&mut shadow.literal_copies);
         areas.reported += stats.oracle_area;
         areas.recorded_union += shadow.take_covered();
         areas.reported_union += stats.oracle_union;
     }
-    areas.literal_copies = shadow.literal_copies;
     areas
 }
 

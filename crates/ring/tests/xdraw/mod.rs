@@ -232,7 +232,7 @@ impl<C: Connection> Drawer<C> {
         let id = self.conn.generate_id()?;
         let child = !self.windows.is_empty() && self.random.chance(35);
         let parent = if child { *self.random.pick(&self.windows) } else { self.root_target };
-        let alpha = self.random.chance(20);
+        let alpha = self.random.chance(12);
         let (depth, visual) = if alpha { (32, self.visual32) } else { (24, x11rb::COPY_FROM_PARENT) };
         if !alpha && parent.depth != 24 {
             return Ok(());
@@ -281,7 +281,7 @@ impl<C: Connection> Drawer<C> {
                 self.windows.remove(index);
                 "destroy window"
             }
-            2 => {
+            2 if self.random.chance(50) => {
                 self.conn.unmap_window(window.id)?;
                 "unmap window"
             }
@@ -321,7 +321,8 @@ impl<C: Connection> Drawer<C> {
                 )?;
                 "shape window"
             }
-            8 if self.random.chance(30) => {
+            // Short: most of the time windows draw straight to the screen.
+            8 if self.redirected || self.random.chance(15) => {
                 self.redirect()?;
                 "redirect"
             }
@@ -575,6 +576,40 @@ impl<C: Connection> Drawer<C> {
         })
     }
 
+    /// What terminals and lists do: a part of a drawable moves inside it.
+    fn scroll(&mut self) -> Result<&'static str, ReplyOrIdError> {
+        let on = if self.windows.is_empty() || self.random.chance(15) {
+            self.root_target
+        } else {
+            *self.random.pick(&self.windows)
+        };
+        let plain = ChangeGCAux::new()
+            .function(GX::COPY)
+            .plane_mask(u32::MAX)
+            .clip_mask(x11rb::NONE)
+            .subwindow_mode(if self.random.chance(80) {
+                SubwindowMode::CLIP_BY_CHILDREN
+            } else {
+                SubwindowMode::INCLUDE_INFERIORS
+            });
+        self.conn.change_gc(on.gc, &plain)?;
+        let (x, y) = (self.random.within(0, on.width / 2), self.random.within(0, on.height / 2));
+        let (width, height) = (self.random.within(1, on.width), self.random.within(1, on.height));
+        let (dx, dy) = (self.random.within(-3, 3) * self.random.within(0, 9), self.random.within(-20, 20));
+        self.conn.copy_area(
+            on.id,
+            on.id,
+            on.gc,
+            x as i16,
+            y as i16,
+            (x + dx) as i16,
+            (y + dy) as i16,
+            width as u16,
+            height as u16,
+        )?;
+        Ok("scroll")
+    }
+
     // ---- RENDER -----------------------------------------------------------------------------------------------------------
 
     fn color(&mut self) -> render::Color {
@@ -728,9 +763,10 @@ impl<C: Connection> Drawer<C> {
     pub fn step(&mut self) -> Result<(), ReplyOrIdError> {
         let kind = self.random.within(0, 99);
         let word = match self.kinds {
-            Kinds::Render if kind < 85 => self.render_op()?,
-            Kinds::All if kind < 35 => self.render_op()?,
-            Kinds::All if kind < 85 => self.core_op()?,
+            Kinds::Render if kind < 75 => self.render_op()?,
+            Kinds::All if kind < 30 => self.render_op()?,
+            Kinds::All if kind < 70 => self.core_op()?,
+            _ if kind < 82 => self.scroll()?,
             _ => self.window_op()?,
         };
         if self.log.len() == 40 {
