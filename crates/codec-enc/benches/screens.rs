@@ -114,7 +114,17 @@ fn show(commands: &[u8], size: Size, shown: &mut [u32], decoder: &mut Decoder) {
     let mut tile = Vec::new();
     for command in CommandReader::new(commands, size) {
         match command.expect("commands of ours are read") {
-            Command::Copy { .. } => unreachable!("the encoder writes no COPY"),
+            Command::Copy { region, dx, dy } => {
+                let before = shown.to_vec();
+                for rect in region.rects() {
+                    for y in rect.y1..rect.y2 {
+                        let source = (y - dy) as usize * stride + (rect.x1 - dx) as usize;
+                        let target = y as usize * stride + rect.x1 as usize;
+                        let width = rect.width() as usize;
+                        shown[target..target + width].copy_from_slice(&before[source..source + width]);
+                    }
+                }
+            }
             Command::Sfill { region, color } => {
                 for rect in region.rects() {
                     for y in rect.y1..rect.y2 {

@@ -73,11 +73,12 @@ impl Encoder {
         }
     }
 
-    /// Appends commands that make a viewer show what was planned from this snapshot; they lean on nothing before them.
+    /// Appends commands that make a viewer show what was planned from this snapshot; no field leans on a command before them.
     pub fn encode(&mut self, planned: &[Planned], snapshot: &Snapshot, out: &mut Vec<u8>) {
         let mut writer = CommandWriter::new(out);
         for planned in planned {
             match planned {
+                Planned::Shift { region, dy } => writer.copy(region, 0, *dy),
                 Planned::Solid { region, color } => solid(region, *color, &mut writer),
                 Planned::Pattern { rect, tile_width, tile_height } => {
                     self.pattern(*rect, (*tile_width, *tile_height), snapshot, &mut writer);

@@ -53,7 +53,17 @@ fn show(commands: &[u8], viewer: &mut [u32], decoder: &mut Decoder) {
         let place = |rect: &Rect| rect.y1 as usize * stride + rect.x1 as usize;
         let extent = |rect: &Rect| (rect.width() as usize, rect.height() as usize);
         match &command {
-            Command::Copy { .. } => panic!("the encoder writes no COPY"),
+            Command::Copy { region, dx, dy } => {
+                let before = viewer.to_vec();
+                for rect in region.rects() {
+                    for y in rect.y1..rect.y2 {
+                        let source = (y - dy) as usize * stride + (rect.x1 - dx) as usize;
+                        let target = y as usize * stride + rect.x1 as usize;
+                        let width = rect.width() as usize;
+                        viewer[target..target + width].copy_from_slice(&before[source..source + width]);
+                    }
+                }
+            }
             Command::Sfill { region, color } => {
                 for rect in region.rects() {
                     for y in rect.y1..rect.y2 {

@@ -52,6 +52,17 @@ impl Changes {
         }
     }
 
+    /// Where a scroll may have happened: all that changed together, where it is dense (a scrolled page changes but for its
+    /// blank lines), else the largest change.
+    pub(crate) fn scrolled(&self, snapshot: &Snapshot) -> Rect {
+        let bounds = self.rects.iter().fold(NONE, |all, rect| grown(&all, rect));
+        let area: u64 = self.rects.iter().map(Rect::area).sum();
+        if area * 3 >= bounds.area() && snapshot.holds(&bounds) {
+            return bounds;
+        }
+        self.rects.iter().copied().max_by_key(Rect::area).unwrap_or_default()
+    }
+
     fn compare(&mut self, grid: &Grid, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
         let exact = |part: &Rect| shadow.known.contains_rect(part) && !shadow.inexact.overlaps_rect(part);
         if exact(rect) {

@@ -8,6 +8,7 @@ pub mod coverage;
 mod kind;
 mod plan;
 mod shadow;
+mod shift;
 mod snapshot;
 
 pub use plan::{Planned, plan};

@@ -11,6 +11,13 @@ use crate::{RGB, Shadow, Snapshot};
 /// Pixels to be sent, by what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
+    /// What the viewer shows, moved; before all others.
+    Shift {
+        /// Where to.
+        region: Region,
+        /// Rows down; negative is up.
+        dy: i32,
+    },
     /// One colour.
     Solid {
         /// Where.
@@ -68,10 +75,19 @@ const SOLIDS_MAX: usize = 64;
 /// Appends to `out` what a viewer needs so that it shows the snapshot, and makes the shadow show it.
 ///
 /// COPYs that leave before these pixels must have been applied to the shadow. After it the snapshot's region is known
-/// and exact. Every rectangle lies in the snapshot; the order of `out` means nothing.
+/// and exact. Every rectangle lies in the snapshot, a shift's source too; a shift comes first, the order of the others
+/// means nothing.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow);
+    let mut shifts = std::mem::take(&mut shadow.shifts);
+    if let Some((rect, dy)) = shifts.find(&changes.scrolled(snapshot), snapshot, shadow) {
+        let region = Region::from(rect);
+        shadow.copy(&region, 0, dy);
+        out.push(Planned::Shift { region, dy });
+        changes.find(snapshot, shadow);
+    }
+    shadow.shifts = shifts;
     for rect in &changes.rects {
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
             for (old, new) in shadow.row_mut(rect.x1, rect.x2, y).iter_mut().zip(row) {

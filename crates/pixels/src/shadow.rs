@@ -5,6 +5,7 @@
 use thinc_region::{Region, Size};
 
 use crate::changes::Changes;
+use crate::shift::Shifts;
 
 /// What a viewer shows.
 ///
@@ -18,6 +19,7 @@ pub struct Shadow {
     pub(crate) inexact: Region,
     /// Working memory of the plan.
     pub(crate) changes: Changes,
+    pub(crate) shifts: Shifts,
 }
 
 impl Shadow {
@@ -29,6 +31,7 @@ impl Shadow {
             known: Region::new(),
             inexact: Region::new(),
             changes: Changes::default(),
+            shifts: Shifts::default(),
         }
     }
 

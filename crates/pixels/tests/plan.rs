@@ -44,7 +44,7 @@ impl Screen {
 
 fn rect_of(planned: &Planned) -> Rect {
     match planned {
-        Planned::Solid { region, .. } => region.extents(),
+        Planned::Shift { region, .. } | Planned::Solid { region, .. } => region.extents(),
         Planned::Pattern { rect, .. }
         | Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
@@ -57,6 +57,12 @@ fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
     let pixel = |x: i32, y: i32| snapshot.row(x, x + 1, y)[0] & RGB;
     let rect = rect_of(planned);
     match planned {
+        Planned::Shift { region, dy } => {
+            let before = viewer.clone();
+            for rect in region.rects() {
+                viewer.draw(rect, |x, y| before.at(rect.x1 + x, rect.y1 + y - dy));
+            }
+        }
         Planned::Solid { region, color } => region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color)),
         Planned::Pattern { tile_width, tile_height, .. } => {
             let (w, h) = (i32::from(*tile_width), i32::from(*tile_height));
@@ -85,6 +91,14 @@ fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Scre
     let mut sent = Region::new();
     for planned in &planned {
         match planned {
+            Planned::Shift { region: moved, dy } => {
+                assert!(moved.translated(0, -dy).difference(&sure).is_empty(), "only what is sure is moved");
+                assert!(
+                    moved.translated(0, -dy).difference(region).is_empty(),
+                    "a shift reads nothing beside the snapshot"
+                );
+                sent.add(moved);
+            }
             Planned::Solid { region, .. } => sent.add(region),
             other => sent.add_rect(rect_of(other)),
         }
@@ -223,6 +237,51 @@ fn copies_carry_what_is_known_and_what_is_inexact() {
     assert!((50..=16 * 16 * 8).contains(&area), "{planned:?}");
 }
 
+/// Lines of text that all differ, as a page has them, on white.
+fn page(screen: &mut Screen, view: &Rect, scroll: i32) {
+    screen.draw(view, |x, y| {
+        let y = y + scroll;
+        let ink = y % 14 > 3 && noise(77, x / 2, y) & 3 == 0;
+        if ink { noise(78, x / 30, y / 14) & 0x003f_3f3f } else { 0x00ff_ffff }
+    });
+}
+
+#[test]
+fn a_scroll_is_found_without_being_told() {
+    let view = Rect::at(8, 10, 160, 130);
+    for (scroll, bar) in [(17, false), (-40, false), (30, true)] {
+        let (mut screen, mut shadow, mut viewer) = known_screen(0x00ff_ffff);
+        page(&mut screen, &view, 100);
+        step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+        page(&mut screen, &view, 100 + scroll);
+        if bar {
+            // A scroll bar in the last strip moves the other way.
+            screen.draw(&Rect::at(160, 10, 8, 130), |x, y| noise(5, x, y / 9) & RGB);
+        }
+        let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+        assert!(matches!(planned.first(), Some(Planned::Shift { dy, .. }) if *dy == -scroll), "{scroll}: {planned:?}");
+        let rest: u64 = planned[1..].iter().map(|p| rect_of(p).area()).sum();
+        let most = view.width() as u64 * (scroll.unsigned_abs() as u64 + 8) + if bar { 48 * 130 } else { 0 };
+        assert!(rest <= most, "{rest} pixels of at most {most} are sent: {planned:?}");
+    }
+}
+
+#[test]
+fn what_does_not_scroll_is_not_moved() {
+    let view = Rect::at(8, 10, 160, 130);
+    let (mut screen, mut shadow, mut viewer) = known_screen(0x00ff_ffff);
+    page(&mut screen, &view, 0);
+    step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    page(&mut screen, &view, 5000);
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert!(!planned.iter().any(|p| matches!(p, Planned::Shift { .. })), "{planned:?}");
+    // The same scroll, but the viewer is not sure to show the page.
+    page(&mut screen, &view, 5017);
+    shadow.mark_inexact(&Rect::at(80, 80, 1, 1).into());
+    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+    assert!(!planned.iter().any(|p| matches!(p, Planned::Shift { .. })), "{planned:?}");
+}
+
 fn rect() -> impl Strategy<Value = Rect> {
     (0i32..200, 0i32..150, 1i32..90, 1i32..70).prop_map(|(x, y, w, h)| Rect::at(x, y, w, h).intersect(&SIZE.rect()))
 }
@@ -234,6 +293,8 @@ enum Op {
     Gray(Rect, u32),
     Tiles(Rect, u32, i32, i32),
     Photo(Rect, u32),
+    /// A page is scrolled.
+    Page(i32),
     Copy(Rect, i32, i32),
     Send(Vec<Rect>),
     Stale(Rect),
@@ -248,6 +309,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Gray(r, c)),
         2 => (rect(), any::<u32>(), 1i32..20, 1i32..20).prop_map(|(r, c, w, h)| Op::Tiles(r, c, w, h)),
         1 => (rect(), any::<u32>()).prop_map(|(r, c)| Op::Photo(r, c)),
+        3 => (-60i32..60).prop_map(Op::Page),
         2 => (rect(), -30i32..30, -30i32..30).prop_map(|(r, dx, dy)| Op::Copy(r, dx, dy)),
         6 => proptest::collection::vec(rect(), 1..6).prop_map(Op::Send),
         1 => rect().prop_map(Op::Stale),
@@ -272,6 +334,7 @@ proptest! {
                     screen.draw(&r, |x, y| line.pixel(noise(c, x, y) as u8));
                 }
                 Op::Tiles(r, c, w, h) => screen.draw(&r, |x, y| noise(c, x % w, y % h)),
+                Op::Page(scroll) => page(&mut screen, &Rect::at(11, 9, 150, 120), 500 + scroll),
                 Op::Photo(r, c) => screen.draw(&r, |x, y| noise(c, x, y)),
                 Op::Copy(r, dx, dy) => {
                     // The viewer applies it to what it shows, the shadow to what it knows of that.
