@@ -94,6 +94,18 @@ pub const KEYS: &[Key] = &[
     key(289, 169, 0x1008ff6e, "XF86Phone"),
 ];
 
+impl Key {
+    /// True for a key of the main block that writes a character, whichever the layout says.
+    pub fn writes(&self) -> bool {
+        matches!(self.scancode, 4..=39 | 45..=56 | 100 | 135 | 137)
+    }
+}
+
+/// True for an SDL keycode that only says where the key is.
+pub fn is_scancode(keycode: u32) -> bool {
+    keycode & SDLK_SCANCODE_MASK != 0
+}
+
 /// The key with this SDL scancode.
 pub fn by_scancode(scancode: u16) -> Option<&'static Key> {
     KEYS.binary_search_by_key(&scancode, |k| k.scancode).ok().map(|i| &KEYS[i])

@@ -95,25 +95,29 @@ fn find_window(x: &RustConnection, parent: Window) -> Option<Window> {
 impl Desk {
     fn start(screen: Size, arguments: &[&str]) -> Option<Desk> {
         let (server, display) = xvfb()?;
+        Some(Desk::start_on(server, &display, screen, arguments))
+    }
+
+    fn start_on(server: Ended, display: &str, screen: Size, arguments: &[&str]) -> Desk {
         let fake = Fake::start(screen);
         let viewer = Program::new(env!("CARGO_BIN_EXE_thinc-view"))
             .arg(fake.link().to_string())
             .args(arguments)
-            .env("DISPLAY", &display)
+            .env("DISPLAY", display)
             .env_remove("WAYLAND_DISPLAY")
             .env("SDL_VIDEO_DRIVER", "x11")
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
         let viewer = Ended(viewer);
-        let (x, number) = x11rb::connect(Some(&display)).unwrap();
+        let (x, number) = x11rb::connect(Some(display)).unwrap();
         x.xfixes_query_version(5, 0).unwrap().reply().unwrap();
         let root = x.setup().roots[number].root;
         let window = until("a window", || find_window(&x, root));
         // Without a window manager nobody else gives a window the keyboard.
         x.set_input_focus(x11rb::protocol::xproto::InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
         x.flush().unwrap();
-        Some(Desk { viewer, fake, x, root, window, _server: server })
+        Desk { viewer, fake, x, root, window, _server: server }
     }
 
     fn window_size(&self) -> Size {
@@ -374,6 +378,76 @@ fn the_end_of_the_session_closes_the_window_in_words() {
     desk.fake.close(CloseCode::SessionEnded, "the command ended");
     let (code, said) = desk.end();
     assert_eq!((code, said.trim()), (Some(0), "thinc-view: the session ended: the command ended"));
+}
+
+#[test]
+fn a_viewer_that_shows_a_resting_screen_sleeps() {
+    let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
+    desk.wait_exact();
+    // Times any of its threads went to sleep, which is how often one woke.
+    let sleeps = || -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", desk.viewer.0.id())).unwrap();
+        let of_task = |task: std::io::Result<std::fs::DirEntry>| {
+            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
+            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+            line.trim().parse::<u64>().unwrap()
+        };
+        tasks.map(of_task).sum()
+    };
+    std::thread::sleep(Duration::from_millis(300));
+    let before = sleeps();
+    std::thread::sleep(Duration::from_secs(2));
+    let woken = sleeps() - before;
+    assert!(woken <= 4, "it woke {woken} times in two seconds in which nothing happened");
+}
+
+#[test]
+fn letters_beyond_ascii_come_with_the_keysym_of_the_layout() {
+    let Some((server, display)) = xvfb() else { return };
+    let set = |layout: &str| Program::new("setxkbmap").args(["-display", &display, layout]).status();
+    match set("de,ru") {
+        Ok(status) => assert!(status.success()),
+        Err(error) => {
+            assert!(std::env::var_os("CI").is_none(), "the keyboard's tests need setxkbmap: {error}");
+            eprintln!("skipped: no setxkbmap ({error})");
+            return;
+        }
+    }
+    let desk = Desk::start_on(server, &display, size(400, 300), &[]);
+    desk.wait_exact();
+    let press = |code: u16| {
+        desk.key(code, true);
+        desk.key(code, false);
+    };
+    // German: where US has [ is ü, where it has Y is z; AltGr+q is @; Shift+ß is ?.
+    press(26);
+    assert_eq!(desk.fake.keys(2), [(26, 0xfc, true), (26, 0xfc, false)]);
+    press(21);
+    assert_eq!(desk.fake.keys(2)[0], (21, 0x7a, true));
+    desk.key(100, true);
+    press(16);
+    desk.key(100, false);
+    let keys = desk.fake.keys(4);
+    assert_eq!((keys[0].0, keys[1], keys[3].0), (100, (16, 0x40, true), 100), "{keys:?}");
+    desk.key(54, true);
+    press(12);
+    desk.key(54, false);
+    assert_eq!(desk.fake.keys(4)[1], (12, 0x3f, true));
+    // Dead keys: ^ left of 1, and right of ß the acute accent, with Shift the grave one.
+    press(41);
+    assert_eq!(desk.fake.keys(2), [(41, 0xfe52, true), (41, 0xfe52, false)]);
+    press(13);
+    assert_eq!(desk.fake.keys(2)[0], (13, 0xfe51, true));
+    desk.key(42, true);
+    press(13);
+    desk.key(42, false);
+    assert_eq!(desk.fake.keys(4)[1], (13, 0xfe50, true));
+    assert!(set("ru").unwrap().success());
+    // The new layout reaches SDL as an event of its own: ask until it has.
+    until("Cyrillic", || {
+        press(16);
+        (desk.fake.keys(2)[0] == (16, 0x0100_0439, true)).then_some(())
+    });
 }
 
 #[test]

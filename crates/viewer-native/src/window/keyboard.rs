@@ -8,6 +8,7 @@ use sdl3::keyboard::{Mod, Scancode};
 use sdl3::video::Window;
 use thinc_protocol::viewer::InputEvent;
 
+use super::layout::Layout;
 use crate::keys;
 
 /// Most keys held at once: more than any keyboard reports.
@@ -26,6 +27,7 @@ pub(super) struct Keyboard {
     held: HashMap<Place, (u16, u32)>,
     /// What to take off a raw keycode to get evdev's; none where raw codes are something else.
     raw_offset: Option<u16>,
+    layout: Layout,
     grabbed: bool,
 }
 
@@ -37,7 +39,7 @@ impl Keyboard {
             "wayland" => Some(0),
             _ => None,
         };
-        Keyboard { held: HashMap::new(), raw_offset, grabbed: false }
+        Keyboard { held: HashMap::new(), raw_offset, layout: Layout::new(driver), grabbed: false }
     }
 
     /// A key went down; none for one that is held already or has no place in Linux.
@@ -50,7 +52,13 @@ impl Keyboard {
             (Place::Scancode(number), Some(scancode)) => {
                 let key = u16::try_from(number).ok().and_then(keys::by_scancode);
                 let keycode = keycode_of(scancode, keymod);
-                let keysym = keys::keysym_of_keycode(keycode, keymod.contains(Mod::NUMMOD));
+                let keysym = if key.is_some_and(keys::Key::writes) && keys::is_scancode(keycode) {
+                    // A key that writes, and SDL has no character for it: a dead key, or one from before Unicode.
+                    // Where the X server cannot be asked, the place has to do.
+                    self.layout.keysym(raw, keymod).unwrap_or(0)
+                } else {
+                    keys::keysym_of_keycode(keycode, keymod.contains(Mod::NUMMOD))
+                };
                 (key.map_or(0, |key| key.code), keysym)
             }
             _ => (raw.checked_sub(self.raw_offset?)?, 0),

@@ -4,6 +4,7 @@
 
 mod cursor;
 mod keyboard;
+mod layout;
 mod pointer;
 mod present;
 mod statistics;
