@@ -113,9 +113,7 @@ impl<C: Connection> Drawer<C> {
         let find = |depth: u8, alpha_mask: u16, red_shift: u16| {
             formats
                 .iter()
-                .find(|f| {
-                    f.depth == depth && f.direct.alpha_mask == alpha_mask && f.direct.red_shift == red_shift
-                })
+                .find(|f| f.depth == depth && f.direct.alpha_mask == alpha_mask && f.direct.red_shift == red_shift)
                 .expect("the server has the standard picture formats")
                 .id
         };
@@ -264,7 +262,7 @@ impl<C: Connection> Drawer<C> {
     }
 
     fn window_op(&mut self) -> Result<&'static str, ReplyOrIdError> {
-        if self.windows.len() < 3 {
+        if self.windows.len() < 5 {
             self.create_window()?;
             return Ok("create window");
         }
@@ -309,7 +307,8 @@ impl<C: Connection> Drawer<C> {
                 "clear area"
             }
             7 => {
-                let rects: Vec<Rectangle> = (0..self.random.within(1, 5)).map(|_| self.rectangle(&window, 150)).collect();
+                let rects: Vec<Rectangle> =
+                    (0..self.random.within(1, 5)).map(|_| self.rectangle(&window, 150)).collect();
                 self.conn.shape_rectangles(
                     shape::SO::SET,
                     shape::SK::BOUNDING,
@@ -350,9 +349,9 @@ impl<C: Connection> Drawer<C> {
     // ---- what a drawing is made of ------------------------------------------------------------------------------------
 
     fn drawable(&mut self) -> Target {
-        match self.random.within(0, 9) {
+        match self.random.within(0, 19) {
             0 => self.root_target,
-            1 | 2 => *self.random.pick(&self.pixmaps),
+            1..=4 => *self.random.pick(&self.pixmaps),
             _ if self.windows.is_empty() => self.root_target,
             _ => *self.random.pick(&self.windows),
         }
@@ -370,14 +369,12 @@ impl<C: Connection> Drawer<C> {
     fn points(&mut self, on: &Target, count_max: i64) -> (CoordMode, Vec<Point>) {
         let count = self.random.within(1, count_max);
         if self.random.chance(30) {
-            let mut points = vec![Point {
-                x: self.random.within(0, on.width) as i16,
-                y: self.random.within(0, on.height) as i16,
-            }];
-            points.extend((1..count).map(|_| Point {
-                x: self.random.within(-15, 15) as i16,
-                y: self.random.within(-15, 15) as i16,
-            }));
+            let mut points =
+                vec![Point { x: self.random.within(0, on.width) as i16, y: self.random.within(0, on.height) as i16 }];
+            points.extend(
+                (1..count)
+                    .map(|_| Point { x: self.random.within(-15, 15) as i16, y: self.random.within(-15, 15) as i16 }),
+            );
             return (CoordMode::PREVIOUS, points);
         }
         let points = (0..count).map(|_| Point {
@@ -414,7 +411,12 @@ impl<C: Connection> Drawer<C> {
             .function(if random.chance(60) { GX::COPY } else { *random.pick(&FUNCTIONS) })
             .plane_mask(if random.chance(80) { u32::MAX } else { random.next() as u32 })
             .line_width(if random.chance(50) { 0 } else { random.within(1, 12) as u32 })
-            .line_style(*random.pick(&[LineStyle::SOLID, LineStyle::SOLID, LineStyle::ON_OFF_DASH, LineStyle::DOUBLE_DASH]))
+            .line_style(*random.pick(&[
+                LineStyle::SOLID,
+                LineStyle::SOLID,
+                LineStyle::ON_OFF_DASH,
+                LineStyle::DOUBLE_DASH,
+            ]))
             .cap_style(*random.pick(&[CapStyle::NOT_LAST, CapStyle::BUTT, CapStyle::ROUND, CapStyle::PROJECTING]))
             .join_style(*random.pick(&[JoinStyle::MITER, JoinStyle::ROUND, JoinStyle::BEVEL]))
             .fill_rule(*random.pick(&[FillRule::EVEN_ODD, FillRule::WINDING]))
@@ -428,7 +430,8 @@ impl<C: Connection> Drawer<C> {
             .tile_stipple_x_origin(random.within(-9, 9) as i32)
             .tile_stipple_y_origin(random.within(-9, 9) as i32)
             .stipple(self.bitmap.id);
-        let tiles: Vec<Drawable> = self.pixmaps.iter().filter(|p| p.depth == on.depth && p.id != on.id).map(|p| p.id).collect();
+        let tiles: Vec<Drawable> =
+            self.pixmaps.iter().filter(|p| p.depth == on.depth && p.id != on.id).map(|p| p.id).collect();
         let mut styles = vec![FillStyle::SOLID, FillStyle::SOLID, FillStyle::STIPPLED, FillStyle::OPAQUE_STIPPLED];
         if !tiles.is_empty() {
             aux = aux.tile(*random.pick(&tiles));
@@ -549,7 +552,8 @@ impl<C: Connection> Drawer<C> {
                     self.conn.image_text8(id, gc, at.x, at.y, &text)?;
                     "image text"
                 } else {
-                    let item: Vec<u8> = [text.len() as u8, self.random.within(-3, 3) as u8].into_iter().chain(text).collect();
+                    let item: Vec<u8> =
+                        [text.len() as u8, self.random.within(-3, 3) as u8].into_iter().chain(text).collect();
                     self.conn.poly_text8(id, gc, at.x, at.y, &item)?;
                     "poly text"
                 }
@@ -583,15 +587,9 @@ impl<C: Connection> Drawer<C> {
         } else {
             *self.random.pick(&self.windows)
         };
-        let plain = ChangeGCAux::new()
-            .function(GX::COPY)
-            .plane_mask(u32::MAX)
-            .clip_mask(x11rb::NONE)
-            .subwindow_mode(if self.random.chance(80) {
-                SubwindowMode::CLIP_BY_CHILDREN
-            } else {
-                SubwindowMode::INCLUDE_INFERIORS
-            });
+        let plain = ChangeGCAux::new().function(GX::COPY).plane_mask(u32::MAX).clip_mask(x11rb::NONE).subwindow_mode(
+            if self.random.chance(80) { SubwindowMode::CLIP_BY_CHILDREN } else { SubwindowMode::INCLUDE_INFERIORS },
+        );
         self.conn.change_gc(on.gc, &plain)?;
         let (x, y) = (self.random.within(0, on.width / 2), self.random.within(0, on.height / 2));
         let (width, height) = (self.random.within(1, on.width), self.random.within(1, on.height));
@@ -644,7 +642,8 @@ impl<C: Connection> Drawer<C> {
                 let colors = [self.color(), self.color(), self.color()];
                 self.conn.render_create_linear_gradient(id, p1, p2, &[0, 0x8000, 0x1_0000], &colors)?;
                 if self.random.chance(50) {
-                    let repeat = *self.random.pick(&[render::Repeat::PAD, render::Repeat::REFLECT, render::Repeat::NORMAL]);
+                    let repeat =
+                        *self.random.pick(&[render::Repeat::PAD, render::Repeat::REFLECT, render::Repeat::NORMAL]);
                     self.conn.render_change_picture(id, &render::ChangePictureAux::new().repeat(repeat))?;
                 }
                 Ok((id, true))
@@ -675,7 +674,8 @@ impl<C: Connection> Drawer<C> {
 
     fn render_op(&mut self) -> Result<&'static str, ReplyOrIdError> {
         let on = self.drawable();
-        let op = PictOp::from(if self.random.chance(70) {
+        // The others clear whole clips, and would leave nothing to compare.
+        let op = PictOp::from(if self.random.chance(88) {
             *self.random.pick(&[1u8, 3, 3, 3, 12])
         } else {
             *self.random.pick(&[0u8, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 17, 19, 24, 33, 35, 48, 50, 58, 62])
@@ -684,7 +684,8 @@ impl<C: Connection> Drawer<C> {
             let rects: Vec<Rectangle> = (0..self.random.within(0, 5)).map(|_| self.rectangle(&on, 160)).collect();
             self.conn.render_set_picture_clip_rectangles(on.picture, 0, 0, &rects)?;
         } else if self.random.chance(30) {
-            let mode = *self.random.pick(&[SubwindowMode::CLIP_BY_CHILDREN, SubwindowMode::INCLUDE_INFERIORS]);
+            let mode =
+                if self.random.chance(80) { SubwindowMode::CLIP_BY_CHILDREN } else { SubwindowMode::INCLUDE_INFERIORS };
             let aux = render::ChangePictureAux::new().clipmask(x11rb::NONE).subwindowmode(mode);
             self.conn.render_change_picture(on.picture, &aux)?;
         }
@@ -695,7 +696,8 @@ impl<C: Connection> Drawer<C> {
         let word = match self.random.within(0, 9) {
             0..=3 => {
                 let mask = if self.random.chance(40) { self.random.pick(&self.masks).picture } else { x11rb::NONE };
-                self.conn.render_composite(op, source, mask, on.picture, sx, sy, 0, 0, at.x, at.y, at.width, at.height)?;
+                self.conn
+                    .render_composite(op, source, mask, on.picture, sx, sy, 0, 0, at.x, at.y, at.width, at.height)?;
                 "composite"
             }
             4 => {
@@ -749,7 +751,16 @@ impl<C: Connection> Drawer<C> {
                         commands.extend(((self.random.next() % u64::from(GLYPHS)) as u32).to_ne_bytes());
                     }
                 }
-                self.conn.render_composite_glyphs32(op, source, on.picture, format, self.glyphset, sx, sy, &commands)?;
+                self.conn.render_composite_glyphs32(
+                    op,
+                    source,
+                    on.picture,
+                    format,
+                    self.glyphset,
+                    sx,
+                    sy,
+                    &commands,
+                )?;
                 "glyphs"
             }
         };

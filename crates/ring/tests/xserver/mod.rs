@@ -206,9 +206,7 @@ fn read_display(pipe: OwnedFd, timeout: Duration) -> Option<u32> {
 /// Waits for a descriptor, `timeout` at most.
 pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, timeout: Duration) -> bool {
     let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
-    let time = rustix::event::Timespec {
-        tv_sec: timeout.as_secs().cast_signed(),
-        tv_nsec: i64::from(timeout.subsec_nanos()),
-    };
+    let time =
+        rustix::event::Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: i64::from(timeout.subsec_nanos()) };
     rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
 }
