@@ -89,7 +89,7 @@ pub(crate) struct Actor {
     cursor: CursorSeen,
     encoder: Encoder,
     workers: Workers,
-    spare: Vec<Box<Work>>,
+    spare: Vec<Work>,
     start: Instant,
 }
 
@@ -104,7 +104,8 @@ struct CursorSeen {
 #[expect(deprecated)]
 fn watch(fd: io::Result<OwnedFd>, interest: Interest) -> Result<AsyncFd<OwnedFd>, SessionError> {
     // A copy of the descriptor: the ring keeps its own, and both mean the same open file.
-    fd.and_then(|fd| AsyncFd::with_interest(fd, interest)).map_err(|error| SessionError::System("watch the driver", error))
+    fd.and_then(|fd| AsyncFd::with_interest(fd, interest))
+        .map_err(|error| SessionError::System("watch the driver", error))
 }
 
 impl Actor {
@@ -491,7 +492,7 @@ impl Actor {
         }
     }
 
-    fn encoded(&mut self, work: Box<Work>) {
+    fn encoded(&mut self, work: Work) {
         let seat = self.seats.values_mut().find(|seat| seat.viewer == Some(work.viewer));
         if let Some(seat) = seat {
             seat.view.encoded(&mut self.core, &work);
@@ -521,7 +522,7 @@ impl Actor {
     }
 }
 
-fn recycle(spare: &mut Vec<Box<Work>>, work: Box<Work>) {
+fn recycle(spare: &mut Vec<Work>, work: Work) {
     if spare.len() < SPARE_WORK_MAX {
         spare.push(work);
     }

@@ -72,6 +72,8 @@ mod tests {
         let find = |name: &str| assets.iter().find(|asset| asset.name == name).unwrap();
         assert!(find("login.html").is_for_strangers());
         assert!(!find("index.html").is_for_strangers());
-        assert!(assets.iter().all(|asset| asset.name.ends_with(".html") || !asset.content_type.starts_with("text/html")));
+        assert!(
+            assets.iter().all(|asset| asset.name.ends_with(".html") || !asset.content_type.starts_with("text/html"))
+        );
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Event {
     /// The connection has ended.
     Gone(ConnectionId, Ending),
     /// Pixels a worker has encoded.
-    Encoded(Box<crate::worker::Encoded>),
+    Encoded(crate::worker::Encoded),
     /// The X server's keymap, at the start and after each change.
     Keymap(thinc_session_core::Keymap),
     /// The keysym asked for is bound.

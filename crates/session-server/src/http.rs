@@ -214,7 +214,8 @@ fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), &'static str> {
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     // Browsers leave the default port out.
     let same = |ours: &str| {
-        ours.eq_ignore_ascii_case(origin) || ours.strip_suffix(":443").is_some_and(|ours| ours.eq_ignore_ascii_case(origin))
+        ours.eq_ignore_ascii_case(origin)
+            || ours.strip_suffix(":443").is_some_and(|ours| ours.eq_ignore_ascii_case(origin))
     };
     if host.is_some_and(same) || same(&site.authority) { Ok(()) } else { Err("another site may not open the session") }
 }
@@ -234,7 +235,10 @@ async fn login(browser: &Browser, request: Request<Incoming>) -> Answer {
         return plain(StatusCode::FORBIDDEN, reason);
     }
     // JSON cannot be sent by a foreign form.
-    let json = request.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
     let body = Limited::new(request.into_body(), PREAUTH_FRAME_BYTES_MAX).collect().await;
     let body = match body {
         Ok(body) if json => body.to_bytes(),

@@ -91,10 +91,17 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
         .map_err(|error| SessionError::System("ask for the supervisor's end", error.into()))?;
     start_log();
+    // A bug in one part must not leave the others waiting for it: the supervisor starts all of it again at once.
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        print(panic);
+        std::process::abort();
+    }));
     let file = |error| SessionError::Config { path: config.to_owned(), error };
     let text = std::fs::read(config).map_err(file)?;
     let parsed: SessionConfig = serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
-    let listener = io::stdin().as_fd().try_clone_to_owned().map_err(|error| SessionError::System("take the socket", error))?;
+    let listener =
+        io::stdin().as_fd().try_clone_to_owned().map_err(|error| SessionError::System("take the socket", error))?;
     run(&parsed, listener.into(), || {
         // The supervisor may have stopped listening; it then knows already.
         let mut out = io::stdout().lock();
@@ -106,10 +113,13 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
 /// Serves viewers until the process is asked to end or the driver is gone.
 pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) -> Result<(), SessionError> {
     let identity = Identity::load(&config.tls_cert, &config.tls_key)?;
-    let secret = base64url::decode(&config.secret).and_then(|bytes| bytes.try_into().ok()).map(SessionSecret).ok_or_else(|| {
-        let error = io::Error::new(io::ErrorKind::InvalidData, "the secret is not 32 bytes");
-        SessionError::Config { path: config.used_tokens.clone(), error }
-    })?;
+    let secret = base64url::decode(&config.secret)
+        .and_then(|bytes| bytes.try_into().ok())
+        .map(SessionSecret)
+        .ok_or_else(|| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "the secret is not 32 bytes");
+            SessionError::Config { path: config.used_tokens.clone(), error }
+        })?;
     let tokens = TokenGate::open(secret, &config.used_tokens)
         .map_err(|error| SessionError::Config { path: config.used_tokens.clone(), error })?;
     let tls = identity.server_config()?;
@@ -118,8 +128,8 @@ pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) 
         .build()
         .map_err(|error| SessionError::System("start the event loop", error))?;
     runtime.block_on(async {
-        let listener = tokio::net::TcpListener::from_std(listener)
-            .map_err(|error| SessionError::System("listen", error))?;
+        let listener =
+            tokio::net::TcpListener::from_std(listener).map_err(|error| SessionError::System("listen", error))?;
         let attachment = thinc_ring::attach(&config.driver_socket)?;
         let (events, inbox) = connection::channel();
         let keyboard = keyboard::start(&config.display, events.clone());

@@ -99,12 +99,7 @@ async fn authenticate(
     Ok(None)
 }
 
-async fn read_all(
-    id: ConnectionId,
-    mut from: tokio::io::ReadHalf<Stream>,
-    early: Vec<u8>,
-    events: &Events,
-) -> Ending {
+async fn read_all(id: ConnectionId, mut from: tokio::io::ReadHalf<Stream>, early: Vec<u8>, events: &Events) -> Ending {
     if !early.is_empty() && events.send(Event::Bytes(id, early)).await.is_err() {
         return Ending::Closed;
     }

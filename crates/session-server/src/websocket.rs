@@ -6,12 +6,12 @@ use std::io;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
 use hyper::upgrade::Upgraded;
 use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
-use http_body_util::Full;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use tokio::sync::mpsc;
 use tokio::time::timeout;

@@ -31,9 +31,9 @@ pub(crate) struct Work {
 pub(crate) type Encoded = Work;
 
 impl Work {
-    pub(crate) fn new() -> Box<Work> {
+    pub(crate) fn new() -> Work {
         let (viewer, job) = (ViewerId(0), JobId(0));
-        Box::new(Work { viewer, job, snapshot: Snapshot::new(), planned: Vec::new(), commands: Vec::new() })
+        Work { viewer, job, snapshot: Snapshot::new(), planned: Vec::new(), commands: Vec::new() }
     }
 
     /// Fills `commands`.
@@ -46,7 +46,7 @@ impl Work {
 /// The threads, which start with the first job.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    jobs: Option<SyncSender<Box<Work>>>,
+    jobs: Option<SyncSender<Work>>,
     events: Events,
 }
 
@@ -56,7 +56,7 @@ impl Workers {
     }
 
     /// Hands a job over; it comes back as `Event::Encoded`. Returned at once where all threads have enough to do.
-    pub(crate) fn submit(&mut self, work: Box<Work>) -> Result<(), Box<Work>> {
+    pub(crate) fn submit(&mut self, work: Work) -> Result<(), Work> {
         let events = &self.events;
         let jobs = self.jobs.get_or_insert_with(|| start(events));
         jobs.try_send(work).map_err(|error| match error {
@@ -65,7 +65,7 @@ impl Workers {
     }
 }
 
-fn start(events: &Events) -> SyncSender<Box<Work>> {
+fn start(events: &Events) -> SyncSender<Work> {
     let (jobs, receiver) = sync_channel(WAITING_MAX);
     let receiver = Arc::new(Mutex::new(receiver));
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS_MAX);
@@ -76,7 +76,7 @@ fn start(events: &Events) -> SyncSender<Box<Work>> {
     jobs
 }
 
-fn run(jobs: &Mutex<Receiver<Box<Work>>>, events: &Events) {
+fn run(jobs: &Mutex<Receiver<Work>>, events: &Events) {
     let mut encoder = Encoder::new();
     loop {
         // Held while waiting: the next thread then waits for this one to have got its job.

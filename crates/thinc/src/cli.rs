@@ -180,8 +180,7 @@ pub(crate) fn name_from(command: &OsString) -> String {
 }
 
 fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse()
-        .map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443".to_owned())
+    text.parse().map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443".to_owned())
 }
 
 fn parse_size(text: &str) -> Result<(u32, u32), String> {

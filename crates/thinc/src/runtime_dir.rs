@@ -46,7 +46,9 @@ pub enum RuntimeError {
     #[error("{} is too long for a socket, or holds a quote or a line break; set XDG_RUNTIME_DIR to another folder", .0.display())]
     Path(PathBuf),
     /// The name is taken.
-    #[error("a session called {0} is running already: `thinc link {0}` prints a link to it, --name chooses another name")]
+    #[error(
+        "a session called {0} is running already: `thinc link {0}` prints a link to it, --name chooses another name"
+    )]
     Running(String),
 }
 
@@ -71,7 +73,11 @@ fn make_private(path: &Path) -> Result<(), RuntimeError> {
     // Not metadata(): in /tmp somebody else may have put a link here first.
     let found = fs::symlink_metadata(path).map_err(|error| file("read", error))?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
-        return Err(RuntimeError::NotPrivate { path: path.to_owned(), owner: found.uid(), mode: found.mode() & 0o7777 });
+        return Err(RuntimeError::NotPrivate {
+            path: path.to_owned(),
+            owner: found.uid(),
+            mode: found.mode() & 0o7777,
+        });
     }
     Ok(())
 }

@@ -21,6 +21,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, mpsc};
+use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use crate::cli::{Serve, name_from};
@@ -39,6 +40,8 @@ const XORG_START_TIME: Duration = Duration::from_secs(30);
 const SESSION_START_TIME: Duration = Duration::from_secs(15);
 /// What a part gets between "please end" and being killed.
 const END_TIME: Duration = Duration::from_secs(3);
+/// What a program printed before it ended is read within this time.
+const LAST_WORDS_TIME: Duration = Duration::from_millis(300);
 /// A session process that lived this long was well: its death starts a new count.
 const WELL_AFTER: Duration = Duration::from_secs(10);
 /// Wait before the second, third, … start in a row; the first is at once.
@@ -53,9 +56,22 @@ const SESSION_CONFIG: &str = "session.json";
 
 /// Of the person's own session; an application in this one must not find its way there.
 const FOREIGN_ENVIRONMENT: [&str; 16] = [
-    "DISPLAY", "WAYLAND_DISPLAY", "WAYLAND_SOCKET", "XAUTHORITY", "DBUS_SESSION_BUS_ADDRESS", "SESSION_MANAGER",
-    "DESKTOP_STARTUP_ID", "XDG_ACTIVATION_TOKEN", "XDG_SESSION_ID", "XDG_SEAT", "XDG_VTNR", "XDG_CURRENT_DESKTOP",
-    "XDG_SESSION_DESKTOP", "DESKTOP_SESSION", "GNOME_SETUP_DISPLAY", "WINDOWID",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "WAYLAND_SOCKET",
+    "XAUTHORITY",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "SESSION_MANAGER",
+    "DESKTOP_STARTUP_ID",
+    "XDG_ACTIVATION_TOKEN",
+    "XDG_SESSION_ID",
+    "XDG_SEAT",
+    "XDG_VTNR",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_SESSION_DESKTOP",
+    "DESKTOP_SESSION",
+    "GNOME_SETUP_DISPLAY",
+    "WINDOWID",
 ];
 
 /// Why there is no session, or why it ended.
@@ -171,12 +187,18 @@ struct Place {
     started_s: u64,
 }
 
+/// A process, and the task that keeps what it prints.
+struct Part {
+    child: Child,
+    log: JoinHandle<()>,
+}
+
 /// The processes. Whatever happens, `end` is called on them before the supervisor ends.
 #[derive(Default)]
 struct Parts {
-    xorg: Option<Child>,
-    session: Option<Child>,
-    command: Option<Child>,
+    xorg: Option<Part>,
+    session: Option<Part>,
+    command: Option<Part>,
     display: String,
     restarts: u32,
 }
@@ -333,27 +355,23 @@ impl Place {
     fn launch(&self, program: &[OsString]) -> Command {
         let mut command = self.ourselves();
         command.arg("launch").arg("--parent").arg(std::process::id().to_string()).arg("--").args(program);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.stdin(Stdio::null());
         command
     }
 
     /// Starts a program whose words go to a log.
-    fn spawn_logged(&self, what: &'static str, log: &str, command: &mut Command) -> Result<Child, ServeError> {
-        let mut child = command.spawn().map_err(|error| ServeError::Start(what, error))?;
+    fn spawn_logged(&self, what: &'static str, log: &str, command: &mut Command) -> Result<Part, ServeError> {
         let path = self.logs.join(log);
         let log = Log::create(path.clone()).map_err(|error| ServeError::File { what: "write", path, error })?;
-        match (child.stdout.take(), child.stderr.take()) {
-            (Some(out), Some(err)) => {
-                let other = Log::create(self.logs.join(format!("{what}.out.log")));
-                tokio::spawn(log.keep(err));
-                if let Ok(other) = other {
-                    tokio::spawn(other.keep(out));
-                }
-            }
-            (None, Some(err)) => drop(tokio::spawn(log.keep(err))),
-            _ => {}
-        }
-        Ok(child)
+        // One pipe for both, so that lines stay in the order in which they were said.
+        let start = |error| ServeError::Start(what, error);
+        let (read, write) = io::pipe().map_err(start)?;
+        let second = write.try_clone().map_err(start)?;
+        let child = command.stdout(write).stderr(second).spawn().map_err(start)?;
+        // Our copies of the writing end go with the command, so that the log ends with the program.
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let read = tokio::net::unix::pipe::Receiver::from_owned_fd(read.into()).map_err(start)?;
+        Ok(Part { child, log: tokio::spawn(log.keep(read)) })
     }
 
     async fn start_xorg(&self, parts: &mut Parts) -> Result<(), ServeError> {
@@ -378,44 +396,52 @@ impl Place {
         let number = std::os::fd::AsRawFd::as_raw_fd(&write).to_string();
         let mut arguments: Vec<OsString> = vec![self.xorg.clone().into(), "-config".into(), conf.into()];
         arguments.extend(["-modulepath".into(), self.module_path.clone(), "-auth".into(), auth.into()]);
-        arguments.extend(["-displayfd".into(), number.into(), "-logfile".into(), log.clone().into()]);
+        // Its log comes over standard error into one of ours: Xorg's own file grows without end (where there is no
+        // system bus, by a line every ten seconds).
+        arguments.extend(["-displayfd".into(), number.into(), "-logfile".into(), "/dev/null".into()]);
+        arguments.extend(["-verbose", "3"].map(Into::into));
         // Without -noreset the last client's end would make the server begin anew.
-        arguments.extend(["-nolisten", "tcp", "-noreset", "-novtswitch", "-sharevts", "-background", "none"].map(Into::into));
+        arguments.extend(
+            ["-nolisten", "tcp", "-noreset", "-novtswitch", "-sharevts", "-background", "none"].map(Into::into),
+        );
         let mut command = self.launch(&arguments);
         command.env_clear();
-        for name in ["PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_PRELOAD"] {
+        for name in
+            ["PATH", "HOME", "LANG", "LD_LIBRARY_PATH", "ASAN_OPTIONS", "UBSAN_OPTIONS", "LSAN_OPTIONS", "LD_PRELOAD"]
+        {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
         command.env("XDG_RUNTIME_DIR", self.folder.join(""));
-        let child = parts.xorg.insert(self.spawn_logged("xorg", "xorg.err.log", &mut command)?);
+        parts.xorg = Some(self.spawn_logged("xorg", "xorg.log", &mut command)?);
         drop(write);
 
         let mut display = String::new();
-        let pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(read).map_err(|error| ServeError::Start("the X server", error))?;
+        let pipe = tokio::net::unix::pipe::Receiver::from_owned_fd(read)
+            .map_err(|error| ServeError::Start("the X server", error))?;
         let mut pipe = BufReader::new(pipe.take(16));
         let status = match timeout(XORG_START_TIME, pipe.read_line(&mut display)).await {
             Ok(Ok(1..)) if display.trim().parse::<u32>().is_ok() => {
                 parts.display = format!(":{}", display.trim());
                 return Ok(());
             }
-            Ok(_) => match timeout(END_TIME, child.wait()).await {
-                Ok(Ok(status)) => status.to_string(),
-                _ => "it named no display".to_owned(),
+            Ok(_) => match timeout(END_TIME, wait(&mut parts.xorg)).await {
+                Ok(status) => status.to_string(),
+                Err(_) => "it named no display".to_owned(),
             },
             Err(_) => format!("no display within {XORG_START_TIME:?}"),
         };
         Err(ServeError::XorgStart { status, lines: self.xorg_lines(&log), log })
     }
 
-    /// What Xorg complained about; its standard error where it got no further than that.
+    /// What Xorg complained about; the end of what it said where it complained of nothing.
     fn xorg_lines(&self, log: &Path) -> String {
-        let mut lines = last_lines(log, 8, |line| line.contains("(EE)"));
-        if lines.is_empty() {
-            lines = last_lines(&self.logs.join("xorg.err.log"), 8, |_| true);
-        }
-        lines
+        // What is missing and not missed: a system bus, and input drivers for hardware.
+        let harmless = ["dbus-core", "module does not exist", "No input driver matching"];
+        let complaint = |line: &str| line.contains("(EE)") && !harmless.iter().any(|words| line.contains(words));
+        let lines = last_lines(log, 8, complaint);
+        if lines.is_empty() { last_lines(log, 8, |_| true) } else { lines }
     }
 
     /// Writes down what the session process has to know; it is the same for every one of them.
@@ -439,6 +465,10 @@ impl Place {
 
     /// Starts a session process. Viewers may connect from now on: the socket is open, whoever comes waits in it.
     fn spawn_session(&self, parts: &mut Parts) -> Result<ChildStdout, ServeError> {
+        let path = self.logs.join("session.log");
+        // A restart must not wipe what the last one said: the log goes on.
+        let log = if parts.restarts == 0 { Log::create(path.clone()) } else { Log::append(path.clone()) };
+        let log = log.map_err(|error| ServeError::File { what: "write", path, error })?;
         let start = |error| ServeError::Start("the session process", error);
         let mut command = self.ourselves();
         let listener: OwnedFd = self.listener.try_clone().map_err(start)?.into();
@@ -447,11 +477,7 @@ impl Place {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("XAUTHORITY", self.folder.join("Xauthority"));
         let mut child = command.spawn().map_err(start)?;
         let (out, err) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
-        parts.session = Some(child);
-        let path = self.logs.join("session.log");
-        // A restart must not wipe what the last one said: the log goes on.
-        let log = if parts.restarts == 0 { Log::create(path.clone()) } else { Log::append(path.clone()) };
-        tokio::spawn(log.map_err(|error| ServeError::File { what: "write", path, error })?.keep(err));
+        parts.session = Some(Part { child, log: tokio::spawn(log.keep(err)) });
         Ok(out)
     }
 
@@ -474,9 +500,15 @@ impl Place {
 
     fn start_command(&self, parts: &mut Parts) -> Result<(), ServeError> {
         let own_runtime = self.folder.join("xdg");
-        make_folder(&own_runtime).map_err(|error| ServeError::File { what: "make", path: own_runtime.clone(), error })?;
+        make_folder(&own_runtime).map_err(|error| ServeError::File {
+            what: "make",
+            path: own_runtime.clone(),
+            error,
+        })?;
         let mut arguments = Vec::new();
-        if let (Some(run), Some(_)) = (search::program("dbus-run-session".as_ref()), search::program("dbus-daemon".as_ref())) {
+        if let (Some(run), Some(_)) =
+            (search::program("dbus-run-session".as_ref()), search::program("dbus-daemon".as_ref()))
+        {
             arguments.extend([run.into_os_string(), "--".into()]);
         }
         arguments.extend(self.command.iter().cloned());
@@ -495,7 +527,7 @@ impl Place {
     }
 
     fn status(&self, parts: &Parts) -> Status {
-        let pid = |child: &Option<Child>| child.as_ref().and_then(Child::id).unwrap_or(0);
+        let pid = |part: &Option<Part>| part.as_ref().and_then(|part| part.child.id()).unwrap_or(0);
         Status {
             name: self.name.clone(),
             listen: self.listen.to_string(),
@@ -517,7 +549,8 @@ impl Place {
     fn announce(&self, parts: &Parts) -> Result<(), ServeError> {
         if let Some(path) = &self.options.ready_json {
             let status = self.status(parts);
-            let ready = Ready { link: self.link(Scheme::Https), native_link: self.link(Scheme::Thinc), status: &status };
+            let ready =
+                Ready { link: self.link(Scheme::Https), native_link: self.link(Scheme::Thinc), status: &status };
             let text = serde_json::to_vec_pretty(&ready).expect("strings and numbers are JSON");
             // Complete from the moment it is there: a script waits for the name.
             let part = path.with_file_name(format!(
@@ -656,16 +689,16 @@ async fn until(moment: Option<Instant>) {
     }
 }
 
-/// How a part ended; never returns for one that is not there.
-async fn wait(part: &mut Option<Child>) -> ExitStatus {
-    match part {
-        Some(child) => match child.wait().await {
-            Ok(status) => status,
-            // The process is ours and not yet waited for: the kernel has no other answer than its status.
-            Err(error) => panic!("waiting for a child failed: {error}"),
-        },
-        None => std::future::pending().await,
+/// How a part ended, once its last words are in its log; never returns for one that is not there.
+async fn wait(part: &mut Option<Part>) -> ExitStatus {
+    let Some(Part { child, log }) = part else { return std::future::pending().await };
+    // The process is ours and waited for here only: the kernel has no other answer than its status.
+    let status = child.wait().await.expect("a child can be waited for");
+    if !log.is_finished() {
+        // A grandchild may hold the pipe open; its words are not waited for.
+        let _ = timeout(LAST_WORDS_TIME, log).await;
     }
+    status
 }
 
 /// Listens on the control socket; requests come through the channel, each with the stream that waits for its answer.
@@ -715,7 +748,7 @@ async fn read_request(stream: UnixStream) -> Option<(Request, UnixStream)> {
 impl Parts {
     /// Ends all of them: viewers are told, applications are asked, the X server goes last.
     async fn end(&mut self) {
-        let command = self.command.as_ref().and_then(Child::id);
+        let command = self.command.as_ref().and_then(|part| part.child.id());
         let session = end(&mut self.session, "session", Signal::TERM);
         let applications = end(&mut self.command, "command", Signal::TERM);
         tokio::join!(session, applications);
@@ -735,8 +768,8 @@ impl Parts {
 }
 
 /// Asks a part and its process group to end, then makes it.
-async fn end(part: &mut Option<Child>, name: &str, signal: Signal) {
-    let Some(mut child) = part.take() else { return };
+async fn end(part: &mut Option<Part>, name: &str, signal: Signal) {
+    let Some(Part { mut child, log: _ }) = part.take() else { return };
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid as i32)) else { return };
     // The session process shares the supervisor's group; the others lead their own.
     let send = |signal| if name == "session" { kill_process(pid, signal) } else { kill_process_group(pid, signal) };

@@ -23,6 +23,10 @@ use crate::{ALPN_NATIVE, base64url};
 /// 32 KiB: two TLS records, the most that is taken from the socket at once.
 const SOCKET_READ_BYTES: usize = 32 * 1024;
 
+/// 10 s: a network that answers nothing for so long is taken for gone. Longer than a change from one network to another
+/// or the worst pause of a mobile one, and about as long as a person waits before doing something about it.
+const SILENCE_MAX: Duration = Duration::from_secs(10);
+
 /// What opens a session.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Credential {
@@ -268,13 +272,26 @@ fn open(link: &Link, authority: &str, deadline: Instant) -> Result<TcpStream, Co
         let share = remaining(deadline) / (addresses.len() - tried) as u32;
         match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
             Ok(tcp) => {
-                tcp.set_nodelay(true).map_err(|error| ConnectError::Connect(authority.to_owned(), error))?;
+                tcp.set_nodelay(true)
+                    .and_then(|()| notice_silence(&tcp))
+                    .map_err(|error| ConnectError::Connect(authority.to_owned(), error))?;
                 return Ok(tcp);
             }
             Err(error) => last = error,
         }
     }
     Err(ConnectError::Connect(authority.to_owned(), last))
+}
+
+/// Lets the kernel end a connection whose network has gone away without a word, so that the viewer can look for another
+/// way to its session; the session still takes the newest connection if this one was given up too early.
+fn notice_silence(tcp: &TcpStream) -> io::Result<()> {
+    rustix::net::sockopt::set_tcp_user_timeout(tcp, SILENCE_MAX.as_millis() as u32)?;
+    rustix::net::sockopt::set_socket_keepalive(tcp, true)?;
+    rustix::net::sockopt::set_tcp_keepidle(tcp, SILENCE_MAX / 2)?;
+    rustix::net::sockopt::set_tcp_keepintvl(tcp, SILENCE_MAX / 10)?;
+    rustix::net::sockopt::set_tcp_keepcnt(tcp, 5)?;
+    Ok(())
 }
 
 fn remaining(deadline: Instant) -> Duration {
