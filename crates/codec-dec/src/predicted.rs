@@ -54,18 +54,19 @@ pub const fn hash(pixel: u32) -> usize {
 /// Entries of the cache.
 pub const CACHE_LEN: usize = 64;
 
-/// The median edge detector of one channel: left, above, and left of above.
+/// The median edge detector: left + above − corner, kept between left and above, in each of four channels.
+///
+/// Written with minima and maxima of small arrays because photographs make branches here unpredictable.
 #[inline(always)]
-pub const fn median(left: u8, above: u8, corner: u8) -> u8 {
-    let (low, high) = if left < above { (left, above) } else { (above, left) };
-    if corner >= high {
-        low
-    } else if corner <= low {
-        high
-    } else {
-        // Between both, so the plane through the three is within a byte too.
-        left.wrapping_add(above).wrapping_sub(corner)
+fn median(left: u32, above: u32, corner: u32) -> [u8; 4] {
+    let wide = |pixel: u32| pixel.to_le_bytes().map(i16::from);
+    let (left, above, corner) = (wide(left), wide(above), wide(corner));
+    let mut out = [0; 4];
+    for i in 0..4 {
+        let (low, high) = (left[i].min(above[i]), left[i].max(above[i]));
+        out[i] = (left[i] + above[i] - corner[i]).min(high).max(low) as u8;
     }
+    out
 }
 
 /// The channels blue, green, red.
@@ -79,14 +80,12 @@ pub const fn channels(pixel: u32) -> [u8; 3] {
 /// Neighbours are those of the reading order: left of a row's first pixel is the last pixel of the row before.
 #[inline(always)]
 pub fn predict(pixels: &[u32], i: usize, width: usize, before: u32) -> [u8; 3] {
-    let left = channels(before);
     if i < width {
-        return left;
+        return channels(before);
     }
     let above_at = i - width;
-    let above = channels(pixels[above_at]);
-    let corner = channels(pixels[above_at.saturating_sub(1)]);
-    [median(left[0], above[0], corner[0]), median(left[1], above[1], corner[1]), median(left[2], above[2], corner[2])]
+    let [blue, green, red, _] = median(before, pixels[above_at], pixels[above_at.saturating_sub(1)]);
+    [blue, green, red]
 }
 
 /// Fills `pixels` (rows of `width`) with 0xFFRRGGBB from `data`.
@@ -234,6 +233,32 @@ mod tests {
         assert!(above.chunks_exact(2).all(|row| row == &above[..2]));
         // The second row predicts from three neighbours: median(left, above, corner).
         assert_eq!(decoded(&[0xff, 10, 0, 0, 0xff, 10, 0, 0, 0xe0, 0x6a], 2, 4).map(|p| p[3]), Ok(0x14_1414));
+    }
+
+    #[test]
+    fn the_median_is_the_one_of_the_document() {
+        for (left, above, corner, expected) in [
+            (10, 20, 25, 10),
+            (10, 20, 5, 20),
+            (10, 20, 15, 15),
+            (10, 20, 20, 10),
+            (10, 20, 10, 20),
+            (255, 0, 128, 127),
+        ] {
+            let document = |left: i32, above: i32, corner: i32| {
+                if corner >= left.max(above) {
+                    left.min(above)
+                } else if corner <= left.min(above) {
+                    left.max(above)
+                } else {
+                    left + above - corner
+                }
+            };
+            assert_eq!(document(left, above, corner), expected);
+            let pixel = |value: i32| value as u32 * 0x0101_0101;
+            assert_eq!(median(pixel(left), pixel(above), pixel(corner)), [expected as u8; 4]);
+            assert_eq!(median(pixel(above), pixel(left), pixel(corner)), [expected as u8; 4]);
+        }
     }
 
     #[test]
