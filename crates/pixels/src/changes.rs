@@ -46,10 +46,10 @@ impl Changes {
             self.compare(&grid, rect, snapshot, shadow);
         }
         self.join(&grid, snapshot);
-        self.absorb(snapshot);
         if self.rects.len() > RECTS_MAX {
-            self.coarsen(snapshot);
+            self.coarsen(&grid, snapshot);
         }
+        self.absorb(snapshot);
     }
 
     /// Where a scroll may have happened: all that changed together, where it is dense (a scrolled page changes but for its
@@ -171,15 +171,14 @@ impl Changes {
         std::mem::swap(&mut self.rects, &mut self.next);
     }
 
-    /// Fewer and larger: what changed within each rectangle of the region, and at last within a stretch of them.
-    fn coarsen(&mut self, snapshot: &Snapshot) {
-        self.next.clear();
+    /// Fewer and larger: all that changed within each rectangle of the region. Whoever makes regions bounds their count.
+    fn coarsen(&mut self, grid: &Grid, snapshot: &Snapshot) {
+        self.rects.clear();
         for rect in snapshot.region().rects() {
-            let parts = self.rects.iter().map(|found| found.intersect(rect)).filter(|part| !part.is_empty());
-            let bounds = parts.fold(NONE, |all, part| grown(&all, &part));
-            self.next.extend((!bounds.is_empty()).then_some(bounds));
+            let parts = grid.parts(rect).map(|part| self.cells[grid.index(part.x1, part.y1)].intersect(rect));
+            let bounds = parts.filter(|part| !part.is_empty()).fold(NONE, |all, part| grown(&all, &part));
+            self.rects.extend((!bounds.is_empty()).then_some(bounds));
         }
-        std::mem::swap(&mut self.rects, &mut self.next);
     }
 }
 

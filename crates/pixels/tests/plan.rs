@@ -282,6 +282,27 @@ fn what_does_not_scroll_is_not_moved() {
     assert!(!planned.iter().any(|p| matches!(p, Planned::Shift { .. })), "{planned:?}");
 }
 
+#[test]
+fn a_change_in_every_other_cell_is_few_rectangles() {
+    // Large enough for more changes than a plan may hold: 128 x 64 cells, each with a dot, too far apart to be joined.
+    let size = Size { width: 4096, height: 2048 };
+    let mut shadow = Shadow::new(size);
+    let mut snapshot = Snapshot::new();
+    let mut planned = Vec::new();
+    snapshot.fill(&size.rect().into(), |_, dst, _| dst.fill(0));
+    plan(&snapshot, &mut shadow, &mut planned);
+    snapshot.fill(&size.rect().into(), |_, dst, stride| {
+        dst.fill(0);
+        for (x, y) in (0..2048).step_by(32).flat_map(|y| (0..4096).step_by(32).map(move |x| (x, y))) {
+            dst[(y + 5) * stride + x + 5] = (x * y + 1) as u32 & RGB;
+        }
+    });
+    planned.clear();
+    plan(&snapshot, &mut shadow, &mut planned);
+    assert!(planned.len() <= 1100, "{} commands", planned.len());
+    assert!(shadow.pixels().iter().eq(snapshot.rows(&size.rect()).flatten()));
+}
+
 fn rect() -> impl Strategy<Value = Rect> {
     (0i32..200, 0i32..150, 1i32..90, 1i32..70).prop_map(|(x, y, w, h)| Rect::at(x, y, w, h).intersect(&SIZE.rect()))
 }
