@@ -192,6 +192,9 @@ pub struct CommandQueue {
     copies_rects: usize,
     copies_rects_max: usize,
     reads: Vec<Read>,
+    /// Dirty tiles of overflows: they were taken when later ops may already have been in them, and such an op tells of
+    /// itself by nothing else.
+    dirty: Option<Read>,
     /// Newest op whose last record has been translated.
     passed: u64,
     broken: Broken,
@@ -210,6 +213,7 @@ impl CommandQueue {
             copies_rects: 0,
             copies_rects_max,
             reads: Vec::new(),
+            dirty: None,
             passed: 0,
             broken,
         }
@@ -223,6 +227,7 @@ impl CommandQueue {
         self.copies_rects = 0;
         self.copies_echo = None;
         self.reads.clear();
+        self.dirty = None;
         self.passed = 0;
         self.stale(&Region::from(self.screen), now);
     }
@@ -305,6 +310,21 @@ impl CommandQueue {
         self.stale(&lacking, now);
     }
 
+    /// Rule 9. Records are missing, and this is where the screen changed meanwhile.
+    pub fn overflow(&mut self, dirty: &Region, now: Micros) {
+        if self.broken.is(Mutation::OverflowIsIgnored) {
+            return;
+        }
+        self.stale(dirty, now);
+        if dirty.is_empty() || self.broken.is(Mutation::OverflowHasNoTag) {
+            return;
+        }
+        let read = self.dirty.get_or_insert_with(|| Read { job: 0, region: Region::new(), tag: TAG_UNKNOWN });
+        read.region.add(dirty);
+        read.region.intersect_rect(&self.screen);
+        read.tag = TAG_UNKNOWN;
+    }
+
     /// Rules 2 and 3. Op `op` copied: a COPY where the viewer has the source, pending pixels where it has not.
     pub fn copy(&mut self, copy: CopyCommand, op: u64, origin: Origin) {
         let extents = copy.region.extents();
@@ -367,6 +387,11 @@ impl CommandQueue {
             lacking.translate(copy.dx, copy.dy);
             self.draw(&lacking, Origin { kinds: Kinds::OTHER, ..origin });
         }
+        if let Some(dirty) = self.dirty.as_ref().filter(|dirty| dirty.tag >= op) {
+            // A later op, of which no record will tell, may have changed what this COPY wrote.
+            let kept = dirty.region.intersection(&copy.region);
+            self.draw(&kept, Origin { kinds: Kinds::OTHER, ..origin });
+        }
         self.copies_rects += copy.region.rect_count();
         if self.broken.is(Mutation::CopyIsSplit) {
             let (dx, dy) = (copy.dx, copy.dy);
@@ -391,6 +416,9 @@ impl CommandQueue {
     /// Rule 3. Every record of `op` has been translated: reads that hold nothing later are like any other pixels.
     pub fn passed(&mut self, op: u64) {
         self.passed = self.passed.max(op);
+        if self.dirty.as_ref().is_some_and(|dirty| dirty.tag <= self.passed) {
+            self.dirty = None;
+        }
         if !self.reads.is_empty() {
             let forgotten = self.broken.is(Mutation::TagsAreForgottenEarly);
             self.reads.retain(|read| read.tag > self.passed && (read.tag == TAG_UNKNOWN || !forgotten));
@@ -460,6 +488,10 @@ impl CommandQueue {
 
     /// Rule 3. The job's pixels were read, and ops up to `tag` may be in them.
     pub fn read_done(&mut self, job: u64, tag: u64) {
+        if let Some(dirty) = self.dirty.as_mut().filter(|dirty| dirty.tag == TAG_UNKNOWN) {
+            // `begin` only grows: loaded now, it is no earlier than when the tiles were taken.
+            dirty.tag = tag;
+        }
         for read in &mut self.reads {
             if read.job == job {
                 read.tag = if self.broken.is(Mutation::TagsAreIgnored) { 0 } else { tag };

@@ -31,6 +31,8 @@ pub enum Mutation {
     EpochsAreIgnored,
     /// Rule 9: an overflow's tiles are not made pending.
     OverflowIsIgnored,
+    /// Rule 9: an overflow's tiles are believed to be of the ops before it.
+    OverflowHasNoTag,
 }
 
 /// Which rule is broken, if any.

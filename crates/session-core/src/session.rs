@@ -19,7 +19,9 @@ use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::input::{KeyAction, Keyboard, Keymap};
-use crate::mutation::{Broken, Mutation};
+use crate::mutation::Broken;
+#[cfg(feature = "mutations")]
+use crate::mutation::Mutation;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
 use crate::viewer::{CursorImageOwned, Pointer, Screen, Viewer, ViewerId, ViewerStats, Violation};
@@ -224,11 +226,8 @@ impl Session {
             self.take(drawing, 0);
         }
         self.take_fresh();
-        if self.broken.is(Mutation::OverflowIsIgnored) {
-            return;
-        }
         for viewer in &mut self.viewers {
-            viewer.queue.stale(dirty, self.now);
+            viewer.queue.overflow(dirty, self.now);
         }
     }
 

@@ -4,6 +4,7 @@
 //! Knows every part by its public face; never a clock, a socket or real chance.
 #![forbid(unsafe_code)]
 
+mod full;
 mod ids;
 mod link;
 mod pipeline;
@@ -12,6 +13,7 @@ mod workload;
 mod world;
 mod x_server;
 
+pub use full::Full;
 pub use ids::Ids;
 pub use link::{Link, Path};
 pub use pipeline::{Heard, Pipeline};

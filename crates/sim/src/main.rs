@@ -5,15 +5,20 @@
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use thinc_sim::{Ids, run_seed};
+use thinc_sim::{Full, Ids, run_seed};
 
-const USAGE: &str = "usage: thinc-sim [--seeds N] [--first SEED] [--operations N]";
+const USAGE: &str = "usage: thinc-sim [--full] [--seeds N] [--first SEED] [--operations N]
+  --full: real encoders and viewer-core instead of numbers for pixels";
 
 fn main() -> ExitCode {
-    let (mut seeds, mut first, mut operations) = (2_000u64, 0u64, 800u64);
+    let (mut seeds, mut first, mut operations, mut full) = (2_000u64, 0u64, 800u64, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let slot = match argument.as_str() {
+            "--full" => {
+                full = true;
+                continue;
+            }
             "--seeds" => &mut seeds,
             "--first" => &mut first,
             "--operations" => &mut operations,
@@ -39,7 +44,10 @@ fn main() -> ExitCode {
                     if seed >= first + seeds {
                         break;
                     }
-                    let run = || run_seed::<Ids>(seed, operations as usize, None);
+                    let run = || match full {
+                        true => run_seed::<Full>(seed, operations as usize, None),
+                        false => run_seed::<Ids>(seed, operations as usize, None),
+                    };
                     match std::panic::catch_unwind(run) {
                         Ok(Ok(checked)) => {
                             barriers.fetch_add(checked, Ordering::Relaxed);

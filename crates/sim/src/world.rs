@@ -288,8 +288,11 @@ impl<P: Pipeline> World<P> {
             }
             Op::Cursor(edge) => {
                 let size = Size { width: u32::from(*edge), height: u32::from(*edge) };
-                // The ids pipeline does not look inside.
-                let pixels = vec![0; usize::from(*edge)];
+                let argb: Vec<u32> = (0..u32::from(*edge) * u32::from(*edge)).map(|i| 0xff00_0000 | i).collect();
+                let mut pixels = Vec::new();
+                if *edge > 0 {
+                    thinc_codec_enc::Encoder::new().cursor(&argb, &mut pixels);
+                }
                 self.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
             }
             Op::Join(path) => self.join(*path),

@@ -60,6 +60,8 @@ pub struct XServer {
     ring: VecDeque<DrawRecord>,
     ring_max: usize,
     overflow_pending: bool,
+    /// The next record is the first of its op.
+    op_begins: bool,
     dirty: Region,
     next_pixel: u32,
     /// The op that changed each pixel last.
@@ -78,6 +80,7 @@ impl XServer {
             ring: VecDeque::new(),
             ring_max,
             overflow_pending: false,
+            op_begins: true,
             dirty: Region::new(),
             next_pixel: 1,
             changed: vec![0; size.area() as usize],
@@ -219,6 +222,11 @@ impl XServer {
     }
 
     fn publish(&mut self, record: DrawRecord, area: Option<&Region>) {
+        // Between ops, so that OVERFLOW does not come inside one whose first records were lost.
+        if self.ring.len() <= self.ring_max / 2 && self.op_begins {
+            self.resume();
+        }
+        self.op_begins = !record.more;
         if self.overflow_pending || self.ring.len() >= self.ring_max {
             self.overflow_pending = true;
             for rect in area.into_iter().flat_map(Region::rects) {

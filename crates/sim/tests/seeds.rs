@@ -51,6 +51,7 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::Core(Mutation::StaleDoesNotFollowCopies),
         Breakage::Core(Mutation::EpochsAreIgnored),
         Breakage::Core(Mutation::OverflowIsIgnored),
+        Breakage::Core(Mutation::OverflowHasNoTag),
         Breakage::TagIsLoadedFirst,
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,

@@ -1,0 +1,138 @@
+//! The real pipeline of the simulator: shadow, plan and encoders on one side, viewer-core on the other.
+//! From world.rs, to world.rs: nothing between them but bytes.
+//! Knows the crates' public faces only.
+
+use thinc_codec_enc::Encoder;
+use thinc_pixels::{Planned, Shadow, Snapshot, plan};
+use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello};
+use thinc_protocol::{Micros, VERSION};
+use thinc_region::{Rect, Size};
+use thinc_session_core::{CopyCommand, Job};
+use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
+
+use crate::pipeline::{Heard, Pipeline};
+
+/// Both ends of a connection as they are in earnest.
+#[derive(Debug)]
+pub struct Full {
+    shadow: Shadow,
+    snapshot: Snapshot,
+    planned: Vec<Planned>,
+    encoder: Encoder,
+    viewer: Viewer,
+    heard: Vec<Heard>,
+    barriers_waiting: u32,
+    inputs: u32,
+}
+
+impl Pipeline for Full {
+    fn new() -> Full {
+        let caps = ViewerCaps::LOCAL_CURSOR;
+        let config = ViewerConfig { name: "sim".into(), size: Size::default(), caps };
+        Full {
+            shadow: Shadow::new(Size::default()),
+            snapshot: Snapshot::new(),
+            planned: Vec::new(),
+            encoder: Encoder::new(),
+            viewer: Viewer::new(&config),
+            heard: Vec::new(),
+            barriers_waiting: 0,
+            inputs: 0,
+        }
+    }
+
+    fn hello(&self) -> ViewerHello {
+        ViewerHello {
+            version: VERSION,
+            caps: ViewerCaps::LOCAL_CURSOR,
+            size: Size::default(),
+            frame_bytes_max: thinc_protocol::limits::SESSION_FRAME_BYTES_MAX as u32,
+            name: "sim".into(),
+        }
+    }
+
+    fn reset_shadow(&mut self, size: Size) {
+        if self.shadow.size() == size {
+            self.shadow.reset();
+        } else {
+            self.shadow = Shadow::new(size);
+        }
+    }
+
+    fn copy_shadow(&mut self, copy: &CopyCommand) {
+        self.shadow.copy(&copy.region, copy.dx, copy.dy);
+    }
+
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+        let width = self.shadow.size().width as usize;
+        self.snapshot.fill(&job.region, |rect, to, stride| {
+            for y in rect.y1..rect.y2 {
+                let from = y as usize * width + rect.x1 as usize;
+                let at = (y - rect.y1) as usize * stride;
+                to[at..at + rect.width() as usize].copy_from_slice(&screen[from..from + rect.width() as usize]);
+            }
+        });
+        self.planned.clear();
+        plan(&self.snapshot, &mut self.shadow, &mut self.planned);
+        self.encoder.encode(&self.planned, &self.snapshot, out);
+    }
+
+    fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
+        self.viewer.handle_bytes(bytes, now).map_err(|error| error.to_string())?;
+        while let Some(event) = self.viewer.poll_event() {
+            match event {
+                ViewerEvent::Barrier(number) => {
+                    self.barriers_waiting -= 1;
+                    self.heard.push(Heard::Barrier(number));
+                }
+                ViewerEvent::Echo { seq, .. } => {
+                    if seq == 0 || seq > self.inputs {
+                        return Err(format!("echo of input {seq}, which was not sent"));
+                    }
+                    self.heard.push(Heard::Echo(seq));
+                }
+                ViewerEvent::FrameEnd => {
+                    self.heard.push(Heard::Update { end_of_frame: true });
+                    self.viewer.handle_presented(now);
+                }
+                ViewerEvent::Closed { reason, .. } => return Err(format!("closed: {reason}")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn handle_input(&mut self, event: InputEvent, now: Micros) {
+        self.inputs = self.viewer.handle_input(event, now);
+    }
+
+    fn request_barrier(&mut self) -> Option<u32> {
+        if self.barriers_waiting >= 4 {
+            return None;
+        }
+        self.barriers_waiting += 1;
+        Some(self.viewer.request_barrier())
+    }
+
+    fn request_refresh(&mut self) {
+        self.viewer.request_refresh();
+    }
+
+    fn lose(&mut self, _rect: &Rect) -> Option<u64> {
+        // viewer-core loses nothing that a session could not know of.
+        None
+    }
+
+    fn poll_transmit(&mut self, out: &mut Vec<u8>) {
+        while self.viewer.poll_transmit(out) {}
+    }
+
+    fn poll_heard(&mut self) -> Vec<Heard> {
+        std::mem::take(&mut self.heard)
+    }
+
+    fn shown(&self) -> (Size, &[u32]) {
+        let framebuffer = self.viewer.framebuffer();
+        (framebuffer.size(), framebuffer.pixels())
+    }
+}
