@@ -264,9 +264,11 @@ static bool init_pointer(DeviceIntPtr device) {
            SetScrollValuator(device, 3, SCROLL_TYPE_HORIZONTAL, NOTCH, SCROLL_FLAG_NONE);
 }
 
+static XkbRMLVOSet keymap = {
+    .rules = (char *)"evdev", .model = (char *)"pc105", .layout = (char *)"us", .variant = (char *)"", .options = (char *)""};
+
 static bool init_keyboard(DeviceIntPtr device) {
-    XkbRMLVOSet rmlvo = {.rules = (char *)"evdev", .model = (char *)"pc105", .layout = (char *)"us", .variant = (char *)"", .options = (char *)""};
-    return InitKeyboardDeviceStruct(device, &rmlvo, bell, keyboard_control);
+    return InitKeyboardDeviceStruct(device, &keymap, bell, keyboard_control);
 }
 
 static bool init_touch(DeviceIntPtr device) {
@@ -365,6 +367,9 @@ static Bool create_devices(ClientPtr client, void *closure) {
 }
 
 void input_init(void) {
+    /* The master keyboard has a keymap of its own until our keyboard's first event: were it another, a session that reads
+     * it before would find Page Down where Right Control is. */
+    XkbSetRulesDflts(&keymap);
     memset(keys, 0, sizeof keys);
     memset(touches, 0, sizeof touches);
     buttons = 0;
