@@ -10,7 +10,7 @@ import { StatsOverlay } from "./stats";
 import { redeem, takeToken } from "./token";
 
 /** The menu shows itself this long when a session opens, so that people know there is one. */
-const MENU_HINT_MS = 4_000;
+const MENU_HINT_MS = 2_500;
 /** The pointer rests this long at the middle of the top edge before the menu opens: passing by is not asking. */
 const MENU_DWELL_MS = 400;
 /** CSS pixels: the strip that counts as the middle of the top edge. */

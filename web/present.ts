@@ -17,10 +17,10 @@ export interface Presenter {
 
 /**
  * WebGL2 where a GPU does it, else 2D: software WebGL costs 15 ms a frame at 1280x720 where putImageData of what
- * changed costs less than 1, so a "major performance caveat" chooses 2D.
+ * changed costs less than 1.
  */
 export function choosePresenter(canvas: Canvas, only: PresenterKind | undefined, lost: () => void): Presenter {
-  if (only !== "2d") {
+  if (only === "webgl2" || (only === undefined && hasGpu())) {
     const gl = canvas.getContext("webgl2", {
       alpha: false,
       antialias: false,
@@ -30,7 +30,6 @@ export function choosePresenter(canvas: Canvas, only: PresenterKind | undefined,
       preserveDrawingBuffer: true,
       desynchronized: true,
       powerPreference: "low-power",
-      failIfMajorPerformanceCaveat: only === undefined,
     }) as WebGL2RenderingContext | null;
     if (gl) return new WebGlPresenter(canvas, gl, lost);
     if (only === "webgl2") throw new Error("this browser has no WebGL2");
@@ -41,6 +40,20 @@ export function choosePresenter(canvas: Canvas, only: PresenterKind | undefined,
     | null;
   if (!context) throw new Error("this browser gives no 2D canvas");
   return new CanvasPresenter(canvas, context);
+}
+
+/**
+ * Asked on a canvas of its own, for one that has given a WebGL context gives no other. Browsers do not all call their
+ * software a "performance caveat", so its name is asked for as well.
+ */
+function hasGpu(): boolean {
+  const canvas = typeof OffscreenCanvas === "function" ? new OffscreenCanvas(1, 1) : document.createElement("canvas");
+  const gl = canvas.getContext("webgl2", { failIfMajorPerformanceCaveat: true }) as WebGL2RenderingContext | null;
+  if (!gl) return false;
+  const named = gl.getExtension("WEBGL_debug_renderer_info");
+  const name = String(gl.getParameter(named ? named.UNMASKED_RENDERER_WEBGL : gl.RENDERER));
+  gl.getExtension("WEBGL_lose_context")?.loseContext();
+  return !/swiftshader|llvmpipe|softpipe|swrast|software|basic render/i.test(name);
 }
 
 class CanvasPresenter implements Presenter {

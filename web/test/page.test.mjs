@@ -208,6 +208,30 @@ test("a dropped connection is dimmed, said in words and made again", async (t) =
   assert.deepEqual([...data.subarray(0, 3)], [0x99, 0x66, 0x33]);
 });
 
+test("a hidden tab goes on decoding and acknowledging, and shows nothing until it is seen again", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0x102030)]));
+  await quiet(page);
+  await menuGone(page);
+  const hide = (hidden) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { value, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, hidden);
+  await hide(true);
+  const before = await page.evaluate(() => window.thinc.stats());
+  for (let seq = 2; seq <= 30; seq += 1) viewer.send(say.update(seq, 1, [draw.fill(0, 0, WIDTH, HEIGHT, seq)]));
+  await viewer.heard((m) => m.kind === "ack" && m.update === 30);
+  const hidden = await page.evaluate(() => window.thinc.stats());
+  assert.equal(hidden.updates, before.updates + 29);
+  assert.equal(hidden.presents, before.presents);
+  await hide(false);
+  await page.waitForFunction(async (presents) => (await window.thinc.stats()).presents > presents, before.presents);
+  await quiet(page);
+  assert.deepEqual([...(await shown(page)).data.subarray(0, 3)], [0, 0, 30]);
+});
+
 test("each way of closing has its words", async (t) => {
   for (const [code, reason, title, again] of [
     [1, "the command has ended", "The session has ended", false],

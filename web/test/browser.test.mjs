@@ -1,0 +1,178 @@
+// A real browser opens a real session's link: what is typed arrives, and every byte of the screen is shown.
+// The whole path, from X's drawing to the pixels of a tab, and from its keyboard back.
+// Needs target/release/thinc with the web viewer inside and the driver (./dev build), Chromium, xterm and xwd.
+
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test as nodeTest } from "node:test";
+import { openTab, startChromium } from "./chromium.mjs";
+import { assertSamePixels, readPng } from "./png.mjs";
+import { fileHas, Session } from "./session.mjs";
+
+const test = (name, body) => nodeTest(name, { timeout: 90_000 }, body);
+
+let browser;
+before(async () => {
+  browser = await startChromium("--enable-unsafe-swiftshader");
+});
+after(() => browser.close());
+
+/** A session with this shell script in an xterm, writing to `out` of a folder of its own, and its page. */
+async function opened(t, script, { query = "", tab = { viewport: { width: 640, height: 480 } } } = {}) {
+  const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const out = join(folder, "out");
+  const session = await Session.start(["xterm", "-u8", "-b", "0", "-bw", "0", "-geometry", "80x24+0+0", "-e", "sh", "-c", script, "sh", out]);
+  t.after(() => session.stop());
+  const page = await openTab(browser, tab);
+  t.after(() => page.context().close());
+  await page.goto(session.link);
+  await page.waitForURL((url) => url.hash === "");
+  if (query !== "") {
+    await page.waitForFunction(() => window.thinc);
+    await page.goto(new URL(query, page.url()).href);
+  }
+  await page.waitForFunction(() => window.thinc && document.getElementById("veil").hidden);
+  await page.evaluate(() => window.thinc.quiet());
+  return { session, page, out };
+}
+
+/** Holds the screen still, and compares what X has, what the viewer holds, and what the tab shows. */
+async function assertSameScreen(session, page, what) {
+  await page.waitForFunction(() => getComputedStyle(document.getElementById("menu")).visibility === "hidden");
+  session.signalCommand("SIGSTOP");
+  try {
+    await page.evaluate(() => window.thinc.quiet());
+    const x = session.screen();
+    const held = await page.evaluate(async () => {
+      const { width, height, data } = await window.thinc.pixels();
+      let binary = "";
+      for (let at = 0; at < data.length; at += 32768) binary += String.fromCharCode(...data.subarray(at, at + 32768));
+      return { width, height, data: btoa(binary) };
+    });
+    assertSamePixels({ ...held, data: Buffer.from(held.data, "base64") }, x, `${what}: viewer and X`);
+    const shown = readPng(await page.locator("#screen").screenshot({ animations: "disabled" }));
+    assertSamePixels(shown, x, `${what}: tab and X`);
+    const colors = new Set();
+    for (let at = 0; at < x.data.length; at += 4) colors.add(x.data.readUInt32BE(at));
+    assert.ok(colors.size > 1, "an empty screen would prove nothing");
+  } finally {
+    session.signalCommand("SIGCONT");
+  }
+}
+
+async function echoed(page) {
+  await page.waitForFunction(async () => (await window.thinc.stats()).photonUs.length > 0);
+}
+
+/** As a person does it: with Shift where the layout needs it. */
+async function type(page, text) {
+  const shifted = { "!": "Digit1", "@": "Digit2", "#": "Digit3", $: "Digit4", "%": "Digit5", "^": "Digit6", "&": "Digit7", "*": "Digit8", "(": "Digit9", ")": "Digit0", _: "Minus", "+": "Equal", "{": "BracketLeft", "}": "BracketRight", "|": "Backslash", ":": "Semicolon", '"': "Quote", "~": "Backquote", "<": "Comma", ">": "Period", "?": "Slash" };
+  for (const character of text) {
+    const code = /[A-Z]/.test(character) ? `Key${character}` : shifted[character];
+    if (code !== undefined) await page.keyboard.press(`Shift+${code}`);
+    else if (character === "\n") await page.keyboard.press("Enter");
+    else if (character <= "~") await page.keyboard.press(character === " " ? "Space" : character);
+    else await page.keyboard.insertText(character);
+  }
+}
+
+test("what is typed into the page is what the program on the server reads, and the tab shows X's screen byte for byte", async (t) => {
+  const { session, page, out } = await opened(t, 'cat > "$1"');
+  const text =
+    "The quick brown fox, 0123456789.\n" +
+    "!@#$%^&*()_+{}|:\"~<>? `-=[]\\;',./\n" +
+    "é ü ñ ß € Ω я 漢 – “quoted”\n";
+  await type(page, text);
+  assert.equal(await fileHas(out, (now) => now.length >= text.length && now), text);
+  await echoed(page);
+  await assertSameScreen(session, page, "after typing");
+  assert.deepEqual(page.problems, []);
+});
+
+test("keys with names reach the program: arrows, Home, function keys, Control", async (t) => {
+  // The terminal's answer to "where is the cursor" says that the program is there and reads.
+  const { page, out } = await opened(t, 'stty raw -echo; printf "\\033[6n"; cat -u > "$1"');
+  await fileHas(out, (now) => now === HERE);
+  for (const key of ["ArrowUp", "ArrowLeft", "Home", "Delete", "F1", "F5", "Tab", "Escape", "Backspace", "Control+KeyA", "Alt+KeyX"]) {
+    await page.keyboard.press(key);
+  }
+  await page.keyboard.press("q");
+  const got = await fileHas(out, (now) => now.endsWith("q") && now);
+  assert.equal(JSON.stringify(got), JSON.stringify(HERE + "\x1b[A\x1b[D\x1b[H\x1b[3~\x1bOP\x1b[15~\t\x1b\x7f\x01" + ALT_X + "q"));
+});
+
+const HERE = "\x1b[1;1R";
+// xterm's default: Alt sets the eighth bit, which in UTF-8 is "ø".
+const ALT_X = "\u00f8";
+
+test("pointer, buttons and wheel reach the program where they happened", async (t) => {
+  const { page, out } = await opened(t, 'stty raw -echo; printf "\\033[?1000h\\033[?1006h\\033[6n"; cat -u > "$1"');
+  await fileHas(out, (now) => now === HERE);
+  // The middle of column 10, row 5, of characters of 6 by 13 pixels.
+  const [x, y] = [9.5 * 6, 4.5 * 13];
+  await page.mouse.move(x, y);
+  await page.mouse.down();
+  await page.mouse.up();
+  await page.mouse.wheel(0, 120);
+  await page.mouse.wheel(0, -120);
+  const got = await fileHas(out, (now) => now.includes("<64;") && now);
+  assert.equal(JSON.stringify(got), JSON.stringify(HERE + "\x1b[<0;10;5M\x1b[<0;10;5m\x1b[<65;10;5M\x1b[<64;10;5M"));
+});
+
+for (const query of ["?present=2d", "?present=webgl2", "?thread=page"]) {
+  test(`the session follows the tab's size, and scrolling text stays exact, ${query}`, async (t) => {
+    const { session, page, out } = await opened(t, 'while read -r n; do seq "$n"; echo "$n" >> "$1"; done', { query });
+    await type(page, "300\n");
+    await fileHas(out, (now) => now === "300\n");
+    await assertSameScreen(session, page, "after scrolling");
+    for (const [width, height] of [[801, 533], [500, 350]]) {
+      await page.setViewportSize({ width, height });
+      await page.waitForFunction(async ([w, h]) => {
+        const { width, height } = await window.thinc.stats();
+        return width === w && height === h;
+      }, [width, height]);
+      await assertSameScreen(session, page, `at ${width}x${height}`);
+    }
+    await type(page, "40\n");
+    await fileHas(out, (now) => now === "300\n40\n");
+    await assertSameScreen(session, page, "after more");
+    assert.deepEqual(page.problems, []);
+  });
+}
+
+test("a killed session process comes back, and so does the page", async (t) => {
+  const { session, page, out } = await opened(t, 'cat > "$1"');
+  await type(page, "before\n");
+  await fileHas(out, (now) => now === "before\n");
+  process.kill(session.pids.session, "SIGKILL");
+  await page.waitForFunction(() => !document.getElementById("veil").hidden);
+  await page.waitForFunction(() => document.getElementById("veil").hidden);
+  await type(page, "after\n");
+  await fileHas(out, (now) => now === "before\nafter\n");
+  await assertSameScreen(session, page, "after a new process attached");
+});
+
+test("a link opens once; the words for a second time, and for none", async (t) => {
+  const { session, page } = await opened(t, 'cat > "$1"');
+  assert.ok(!page.url().includes("#"), "the token left the address bar");
+  const other = await openTab(browser);
+  t.after(() => other.context().close());
+  await other.goto(session.link);
+  await other.getByText("This link does not open the session").waitFor();
+  await other.getByText("Each link works once").waitFor();
+  await other.goto(session.newLink());
+  await other.waitForFunction(() => window.thinc && document.getElementById("veil").hidden);
+  const bare = await openTab(browser);
+  t.after(() => bare.context().close());
+  await bare.goto(new URL("./", session.link).href);
+  await bare.getByText("This session needs a link").waitFor();
+});
+
+test("the end of the session is said in words", async (t) => {
+  const { session, page } = await opened(t, 'cat > "$1"');
+  await session.stop();
+  await page.getByText("The session has ended").waitFor();
+});

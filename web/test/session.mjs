@@ -1,0 +1,122 @@
+// Starts a real session for a test, with folders of its own, and reads its X screen.
+// Used by browser.test.mjs; THINC_BIN names the program, target/release/thinc without it.
+// Ends everything it started, by its process id.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { watch } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { basename, dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+const THINC = process.env.THINC_BIN ?? fileURLToPath(new URL("../../target/release/thinc", import.meta.url));
+const START_MS_MAX = 30_000;
+
+/** Until `matches` is content with a file's text; gives what it returned. */
+export async function fileHas(path, matches, ms = 15_000) {
+  const read = () => {
+    try {
+      return readFileSync(path, "utf8");
+    } catch {
+      return "";
+    }
+  };
+  const enough = new AbortController();
+  const timer = setTimeout(() => enough.abort(), ms);
+  const changes = watch(dirname(path), { signal: enough.signal });
+  try {
+    // The watch begins with the first next(), so the file is read after that, and after each change.
+    for (let change = changes.next(); ; change = changes.next()) {
+      const found = matches(read());
+      if (found) {
+        change.catch(() => undefined);
+        return found;
+      }
+      await change;
+    }
+  } catch (error) {
+    if (!enough.signal.aborted) throw error;
+    assert.fail(`${basename(path)} has only ${JSON.stringify(read())} after ${ms} ms`);
+  } finally {
+    clearTimeout(timer);
+    enough.abort();
+  }
+}
+
+export class Session {
+  static async start(command, { size = "640x480", more = [] } = {}) {
+    const session = new Session();
+    session.folder = mkdtempSync(join(tmpdir(), "thinc-web-session-"));
+    const folder = (name) => {
+      mkdirSync(join(session.folder, name), { mode: 0o700 });
+      return join(session.folder, name);
+    };
+    const [home, runtime] = [folder("home"), folder("runtime")];
+    const ready = join(folder("ready"), "ready.json");
+    const { WAYLAND_DISPLAY, DISPLAY, XAUTHORITY, ...clean } = process.env;
+    const env = { ...clean, HOME: home, XDG_RUNTIME_DIR: runtime };
+    for (const name of ["STATE", "CONFIG", "CACHE", "DATA"]) env[`XDG_${name}_HOME`] = folder(name.toLowerCase());
+
+    const options = ["serve", "--listen", "127.0.0.1:0", "--size", size, "--name", "webtest", "--ready-json", ready, ...more];
+    session.process = spawn(THINC, [...options, "--", ...command], { env, stdio: ["ignore", "pipe", "pipe"] });
+    session.log = "";
+    for (const stream of [session.process.stdout, session.process.stderr]) stream.on("data", (bytes) => (session.log += bytes));
+    const ended = once(session.process, "exit").then(([code]) => assert.fail(`thinc serve ended with ${code}:\n${session.log}`));
+    ended.catch(() => undefined); // it ends in the end
+    const parse = (text) => {
+      try {
+        return JSON.parse(text);
+      } catch {
+        return undefined; // not there, or not whole yet
+      }
+    };
+    Object.assign(session, await Promise.race([fileHas(ready, parse, START_MS_MAX), ended]));
+    session.env = { ...env, DISPLAY: session.display, XAUTHORITY: session.xauthority };
+    return session;
+  }
+
+  /** Another link, for another viewer. */
+  newLink() {
+    const words = execFileSync(THINC, ["link", this.name], { env: this.env, encoding: "utf8" });
+    const link = /https:\/\/\S+/.exec(words);
+    assert.ok(link, `thinc link printed no link:\n${words}`);
+    return link[0];
+  }
+
+  /** The X screen as an X client reads it: red, green, blue, 255 a pixel. */
+  screen() {
+    const xwd = execFileSync("xwd", ["-root", "-silent"], { env: this.env, maxBuffer: 1 << 28 });
+    const field = (index) => xwd.readUInt32BE(index * 4);
+    assert.equal(field(1), 7, "XWD version");
+    const [width, height, littleEndian, bits, stride] = [field(4), field(5), field(7) === 0, field(11), field(12)];
+    assert.equal(bits, 32);
+    const start = field(0) + field(19) * 12;
+    const data = Buffer.alloc(width * height * 4, 255);
+    for (let y = 0; y < height; y += 1) {
+      for (let x = 0; x < width; x += 1) {
+        const at = start + y * stride + x * 4;
+        const pixel = littleEndian ? xwd.readUInt32LE(at) : xwd.readUInt32BE(at);
+        data.writeUIntBE(pixel & 0xffffff, (y * width + x) * 4, 3);
+      }
+    }
+    return { width, height, data };
+  }
+
+  /** Stops the command and what it started, so that the screen rests; or lets it go on. */
+  signalCommand(signal) {
+    const children = (pid) =>
+      readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).flatMap((child) => [child, ...children(child)]);
+    for (const pid of [String(this.pids.command), ...children(this.pids.command)]) process.kill(Number(pid), signal);
+  }
+
+  async stop() {
+    if (this.process.exitCode === null) {
+      const ended = once(this.process, "exit");
+      this.process.kill("SIGTERM");
+      await ended;
+    }
+    rmSync(this.folder, { recursive: true, force: true });
+  }
+}
