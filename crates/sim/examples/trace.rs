@@ -18,7 +18,7 @@ fn main() {
     let len = arguments.next().unwrap_or(800) as usize;
     let start = Workload::new(seed);
     let mut workload = Workload::new(seed);
-    let mut operations: Vec<Op> = (0..len).map(|_| workload.next()).collect();
+    let mut operations: Vec<Op> = (0..len).map(|_| workload.next_op()).collect();
     // The shortest prefix that fails, then without every op that is not needed.
     let Some(end) = (1..=len).find(|&end| replay(seed, &operations[..end], &start).is_err()) else {
         println!("seed {seed} holds for {len} operations");

@@ -77,6 +77,13 @@ impl Pipeline for Full {
         self.encoder.encode(&self.planned, &self.snapshot, out);
     }
 
+    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+        let unknown = Shadow::new(self.shadow.size());
+        let shadow = std::mem::replace(&mut self.shadow, unknown);
+        self.encode(job, screen, out);
+        self.shadow = shadow;
+    }
+
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
         self.viewer.handle_bytes(bytes, now).map_err(|error| error.to_string())?;
         while let Some(event) = self.viewer.poll_event() {

@@ -114,6 +114,13 @@ impl Pipeline for Ids {
         }
     }
 
+    fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+        let known = std::mem::take(&mut self.shadow.pixels);
+        self.shadow.pixels = vec![None; known.len()];
+        self.encode(job, screen, out);
+        self.shadow.pixels = known;
+    }
+
     fn handle_bytes(&mut self, bytes: &[u8], _now: Micros) -> Result<(), String> {
         let view = &mut self.view;
         view.deframer.push(bytes);

@@ -32,7 +32,7 @@ pub fn run_seed<P: Pipeline>(seed: u64, operations: usize, breakage: Option<Brea
     // Whether the pixels are right is asked in the middle too: what is wrong may be drawn over before the end.
     for _ in 0..4 {
         for _ in 0..operations / 4 {
-            let op = workload.next();
+            let op = workload.next_op();
             world.apply(&op)?;
         }
         world.drain()?;

@@ -74,7 +74,7 @@ impl Workload {
     fn draw(&mut self) -> Op {
         let edge_max = if self.random.one_in(5) { 56 } else { 16 };
         let region = self.region(edge_max);
-        let color = self.random.next() as u32 & 0x00ff_ffff;
+        let color = self.random.bits() as u32 & 0x00ff_ffff;
         let (fill, what) = match self.random.below(8) {
             0 => (Fill::Solid(color), Drawn::Solid(color)),
             1 => (Fill::Pattern(color), Drawn::Pattern),
@@ -97,8 +97,8 @@ impl Workload {
         Op::Copy { region, dx, dy, window: self.window() }
     }
 
-    /// What comes next.
-    pub fn next(&mut self) -> Op {
+    /// What happens next.
+    pub fn next_op(&mut self) -> Op {
         if let Some(op) = self.script.pop_front() {
             return op;
         }

@@ -25,6 +25,8 @@ pub enum Breakage {
     Core(Mutation),
     /// Rule 3: `begin` is loaded before the pixels are read.
     TagIsLoadedFirst,
+    /// Rule 6: pixels are compared when read, and read again to be encoded.
+    PixelsAreReadTwice,
     /// Rule 7: the shadow does not follow COPYs.
     ShadowIgnoresCopies,
     /// Rule 7: the shadow is not told what the viewer lost.
@@ -133,6 +135,15 @@ struct Connection<P> {
     lost: bool,
 }
 
+/// A viewer's barrier on its way through the driver and back.
+#[derive(Clone, Copy, Debug)]
+struct BarrierAsked {
+    viewer: ViewerId,
+    number: u32,
+    /// Newest op and framebuffer when the driver answered.
+    answer: Option<(u64, u32)>,
+}
+
 /// All of it.
 pub struct World<P> {
     /// Virtual time in microseconds.
@@ -150,11 +161,13 @@ pub struct World<P> {
     scratch: Vec<u32>,
     /// Inputs on their way to a window.
     inputs: VecDeque<u32>,
-    /// For each barrier the driver was asked for: the viewer's number, and the newest op when it answered.
-    barriers: HashMap<u32, (ViewerId, u32, Option<(u64, u32)>)>,
+    /// By the number the driver was asked with.
+    barriers: HashMap<u32, BarrierAsked>,
     next_barrier: u32,
     /// How often a barrier was answered and found true.
     pub barriers_checked: u64,
+    /// Inputs answered: when the viewer saw it, and which.
+    pub echoes: Vec<(Micros, u32)>,
 }
 
 impl<P: Pipeline> World<P> {
@@ -179,6 +192,7 @@ impl<P: Pipeline> World<P> {
             barriers: HashMap::new(),
             next_barrier: 1,
             barriers_checked: 0,
+            echoes: Vec::new(),
         }
     }
 
@@ -361,8 +375,8 @@ impl<P: Pipeline> World<P> {
                 Request::Barrier(id) => {
                     self.x.publish_surely(RecordKind::Barrier { id });
                     let now = (self.x.begin(), self.x_generation());
-                    if let Some((_, _, answer)) = self.barriers.get_mut(&id) {
-                        *answer = Some(now);
+                    if let Some(asked) = self.barriers.get_mut(&id) {
+                        asked.answer = Some(now);
                     }
                 }
                 Request::Input(
@@ -406,7 +420,9 @@ impl<P: Pipeline> World<P> {
             for _ in 0..2 {
                 let before = self.x.begin();
                 let rects = job.region.rects();
-                let half = self.random.below(rects.len() as u64 + 1) as usize;
+                // Where there is something to happen meanwhile, it does.
+                let last = rects.len() as u64 + u64::from(meanwhile.is_none());
+                let half = self.random.below(last) as usize;
                 for (i, rect) in rects.iter().enumerate() {
                     for y in rect.y1..rect.y2 {
                         if i == half && y == (rect.y1 + rect.y2) / 2 {
@@ -433,6 +449,12 @@ impl<P: Pipeline> World<P> {
         }
         let mut bytes = Vec::new();
         connection.pipeline.encode(&job, &self.scratch, &mut bytes);
+        if self.breakage == Some(Breakage::PixelsAreReadTwice) && !bytes.is_empty() {
+            self.x.finish();
+            let fb = self.x.generation(self.generation).expect("the session's framebuffer is there");
+            bytes.clear();
+            connection.pipeline.encode_all(&job, &fb.pixels, &mut bytes);
+        }
         connection.encodings.push(Encoding { job, bytes });
         true
     }
@@ -537,7 +559,8 @@ impl<P: Pipeline> World<P> {
                         .handle_message(connection.id, &message, self.now)
                         .map_err(|violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)))?;
                     if let ViewerMessage::Barrier(number) = message {
-                        self.barriers.insert(self.next_barrier, (connection.id, number, None));
+                        let asked = BarrierAsked { viewer: connection.id, number, answer: None };
+                        self.barriers.insert(self.next_barrier, asked);
                         self.next_barrier += 1;
                     }
                 }
@@ -550,7 +573,7 @@ impl<P: Pipeline> World<P> {
         for heard in self.connections[at].pipeline.poll_heard() {
             match heard {
                 Heard::Update { end_of_frame } => self.connections[at].last_ends_frame = end_of_frame,
-                Heard::Echo(_) => {}
+                Heard::Echo(seq) => self.echoes.push((self.now, seq)),
                 Heard::Barrier(number) => self.check_barrier(at, number)?,
             }
         }
@@ -560,8 +583,8 @@ impl<P: Pipeline> World<P> {
     /// Every pixel that was drawn before the barrier, and not since, must be there.
     fn check_barrier(&mut self, at: usize, number: u32) -> Result<(), Divergence> {
         let id = self.connections[at].id;
-        let found = self.barriers.iter().find(|(_, (viewer, n, _))| *viewer == id && *n == number);
-        let Some((&key, &(_, _, answer))) = found else {
+        let found = self.barriers.iter().find(|(_, asked)| asked.viewer == id && asked.number == number);
+        let Some((&key, &BarrierAsked { answer, .. })) = found else {
             return Err(Divergence(format!("viewer {at} was answered a barrier {number} that it did not ask for")));
         };
         let Some((op, generation)) = answer else {

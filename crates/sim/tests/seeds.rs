@@ -5,7 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thinc_session_core::mutation::Mutation;
-use thinc_sim::{Breakage, Ids, run_seed};
+use thinc_sim::{Breakage, Full, Ids, run_seed};
 
 const OPERATIONS: usize = 800;
 
@@ -20,6 +20,17 @@ fn framebuffers_equal_the_screen_for_every_seed() {
         }
     }
     assert!(barriers > 3_000, "barriers were answered and checked: {barriers}");
+}
+
+#[test]
+fn so_they_do_through_the_real_encoders_and_viewer_core() {
+    for seed in 0..400 {
+        match catch_unwind(|| run_seed::<Full>(seed, OPERATIONS, None)) {
+            Ok(Ok(_)) => {}
+            Ok(Err(divergence)) => panic!("seed {seed}: {}", divergence.0),
+            Err(_) => panic!("seed {seed}: an invariant is broken, see above"),
+        }
+    }
 }
 
 /// The first seed that shows a rule broken.
@@ -53,6 +64,7 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::Core(Mutation::OverflowIsIgnored),
         Breakage::Core(Mutation::OverflowHasNoTag),
         Breakage::TagIsLoadedFirst,
+        Breakage::PixelsAreReadTwice,
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,
     ];

@@ -1,0 +1,240 @@
+//! One scenario for each rule of doc/scheduling.md: it ends with equal framebuffers, and without the rule it does not.
+//! From a person who wonders what a rule is for, to the least that shows it.
+//! Knows the simulator's public face.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::Drawn;
+use thinc_session_core::mutation::Mutation;
+use thinc_sim::{Breakage, Divergence, Fill, Ids, Op, Path, World};
+
+const SIZE: Size = Size { width: 48, height: 32 };
+const PATH: Path = Path { bytes_per_second: 10_000_000, delay: 1_000, jitter: 0 };
+
+/// Places that do not meet.
+const A: Rect = Rect::at(2, 2, 8, 6);
+const B: Rect = Rect::at(20, 2, 8, 6);
+const C: Rect = Rect::at(34, 20, 8, 6);
+/// X writes everything it has begun.
+const ALL: usize = 1 << 20;
+
+fn draw(rect: Rect) -> Vec<Op> {
+    fill(rect, Fill::Distinct)
+}
+
+fn fill(rect: Rect, fill: Fill) -> Vec<Op> {
+    vec![Op::Draw { region: rect.into(), fill, what: Drawn::Image, window: 1 }, Op::Finish]
+}
+
+fn copy(from: Rect, to: Rect) -> Vec<Op> {
+    vec![Op::Copy { region: to.into(), dx: to.x1 - from.x1, dy: to.y1 - from.y1, window: 1 }, Op::Finish]
+}
+
+/// The session reads everything, and it becomes old enough to leave.
+fn read() -> Vec<Op> {
+    vec![Op::Read(ALL), Op::Wait(4_000)]
+}
+
+fn commit() -> Vec<Op> {
+    vec![Op::Commit(0)]
+}
+
+fn snapshot() -> Vec<Op> {
+    vec![Op::Snapshot(0, 0, None)]
+}
+
+/// The job at hand goes all the way to the link.
+fn send() -> Vec<Op> {
+    vec![Op::Snapshot(0, 0, None), Op::Encode(0, 0), Op::Transmit(0)]
+}
+
+fn run(ring_max: usize, steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result<(), Divergence> {
+    let mut world = World::<Ids>::new(1, SIZE, ring_max, breakage);
+    world.apply(&Op::Join(PATH))?;
+    // No two pixels alike, and the viewer shows them all.
+    let screen = Op::Draw { region: SIZE.rect().into(), fill: Fill::Distinct, what: Drawn::Image, window: 1 };
+    world.apply(&screen)?;
+    world.drain()?;
+    for op in steps.iter().flatten() {
+        world.apply(op)?;
+    }
+    world.drain()
+}
+
+/// The scenario holds, and does not with the rule broken.
+fn needs(breakage: Breakage, steps: &[Vec<Op>]) {
+    needs_with_ring(4096, breakage, steps);
+}
+
+fn needs_with_ring(ring_max: usize, breakage: Breakage, steps: &[Vec<Op>]) {
+    if let Err(divergence) = run(ring_max, steps, None) {
+        panic!("with every rule: {}", divergence.0);
+    }
+    let broken = catch_unwind(AssertUnwindSafe(|| run(ring_max, steps, Some(breakage))));
+    assert!(!matches!(broken, Ok(Ok(()))), "without the rule the scenario holds as well: {breakage:?} shows nothing");
+}
+
+#[test]
+fn rule_1_a_pixel_waits_once() {
+    needs(Breakage::Core(Mutation::DrawingsOverlap), &[draw(A), draw(A), vec![Op::Read(ALL), Op::Shell]]);
+}
+
+#[test]
+fn rule_2_a_copy_of_pending_pixels_is_pending() {
+    // Half of A, or all of B would be drawn without a COPY.
+    let half = Rect { y2: A.y2 - 3, ..A };
+    needs(Breakage::Core(Mutation::CopyIgnoresPending), &[draw(half), copy(A, B), read()]);
+}
+
+#[test]
+fn rule_2_copies_leave_before_pending_pixels() {
+    needs(Breakage::Core(Mutation::CopiesLeaveAfterPixels), &[copy(A, B), draw(A), read()]);
+}
+
+#[test]
+fn rule_2_a_copy_is_not_clipped_by_what_is_drawn_over_it() {
+    // The second COPY reads what the first wrote, however little of that is still to be seen.
+    needs(Breakage::Core(Mutation::CopyIsClipped), &[copy(A, B), copy(B, C), draw(B), read()]);
+}
+
+#[test]
+fn rule_2_a_copy_is_not_split() {
+    // The lower rectangle reads what the upper one writes.
+    let region: Region = [Rect::new(0, 4, 10, 8), Rect::new(0, 8, 6, 12)].into_iter().collect();
+    let scroll = vec![Op::Copy { region, dx: 0, dy: 4, window: 1 }, Op::Finish];
+    needs(Breakage::Core(Mutation::CopyIsSplit), &[scroll, read()]);
+}
+
+#[test]
+fn rule_2_copies_past_the_bound_are_pixels() {
+    let tile = |i: i32| Rect::at(i % 12 * 4, i / 12 * 4, 4, 4);
+    let mut steps: Vec<Vec<Op>> = (0..70).map(|i| copy(tile(95), tile(i))).collect();
+    steps.push(read());
+    needs(Breakage::Core(Mutation::CopiesPastTheBoundAreForgotten), &steps);
+}
+
+#[test]
+fn rule_3_a_copy_does_not_take_what_was_drawn_after_it() {
+    // Op 2 copies A, op 3 draws it anew; both are done before the session has read of either, and A is sent.
+    let steps = [draw(A), read(), copy(A, B), draw(A), commit(), send()];
+    needs(Breakage::Core(Mutation::TagsAreIgnored), &steps);
+}
+
+#[test]
+fn rule_3_a_tag_lasts_until_translation_has_passed_it() {
+    let steps = [draw(A), read(), draw(C), copy(A, B), draw(A), commit(), send(), vec![Op::Read(1)]];
+    needs(Breakage::Core(Mutation::TagsAreForgottenEarly), &steps);
+}
+
+#[test]
+fn rule_3_a_tag_is_loaded_after_the_pixels() {
+    // X scrolls A while it is read: its lower half is read scrolled, and a COPY would scroll it again.
+    let scrolled = Rect { y2: A.y2 - 1, ..A };
+    let scroll = Op::Copy { region: scrolled.into(), dx: 0, dy: -1, window: 1 };
+    let steps = [draw(A), read(), commit(), vec![Op::Snapshot(0, ALL, Some(Box::new(scroll)))], vec![Op::Encode(0, 0)]];
+    needs(Breakage::TagIsLoadedFirst, &steps);
+}
+
+#[test]
+fn rule_4_what_is_committed_and_not_read_is_no_source() {
+    let steps = [draw(A), read(), commit(), copy(A, B), vec![Op::Read(1)], draw(A), send()];
+    needs(Breakage::Core(Mutation::CopyIgnoresCommitted), &steps);
+}
+
+/// Two updates, the later encoded first.
+fn two_updates(one: Rect, two: Rect) -> [Vec<Op>; 10] {
+    let ends = vec![Op::Encode(0, 1), Op::Transmit(0), Op::Encode(0, 0), Op::Transmit(0)];
+    [draw(one), read(), commit(), snapshot(), draw(two), read(), commit(), snapshot(), ends, vec![]]
+}
+
+#[test]
+fn rule_4_overlapping_updates_keep_their_order() {
+    needs(Breakage::Core(Mutation::OverlappingUpdatesOvertake), &two_updates(A, A.translate(2, 2)));
+}
+
+#[test]
+fn rule_4_others_overtake() {
+    let mut world = World::<Ids>::new(1, SIZE, 4096, None);
+    world.apply(&Op::Join(PATH)).unwrap();
+    world.drain().unwrap();
+    for op in two_updates(A, B).iter().flatten() {
+        world.apply(op).unwrap();
+    }
+    world.drain().unwrap();
+    assert_eq!(world.session.stats(world.viewer_id(0)).unwrap().overtakes, 1);
+}
+
+#[test]
+fn rule_5_what_is_lacking_is_followed_through_copies_sent_since() {
+    // The COPY is under way when the viewer loses its source.
+    let steps = [copy(A, B), read(), commit(), vec![Op::Transmit(0)], vec![Op::Lose(0, A)]];
+    needs(Breakage::Core(Mutation::StaleDoesNotFollowCopies), &steps);
+}
+
+#[test]
+fn rule_5_what_is_lacking_is_followed_through_copies_queued() {
+    let steps = [copy(A, B), read(), vec![Op::Lose(0, A)]];
+    needs(Breakage::Core(Mutation::StaleDoesNotFollowCopies), &steps);
+}
+
+#[test]
+fn rule_5_what_was_committed_and_given_up_is_followed() {
+    // B is copied from A by an update after the one that is given up.
+    let given_up = vec![Op::Cancel(0)];
+    let steps = [draw(A), read(), commit(), snapshot(), copy(A, B), read(), commit(), snapshot(), given_up];
+    needs(Breakage::Core(Mutation::StaleDoesNotFollowCopies), &steps);
+}
+
+#[test]
+fn rule_6_pixels_are_read_once() {
+    // What is compared is grey; what is read again is white; what comes next is grey, and seems to be there already.
+    let grey = Fill::Solid(0x0080_8080);
+    let white = Op::Draw { region: A.into(), fill: Fill::Solid(0x00ff_ffff), what: Drawn::Image, window: 1 };
+    let steps = [fill(A, grey), read(), commit(), vec![white], send(), fill(A, grey)];
+    needs(Breakage::PixelsAreReadTwice, &steps);
+}
+
+#[test]
+fn rule_7_the_shadow_follows_copies() {
+    let (grey, white) = (Fill::Solid(0x0080_8080), Fill::Solid(0x00ff_ffff));
+    let shown = || vec![Op::Read(ALL), Op::Idle, Op::Shell];
+    let steps = [fill(A, grey), fill(B, white), shown(), copy(A, B), shown(), fill(B, white), shown()];
+    needs(Breakage::ShadowIgnoresCopies, &steps);
+}
+
+#[test]
+fn rule_7_the_shadow_knows_what_was_lost() {
+    needs(Breakage::ShadowIgnoresLoss, &[vec![Op::Lose(0, A)]]);
+}
+
+#[test]
+fn rule_9_updates_of_another_geometry_are_void() {
+    let resize = vec![Op::Resize(Size { width: 30, height: 16 }), Op::Read(ALL), Op::Transmit(0)];
+    let steps = [draw(C), read(), commit(), snapshot(), vec![Op::Encode(0, 0)], resize];
+    needs(Breakage::Core(Mutation::EpochsAreIgnored), &steps);
+}
+
+#[test]
+fn rule_9_an_overflow_s_tiles_are_pending() {
+    let steps: Vec<Vec<Op>> = (0..12).map(|i| draw(Rect::at(i * 4, 10, 4, 4))).collect();
+    needs_with_ring(4, Breakage::Core(Mutation::OverflowIsIgnored), &steps);
+}
+
+#[test]
+fn rule_9_an_overflow_s_tiles_outlive_copies_of_before_they_were_taken() {
+    // Of four draws and one that is lost, the session reads two, so that OVERFLOW and the COPY fit; then a draw into the
+    // COPY's destination is lost again. Its tile is taken at the first OVERFLOW, before the COPY is read.
+    let steps = [
+        draw(Rect::at(0, 24, 4, 4)),
+        draw(Rect::at(4, 24, 4, 4)),
+        draw(Rect::at(8, 24, 4, 4)),
+        draw(Rect::at(12, 24, 4, 4)),
+        draw(Rect::at(40, 8, 4, 4)),
+        vec![Op::Read(2)],
+        copy(A, B),
+        draw(B.intersect(&B.translate(2, 2))),
+        vec![Op::Read(ALL)],
+    ];
+    needs_with_ring(4, Breakage::Core(Mutation::OverflowHasNoTag), &steps);
+}
