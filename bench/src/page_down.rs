@@ -20,6 +20,9 @@ pub struct Options {
     /// The browser's binary.
     #[arg(long, default_value = "chromium")]
     chromium: String,
+    /// Where to keep a picture of the first page, to see what was measured.
+    #[arg(long)]
+    screenshot: Option<std::path::PathBuf>,
 }
 
 /// Measures and prints.
@@ -29,24 +32,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
     std::fs::write(&page, text_page(options.pages + 4))?;
     let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
     let url = format!("--app=file://{}", page.display());
-    let session = Session::start(
-        "page",
-        "1024x768",
-        &[
-            &options.chromium,
-            "--no-sandbox",
-            "--disable-gpu",
-            "--no-first-run",
-            "--disable-background-networking",
-            "--disable-component-update",
-            "--disable-sync",
-            "--disable-smooth-scrolling",
-            "--window-size=1024,768",
-            "--window-position=0,0",
-            &profile,
-            &url,
-        ],
-    )?;
+    // A browser takes keys only in an active window, and it is a window manager that makes one active.
+    let browser = format!(
+        "openbox & exec {} --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
+         --disable-sync --disable-smooth-scrolling --window-size=1024,768 --window-position=0,0 {profile} {url}",
+        options.chromium
+    );
+    let session = Session::start("page", "1024x768", &["sh", "-c", &browser])?;
     let mut viewer = Headless::start(&session.link)?;
     let stats = folder.path().join("stats.json");
     let read = |viewer: &mut Headless| -> Result<serde_json::Value, Error> {
@@ -58,7 +50,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let mut still = 0;
     wait_for("the page is painted", Duration::from_secs(60), || {
         viewer.say("wait-quiet").ok()?;
-        let hash = read(&mut viewer).ok()?["framebuffer_hash"].to_string();
+        let hash = read(&mut viewer).ok()?["framebuffer_xxh3"].to_string();
         still = if hash == last { still + 1 } else { 0 };
         last = hash;
         std::thread::sleep(Duration::from_millis(100));
@@ -68,6 +60,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     viewer.say("click 1")?;
     viewer.say("wait-quiet")?;
 
+    if let Some(file) = &options.screenshot {
+        viewer.say(&format!("screenshot {}", file.display()))?;
+    }
     let parts = [("xorg", session.pid("xorg")?), ("session", session.pid("session")?), ("viewer", viewer.pid())];
     let mut bytes = Samples::default();
     let mut cpu = [const { Vec::new() }; 3];
@@ -78,7 +73,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         wait_for("the page scrolls", Duration::from_secs(10), || {
             viewer.say("wait-quiet").ok()?;
             let now = read(&mut viewer).ok()?;
-            (now["framebuffer_hash"] != before.0["framebuffer_hash"]).then_some(())
+            (now["framebuffer_xxh3"] != before.0["framebuffer_xxh3"]).then_some(())
         })
         .map_err(|error| format!("page {i}: {error}"))?;
         std::thread::sleep(Duration::from_millis(300));

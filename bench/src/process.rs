@@ -265,7 +265,12 @@ impl Headless {
 pub fn binary(name: &str) -> Result<PathBuf, Error> {
     let folder = match std::env::var_os("THINC_BIN_DIR") {
         Some(folder) => PathBuf::from(folder),
-        None => std::env::current_exe()?.parent().ok_or("this program lies in no folder")?.to_owned(),
+        None => {
+            let program = std::env::current_exe()?;
+            let folder = program.parent().ok_or("this program lies in no folder")?;
+            // Cargo puts tests one folder below the binaries.
+            if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder }.to_owned()
+        }
     };
     let path = folder.join(name);
     if path.exists() {

@@ -45,13 +45,28 @@ impl Desktop {
     /// The X screen, from the driver's framebuffer.
     pub fn screen(&self) -> Result<Picture, Error> {
         let (width, height) = self.screen_size()?;
-        let xorg = self.session.pid("xorg")?;
-        let path = newest_framebuffer(xorg)?;
-        let file = fs::File::open(&path)?;
-        let mut bytes = vec![0; width * height * 4];
-        file.read_exact_at(&mut bytes, 0)?;
-        let pixels = bytes.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])).collect();
+        let file = fs::File::open(memfd(self.session.pid("xorg")?, "thinc-framebuffer")?)?;
+        let bytes = usize::try_from(file.metadata()?.len())?;
+        // Rows begin on cache lines, so they may be longer than the screen is wide.
+        let stride = bytes / height;
+        if bytes % height != 0 || stride < width * 4 {
+            return Err(format!("a framebuffer of {bytes} bytes does not hold {width}x{height}").into());
+        }
+        let mut row = vec![0; width * 4];
+        let mut pixels = Vec::with_capacity(width * height);
+        for y in 0..height {
+            file.read_exact_at(&mut row, (y * stride) as u64)?;
+            pixels.extend(row.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])));
+        }
         Ok(Picture { width, height, pixels })
+    }
+
+    /// How often the ring was overrun: the driver's own count, `overflows` of `struct thinc_header`.
+    pub fn ring_overflows(&self) -> Result<u64, Error> {
+        const OVERFLOWS_AT: u64 = 328;
+        let mut count = [0; 8];
+        fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?.read_exact_at(&mut count, OVERFLOWS_AT)?;
+        Ok(u64::from_le_bytes(count))
     }
 
     /// Size of the X screen, as the X server says.
@@ -87,11 +102,11 @@ impl Desktop {
 
     /// Waits until the screen has changed from what it was when `act` ran, and then has come to rest.
     pub fn after_change(&mut self, act: impl FnOnce(&mut Desktop) -> Result<(), Error>) -> Result<(), Error> {
-        let before = self.stats()?["framebuffer_hash"].clone();
+        let before = self.stats()?["framebuffer_xxh3"].clone();
         act(self)?;
         wait_for("the screen changes", Duration::from_secs(30), || {
             self.viewer.say("wait-quiet").ok()?;
-            (self.stats().ok()?["framebuffer_hash"] != before).then_some(())
+            (self.stats().ok()?["framebuffer_xxh3"] != before).then_some(())
         })
     }
 
@@ -119,18 +134,18 @@ impl Desktop {
         self.stats()?["updates"].as_u64().ok_or_else(|| "stats have no updates".into())
     }
 
-    /// Waits until the picture has not changed for a second.
+    /// Waits until the picture has not changed for as long as a blinking text cursor leaves it alone.
     pub fn settle(&mut self) -> Result<(), Error> {
         let mut last = serde_json::Value::Null;
         let mut since = std::time::Instant::now();
         wait_for("the screen comes to rest", Duration::from_secs(60), || {
             self.viewer.say("wait-quiet").ok()?;
-            let now = self.stats().ok()?["framebuffer_hash"].clone();
+            let now = self.stats().ok()?["framebuffer_xxh3"].clone();
             if now != last {
                 last = now;
                 since = std::time::Instant::now();
             }
-            (since.elapsed() > Duration::from_secs(1)).then_some(())
+            (since.elapsed() > Duration::from_millis(400)).then_some(())
         })
     }
 
@@ -147,12 +162,15 @@ impl Desktop {
     }
 
     fn compare(&mut self, when: &str) -> Result<(), Error> {
-        // What the stopped applications asked before is in the X server's sockets: a round trip of a client that
-        // connects now comes after it, since the server reads its clients in turn until none has anything left.
-        self.screen_size()?;
-        self.screen_size()?;
-        self.viewer.say("wait-quiet")?;
-        let (screen, view) = (self.screen()?, self.view()?);
+        // What the stopped applications asked before may still lie in the X server's sockets: it has drained them when
+        // the screen is the same before and after the viewer was drained and read.
+        let (screen, view) = wait_for("the X server drains its clients", Duration::from_secs(30), || {
+            self.viewer.say("wait-quiet").ok()?;
+            let screen = self.screen().ok()?;
+            self.viewer.say("wait-quiet").ok()?;
+            let view = self.view().ok()?;
+            (self.screen().ok()? == screen).then_some((screen, view))
+        })?;
         let Some(difference) = screen.difference(&view) else { return Ok(()) };
         let folder = std::env::temp_dir().join("thinc-e2e-failures");
         fs::create_dir_all(&folder)?;
@@ -226,20 +244,17 @@ impl Picture {
     }
 }
 
-/// The X server's own descriptor of its newest framebuffer, opened through /proc.
-fn newest_framebuffer(xorg: u32) -> Result<PathBuf, Error> {
-    let mut newest: Option<(i32, PathBuf)> = None;
-    for entry in fs::read_dir(format!("/proc/{xorg}/fd"))? {
-        let path = entry?.path();
-        let Ok(target) = fs::read_link(&path) else { continue };
-        if target.to_string_lossy().starts_with("/memfd:thinc-framebuffer") {
-            let number: i32 = path.file_name().and_then(|name| name.to_str()).ok_or("odd name in /proc")?.parse()?;
-            if newest.as_ref().is_none_or(|(best, _)| *best < number) {
-                newest = Some((number, path));
-            }
-        }
+/// The X server's own descriptor of one of the driver's memfds, opened through /proc.
+fn memfd(xorg: u32, name: &str) -> Result<PathBuf, Error> {
+    let descriptors = fs::read_dir(format!("/proc/{xorg}/fd"))?.filter_map(|entry| Some(entry.ok()?.path()));
+    let wanted = format!("/memfd:{name} ");
+    let mut found =
+        descriptors.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with(&wanted)));
+    match (found.next(), found.next()) {
+        (Some(path), None) => Ok(path),
+        (None, _) => Err(format!("the X server holds no memfd {name}").into()),
+        (Some(_), Some(_)) => Err(format!("the X server holds more than one memfd {name}").into()),
     }
-    Ok(newest.ok_or("the X server holds no framebuffer memfd")?.1)
 }
 
 /// A process and all below it.

@@ -55,6 +55,7 @@ fn a_flood_that_overruns_the_ring_leaves_the_screen_whole() -> Outcome {
     let left = desktop.client("xsetroot").args(["-mod", "5", "7", "-fg", "#204060", "-bg", "#a0c0e0"]).status()?;
     Command::new("kill").args(["-CONT", &session]).status()?;
     assert!(drawn.success() && left.success(), "the flood was drawn");
+    assert!(desktop.ring_overflows()? > 0, "the flood was more than the ring holds");
     desktop.assert_identical("after the ring was overrun")?;
     assert!(desktop.view()?.colors() >= 2, "the root's pattern is there");
     Ok(())
