@@ -1,0 +1,131 @@
+// Starts the system's Firefox without a display and drives it by Marionette, the protocol under its WebDriver.
+// Used by firefox.test.mjs; THINC_FIREFOX names another binary. Each message is "LENGTH:JSON" on a TCP connection.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileHas } from "./session.mjs";
+
+const BINARY = process.env.THINC_FIREFOX ?? "/usr/bin/firefox-esr";
+
+// No word to the network but the page's own, and no page of Firefox's own in the way.
+const PREFERENCES = {
+  "marionette.port": 0,
+  "app.update.auto": false,
+  "app.normandy.enabled": false,
+  "browser.safebrowsing.malware.enabled": false,
+  "browser.safebrowsing.phishing.enabled": false,
+  "browser.shell.checkDefaultBrowser": false,
+  "browser.startup.page": 0,
+  "browser.aboutwelcome.enabled": false,
+  "captivedetect.canonicalURL": "",
+  "datareporting.policy.dataSubmissionEnabled": false,
+  "extensions.update.enabled": false,
+  "network.captive-portal-service.enabled": false,
+  "network.connectivity-service.enabled": false,
+  "toolkit.telemetry.enabled": false,
+  "services.settings.server": "",
+};
+
+export class Firefox {
+  #id = 0;
+  #answers = new Map();
+  #bytes = Buffer.alloc(0);
+
+  static async start() {
+    assert.ok(existsSync(BINARY), `no Firefox at ${BINARY}: apt-get install firefox-esr, or set THINC_FIREFOX`);
+    const firefox = new Firefox();
+    firefox.profile = mkdtempSync(join(tmpdir(), "thinc-firefox-"));
+    const lines = Object.entries(PREFERENCES).map(([name, value]) => `user_pref(${JSON.stringify(name)}, ${JSON.stringify(value)});`);
+    writeFileSync(join(firefox.profile, "user.js"), lines.join("\n"));
+    const options = ["--headless", "--marionette", "--no-remote", "--profile", firefox.profile];
+    firefox.process = spawn(BINARY, options, { stdio: "ignore", env: { ...process.env, HOME: firefox.profile } });
+    const port = await fileHas(join(firefox.profile, "MarionetteActivePort"), (text) => Number(text) || undefined, 60_000);
+    firefox.socket = connect(port, "127.0.0.1");
+    firefox.socket.on("data", (bytes) => firefox.#take(bytes));
+    firefox.socket.on("error", () => undefined);
+    await once(firefox.socket, "connect");
+    await firefox.call("WebDriver:NewSession", { acceptInsecureCerts: true, timeouts: { script: 60_000 } });
+    return firefox;
+  }
+
+  call(command, parameters = {}) {
+    this.#id += 1;
+    const text = JSON.stringify([0, this.#id, command, parameters]);
+    this.socket.write(`${Buffer.byteLength(text)}:${text}`);
+    return new Promise((resolve, reject) => this.#answers.set(this.#id, { resolve, reject, command }));
+  }
+
+  goto(url) {
+    return this.call("WebDriver:Navigate", { url });
+  }
+
+  /** Runs the body of an async function, where `page` is the page's own window; gives what it returns. */
+  async run(body, ...args) {
+    const script = `const done = arguments[arguments.length - 1]; const page = window.wrappedJSObject ?? window;
+      (async (...args) => { ${body} })(...arguments).then((value) => done({ value }), (error) => done({ error: String(error) }));`;
+    const { value } = await this.call("WebDriver:ExecuteAsyncScript", { script, args });
+    if (value.error !== undefined) throw new Error(value.error);
+    return value.value;
+  }
+
+  /** Until the script gives something; it is asked again at each of the page's frames, and in the next page after this. */
+  async waitFor(body) {
+    for (;;) {
+      try {
+        return await this.run(`for (;;) {
+          const value = await (async () => { ${body} })();
+          if (value) return value;
+          await new Promise((resolve) => window.requestAnimationFrame(resolve));
+        }`);
+      } catch (error) {
+        if (!error.message.includes("unloaded")) throw error;
+      }
+    }
+  }
+
+  /** Keys as WebDriver writes them: characters, and named ones from U+E000 on. */
+  async keys(...keys) {
+    const actions = keys.flatMap((key) => [
+      ...[...key].map((value) => ({ type: "keyDown", value })),
+      ...[...key].reverse().map((value) => ({ type: "keyUp", value })),
+    ]);
+    await this.call("WebDriver:PerformActions", { actions: [{ type: "key", id: "keyboard", actions }] });
+  }
+
+  async screenshot() {
+    const { value } = await this.call("WebDriver:TakeScreenshot", { full: false });
+    return Buffer.from(value, "base64");
+  }
+
+  async stop() {
+    if (this.process.exitCode === null) {
+      const ended = once(this.process, "exit");
+      this.socket?.destroy();
+      this.process.kill("SIGTERM");
+      await ended;
+    }
+    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+  }
+
+  #take(bytes) {
+    this.#bytes = Buffer.concat([this.#bytes, bytes]);
+    for (;;) {
+      const colon = this.#bytes.indexOf(":");
+      const length = Number(this.#bytes.toString("latin1", 0, Math.max(0, colon)));
+      if (colon < 0 || this.#bytes.length < colon + 1 + length) return;
+      const message = JSON.parse(this.#bytes.toString("utf8", colon + 1, colon + 1 + length));
+      this.#bytes = this.#bytes.subarray(colon + 1 + length);
+      if (!Array.isArray(message)) continue; // its greeting
+      const [, id, error, result] = message;
+      const { resolve, reject, command } = this.#answers.get(id);
+      this.#answers.delete(id);
+      if (error) reject(new Error(`${command}: ${error.message}`));
+      else resolve(result);
+    }
+  }
+}
