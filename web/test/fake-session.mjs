@@ -41,6 +41,14 @@ export const say = {
   geometry: (epoch, width, height) => frame(0x03, varint(epoch), varint(width), varint(height)),
   update: (seq, epoch, commands, { endOfFrame = true } = {}) =>
     frame(0x04, Buffer.from([endOfFrame ? END_OF_FRAME : 0]), varint(seq), varint(epoch), ...commands),
+  /** `pixels`: premultiplied blue, green, red, alpha; as a zstd frame of one stored block. */
+  cursor: (width, height, hotX, hotY, pixels) => {
+    const head = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0, 0, 0, 0]);
+    head.writeUInt32LE(pixels.length, 5);
+    head.writeUIntLE((pixels.length << 3) | 1, 9, 3);
+    return frame(0x05, varint(width), varint(height), varint(hotX), varint(hotY), head, pixels);
+  },
+  cursorShow: (shown) => frame(0x07, Buffer.from([Number(shown)])),
   pong: (id) => frame(0x08, varint(id)),
   barrier: (id) => frame(0x09, varint(id)),
   close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),

@@ -190,6 +190,35 @@ test("a held key is not repeated, and Ctrl+Alt+S is the viewer's own", async (t)
   assert.deepEqual(letters.map((m) => [m.code, m.down]), [[45, true], [45, false], [21, true], [21, false]]);
 });
 
+test("the cursor is the browser's own, exact, hidden when the session hides it, and drawn when too large for a browser", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0)]));
+  await quiet(page);
+  const cursor = () => page.evaluate(() => document.getElementById("stage").style.cursor);
+  const pixels = randomBytes(24 * 20 * 4);
+  for (let i = 3; i < pixels.length; i += 4) pixels[i] = 255;
+  viewer.send(say.cursor(24, 20, 7, 9, pixels));
+  await page.waitForFunction(() => document.getElementById("stage").style.cursor.startsWith("url("));
+  const [, png, hot] = /url\("data:image\/png;base64,([^"]+)"\) (.*), default/.exec(await cursor());
+  assert.equal(hot, "7 9");
+  const wanted = Buffer.from(pixels);
+  for (let i = 0; i < wanted.length; i += 4) [wanted[i], wanted[i + 2]] = [pixels[i + 2], pixels[i]];
+  assertSamePixels(readPng(Buffer.from(png, "base64")), { width: 24, height: 20, data: wanted }, "the cursor's image");
+
+  viewer.send(say.cursorShow(false));
+  await page.waitForFunction(() => document.getElementById("stage").style.cursor === "none");
+  viewer.send(say.cursorShow(true));
+  await page.waitForFunction(() => document.getElementById("stage").style.cursor.startsWith("url("));
+
+  viewer.send(say.cursor(200, 200, 100, 100, Buffer.alloc(200 * 200 * 4, 0xff)));
+  await page.waitForFunction(() => document.getElementById("stage").style.cursor === "none");
+  await page.mouse.move(150, 160);
+  const box = await page.locator("canvas.cursor").boundingBox();
+  assert.deepEqual(box, { x: 50, y: 60, width: 200, height: 200 });
+  assert.deepEqual(page.problems, []);
+});
+
 test("a dropped connection is dimmed, said in words and made again", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
