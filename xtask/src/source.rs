@@ -5,7 +5,13 @@
 use crate::{Finding, TextFile, Tree};
 
 /// Files that are longer than a person likes to read, each with the reason it is still one.
-const LONG_FILES: &[(&str, &str)] = &[];
+const LONG_FILES: &[(&str, &str)] = &[
+    (
+        "crates/ring/tests/driver.rs",
+        "one case after the other against a real X server, all with the same reader and shadow",
+    ),
+    ("crates/thinc/src/supervisor.rs", "the life of a session in the order of its events: start, watch, restart, end"),
+];
 const LINES_MAX: usize = 800;
 
 /// Crates that hold unsafe code, and why; every other crate root says `#![forbid(unsafe_code)]`.

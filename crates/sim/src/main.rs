@@ -1,6 +1,7 @@
 //! `cargo run -p thinc-sim --release -- --seeds N`: more seeds than a test has time for, or one that failed.
 //! From a person, to lib.rs.
 //! Knows arguments and a number of threads; every run is its seed's alone.
+#![forbid(unsafe_code)]
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
