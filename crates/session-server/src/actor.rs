@@ -466,8 +466,8 @@ impl Actor {
                 seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
                 if !job.hints.inline && !work.planned.is_empty() {
                     match self.workers.submit(work) {
-                        Ok(()) => continue,
-                        Err(back) => work = back,
+                        None => continue,
+                        Some(back) => work = back,
                     }
                 }
                 work.encode(&mut self.encoder);

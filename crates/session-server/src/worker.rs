@@ -55,13 +55,14 @@ impl Workers {
         Workers { jobs: None, events }
     }
 
-    /// Hands a job over; it comes back as `Event::Encoded`. Returned at once where all threads have enough to do.
-    pub(crate) fn submit(&mut self, work: Work) -> Result<(), Work> {
+    /// Hands a job over; it comes back as `Event::Encoded`. Given back at once where all threads have enough to do.
+    pub(crate) fn submit(&mut self, work: Work) -> Option<Work> {
         let events = &self.events;
         let jobs = self.jobs.get_or_insert_with(|| start(events));
-        jobs.try_send(work).map_err(|error| match error {
-            TrySendError::Full(work) | TrySendError::Disconnected(work) => work,
-        })
+        match jobs.try_send(work) {
+            Ok(()) => None,
+            Err(TrySendError::Full(work) | TrySendError::Disconnected(work)) => Some(work),
+        }
     }
 }
 

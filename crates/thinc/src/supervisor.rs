@@ -346,9 +346,11 @@ impl Place {
         Link { scheme, token: Some(self.secret.mint_token(now_s())), ..self.public.clone() }.to_string()
     }
 
-    /// Our own binary again, in another role. By this name it is the same file even when a build has replaced it.
+    /// Our own binary again, in another role: by its path, so that process lists name it, unless a build has replaced
+    /// the file; then by the kernel's name for what is running.
     fn ourselves(&self) -> Command {
-        Command::new("/proc/self/exe")
+        let path = std::env::current_exe().ok().filter(|path| path.exists());
+        Command::new(path.unwrap_or_else(|| "/proc/self/exe".into()))
     }
 
     /// A program in a process session of its own (see launch.rs).
