@@ -15,6 +15,8 @@ use thinc_protocol::Micros;
 pub const BUDGET_INITIAL_BYTES: u64 = 64 * 1024;
 /// Least budget: 65 ms of 1 Mbit/s, and a few small updates under way on any path.
 pub const BUDGET_MIN_BYTES: u64 = 8 * 1024;
+/// Least share of the budget for one update: 32 ms of 1 Mbit/s.
+const UPDATE_BYTES_MIN: u64 = 4 * 1024;
 /// Most that may be under way; a loopback's rate times a frame time can be more, and gains nothing by it.
 pub const BUDGET_MAX_BYTES: u64 = 32 * 1024 * 1024;
 /// One frame of a 60 Hz screen: how long bytes may stand in queues for the sake of never running dry.
@@ -69,7 +71,8 @@ pub struct Flow {
     startup: bool,
     startup_best: f64,
     startup_flat: u32,
-    draining: bool,
+    /// Since when the queue is let run dry, to see the path's own delay.
+    draining: Option<Micros>,
     /// Until this many bytes are delivered, everything sent was all there was to send.
     app_limited_until: u64,
     real_time_bytes: u64,
@@ -94,7 +97,7 @@ impl Flow {
             startup: true,
             startup_best: 0.0,
             startup_flat: 0,
-            draining: false,
+            draining: None,
             app_limited_until: 0,
             real_time_bytes: 0,
             real_time_since: now,
@@ -126,10 +129,12 @@ impl Flow {
         if rate == 0.0 {
             return BUDGET_INITIAL_BYTES;
         }
-        if self.draining {
-            return BUDGET_MIN_BYTES;
+        if self.draining.is_some() {
+            return UPDATE_BYTES_MIN;
         }
-        let full = rate * (self.rtt_min.min(DELAY_AGE_MAX) + FRAME_TIME) as f64;
+        // And a quarter more: an update is acknowledged when all of it is there, so up to one, a quarter of the budget, is
+        // through in part and still counts in whole.
+        let full = rate * (self.rtt_min.min(DELAY_AGE_MAX) + FRAME_TIME) as f64 * 1.25;
         let gain = if self.startup {
             2.0
         } else if self.round.is_multiple_of(PROBE_EVERY) {
@@ -140,6 +145,11 @@ impl Flow {
         let budget = (full * gain) as u64;
         let least = if self.startup { BUDGET_INITIAL_BYTES } else { BUDGET_MIN_BYTES };
         budget.clamp(least, BUDGET_MAX_BYTES)
+    }
+
+    /// Most bytes of one update, so that several are under way and each tells of the path.
+    pub fn update_bytes(&self) -> u64 {
+        (self.budget() / 4).max(UPDATE_BYTES_MIN)
     }
 
     /// Bytes that may still go now.
@@ -222,22 +232,27 @@ impl Flow {
         let Some(newest) = newest else { return };
         self.delivered_at = now;
 
-        let rtt = now.saturating_sub(newest.at).max(1);
-        self.rtt_smooth = if self.rtt_min == Micros::MAX { rtt } else { (self.rtt_smooth * 7 + rtt) / 8 };
+        let elapsed = now.saturating_sub(newest.at).max(1);
+        self.rtt_smooth = if self.rtt_min == Micros::MAX { elapsed } else { (self.rtt_smooth * 7 + elapsed) / 8 };
+        // Without the time its own bytes took to pass. Half of it at most: the rate may be too low as yet, and a delay
+        // taken for too short is not found out, while one taken for too long halves with every update.
+        let own = (newest.bytes as f64 / self.best_rate().max(1e-6)) as Micros;
+        let rtt = elapsed - own.min(elapsed / 2);
         let old = now.saturating_sub(self.rtt_min_at) > DELAY_AGE_MAX;
-        if rtt <= self.rtt_min || (old && self.draining) {
+        // What was sent before the drain stood in the queue that is to be drained.
+        let drained = self.draining.is_some_and(|since| newest.at > since);
+        if rtt <= self.rtt_min || drained {
             self.rtt_min = rtt;
             self.rtt_min_at = now;
-            self.draining = false;
-        } else if old && !self.startup {
-            // For one round the queue runs dry, so that the delay seen is the path's own.
-            self.draining = true;
+            self.draining = None;
+        } else if old && !self.startup && self.draining.is_none() {
+            self.draining = Some(now);
         }
 
         if newest.delivered >= self.round_ends_at_delivered {
             self.round += 1;
             self.round_ends_at_delivered = self.delivered;
-            self.end_round();
+            self.end_round(now);
         }
         // Over the longer of sending and acknowledging: acks that arrive in a bunch make no rate.
         let took = now.saturating_sub(newest.delivered_at).max(1);
@@ -260,7 +275,7 @@ impl Flow {
         }
     }
 
-    fn end_round(&mut self) {
+    fn end_round(&mut self, now: Micros) {
         if !self.startup {
             return;
         }
@@ -270,7 +285,11 @@ impl Flow {
             self.startup_flat = 0;
         } else if self.app_limited_until <= self.delivered {
             self.startup_flat += 1;
-            self.startup = self.startup_flat < STARTUP_ROUNDS;
+            if self.startup_flat == STARTUP_ROUNDS {
+                self.startup = false;
+                // Finding the rate has filled the queue.
+                self.draining = Some(now);
+            }
         }
     }
 

@@ -362,6 +362,7 @@ impl Viewer {
             bytes: self.flow.room().saturating_sub(unsent),
             real_time_bytes: self.flow.real_time_room(now).saturating_sub(unsent),
             area_max: self.area_max,
+            update_bytes: self.flow.update_bytes(),
         }
     }
 
