@@ -373,8 +373,11 @@ impl Session {
             broken: self.broken,
         };
         let viewer = Viewer::new(id, hello, &screen, now);
+        let resizes = viewer.resizes;
         self.viewers.push(viewer);
-        self.request_size();
+        if resizes {
+            self.request_size();
+        }
         id
     }
 
@@ -382,9 +385,12 @@ impl Session {
     pub fn remove_viewer(&mut self, id: ViewerId) {
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
         self.release_all(at);
+        let controlled = self.controller() == Some(id);
         self.viewers.remove(at);
         self.deliveries.retain(|delivery| delivery.viewer != id);
-        self.request_size();
+        if controlled {
+            self.request_size();
+        }
     }
 
     /// Ends a viewer's connection, and says why; `is_closed` once that has gone out.

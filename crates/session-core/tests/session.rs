@@ -1,0 +1,363 @@
+//! What a shell may count on, said with records and messages, without pixels.
+//! From hand-made records, to the requests, jobs and frames they lead to.
+//! Knows session-core's public face; the simulator asks the harder questions.
+
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::session::{Geometry, SessionMessage};
+use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
+use thinc_session_core::{Config, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session, ViewerId, Violation};
+
+const SIZE: Size = Size { width: 1024, height: 768 };
+const TOP: u32 = 0x40_0001;
+const OTHER: u32 = 0x40_0002;
+const RECT: Rect = Rect::at(100, 100, 8, 16);
+
+struct Shell {
+    session: Session,
+    now: u64,
+    op: u64,
+}
+
+fn hello(caps: u32, size: Size) -> ViewerHello {
+    ViewerHello { version: 1, caps, size, frame_bytes_max: 1 << 20, name: "test".into() }
+}
+
+impl Shell {
+    fn new() -> Shell {
+        let mut session = Session::new(Config { name: "work".into(), size: SIZE });
+        session.handle_attach(SIZE);
+        Shell { session, now: 1_000, op: 0 }
+    }
+
+    fn join(&mut self) -> ViewerId {
+        let id = self.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), self.now);
+        self.rest(id);
+        id
+    }
+
+    fn record(&mut self, window: u32, kind: RecordKind) {
+        self.op += 1;
+        self.session.handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
+        self.session.check_invariants();
+    }
+
+    fn draw(&mut self, window: u32, rect: Rect) {
+        self.record(window, RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Glyphs });
+    }
+
+    /// The job with these many bytes of commands.
+    fn encode(&mut self, id: ViewerId, job: &Job, bytes: usize) {
+        self.session.handle_snapshot(id, job.id, None, self.op);
+        self.session.handle_encoded(id, job.id, &vec![0; bytes]);
+    }
+
+    /// Kinds of the frames that go out, and the acknowledgement of all of them.
+    fn transmit(&mut self, id: ViewerId) -> Vec<Said> {
+        let mut out = Vec::new();
+        self.session.poll_transmit(id, self.now, &mut out);
+        let mut deframer = Deframer::new(1 << 24);
+        deframer.push(&out);
+        let mut said = Vec::new();
+        let mut newest = None;
+        while let Some(frame) = deframer.next().unwrap() {
+            said.push(match SessionMessage::decode(&frame).unwrap() {
+                SessionMessage::Hello(hello) => Said::Hello(hello.name),
+                SessionMessage::Geometry(geometry) => Said::Geometry(geometry),
+                SessionMessage::Update(update) => {
+                    newest = Some(update.seq);
+                    Said::Update { echo: update.echo, end_of_frame: update.end_of_frame, after: update.after }
+                }
+                SessionMessage::Cursor(_) => Said::Cursor,
+                SessionMessage::CursorMove { .. } => Said::CursorMove,
+                SessionMessage::CursorShow(shown) => Said::CursorShow(shown),
+                SessionMessage::Pong(number) => Said::Pong(number),
+                SessionMessage::Barrier(number) => Said::Barrier(number),
+                SessionMessage::Close(close) => Said::Close(close.reason.into()),
+            });
+        }
+        if let Some(update) = newest {
+            let ack = ViewerMessage::Ack(Ack { update, presented: None });
+            self.session.handle_message(id, &ack, self.now + 1_000).unwrap();
+        }
+        said
+    }
+
+    /// Everything goes.
+    fn rest(&mut self, id: ViewerId) -> Vec<Said> {
+        self.record(0, RecordKind::Idle);
+        let mut said = Vec::new();
+        for _ in 0..1_000 {
+            while let Some(job) = self.session.poll_job(id, self.now) {
+                self.encode(id, &job, 40);
+            }
+            let more = self.transmit(id);
+            if more.is_empty() {
+                return said;
+            }
+            said.extend(more);
+            self.now += 1_000;
+        }
+        panic!("the session says the same for ever: {said:?}");
+    }
+
+    fn say(&mut self, id: ViewerId, message: ViewerMessage) -> Result<(), Violation> {
+        self.session.handle_message(id, &message, self.now)
+    }
+
+    fn requests(&mut self) -> Vec<Request> {
+        std::iter::from_fn(|| self.session.poll_request()).collect()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Said {
+    Hello(String),
+    Geometry(Geometry),
+    Update { echo: Option<u32>, end_of_frame: bool, after: u64 },
+    Cursor,
+    CursorMove,
+    CursorShow(bool),
+    Pong(u32),
+    Barrier(u32),
+    Close(String),
+}
+
+fn echoes(said: &[Said]) -> Vec<u32> {
+    said.iter().filter_map(|said| if let Said::Update { echo, .. } = said { *echo } else { None }).collect()
+}
+
+#[test]
+fn a_viewer_is_told_everything_in_order() {
+    let mut shell = Shell::new();
+    let (size, pixels) = (Size { width: 2, height: 2 }, vec![1, 2, 3]);
+    shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
+    let id = shell.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), 0);
+    let said = shell.rest(id);
+    assert_eq!(said[0], Said::Hello("work".into()));
+    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 2, size: SIZE }));
+    assert_eq!(said[2..4], [Said::Cursor, Said::CursorShow(true)]);
+    assert!(matches!(said.last(), Some(Said::Update { end_of_frame: true, .. })), "{said:?}");
+    assert_eq!(shell.session.stats(id).unwrap().pixels, SIZE.area(), "every pixel was committed once");
+}
+
+#[test]
+fn nothing_leaves_before_x_sleeps_or_a_record_is_old() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    shell.draw(TOP, RECT);
+    assert_eq!(shell.session.poll_job(id, shell.now), None, "X is still at it");
+    assert_eq!(shell.session.poll_deadline(shell.now), Some(shell.now + RECORD_AGE_MAX));
+    let old = shell.now + RECORD_AGE_MAX;
+    let job = shell.session.poll_job(id, old).expect("the record is old");
+    assert_eq!(job.region, Region::from(RECT));
+    shell.draw(TOP, RECT.translate(50, 0));
+    shell.record(0, RecordKind::Idle);
+    assert!(shell.session.poll_job(id, shell.now).is_some(), "X sleeps");
+    assert_eq!(shell.session.poll_deadline(shell.now), None);
+}
+
+#[test]
+fn what_is_drawn_a_hundred_times_waits_once() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let before = shell.session.stats(id).unwrap().pixels;
+    for i in 0..100 {
+        // Another window between, so that no run of drawings hides it.
+        shell.draw(TOP, RECT);
+        shell.draw(OTHER, Rect::at(500 + i % 3, 500, 2, 2));
+    }
+    shell.rest(id);
+    assert_eq!(shell.session.stats(id).unwrap().pixels - before, RECT.area() + 8);
+}
+
+#[test]
+fn the_first_change_in_the_window_carries_the_key() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let key = |seq, down| ViewerMessage::Input(Input { seq, event: InputEvent::Key { code: 30, keysym: 0, down } });
+    shell.say(id, key(7, true)).unwrap();
+    let Some(Request::Input(InputMessage::Key { seq, keycode: 38, down: true })) = shell.session.poll_request() else {
+        panic!("the key goes to the driver");
+    };
+    shell.draw(TOP, RECT);
+    assert_eq!(echoes(&shell.rest(id)), [], "what was drawn before the delivery is no answer");
+    shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
+    shell.draw(OTHER, RECT.translate(300, 0));
+    assert_eq!(echoes(&shell.rest(id)), [], "another window is no answer");
+    shell.draw(TOP, RECT);
+    shell.record(0, RecordKind::Idle);
+    let job = shell.session.poll_job(id, shell.now).unwrap();
+    shell.encode(id, &job, 0);
+    assert_eq!(echoes(&shell.rest(id)), [], "a change that shows nothing is no answer");
+    shell.draw(TOP, RECT);
+    assert_eq!(echoes(&shell.rest(id)), [7]);
+    shell.draw(TOP, RECT);
+    assert_eq!(echoes(&shell.rest(id)), [], "once");
+}
+
+#[test]
+fn a_scroll_answers_too() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let button = InputEvent::Button { button: 1, down: true };
+    shell.say(id, ViewerMessage::Input(Input { seq: 3, event: button })).unwrap();
+    let Some(Request::Input(InputMessage::Button { seq, .. })) = shell.session.poll_request() else { panic!() };
+    shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
+    let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
+    shell.record(TOP, RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10 });
+    assert_eq!(echoes(&shell.rest(id)), [3]);
+}
+
+#[test]
+fn a_barrier_waits_for_what_was_drawn_before_and_not_for_what_comes() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    shell.draw(TOP, RECT);
+    shell.say(id, ViewerMessage::Barrier(5)).unwrap();
+    let [Request::Barrier(driver)] = shell.requests()[..] else { panic!("the driver is asked") };
+    assert_eq!(shell.transmit(id), [], "the driver has not answered");
+    shell.record(0, RecordKind::Barrier { id: driver });
+    assert_eq!(shell.transmit(id), [], "what was drawn has not been sent");
+    let job = shell.session.poll_job(id, shell.now).expect("a barrier does not wait for X to sleep");
+    shell.draw(OTHER, RECT.translate(0, 200));
+    assert_eq!(shell.transmit(id), [], "it is not encoded");
+    shell.encode(id, &job, 20);
+    let said = shell.transmit(id);
+    assert!(matches!(said[..], [Said::Update { .. }, Said::Barrier(5)]), "{said:?}");
+}
+
+#[test]
+fn barriers_have_a_bound() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let results: Vec<_> = (0..17).map(|i| shell.say(id, ViewerMessage::Barrier(i))).collect();
+    assert!(results[..16].iter().all(Result::is_ok));
+    assert_eq!(results[16], Err(Violation::Barriers(16)));
+}
+
+#[test]
+fn the_newest_viewer_that_can_controls_the_size() {
+    let mut shell = Shell::new();
+    let size = |width, height| Size { width, height };
+    let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, size(800, 600)), 0);
+    assert_eq!(shell.requests(), [Request::Resize(size(800, 600))]);
+    let watcher = shell.session.add_viewer(&hello(0, size(300, 300)), 0);
+    assert_eq!(shell.requests(), [], "it cannot");
+    let two = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, size(0, 0)), 0);
+    assert_eq!(shell.requests(), [], "0 × 0 keeps the size");
+    shell.say(one, ViewerMessage::Resize(size(900, 600))).unwrap();
+    assert_eq!(shell.requests(), [], "it no longer does");
+    shell.say(two, ViewerMessage::Resize(size(10, 20_000))).unwrap();
+    assert_eq!(shell.requests(), [Request::Resize(size(64, 16_384))], "within the limits");
+    shell.session.remove_viewer(two);
+    assert_eq!(shell.requests(), [Request::Resize(size(900, 600))], "the one before has it again");
+    shell.session.remove_viewer(watcher);
+    shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
+    shell.say(one, ViewerMessage::Resize(size(1, 1))).unwrap();
+    shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
+    assert_eq!(shell.requests(), [], "only the newest wish counts, and the screen has that size");
+}
+
+#[test]
+fn what_a_viewer_holds_is_let_go_when_it_leaves() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let events = [
+        InputEvent::Key { code: 30, keysym: 0, down: true },
+        InputEvent::Button { button: 1, down: true },
+        InputEvent::Button { button: 1, down: true },
+    ];
+    for (seq, event) in (1..).zip(events) {
+        shell.say(id, ViewerMessage::Input(Input { seq, event })).unwrap();
+    }
+    assert_eq!(shell.requests().len(), 2, "a button that is down does not go down");
+    shell.session.remove_viewer(id);
+    let requests = shell.requests();
+    assert!(
+        matches!(
+            requests[..],
+            [
+                Request::Input(InputMessage::Key { keycode: 38, down: false, .. }),
+                Request::Input(InputMessage::Button { button: 1, down: false, .. })
+            ]
+        ),
+        "{requests:?}"
+    );
+}
+
+#[test]
+fn motion_is_where_the_pointer_is_now() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    for x in 0..100 {
+        let event = InputEvent::Motion { x: x * 20, y: 5 };
+        shell.say(id, ViewerMessage::Input(Input { seq: u32::from(x), event })).unwrap();
+    }
+    let requests = shell.requests();
+    let [Request::Input(InputMessage::PointerMove { x: 1023, y: 5, .. })] = requests[..] else {
+        panic!("the last, inside the screen: {requests:?}");
+    };
+}
+
+#[test]
+fn a_flood_of_input_ends_its_viewer() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let event = InputEvent::Motion { x: 1, y: 1 };
+    let flood = (0..5_000).find_map(|seq| shell.say(id, ViewerMessage::Input(Input { seq, event })).err());
+    assert_eq!(flood, Some(Violation::InputFlood(4_000)));
+}
+
+#[test]
+fn an_acknowledgement_of_nothing_is_a_violation() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let newest = shell.session.stats(id).unwrap().updates;
+    let ack = ViewerMessage::Ack(Ack { update: newest + 1, presented: None });
+    assert_eq!(shell.say(id, ack), Err(Violation::AckAhead { acked: newest + 1, newest }));
+}
+
+#[test]
+fn a_new_driver_is_asked_the_old_one_s_barriers() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    shell.say(id, ViewerMessage::Barrier(9)).unwrap();
+    let asked = shell.requests();
+    shell.session.handle_attach(SIZE);
+    assert_eq!(shell.requests(), asked);
+    let [Request::Barrier(number)] = asked[..] else { panic!("{asked:?}") };
+    shell.record(0, RecordKind::Barrier { id: number });
+    assert_eq!(shell.rest(id).last(), Some(&Said::Barrier(9)));
+}
+
+#[test]
+fn pings_are_answered_and_bounded_and_a_close_is_the_last_word() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    (0..20).for_each(|number| shell.say(id, ViewerMessage::Ping(number)).unwrap());
+    let pongs: Vec<Said> = (12..20).map(Said::Pong).collect();
+    assert_eq!(shell.transmit(id), pongs);
+    shell.draw(TOP, RECT);
+    shell.session.close_viewer(id, thinc_protocol::session::CloseCode::SessionEnded, "the command ended");
+    assert!(!shell.session.is_closed(id));
+    assert_eq!(shell.rest(id), [Said::Close("the command ended".into())]);
+    assert!(shell.session.is_closed(id));
+}
+
+#[test]
+fn a_spinning_cursor_is_acknowledged_too() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let mut updates = 0;
+    for i in 0..20u8 {
+        let (size, pixels) = (Size { width: 32, height: 32 }, vec![i; 1_000]);
+        shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
+        shell.session.handle_cursor_move(5, 5);
+        let said = shell.transmit(id);
+        assert_eq!(said[..2], [Said::Cursor, Said::CursorMove]);
+        updates += said[2..].len();
+    }
+    assert!((3..=5).contains(&updates), "an update follows every 4 KiB: {updates}");
+}
