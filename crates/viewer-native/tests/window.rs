@@ -451,6 +451,23 @@ fn letters_beyond_ascii_come_with_the_keysym_of_the_layout() {
 }
 
 #[test]
+fn asked_by_a_signal_it_writes_its_figures_and_says_goodbye() {
+    let folder = std::env::temp_dir().join(format!("thinc-view-signal-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let stats = folder.join("stats.json");
+    let Some(mut desk) = Desk::start(size(400, 300), &["--stats-json", stats.to_str().unwrap()]) else { return };
+    desk.wait_exact();
+    let sent = Program::new("kill").arg(desk.viewer.0.id().to_string()).status().unwrap();
+    assert!(sent.success());
+    let (code, said) = desk.end();
+    assert_eq!((code, said.as_str()), (Some(0), ""));
+    desk.fake.wait_for("goodbye", |message| matches!(message, ViewerMessage::Close(_)).then_some(()));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
+    assert_eq!((&json["width"], &json["session"]), (&400.into(), &"fake".into()));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn fullscreen_takes_the_whole_screen() {
     let Some(desk) = Desk::start(size(400, 300), &["--fullscreen"]) else { return };
     desk.fake

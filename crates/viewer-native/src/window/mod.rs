@@ -101,8 +101,6 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
         ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
         ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
         ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
-        // Ctrl+C in the terminal ends the viewer at once, as it ends everything else.
-        ("SDL_NO_SIGNAL_HANDLERS", "1"),
         ("SDL_APP_ID", "thinc-view"),
     ] {
         sdl3::hint::set(hint, value);
