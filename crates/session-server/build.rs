@@ -8,7 +8,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 fn main() {
-    let dist = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../web/dist");
+    let web = Path::new(&env::var("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../../web");
+    let (web, dist) = (web.as_path(), web.join("dist"));
     let mut files: Vec<PathBuf> = fs::read_dir(&dist)
         .map(|entries| entries.flatten().map(|entry| entry.path()).filter(|path| path.is_file()).collect())
         .unwrap_or_default();
@@ -22,7 +23,7 @@ fn main() {
     }
     table.push(']');
     // A folder that is not there yet counts as changed when it comes; a file that is added changes the folder.
-    println!("cargo::rerun-if-changed={}", if dist.is_dir() { dist } else { dist.join("..") }.display());
+    println!("cargo::rerun-if-changed={}", if dist.is_dir() { dist.as_path() } else { web }.display());
     println!("cargo::rerun-if-changed=build.rs");
     let out = Path::new(&env::var("OUT_DIR").expect("cargo sets it")).join("web_dist.rs");
     fs::write(out, table).expect("cargo's own folder can be written to");

@@ -11,9 +11,10 @@ use rustls::ServerConfig;
 use socket2::SockRef;
 use thinc_transport::ALPN_NATIVE;
 use thinc_transport::token::{TokenGate, TokenRefusal};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
-use tokio::time::timeout;
+use tokio::time::timeout_at;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
@@ -94,7 +95,17 @@ async fn welcome(shared: Arc<Shared>, acceptor: TlsAcceptor, stream: TcpStream, 
     }
     // Grace counts from here; what follows gets what is left of it.
     let deadline = tokio::time::Instant::now() + LOGIN_GRACE;
-    match timeout(LOGIN_GRACE, acceptor.accept(stream)).await {
+    match timeout_at(deadline, speaks_plain_http(&stream)).await {
+        Ok(Ok(false)) => {}
+        Ok(Ok(true)) => {
+            let mut stream = stream;
+            let _ = timeout_at(deadline, stream.write_all(PLAIN_HTTP_ANSWER.as_bytes())).await;
+            let _ = timeout_at(deadline, stream.shutdown()).await;
+            return;
+        }
+        Ok(Err(_)) | Err(_) => return,
+    }
+    match timeout_at(deadline, acceptor.accept(stream)).await {
         Err(_) => debug!("{peer}: no TLS handshake within {LOGIN_GRACE:?}"),
         // Port scanners, plain HTTP, old TLS: rustls has told the other side where it can.
         Ok(Err(error)) => debug!("{peer}: {error}"),
@@ -106,6 +117,17 @@ async fn welcome(shared: Arc<Shared>, acceptor: TlsAcceptor, stream: TcpStream, 
             }
         }
     }
+}
+
+/// What a browser shows whose person typed http:// instead of https://; no stranger learns anything from it.
+const PLAIN_HTTP_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
+    Content-Length: 53\r\nConnection: close\r\n\r\nThis port speaks TLS only: use a link with https://.\n";
+
+/// A request's first letter, where TLS would begin with the byte 22. Nothing is taken from the stream.
+async fn speaks_plain_http(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    let count = stream.peek(&mut first).await?;
+    Ok(count == 1 && first[0].is_ascii_uppercase())
 }
 
 /// Frames leave when they are written, and what cannot leave yet stays with us.

@@ -38,8 +38,9 @@ pub enum Command {
 
 /// Start a session.
 ///
-/// COMMAND runs in a fresh X server that only this session's viewers and COMMAND itself can reach. When COMMAND
-/// ends, the session ends. So it does on Ctrl-C, on SIGTERM and with `thinc stop NAME`; it does not when the terminal
+/// COMMAND runs in a fresh X server that only this session's viewers and COMMAND itself can reach, with a D-Bus and an
+/// XDG_RUNTIME_DIR of its own, so that its programs do not meet those of another desktop. When COMMAND ends, the
+/// session ends. So it does on Ctrl-C, on SIGTERM and with `thinc stop NAME`; it does not when the terminal
 /// hangs up, with or without --detach.
 ///
 /// Two links are printed, one for a browser and one for thinc-view. Each opens the session once; `thinc link NAME`
@@ -79,7 +80,7 @@ pub struct Serve {
     /// Path under which a reverse proxy shows the session, for example /desk/
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = parse_base_path)]
     pub base_path: String,
-    /// Host that links name, where it is another than the address listened on
+    /// Host that links name, where it is another than the address listened on; without a port, the one listened on
     #[arg(long, value_name = "HOST[:PORT]")]
     pub public: Option<String>,
     /// Register a damage object in the X server, so that tests can compare what was recorded with what was drawn

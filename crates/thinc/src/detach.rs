@@ -46,7 +46,9 @@ pub(crate) fn leave_terminal() -> Result<(), MainError> {
 
 /// In the supervisor, when it is ready: lets the waiting one go, and speaks to a log from here on.
 pub(crate) fn release(log: &std::path::Path) -> Result<(), MainError> {
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(log)?;
+    // Begun anew with each session: it gets a line when a session process dies, and nothing else.
+    std::fs::write(log, "")?;
+    let file = std::fs::OpenOptions::new().append(true).open(log)?;
     let mut out = std::io::stdout().lock();
     let _ = writeln!(out, "{READY_MARK}").and_then(|()| out.flush());
     dup2_stdout(&file)?;

@@ -103,6 +103,13 @@ fn garbage_on_the_port_ends_that_connection_alone() {
         let _ = stream.shutdown(Shutdown::Write);
         read_to_end(&mut stream);
     }
+    // A person who typed http:// is told.
+    let mut plain = TcpStream::connect(session.address()).unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    let answer = String::from_utf8(read_to_end(&mut plain)).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 ") && answer.ends_with("use a link with https://.\n"), "{answer}");
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains(&format!("Content-Length: {}", body.len())), "{head}");
     // Every start of a good credential, cut short: no answer is owed, only an end.
     let mut auth = Vec::new();
     Auth::Token(&[5; 56]).encode(&mut auth);
