@@ -163,10 +163,31 @@ impl Region {
             Some(last) if last.contains(&rect) => return,
             Some(_) => {}
         }
+        if self.extend_last(&rect) {
+            return;
+        }
         if self.contains_rect(&rect) {
             return;
         }
         self.combine(&[rect], |a, b| a | b);
+    }
+
+    /// Glyphs and fills come one after the other: grows the last rectangle to the right or down where that keeps the bands.
+    fn extend_last(&mut self, rect: &Rect) -> bool {
+        let above = self.rects.len().checked_sub(2).map(|i| self.rects[i]);
+        let Some(last) = self.rects.last_mut() else { return false };
+        let alone = above.is_none_or(|above| above.y1 != last.y1);
+        // A wider last band must not become equal to a band that it meets.
+        let free = above.is_none_or(|above| above.y2 < last.y1);
+        if free && (rect.y1, rect.y2) == (last.y1, last.y2) && last.x1 <= rect.x1 && rect.x1 <= last.x2 {
+            last.x2 = last.x2.max(rect.x2);
+            return true;
+        }
+        if alone && (rect.x1, rect.x2) == (last.x1, last.x2) && last.y1 <= rect.y1 && rect.y1 <= last.y2 {
+            last.y2 = last.y2.max(rect.y2);
+            return true;
+        }
+        false
     }
 
     /// Adds the pixels of `other`.
@@ -467,6 +488,25 @@ mod tests {
                 region.subtract_rect(&self.rect());
             }
             region
+        }
+    }
+
+    #[test]
+    fn rectangles_in_the_order_of_text_and_fills_are_added_right() {
+        for seed in 1..=2000u64 {
+            let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            let mut region = if random.below(2) == 0 { Region::new() } else { random.region() };
+            let mut want = Mask::of(&region);
+            let mut pen = random.rect();
+            for _ in 0..8 {
+                region.add_rect(pen);
+                want = want.with(&Mask::of(&Region::from(pen)), |a, b| a | b);
+                assert_eq!(Mask::of(&region), want, "seed {seed}");
+                let (right, down) = (random.below(3) != 0, random.below(3) == 0);
+                let (dx, dy) = (random.below(pen.width() + 2), random.below(pen.height() + 2));
+                let next = pen.translate(if right { dx } else { 0 }, if down { dy } else { 0 });
+                pen = next.intersect(&Rect::new(0, 0, EDGE, EDGE));
+            }
         }
     }
 

@@ -191,7 +191,10 @@ impl Session {
         self.now = self.now.max(now);
         self.idle = false;
         let (before, drawing) = self.translator.record(record);
-        for drawing in [before, drawing].into_iter().flatten() {
+        if let Some(before) = before {
+            self.take(before, record.window);
+        }
+        if let Some(drawing) = drawing {
             self.take(drawing, record.window);
         }
         match record.kind {
