@@ -86,6 +86,7 @@ fn make_private(path: &Path) -> Result<(), RuntimeError> {
 #[derive(Debug)]
 pub(crate) struct RuntimeDir {
     path: PathBuf,
+    lock_path: PathBuf,
     _lock: File,
 }
 
@@ -108,7 +109,7 @@ impl RuntimeDir {
             _ => {}
         }
         make_private(&path)?;
-        Ok(RuntimeDir { path, _lock: lock })
+        Ok(RuntimeDir { path, lock_path: lock_path(&base, name), _lock: lock })
     }
 
     /// A file in it.
@@ -118,30 +119,44 @@ impl RuntimeDir {
 }
 
 impl Drop for RuntimeDir {
-    /// Nothing of an ended session stays. The lock's own file is left: removing it would let two hold one name.
+    /// Nothing of an ended session stays. The lock goes last, still held: see `lock`.
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
+        let _ = fs::remove_file(&self.lock_path);
     }
 }
 
-/// The lock of a name, or `None` while a supervisor holds it. The kernel drops it with the process, however that ends.
-fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
+fn lock_path(base: &Path, name: &str) -> PathBuf {
     // Outside the session's folder, which is emptied; a leading dot, which no name has.
-    let path = base.join(format!(".{name}.lock"));
+    base.join(format!(".{name}.lock"))
+}
+
+/// The lock of a name, or `None` while a supervisor holds it. The kernel drops it with the process, however that ends.
+///
+/// Whoever holds the lock may remove its file. So a lock counts only on the file that still has the name: on another
+/// one, which was removed between opening and locking, it is tried again.
+fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
+    let path = lock_path(base, name);
     let file = |what, error| RuntimeError::File { what, path: path.clone(), error, hint: HINT };
-    let lock = OpenOptions::new()
-        .read(true)
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .mode(0o600)
-        .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
-        .open(&path)
-        .map_err(|error| file("make", error))?;
-    match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(Some(lock)),
-        Err(Errno::WOULDBLOCK) => Ok(None),
-        Err(error) => Err(file("lock", error.into())),
+    loop {
+        let lock = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .mode(0o600)
+            .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
+            .open(&path)
+            .map_err(|error| file("make", error))?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => {}
+            Err(Errno::WOULDBLOCK) => return Ok(None),
+            Err(error) => return Err(file("lock", error.into())),
+        }
+        let held = lock.metadata().map_err(|error| file("read", error))?;
+        if fs::symlink_metadata(&path).is_ok_and(|named| named.ino() == held.ino() && named.dev() == held.dev()) {
+            return Ok(Some(lock));
+        }
     }
 }
 
@@ -168,6 +183,7 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
             None => names.push(name),
             Some(_lock) => {
                 let _ = fs::remove_dir_all(base.join(&name));
+                let _ = fs::remove_file(lock_path(&base, &name));
             }
         }
     }
@@ -178,4 +194,24 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
 /// The control socket of a session that may or may not run.
 pub(crate) fn control_socket(name: &str) -> PathBuf {
     base().join(name).join("control.sock")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_holds_a_name_and_a_lock_on_a_removed_file_does_not_count() {
+        let base = std::env::temp_dir().join(format!("thinc-lock-{}", std::process::id()));
+        make_private(&base).unwrap();
+        let first = lock(&base, "n").unwrap().expect("nobody holds it");
+        assert!(lock(&base, "n").unwrap().is_none(), "it is held");
+        // As an ending supervisor does: the file goes while the lock is held, and the name is free at once.
+        fs::remove_file(lock_path(&base, "n")).unwrap();
+        let second = lock(&base, "n").unwrap().expect("a new file, which nobody holds");
+        drop(first);
+        assert!(lock(&base, "n").unwrap().is_none(), "the second holds it");
+        drop(second);
+        fs::remove_dir_all(&base).unwrap();
+    }
 }
