@@ -36,8 +36,9 @@ const STARTUP_ROUNDS: u32 = 3;
 const PROBE_EVERY: u64 = 8;
 /// A round trip before one was measured: between continents; only the real-time cap and the first probe use it.
 const RTT_UNKNOWN: Micros = 100_000;
-/// Control messages (cursor images) that may go before an update must follow to have them acknowledged.
-pub const UNACCOUNTED_MAX: u64 = 4 * 1024;
+/// Control messages (cursor images) that may go before an update must follow to have them acknowledged. Less than the
+/// least budget, or they could leave no room for the update that gives it back.
+pub const UNACCOUNTED_MAX: u64 = UPDATE_BYTES_MIN / 2;
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -191,8 +192,9 @@ impl Flow {
     }
 
     /// True when so much went out beside updates that an update must follow, for its acknowledgement.
+    /// It goes whatever the budget says: without it nobody would ever acknowledge them.
     pub fn wants_marker(&self) -> bool {
-        self.unaccounted > UNACCOUNTED_MAX
+        self.unaccounted > UNACCOUNTED_MAX && self.sent.len() < UPDATES_IN_FLIGHT_MAX
     }
 
     /// An update went out. `more`: something else waits for room.

@@ -572,7 +572,7 @@ impl Viewer {
             let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
             self.flow.sent(seq, (out.len() - before) as u64, more, now);
         }
-        if self.flow.wants_marker() && self.flow.may_send_real_time() {
+        if self.flow.wants_marker() {
             let before = out.len();
             let seq = self.updates.send_marker();
             let end_of_frame = !self.updates.frame_open;

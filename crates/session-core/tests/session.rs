@@ -359,5 +359,18 @@ fn a_spinning_cursor_is_acknowledged_too() {
         assert_eq!(said[..2], [Said::Cursor, Said::CursorMove]);
         updates += said[2..].len();
     }
-    assert!((3..=5).contains(&updates), "an update follows every 4 KiB: {updates}");
+    assert!((6..=10).contains(&updates), "an update follows every 2 KiB: {updates}");
+}
+
+#[test]
+fn a_cursor_larger_than_the_budget_does_not_stop_what_follows() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let (size, pixels) = (Size { width: 256, height: 256 }, vec![1; 256 * 1024]);
+    shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
+    shell.draw(TOP, RECT);
+    let said = shell.rest(id);
+    assert!(said.iter().filter(|said| matches!(said, Said::Update { .. })).count() >= 2, "{said:?}");
+    assert_eq!(shell.session.stats(id).unwrap().in_flight, 0);
+    assert!(shell.session.is_drained());
 }
