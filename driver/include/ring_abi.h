@@ -67,15 +67,14 @@ struct thinc_header {
     uint32_t reader_sleeping; /* 1: write the eventfd at the next IDLE, YIELD or quarter; the driver resets it */
     uint32_t want_offscreen;  /* 1: also publish ops on pixmaps, and PIXMAP_CREATE / PIXMAP_DESTROY */
     uint32_t reserved4[14];
-    /* 320: counters and overflow */
-    uint64_t records;          /* published */
+    /* 320: counters and overflow; nothing here changes with every record, for the reader looks at it whenever it releases some */
     uint64_t overflows;        /* times the ring filled */
     uint64_t dropped;          /* records that became dirty tiles */
     uint32_t overflow_pending; /* 1: OVERFLOW waits for room: the reader sends RESUME once it has made some */
     uint32_t dirty_any;        /* 1: some dirty bit may be set */
     uint64_t oracle_area;      /* with Option "Oracle": sum of the areas of miext/damage reports before the last BARRIER */
     uint64_t oracle_union;     /* and the area of their union */
-    uint64_t reserved5[2];
+    uint64_t reserved5[3];
     /* 384 */
     struct thinc_geometry geometry;
     uint8_t reserved6[4096 - 384 - sizeof(struct thinc_geometry)];
@@ -204,10 +203,10 @@ THINC_AT(thinc_header, tail, 128);
 THINC_AT(thinc_header, begin, 192);
 THINC_AT(thinc_header, reader_sleeping, 256);
 THINC_AT(thinc_header, want_offscreen, 260);
-THINC_AT(thinc_header, records, 320);
-THINC_AT(thinc_header, overflow_pending, 344);
-THINC_AT(thinc_header, dirty_any, 348);
-THINC_AT(thinc_header, oracle_area, 352);
+THINC_AT(thinc_header, overflows, 320);
+THINC_AT(thinc_header, overflow_pending, 336);
+THINC_AT(thinc_header, dirty_any, 340);
+THINC_AT(thinc_header, oracle_area, 344);
 THINC_AT(thinc_header, geometry, 384);
 THINC_AT(thinc_geometry, outputs, 32);
 THINC_SIZE(thinc_header, 4096);

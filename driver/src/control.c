@@ -153,6 +153,13 @@ static void serve_consumer(const union request *request, size_t bytes) {
 
 static bool attach_is_right(int fd, const union request *request, size_t bytes) {
     char text[sizeof((struct thinc_error *)0)->text];
+    struct ucred peer;
+    socklen_t length = sizeof peer;
+    /* Only now that the request is read: closing a socket with something unread in it loses the words of the refusal. */
+    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
+        send_error(fd, 0, "only the user who runs this X server may attach");
+        return false;
+    }
     if (bytes != sizeof request->attach || request->type != THINC_ATTACH || request->attach.magic != THINC_ABI_MAGIC) {
         send_error(fd, 0, "this is the socket of thinc's X driver, and the first message must be ATTACH");
         return false;
@@ -202,13 +209,6 @@ static void accept_one(int listening, int ready, void *closure) {
     int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0)
         return;
-    struct ucred peer;
-    socklen_t length = sizeof peer;
-    if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
-        send_error(fd, 0, "only the user who runs this X server may attach");
-        close(fd);
-        return;
-    }
     int slot = waiting_slot(-1);
     if (slot < 0 || !SetNotifyFd(fd, serve, X_NOTIFY_READ, NULL)) {
         send_error(fd, 0, "too many sessions are waiting to attach");

@@ -241,7 +241,14 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
     uint32_t src_serial;
     struct box to = {dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h};
     op_add(op, to.x1, to.y1, to.x2, to.y2);
-    bool tracked = drawable_target(src, &src_serial, &src_off_x, &src_off_y);
+    bool tracked = true;
+    if (src == dst) {
+        src_serial = op->dst;
+        src_off_x = op->off_x;
+        src_off_y = op->off_y;
+    } else {
+        tracked = drawable_target(src, &src_serial, &src_off_x, &src_off_y);
+    }
     if (!tracked)
         op->what = THINC_IMAGE; /* ShmPutImage copies from a client's memory */
     RegionPtr region = NULL;
@@ -288,20 +295,19 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
 static struct op *ready_copy(struct op *op, GCPtr gc) {
     if (op->copied.count == 0)
         return op_ready(op, gc->pCompositeClip);
-    static struct boxes all;
-    all.count = 0;
-    all.coarse = false;
-    for (int i = 0; i < op->drawn.count; i++)
-        boxes_add_clipped(&all, &op->drawn.box[i], gc->pCompositeClip);
-    if (all.coarse) {
+    const struct box whole = op->drawn.box[0];
+    op->drawn.count = 0;
+    boxes_add_clipped(&op->drawn, &whole, gc->pCompositeClip);
+    if (op->drawn.coarse) {
         op->copied.count = 0;
-        return op_ready(op, gc->pCompositeClip);
+        return op_ready_clipped(op);
     }
-    boxes_subtract(&all, &op->copied);
-    op->drawn.count = all.count;
-    op->drawn.coarse = all.coarse;
-    for (int i = 0; i < all.count; i++)
-        op->drawn.box[i] = all.box[i];
+    const struct box *drawn = op->drawn.box, *copied = op->copied.box;
+    if (op->drawn.count == 1 && op->copied.count == 1 && drawn->x1 == copied->x1 && drawn->y1 == copied->y1 &&
+        drawn->x2 == copied->x2 && drawn->y2 == copied->y2)
+        op->drawn.count = 0; /* the usual case: all of the source was visible */
+    else
+        boxes_subtract(&op->drawn, &op->copied);
     if (op->drawn.count + op->copied.count > OP_BOXES) {
         for (int i = 0; i < op->copied.count; i++)
             boxes_add(&op->drawn, op->copied.box[i].x1, op->copied.box[i].y1, op->copied.box[i].x2, op->copied.box[i].y2);

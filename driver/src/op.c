@@ -186,6 +186,8 @@ struct op *op_ready(struct op *op, RegionPtr clip) {
 
 /* A box in the pixmap: what lies outside is not drawn, and a record must not name it. */
 static void keep_inside(const struct op *op, struct boxes *boxes) {
+    if (boxes->count == 0)
+        return;
     int width = op->dst == 0 ? (int)thinc.fb_width : SHRT_MAX, height = op->dst == 0 ? (int)thinc.fb_height : SHRT_MAX;
     struct box in = {-op->off_x, -op->off_y, width - op->off_x, height - op->off_y};
     int kept = 0;

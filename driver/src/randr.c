@@ -177,9 +177,9 @@ bool randr_pre_init(ScrnInfoPtr scrn, uint32_t width, uint32_t height) {
 /* The geometry block, from what X holds, so that clients' changes count as much as the session's. */
 void randr_publish(bool always) {
     struct thinc_geometry *shared = ring_geometry();
-    changed = false;
-    if (!shared || !thinc.scrn)
+    if (!shared || !thinc.scrn || (!always && !changed && shared->generation == thinc.fb_generation))
         return;
+    changed = false;
     xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
     struct thinc_geometry now = {
         .generation = thinc.fb_generation,

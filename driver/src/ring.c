@@ -137,14 +137,15 @@ static uint64_t room(uint64_t wanted) {
 static inline struct thinc_record *slot(uint64_t position) { return &ring.records[position % THINC_RECORDS]; }
 
 static void set_head(uint64_t head) {
-    __atomic_store_n(&ring.header->records, ring.header->records + (head - ring.head), __ATOMIC_RELAXED);
     ring.head = head;
     __atomic_store_n(&ring.header->head, head, __ATOMIC_RELEASE);
 }
 
-/* Past a quarter the reader is woken even though X has not paused. */
+/* Past a quarter the reader is woken even though X has not paused. No fence for the look: a miss is made good by the next op. */
 static void wake_at_quarter(void) {
-    if (ring.head - ring.tail >= THINC_RECORDS / 4 && ring.head - read_tail() >= THINC_RECORDS / 4)
+    if (ring.head - ring.tail < THINC_RECORDS / 4 || ring.head - read_tail() < THINC_RECORDS / 4)
+        return;
+    if (__atomic_load_n(&ring.header->reader_sleeping, __ATOMIC_RELAXED) != 0)
         wake();
 }
 

@@ -25,13 +25,12 @@ pub(crate) const HEADER_TAIL: usize = 128;
 pub(crate) const HEADER_BEGIN: usize = 192;
 pub(crate) const HEADER_READER_SLEEPING: usize = 256;
 pub(crate) const HEADER_WANT_OFFSCREEN: usize = 260;
-pub(crate) const HEADER_RECORDS: usize = 320;
-pub(crate) const HEADER_OVERFLOWS: usize = 328;
-pub(crate) const HEADER_DROPPED: usize = 336;
-pub(crate) const HEADER_OVERFLOW_PENDING: usize = 344;
-pub(crate) const HEADER_DIRTY_ANY: usize = 348;
-pub(crate) const HEADER_ORACLE_AREA: usize = 352;
-pub(crate) const HEADER_ORACLE_UNION: usize = 360;
+pub(crate) const HEADER_OVERFLOWS: usize = 320;
+pub(crate) const HEADER_DROPPED: usize = 328;
+pub(crate) const HEADER_OVERFLOW_PENDING: usize = 336;
+pub(crate) const HEADER_DIRTY_ANY: usize = 340;
+pub(crate) const HEADER_ORACLE_AREA: usize = 344;
+pub(crate) const HEADER_ORACLE_UNION: usize = 352;
 
 /// The geometry block: words of 4 bytes from here, the first being its version.
 pub(crate) const GEOMETRY: usize = 384;
@@ -101,7 +100,7 @@ mod tests {
             ("begin", super::HEADER_BEGIN),
             ("reader_sleeping", super::HEADER_READER_SLEEPING),
             ("want_offscreen", super::HEADER_WANT_OFFSCREEN),
-            ("records", super::HEADER_RECORDS),
+            ("overflows", super::HEADER_OVERFLOWS),
             ("overflow_pending", super::HEADER_OVERFLOW_PENDING),
             ("dirty_any", super::HEADER_DIRTY_ANY),
             ("oracle_area", super::HEADER_ORACLE_AREA),

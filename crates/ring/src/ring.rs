@@ -294,7 +294,7 @@ impl Ring {
     pub fn stats(&self) -> RingStats {
         let long = |at| self.mapping.long(at).load(Ordering::Relaxed);
         RingStats {
-            records: long(abi::HEADER_RECORDS),
+            records: long(abi::HEADER_HEAD),
             overflows: long(abi::HEADER_OVERFLOWS),
             dropped: long(abi::HEADER_DROPPED),
             oracle_area: long(abi::HEADER_ORACLE_AREA),

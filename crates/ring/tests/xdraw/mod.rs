@@ -58,7 +58,9 @@ struct Target {
 pub enum Kinds {
     /// Everything.
     All,
-    /// RENDER and what it needs.
+    /// Everything but redirected windows, which X composes whenever it gets to it: two servers differ in that.
+    Plain,
+    /// RENDER and what it needs, nothing redirected.
     Render,
 }
 
@@ -77,7 +79,7 @@ pub struct Drawer<C: Connection> {
     visual32: Visualid,
     colormap32: Colormap,
     glyphset: render::Glyphset,
-    redirected: bool,
+    redirected: Option<Redirect>,
     kinds: Kinds,
     /// The last ops in words, for a failing seed.
     pub log: VecDeque<String>,
@@ -138,7 +140,7 @@ impl<C: Connection> Drawer<C> {
             visual32,
             colormap32,
             glyphset,
-            redirected: false,
+            redirected: None,
             kinds,
             log: VecDeque::new(),
         };
@@ -230,7 +232,7 @@ impl<C: Connection> Drawer<C> {
         let id = self.conn.generate_id()?;
         let child = !self.windows.is_empty() && self.random.chance(35);
         let parent = if child { *self.random.pick(&self.windows) } else { self.root_target };
-        let alpha = self.random.chance(12);
+        let alpha = self.random.chance(12) && self.kinds == Kinds::All;
         let (depth, visual) = if alpha { (32, self.visual32) } else { (24, x11rb::COPY_FROM_PARENT) };
         if !alpha && parent.depth != 24 {
             return Ok(());
@@ -321,7 +323,7 @@ impl<C: Connection> Drawer<C> {
                 "shape window"
             }
             // Short: most of the time windows draw straight to the screen.
-            8 if self.redirected || self.random.chance(15) => {
+            8 if self.kinds == Kinds::All && (self.redirected.is_some() || self.random.chance(15)) => {
                 self.redirect()?;
                 "redirect"
             }
@@ -335,14 +337,57 @@ impl<C: Connection> Drawer<C> {
         })
     }
 
-    /// What a compositor does at its start and its end, with the server composing.
+    /// What a compositor does at its start and its end: the server composes, or `compose` does.
     fn redirect(&mut self) -> Result<(), ConnectionError> {
-        if self.redirected {
-            self.conn.composite_unredirect_subwindows(self.root, Redirect::AUTOMATIC)?;
-        } else {
-            self.conn.composite_redirect_subwindows(self.root, Redirect::AUTOMATIC)?;
+        match self.redirected.take() {
+            Some(mode) => {
+                self.conn.composite_unredirect_subwindows(self.root, mode)?;
+            }
+            None => {
+                let mode = if self.random.chance(50) { Redirect::AUTOMATIC } else { Redirect::MANUAL };
+                self.conn.composite_redirect_subwindows(self.root, mode)?;
+                self.redirected = Some(mode);
+            }
         }
-        self.redirected = !self.redirected;
+        Ok(())
+    }
+
+    /// A small compositor: every top-level window's pixmap onto the root window, as RENDER compositors do it.
+    fn compose(&mut self) -> Result<(), ReplyOrIdError> {
+        let aux = render::ChangePictureAux::new().clipmask(x11rb::NONE).subwindowmode(SubwindowMode::INCLUDE_INFERIORS);
+        self.conn.render_change_picture(self.root_target.picture, &aux)?;
+        for window in self.conn.query_tree(self.root)?.reply()?.children {
+            let (Ok(attributes), Ok(at)) =
+                (self.conn.get_window_attributes(window)?.reply(), self.conn.get_geometry(window)?.reply())
+            else {
+                continue;
+            };
+            if attributes.map_state != MapState::VIEWABLE || attributes.class != WindowClass::INPUT_OUTPUT {
+                continue;
+            }
+            let (pixmap, picture) = (self.conn.generate_id()?, self.conn.generate_id()?);
+            self.conn.composite_name_window_pixmap(window, pixmap)?;
+            let format = if at.depth == 32 { self.formats.argb32 } else { self.formats.rgb24 };
+            self.conn.render_create_picture(picture, pixmap, format, &render::CreatePictureAux::new())?;
+            let op = if at.depth == 32 { PictOp::OVER } else { *self.random.pick(&[PictOp::SRC, PictOp::OVER]) };
+            let border = at.border_width * 2;
+            self.conn.render_composite(
+                op,
+                picture,
+                x11rb::NONE,
+                self.root_target.picture,
+                0,
+                0,
+                0,
+                0,
+                at.x,
+                at.y,
+                at.width + border,
+                at.height + border,
+            )?;
+            self.conn.render_free_picture(picture)?;
+            self.conn.free_pixmap(pixmap)?;
+        }
         Ok(())
     }
 
@@ -770,13 +815,16 @@ impl<C: Connection> Drawer<C> {
         Ok(word)
     }
 
-    /// One random request with what it needs. Nothing is awaited.
+    /// One random request with what it needs. Nothing is awaited, but by the compositor.
     pub fn step(&mut self) -> Result<(), ReplyOrIdError> {
+        if self.redirected == Some(Redirect::MANUAL) && self.random.chance(40) {
+            self.compose()?;
+        }
         let kind = self.random.within(0, 99);
         let word = match self.kinds {
             Kinds::Render if kind < 75 => self.render_op()?,
-            Kinds::All if kind < 30 => self.render_op()?,
-            Kinds::All if kind < 70 => self.core_op()?,
+            Kinds::All | Kinds::Plain if kind < 30 => self.render_op()?,
+            Kinds::All | Kinds::Plain if kind < 70 => self.core_op()?,
             _ if kind < 82 => self.scroll()?,
             _ => self.window_op()?,
         };

@@ -121,6 +121,8 @@ impl XServer {
         let log = folder.join("Xvfb.log");
         let mut command = Command::new("Xvfb");
         command.args(["-screen", "0", &format!("{width}x{height}x24"), "-nolisten", "tcp", "-ac", "-noreset"]);
+        // Thin lines as Xorg draws them: mi's default, octants 2 to 5, where Xvfb's is none.
+        command.args(["-linebias", "216"]);
         XServer::run(command, folder, log)
     }
 
@@ -137,6 +139,11 @@ impl XServer {
             panic!("the X server did not start: {stderr}\n{}", fs::read_to_string(&log).unwrap_or_default());
         });
         XServer { child, display, folder, log }
+    }
+
+    /// What is mapped into the server, to see that it runs what it should.
+    pub fn maps(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap_or_default()
     }
 
     pub fn socket(&self) -> PathBuf {
