@@ -90,13 +90,29 @@ static void add_spans(struct op *op, DrawablePtr d, GCPtr gc, int n, const DDXPo
         op_add(op, points[i].x + x, points[i].y + y, points[i].x + x + widths[i], points[i].y + y + 1);
 }
 
+/* Long requests are taken in as many pieces as there are boxes: neighbours in a request are neighbours on the screen, and a
+ * bound costs less than a box for each. Short ones keep every box. */
+static int piece_length(struct op *op, int n) {
+    if (n <= 4 * OP_BOXES)
+        return 1;
+    op->drawn.coarse = true;
+    return (n + OP_BOXES - 1) / OP_BOXES;
+}
+
 static void add_points(struct op *op, DrawablePtr d, int mode, int n, const DDXPointRec *points) {
-    int x = d->x, y = d->y;
-    for (int i = 0; i < n; i++) {
-        bool relative = mode == CoordModePrevious && i > 0;
-        x = (relative ? x : d->x) + points[i].x;
-        y = (relative ? y : d->y) + points[i].y;
-        op_add(op, x, y, x + 1, y + 1);
+    int x = d->x, y = d->y, piece = piece_length(op, n);
+    for (int start = 0; start < n; start += piece) {
+        int end = start + piece < n ? start + piece : n, x1 = INT32_MAX, y1 = INT32_MAX, x2 = INT32_MIN, y2 = INT32_MIN;
+        for (int i = start; i < end; i++) {
+            bool relative = mode == CoordModePrevious && i > 0;
+            x = (relative ? x : d->x) + points[i].x;
+            y = (relative ? y : d->y) + points[i].y;
+            x1 = x < x1 ? x : x1;
+            y1 = y < y1 ? y : y1;
+            x2 = x > x2 ? x : x2;
+            y2 = y > y2 ? y : y2;
+        }
+        op_add(op, x1, y1, x2 + 1, y2 + 1);
     }
 }
 
@@ -173,9 +189,17 @@ static void add_polygon(struct op *op, DrawablePtr d, int mode, int n, const DDX
 }
 
 static void add_rects(struct op *op, DrawablePtr d, int n, const xRectangle *rects) {
-    for (int i = 0; i < n; i++) {
-        int x = d->x + rects[i].x, y = d->y + rects[i].y;
-        op_add(op, x, y, x + rects[i].width, y + rects[i].height);
+    int piece = piece_length(op, n);
+    for (int start = 0; start < n; start += piece) {
+        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX, x2 = INT16_MIN, y2 = INT16_MIN;
+        for (int i = start; i < end; i++) {
+            int right = rects[i].x + rects[i].width, bottom = rects[i].y + rects[i].height;
+            x1 = rects[i].x < x1 ? rects[i].x : x1;
+            y1 = rects[i].y < y1 ? rects[i].y : y1;
+            x2 = right > x2 ? right : x2;
+            y2 = bottom > y2 ? bottom : y2;
+        }
+        op_add(op, d->x + x1, d->y + y1, d->x + x2, d->y + y2);
     }
 }
 

@@ -500,7 +500,7 @@ impl<C: Connection> Drawer<C> {
             self.change_gc(&on)?;
         }
         let (id, gc) = (on.id, on.gc);
-        let many = if self.random.chance(10) { 200 } else { 12 };
+        let many = if self.random.chance(10) { 600 } else { 12 };
         Ok(match self.random.within(0, 17) {
             0 | 1 => {
                 let rects: Vec<Rectangle> = (0..self.random.within(1, many)).map(|_| self.rectangle(&on, 80)).collect();
