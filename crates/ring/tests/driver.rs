@@ -408,6 +408,54 @@ fn overflow_becomes_dirty_tiles_and_nothing_is_lost() {
 }
 
 #[test]
+fn offscreen_drawing_is_recorded_when_wanted() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    let mut reader = Reader::new(server.attach());
+    reader.drain();
+    // Draws into a pixmap of its own, scrolls in it, shows it, and throws it away, as toolkits do.
+    let show = || {
+        let (pixmap, gc) = (conn.generate_id().unwrap(), conn.generate_id().unwrap());
+        conn.create_pixmap(24, pixmap, root, 50, 40).unwrap();
+        conn.create_gc(gc, pixmap, &CreateGCAux::new().foreground(0x00_ff00).graphics_exposures(0)).unwrap();
+        conn.poly_fill_rectangle(pixmap, gc, &[Rectangle { x: 0, y: 0, width: 50, height: 40 }]).unwrap();
+        conn.copy_area(pixmap, pixmap, gc, 0, 10, 0, 0, 50, 30).unwrap();
+        conn.copy_area(pixmap, root, gc, 5, 6, 100, 200, 20, 10).unwrap();
+        conn.free_gc(gc).unwrap();
+        conn.free_pixmap(pixmap).unwrap();
+        conn.get_input_focus().unwrap().reply().unwrap();
+    };
+    let kinds = |records: Vec<DrawRecord>| -> Vec<RecordKind> {
+        let marks = |kind: &RecordKind| !matches!(kind, RecordKind::Idle | RecordKind::Yield);
+        records.into_iter().map(|record| record.kind).filter(marks).collect()
+    };
+    show();
+    let shown = Rect::at(100, 200, 20, 10);
+    let seen = kinds(reader.drain());
+    let [RecordKind::Copy { src: first, dst: DrawableId::SCREEN, rect, dx: 95, dy: 194 }] = seen[..] else {
+        panic!("only what reaches the screen: {seen:?}")
+    };
+    assert!(first != DrawableId::SCREEN && rect == shown);
+
+    reader.attachment.ring.set_want_offscreen(true);
+    show();
+    let seen = kinds(reader.drain());
+    let RecordKind::PixmapCreate { id, width: 50, height: 40 } = seen[0] else { panic!("{seen:?}") };
+    assert!(id != first, "a serial is never used twice");
+    assert_eq!(
+        seen[1..],
+        [
+            RecordKind::Draw { dst: id, rect: Rect::at(0, 0, 50, 40), what: Drawn::Solid(0x00_ff00) },
+            RecordKind::Copy { src: id, dst: id, rect: Rect::at(0, 0, 50, 30), dx: 0, dy: -10 },
+            RecordKind::Copy { src: id, dst: DrawableId::SCREEN, rect: shown, dx: 95, dy: 194 },
+            RecordKind::PixmapDestroy { id },
+        ]
+    );
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
 fn sessions_come_and_go() {
     let mut server = XServer::start(Options::default());
     let (conn, screen) = server.connect();
