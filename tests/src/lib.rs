@@ -44,14 +44,8 @@ impl Desktop {
 
     /// The X screen, from the driver's framebuffer.
     pub fn screen(&self) -> Result<Picture, Error> {
-        let (width, height) = self.screen_size()?;
+        let (width, height, stride) = self.geometry()?;
         let file = fs::File::open(memfd(self.session.pid("xorg")?, "thinc-framebuffer")?)?;
-        let bytes = usize::try_from(file.metadata()?.len())?;
-        // Rows begin on cache lines, so they may be longer than the screen is wide.
-        let stride = bytes / height;
-        if bytes % height != 0 || stride < width * 4 {
-            return Err(format!("a framebuffer of {bytes} bytes does not hold {width}x{height}").into());
-        }
         let mut row = vec![0; width * 4];
         let mut pixels = Vec::with_capacity(width * height);
         for y in 0..height {
@@ -69,14 +63,26 @@ impl Desktop {
         Ok(u64::from_le_bytes(count))
     }
 
-    /// Size of the X screen, as the X server says.
+    /// Size of the X screen. Not asked of the X server: a stopped application may be holding it grabbed.
     pub fn screen_size(&self) -> Result<(usize, usize), Error> {
-        let output = self.client("xdpyinfo").output()?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        let line = text.lines().find(|line| line.trim_start().starts_with("dimensions:"));
-        let size = line.and_then(|line| line.split_whitespace().nth(1)).ok_or("xdpyinfo gives no dimensions")?;
-        let (width, height) = size.split_once('x').ok_or("dimensions are not WxH")?;
-        Ok((width.parse()?, height.parse()?))
+        let (width, height, _) = self.geometry()?;
+        Ok((width, height))
+    }
+
+    /// Width, height and bytes of a row: `struct thinc_geometry`, whose number is odd while the driver writes it.
+    fn geometry(&self) -> Result<(usize, usize, usize), Error> {
+        const GEOMETRY_AT: u64 = 384;
+        let file = fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?;
+        wait_for("the driver has written its geometry", Duration::from_secs(5), || {
+            let mut bytes = [0; 20];
+            file.read_exact_at(&mut bytes, GEOMETRY_AT).ok()?;
+            let field =
+                |i: usize| u32::from_le_bytes([bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]]);
+            let mut again = [0; 4];
+            file.read_exact_at(&mut again, GEOMETRY_AT).ok()?;
+            let still = field(0).is_multiple_of(2) && again == field(0).to_le_bytes();
+            still.then(|| (field(2) as usize, field(3) as usize, field(4) as usize))
+        })
     }
 
     /// What the viewer shows.

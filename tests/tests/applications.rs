@@ -112,8 +112,8 @@ fn mousepad_gtk3_is_shown_exactly() -> Outcome {
     let folder = Folder::new("mousepad")?;
     let file = folder.path().join("text.txt");
     fs::write(&file, "A line of text that is long enough to be looked at, and then some more.\n".repeat(400))?;
-    let file = file.to_string_lossy().into_owned();
-    let mut desktop = Desktop::start("mousepad", "1024x768", &["mousepad", "--disable-server", &file])?;
+    let command = in_fresh_home(&folder, &format!("exec mousepad --disable-server {}", file.display()));
+    let mut desktop = Desktop::start("mousepad", "1024x768", &["sh", "-c", &command])?;
     use_editor(&mut desktop)
 }
 
@@ -122,9 +122,15 @@ fn featherpad_qt5_is_shown_exactly() -> Outcome {
     let folder = Folder::new("featherpad")?;
     let file = folder.path().join("text.txt");
     fs::write(&file, "A line of text that is long enough to be looked at, and then some more.\n".repeat(400))?;
-    let file = file.to_string_lossy().into_owned();
-    let mut desktop = Desktop::start("featherpad", "1024x768", &["featherpad", "--standalone", &file])?;
+    let command = in_fresh_home(&folder, &format!("exec featherpad --standalone {}", file.display()));
+    let mut desktop = Desktop::start("featherpad", "1024x768", &["sh", "-c", &command])?;
     use_editor(&mut desktop)
+}
+
+/// A shell's words: the program with a window manager, and with no memory of how it ended the last time.
+fn in_fresh_home(folder: &Folder, program: &str) -> String {
+    let home = folder.path().display();
+    format!("export HOME={home} XDG_CONFIG_HOME={home}/config XDG_DATA_HOME={home}/data; openbox & {program}")
 }
 
 /// Scrolls, types and opens a menu in an editor that fills some of the screen.
@@ -132,13 +138,13 @@ fn use_editor(desktop: &mut Desktop) -> Outcome {
     wait_for("the editor appears", Duration::from_secs(60), || (desktop.view().ok()?.colors() > 20).then_some(()))?;
     desktop.settle()?;
     desktop.assert_identical("at the start")?;
-    desktop.viewer.say("move 300 300")?;
+    desktop.viewer.say("move 500 400")?;
     desktop.viewer.say("click 1")?;
-    for _ in 0..4 {
+    for page in 0..4 {
         desktop.after_change(|desktop| desktop.viewer.say("key Next").map(drop))?;
-        desktop.assert_identical("after a page down")?;
+        desktop.assert_identical(&format!("after page down {page}"))?;
     }
-    desktop.after_change(|desktop| desktop.viewer.say("scroll 0 360").map(drop))?;
+    desktop.after_change(|desktop| desktop.viewer.say("scroll 0 -360").map(drop))?;
     desktop.assert_identical("after the wheel")?;
     desktop.after_change(|desktop| desktop.viewer.say("type typed through the viewer").map(drop))?;
     desktop.assert_identical("after typing")?;

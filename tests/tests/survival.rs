@@ -49,7 +49,7 @@ fn a_flood_that_overruns_the_ring_leaves_the_screen_whole() -> Outcome {
     Command::new("kill").args(["-STOP", &session]).status()?;
     let drawn = desktop
         .client("x11perf")
-        .args(["-repeat", "1", "-reps", "3000", "-rect10", "-dot", "-seg10"])
+        .args(["-repeat", "1", "-reps", "60000", "-copywinwin10", "-rect10"])
         .stdout(Stdio::null())
         .status()?;
     let left = desktop.client("xsetroot").args(["-mod", "5", "7", "-fg", "#204060", "-bg", "#a0c0e0"]).status()?;
