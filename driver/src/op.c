@@ -44,9 +44,9 @@ void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2) {
     boxes->box[boxes->count++] = add;
 }
 
-/* Merged boxes overlap: when one box around them all is no larger, it is better. */
-static void settle(struct boxes *boxes) {
-    if (!boxes->coarse || boxes->count < 2)
+/* Boxes may overlap: when one around them all is no larger, it is better, unless each is known to be of one colour. */
+static void settle(struct boxes *boxes, uint16_t what) {
+    if (boxes->count < 2 || (what == THINC_SOLID && !boxes->coarse))
         return;
     struct box all = boxes->box[0];
     int64_t sum = area(all);
@@ -157,7 +157,7 @@ struct op *op_open(DrawablePtr dst) {
 }
 
 struct op *op_ready(struct op *op, RegionPtr clip) {
-    settle(&op->drawn);
+    settle(&op->drawn, op->what);
     if (!clip)
         return NULL;
     if (RegionNumRects(clip) == 1 && !clip->data) {
@@ -175,7 +175,7 @@ struct op *op_ready(struct op *op, RegionPtr clip) {
         out.coarse = op->drawn.coarse;
         for (int i = 0; i < op->drawn.count; i++)
             boxes_add_clipped(&out, &op->drawn.box[i], clip);
-        settle(&out);
+        settle(&out, op->what);
         op->drawn.count = out.count;
         op->drawn.coarse = out.coarse;
         for (int i = 0; i < out.count; i++)

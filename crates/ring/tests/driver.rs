@@ -407,6 +407,151 @@ fn overflow_becomes_dirty_tiles_and_nothing_is_lost() {
     )));
 }
 
+/// A program with a process group of its own, which ends with the value.
+struct Program(std::process::Child);
+
+impl Program {
+    fn start(command: &[&str], display: u32) -> Program {
+        use std::os::unix::process::CommandExt;
+        let child = std::process::Command::new(command[0])
+            .args(&command[1..])
+            .env("DISPLAY", format!(":{display}"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .process_group(0)
+            .spawn();
+        Program(child.unwrap_or_else(|error| panic!("{} must be installed: {error}", command[0])))
+    }
+
+    fn signal(&self, signal: rustix::process::Signal) {
+        // It may have ended by itself.
+        let _ = rustix::process::kill_process_group(rustix::process::Pid::from_child(&self.0), signal);
+    }
+
+    fn ended(&mut self) -> bool {
+        self.0.try_wait().unwrap().is_some()
+    }
+
+    fn stopped(&self) -> bool {
+        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        state.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        self.signal(rustix::process::Signal::KILL);
+        let _ = self.0.wait();
+    }
+}
+
+/// Programs as they are, against the same oracle. Each is stopped before the comparison, so that the screen rests.
+#[test]
+fn programs_are_covered() {
+    let server = XServer::start(Options { width: 1024, height: 768, ..Options::default() });
+    // A client of our own keeps the round trip that tells that X has done what it was sent.
+    let (conn, _) = server.connect();
+    let perf = [
+        "-dot",
+        "-rect100",
+        "-srect10",
+        "-tilerect100",
+        "-seg100",
+        "-wline100",
+        "-dline100",
+        "-circle10",
+        "-fcircle100",
+        "-triangle10",
+        "-ftext",
+        "-f24text16",
+        "-aa10text",
+        "-rgb10text",
+        "-scroll100",
+        "-copywinwin100",
+        "-copypixwin100",
+        "-putimage100",
+        "-shmput100",
+        "-shmputxy10",
+        "-magpixwin100",
+        "-compwinwin100",
+        "-move",
+        "-umove",
+        "-circulate",
+        "-resize",
+        "-ucreate",
+        "-popup",
+        "-trap100",
+        "-aatrap100",
+        "-aatrap2x100",
+    ];
+    let perf: Vec<&str> = ["x11perf", "-repeat", "1", "-reps", "3"].into_iter().chain(perf).collect();
+    let text = "i=0; while [ $i -lt 400 ]; do echo \"line $i of $RANDOM text\"; i=$((i+1)); done; clear; ls -l /usr/bin; kill -STOP $PPID";
+    let xterm = ["xterm", "-geometry", "100x40", "-e", "sh", "-c", text];
+    let mpv = |vo: &'static str| {
+        [
+            "mpv",
+            "--no-config",
+            "--really-quiet",
+            "--no-audio",
+            vo,
+            "--geometry=500x400+60+40",
+            "av://lavfi:testsrc=duration=60",
+        ]
+    };
+    let mut areas = Areas::default();
+    for (command, frames) in [(&perf[..], 0), (&xterm[..], 0), (&mpv("--vo=xv")[..], 30), (&mpv("--vo=x11")[..], 30)] {
+        let mut reader = Reader::new(server.attach());
+        reader.drain();
+        let mut shadow = Shadow::new(&reader);
+        let mut program = Program::start(command, server.display);
+        // Until the program ends, or stops itself, or X has paused so often after something was drawn.
+        let deadline = Instant::now() + PATIENCE;
+        let (mut records, mut pauses, mut ended) = (Vec::new(), 0, false);
+        while !ended && (frames == 0 || pauses < frames) && Instant::now() < deadline {
+            while let Some(record) = reader.attachment.ring.poll() {
+                let record = record.unwrap();
+                assert!(record.kind != RecordKind::Overflow, "{command:?}: this reader keeps up");
+                pauses += usize::from(record.kind == RecordKind::Idle);
+                records.push(record);
+            }
+            if reader.attachment.ring.prepare_sleep() {
+                // Also looks now and then whether a program that draws nothing any more has ended.
+                wait_readable(reader.attachment.ring.wake_fd(), Duration::from_millis(100));
+                reader.attachment.ring.clear_wake();
+            }
+            ended = program.ended();
+            if program.stopped() {
+                break;
+            }
+        }
+        assert!(Instant::now() < deadline, "{command:?} comes to its end");
+        program.signal(rustix::process::Signal::STOP);
+        conn.get_input_focus().unwrap().reply().unwrap();
+        records.extend(reader.drain());
+        let draws =
+            records.iter().filter(|r| matches!(r.kind, RecordKind::Draw { .. } | RecordKind::Copy { .. })).count();
+        assert!(draws > 20, "{command:?} drew: {draws} records");
+        if command.contains(&"--vo=xv") {
+            let video = |r: &&DrawRecord| matches!(r.kind, RecordKind::Draw { what: Drawn::Video { .. }, .. });
+            assert!(records.iter().filter(video).count() > 5, "frames are recorded as video");
+        }
+        shadow.apply(&records);
+        if let Err(words) = shadow.settle(&reader.pixels()) {
+            panic!("{command:?}: {words}");
+        }
+        let stats = reader.attachment.ring.stats();
+        println!("{}: {draws} records, area {} of {}", command[0], shadow.drawn_area, stats.oracle_area);
+        areas.recorded += shadow.drawn_area;
+        areas.reported += stats.oracle_area;
+        drop(program);
+        conn.get_input_focus().unwrap().reply().unwrap();
+        // What its windows leave behind, and the oracle's figures of it.
+        reader.drain();
+    }
+    assert!(areas.recorded as f64 <= 1.2 * areas.reported as f64, "{areas:?}");
+    assert!(server.stop(), "X ends in order");
+}
+
 #[test]
 fn offscreen_drawing_is_recorded_when_wanted() {
     let server = XServer::start(Options::default());
