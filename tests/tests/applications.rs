@@ -108,6 +108,30 @@ fn xterm_scrolls_and_the_viewer_shows_it() -> Outcome {
 }
 
 #[test]
+fn a_keystroke_in_xterm_costs_little() -> Outcome {
+    /// Bytes above TLS that a keystroke's echo may cost, all its frames together.
+    const ECHO_BYTES_MAX: u64 = 60;
+    let mut desktop = Desktop::start("echo", "800x600", &["xterm", "-e", "cat"])?;
+    desktop.settle()?;
+    desktop.viewer.say("move 200 200")?;
+    desktop.settle()?;
+    // All that came, the answers to the waiting's barriers included.
+    let received = |desktop: &mut Desktop| -> Result<u64, Error> {
+        desktop.stats()?["bytes_in"].as_u64().ok_or_else(|| "stats have no bytes_in".into())
+    };
+    for letter in ["a", "m", "W", "0", "@", "x", "Q", "i"] {
+        let before = received(&mut desktop)?;
+        desktop.after_change(|desktop| desktop.viewer.say(&format!("type {letter}")).map(drop))?;
+        let cost = received(&mut desktop)? - before;
+        assert!(
+            cost > 0 && cost <= ECHO_BYTES_MAX,
+            "the echo of `{letter}` cost {cost} bytes, the limit is {ECHO_BYTES_MAX}"
+        );
+    }
+    Ok(())
+}
+
+#[test]
 fn mousepad_gtk3_is_shown_exactly() -> Outcome {
     let folder = Folder::new("mousepad")?;
     let file = folder.path().join("text.txt");
