@@ -147,9 +147,22 @@ static void add_lines(struct op *op, DrawablePtr d, GCPtr gc, int mode, int n, c
 }
 
 static void add_segments(struct op *op, DrawablePtr d, GCPtr gc, int n, const xSegment *segments) {
-    int reach = line_reach(gc, false);
-    for (int i = 0; i < n; i++)
-        add_line(op, d->x + segments[i].x1, d->y + segments[i].y1, d->x + segments[i].x2, d->y + segments[i].y2, reach);
+    int reach = line_reach(gc, false), piece = piece_length(op, n);
+    for (int start = 0; start < n; start += piece) {
+        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX, x2 = INT16_MIN, y2 = INT16_MIN;
+        for (int i = start; i < end; i++) {
+            const xSegment *s = &segments[i];
+            x1 = s->x1 < x1 ? s->x1 : x1;
+            x1 = s->x2 < x1 ? s->x2 : x1;
+            y1 = s->y1 < y1 ? s->y1 : y1;
+            y1 = s->y2 < y1 ? s->y2 : y1;
+            x2 = s->x1 > x2 ? s->x1 : x2;
+            x2 = s->x2 > x2 ? s->x2 : x2;
+            y2 = s->y1 > y2 ? s->y1 : y2;
+            y2 = s->y2 > y2 ? s->y2 : y2;
+        }
+        add_line(op, d->x + x1, d->y + y1, d->x + x2, d->y + y2, reach);
+    }
 }
 
 static void add_outlines(struct op *op, DrawablePtr d, GCPtr gc, int n, const xRectangle *rects) {
