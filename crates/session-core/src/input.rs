@@ -216,13 +216,17 @@ impl Keyboard {
         let now = self.shifts();
         if let Some(keycode) = physical {
             let known = (0..LEVELS).any(|level| self.keymap.level(keycode, level) != 0);
-            let place_counts = is_modifier(keysym) && is_modifier(self.keymap.level(keycode, 0));
-            if keysym == 0 || place_counts || known && self.gives(keycode, now) == keysym {
+            if keysym == 0 || known && self.gives(keycode, now) == keysym {
                 return Some((keycode, Vec::new()));
             }
         }
         if keysym == 0 {
             return None;
+        }
+        if is_modifier(keysym)
+            && let Some(keycode) = self.modifier(physical, keysym)
+        {
+            return Some((keycode, Vec::new()));
         }
         // As the shifts are, then with as little change as possible.
         let mut ways = [
@@ -244,6 +248,16 @@ impl Keyboard {
         }
         let keycode = self.bind(keysym, out)?;
         Some((keycode, Vec::new()))
+    }
+
+    /// The keycode for a modifier. Its place where that is the same modifier at any level (Shift makes Meta of Alt), else
+    /// whichever key is: to hold Alt where the viewer holds AltGr would make a shortcut of every letter typed with it.
+    fn modifier(&self, place: Option<u8>, keysym: u32) -> Option<u8> {
+        let place = place.filter(|&keycode| is_modifier(self.keymap.level(keycode, 0)));
+        let gives = |keycode: u8| (0..LEVELS).any(|level| self.keymap.level(keycode, level) == keysym);
+        let elsewhere = || (KEYCODE_MIN..=255).find(|&keycode| self.keymap.level(keycode, 0) == keysym);
+        // A modifier that this keymap has not at all is still one, and its place the best guess.
+        place.filter(|&keycode| gives(keycode)).or_else(elsewhere).or(place)
     }
 
     /// What turns the shifts from one state to another. None: the keymap has no key for it.
@@ -358,6 +372,33 @@ mod tests {
         // On US, Shift-2 gives @, which is AltGr-q here.
         release(&mut keyboard, KEY_2, 0x32);
         assert_eq!(press(&mut keyboard, KEY_2, 0x40), [down(108), down(24), up(108)]);
+    }
+
+    #[test]
+    fn altgr_is_level3_also_where_the_session_has_alt_in_its_place() {
+        // A US keymap: Right Alt is Alt_R, and ISO_Level3_Shift lies on a key of its own.
+        const ALTGR: u32 = 0xfe03;
+        let mut rows = vec![[0u32; 7]; 248];
+        rows[11 - 8][..2].copy_from_slice(&[0x32, 0x40]);
+        rows[50 - 8][0] = SHIFT_L;
+        rows[64 - 8][..2].copy_from_slice(&[0xffe9, 0xffe7]);
+        rows[66 - 8][0] = 0xffe5;
+        rows[37 - 8][0] = 0xffe3;
+        rows[92 - 8][0] = ALTGR;
+        rows[108 - 8][0] = 0xffea;
+        let mut keyboard = Keyboard::default();
+        keyboard.set_keymap(Keymap::from_core(8, 7, rows.as_flattened()));
+        // The viewer's keyboard is German: AltGr-q is @.
+        assert_eq!(press(&mut keyboard, 100, ALTGR), [down(92)]);
+        assert_eq!(press(&mut keyboard, 16, 0x40), [down(50), down(11), up(50)], "no Alt is held");
+        release(&mut keyboard, 16, 0x40);
+        assert_eq!(release(&mut keyboard, 100, ALTGR), [up(92)]);
+        // Shift makes Meta of Alt, and the key stays.
+        assert_eq!(press(&mut keyboard, 56, 0xffe7), [down(64)]);
+        // Control where Caps Lock was.
+        assert_eq!(press(&mut keyboard, 58, 0xffe3), [down(37)]);
+        // A group switch, which this keymap has not: the place.
+        assert_eq!(press(&mut keyboard, 42, 0xfe08), [down(50)]);
     }
 
     #[test]
