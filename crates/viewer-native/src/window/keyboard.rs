@@ -61,7 +61,8 @@ impl Keyboard {
                 };
                 (key.map_or(0, |key| key.code), keysym)
             }
-            _ => (raw.checked_sub(self.raw_offset?)?, 0),
+            // A key of no keyboard, such as one that a screen keyboard binds for a moment: what it writes counts.
+            _ => (raw.checked_sub(self.raw_offset?)?, self.layout.keysym(raw, keymod).unwrap_or(0)),
         };
         if code == 0 && keysym == 0 {
             return None;
