@@ -50,6 +50,13 @@ impl Panel {
         panel
     }
 
+    /// The same, with lines broken between words so that the panel is at most `width` pixels wide.
+    pub(crate) fn draw_within(text: &str, dot: u32, width: u32) -> Panel {
+        let dots = (width / dot.clamp(1, 4)) as i32 - 2 * MARGIN + (font::ADVANCE - font::GLYPH_WIDTH);
+        let columns = ((dots / font::ADVANCE).max(1) as usize).min(COLUMNS_MAX);
+        Panel::draw(&wrap(text, columns), dot)
+    }
+
     fn put(&mut self, character: char, x: i32, y: i32, dot: i32) {
         for (row, bits) in font::glyph(character).iter().enumerate() {
             for column in (0..font::GLYPH_WIDTH).filter(|column| bits >> (font::GLYPH_WIDTH - 1 - column) & 1 == 1) {
@@ -70,6 +77,26 @@ impl Panel {
         let width = self.size.width as usize;
         &self.pixels[y * width..(y + 1) * width]
     }
+}
+
+/// Breaks lines between words; a word that is longer than a line is cut by whoever draws it.
+fn wrap(text: &str, columns: usize) -> String {
+    let mut wrapped = String::with_capacity(text.len());
+    for line in text.lines() {
+        let mut used = 0;
+        for word in line.split(' ') {
+            let length = word.chars().count();
+            if used > 0 {
+                let fits = used + 1 + length <= columns;
+                wrapped.push(if fits { ' ' } else { '\n' });
+                used = if fits { used + 1 } else { 0 };
+            }
+            wrapped.push_str(word);
+            used += length;
+        }
+        wrapped.push('\n');
+    }
+    wrapped
 }
 
 /// A quarter as bright: the picture is old.
@@ -110,6 +137,21 @@ mod tests {
         let panel = Panel::draw(&endless, 1);
         assert!(panel.size.width < 700 && panel.size.height < 500, "{:?}", panel.size);
         assert_eq!(Panel::draw("", 1), Panel::default());
+    }
+
+    #[test]
+    fn long_lines_are_broken_where_the_window_ends() {
+        assert_eq!(wrap("one two three\n\nfour", 8), "one two\nthree\n\nfour\n");
+        assert_eq!(wrap("a endless-word b", 5), "a\nendless-word\nb\n");
+        let why = "10.77.0.1:8443 does not answer: No route to host; is the session running?";
+        for width in [64, 320, 901] {
+            for dot in 1..=4 {
+                let panel = Panel::draw_within(why, dot, width);
+                let longest = why.split(' ').map(|word| word.chars().count() as u32).max().unwrap();
+                let word = (longest * font::ADVANCE as u32 + 2 * MARGIN as u32) * dot;
+                assert!(panel.size.width <= width.max(word), "{width} {dot}: {:?}", panel.size);
+            }
+        }
     }
 
     #[test]

@@ -486,7 +486,7 @@ impl App<'_> {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
         if let Some(message) = &self.message {
-            let panel = Panel::draw(message, dot * 2);
+            let panel = Panel::draw_within(message, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
             let y = (window.height as i32 - panel.size.height as i32).max(0) / 2;
             self.panels.push((panel, x, y));
