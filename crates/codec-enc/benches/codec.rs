@@ -1,0 +1,127 @@
+//! What does encoding and decoding a screen cost, in time and bytes, against zstd-1 on three bytes a pixel?
+//!
+//! `cargo bench -p thinc-codec-enc --bench codec`. Throughput counts four bytes a pixel, as a framebuffer has them. Screens
+//! are planned first as in a session; "pixels alone" is one RAW of all of it, which is what a codec is usually asked for.
+
+#[path = "../../pixels/benches/screens/mod.rs"]
+mod screens;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use screens::{SIZE, Screen};
+use thinc_codec_dec::Decoder;
+use thinc_codec_enc::Encoder;
+use thinc_pixels::{Planned, Shadow, plan};
+use thinc_protocol::command::{Command, CommandReader};
+
+/// What the simplest design would do.
+struct Zstd {
+    packed: Vec<u8>,
+    compressed: Vec<u8>,
+    unpacked: Vec<u8>,
+}
+
+impl Zstd {
+    fn new(screen: &Screen) -> Zstd {
+        let packed = screen.packed();
+        let compressed = vec![0; zstd_safe::compress_bound(packed.len())];
+        Zstd { unpacked: vec![0; packed.len()], packed, compressed }
+    }
+
+    fn compress(&mut self, context: &mut zstd_safe::CCtx<'_>, screen: &Screen) -> usize {
+        for (packed, pixel) in self.packed.as_chunks_mut::<3>().0.iter_mut().zip(&screen.0) {
+            *packed = [*pixel as u8, (*pixel >> 8) as u8, (*pixel >> 16) as u8];
+        }
+        context.compress2(&mut self.compressed[..], &self.packed).expect("the bound holds a frame")
+    }
+
+    fn decompress(&mut self, context: &mut zstd_safe::DCtx<'_>, len: usize, pixels: &mut [u32]) {
+        context.decompress(&mut self.unpacked[..], &self.compressed[..len]).expect("a frame of ours");
+        for (pixel, packed) in pixels.iter_mut().zip(self.unpacked.as_chunks::<3>().0) {
+            *pixel = u32::from_le_bytes([packed[0], packed[1], packed[2], 0xff]);
+        }
+    }
+}
+
+/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+#[inline(never)]
+fn measured<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+fn benches(criterion: &mut Criterion) {
+    for (name, screen) in
+        [("terminal", screens::terminal(0)), ("page", screens::page(0)), ("photograph", screens::photograph())]
+    {
+        let snapshot = screen.snapshot();
+        let mut planned = Vec::new();
+        plan(&snapshot, &mut Shadow::new(SIZE), &mut planned);
+        let alone = [Planned::Pixels { rect: SIZE.rect() }];
+        let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+        let mut zstd = Zstd::new(&screen);
+        let mut context = zstd_safe::CCtx::create();
+        context.set_parameter(zstd_safe::CParameter::CompressionLevel(1)).expect("zstd knows level 1");
+        let mut pixels = vec![0u32; screen.0.len()];
+        let bytes_of = |encoder: &mut Encoder, planned: &[Planned]| {
+            let mut out = Vec::new();
+            encoder.encode(planned, &snapshot, &mut out);
+            out
+        };
+        let (commands, raw) = (bytes_of(&mut encoder, &planned), bytes_of(&mut encoder, &alone));
+        let zstd_len = zstd.compress(&mut context, &screen);
+        println!(
+            "{name}: {} bytes as planned, {} as one RAW, {zstd_len} by zstd-1 on three bytes a pixel ({:.2} and {:.2} of it)",
+            commands.len(),
+            raw.len(),
+            commands.len() as f64 / zstd_len as f64,
+            raw.len() as f64 / zstd_len as f64
+        );
+
+        let mut group = criterion.benchmark_group(format!("encode {name}"));
+        group.throughput(Throughput::Bytes(SIZE.area() * 4));
+        let mut out = Vec::new();
+        for (what, planned) in [("as planned", &planned[..]), ("pixels alone", &alone[..])] {
+            group.bench_function(what, |b| {
+                b.iter(|| {
+                    out.clear();
+                    measured(|| encoder.encode(black_box(planned), black_box(&snapshot), &mut out));
+                });
+            });
+        }
+        group.bench_function("zstd-1 (reference)", |b| {
+            b.iter(|| measured(|| zstd.compress(&mut context, black_box(&screen))))
+        });
+        group.bench_function("copy", |b| {
+            b.iter(|| measured(|| black_box(&mut pixels).copy_from_slice(black_box(&screen.0))))
+        });
+        group.finish();
+
+        let mut group = criterion.benchmark_group(format!("decode {name}"));
+        group.throughput(Throughput::Bytes(SIZE.area() * 4));
+        decode_raws(&mut decoder, &raw, &mut pixels);
+        assert!(pixels.iter().zip(&screen.0).all(|(a, b)| (a ^ b) & 0x00ff_ffff == 0), "decoded is what was encoded");
+        group.bench_function("pixels alone", |b| {
+            b.iter(|| measured(|| decode_raws(&mut decoder, black_box(&raw), &mut pixels)))
+        });
+        let mut context = zstd_safe::DCtx::create();
+        group.bench_function("zstd-1 (reference)", |b| {
+            b.iter(|| measured(|| zstd.decompress(&mut context, zstd_len, &mut pixels)))
+        });
+        group.finish();
+    }
+}
+
+/// Decodes what holds RAWs alone.
+fn decode_raws(decoder: &mut Decoder, commands: &[u8], pixels: &mut [u32]) {
+    let stride = SIZE.width as usize;
+    for command in CommandReader::new(commands, SIZE) {
+        let Ok(Command::Raw { rect, encoding, data }) = command else { panic!("one RAW after the other") };
+        let extent = (rect.width() as usize, rect.height() as usize);
+        let dst = &mut pixels[rect.y1 as usize * stride + rect.x1 as usize..];
+        decoder.raw(encoding, data, extent, dst, stride).expect("data of ours are decoded");
+    }
+}
+
+criterion_group!(codec, benches);
+criterion_main!(codec);

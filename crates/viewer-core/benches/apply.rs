@@ -1,0 +1,97 @@
+//! What does it cost a viewer to take an update, from the connection's bytes to pixels, against copying those pixels?
+//!
+//! `cargo bench -p thinc-viewer-core --bench apply`. Updates are what the session's plan and encoder make of the screens;
+//! unpacking frames, acknowledging and keeping damage are part of it.
+
+#[path = "../../pixels/benches/screens/mod.rs"]
+mod screens;
+
+use std::hint::black_box;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use screens::{SIZE, Screen};
+use thinc_codec_enc::Encoder;
+use thinc_pixels::{Shadow, plan};
+use thinc_protocol::VERSION;
+use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
+use thinc_region::Rect;
+use thinc_viewer_core::{Viewer, ViewerConfig};
+
+/// A viewer that has been greeted, and the number of the last update it got.
+struct Shown {
+    viewer: Viewer,
+    seq: u64,
+    frame: Vec<u8>,
+    answer: Vec<u8>,
+}
+
+impl Shown {
+    fn new() -> Shown {
+        let mut viewer = Viewer::new(&ViewerConfig { name: "bench".into(), size: SIZE, caps: 0 });
+        let mut frame = Vec::new();
+        let hello = SessionHello { version: VERSION, caps: 0, name: "bench".into(), frame_bytes_max: 1 << 16 };
+        SessionMessage::Hello(hello).encode(&mut frame);
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE }).encode(&mut frame);
+        viewer.handle_bytes(&frame, 0).expect("a greeting of ours");
+        Shown { viewer, seq: 0, frame, answer: Vec::new() }
+    }
+
+    /// The update's numbers grow, so each is packed anew: a copy of its bytes, as a socket's read would be.
+    fn take(&mut self, commands: &[u8]) {
+        self.seq += 1;
+        self.frame.clear();
+        let (seq, epoch) = (self.seq, 1);
+        SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: true, commands })
+            .encode(&mut self.frame);
+        self.viewer.handle_bytes(&self.frame, seq).expect("an update of ours");
+        self.answer.clear();
+        self.viewer.poll_transmit(&mut self.answer);
+        while self.viewer.poll_event().is_some() {}
+        black_box(self.viewer.take_damage());
+    }
+}
+
+/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+#[inline(never)]
+fn measured<R>(work: impl FnOnce() -> R) -> R {
+    work()
+}
+
+/// Commands that turn one screen into the other, or show a part of a screen of which nothing is known.
+fn commands(before: Option<&Screen>, after: &Screen, part: Rect) -> Vec<u8> {
+    let (mut shadow, mut planned, mut out) = (Shadow::new(SIZE), Vec::new(), Vec::new());
+    if let Some(before) = before {
+        plan(&before.snapshot(), &mut shadow, &mut planned);
+    }
+    planned.clear();
+    let snapshot = after.snapshot_of(&part);
+    plan(&snapshot, &mut shadow, &mut planned);
+    Encoder::new().encode(&planned, &snapshot, &mut out);
+    out
+}
+
+fn benches(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("apply");
+    group.throughput(Throughput::Bytes(SIZE.area() * 4));
+    let page = screens::page(0);
+    let mut target = page.0.clone();
+    group.bench_function("copy (reference)", |b| {
+        b.iter(|| measured(|| black_box(&mut target).copy_from_slice(black_box(&page.0))))
+    });
+    let (line, screen) = (Rect::at(2, 0, 900, 10), SIZE.rect());
+    for (name, commands) in [
+        ("terminal", commands(None, &screens::terminal(0), screen)),
+        ("line of a terminal", commands(None, &screens::terminal(0), line)),
+        ("terminal scrolled", commands(Some(&screens::terminal(0)), &screens::terminal(3), screen)),
+        ("page", commands(None, &page, screen)),
+        ("page scrolled", commands(Some(&page), &screens::page(120), screen)),
+        ("photograph", commands(None, &screens::photograph(), screen)),
+    ] {
+        let mut shown = Shown::new();
+        group.bench_function(name, |b| b.iter(|| measured(|| shown.take(black_box(&commands)))));
+    }
+    group.finish();
+}
+
+criterion_group!(applies, benches);
+criterion_main!(applies);
