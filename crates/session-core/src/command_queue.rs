@@ -488,6 +488,8 @@ impl CommandQueue {
 
     /// Rule 3. The job's pixels were read, and ops up to `tag` may be in them.
     pub fn read_done(&mut self, job: u64, tag: u64) {
+        // No op has that number, but shared memory may say anything, and a read that never ends is one too many.
+        let tag = tag.min(TAG_UNKNOWN - 1);
         if let Some(dirty) = self.dirty.as_mut().filter(|dirty| dirty.tag == TAG_UNKNOWN) {
             // `begin` only grows: loaded now, it is no earlier than when the tiles were taken.
             dirty.tag = tag;

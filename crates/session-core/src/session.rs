@@ -38,6 +38,9 @@ const HOT_TIME: Micros = 500_000;
 const NEAR_POINTER_PIXELS: i32 = 32;
 /// Most rectangles a run of drawings collects before the queues take it.
 const FRESH_RECTS_MAX: usize = 64;
+/// Least time between two sizes the driver is asked for: each costs every application a new layout and every viewer a new
+/// screen. A window that is dragged follows ten times a second, and the last size comes when it rests.
+const RESIZE_PAUSE: Micros = 100_000;
 /// Least size a viewer may ask for: below it window managers break.
 const SCREEN_EDGE_MIN: u32 = 64;
 
@@ -105,6 +108,11 @@ pub struct Session {
     keyboard: Keyboard,
     key_actions: Vec<KeyAction>,
     requests: VecDeque<Request>,
+    /// The size the driver was asked for last, until the screen has it.
+    size_asked: Option<Size>,
+    /// Before this moment no other size is asked for; a wish that waits for it is looked up when it comes.
+    resize_from: Micros,
+    resize_waits: bool,
     deliveries: VecDeque<Delivery>,
     next_input: u32,
     next_barrier: u32,
@@ -138,6 +146,9 @@ impl Session {
             keyboard: Keyboard::default(),
             key_actions: Vec::new(),
             requests: VecDeque::new(),
+            size_asked: None,
+            resize_from: 0,
+            resize_waits: false,
             deliveries: VecDeque::new(),
             next_input: 1,
             next_barrier: 1,
@@ -167,6 +178,7 @@ impl Session {
     pub fn handle_attach(&mut self, size: Size) {
         self.idle = true;
         self.deliveries.clear();
+        self.size_asked = None;
         self.handle_geometry(size);
         // The driver that was asked is gone.
         let asked: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_asked).collect();
@@ -179,6 +191,7 @@ impl Session {
         self.translator.abandon();
         self.fresh = None;
         self.size = size;
+        self.size_asked = self.size_asked.filter(|&asked| asked != size);
         self.epoch += 1;
         for viewer in &mut self.viewers {
             viewer.reset(size, self.now);
@@ -413,21 +426,34 @@ impl Session {
         self.viewers.iter().rev().find(|viewer| viewer.resizes).map(|viewer| viewer.id)
     }
 
-    /// Asks for the controlling viewer's size, where it has one and the screen has another.
-    fn request_size(&mut self) {
-        let Some(viewer) = self.controller().and_then(|id| self.viewer(id)) else { return };
-        let wanted = viewer.window;
+    /// The controlling viewer's size, where it has one and the screen has another, or soon will.
+    fn wanted_size(&self) -> Option<Size> {
+        let wanted = self.controller().and_then(|id| self.viewer(id))?.window;
         if wanted.width == 0 || wanted.height == 0 {
-            return;
+            return None;
         }
         let width = wanted.width.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
         let height = wanted.height.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
         let size = Size { width, height: height.min((SCREEN_AREA_MAX / u64::from(width)) as u32) };
-        // Only the newest wish counts.
-        self.requests.retain(|request| !matches!(request, Request::Resize(_)));
-        if size != self.size {
-            self.requests.push_back(Request::Resize(size));
+        (size != self.size_asked.unwrap_or(self.size)).then_some(size)
+    }
+
+    /// Somebody wishes for another size, or no longer does. Only the newest wish counts.
+    fn request_size(&mut self) {
+        self.resize_waits = true;
+        self.ask_for_size();
+    }
+
+    fn ask_for_size(&mut self) {
+        if !self.resize_waits || self.now < self.resize_from {
+            return;
         }
+        self.resize_waits = false;
+        let Some(size) = self.wanted_size() else { return };
+        self.resize_from = self.now + RESIZE_PAUSE;
+        self.size_asked = Some(size);
+        self.requests.retain(|request| !matches!(request, Request::Resize(_)));
+        self.requests.push_back(Request::Resize(size));
     }
 
     /// A message of a viewer. A violation ends that viewer's connection and nothing else.
@@ -459,9 +485,7 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::Refresh => {
-                self.take_fresh();
-                let screen = self.size.rect();
-                self.viewers[at].stale(&Region::from(screen), 0, screen, now);
+                self.viewers[at].refresh();
                 Ok(())
             }
             // The shell reads the reason, and the end of the stream follows.
@@ -614,7 +638,9 @@ impl Session {
     }
 
     /// What the shell shall carry out next, in this order.
-    pub fn poll_request(&mut self) -> Option<Request> {
+    pub fn poll_request(&mut self, now: Micros) -> Option<Request> {
+        self.now = self.now.max(now);
+        self.ask_for_size();
         self.requests.pop_front()
     }
 
@@ -671,11 +697,13 @@ impl Session {
         self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, out)).unwrap_or(false)
     }
 
-    /// The next moment at which `poll_job` may have something although nothing happened.
+    /// The next moment at which `poll_job` or `poll_request` may have something although nothing happened.
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
         let fresh = self.fresh.as_ref().filter(|_| !self.viewers.is_empty());
         let fresh = fresh.map(|fresh| fresh.since + crate::update::RECORD_AGE_MAX);
-        self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now)).chain(fresh).min()
+        let resize = self.resize_waits.then_some(self.resize_from);
+        let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
+        viewers.chain(fresh).chain(resize).min()
     }
 
     /// Figures of a viewer.

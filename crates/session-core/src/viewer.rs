@@ -99,6 +99,9 @@ const PONGS_MAX: usize = 8;
 pub(crate) const BARRIERS_MAX: usize = 16;
 /// Most inputs whose echo is awaited; past it the oldest goes without.
 const ARMED_MAX: usize = 16;
+/// Least time between two screens that one viewer has sent again because it asked: one that asks without end would
+/// otherwise keep a core, and the others waiting.
+const REFRESH_PAUSE: Micros = 100_000;
 /// How long after its delivery an input may still be answered.
 const ECHO_AGE_MAX: Micros = 1_000_000;
 /// Least frame limit that is believed; a viewer that says less could not take a COPY.
@@ -168,6 +171,9 @@ pub(crate) struct Viewer {
     control: Control,
     barriers: Vec<Barrier>,
     armed: VecDeque<Echo>,
+    /// It asked for everything again, which it gets at `refresh_from`.
+    refresh_waits: bool,
+    refresh_from: Micros,
     /// Jobs whose snapshot was asked for again.
     reread: Option<JobId>,
     pub(crate) input_second: Micros,
@@ -208,6 +214,8 @@ impl Viewer {
             },
             barriers: Vec::new(),
             armed: VecDeque::new(),
+            refresh_waits: false,
+            refresh_from: now,
             reread: None,
             input_second: now,
             input_count: 0,
@@ -225,6 +233,7 @@ impl Viewer {
     pub(crate) fn reset(&mut self, size: Size, now: Micros) {
         self.updates.reset();
         self.queue.reset(size, now);
+        self.refresh_waits = false;
         self.control.geometry = true;
         for barrier in &mut self.barriers {
             if let BarrierState::Draining { region, copies, job_end } = &mut barrier.state {
@@ -312,6 +321,27 @@ impl Viewer {
         Ok(())
     }
 
+    /// It lacks pixels and does not say which. However often it says so, it costs one mark.
+    pub(crate) fn refresh(&mut self) {
+        self.refresh_waits = true;
+    }
+
+    fn take_refresh(&mut self, screen: Rect, now: Micros) {
+        if !self.refresh_waits || now < self.refresh_from {
+            return;
+        }
+        self.refresh_waits = false;
+        self.refresh_from = now + REFRESH_PAUSE;
+        let screen = Region::from(screen);
+        // Wherever COPYs take it, all of the screen stays all of the screen.
+        self.queue.stale(&screen, now);
+        for barrier in &mut self.barriers {
+            if let BarrierState::Draining { region, .. } = &mut barrier.state {
+                region.add(&screen);
+            }
+        }
+    }
+
     pub(crate) fn barrier(&mut self, viewer_number: u32, driver_number: u32) -> Result<(), Violation> {
         if self.barriers.len() >= BARRIERS_MAX {
             return Err(Violation::Barriers(BARRIERS_MAX));
@@ -368,13 +398,15 @@ impl Viewer {
 
     /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
     pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
-        let oldest = self.queue.oldest()?;
+        let refresh = self.refresh_waits.then_some(self.refresh_from);
         let blocked = self.updates.unsent_len() >= UNSENT_MAX || self.flow.room() <= self.updates.unsent_bytes();
-        (!self.is_ripe(idle, now) && !blocked).then_some(oldest + RECORD_AGE_MAX)
+        let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_ripe(idle, now));
+        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).min()
     }
 
     /// Commits what goes next.
     pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
+        self.take_refresh(screen.size.rect(), now);
         if self.control.close.is_some()
             || self.updates.unsent_len() >= UNSENT_MAX
             || self.queue.is_empty()
@@ -587,7 +619,8 @@ impl Viewer {
             .encode(out);
             self.flow.sent(seq, (out.len() - before) as u64, false, now);
         }
-        if !self.barriers.is_empty() {
+        // What a refresh will bring was drawn before any barrier that waits.
+        if !self.barriers.is_empty() && !self.refresh_waits {
             let before = out.len();
             self.finish_barriers(out);
             self.flow.control_sent((out.len() - before) as u64);
@@ -626,7 +659,7 @@ impl Viewer {
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.queue.is_empty() && self.updates.unsent_len() == 0 && self.flow.in_flight() == 0
+        self.queue.is_empty() && !self.refresh_waits && self.updates.unsent_len() == 0 && self.flow.in_flight() == 0
     }
 
     pub(crate) fn check_invariants(&self) {

@@ -107,7 +107,7 @@ impl Shell {
     }
 
     fn requests(&mut self) -> Vec<Request> {
-        std::iter::from_fn(|| self.session.poll_request()).collect()
+        std::iter::from_fn(|| self.session.poll_request(self.now)).collect()
     }
 }
 
@@ -178,7 +178,9 @@ fn the_first_change_in_the_window_carries_the_key() {
     let id = shell.join();
     let key = |seq, down| ViewerMessage::Input(Input { seq, event: InputEvent::Key { code: 30, keysym: 0, down } });
     shell.say(id, key(7, true)).unwrap();
-    let Some(Request::Input(InputMessage::Key { seq, keycode: 38, down: true })) = shell.session.poll_request() else {
+    let Some(Request::Input(InputMessage::Key { seq, keycode: 38, down: true })) =
+        shell.session.poll_request(shell.now)
+    else {
         panic!("the key goes to the driver");
     };
     shell.draw(TOP, RECT);
@@ -203,7 +205,9 @@ fn a_scroll_answers_too() {
     let id = shell.join();
     let button = InputEvent::Button { button: 1, down: true };
     shell.say(id, ViewerMessage::Input(Input { seq: 3, event: button })).unwrap();
-    let Some(Request::Input(InputMessage::Button { seq, .. })) = shell.session.poll_request() else { panic!() };
+    let Some(Request::Input(InputMessage::Button { seq, .. })) = shell.session.poll_request(shell.now) else {
+        panic!()
+    };
     shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
     let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
     shell.record(TOP, RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10 });
@@ -249,15 +253,103 @@ fn the_newest_viewer_that_can_controls_the_size() {
     assert_eq!(shell.requests(), [], "0 × 0 keeps the size");
     shell.say(one, ViewerMessage::Resize(size(900, 600))).unwrap();
     assert_eq!(shell.requests(), [], "it no longer does");
+    shell.now += 100_000;
     shell.say(two, ViewerMessage::Resize(size(10, 20_000))).unwrap();
     assert_eq!(shell.requests(), [Request::Resize(size(64, 16_384))], "within the limits");
+    shell.now += 100_000;
     shell.session.remove_viewer(two);
     assert_eq!(shell.requests(), [Request::Resize(size(900, 600))], "the one before has it again");
     shell.session.remove_viewer(watcher);
-    shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
+    shell.session.handle_geometry(size(900, 600));
     shell.say(one, ViewerMessage::Resize(size(1, 1))).unwrap();
-    shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
+    shell.say(one, ViewerMessage::Resize(size(900, 600))).unwrap();
+    shell.now += 100_000;
     assert_eq!(shell.requests(), [], "only the newest wish counts, and the screen has that size");
+}
+
+#[test]
+fn a_window_back_at_its_old_size_undoes_what_was_asked() {
+    let mut shell = Shell::new();
+    let other = Size { width: 800, height: 600 };
+    let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, other), shell.now);
+    assert_eq!(shell.requests(), [Request::Resize(other)]);
+    // The driver has not answered, so the screen still has the size that is wished for now, but not for long.
+    shell.now += 100_000;
+    shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
+    assert_eq!(shell.requests(), [Request::Resize(SIZE)]);
+    shell.session.handle_geometry(other);
+    shell.session.handle_geometry(SIZE);
+    assert_eq!(shell.requests(), []);
+}
+
+#[test]
+fn a_flood_of_sizes_reaches_the_driver_ten_times_a_second_and_ends_with_the_last() {
+    let mut shell = Shell::new();
+    let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, Size::default()), shell.now);
+    let mut asked = Vec::new();
+    for i in 0..1_000 {
+        shell.say(one, ViewerMessage::Resize(Size { width: 400 + i, height: 300 })).unwrap();
+        asked.extend(shell.requests());
+        shell.now += 1_000;
+    }
+    assert!((9..=11).contains(&asked.len()), "{} sizes in a second", asked.len());
+    let at = shell.session.poll_deadline(shell.now).expect("the last wish waits for its moment");
+    assert!(at <= shell.now + 100_000);
+    shell.now = at;
+    assert_eq!(shell.requests(), [Request::Resize(Size { width: 1_399, height: 300 })]);
+    assert_eq!(shell.session.poll_deadline(shell.now + 3_000), None, "nothing waits any more");
+}
+
+#[test]
+fn a_flood_of_refreshes_sends_the_screen_ten_times_a_second_and_holds_no_barrier_back() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let mut area = 0;
+    for _ in 0..1_000 {
+        shell.say(id, ViewerMessage::Refresh).unwrap();
+        while let Some(job) = shell.session.poll_job(id, shell.now) {
+            area += job.region.area();
+            shell.encode(id, &job, 40);
+        }
+        shell.transmit(id);
+        shell.now += 1_000;
+    }
+    let screens = area / SIZE.area();
+    assert!((8..=11).contains(&screens), "{screens} screens in a second");
+
+    shell.now += 100_000;
+    shell.rest(id);
+    shell.now += 100_000;
+    for _ in 0..2 {
+        shell.say(id, ViewerMessage::Refresh).unwrap();
+        assert!(!shell.rest(id).is_empty() || !shell.session.is_drained());
+    }
+    shell.say(id, ViewerMessage::Barrier(5)).unwrap();
+    let [Request::Barrier(driver)] = shell.requests()[..] else { panic!("the driver is asked") };
+    shell.record(0, RecordKind::Barrier { id: driver });
+    let said = shell.rest(id);
+    assert!(!said.contains(&Said::Barrier(5)), "the last refresh still waits: {said:?}");
+    assert!(!shell.session.is_drained());
+    shell.now = shell.session.poll_deadline(shell.now).expect("the refresh waits for its moment");
+    let said = shell.rest(id);
+    assert!(matches!(said[..], [Said::Update { .. }, .., Said::Barrier(5)]), "{said:?}");
+    assert!(shell.session.is_drained());
+}
+
+#[test]
+fn a_driver_that_names_impossible_ops_costs_pixels_and_nothing_else() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    for _ in 0..100 {
+        shell.draw(TOP, RECT);
+        shell.record(0, RecordKind::Idle);
+        let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
+        shell.session.handle_snapshot(id, job.id, Some(u64::MAX), u64::MAX);
+        shell.session.handle_encoded(id, job.id, &[0; 20]);
+        shell.transmit(id);
+        shell.now += 1_000;
+    }
+    shell.session.check_invariants();
 }
 
 #[test]

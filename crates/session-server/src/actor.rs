@@ -42,6 +42,11 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const FAREWELL_AT_END: Duration = Duration::from_secs(1);
 /// A deadline that has passed without making work ripe is looked at again after this long, not at once.
 const DEADLINE_STEP: Duration = Duration::from_micros(500);
+/// How long input waits for a keysym to be bound: a client that grabs the X server holds that up, and may itself wait for
+/// a key or a click.
+const BINDING_TIME: Duration = Duration::from_millis(500);
+/// Framebuffers that came before the record that names them; past it the oldest goes, which another has replaced.
+const NEXT_FRAMEBUFFERS_MAX: usize = 8;
 /// Work buffers kept for the next jobs.
 const SPARE_WORK_MAX: usize = 4;
 
@@ -68,8 +73,10 @@ enum Held {
     Free,
     /// Room on the input socket, for this.
     Input(thinc_ring::InputMessage),
-    /// A keysym to be bound.
-    Binding,
+    /// Room on the control socket, for this: X reads it between two requests of its clients, and one can be long.
+    Control(Request),
+    /// A keysym to be bound, until this moment.
+    Binding(Micros),
 }
 
 pub(crate) struct Actor {
@@ -84,6 +91,8 @@ pub(crate) struct Actor {
     control_ready: AsyncFd<OwnedFd>,
     input_ready: AsyncFd<OwnedFd>,
     keyboard: KeyboardHandle,
+    /// Bindings asked for and not answered: more than one where input did not wait for them.
+    bindings: u32,
     held: Held,
     seats: BTreeMap<ConnectionId, Seat>,
     cursor: CursorSeen,
@@ -122,7 +131,7 @@ impl Actor {
         core.handle_leds(ring.leds());
         let mut actor = Actor {
             ring_ready: watch(ring.wake_fd().try_clone_to_owned(), Interest::READABLE)?,
-            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE)?,
+            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE | Interest::WRITABLE)?,
             input_ready: watch(input.fd().try_clone_to_owned(), Interest::WRITABLE)?,
             core,
             ring,
@@ -131,6 +140,7 @@ impl Actor {
             input,
             control,
             keyboard,
+            bindings: 0,
             held: Held::Free,
             seats: BTreeMap::new(),
             cursor: CursorSeen::default(),
@@ -167,7 +177,8 @@ impl Actor {
                 continue;
             }
             let deadline = self.deadline();
-            let blocked = matches!(self.held, Held::Input(_));
+            let input_full = matches!(self.held, Held::Input(_));
+            let control_full = matches!(self.held, Held::Control(_));
             tokio::select! {
                 biased;
                 _ = term.recv() => break,
@@ -176,7 +187,12 @@ impl Actor {
                     self.ring.clear_wake();
                 }
                 ready = self.control_ready.readable() => ready.map_err(SessionError::Driver)?.clear_ready(),
-                ready = self.input_ready.writable(), if blocked => ready.map_err(SessionError::Driver)?.clear_ready(),
+                ready = self.control_ready.writable(), if control_full => {
+                    ready.map_err(SessionError::Driver)?.clear_ready();
+                }
+                ready = self.input_ready.writable(), if input_full => {
+                    ready.map_err(SessionError::Driver)?.clear_ready();
+                }
                 event = inbox.recv() => {
                     if let Some(event) = event {
                         self.handle_event(event);
@@ -199,7 +215,8 @@ impl Actor {
             let hello = seat.viewer.is_none().then(|| seat.opened + LOGIN_GRACE.as_micros() as Micros);
             [hello, seat.cut_at, seat.unacknowledged.map(|since| since + stall)].into_iter().flatten()
         });
-        let next = core.into_iter().chain(seats).min()?;
+        let binding = if let Held::Binding(until) = self.held { Some(until) } else { None };
+        let next = core.into_iter().chain(seats).chain(binding).min()?;
         Some(self.start + Duration::from_micros(next).max(least))
     }
 
@@ -208,14 +225,19 @@ impl Actor {
     /// Takes the records there are, but not for ever; true when there are more.
     fn drain_ring(&mut self) -> Result<bool, SessionError> {
         let now = self.now();
+        let mut cursor = false;
+        let mut behind = true;
         for _ in 0..RECORDS_PER_TURN {
-            let Some(record) = self.ring.poll() else { return Ok(false) };
+            let Some(record) = self.ring.poll() else {
+                behind = false;
+                break;
+            };
             let broken = |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
             let record = record.map_err(broken)?;
             self.core.handle_record(&record, now);
             match record.kind {
                 RecordKind::Geometry { generation } => self.take_geometry(generation)?,
-                RecordKind::Cursor => self.take_cursor(),
+                RecordKind::Cursor => cursor = true,
                 RecordKind::Overflow => {
                     let mut dirty = Region::new();
                     self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
@@ -226,7 +248,11 @@ impl Actor {
                 _ => {}
             }
         }
-        Ok(true)
+        // Once for all of them: the block holds the newest, and each image is compressed.
+        if cursor {
+            self.take_cursor();
+        }
+        Ok(behind)
     }
 
     /// From here on records mean the framebuffer of this generation.
@@ -251,7 +277,12 @@ impl Actor {
     fn drain_control(&mut self) -> Result<(), SessionError> {
         while let Some(event) = self.control.poll_event().map_err(SessionError::Driver)? {
             match event {
-                ControlEvent::Framebuffer(framebuffer) => self.next_framebuffers.push(framebuffer),
+                ControlEvent::Framebuffer(framebuffer) => {
+                    if self.next_framebuffers.len() == NEXT_FRAMEBUFFERS_MAX {
+                        self.next_framebuffers.remove(0);
+                    }
+                    self.next_framebuffers.push(framebuffer);
+                }
                 ControlEvent::OutputsApplied { .. } => {}
                 ControlEvent::Error(text) => warn!("the driver says: {text}"),
             }
@@ -264,8 +295,11 @@ impl Actor {
         if self.cursor.serial != Some(cursor.serial) {
             let (width, height) = (u32::from(cursor.width), u32::from(cursor.height));
             let mut pixels = Vec::new();
-            self.encoder.cursor(&cursor.argb, &mut pixels);
-            let (hot_x, hot_y) = (cursor.hot_x, cursor.hot_y);
+            if !cursor.argb.is_empty() {
+                self.encoder.cursor(&cursor.argb, &mut pixels);
+            }
+            // Viewers refuse a hot spot outside; this one comes from shared memory.
+            let (hot_x, hot_y) = (cursor.hot_x.min(cursor.width), cursor.hot_y.min(cursor.height));
             self.core.handle_cursor(CursorImageOwned { size: Size { width, height }, hot_x, hot_y, pixels });
             self.cursor.serial = Some(cursor.serial);
         }
@@ -278,36 +312,45 @@ impl Actor {
 
     fn carry_requests(&mut self) -> Result<(), SessionError> {
         loop {
+            let now = self.now();
             let request = match std::mem::replace(&mut self.held, Held::Free) {
-                Held::Free => match self.core.poll_request() {
+                Held::Binding(until) if now < until => {
+                    self.held = Held::Binding(until);
+                    return Ok(());
+                }
+                Held::Free | Held::Binding(_) => match self.core.poll_request(now) {
                     Some(request) => request,
                     None => return Ok(()),
                 },
                 Held::Input(message) => Request::Input(message),
-                Held::Binding => {
-                    self.held = Held::Binding;
-                    return Ok(());
-                }
+                Held::Control(request) => request,
             };
-            match request {
-                Request::Input(message) => match self.input.send(message) {
-                    Ok(()) => {}
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        self.held = Held::Input(message);
-                        return Ok(());
-                    }
-                    Err(error) => return Err(SessionError::Driver(error)),
-                },
+            let result = match &request {
+                Request::Input(message) => self.input.send(*message),
                 Request::BindKeysym { keycode, keysym } => {
-                    if self.keyboard.bind(keycode, keysym) {
-                        self.held = Held::Binding;
+                    if self.keyboard.bind(*keycode, *keysym) {
+                        self.bindings += 1;
+                        self.held = Held::Binding(now + BINDING_TIME.as_micros() as Micros);
                     }
+                    Ok(())
                 }
                 Request::Resize(Size { width, height }) => {
-                    let output = OutputRequest { x: 0, y: 0, width, height, mm_width: 0, mm_height: 0 };
-                    self.control.set_outputs(&[output]).map_err(SessionError::Driver)?;
+                    let output =
+                        OutputRequest { x: 0, y: 0, width: *width, height: *height, mm_width: 0, mm_height: 0 };
+                    self.control.set_outputs(&[output])
                 }
-                Request::Barrier(id) => self.control.barrier(id).map_err(SessionError::Driver)?,
+                Request::Barrier(id) => self.control.barrier(*id),
+            };
+            match result {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.held = match request {
+                        Request::Input(message) => Held::Input(message),
+                        other => Held::Control(other),
+                    };
+                    return Ok(());
+                }
+                Err(error) => return Err(SessionError::Driver(error)),
             }
         }
     }
@@ -326,7 +369,12 @@ impl Actor {
             Event::Gone(id, ending) => self.gone(id, &ending),
             Event::Encoded(work) => self.encoded(work),
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
-            Event::Bound => self.held = Held::Free,
+            Event::Bound => {
+                self.bindings = self.bindings.saturating_sub(1);
+                if self.bindings == 0 && matches!(self.held, Held::Binding(_)) {
+                    self.held = Held::Free;
+                }
+            }
         }
     }
 

@@ -370,7 +370,7 @@ impl<P: Pipeline> World<P> {
     }
 
     fn requests(&mut self) {
-        while let Some(request) = self.session.poll_request() {
+        while let Some(request) = self.session.poll_request(self.now) {
             match request {
                 Request::Barrier(id) => {
                     self.x.publish_surely(RecordKind::Barrier { id });

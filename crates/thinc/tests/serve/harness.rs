@@ -135,7 +135,10 @@ impl Session {
         arguments.extend(options);
         arguments.push("--");
         arguments.extend(command);
-        let mut child = place.thinc(&arguments).stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut command = place.thinc(&arguments);
+        // A job of its own, as a shell starts it.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
         let watch = Watchdog::new(Pid::from_child(&child));
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut said = Vec::new();
@@ -183,6 +186,11 @@ impl Session {
         self.child.wait().unwrap().code()
     }
 
+    /// To the whole job, as a terminal does.
+    pub(crate) fn signal_job(&self, signal: Signal) {
+        rustix::process::kill_process_group(Pid::from_child(&self.child), signal).unwrap();
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         rustix::process::kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -228,6 +236,7 @@ pub(crate) enum Said {
     Geometry(Size),
     Update { seq: u64, bytes: usize },
     Barrier(u32),
+    Pong,
     Close(CloseCode, String),
     Other,
 }
@@ -308,6 +317,7 @@ fn look(message: &SessionMessage<'_>) -> Said {
         SessionMessage::Geometry(geometry) => Said::Geometry(geometry.size),
         SessionMessage::Update(update) => Said::Update { seq: update.seq, bytes: update.commands.len() },
         SessionMessage::Barrier(id) => Said::Barrier(*id),
+        SessionMessage::Pong(_) => Said::Pong,
         SessionMessage::Close(close) => Said::Close(close.code, close.reason.to_owned()),
         _ => Said::Other,
     }

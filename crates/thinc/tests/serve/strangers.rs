@@ -121,7 +121,7 @@ fn garbage_on_the_port_ends_that_connection_alone() {
         assert_eq!(code, CloseCode::Protocol, "{bytes:?}: {reason}");
     }
     viewer.say(&thinc_protocol::viewer::ViewerMessage::Ping(7));
-    viewer.until(|said| *said == crate::harness::Said::Other);
+    viewer.until(|said| *said == crate::harness::Said::Pong);
     assert_eq!(session.status()["restarts"], 0);
 }
 
