@@ -477,6 +477,8 @@ impl Place {
         // The socket comes as standard input: no other descriptor has to be left open across exec.
         command.arg("session").arg("--config").arg(self.folder.join(SESSION_CONFIG)).stdin(Stdio::from(listener));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("XAUTHORITY", self.folder.join("Xauthority"));
+        // A terminal's hang-up or Ctrl-C goes to the whole group in front: the supervisor alone says what it means here.
+        command.process_group(0);
         let mut child = command.spawn().map_err(start)?;
         let (out, err) = (child.stdout.take().expect("it is piped"), child.stderr.take().expect("it is piped"));
         parts.session = Some(Part { child, log: tokio::spawn(log.keep(err)) });
@@ -581,9 +583,14 @@ impl Place {
     }
 }
 
+/// A new file of that name: one that is there already may be a link, or somebody else's to read (`--ready-json` in /tmp).
 fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     use std::os::unix::fs::OpenOptionsExt as _;
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     io::Write::write_all(&mut file, bytes)
 }
 
@@ -773,8 +780,8 @@ impl Parts {
 async fn end(part: &mut Option<Part>, name: &str, signal: Signal) {
     let Some(Part { mut child, log: _ }) = part.take() else { return };
     let Some(pid) = child.id().and_then(|pid| Pid::from_raw(pid as i32)) else { return };
-    // The session process shares the supervisor's group; the others lead their own.
-    let send = |signal| if name == "session" { kill_process(pid, signal) } else { kill_process_group(pid, signal) };
+    // Each leads a group of its own.
+    let send = |signal| kill_process_group(pid, signal);
     // A program that has not come as far as its own group yet is asked alone.
     if send(signal).is_err() {
         let _ = kill_process(pid, signal);
@@ -815,6 +822,30 @@ mod tests {
         assert_eq!(waits[1], RESTART_WAIT);
         assert!(waits.is_sorted());
         assert_eq!(waits[19], RESTART_WAIT_MAX);
+    }
+
+    #[test]
+    fn a_secret_goes_into_no_file_that_waits_for_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = std::env::temp_dir().join(format!("thinc-private-{}", std::process::id()));
+        make_folder(&folder).unwrap();
+        let (path, other) = (folder.join("ready.json"), folder.join("other"));
+        std::fs::write(&other, "theirs").unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        write_private(&path, b"secret").unwrap();
+        assert_eq!(std::fs::read(&other).unwrap(), b"theirs", "a link is not followed");
+        std::fs::remove_file(&path).unwrap();
+        // Opened by somebody before us, and open to all.
+        std::fs::write(&path, "").unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let mut early = std::fs::File::open(&path).unwrap();
+        write_private(&path, b"secret").unwrap();
+        let mut seen = String::new();
+        io::Read::read_to_string(&mut early, &mut seen).unwrap();
+        assert_eq!(seen, "");
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(std::fs::read(&path).unwrap(), b"secret");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::session::CloseCode;
+use thinc_protocol::viewer::ViewerMessage;
 use thinc_transport::{ConnectError, ConnectOptions, connect};
 
-use crate::harness::{Place, Session, Viewer, lives, timed, wait_for_end};
+use crate::harness::{Place, Said, Session, Viewer, lives, timed, wait_for_end};
 
 fn kill(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
@@ -42,11 +43,15 @@ fn the_session_ends_with_its_command_and_as_it_did() {
 #[test]
 fn a_hang_up_ends_nothing_and_an_interrupt_ends_everything() {
     let mut session = Session::start(&[]);
-    session.signal(Signal::HUP);
+    let mut viewer = session.viewer();
+    viewer.whole();
+    session.signal_job(Signal::HUP);
     // The answer comes from the same loop: the hang-up has been dealt with.
     assert_eq!(session.status()["pids"]["session"], session.pid("session"));
-    session.viewer().whole();
-    session.signal(Signal::INT);
+    viewer.say(&ViewerMessage::Barrier(2));
+    viewer.until(|said| *said == Said::Barrier(2));
+    session.signal_job(Signal::INT);
+    assert_eq!(viewer.closed(), (CloseCode::SessionEnded, "the session ended".to_owned()), "viewers are told");
     assert_eq!(session.end_code(), Some(0));
     assert!(!lives(session.pid("xorg")) && !lives(session.pid("command")));
 }
