@@ -44,20 +44,29 @@ void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2) {
     boxes->box[boxes->count++] = add;
 }
 
-/* Boxes may overlap: when one around them all is no larger, it is better, unless each is known to be of one colour. */
+/* Boxes may overlap: when one around them all is no larger, it is better. Boxes of one colour say more than one around them
+ * all, and are kept apart while they cover no more than 1.2 times as much: what the tests allow over miext/damage, which
+ * bounds a whole request. */
 static void settle(struct boxes *boxes, uint16_t what) {
-    if (boxes->count < 2 || (what == THINC_SOLID && !boxes->coarse))
+    if (boxes->count < 2)
         return;
     struct box all = boxes->box[0];
-    int64_t sum = area(all);
+    int64_t sum = area(all), largest = sum;
     for (int i = 1; i < boxes->count; i++) {
+        int64_t one = area(boxes->box[i]);
         all = bound(all, boxes->box[i]);
-        sum += area(boxes->box[i]);
+        sum += one;
+        largest = one > largest ? one : largest;
     }
-    if (sum >= area(all)) {
-        boxes->box[0] = all;
-        boxes->count = 1;
-    }
+    int64_t whole = area(all);
+    bool solid = what == THINC_SOLID && !boxes->coarse;
+    if (sum < whole || (solid && largest < whole && sum <= whole + whole / 5))
+        return;
+    boxes->box[0] = all;
+    boxes->count = 1;
+    /* One of them may hold all others, and then its colour is still known. */
+    if (largest < whole)
+        boxes->coarse = true;
 }
 
 /* Takes `what` away; boxes that do not fit any more stay whole, and the result is coarse. */
