@@ -45,6 +45,9 @@ pub enum WireError {
     /// A text that is not UTF-8.
     #[error("{0} is not UTF-8")]
     Text(&'static str),
+    /// A text with characters that mean something to a terminal or break a line of a log.
+    #[error("{0} holds control characters")]
+    Control(&'static str),
     /// A rectangle that is empty or lies outside the screen.
     #[error("{0} is empty or not inside the screen")]
     Outside(&'static str),
@@ -72,8 +75,16 @@ pub fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Appends a text: its length in bytes as a varint, then UTF-8, cut at a character so that it keeps `bytes_max`.
+/// Appends a text: its length in bytes as a varint, then UTF-8, cut at a character so that it keeps `bytes_max`; spaces
+/// stand for control characters, which no text may hold.
 pub fn put_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
+    let replaced;
+    let text = if text.contains(char::is_control) {
+        replaced = text.replace(char::is_control, " ");
+        &replaced
+    } else {
+        text
+    };
     let text = &text[..text.floor_char_boundary(bytes_max)];
     put_varint(out, text.len() as u64);
     out.extend_from_slice(text.as_bytes());
@@ -199,10 +210,11 @@ impl<'a> Reader<'a> {
         std::mem::take(&mut self.bytes)
     }
 
-    /// A text of at most `bytes_max` bytes.
+    /// A text of at most `bytes_max` bytes, without control characters: texts end up on terminals and in logs.
     pub fn text(&mut self, what: &'static str, bytes_max: usize) -> Result<&'a str, WireError> {
         let len = self.at_most(what, bytes_max as u64)?;
-        std::str::from_utf8(self.take(what, len as usize)?).map_err(|_| WireError::Text(what))
+        let text = std::str::from_utf8(self.take(what, len as usize)?).map_err(|_| WireError::Text(what))?;
+        if text.contains(char::is_control) { Err(WireError::Control(what)) } else { Ok(text) }
     }
 
     /// Says that nothing may be left.
@@ -252,6 +264,17 @@ mod tests {
         assert_eq!(Reader::new(&[0x80, 0x80, 0x04]).u16("n"), Err(WireError::Overflow("n")));
         assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).u32("n"), Err(WireError::Overflow("n")));
         assert_eq!(Reader::new(&[9]).at_most("n", 8), Err(WireError::TooMuch { what: "n", value: 9, limit: 8 }));
+    }
+
+    #[test]
+    fn a_text_cannot_speak_to_a_terminal() {
+        for control in ["\u{1b}]0;mine\u{7}", "two\nlines", "\u{9b}31m", "\u{7f}", "\0"] {
+            let bytes: Vec<u8> = std::iter::once(control.len() as u8).chain(control.bytes()).collect();
+            assert_eq!(Reader::new(&bytes).text("name", 64), Err(WireError::Control("name")), "{control:?}");
+            let mut out = Vec::new();
+            put_text(&mut out, control, 64);
+            assert!(Reader::new(&out).text("name", 64).is_ok_and(|text| text.contains(' ')), "{control:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -135,15 +135,19 @@ pub enum TokenRefusal {
 impl TokenGate {
     /// Opens (or makes, for its owner alone) the record of used tokens.
     pub fn open(secret: SessionSecret, record: &Path) -> io::Result<TokenGate> {
-        let file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(record)?;
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(record)?;
         let mut used = HashMap::new();
-        for line in BufReader::new(&file).lines() {
+        let text = std::io::read_to_string(&file)?;
+        for line in text.lines() {
             // A line cut short by a crash belongs to a token that was not yet answered: passing over it is right.
-            let line = line?;
             let Some((id, expiry)) = line.split_once(' ') else { continue };
             if let (Some(Ok(id)), Ok(expiry)) = (base64url::decode(id).map(TryInto::try_into), expiry.parse()) {
                 used.insert(id, expiry);
             }
+        }
+        if !text.is_empty() && !text.ends_with('\n') {
+            // The next token shall not share the line that was cut short, or it would be passed over with it.
+            file.write_all(b"\n")?;
         }
         Ok(TokenGate { secret, used, record: file })
     }
@@ -196,6 +200,17 @@ mod tests {
         let token = first.secret().mint_token(1000);
         assert_eq!(first.redeem(&token, 1001), Ok(()));
         assert_eq!(first.redeem(&token, 1001), Err(TokenRefusal::Used));
+        assert_eq!(gate(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_line_cut_short_takes_no_other_token_with_it() {
+        let folder = folder("cut");
+        std::fs::write(folder.join("used"), "AAAAAAAAAAAAAAA").unwrap();
+        let mut first = gate(&folder);
+        let token = first.secret().mint_token(1000);
+        assert_eq!(first.redeem(&token, 1001), Ok(()));
         assert_eq!(gate(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
         std::fs::remove_dir_all(&folder).unwrap();
     }
