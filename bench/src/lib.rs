@@ -3,7 +3,6 @@
 //! Figures are medians with spread, and ratios against something measured in the same run.
 #![forbid(unsafe_code)]
 
-pub mod driver_cost;
 mod figures;
 pub mod latency;
 pub mod memory;

@@ -1,7 +1,7 @@
 //! thinc-bench: asks one question of the finished binaries and prints the answer.
 #![forbid(unsafe_code)]
 
-use thinc_bench::{driver_cost, latency, memory, page_down};
+use thinc_bench::{latency, memory, page_down};
 
 use clap::{Parser, Subcommand};
 
@@ -21,8 +21,6 @@ enum Question {
     PageDown(page_down::Options),
     /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
     Memory(memory::Options),
-    /// What does the driver cost the X server, ring attached and drained, against the dummy driver?
-    DriverCost(driver_cost::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -30,7 +28,6 @@ fn main() -> std::process::ExitCode {
         Question::KeyToPhoton(options) => latency::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),
-        Question::DriverCost(options) => driver_cost::run(&options),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,
