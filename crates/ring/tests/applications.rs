@@ -599,3 +599,8 @@ fn alpha_windows_without_a_compositor_are_covered() {
     drop((conn, application));
     assert!(server.stop(), "X ends in order");
 }
+
+#[test]
+fn all_of_it_again_with_sanitizers() {
+    xserver::again_with_sanitizers();
+}

@@ -217,3 +217,17 @@ pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, timeout: Duration) -> bool
         rustix::event::Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: i64::from(timeout.subsec_nanos()) };
     rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
 }
+
+/// All tests of this binary once more, with address and undefined-behaviour sanitizers in the driver, in a process of its own.
+/// In that process: shows that it is so.
+pub fn again_with_sanitizers() {
+    if std::env::var_os("THINC_TEST_SANITIZED").is_some() {
+        let maps = XServer::start(Options::default()).maps();
+        assert!(maps.contains("build-asan/thinc_drv.so") && maps.contains("libasan"), "the sanitized driver is loaded");
+        return;
+    }
+    let run = Command::new(std::env::current_exe().unwrap()).env("THINC_TEST_SANITIZED", "1").output().unwrap();
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
+    assert!(said.contains(" passed; 0 failed"), "{said}");
+}
