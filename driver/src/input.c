@@ -350,6 +350,9 @@ static InputDriverRec driver = {1, DRIVER_NAME, NULL, pre_init, un_init, NULL, N
 void input_register(void *module) { xf86AddInputDriver(&driver, module, 0); }
 
 static Bool create_devices(ClientPtr client, void *closure) {
+    /* Not before: X gives its extensions their opcodes after the screens are there. */
+    ExtensionEntry *xinput = CheckExtension("XInputExtension");
+    xinput_opcode = xinput ? xinput->base : -1;
     for (int kind = 0; kind < KINDS; kind++) {
         InputOption *options = input_option_new(NULL, "identifier", names[kind]);
         options = input_option_new(options, "driver", DRIVER_NAME);
@@ -375,8 +378,6 @@ void input_init(void) {
     buttons = 0;
     if (!mask)
         mask = valuator_mask_new(4);
-    ExtensionEntry *xinput = CheckExtension("XInputExtension");
-    xinput_opcode = xinput ? xinput->base : -1;
     DeleteCallback(&EventCallback, written, NULL);
     AddCallback(&EventCallback, written, NULL);
     /* X makes its own devices after this; ours come as if they were plugged in, at the first turn of the main loop. */

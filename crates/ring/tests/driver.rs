@@ -842,6 +842,45 @@ fn next<T>(conn: &impl Connection, mut pick: impl FnMut(&Event) -> Option<T>) ->
     }
 }
 
+/// GTK and Qt ask for the events of XInput 2 only.
+#[test]
+fn presses_are_named_for_clients_of_xinput_2_as_well() {
+    let server = XServer::start(Options::default());
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    conn.xinput_xi_query_version(2, 2).unwrap().reply().unwrap();
+    let mut reader = Reader::new(server.attach());
+    let window = conn.generate_id().unwrap();
+    let aux = CreateWindowAux::new().override_redirect(1);
+    let class = WindowClass::INPUT_OUTPUT;
+    conn.create_window(24, window, root, 100, 100, 200, 200, 0, class, x11rb::COPY_FROM_PARENT, &aux).unwrap();
+    conn.map_window(window).unwrap();
+    conn.set_input_focus(InputFocus::POINTER_ROOT, window, x11rb::CURRENT_TIME).unwrap();
+    let mask = xinput::EventMask {
+        deviceid: xinput::Device::ALL_MASTER.into(),
+        mask: vec![xinput::XIEventMask::KEY_PRESS | xinput::XIEventMask::BUTTON_PRESS],
+    };
+    conn.xinput_xi_select_events(window, &[mask]).unwrap().check().unwrap();
+
+    let send = |message| reader.attachment.input.send(message).unwrap();
+    send(InputMessage::PointerMove { seq: 1, x: 150, y: 160 });
+    send(InputMessage::Key { seq: 2, keycode: 38, down: true });
+    send(InputMessage::Key { seq: 3, keycode: 38, down: false });
+    send(InputMessage::Button { seq: 4, button: 1, down: true });
+    send(InputMessage::Button { seq: 5, button: 1, down: false });
+    let key = next(&conn, |e| if let Event::XinputKeyPress(e) = e { Some(e.detail) } else { None });
+    let button = next(&conn, |e| if let Event::XinputButtonPress(e) = e { Some(e.detail) } else { None });
+    assert_eq!((key, button), (38, 1));
+    let named: Vec<(u32, u32)> = reader
+        .drain()
+        .iter()
+        .filter_map(
+            |r| if let RecordKind::InputDelivered { seq, window } = r.kind { Some((seq, window)) } else { None },
+        )
+        .collect();
+    assert_eq!(named, [(2, window), (4, window)]);
+}
+
 #[test]
 fn input_arrives_in_order_and_is_named() {
     let server = XServer::start(Options::default());
