@@ -78,6 +78,10 @@ pub struct Serve {
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub tls_key: Option<PathBuf>,
     /// Path under which a reverse proxy shows the session, for example /desk/
+    ///
+    /// The proxy passes the path on as it is (nginx: location /desk/ { proxy_pass https://127.0.0.1:8443; } with the
+    /// headers Host, Upgrade and Connection), and --public names the proxy. Browsers come through it; thinc-view speaks
+    /// no HTTP and connects to the session itself.
     #[arg(long, value_name = "PATH", default_value = "/", value_parser = parse_base_path)]
     pub base_path: String,
     /// Host that links name, where it is another than the address listened on; without a port, the one listened on
