@@ -169,7 +169,7 @@ impl Region {
         if self.contains_rect(&rect) {
             return;
         }
-        self.combine(&[rect], |a, b| a | b);
+        self.combine_within(&[rect], |a, b| a | b);
     }
 
     /// Glyphs and fills come one after the other: grows the last rectangle to the right or down where that keeps the bands.
@@ -196,21 +196,21 @@ impl Region {
             [] => {}
             [rect] => self.add_rect(*rect),
             rects if self.is_empty() => self.rects.extend_from_slice(rects),
-            rects => self.combine(rects, |a, b| a | b),
+            rects => self.combine_within(rects, |a, b| a | b),
         }
     }
 
     /// Removes the pixels of `rect`.
     pub fn subtract_rect(&mut self, rect: &Rect) {
         if self.overlaps_rect(rect) {
-            self.combine(&[*rect], |a, b| a & !b);
+            self.combine_within(&[*rect], |a, b| a & !b);
         }
     }
 
     /// Removes the pixels of `other`.
     pub fn subtract(&mut self, other: &Region) {
         if self.overlaps(other) {
-            self.combine(&other.rects, |a, b| a & !b);
+            self.combine_within(&other.rects, |a, b| a & !b);
         }
     }
 
@@ -220,7 +220,7 @@ impl Region {
             return self.clear();
         }
         if !rect.contains(&self.extents()) {
-            self.combine(&[*rect], |a, b| a & b);
+            self.rects = combined(&self.rects, &[*rect], |a, b| a & b);
         }
     }
 
@@ -229,7 +229,7 @@ impl Region {
         if other.is_empty() {
             return self.clear();
         }
-        self.combine(&other.rects, |a, b| a & b);
+        self.rects = combined(&self.rects, &other.rects, |a, b| a & b);
     }
 
     /// Moves every pixel by a vector.
@@ -279,41 +279,17 @@ impl Region {
         bands.into_iter().collect()
     }
 
-    /// Sweeps both sets from top to bottom; `keep(in self, in other)` says which pixels stay.
-    fn combine(&mut self, other: &[Rect], keep: fn(bool, bool) -> bool) {
-        let a = std::mem::take(&mut self.rects);
-        let mut out = Vec::with_capacity(a.len() + other.len() * 2 + 2);
-        let (mut ia, mut ib) = (0, 0);
-        let mut y = i32::MIN;
-        let mut band_before = 0..0;
-        loop {
-            while ia < a.len() && a[ia].y2 <= y {
-                ia += 1;
-            }
-            while ib < other.len() && other[ib].y2 <= y {
-                ib += 1;
-            }
-            if ia == a.len() && ib == other.len() {
-                break;
-            }
-            // The next strip begins where something is, and ends where anything begins or ends.
-            let top_a = a.get(ia).map_or(i32::MAX, |r| r.y1.max(y));
-            let top_b = other.get(ib).map_or(i32::MAX, |r| r.y1.max(y));
-            let y1 = top_a.min(top_b);
-            let mut y2 = i32::MAX;
-            for (band, top) in [(a.get(ia), top_a), (other.get(ib), top_b)] {
-                if let Some(r) = band {
-                    y2 = y2.min(if top > y1 { top } else { r.y2 });
-                }
-            }
-            let band_a = band_of(&a[ia..], y1);
-            let band_b = band_of(&other[ib..], y1);
-            let start = out.len();
-            merge_spans(band_a, band_b, keep, y1, y2, &mut out);
-            band_before = join_band(&mut out, band_before, start);
-            y = y2;
-        }
-        self.rects = out;
+    /// Combines with a set that leaves alone what lies above and below it: a glyph in a page of text costs the bands that it
+    /// meets, and the rectangles behind it are moved along.
+    ///
+    /// Bands that meet `other` are taken in, so that they can be joined with what comes of it. What a band taken in has
+    /// beyond `other` keeps its spans, so it cannot become equal to a band left out.
+    fn combine_within(&mut self, other: &[Rect], keep: fn(bool, bool) -> bool) {
+        let (Some(first), Some(last)) = (other.first(), other.last()) else { return };
+        let from = self.rects.partition_point(|r| r.y2 < first.y1);
+        let to = from + self.rects[from..].partition_point(|r| r.y1 <= last.y2);
+        let out = combined(&self.rects[from..to], other, keep);
+        self.rects.splice(from..to, out);
     }
 
     /// Checks the rules a region keeps; for tests.
@@ -336,6 +312,40 @@ impl Region {
             assert!(!same_spans || pair[0][0].y2 < pair[1][0].y1, "bands that meet with equal spans are one band");
         }
     }
+}
+
+/// Sweeps two sets from top to bottom; `keep(in a, in b)` says which pixels stay.
+fn combined(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool) -> Vec<Rect> {
+    let mut out = Vec::with_capacity(a.len() + b.len() * 2 + 2);
+    let (mut ia, mut ib) = (0, 0);
+    let mut y = i32::MIN;
+    let mut band_before = 0..0;
+    loop {
+        while ia < a.len() && a[ia].y2 <= y {
+            ia += 1;
+        }
+        while ib < b.len() && b[ib].y2 <= y {
+            ib += 1;
+        }
+        if ia == a.len() && ib == b.len() {
+            break;
+        }
+        // The next strip begins where something is, and ends where anything begins or ends.
+        let top_a = a.get(ia).map_or(i32::MAX, |r| r.y1.max(y));
+        let top_b = b.get(ib).map_or(i32::MAX, |r| r.y1.max(y));
+        let y1 = top_a.min(top_b);
+        let mut y2 = i32::MAX;
+        for (band, top) in [(a.get(ia), top_a), (b.get(ib), top_b)] {
+            if let Some(r) = band {
+                y2 = y2.min(if top > y1 { top } else { r.y2 });
+            }
+        }
+        let start = out.len();
+        merge_spans(band_of(&a[ia..], y1), band_of(&b[ib..], y1), keep, y1, y2, &mut out);
+        band_before = join_band(&mut out, band_before, start);
+        y = y2;
+    }
+    out
 }
 
 /// The rectangles of the first band, if that band covers row `y`.
