@@ -93,20 +93,21 @@ impl Changes {
 
     /// Enters where two rows differ into their cells.
     fn compare_row(&mut self, grid: &Grid, x1: i32, y: i32, new: &[u32], old: &[u32]) {
-        let mut start = 0;
-        while start < new.len() {
-            let x = x1 + start as i32;
-            let len = (CELL - (x - grid.x).rem_euclid(CELL)) as usize;
-            let end = (start + len).min(new.len());
-            let (new, old) = (&new[start..end], &old[start..end]);
-            if differ(new, old) {
-                let differs = |(a, b): (&u32, &u32)| (a ^ b) & RGB != 0;
-                let first = new.iter().zip(old).position(differs).unwrap_or(0) as i32;
-                let last = new.iter().zip(old).rposition(differs).unwrap_or(0) as i32;
-                let cell = grid.index(x, y);
-                self.cells[cell] = grown(&self.cells[cell], &Rect::new(x + first, y, x + last + 1, y + 1));
+        let first = grid.index(x1, y);
+        let head = ((CELL - (x1 - grid.x) % CELL) as usize).min(new.len());
+        enter(&mut self.cells[first], x1, y, &new[..head], &old[..head]);
+        let x1 = x1 + head as i32;
+        let (new, new_tail) = new[head..].as_chunks::<{ CELL as usize }>();
+        let (old, old_tail) = old[head..].as_chunks::<{ CELL as usize }>();
+        let mut cells = self.cells[first + 1..].iter_mut();
+        for (((new, old), cell), x) in new.iter().zip(old).zip(&mut cells).zip((x1..).step_by(CELL as usize)) {
+            // A constant length, so that a cell is compared without a loop.
+            if new.iter().zip(old).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0 {
+                enter(cell, x, y, new, old);
             }
-            start = end;
+        }
+        if let (false, Some(cell)) = (new_tail.is_empty(), cells.next()) {
+            enter(cell, x1 + (new.len() as i32) * CELL, y, new_tail, old_tail);
         }
     }
 
@@ -182,6 +183,21 @@ impl Changes {
     }
 }
 
+/// Grows a cell by where a row's part in it differs.
+fn enter(cell: &mut Rect, x: i32, y: i32, new: &[u32], old: &[u32]) {
+    if cell.x1 == x && cell.x2 == x + new.len() as i32 {
+        // As wide as it can be, as most are where much changes: only how far down it reaches is asked.
+        if differ(new, old) {
+            cell.y2 = y + 1;
+        }
+        return;
+    }
+    let differs = |(a, b): (&u32, &u32)| (a ^ b) & RGB != 0;
+    let Some(first) = new.iter().zip(old).position(differs) else { return };
+    let last = new.iter().zip(old).rposition(differs).unwrap_or(first);
+    *cell = grown(cell, &Rect::new(x + first as i32, y, x + last as i32 + 1, y + 1));
+}
+
 /// Both in one, where that wastes little and the snapshot holds it.
 fn joined(a: &Rect, b: &Rect, snapshot: &Snapshot) -> Option<Rect> {
     if a.is_empty() {
@@ -226,6 +242,12 @@ pub(crate) fn differ(a: &[u32], b: &[u32]) -> bool {
     let mut a = a.chunks_exact(64);
     let mut b = b.chunks_exact(64);
     a.by_ref().zip(b.by_ref()).any(|(a, b)| fold(a, b)) || fold(a.remainder(), b.remainder())
+}
+
+/// True when a row has one colour, 0xRRGGBB, in steps of 64 pixels: rows that have not mostly show it early.
+#[inline]
+pub(crate) fn uniform(row: &[u32], color: u32) -> bool {
+    row.chunks(64).all(|part| part.iter().fold(0, |all, pixel| all | (pixel ^ color)) & RGB == 0)
 }
 
 /// Cells over the snapshot's extents, aligned to the screen so that they do not wander with the region.

@@ -4,7 +4,7 @@
 
 use thinc_region::Rect;
 
-use crate::changes::differ;
+use crate::changes::{differ, uniform};
 use crate::coverage::Line;
 use crate::{RGB, Snapshot};
 
@@ -32,21 +32,24 @@ pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
     let mut firsts = 0u64;
     for row in snapshot.rows(rect) {
         if other.is_none() {
-            // Rows of one colour are the most common; they are told without a branch a pixel.
-            if row.iter().fold(0, |all, p| all | (p ^ first)) & RGB == 0 {
+            // Rows of one colour are the most common.
+            if uniform(row, first) {
                 firsts += row.len() as u64;
                 continue;
             }
             other = row.iter().map(|p| p & RGB).find(|&p| p != first);
         }
         let second = other.unwrap_or(first);
-        for pixel in row {
-            let pixel = pixel & RGB;
-            if pixel == first {
-                firsts += 1;
-            } else if pixel != second {
+        // No branch a pixel: text changes its colour too often for guesses.
+        for part in row.chunks(64) {
+            let (strange, same) = part.iter().fold((0, 0), |(strange, same), pixel| {
+                let (a, b) = (pixel & RGB == first, pixel & RGB == second);
+                (strange | u32::from(!a & !b), same + u32::from(a))
+            });
+            if strange != 0 {
                 return Colors::More;
             }
+            firsts += u64::from(same);
         }
     }
     match other {

@@ -4,7 +4,7 @@
 
 use thinc_region::{Rect, Region};
 
-use crate::changes::{Changes, RECTS_MAX};
+use crate::changes::{Changes, RECTS_MAX, uniform};
 use crate::kind::{self, Colors};
 use crate::{RGB, Shadow, Snapshot};
 
@@ -157,8 +157,7 @@ fn split(snapshot: &Snapshot, rect: &Rect, depth: u32, first: usize, out: &mut V
     let mut y = rect.y1;
     while y < rect.y2 {
         let color = snapshot.row(rect.x1, rect.x2, y)[0] & RGB;
-        let uniform = |y: i32| snapshot.row(rect.x1, rect.x2, y).iter().fold(0, |all, p| all | (p ^ color)) & RGB == 0;
-        let end = (y..rect.y2).find(|&y| !uniform(y)).unwrap_or(rect.y2);
+        let end = (y..rect.y2).find(|&y| !uniform(snapshot.row(rect.x1, rect.x2, y), color)).unwrap_or(rect.y2);
         if end - y >= SPLIT_CELL {
             if y > rest.y1 {
                 margins(snapshot, &Rect { y2: y, ..rest }, depth, first, out);

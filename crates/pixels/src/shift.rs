@@ -4,7 +4,7 @@
 
 use thinc_region::Rect;
 
-use crate::changes::differ;
+use crate::changes::{differ, uniform};
 use crate::{RGB, Shadow, Snapshot};
 
 /// A change this large, at least, is worth the search: about a fifth of what encoding it costs.
@@ -88,7 +88,7 @@ impl Shifts {
                 let moved = !differ(new, shadow.row(x1, x2, y - dy));
                 let stayed = !differ(new, shadow.row(x1, x2, y));
                 // A row of one colour is cheap to send again where a copy spoils it.
-                (i8::from(moved) - i8::from(stayed)) * if uniform(new) { 1 } else { WEIGHT }
+                (i8::from(moved) - i8::from(stayed)) * if uniform(new, new[0]) { 1 } else { WEIGHT }
             }));
         }
         self.sums.clear();
@@ -130,13 +130,9 @@ fn strips(rect: &Rect) -> impl Iterator<Item = (i32, i32)> + Clone + use<> {
     (x1..x2).step_by(STRIP as usize).map(move |x| (x, x2.min(x + STRIP)))
 }
 
-fn uniform(row: &[u32]) -> bool {
-    row.iter().fold(0, |all, pixel| all | (pixel ^ row[0])) & RGB == 0
-}
-
 /// A sum of products, so that it runs over several pixels at once; none for a row of one colour, which is everywhere.
 fn hash(row: &[u32]) -> Option<u32> {
-    if uniform(row) {
+    if uniform(row, row[0]) {
         return None;
     }
     let factor = |i: usize| (i as u32 * 2 + 1).wrapping_mul(0x9e37_79b1);
