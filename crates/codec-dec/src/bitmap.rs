@@ -7,10 +7,14 @@ use crate::{OPAQUE, RGB};
 /// Writes `colors.0` where a bit is 1 and `colors.1` where it is 0; the first pixel is the highest bit.
 pub fn choose(bits: &[u8], colors: (u32, u32), row: &mut [u32]) {
     let (fg, bg) = (colors.0 | OPAQUE, colors.1 | OPAQUE);
-    for (pixels, &byte) in row.chunks_mut(8).zip(bits) {
-        for (i, pixel) in pixels.iter_mut().enumerate() {
-            *pixel = if byte & (0x80 >> i) != 0 { fg } else { bg };
-        }
+    let chosen = |byte: u8, i: usize| if byte & (0x80 >> i) != 0 { fg } else { bg };
+    let (eights, rest) = row.as_chunks_mut::<8>();
+    // A constant length, so that eight pixels are chosen at once.
+    for (pixels, &byte) in eights.iter_mut().zip(bits) {
+        *pixels = std::array::from_fn(|i| chosen(byte, i));
+    }
+    if let Some(&byte) = bits.get(eights.len()) {
+        rest.iter_mut().enumerate().for_each(|(i, pixel)| *pixel = chosen(byte, i));
     }
 }
 

@@ -11,10 +11,15 @@ use thinc_region::Rect;
 pub(crate) fn bits(snapshot: &Snapshot, rect: &Rect, fg: u32, out: &mut Vec<u8>) {
     out.clear();
     for row in snapshot.rows(rect) {
-        out.extend(row.chunks(8).map(|pixels| {
-            let byte = pixels.iter().fold(0, |bits, pixel| bits << 1 | u32::from(pixel & RGB == fg));
-            (byte << (8 - pixels.len())) as u8
-        }));
+        let (eights, rest) = row.as_chunks::<8>();
+        // Each pixel's bit by itself, so that eight are asked at once.
+        let bit = |(i, pixel): (usize, &u32)| if pixel & RGB == fg { 0x80 >> i } else { 0 };
+        out.extend(
+            eights.iter().map(|pixels| pixels.iter().enumerate().map(bit).fold(0u32, |all, bit| all | bit) as u8),
+        );
+        if !rest.is_empty() {
+            out.push(rest.iter().enumerate().map(bit).fold(0u32, |all, bit| all | bit) as u8);
+        }
     }
 }
 
