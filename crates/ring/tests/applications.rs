@@ -449,10 +449,12 @@ fn windows_under_a_compositor_are_covered() {
         text_file(&home)
     );
     let application = Application::start(&server, home, &words);
-    use_editor(&mut watch);
     let (conn, screen) = server.connect();
     let selection = conn.intern_atom(false, format!("_NET_WM_CM_S{screen}").as_bytes()).unwrap().reply().unwrap().atom;
-    assert_ne!(conn.get_selection_owner(selection).unwrap().reply().unwrap().owner, x11rb::NONE, "picom composes");
+    watch.until("the compositor", |_| {
+        conn.get_selection_owner(selection).unwrap().reply().unwrap().owner != x11rb::NONE
+    });
+    use_editor(&mut watch);
     watch.finish();
     drop(application);
     assert!(server.stop(), "X ends in order");
