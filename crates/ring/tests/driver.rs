@@ -2,15 +2,15 @@
 //! true, the recorded area is little more than miext/damage's, and nothing that a session does can harm X.
 //! `THINC_TEST_SANITIZED=1` runs all of it against the sanitized build, `THINC_TEST_SEED=n` one seed.
 
+mod coverage;
 mod xdraw;
 mod xserver;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use thinc_region::Rect;
 use thinc_ring::{
-    Attachment, ControlEvent, DrawRecord, DrawableId, Drawn, Framebuffer, InputMessage, OutputRequest, RecordKind,
-    TouchPhase, attach,
+    ControlEvent, DrawRecord, DrawableId, Drawn, InputMessage, OutputRequest, RecordKind, TouchPhase, attach,
 };
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
@@ -19,221 +19,12 @@ use x11rb::protocol::xinput::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::*;
 use x11rb::protocol::xv::{self, ConnectionExt as _};
 
+use coverage::{PATIENCE, Reader, Shadow, brief};
 use xdraw::{Drawer, Kinds, Random};
 use xserver::{Options, XServer, wait_readable};
 
-/// Longer than any X server takes to answer on a busy machine: only a lost wake-up lasts that long.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What a session does with an attachment, without a viewer.
-struct Reader {
-    attachment: Attachment,
-    barriers: u32,
-    /// Framebuffers that were announced, until the record names them.
-    announced: Vec<Framebuffer>,
-    applied: u32,
-    errors: Vec<String>,
-}
-
-impl Reader {
-    fn new(attachment: Attachment) -> Reader {
-        Reader { attachment, barriers: 0, announced: Vec::new(), applied: 0, errors: Vec::new() }
-    }
-
-    fn control_events(&mut self) {
-        while let Some(event) = self.attachment.control.poll_event().expect("the control socket works") {
-            match event {
-                ControlEvent::Framebuffer(framebuffer) => self.announced.push(framebuffer),
-                ControlEvent::OutputsApplied { serial } => self.applied = serial,
-                ControlEvent::Error(words) => self.errors.push(words),
-            }
-        }
-    }
-
-    /// Records up to and without `until`; sleeps as a session does.
-    fn read_until(&mut self, mut until: impl FnMut(&DrawRecord) -> bool) -> Vec<DrawRecord> {
-        let mut records = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
-        loop {
-            while let Some(record) = self.attachment.ring.poll() {
-                let record = record.expect("records parse");
-                if until(&record) {
-                    return records;
-                }
-                if let RecordKind::Geometry { generation } = record.kind
-                    && generation != self.attachment.framebuffer.generation()
-                {
-                    self.control_events();
-                    let at = self.announced.iter().position(|fb| fb.generation() == generation);
-                    let at = at.expect("a framebuffer is announced before the record that names it");
-                    self.attachment.framebuffer = self.announced.swap_remove(at);
-                }
-                records.push(record);
-            }
-            assert!(Instant::now() < deadline, "no such record came: {} records read", records.len());
-            if self.attachment.ring.prepare_sleep() {
-                wait_readable(self.attachment.ring.wake_fd(), PATIENCE);
-                self.attachment.ring.clear_wake();
-            }
-        }
-    }
-
-    /// Everything that X has drawn so far.
-    fn drain(&mut self) -> Vec<DrawRecord> {
-        self.barriers += 1;
-        let id = self.barriers;
-        self.attachment.control.barrier(id).unwrap();
-        self.read_until(|record| record.kind == RecordKind::Barrier { id })
-    }
-
-    fn pixels(&self) -> Vec<u32> {
-        let (width, height) = self.attachment.framebuffer.size();
-        let mut pixels = vec![0; (width * height) as usize];
-        let all = Rect::new(0, 0, width.cast_signed(), height.cast_signed());
-        self.attachment.framebuffer.read_rect(all, &mut pixels, width as usize);
-        pixels
-    }
-
-    fn set_outputs(&mut self, outputs: &[OutputRequest]) -> Result<(), String> {
-        let before = self.applied;
-        self.attachment.control.set_outputs(outputs).unwrap();
-        loop {
-            assert!(wait_readable(self.attachment.control.fd(), PATIENCE), "the driver answers");
-            self.control_events();
-            if let Some(words) = self.errors.pop() {
-                return Err(words);
-            }
-            if self.applied != before {
-                return Ok(());
-            }
-        }
-    }
-}
-
 fn output(x: i32, y: i32, width: u32, height: u32) -> OutputRequest {
     OutputRequest { x, y, width, height, mm_width: 0, mm_height: 0 }
-}
-
-/// The screen as records alone would have it, and what they cover.
-struct Shadow {
-    width: usize,
-    height: usize,
-    pixels: Vec<u32>,
-    /// True where only the framebuffer knows the pixel: a drawing covered it, or a copy from there did.
-    pending: Vec<bool>,
-    drawn_area: u64,
-    covered: Vec<bool>,
-    literal_copies: u64,
-}
-
-impl Shadow {
-    fn new(reader: &Reader) -> Shadow {
-        let (width, height) = reader.attachment.framebuffer.size();
-        let count = (width * height) as usize;
-        Shadow {
-            width: width as usize,
-            height: height as usize,
-            pixels: reader.pixels(),
-            pending: vec![false; count],
-            drawn_area: 0,
-            covered: vec![false; count],
-            literal_copies: 0,
-        }
-    }
-
-    fn clip(&self, rect: Rect) -> Rect {
-        rect.intersect(&Rect::new(0, 0, self.width as i32, self.height as i32))
-    }
-
-    /// Applies the records of one op: copies read what was before all of them.
-    fn apply_op(&mut self, records: &[DrawRecord]) {
-        let mut moved = Vec::new();
-        for record in records {
-            let RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, dx, dy } = record.kind else { continue };
-            if src != DrawableId::SCREEN {
-                continue;
-            }
-            let clipped = self.clip(rect);
-            assert_eq!(clipped, rect, "a COPY lies on the screen");
-            for y in rect.y1..rect.y2 {
-                for x in rect.x1..rect.x2 {
-                    let from = (y - dy) as usize * self.width + (x - dx) as usize;
-                    let inside = ((y - dy) as usize) < self.height && ((x - dx) as usize) < self.width;
-                    assert!(inside, "a COPY reads from the screen");
-                    moved.push((y as usize * self.width + x as usize, self.pixels[from], self.pending[from]));
-                }
-            }
-        }
-        for (to, pixel, pending) in moved {
-            self.literal_copies += u64::from(!pending);
-            self.pixels[to] = pixel;
-            self.pending[to] = pending;
-            self.covered[to] = true;
-        }
-        for record in records {
-            let rect = match record.kind {
-                RecordKind::Draw { dst: DrawableId::SCREEN, rect, .. } => rect,
-                RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, .. } if src != DrawableId::SCREEN => rect,
-                RecordKind::Copy { dst: DrawableId::SCREEN, rect, .. } => {
-                    self.drawn_area += rect.area();
-                    continue;
-                }
-                _ => continue,
-            };
-            self.drawn_area += rect.area();
-            let rect = self.clip(rect);
-            for y in rect.y1..rect.y2 {
-                let row = y as usize * self.width;
-                self.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
-                self.covered[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
-            }
-        }
-    }
-
-    fn apply(&mut self, records: &[DrawRecord]) {
-        let mut start = 0;
-        for (i, record) in records.iter().enumerate() {
-            if let Some(next) = records.get(i + 1).filter(|_| record.more) {
-                assert_eq!(next.op, record.op, "MORE promises another record of the same op");
-                continue;
-            }
-            self.apply_op(&records[start..=i]);
-            start = i + 1;
-        }
-    }
-
-    /// Settles with the framebuffer: pixels nobody covered must not have changed, and copies must be true.
-    fn settle(&mut self, now: &[u32]) -> Result<(), String> {
-        let mut wrong = 0usize;
-        let mut first = None;
-        let mut around = Rect::default();
-        for (i, &pixel) in now.iter().enumerate() {
-            if !self.pending[i] && self.pixels[i] != pixel {
-                wrong += 1;
-                around = around.bound(&Rect::at((i % self.width) as i32, (i / self.width) as i32, 1, 1));
-                first.get_or_insert((i % self.width, i / self.width, self.pixels[i], pixel, self.covered[i]));
-            }
-        }
-        self.pixels.copy_from_slice(now);
-        self.pending.fill(false);
-        match first {
-            None => Ok(()),
-            Some(first) => Err(format!(
-                "{wrong} pixels in {around:?} differ from what records say; first (x, y, said, is, covered): {first:x?}"
-            )),
-        }
-    }
-
-    fn take_covered(&mut self) -> u64 {
-        let count = self.covered.iter().filter(|&&covered| covered).count() as u64;
-        self.covered.fill(false);
-        count
-    }
-}
-
-/// One line a record, the last fifty.
-fn brief(records: &[DrawRecord]) -> String {
-    records.iter().rev().take(50).map(|r| format!("\n{} {:?}", r.op, r.kind)).collect()
 }
 
 fn seeds(default: &[u64]) -> Vec<u64> {
@@ -405,151 +196,6 @@ fn overflow_becomes_dirty_tiles_and_nothing_is_lost() {
         r.kind,
         RecordKind::Draw { rect: Rect { x1: 1, y1: 2, x2: 4, y2: 6 }, what: Drawn::Solid(39_999), .. }
     )));
-}
-
-/// A program with a process group of its own, which ends with the value.
-struct Program(std::process::Child);
-
-impl Program {
-    fn start(command: &[&str], display: u32) -> Program {
-        use std::os::unix::process::CommandExt;
-        let child = std::process::Command::new(command[0])
-            .args(&command[1..])
-            .env("DISPLAY", format!(":{display}"))
-            .stdout(std::process::Stdio::null())
-            .stderr(std::process::Stdio::null())
-            .process_group(0)
-            .spawn();
-        Program(child.unwrap_or_else(|error| panic!("{} must be installed: {error}", command[0])))
-    }
-
-    fn signal(&self, signal: rustix::process::Signal) {
-        // It may have ended by itself.
-        let _ = rustix::process::kill_process_group(rustix::process::Pid::from_child(&self.0), signal);
-    }
-
-    fn ended(&mut self) -> bool {
-        self.0.try_wait().unwrap().is_some()
-    }
-
-    fn stopped(&self) -> bool {
-        let state = std::fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
-        state.rsplit(") ").next().is_some_and(|state| state.starts_with('T'))
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        self.signal(rustix::process::Signal::KILL);
-        let _ = self.0.wait();
-    }
-}
-
-/// Programs as they are, against the same oracle. Each is stopped before the comparison, so that the screen rests.
-#[test]
-fn programs_are_covered() {
-    let server = XServer::start(Options { width: 1024, height: 768, ..Options::default() });
-    // A client of our own keeps the round trip that tells that X has done what it was sent.
-    let (conn, _) = server.connect();
-    let perf = [
-        "-dot",
-        "-rect100",
-        "-srect10",
-        "-tilerect100",
-        "-seg100",
-        "-wline100",
-        "-dline100",
-        "-circle10",
-        "-fcircle100",
-        "-triangle10",
-        "-ftext",
-        "-f24text16",
-        "-aa10text",
-        "-rgb10text",
-        "-scroll100",
-        "-copywinwin100",
-        "-copypixwin100",
-        "-putimage100",
-        "-shmput100",
-        "-shmputxy10",
-        "-magpixwin100",
-        "-compwinwin100",
-        "-move",
-        "-umove",
-        "-circulate",
-        "-resize",
-        "-ucreate",
-        "-popup",
-        "-trap100",
-        "-aatrap100",
-        "-aatrap2x100",
-    ];
-    let perf: Vec<&str> = ["x11perf", "-repeat", "1", "-reps", "3"].into_iter().chain(perf).collect();
-    let text = "i=0; while [ $i -lt 400 ]; do echo \"line $i of $RANDOM text\"; i=$((i+1)); done; clear; ls -l /usr/bin; kill -STOP $PPID";
-    let xterm = ["xterm", "-geometry", "100x40", "-e", "sh", "-c", text];
-    let mpv = |vo: &'static str| {
-        [
-            "mpv",
-            "--no-config",
-            "--really-quiet",
-            "--no-audio",
-            vo,
-            "--geometry=500x400+60+40",
-            "av://lavfi:testsrc=duration=60",
-        ]
-    };
-    let mut areas = Areas::default();
-    for (command, frames) in [(&perf[..], 0), (&xterm[..], 0), (&mpv("--vo=xv")[..], 30), (&mpv("--vo=x11")[..], 30)] {
-        let mut reader = Reader::new(server.attach());
-        reader.drain();
-        let mut shadow = Shadow::new(&reader);
-        let mut program = Program::start(command, server.display);
-        // Until the program ends, or stops itself, or X has paused so often after something was drawn.
-        let deadline = Instant::now() + PATIENCE;
-        let (mut records, mut pauses, mut ended) = (Vec::new(), 0, false);
-        while !ended && (frames == 0 || pauses < frames) && Instant::now() < deadline {
-            while let Some(record) = reader.attachment.ring.poll() {
-                let record = record.unwrap();
-                assert!(record.kind != RecordKind::Overflow, "{command:?}: this reader keeps up");
-                pauses += usize::from(record.kind == RecordKind::Idle);
-                records.push(record);
-            }
-            if reader.attachment.ring.prepare_sleep() {
-                // Also looks now and then whether a program that draws nothing any more has ended.
-                wait_readable(reader.attachment.ring.wake_fd(), Duration::from_millis(100));
-                reader.attachment.ring.clear_wake();
-            }
-            ended = program.ended();
-            if program.stopped() {
-                break;
-            }
-        }
-        assert!(Instant::now() < deadline, "{command:?} comes to its end");
-        program.signal(rustix::process::Signal::STOP);
-        conn.get_input_focus().unwrap().reply().unwrap();
-        records.extend(reader.drain());
-        let draws =
-            records.iter().filter(|r| matches!(r.kind, RecordKind::Draw { .. } | RecordKind::Copy { .. })).count();
-        assert!(draws > 20, "{command:?} drew: {draws} records");
-        if command.contains(&"--vo=xv") {
-            let video = |r: &&DrawRecord| matches!(r.kind, RecordKind::Draw { what: Drawn::Video { .. }, .. });
-            assert!(records.iter().filter(video).count() > 5, "frames are recorded as video");
-        }
-        shadow.apply(&records);
-        if let Err(words) = shadow.settle(&reader.pixels()) {
-            panic!("{command:?}: {words}");
-        }
-        let stats = reader.attachment.ring.stats();
-        println!("{}: {draws} records, area {} of {}", command[0], shadow.drawn_area, stats.oracle_area);
-        areas.recorded += shadow.drawn_area;
-        areas.reported += stats.oracle_area;
-        drop(program);
-        conn.get_input_focus().unwrap().reply().unwrap();
-        // What its windows leave behind, and the oracle's figures of it.
-        reader.drain();
-    }
-    assert!(areas.recorded as f64 <= 1.2 * areas.reported as f64, "{areas:?}");
-    assert!(server.stop(), "X ends in order");
 }
 
 #[test]
@@ -1213,20 +859,9 @@ fn survives_a_regeneration_of_the_server() {
     // Not asked to end in order: after a regeneration Xorg 21.1 frees something twice on its way out, with any driver.
 }
 
-/// The same tests with address and undefined-behaviour sanitizers in the driver, in a process of their own.
 #[test]
 fn all_of_it_again_with_sanitizers() {
-    if std::env::var_os("THINC_TEST_SANITIZED").is_some() {
-        let server = XServer::start(Options::default());
-        let maps = server.maps();
-        assert!(maps.contains("build-asan/thinc_drv.so") && maps.contains("libasan"), "the sanitized driver is loaded");
-        return;
-    }
-    let run =
-        std::process::Command::new(std::env::current_exe().unwrap()).env("THINC_TEST_SANITIZED", "1").output().unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
-    assert!(said.contains(" passed; 0 failed"), "{said}");
+    xserver::again_with_sanitizers();
 }
 
 /// Run as another user by the test below; does nothing otherwise.
