@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use thinc_codec_enc::Encoder;
@@ -89,7 +90,10 @@ pub(crate) struct Actor {
     control: thinc_ring::Control,
     ring_ready: AsyncFd<OwnedFd>,
     control_ready: AsyncFd<OwnedFd>,
-    input_ready: AsyncFd<OwnedFd>,
+    /// The control socket may have something to say.
+    control_speaks: bool,
+    /// The socket that `held` waits for. Watched only then, or every key that X takes would wake us.
+    room: Option<AsyncFd<OwnedFd>>,
     keyboard: KeyboardHandle,
     /// Bindings asked for and not answered: more than one where input did not wait for them.
     bindings: u32,
@@ -131,8 +135,9 @@ impl Actor {
         core.handle_leds(ring.leds());
         let mut actor = Actor {
             ring_ready: watch(ring.wake_fd().try_clone_to_owned(), Interest::READABLE)?,
-            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE | Interest::WRITABLE)?,
-            input_ready: watch(input.fd().try_clone_to_owned(), Interest::WRITABLE)?,
+            control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE)?,
+            control_speaks: true,
+            room: None,
             core,
             ring,
             framebuffer,
@@ -161,13 +166,19 @@ impl Actor {
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) -> Result<(), SessionError> {
         let mut term =
             signal(SignalKind::terminate()).map_err(|error| SessionError::System("wait for signals", error))?;
+        // Changed only where it would come too late: what waits for seconds changes with every update and every
+        // acknowledgement, and to set a timer costs as much as to send.
+        let mut watchdog = pin!(sleep_until(self.start.into()));
+        let mut watchdog_at: Option<Instant> = None;
         loop {
             for _ in 0..EVENTS_PER_TURN {
                 let Ok(event) = inbox.try_recv() else { break };
                 self.handle_event(event);
             }
             let behind = self.drain_ring()?;
-            self.drain_control()?;
+            if behind || std::mem::take(&mut self.control_speaks) {
+                self.drain_control()?;
+            }
             self.carry_requests()?;
             self.serve_viewers();
             self.cut_off();
@@ -176,9 +187,11 @@ impl Actor {
                 tokio::task::yield_now().await;
                 continue;
             }
-            let deadline = self.deadline();
-            let input_full = matches!(self.held, Held::Input(_));
-            let control_full = matches!(self.held, Held::Control(_));
+            let (soon, late) = self.deadlines();
+            if let Some(late) = late.filter(|&late| watchdog_at.is_none_or(|at| late < at)) {
+                watchdog.as_mut().reset(late.into());
+                watchdog_at = Some(late);
+            }
             tokio::select! {
                 biased;
                 _ = term.recv() => break,
@@ -186,38 +199,40 @@ impl Actor {
                     ready.map_err(SessionError::Driver)?.clear_ready();
                     self.ring.clear_wake();
                 }
-                ready = self.control_ready.readable() => ready.map_err(SessionError::Driver)?.clear_ready(),
-                ready = self.control_ready.writable(), if control_full => {
+                ready = self.control_ready.readable() => {
                     ready.map_err(SessionError::Driver)?.clear_ready();
+                    self.control_speaks = true;
                 }
-                ready = self.input_ready.writable(), if input_full => {
-                    ready.map_err(SessionError::Driver)?.clear_ready();
+                ready = writable(self.room.as_ref()) => {
+                    ready.map_err(SessionError::Driver)?;
+                    self.room = None;
                 }
                 event = inbox.recv() => {
                     if let Some(event) = event {
                         self.handle_event(event);
                     }
                 }
-                () = until(deadline) => {}
+                () = until(soon) => {}
+                () = watchdog.as_mut(), if watchdog_at.is_some() => watchdog_at = None,
             }
         }
         self.farewell(&mut inbox).await;
         Ok(())
     }
 
-    /// The next moment at which something is to be done though nothing happened.
-    fn deadline(&self) -> Option<Instant> {
+    /// The next moments at which something is to be done though nothing happened: for what was drawn, and for patience
+    /// that ends.
+    fn deadlines(&self) -> (Option<Instant>, Option<Instant>) {
         let now = self.now();
         let least = Duration::from_micros(now) + DEADLINE_STEP;
-        let core = self.core.poll_deadline(now);
+        let instant = |at: Micros| self.start + Duration::from_micros(at).max(least);
         let seats = self.seats.values().flat_map(|seat| {
             let stall = STALL_TIME.as_micros() as Micros;
             let hello = seat.viewer.is_none().then(|| seat.opened + LOGIN_GRACE.as_micros() as Micros);
             [hello, seat.cut_at, seat.unacknowledged.map(|since| since + stall)].into_iter().flatten()
         });
         let binding = if let Held::Binding(until) = self.held { Some(until) } else { None };
-        let next = core.into_iter().chain(seats).chain(binding).min()?;
-        Some(self.start + Duration::from_micros(next).max(least))
+        (self.core.poll_deadline(now).map(instant), seats.chain(binding).min().map(instant))
     }
 
     // ---- the driver ------------------------------------------------------------------------------------------------
@@ -311,7 +326,7 @@ impl Actor {
     }
 
     fn carry_requests(&mut self) -> Result<(), SessionError> {
-        loop {
+        while self.room.is_none() {
             let now = self.now();
             let request = match std::mem::replace(&mut self.held, Held::Free) {
                 Held::Binding(until) if now < until => {
@@ -344,15 +359,18 @@ impl Actor {
             match result {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.held = match request {
-                        Request::Input(message) => Held::Input(message),
-                        other => Held::Control(other),
+                    let (held, fd) = match request {
+                        Request::Input(message) => (Held::Input(message), self.input.fd()),
+                        other => (Held::Control(other), self.control.fd()),
                     };
+                    self.held = held;
+                    self.room = Some(watch(fd.try_clone_to_owned(), Interest::WRITABLE)?);
                     return Ok(());
                 }
                 Err(error) => return Err(SessionError::Driver(error)),
             }
         }
+        Ok(())
     }
 
     // ---- viewers ---------------------------------------------------------------------------------------------------
@@ -579,6 +597,14 @@ fn recycle(spare: &mut Vec<Work>, work: Work) {
 fn size_of(framebuffer: &Framebuffer) -> Size {
     let (width, height) = framebuffer.size();
     Size { width, height }
+}
+
+/// Never returns where there is nothing to wait for.
+async fn writable(socket: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
+    match socket {
+        Some(socket) => socket.writable().await.map(drop),
+        None => std::future::pending().await,
+    }
 }
 
 /// Never returns where there is no such moment.

@@ -136,7 +136,12 @@ pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) 
         let front = front::Front::new(config, tokens, tls, events.clone());
         tokio::spawn(front.serve(listener));
         ready();
-        actor::Actor::new(config.name.clone(), attachment, keyboard, events)?.run(inbox).await
+        // A task like the others, which the event loop wakes without asking the system for events first.
+        let actor = actor::Actor::new(config.name.clone(), attachment, keyboard, events)?;
+        match tokio::spawn(actor.run(inbox)).await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
     })
 }
 
