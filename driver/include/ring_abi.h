@@ -24,6 +24,7 @@
 #define THINC_TILE 64u
 #define THINC_TILES_ACROSS 256u /* 16384 / 64 */
 #define THINC_SCREEN_MAX 16384u
+#define THINC_SCREEN_AREA_MAX (64u * 1024u * 1024u) /* pixels; no viewer takes a larger screen (doc/protocol.md, limits) */
 #define THINC_OUTPUTS 16u
 #define THINC_CURSOR_MAX 256u
 #define THINC_CURSOR_OFFSET 4096u

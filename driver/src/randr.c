@@ -129,6 +129,9 @@ static const xf86OutputFuncsRec output_funcs = {
 static Bool resize(ScrnInfoPtr scrn, int width, int height) {
     if (width < 1 || height < 1 || width > (int)THINC_SCREEN_MAX || height > (int)THINC_SCREEN_MAX)
         return FALSE;
+    /* xrandr can ask for 16384x16384, and every viewer would have to leave. */
+    if ((uint64_t)width * (uint64_t)height > THINC_SCREEN_AREA_MAX)
+        return FALSE;
     if (width == scrn->virtualX && height == scrn->virtualY)
         return TRUE;
     ScreenPtr screen = thinc.screen;
@@ -237,6 +240,8 @@ const char *randr_apply(const struct thinc_output *outputs, uint32_t count) {
         width = o->x + (int)o->width > width ? o->x + (int)o->width : width;
         height = o->y + (int)o->height > height ? o->y + (int)o->height : height;
     }
+    if ((uint64_t)width * (uint64_t)height > THINC_SCREEN_AREA_MAX)
+        return "a screen has at most 64 Mi pixels";
     ScreenPtr screen = thinc.screen;
     xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
     for (uint32_t i = 0; i < THINC_OUTPUTS; i++) {

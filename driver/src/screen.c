@@ -254,8 +254,9 @@ Bool screen_pre_init(ScrnInfoPtr scrn, int flags) {
     uint32_t width = 1024, height = 768;
     const char *size = xf86GetOptValString(options, OPTION_SIZE);
     if (size && (sscanf(size, "%ux%u", &width, &height) != 2 || width < 1 || height < 1 || width > THINC_SCREEN_MAX ||
-                 height > THINC_SCREEN_MAX)) {
-        xf86DrvMsg(scrn->scrnIndex, X_ERROR, "Option \"Size\" \"%s\": must be WIDTHxHEIGHT, each 1 to 16384\n", size);
+                 height > THINC_SCREEN_MAX || (uint64_t)width * height > THINC_SCREEN_AREA_MAX)) {
+        xf86DrvMsg(scrn->scrnIndex, X_ERROR,
+                   "Option \"Size\" \"%s\": must be WIDTHxHEIGHT, each 1 to 16384, at most 64 Mi pixels\n", size);
         return FALSE;
     }
     thinc.oracle = xf86ReturnOptValBool(options, OPTION_ORACLE, FALSE);

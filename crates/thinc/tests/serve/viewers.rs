@@ -88,6 +88,21 @@ fn the_screen_takes_the_size_a_viewer_asks_for() {
 }
 
 #[test]
+fn a_screen_no_viewer_could_take_is_refused_to_whoever_asks() {
+    let script = "xrandr --fb 16384x16384; xsetroot -solid red; sleep 1000";
+    let session = Session::start_with(Place::new(), &[], &["sh", "-c", script]);
+    let mut viewer = session.viewer();
+    let size = viewer.whole();
+    assert_eq!((size.width, size.height), (1280, 800));
+    // xrandr has had its answer when it says so.
+    while !session.place.log("t", "command.log").contains("X Error") {
+        viewer.say(&ViewerMessage::Barrier(2));
+        viewer.until(|said| *said == Said::Barrier(2));
+    }
+    assert_eq!(session.viewer().whole(), size);
+}
+
+#[test]
 fn wishes_without_end_while_x_does_not_answer_end_nothing() {
     let session = Session::start(&[]);
     let mut viewer = session.viewer();
