@@ -81,6 +81,16 @@ pub(crate) fn program(name: &OsStr) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
+/// What a person types to start the native viewer: its name if it is in PATH, else where it lies beside this program.
+pub(crate) fn viewer() -> PathBuf {
+    const VIEWER: &str = "thinc-view";
+    let beside = || env::current_exe().ok().map(|exe| exe.with_file_name(VIEWER)).filter(|path| is_program(path));
+    let Some(path) = program(VIEWER.as_ref()).is_none().then(beside).flatten() else { return VIEWER.into() };
+    // In the source tree a person stands at its root, where target/release/thinc-view is enough to type.
+    let from_here = env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    from_here.filter(|path| path.components().count() > 1).unwrap_or(path)
+}
+
 /// COMMAND as the person gave it, or what there is to begin with.
 pub(crate) fn command(given: &[OsString]) -> Result<Vec<OsString>, SearchError> {
     if let Some(first) = given.first() {

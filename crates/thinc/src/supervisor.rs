@@ -434,16 +434,7 @@ impl Place {
             },
             Err(_) => format!("no display within {XORG_START_TIME:?}"),
         };
-        Err(ServeError::XorgStart { status, lines: self.xorg_lines(&log), log })
-    }
-
-    /// What Xorg complained about; the end of what it said where it complained of nothing.
-    fn xorg_lines(&self, log: &Path) -> String {
-        // What is missing and not missed: a system bus, and input drivers for hardware.
-        let harmless = ["dbus-core", "module does not exist", "No input driver matching"];
-        let complaint = |line: &str| line.contains("(EE)") && !harmless.iter().any(|words| line.contains(words));
-        let lines = last_lines(log, 8, complaint);
-        if lines.is_empty() { last_lines(log, 8, |_| true) } else { lines }
+        Err(ServeError::XorgStart { status, lines: xorg_lines(&log), log })
     }
 
     /// Writes down what the session process has to know; it is the same for every one of them.
@@ -567,18 +558,24 @@ impl Place {
                 .map_err(|error| ServeError::File { what: "write", path: path.clone(), error })?;
         }
         say(&format!(
-            "The session {} is ready, on display {} with {}.\n\n  In a browser:\n    {}\n\n  In a window:\n    thinc-view '{}'\n\n\
-             Each link opens it once, within {} minutes; `thinc link {}` prints another one.\n\
-             A browser warns of the certificate, which this machine made itself; the key it must show has the SHA-256\n  {}",
+            "The session {} is ready, on display {} with {}.\n\n  In a browser:\n    {}\n\n  In a window:\n    {} '{}'\n\n\
+             Each link opens it once, within {} minutes; `thinc link {}` prints another one.",
             self.name,
             parts.display,
             self.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" "),
             self.link(Scheme::Https),
+            search::viewer().display(),
             self.link(Scheme::Thinc),
             thinc_transport::token::TOKEN_LIFE_S / 60,
             self.name,
-            self.public.pin.map(|pin| pin.to_string()).unwrap_or_default(),
         ));
+        if let (None, Some(pin)) = (&self.options.tls_cert, self.public.pin) {
+            // As browsers write it, so that it can be compared.
+            let hex: String = pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
+            say(&format!(
+                "A browser warns of the certificate, which this machine made itself. Its public key has the SHA-256\n  {hex}"
+            ));
+        }
         Ok(())
     }
 }
@@ -625,7 +622,7 @@ async fn start_and_watch(
         tokio::select! {
             status = wait(xorg) => {
                 let log = place.logs.join("xorg.log");
-                return Err(ServeError::XorgEnd { status, lines: place.xorg_lines(&log), log });
+                return Err(ServeError::XorgEnd { status, lines: xorg_lines(&log), log });
             }
             status = wait(command) => {
                 if !status.success() {
@@ -680,6 +677,17 @@ async fn start_and_watch(
             }
         }
     }
+}
+
+/// What Xorg complained about; the end of what it said where it complained of nothing.
+fn xorg_lines(log: &Path) -> String {
+    // What is missing and not missed: a system bus, and input drivers for hardware.
+    let harmless = ["dbus-core", "module does not exist", "No input driver matching"];
+    let is_harmless = |line: &str| harmless.iter().any(|words| line.contains(words));
+    // The log's head explains its marks, "(WW) warning, (EE) error, …", and complains of nothing.
+    let complaint = |line: &str| line.contains("(EE)") && !line.contains("(WW) warning") && !is_harmless(line);
+    let lines = last_lines(log, 8, complaint);
+    if lines.is_empty() { last_lines(log, 8, |_| true) } else { lines }
 }
 
 /// At once after one death; then longer and longer.
@@ -846,6 +854,17 @@ mod tests {
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(std::fs::read(&path).unwrap(), b"secret");
         std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_x_servers_complaints_are_shown_and_not_the_legend_of_its_log() {
+        let log = std::env::temp_dir().join(format!("thinc-xorg-lines-{}", std::process::id()));
+        let legend = "\t(WW) warning, (EE) error, (NI) not implemented, (??) unknown.";
+        std::fs::write(&log, format!("X.Org X Server\n{legend}\n(EE) no screens found\nlast words\n")).unwrap();
+        assert_eq!(xorg_lines(&log), "\n    (EE) no screens found");
+        std::fs::write(&log, format!("{legend}\nlast words\n")).unwrap();
+        assert!(xorg_lines(&log).ends_with("last words"), "a server that was killed complains of nothing");
+        std::fs::remove_file(&log).unwrap();
     }
 
     #[test]
