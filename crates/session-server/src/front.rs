@@ -5,7 +5,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use rustls::ServerConfig;
 use socket2::SockRef;
@@ -21,7 +21,7 @@ use tracing::{debug, info, warn};
 
 use crate::SessionConfig;
 use crate::connection::{ConnectionId, Events};
-use crate::gate::{Gate, LOGIN_GRACE, PENALTY, Pass};
+use crate::gate::{Gate, LOGIN_GRACE, PENALTY, Pace, Pass};
 use crate::http::Site;
 use crate::native;
 
@@ -62,6 +62,7 @@ impl Front {
     /// Accepts connections for ever.
     pub(crate) async fn serve(self, listener: TcpListener) {
         let mut number = 0u64;
+        let mut pace = Pace::default();
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -72,6 +73,11 @@ impl Front {
                     continue;
                 }
             };
+            // The others wait in the kernel's queue, which costs this process nothing.
+            let wait = pace.enter(Instant::now());
+            if !wait.is_zero() {
+                tokio::time::sleep(wait).await;
+            }
             number += 1;
             let (shared, acceptor) = (self.shared.clone(), self.acceptor.clone());
             let (send, receive) = oneshot::channel();

@@ -1,10 +1,10 @@
-//! Strangers at the door: how many may be there before they have shown a token, and for how long.
+//! Strangers at the door: how many may be there before they have shown a token, for how long, and how fast they come in.
 //! From front.rs, which lets every connection in here first, to native.rs and http.rs, which say when one has shown it.
 //! Knows addresses and counts; never tokens.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::AbortHandle;
 
@@ -16,6 +16,27 @@ const STRANGERS_PER_SOURCE_MAX: usize = 8;
 pub(crate) const LOGIN_GRACE: Duration = Duration::from_secs(10);
 /// What a wrong token costs before it is answered; tokens have 256 bits, so this only keeps the log short.
 pub(crate) const PENALTY: Duration = Duration::from_secs(1);
+
+/// Connections let in: this many at once, and one in this time when they keep coming. A handshake takes a third of a
+/// millisecond of the thread that also serves the viewers, so a flood of them takes no more than a tenth of it.
+const ENTRIES_AT_ONCE: u32 = 64;
+const ENTRY_TIME: Duration = Duration::from_millis(4);
+
+/// How fast connections may come in, whoever makes them.
+#[derive(Debug, Default)]
+pub(crate) struct Pace {
+    /// When everybody let in so far would be through at one per [`ENTRY_TIME`].
+    through: Option<Instant>,
+}
+
+impl Pace {
+    /// How long the connection that came now waits in front of the door; nobody does while there is no flood.
+    pub(crate) fn enter(&mut self, now: Instant) -> Duration {
+        let through = self.through.map_or(now, |through| through.max(now)) + ENTRY_TIME;
+        self.through = Some(through);
+        (through - now).saturating_sub(ENTRY_TIME * ENTRIES_AT_ONCE)
+    }
+}
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
@@ -99,6 +120,23 @@ mod tests {
         assert_eq!(gate.strangers.lock().unwrap().len(), 1 + STRANGERS_PER_SOURCE_MAX);
         drop(newest);
         assert_eq!(gate.strangers.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_flood_comes_in_at_its_pace_and_nobody_else_waits() {
+        let mut pace = Pace::default();
+        let start = Instant::now();
+        let mut now = start;
+        let mut flood = 0;
+        while now < start + Duration::from_secs(2) {
+            // As front.rs does: the next is accepted when this one is in.
+            now += pace.enter(now) + Duration::from_micros(10);
+            flood += 1;
+        }
+        assert!((500..=600).contains(&flood), "{flood} handshakes in two seconds");
+        // Half a second later a browser comes with its six connections.
+        now += Duration::from_millis(500);
+        assert!((0..6).all(|_| pace.enter(now) == Duration::ZERO));
     }
 
     #[test]
