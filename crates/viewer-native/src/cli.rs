@@ -10,7 +10,7 @@ use crate::script;
 
 /// Shows a thinc session in a window, or without one for scripts and tests.
 #[derive(Debug, Parser)]
-#[command(name = "thinc-view", version, about, after_long_help = AFTER_HELP)]
+#[command(name = "thinc-view", version, after_long_help = AFTER_HELP)]
 pub struct Cli {
     /// Where the session is and what opens it: thinc://HOST:PORT/#t=…&k=… or https://… as the server printed it.
     pub link: String,
@@ -136,6 +136,7 @@ mod tests {
     fn the_command_line_is_sound() {
         command().debug_assert();
         let help = command().render_long_help().to_string();
+        assert!(help.starts_with("Shows a thinc session"), "it says first what it is for: {help}");
         for word in ["--headless", "--when-quiet", "Ctrl+Alt+F", "wait-quiet"] {
             assert!(help.contains(word), "{word} is not in --help");
         }

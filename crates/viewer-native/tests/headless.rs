@@ -374,3 +374,17 @@ fn the_program_is_driven_over_standard_input_and_fails_in_words() {
         assert!(said.starts_with("thinc-view: ") && said.contains(words), "{link}: {said}");
     }
 }
+
+#[test]
+fn without_a_display_the_window_says_what_it_wants() {
+    let fake = Fake::start(size(200, 100));
+    let output = Program::new(env!("CARGO_BIN_EXE_thinc-view"))
+        .arg(fake.link().to_string())
+        .env_remove("DISPLAY")
+        .env("SDL_VIDEO_DRIVER", "x11")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("DISPLAY") && said.contains("--headless"), "{said}");
+}
