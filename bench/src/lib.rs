@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod figures;
+pub mod functions;
 pub mod latency;
 pub mod memory;
 pub mod page_down;

@@ -1,7 +1,7 @@
 //! thinc-bench: asks one question of the finished binaries and prints the answer.
 #![forbid(unsafe_code)]
 
-use thinc_bench::{latency, memory, page_down};
+use thinc_bench::{functions, latency, memory, page_down};
 
 use clap::{Parser, Subcommand};
 
@@ -21,6 +21,8 @@ enum Question {
     PageDown(page_down::Options),
     /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
     Memory(memory::Options),
+    /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
+    Functions(functions::Options),
 }
 
 fn main() -> std::process::ExitCode {
@@ -28,6 +30,7 @@ fn main() -> std::process::ExitCode {
         Question::KeyToPhoton(options) => latency::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),
+        Question::Functions(options) => functions::run(&options),
     };
     match result {
         Ok(()) => std::process::ExitCode::SUCCESS,

@@ -45,6 +45,7 @@ fn benches(criterion: &mut Criterion) {
     ] {
         // A plan makes the shadow show the snapshot: before each one it has to show the page again.
         let mut planned: Vec<Planned> = Vec::new();
+        group.throughput(Throughput::Bytes(after.region().area() * 4));
         group.bench_function(name, |b| {
             b.iter_batched_ref(
                 || shadow_of(&before),

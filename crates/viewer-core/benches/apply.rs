@@ -79,14 +79,16 @@ fn benches(criterion: &mut Criterion) {
         b.iter(|| measured(|| black_box(&mut target).copy_from_slice(black_box(&page.0))))
     });
     let (line, screen) = (Rect::at(2, 0, 900, 10), SIZE.rect());
-    for (name, commands) in [
-        ("terminal", commands(None, &screens::terminal(0), screen)),
-        ("line of a terminal", commands(None, &screens::terminal(0), line)),
-        ("terminal scrolled", commands(Some(&screens::terminal(0)), &screens::terminal(3), screen)),
-        ("page", commands(None, &page, screen)),
-        ("page scrolled", commands(Some(&page), &screens::page(120), screen)),
-        ("photograph", commands(None, &screens::photograph(), screen)),
+    for (name, before, after, part) in [
+        ("terminal", None, screens::terminal(0), screen),
+        ("line of a terminal", None, screens::terminal(0), line),
+        ("terminal scrolled", Some(screens::terminal(0)), screens::terminal(3), screen),
+        ("page", None, page.clone(), screen),
+        ("page scrolled", Some(page.clone()), screens::page(120), screen),
+        ("photograph", None, screens::photograph(), screen),
     ] {
+        let commands = commands(before.as_ref(), &after, part);
+        group.throughput(Throughput::Bytes(part.area() * 4));
         let mut shown = Shown::new();
         group.bench_function(name, |b| b.iter(|| measured(|| shown.take(black_box(&commands)))));
     }
