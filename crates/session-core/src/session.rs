@@ -402,6 +402,9 @@ impl Session {
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
         self.release_all(at);
         let controlled = self.controller() == Some(id);
+        // Nobody waits for them any more, and an X server that takes nothing must not leave them here.
+        let asked: Vec<u32> = self.viewers[at].barriers_asked().collect();
+        self.requests.retain(|request| !matches!(request, Request::Barrier(number) if asked.contains(number)));
         self.viewers.remove(at);
         self.deliveries.retain(|delivery| delivery.viewer != id);
         if controlled {

@@ -412,6 +412,18 @@ fn an_acknowledgement_of_nothing_is_a_violation() {
 }
 
 #[test]
+fn what_a_viewer_asked_of_the_driver_goes_with_it() {
+    let mut shell = Shell::new();
+    let (gone, stays) = (shell.join(), shell.join());
+    shell.say(stays, ViewerMessage::Barrier(1)).unwrap();
+    for number in 0..16 {
+        shell.say(gone, ViewerMessage::Barrier(number)).unwrap();
+    }
+    shell.session.remove_viewer(gone);
+    assert!(matches!(shell.requests()[..], [Request::Barrier(_)]), "that of the one that stays");
+}
+
+#[test]
 fn a_new_driver_is_asked_the_old_one_s_barriers() {
     let mut shell = Shell::new();
     let id = shell.join();
