@@ -9,8 +9,8 @@ mod pointer;
 mod present;
 mod statistics;
 
-use std::path::PathBuf;
 use std::mem::ManuallyDrop;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
@@ -107,11 +107,13 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
         sdl3::hint::set(hint, value);
     }
     let sdl = sdl3::init().map_err(|error| window_error(&error))?;
-    let video = sdl.video().map_err(|error| {
+    // Video and window are left to the end of the process: SDL wakes this loop by an event that it sends to the window
+    // through a second X connection, and one still on its way when the window goes is an X error, which ends the program.
+    let video = ManuallyDrop::new(sdl.video().map_err(|error| {
         ViewError::Window(format!(
             "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
         ))
-    })?;
+    })?);
     let events = sdl.event().map_err(|error| window_error(&error))?;
     events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
     let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
@@ -120,8 +122,6 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
     let window = open_window(&video, &host, size, options)?;
     let window_id = window.id();
     let driver = video.current_video_driver();
-    // Never destroyed, the process ends soon after: SDL wakes this loop by an event that it sends to the window through a
-    // second X connection, and one still on its way when the window goes would be an X error, which ends the program.
     let slot = ManuallyDrop::new(present::Slot::new(window, options.present, driver)?);
     let presenter = slot.presenter();
     let mut app = App {
