@@ -48,6 +48,8 @@ const DEADLINE_STEP: Duration = Duration::from_micros(500);
 const BINDING_TIME: Duration = Duration::from_millis(500);
 /// Framebuffers that came before the record that names them; past it the oldest goes, which another has replaced.
 const NEXT_FRAMEBUFFERS_MAX: usize = 8;
+/// 1 MiB: most memory that an empty buffer keeps. A screen of photographs once must not stay with every viewer for ever.
+const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
 /// Work buffers kept for the next jobs.
 const SPARE_WORK_MAX: usize = 4;
 
@@ -381,7 +383,7 @@ impl Actor {
             Event::Bytes(id, bytes) => self.take_bytes(id, &bytes),
             Event::Drained(id, chunk) => {
                 if let Some(seat) = self.seats.get_mut(&id) {
-                    seat.chunk = Some(chunk);
+                    seat.chunk = Some(kept(chunk));
                 }
             }
             Event::Gone(id, ending) => self.gone(id, &ending),
@@ -588,8 +590,15 @@ impl Actor {
     }
 }
 
-fn recycle(spare: &mut Vec<Work>, work: Work) {
+/// An empty buffer for the next bytes, with the memory of the last where that is no more than usual.
+fn kept(mut buffer: Vec<u8>) -> Vec<u8> {
+    buffer.clear();
+    if buffer.capacity() <= BUFFER_BYTES_KEPT { buffer } else { Vec::new() }
+}
+
+fn recycle(spare: &mut Vec<Work>, mut work: Work) {
     if spare.len() < SPARE_WORK_MAX {
+        work.commands = kept(work.commands);
         spare.push(work);
     }
 }
@@ -612,5 +621,24 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_waits_for_the_next_job_keeps_no_more_memory_than_usual() {
+        let mut spare = Vec::new();
+        for bytes in [1000, BUFFER_BYTES_KEPT + 1, 1000, BUFFER_BYTES_KEPT * 8, 1000, 1000] {
+            let mut work = Work::new();
+            work.commands = vec![7; bytes];
+            recycle(&mut spare, work);
+        }
+        assert_eq!(spare.len(), SPARE_WORK_MAX);
+        let capacities: Vec<usize> = spare.iter().map(|work| work.commands.capacity()).collect();
+        assert_eq!(capacities, [1000, 0, 1000, 0]);
+        assert!(spare.iter().all(|work| work.commands.is_empty()));
     }
 }
