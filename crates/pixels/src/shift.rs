@@ -87,8 +87,12 @@ impl Shifts {
                 let new = snapshot.row(x1, x2, y);
                 let moved = !differ(new, shadow.row(x1, x2, y - dy));
                 let stayed = !differ(new, shadow.row(x1, x2, y));
-                // A row of one colour is cheap to send again where a copy spoils it.
-                (i8::from(moved) - i8::from(stayed)) * if uniform(new, new[0]) { 1 } else { WEIGHT }
+                match i8::from(moved) - i8::from(stayed) {
+                    0 => 0,
+                    // A row of one colour is cheap to send again where a copy spoils it.
+                    gain if uniform(new, new[0]) => gain,
+                    gain => gain * WEIGHT,
+                }
             }));
         }
         self.sums.clear();
