@@ -19,7 +19,7 @@ use thinc_ring::{Attachment, ControlEvent, Framebuffer, OutputRequest, RecordKin
 use thinc_session_core::{Config, CursorImageOwned, Request, Session, ViewerId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info, warn};
@@ -41,6 +41,8 @@ const EVENTS_PER_TURN: usize = 64;
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The same when the whole session ends; the supervisor waits for this process.
 const FAREWELL_AT_END: Duration = Duration::from_secs(1);
+/// From the driver's end to the supervisor's word that the X server has ended: it reads the last of its log for 0.3 s.
+const VERDICT_TIME: Duration = Duration::from_millis(600);
 /// A deadline that has passed without making work ripe is looked at again after this long, not at once.
 const DEADLINE_STEP: Duration = Duration::from_micros(500);
 /// How long input waits for a keysym to be bound: a client that grabs the X server holds that up, and may itself wait for
@@ -168,6 +170,20 @@ impl Actor {
     pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) -> Result<(), SessionError> {
         let mut term =
             signal(SignalKind::terminate()).map_err(|error| SessionError::System("wait for signals", error))?;
+        if let Err(error) = self.attend(&mut inbox, &mut term).await {
+            // An X server that died takes the session with it, as the supervisor will say in a moment: viewers should
+            // hear of it, or they would look for the session for ever. Else another process attaches to the driver.
+            let ending = matches!(error, SessionError::Driver(_)) && timeout(VERDICT_TIME, term.recv()).await.is_ok();
+            if !ending {
+                return Err(error);
+            }
+            warn!("{error}");
+        }
+        self.farewell(&mut inbox).await;
+        Ok(())
+    }
+
+    async fn attend(&mut self, inbox: &mut mpsc::Receiver<Event>, term: &mut Signal) -> Result<(), SessionError> {
         // Changed only where it would come too late: what waits for seconds changes with every update and every
         // acknowledgement, and to set a timer costs as much as to send.
         let mut watchdog = pin!(sleep_until(self.start.into()));
@@ -218,7 +234,6 @@ impl Actor {
                 () = watchdog.as_mut(), if watchdog_at.is_some() => watchdog_at = None,
             }
         }
-        self.farewell(&mut inbox).await;
         Ok(())
     }
 

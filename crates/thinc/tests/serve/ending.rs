@@ -98,7 +98,10 @@ fn a_session_process_that_keeps_dying_is_started_again_all_the_same() {
 #[test]
 fn an_x_server_that_dies_ends_the_session_with_the_reason() {
     let mut session = Session::start(&[]);
+    let mut viewer = session.viewer();
+    viewer.whole();
     kill(session.pid("xorg"), Signal::KILL);
+    assert_eq!(viewer.closed(), (CloseCode::SessionEnded, "the session ended".to_owned()), "nobody waits for it");
     assert_eq!(session.end_code(), Some(1));
     assert!(!lives(session.pid("session")) && !lives(session.pid("command")));
 }
