@@ -165,7 +165,7 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
     match app.ended.take() {
         // The person logged out there: nothing went wrong here.
         Some(ViewError::Closed { code: CloseCode::SessionEnded, reason }) => {
-            eprintln!("thinc-view: the session ended: {reason}");
+            eprintln!("thinc-view: {reason}");
             Ok(())
         }
         Some(error) => Err(error),
