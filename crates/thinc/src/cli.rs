@@ -21,6 +21,14 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Start a session: an X server, COMMAND in it, and a port for viewers
+    ///
+    /// COMMAND runs in a fresh X server that only this session's viewers and COMMAND itself can reach, with a D-Bus and an
+    /// XDG_RUNTIME_DIR of its own, so that its programs do not meet those of another desktop. When COMMAND ends, the
+    /// session ends. So it does on Ctrl-C, on SIGTERM and with `thinc stop NAME`; it does not when the terminal
+    /// hangs up, with or without --detach.
+    ///
+    /// Two links are printed, one for a browser and one for thinc-view. Each opens the session once; `thinc link NAME`
+    /// prints more.
     Serve(Serve),
     /// List the sessions of this user on this machine
     List(List),
@@ -37,14 +45,6 @@ pub enum Command {
 }
 
 /// Start a session.
-///
-/// COMMAND runs in a fresh X server that only this session's viewers and COMMAND itself can reach, with a D-Bus and an
-/// XDG_RUNTIME_DIR of its own, so that its programs do not meet those of another desktop. When COMMAND ends, the
-/// session ends. So it does on Ctrl-C, on SIGTERM and with `thinc stop NAME`; it does not when the terminal
-/// hangs up, with or without --detach.
-///
-/// Two links are printed, one for a browser and one for thinc-view. Each opens the session once; `thinc link NAME`
-/// prints more.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = SERVE_NOTES)]
 pub struct Serve {
@@ -215,6 +215,15 @@ mod tests {
     #[test]
     fn the_definition_holds_together() {
         crate::command().debug_assert();
+    }
+
+    #[test]
+    fn help_says_when_a_session_ends() {
+        let mut program = crate::command();
+        let help = program.find_subcommand_mut("serve").expect("it is there").render_long_help().to_string();
+        for words in ["fresh X server", "hangs up", "THINC_DRIVER_DIR"] {
+            assert!(help.contains(words), "{words:?} is not in:\n{help}");
+        }
     }
 
     #[test]
