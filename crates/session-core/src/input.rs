@@ -114,6 +114,15 @@ struct Held {
     keycode: u8,
 }
 
+/// A spare keycode in use.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    keycode: u8,
+    keysym: u32,
+    /// The server's keymap has had it.
+    seen: bool,
+}
+
 /// Which levels a keymap is read at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shifts {
@@ -125,20 +134,31 @@ struct Shifts {
 #[derive(Debug, Default)]
 pub(crate) struct Keyboard {
     keymap: Keymap,
+    /// `keymap` is the server's: it comes a moment after the session has begun, and later where a client holds X grabbed.
+    keymap_known: bool,
     held: Vec<Held>,
     /// Spare keycodes in use, the longest unused first.
-    bound: Vec<(u8, u32)>,
+    bound: Vec<Bound>,
     caps_lock: bool,
     num_lock: bool,
 }
 
 impl Keyboard {
-    /// The server's keymap, as it is now. Bindings made here count although they may not be in it yet.
+    /// The server's keymap, as it is now. A binding that was in it and is no more has been undone (`setxkbmap`); one that
+    /// never was is on its way and counts.
     pub(crate) fn set_keymap(&mut self, keymap: Keymap) {
+        self.keymap_known = true;
         self.keymap = keymap;
-        for &(keycode, keysym) in &self.bound {
-            self.keymap.bind(keycode, keysym);
-        }
+        let keymap = &mut self.keymap;
+        self.bound.retain_mut(|bound| {
+            let there = keymap.level(bound.keycode, 0) == bound.keysym;
+            if !there && !bound.seen {
+                keymap.bind(bound.keycode, bound.keysym);
+            }
+            let undone = bound.seen && !there;
+            bound.seen |= there;
+            !undone
+        });
     }
 
     /// Lock keys as X's keyboard shows them: bit 0 caps, bit 1 num.
@@ -213,6 +233,10 @@ impl Keyboard {
     /// The keycode for a key, and what to press (true) or release (false) around it.
     fn choose(&mut self, code: u16, keysym: u32, out: &mut Vec<KeyAction>) -> Option<(u8, Vec<(u8, bool)>)> {
         let physical = u8::try_from(code).ok().filter(|&c| c != 0).and_then(|c| c.checked_add(KEYCODE_MIN));
+        if !self.keymap_known {
+            // Every keycode looks spare: to bind one would take a key away.
+            return physical.map(|keycode| (keycode, Vec::new()));
+        }
         let now = self.shifts();
         if let Some(keycode) = physical {
             let known = (0..LEVELS).any(|level| self.keymap.level(keycode, level) != 0);
@@ -281,15 +305,15 @@ impl Keyboard {
     /// A spare keycode that gives this keysym. None: there is none, or all are held.
     fn bind(&mut self, keysym: u32, out: &mut Vec<KeyAction>) -> Option<u8> {
         // From the top: evdev's keys lie at the bottom.
-        let unused = (KEYCODE_MIN..=255).rev().find(|&keycode| self.keymap.is_spare(keycode));
+        let unused = (KEYCODE_MIN..=255).rev().find(|&keycode| self.keymap.is_spare(keycode) && !self.is_held(keycode));
         let keycode = match unused {
             Some(keycode) => keycode,
             None => {
-                let at = self.bound.iter().position(|&(keycode, _)| !self.is_held(keycode))?;
-                self.bound.remove(at).0
+                let at = self.bound.iter().position(|bound| !self.is_held(bound.keycode))?;
+                self.bound.remove(at).keycode
             }
         };
-        self.bound.push((keycode, keysym));
+        self.bound.push(Bound { keycode, keysym, seen: false });
         self.keymap.bind(keycode, keysym);
         out.push(KeyAction::Bind { keycode, keysym });
         Some(keycode)
@@ -353,6 +377,15 @@ mod tests {
         assert_eq!(press(&mut keyboard, KEY_A, 0x61), [down(38)]);
         assert_eq!(release(&mut keyboard, KEY_A, 0x61), [up(38)]);
         assert_eq!(press(&mut keyboard, KEY_2, 0), [down(11)]);
+    }
+
+    #[test]
+    fn before_the_keymap_is_known_the_place_counts_and_nothing_is_bound() {
+        let mut keyboard = Keyboard::default();
+        assert_eq!(press(&mut keyboard, KEY_A, 0x61), [down(38)]);
+        assert_eq!(press(&mut keyboard, 0, 0x20ac), [], "no place, and no key is known to give it");
+        assert_eq!(release(&mut keyboard, KEY_A, 0x61), [up(38)]);
+        assert_eq!(release(&mut keyboard, 0, 0x20ac), []);
     }
 
     #[test]
@@ -423,6 +456,26 @@ mod tests {
         release(&mut keyboard, 0, euro);
         let snowman = 0x0100_2603;
         assert_eq!(press(&mut keyboard, 0, snowman), [KeyAction::Bind { keycode: 200, keysym: snowman }, down(200)]);
+    }
+
+    #[test]
+    fn a_binding_that_another_layout_undid_is_made_again() {
+        let mut keyboard = keyboard();
+        let (euro, bind) = (0x20ac, |keysym| KeyAction::Bind { keycode: 200, keysym });
+        press(&mut keyboard, 0, euro);
+        let keymap = self::keyboard().keymap;
+        keyboard.set_keymap(keymap.clone());
+        release(&mut keyboard, 0, euro);
+        assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "read before the binding was made");
+        release(&mut keyboard, 0, euro);
+        let mut bound = keymap.clone();
+        bound.bind(200, euro);
+        keyboard.set_keymap(bound);
+        assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "the server says that it is there");
+        keyboard.set_keymap(keymap);
+        assert_eq!(press(&mut keyboard, 0, 0x0100_2603), [], "the spare keycode is held, whatever it gives");
+        release(&mut keyboard, 0, euro);
+        assert_eq!(press(&mut keyboard, 0, euro), [bind(euro), down(200)], "it was undone");
     }
 
     #[test]
