@@ -404,7 +404,12 @@ impl Shared {
                 return;
             }
             let wait = backoff.next_wait();
-            self.set_status(Status::Lost { why: error.to_string(), attempts: backoff.attempts() });
+            let why = match error {
+                // That it is lost, whoever shows it says already.
+                ViewError::Lost(why) => why,
+                error => error.to_string(),
+            };
+            self.set_status(Status::Lost { why, attempts: backoff.attempts() });
             if !self.rest(wait) {
                 return;
             }
