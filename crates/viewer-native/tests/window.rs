@@ -377,7 +377,7 @@ fn the_end_of_the_session_closes_the_window_in_words() {
     until("a picture", || (desk.fake.shared.state.lock().unwrap().connections == 1).then_some(()));
     desk.fake.close(CloseCode::SessionEnded, "the command ended");
     let (code, said) = desk.end();
-    assert_eq!((code, said.trim()), (Some(0), "thinc-view: the session ended: the command ended"));
+    assert_eq!((code, said.trim()), (Some(0), "thinc-view: the command ended"));
 }
 
 #[test]

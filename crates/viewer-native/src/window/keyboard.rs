@@ -57,7 +57,7 @@ impl Keyboard {
                     // Where the X server cannot be asked, the place has to do.
                     self.layout.keysym(raw, keymod).unwrap_or(0)
                 } else {
-                    keys::keysym_of_keycode(keycode, keymod.contains(Mod::NUMMOD))
+                    keys::keysym_of_keycode(keycode, keypad_writes(keymod))
                 };
                 (key.map_or(0, |key| key.code), keysym)
             }
@@ -103,6 +103,11 @@ fn place(scancode: Option<Scancode>, raw: u16) -> Option<Place> {
     }
 }
 
+/// Whether the keypad's keys are digits: Shift turns Num Lock round (XKB protocol, section 13.1, the type KEYPAD).
+fn keypad_writes(keymod: Mod) -> bool {
+    keymod.contains(Mod::NUMMOD) != keymod.intersects(Mod::LSHIFTMOD | Mod::RSHIFTMOD)
+}
+
 /// What the viewer's layout makes of a key with these modifiers, as an SDL keycode; 0 for nothing.
 ///
 /// The sdl3 crate's `Keycode` knows only the keycodes SDL has a name for, which leaves out every letter beyond ASCII;
@@ -144,6 +149,12 @@ mod tests {
             }
         }
         assert_eq!(missing, []);
+    }
+
+    #[test]
+    fn shift_turns_num_lock_round() {
+        assert!(keypad_writes(Mod::NUMMOD) && keypad_writes(Mod::RSHIFTMOD));
+        assert!(!keypad_writes(Mod::NOMOD) && !keypad_writes(Mod::NUMMOD | Mod::LSHIFTMOD));
     }
 
     #[test]
