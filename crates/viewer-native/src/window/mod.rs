@@ -261,8 +261,12 @@ impl App<'_> {
                 let (x, y) = self.to_pixels(x, y);
                 self.pointer.handle_motion(self.placement.to_screen(x, y));
             }
-            Event::MouseButtonDown { mouse_btn, x, y, .. } => self.handle_button(mouse_btn, true, x, y),
-            Event::MouseButtonUp { mouse_btn, x, y, .. } => self.handle_button(mouse_btn, false, x, y),
+            Event::MouseButtonDown { mouse_btn, x, y, timestamp, .. } => {
+                self.handle_button(mouse_btn, true, (x, y), timestamp);
+            }
+            Event::MouseButtonUp { mouse_btn, x, y, timestamp, .. } => {
+                self.handle_button(mouse_btn, false, (x, y), timestamp);
+            }
             Event::MouseWheel { x, y, .. } => {
                 self.flush_pointer();
                 if let Some(event) = self.pointer.handle_wheel(x, y) {
@@ -338,12 +342,12 @@ impl App<'_> {
         }
     }
 
-    fn handle_button(&mut self, button: sdl3::mouse::MouseButton, down: bool, x: f32, y: f32) {
+    fn handle_button(&mut self, button: sdl3::mouse::MouseButton, down: bool, (x, y): (f32, f32), at_ns: u64) {
         // Where the button went down counts, even if no motion was reported to there.
         let (x, y) = self.to_pixels(x, y);
         self.pointer.handle_motion(self.placement.to_screen(x, y));
         self.flush_pointer();
-        if let Some(event) = self.pointer.handle_button(button, down) {
+        if let Some(event) = self.pointer.handle_button(button, down, at_ns) {
             self.send(event);
         }
     }

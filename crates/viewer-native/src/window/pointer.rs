@@ -28,8 +28,14 @@ pub(super) struct Pointer {
     scroll: Scroll,
     /// Bit n: button n is down.
     buttons: u16,
+    /// The last button let go, and when (SDL's nanoseconds).
+    released: Option<(u8, u64)>,
     fingers: [Option<u64>; FINGERS],
 }
+
+/// 15 ms: no finger presses a button again so soon, but SDL 3.4 on X says a short click twice: as the mouse's own, and
+/// once more as the master pointer's when the window manager, which takes every click first, has passed it on.
+const AGAIN_NS_MIN: u64 = 15_000_000;
 
 impl Pointer {
     /// The pointer is over this pixel of the screen.
@@ -52,8 +58,8 @@ impl Pointer {
         self.sent = Some((x, y));
     }
 
-    /// A button went down or up.
-    pub(super) fn handle_button(&mut self, button: MouseButton, down: bool) -> Option<InputEvent> {
+    /// A button went down or up; `at_ns` is SDL's time of it.
+    pub(super) fn handle_button(&mut self, button: MouseButton, down: bool, at_ns: u64) -> Option<InputEvent> {
         let button = match button {
             MouseButton::Left => 1,
             MouseButton::Middle => 2,
@@ -66,7 +72,12 @@ impl Pointer {
         if (self.buttons & bit != 0) == down {
             return None;
         }
+        if down && self.released.is_some_and(|(last, then)| last == button && at_ns.saturating_sub(then) < AGAIN_NS_MIN)
+        {
+            return None;
+        }
         self.buttons ^= bit;
+        self.released = (!down).then_some((button, at_ns));
         Some(InputEvent::Button { button, down })
     }
 
@@ -129,11 +140,25 @@ mod tests {
     #[test]
     fn a_button_goes_down_and_up_once() {
         let mut pointer = Pointer::default();
-        assert_eq!(pointer.handle_button(MouseButton::Left, false), None, "pressed elsewhere");
+        assert_eq!(pointer.handle_button(MouseButton::Left, false, 0), None, "pressed elsewhere");
         let event = |button, down| Some(InputEvent::Button { button, down });
-        assert_eq!(pointer.handle_button(MouseButton::X2, true), event(9, true));
-        assert_eq!(pointer.handle_button(MouseButton::X2, true), None);
-        assert_eq!(pointer.handle_button(MouseButton::X2, false), event(9, false));
+        assert_eq!(pointer.handle_button(MouseButton::X2, true, 1), event(9, true));
+        assert_eq!(pointer.handle_button(MouseButton::X2, true, 2), None);
+        assert_eq!(pointer.handle_button(MouseButton::X2, false, 3), event(9, false));
+    }
+
+    #[test]
+    fn a_short_click_that_is_said_twice_is_one_and_a_double_click_is_two() {
+        let mut pointer = Pointer::default();
+        let mut clicks = |times_ms: &[(bool, u64)]| {
+            let said = times_ms
+                .iter()
+                .filter_map(|&(down, ms)| pointer.handle_button(MouseButton::Left, down, ms * 1_000_000));
+            said.count()
+        };
+        assert_eq!(clicks(&[(true, 100), (false, 100), (true, 101), (false, 101)]), 2, "one press, one release");
+        assert_eq!(clicks(&[(true, 200), (false, 201), (true, 260), (false, 261)]), 4, "two of each");
+        assert!(pointer.handle_button(MouseButton::Right, true, 262_000_000).is_some(), "another button");
     }
 
     #[test]
