@@ -454,10 +454,26 @@ fn windows_under_a_compositor_are_covered() {
     watch.until("the compositor", |_| {
         conn.get_selection_owner(selection).unwrap().reply().unwrap().owner != x11rb::NONE
     });
+    // Shadows and a terminal have many colours too: the hand must not begin before the editor is under it.
+    let root = conn.setup().roots[screen].root;
+    watch.until("the editor's window", |_| shows_window(&conn, root, b"mousepad"));
     use_editor(&mut watch);
     watch.finish();
     drop(application);
     assert!(server.stop(), "X ends in order");
+}
+
+/// True when a window of this class is on the screen, at any depth below `parent`.
+fn shows_window(conn: &impl Connection, parent: Window, class: &[u8]) -> bool {
+    // Windows come and go while the tree is walked: one that is gone is not shown.
+    let Ok(tree) = conn.query_tree(parent).unwrap().reply() else { return false };
+    tree.children.into_iter().any(|window| {
+        let named = conn.get_property(false, window, AtomEnum::WM_CLASS, AtomEnum::STRING, 0, 64).unwrap().reply();
+        let is_it = named.is_ok_and(|name| name.value.windows(class.len()).any(|part| part == class));
+        let attributes = conn.get_window_attributes(window).unwrap().reply();
+        let viewable = attributes.is_ok_and(|attributes| attributes.map_state == MapState::VIEWABLE);
+        (is_it && viewable) || shows_window(conn, window, class)
+    })
 }
 
 /// Scrolls, types, opens a menu and moves the window of an editor that fills some of the screen.
