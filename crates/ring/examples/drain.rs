@@ -5,10 +5,15 @@
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 
-use rustix::event::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let socket = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: drain SOCKET")?);
+    let socket = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: drain SOCKET [EVERY-MICROSECONDS]")?);
+    // With a time it looks again after that time and is never woken: what is left is the cost of records alone.
+    let every = match std::env::args().nth(2) {
+        Some(text) => Some(Timespec { tv_sec: 0, tv_nsec: text.parse::<i64>()? * 1000 }),
+        None => None,
+    };
     let mut attachment = thinc_ring::attach(&socket)?;
     let stdin = std::io::stdin();
     let mut overflows = 0u64;
@@ -19,7 +24,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 attachment.ring.take_dirty_tiles(|_| ());
             }
         }
-        if !attachment.ring.prepare_sleep() {
+        if every.is_none() && !attachment.ring.prepare_sleep() {
             continue;
         }
         let readable = {
@@ -28,7 +33,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 PollFd::from_borrowed_fd(attachment.ring.wake_fd(), PollFlags::IN),
                 PollFd::from_borrowed_fd(attachment.control.fd(), PollFlags::IN),
             ];
-            poll(&mut fds, None)?;
+            poll(&mut fds, every.as_ref())?;
             [fds[0].revents(), fds[2].revents()].map(|ready| !ready.is_empty())
         };
         attachment.ring.clear_wake();
