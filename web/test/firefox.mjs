@@ -69,6 +69,8 @@ export class Firefox {
     const script = `const done = arguments[arguments.length - 1]; const page = window.wrappedJSObject ?? window;
       (async (...args) => { ${body} })(...arguments).then((value) => done({ value }), (error) => done({ error: String(error) }));`;
     const { value } = await this.call("WebDriver:ExecuteAsyncScript", { script, args });
+    // Firefox mostly says in words that the page went away meanwhile; sometimes it only answers nothing.
+    if (value === null) throw new Error("the page was unloaded while the script ran");
     if (value.error !== undefined) throw new Error(value.error);
     return value.value;
   }
