@@ -31,6 +31,10 @@ const TORN_MAX: u32 = 100;
 /// The contract: recorded area per area that miext/damage reports.
 const RATIO_MAX: f64 = 1.2;
 
+/// A shell's words before the application's: a window manager that starts it once it manages windows. Side by side, a window
+/// could ask to be shown while the manager was still starting, and was never shown.
+const MANAGED: &str = "exec openbox --startup \"sh -c";
+
 /// An application and all that it started: a process group of its own, which ends with the value.
 struct Application {
     child: Child,
@@ -409,7 +413,7 @@ fn mousepad_gtk3_is_covered() {
     let server = server();
     let mut watch = Watch::new("mousepad", &server);
     let home = fresh_home();
-    let words = format!("openbox & exec mousepad --disable-server {}", text_file(&home));
+    let words = format!("{MANAGED} 'exec mousepad --disable-server {}'\"", text_file(&home));
     let application = Application::start(&server, home, &words);
     use_editor(&mut watch);
     watch.finish();
@@ -422,7 +426,7 @@ fn featherpad_qt5_is_covered() {
     let server = server();
     let mut watch = Watch::new("featherpad", &server);
     let home = fresh_home();
-    let words = format!("openbox & exec featherpad --standalone {}", text_file(&home));
+    let words = format!("{MANAGED} 'exec featherpad --standalone {}'\"", text_file(&home));
     let application = Application::start(&server, home, &words);
     use_editor(&mut watch);
     watch.finish();
@@ -444,7 +448,7 @@ fn windows_under_a_compositor_are_covered() {
     )
     .unwrap();
     let words = format!(
-        "openbox & picom --config {} & xterm -geometry 60x20+500+400 & exec mousepad --disable-server {}",
+        "{MANAGED} 'picom --config {} & xterm -geometry 60x20+500+400 & exec mousepad --disable-server {}'\"",
         conf.display(),
         text_file(&home)
     );
@@ -503,8 +507,8 @@ fn chromium_is_covered() {
     fs::write(&page, format!("<!doctype html><meta charset=utf-8>{rows}")).unwrap();
     // A browser takes keys only in an active window, and it is a window manager that makes one active.
     let words = format!(
-        "openbox & exec chromium --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
-         --disable-sync --window-size=800,600 --window-position=40,40 --user-data-dir={} --app=file://{}",
+        "{MANAGED} 'exec chromium --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
+         --disable-sync --window-size=800,600 --window-position=40,40 --user-data-dir={} --app=file://{}'\"",
         home.join("profile").display(),
         page.display()
     );
@@ -553,7 +557,7 @@ fn play(player: &'static str) -> Figures {
     let source = ["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=352x240:rate=24:duration=30"];
     let made = Command::new("ffmpeg").args(source).args(["-c:v", "mpeg4", "-q:v", "4", "-y", &clip]).status().unwrap();
     assert!(made.success(), "ffmpeg could not make a clip");
-    let words = format!("openbox & exec {player} --no-audio --no-config --loop --geometry=640x440+20+20 {clip}");
+    let words = format!("{MANAGED} 'exec {player} --no-audio --no-config --loop --geometry=640x440+20+20 {clip}'\"");
     let application = Application::start(&server, home, &words);
     watch.until("the clip", |watch| watch.colors() > 300);
     for i in 0..6 {
