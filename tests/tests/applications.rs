@@ -151,10 +151,16 @@ fn featherpad_qt5_is_shown_exactly() -> Outcome {
     use_editor(&mut desktop)
 }
 
+/// A shell's words: a window manager that starts the program once it manages windows. Side by side, a window could ask to be
+/// shown while the manager was still starting, and was never shown.
+fn managed(program: &str) -> String {
+    format!("exec openbox --startup \"sh -c '{program}'\"")
+}
+
 /// A shell's words: the program with a window manager, and with no memory of how it ended the last time.
 fn in_fresh_home(folder: &Folder, program: &str) -> String {
     let home = folder.path().display();
-    format!("export HOME={home} XDG_CONFIG_HOME={home}/config XDG_DATA_HOME={home}/data; openbox & {program}")
+    format!("export HOME={home} XDG_CONFIG_HOME={home}/config XDG_DATA_HOME={home}/data; {}", managed(program))
 }
 
 /// Scrolls, types and opens a menu in an editor that fills some of the screen.
@@ -186,10 +192,10 @@ fn chromium_is_shown_exactly() -> Outcome {
     let url = format!("--app=file://{}", page.display());
     // A browser takes keys only in an active window, and it is a window manager that makes one active.
     let browser = format!(
-        "openbox & exec chromium --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
+        "exec chromium --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
          --disable-sync --window-size=1024,768 --window-position=0,0 {profile} {url}"
     );
-    let mut desktop = Desktop::start("chromium", "1024x768", &["sh", "-c", &browser])?;
+    let mut desktop = Desktop::start("chromium", "1024x768", &["sh", "-c", &managed(&browser)])?;
     wait_for("the page appears", Duration::from_secs(90), || (desktop.view().ok()?.colors() > 100).then_some(()))?;
     desktop.settle()?;
     desktop.assert_identical("at the start")?;
