@@ -32,10 +32,11 @@ pub fn run(options: &Options) -> Result<(), Error> {
     std::fs::write(&page, text_page(options.pages + 4))?;
     let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
     let url = format!("--app=file://{}", page.display());
-    // A browser takes keys only in an active window, and it is a window manager that makes one active.
+    // A browser takes keys only in an active window, and it is a window manager that makes one active; it starts the
+    // browser itself, once it manages windows.
     let browser = format!(
-        "openbox & exec {} --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
-         --disable-sync --disable-smooth-scrolling --window-size=1024,768 --window-position=0,0 {profile} {url}",
+        "exec openbox --startup \"sh -c 'exec {} --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
+         --disable-sync --disable-smooth-scrolling --window-size=1024,768 --window-position=0,0 {profile} {url}'\"",
         options.chromium
     );
     let session = Session::start("page", "1024x768", &["sh", "-c", &browser])?;
