@@ -3,12 +3,17 @@
 //! Figures are medians with spread, and ratios against something measured in the same run.
 #![forbid(unsafe_code)]
 
+pub mod apps;
 mod figures;
-pub mod functions;
-pub mod latency;
-pub mod memory;
-pub mod page_down;
+pub mod net;
+pub mod observe;
+pub mod peers;
 pub mod process;
+pub mod questions;
+pub mod report;
+pub mod results;
+pub mod stage;
+pub mod workloads;
 
 /// Whatever went wrong, in words.
 pub type Error = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,2 @@
+//! The testbed: two network namespaces, a link between them made of two TUN devices and an emulator that delays, limits
+//! and drops packet by packet, and a trace of everything that passed.

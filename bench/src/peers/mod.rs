@@ -1,0 +1,40 @@
+//! The systems under test. Each adapter says which programs it needs, which versions they are, how its server is started
+//! for a screen of a given size, and how its viewer is shown on the client's own screen; nothing of them is changed.
+//! Knows programs and their options; never what is measured.
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::process::Running;
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+/// One system that shows a server's desktop on a client.
+pub trait Peer: Send + Sync {
+    /// What the command line and the results call it: "tigervnc".
+    fn name(&self) -> &'static str;
+
+    /// Its programs, found and asked for their versions; `missing` says what to install.
+    fn record(&self) -> PeerRecord;
+
+    /// Starts server and viewer; returns when the viewer shows the empty desktop on the client's screen, or with the
+    /// end of the log of the program that failed.
+    fn start(&self, site: &Site) -> Result<Desk, Error>;
+}
+
+/// A running desktop: where applications go, and the processes that end with it.
+pub struct Desk {
+    /// The X display that applications draw on, as they say it: ":7", or "10.77.0.2:7" for plain X.
+    pub display: String,
+    /// The file that lets a client in, where one is needed.
+    pub xauthority: Option<PathBuf>,
+    /// More that applications need in their environment.
+    pub env: Vec<(String, String)>,
+    /// Server and viewer, ended in this order.
+    pub held: Vec<Running>,
+}
+
+/// Every peer that thinc-bench knows, in the order of reports.
+pub fn all() -> Vec<Box<dyn Peer>> {
+    vec![]
+}

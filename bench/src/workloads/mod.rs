@@ -1,0 +1,43 @@
+//! What people do on a desktop, made repeatable: each workload starts its application on the server, acts through the
+//! client's own keyboard and mouse, and says what it saw. Knows applications; never which peer shows them.
+
+use crate::Error;
+use crate::results::{Form, Measure};
+use crate::stage::Stage;
+
+/// One workload.
+pub trait Workload: Send + Sync {
+    /// What the command line and the results call it: "web".
+    fn name(&self) -> &'static str;
+
+    /// One line: what it does and from which paper it comes.
+    fn about(&self) -> &'static str;
+
+    /// In which forms it runs.
+    fn forms(&self) -> &'static [Form];
+
+    /// Programs it needs (commands), the missing of which skips it.
+    fn needs(&self) -> &'static [&'static str];
+
+    /// About how long one form takes on a LAN, seconds: for the estimate of the time left.
+    fn seconds(&self, form: Form, effort: Effort) -> f64;
+
+    /// Runs and measures. An error is this trial's failure, not the run's.
+    fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error>;
+}
+
+/// How much of a workload is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Effort {
+    /// A few operations: does it work at all (`smoke`)?
+    Smoke,
+    /// Enough for medians on two cores in minutes.
+    Quick,
+    /// As the papers did it.
+    Full,
+}
+
+/// Every workload that thinc-bench knows, in the order of reports.
+pub fn all() -> Vec<Box<dyn Workload>> {
+    vec![]
+}
