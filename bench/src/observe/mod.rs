@@ -1,1 +1,14 @@
 //! What a person at the client would see and what the machines spend on it, read from outside of the systems under test.
+//! Pictures, changes with their times, frames, input by hand, and accounts of CPU and memory; beside the path.
+//! Knows X servers, pixels and processes; never which system shows them, or why.
+
+pub mod account;
+pub mod barcode;
+mod connection;
+pub mod frames;
+pub mod input;
+pub mod picture;
+pub mod screen;
+pub mod watch;
+
+pub use connection::{connect, connect_screen};
