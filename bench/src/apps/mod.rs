@@ -1,1 +1,51 @@
 //! Programs that thinc-bench shows itself, as X clients of their own process: `thinc-bench app NAME`.
+//! On the server's desktop, in the account of the applications; each draws with the requests that a real one would use.
+//! Knows X and what it draws; never who looks, from where, or what is measured.
+
+pub mod animation;
+pub mod hog;
+pub mod latency;
+pub mod photo;
+pub mod spheres;
+pub mod text;
+pub mod window;
+
+use std::path::PathBuf;
+
+use crate::Error;
+
+/// Which application.
+#[derive(clap::Subcommand, Debug)]
+pub enum App {
+    /// The five operations of Lai and Nieh's latency benchmark, one a key.
+    Latency,
+    /// Uses one processor, as the `sink` of Wong and Seltzer.
+    Hog(hog::Options),
+    /// Moving shaded spheres, as fast as the X server takes them.
+    Spheres(spheres::Options),
+    /// A loop of distinct pictures, once a key.
+    Animation(animation::Options),
+}
+
+/// Runs one until its window goes, its X server ends, or it is ended.
+pub fn run(app: &App) -> Result<(), Error> {
+    match app {
+        App::Latency => latency::run(),
+        App::Hog(options) => hog::run(options),
+        App::Spheres(options) => spheres::run(options),
+        App::Animation(options) => animation::run(options),
+    }
+}
+
+/// The command that shows an application: `words(&["latency"])` is `/path/of/thinc-bench app latency`.
+pub fn words(application: &[&str]) -> Result<Vec<String>, Error> {
+    let mut words = vec![program()?.to_string_lossy().into_owned(), "app".to_owned()];
+    words.extend(application.iter().map(|&word| word.to_owned()));
+    Ok(words)
+}
+
+/// This program; its finished binary where a test is what runs.
+fn program() -> Result<PathBuf, Error> {
+    let own = std::env::current_exe()?;
+    if own.file_name().is_some_and(|name| name == "thinc-bench") { Ok(own) } else { crate::process::binary("thinc-bench") }
+}
