@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod display;
 mod figures;
 pub mod net;
 pub mod observe;
@@ -12,6 +13,8 @@ pub mod process;
 pub mod questions;
 pub mod report;
 pub mod results;
+pub mod run;
+pub mod smoke;
 pub mod stage;
 pub mod workloads;
 

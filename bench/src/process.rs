@@ -5,7 +5,11 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Error;
 
@@ -74,12 +78,43 @@ impl Drop for Folder {
     }
 }
 
+/// Set by the first Ctrl-C or kill.
+static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
+
+/// From here on the first Ctrl-C or kill ends what is waited for, so that everything started is ended as well; the
+/// second one ends this program at once.
+///
+/// # Errors
+/// The system refuses a signal handler.
+pub fn end_well_when_interrupted() -> Result<(), Error> {
+    let flag = Arc::clone(INTERRUPTED.get_or_init(Arc::default));
+    for signal in [SIGINT, SIGTERM, SIGHUP] {
+        signal_hook::flag::register_conditional_shutdown(signal, 130, Arc::clone(&flag))?;
+        signal_hook::flag::register(signal, Arc::clone(&flag))?;
+    }
+    Ok(())
+}
+
+/// Whether somebody wants this program to end.
+pub fn interrupted() -> bool {
+    INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
+}
+
+/// Whether a command can be run by its name.
+pub fn on_path(program: &str) -> bool {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
+}
+
 /// Asks `ready` again and again until it gives something, at most for `limit`.
 pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
     let start = Instant::now();
     loop {
         if let Some(value) = ready() {
             return Ok(value);
+        }
+        if interrupted() {
+            return Err(format!("{what}: interrupted").into());
         }
         if start.elapsed() > limit {
             return Err(format!("{what}: not within {} s", limit.as_secs()).into());

@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::workloads::Effort;
+
 /// Raised when a reader of an older file would misunderstand a newer one.
 pub const SCHEMA: u32 = 1;
 
@@ -21,6 +23,8 @@ pub struct Results {
     pub machine: Machine,
     /// Screen of every session, pixels.
     pub screen: (u32, u32),
+    /// How much of each workload.
+    pub effort: Effort,
     /// The links, by name.
     pub links: BTreeMap<String, LinkRecord>,
     /// The peers asked for, by name, the missing ones too.

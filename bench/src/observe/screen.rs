@@ -40,8 +40,8 @@ impl ClientScreen {
     }
 
     /// `HOST:N`, for programs on another host; only with [`Listen::Tcp`].
-    pub fn address(&self) -> String {
-        self.display.clone()
+    pub fn address(&self, host: std::net::Ipv4Addr) -> String {
+        format!("{host}{}", self.display)
     }
 
     /// Width and height, pixels.

@@ -1,6 +1,10 @@
 //! What people do on a desktop, made repeatable: each workload starts its application on the server, acts through the
 //! client's own keyboard and mouse, and says what it saw. Knows applications; never which peer shows them.
 
+pub mod content;
+
+use serde::{Deserialize, Serialize};
+
 use crate::Error;
 use crate::results::{Form, Measure};
 use crate::stage::Stage;
@@ -26,8 +30,21 @@ pub trait Workload: Send + Sync {
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error>;
 }
 
+/// The error of a workload that this peer, link or screen cannot do: it is named as skipped, not as failed.
+#[derive(Debug)]
+pub struct Skip(pub String);
+
+impl std::fmt::Display for Skip {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Skip {}
+
 /// How much of a workload is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
 pub enum Effort {
     /// A few operations: does it work at all (`smoke`)?
     Smoke,

@@ -1,0 +1,364 @@
+//! The runner: every peer asked for, on every link, with every workload in each of its forms, one trial at a time on a
+//! machine that does nothing else; what was found is on disk after each trial, and a run that was cut short goes on there.
+//! Knows the plan and the order; never how a peer starts or what a workload does.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use crate::Error;
+use crate::net::link::Link;
+use crate::net::testbed::Testbed;
+use crate::observe::account::Accounts;
+use crate::peers::{self, Peer};
+use crate::process::{interrupted, on_path};
+use crate::report::progress::Progress;
+use crate::report::store::{self, Shape};
+use crate::results::{Form, LinkRecord, Machine, Outcome, Results, SCHEMA, Trial};
+use crate::stage::Stage;
+use crate::workloads::{self, Effort, Skip, Workload};
+
+/// What `run` runs.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The systems to measure; `thinc-bench peers` lists them.
+    #[arg(long, value_delimiter = ',', default_value = "local,thinc,tigervnc,xpra,xrdp,x11")]
+    pub(crate) peers: Vec<String>,
+    /// The links: a preset, or one with changes, as in `80211b:loss=10%`; `thinc-bench net --help` lists them.
+    #[arg(long, value_delimiter = ',', default_value = "lan,wan")]
+    pub(crate) links: Vec<String>,
+    /// The workloads; `thinc-bench workloads` lists them.
+    #[arg(long, value_delimiter = ',', default_value = "web,latency,video,type")]
+    pub(crate) workloads: Vec<String>,
+    /// Only this form of each workload.
+    #[arg(long)]
+    pub(crate) form: Option<Form>,
+    /// How much of each workload.
+    #[arg(long, value_enum, default_value = "quick")]
+    pub(crate) effort: Effort,
+    /// Screen of every session.
+    #[arg(long, default_value = "1024x768", value_parser = parse_size)]
+    pub(crate) size: (u32, u32),
+    /// TCP congestion control in both namespaces; the system's own without it. What is in force is recorded.
+    #[arg(long)]
+    pub(crate) congestion: Option<String>,
+    /// Where the results go. Trials that it holds already are not run again; failed ones are.
+    #[arg(long, short, default_value = "thinc-bench.json")]
+    pub(crate) output: PathBuf,
+    /// Starts over, where the results exist.
+    #[arg(long)]
+    pub(crate) again: bool,
+}
+
+fn parse_size(text: &str) -> Result<(u32, u32), String> {
+    let parsed = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
+    match parsed {
+        // 320x200: the smallest on which the workloads' windows mean anything; 8192: what an Xvfb file can hold twice.
+        Some((width @ 320..=8192, height @ 200..=8192)) => Ok((width, height)),
+        Some(_) => Err(format!("{text}: a screen is from 320x200 to 8192x8192")),
+        None => Err(format!("{text}: not WIDTHxHEIGHT")),
+    }
+}
+
+/// Runs it all.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let plan = Plan::new(options)?;
+    let mut results = plan.begin(options)?;
+    plan.carry_out(&mut results, &options.output)?;
+    let failed: Vec<String> = results
+        .trials
+        .iter()
+        .filter_map(|trial| match &trial.outcome {
+            Outcome::Failed(why) => Some(format!("{}: {}", label(trial), first_line(why))),
+            _ => None,
+        })
+        .collect();
+    println!("{} trials are in {}", results.trials.len(), options.output.display());
+    for line in &failed {
+        println!("  failed: {line}");
+    }
+    println!("Read them: thinc-bench report {}", options.output.display());
+    Ok(())
+}
+
+/// What a run consists of.
+pub(crate) struct Plan {
+    links: Vec<Link>,
+    peers: Vec<Box<dyn Peer>>,
+    workloads: Vec<(Box<dyn Workload>, Vec<Form>)>,
+    effort: Effort,
+    size: (u32, u32),
+    congestion: Option<String>,
+}
+
+/// One trial to be run: indices into the plan.
+#[derive(Clone, Copy)]
+struct Step {
+    link: usize,
+    peer: usize,
+    workload: usize,
+    form: Form,
+}
+
+impl Plan {
+    pub(crate) fn new(options: &Options) -> Result<Plan, Error> {
+        let links = options.links.iter().map(|name| name.parse()).collect::<Result<Vec<Link>, _>>()?;
+        let peers = choose("peer", peers::all(), &options.peers, |peer| peer.name())?;
+        let chosen = choose("workload", workloads::all(), &options.workloads, |workload| workload.name())?;
+        let workloads = chosen
+            .into_iter()
+            .map(|workload| {
+                let forms = workload.forms().iter().copied();
+                let forms = forms.filter(|form| options.form.is_none_or(|only| only == *form)).collect();
+                (workload, forms)
+            })
+            .collect();
+        let (effort, size) = (options.effort, options.size);
+        Ok(Plan { links, peers, workloads, effort, size, congestion: options.congestion.clone() })
+    }
+
+    /// The results as they are before the first trial, or as an earlier run left them.
+    pub(crate) fn begin(&self, options: &Options) -> Result<Results, Error> {
+        let mut results = Results {
+            schema: SCHEMA,
+            command: std::env::args().skip(1).collect(),
+            begun: now(),
+            machine: machine()?,
+            screen: self.size,
+            effort: self.effort,
+            links: BTreeMap::new(),
+            peers: BTreeMap::new(),
+            trials: Vec::new(),
+        };
+        if options.output.exists() && !options.again {
+            let earlier = store::load(&options.output)?;
+            if earlier.screen != self.size || earlier.effort != self.effort {
+                let path = options.output.display();
+                return Err(
+                    format!("{path} holds a run of another size or effort: name another file, or say --again").into()
+                );
+            }
+            let kept = earlier.trials.into_iter().filter(|trial| !matches!(trial.outcome, Outcome::Failed(_)));
+            results.trials = kept.collect();
+            results.links = earlier.links;
+            results.peers = earlier.peers;
+            results.begun = earlier.begun;
+        }
+        for peer in &self.peers {
+            results.peers.insert(peer.name().into(), peer.record());
+        }
+        Ok(results)
+    }
+
+    /// Every trial that `results` does not hold: peers next to each other, so that what the machine does otherwise
+    /// meets all of them alike.
+    fn steps(&self, results: &Results) -> Vec<Step> {
+        let mut steps = Vec::new();
+        for (link, Link { name: link_name, .. }) in self.links.iter().enumerate() {
+            for (workload, (what, forms)) in self.workloads.iter().enumerate() {
+                for &form in forms {
+                    for (peer, who) in self.peers.iter().enumerate() {
+                        let done = results.trials.iter().any(|trial| {
+                            (trial.peer.as_str(), trial.link.as_str()) == (who.name(), link_name)
+                                && (trial.workload.as_str(), trial.form) == (what.name(), form)
+                        });
+                        if !done && results.peers[who.name()].missing.is_none() {
+                            steps.push(Step { link, peer, workload, form });
+                        }
+                    }
+                }
+            }
+        }
+        steps
+    }
+
+    pub(crate) fn carry_out(&self, results: &mut Results, output: &Path) -> Result<(), Error> {
+        for (name, record) in &results.peers {
+            if let Some(why) = &record.missing {
+                eprintln!("{name} is left out: {why}");
+            }
+        }
+        // A file that cannot be written is found out before an hour of trials, not after.
+        store::save(output, results, Shape::Whole)?;
+        let steps = self.steps(results);
+        let labels: Vec<(String, f64)> = steps.iter().map(|step| self.describe(step)).collect();
+        let mut progress = Progress::new(&labels);
+        for (index, step) in steps.iter().enumerate() {
+            progress.begin(index);
+            let (trial, link) = self.try_step(step);
+            if interrupted() {
+                return Err(
+                    format!("interrupted; run the same command again to go on from {}", output.display()).into()
+                );
+            }
+            progress.end(index, &trial.outcome);
+            if let Some(record) = link {
+                results.links.insert(trial.link.clone(), record);
+            }
+            results.machine.accounting = self.accounting(&results.machine.accounting);
+            results.trials.push(trial);
+            store::save(output, results, Shape::Whole)?;
+        }
+        Ok(())
+    }
+
+    fn accounting(&self, known: &str) -> String {
+        if known.is_empty() {
+            Accounts::new("kind").map_or_else(|_| String::new(), |a| a.kind().into())
+        } else {
+            known.into()
+        }
+    }
+
+    fn describe(&self, step: &Step) -> (String, f64) {
+        let (workload, peer) = (&self.workloads[step.workload].0, &self.peers[step.peer]);
+        // Eight seconds: server, viewer and window manager of a peer up and down again.
+        let seconds = workload.seconds(step.form, self.effort) + 8.0;
+        let form = form_name(step.form);
+        (format!("{} {} {} {form}", self.links[step.link].name, peer.name(), workload.name()), seconds)
+    }
+
+    /// One trial, from nothing to nothing.
+    fn try_step(&self, step: &Step) -> (Trial, Option<LinkRecord>) {
+        let (link, peer) = (&self.links[step.link], &self.peers[step.peer]);
+        let workload = &self.workloads[step.workload].0;
+        let (begun, start) = (now(), Instant::now());
+        let mut link_record = None;
+        let mut other_load = 0.0;
+        let missing: Vec<&str> = workload.needs().iter().copied().filter(|program| !on_path(program)).collect();
+        let outcome = if !missing.is_empty() {
+            Outcome::Skipped(format!("{} wants {}: install it", workload.name(), missing.join(", ")))
+        } else {
+            let mut attempt = || -> Result<_, Error> {
+                let accounts = Arc::new(Accounts::new(peer.name())?);
+                let bed = Arc::new(Testbed::start(link, self.congestion.as_deref())?);
+                link_record = Some(bed.record());
+                let load = accounts.mark();
+                let mut stage = Stage::start(peer.as_ref(), &bed, &accounts, self.size)?;
+                let found = workload.run(&mut stage, step.form, self.effort);
+                other_load = accounts.other_load(&load);
+                found
+            };
+            match attempt() {
+                Ok(measures) if measures.iter().all(|measure| measure.samples.is_empty()) => {
+                    Outcome::Failed("it measured nothing".into())
+                }
+                Ok(measures) => Outcome::Measured(measures),
+                Err(error) => match error.downcast::<Skip>() {
+                    Ok(skip) => Outcome::Skipped(skip.0),
+                    Err(error) => Outcome::Failed(error.to_string()),
+                },
+            }
+        };
+        let trial = Trial {
+            peer: peer.name().into(),
+            link: link.name.clone(),
+            workload: workload.name().into(),
+            form: step.form,
+            begun,
+            seconds: start.elapsed().as_secs_f64(),
+            other_load,
+            outcome,
+        };
+        (trial, link_record)
+    }
+}
+
+/// The ones that were named, in that order.
+fn choose<T>(what: &str, all: Vec<T>, names: &[String], name_of: impl Fn(&T) -> &'static str) -> Result<Vec<T>, Error> {
+    let known: Vec<&str> = all.iter().map(&name_of).collect();
+    for (i, name) in names.iter().enumerate() {
+        if !known.contains(&name.as_str()) {
+            return Err(format!("there is no {what} {name}; there are {}", known.join(", ")).into());
+        }
+        if names[..i].contains(name) {
+            return Err(format!("{what} {name} is named twice").into());
+        }
+    }
+    let place = |item: &T| names.iter().position(|name| name == name_of(item));
+    let mut chosen: Vec<T> = all.into_iter().filter(|item| place(item).is_some()).collect();
+    chosen.sort_by_key(place);
+    Ok(chosen)
+}
+
+fn form_name(form: Form) -> &'static str {
+    match form {
+        Form::SlowMotion => "slow motion",
+        Form::Normal => "normal speed",
+    }
+}
+
+pub(crate) fn label(trial: &Trial) -> String {
+    format!("{} on {}, {}, {}", trial.peer, trial.link, trial.workload, form_name(trial.form))
+}
+
+pub(crate) fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+fn now() -> String {
+    humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
+}
+
+fn machine() -> Result<Machine, Error> {
+    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+    let field = |text: &str, name: &str| {
+        let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
+        line.split_once([':', '=']).map(|(_, value)| value.trim().trim_matches('"').to_owned()).unwrap_or_default()
+    };
+    let kib: u64 = field(&read("/proc/meminfo"), "MemTotal").trim_end_matches(" kB").trim().parse().unwrap_or(0);
+    let kernel = ["/proc/sys/kernel/ostype", "/proc/sys/kernel/osrelease"].map(|path| read(path).trim().to_owned());
+    let programs = [
+        ("chromium", "--version"),
+        ("firefox-esr", "--version"),
+        ("mpv", "--version"),
+        ("gimp", "--version"),
+        ("xterm", "-version"),
+    ];
+    Ok(Machine {
+        kernel: kernel.join(" "),
+        system: field(&read("/etc/os-release"), "PRETTY_NAME"),
+        processor: field(&read("/proc/cpuinfo"), "model name"),
+        cores: std::thread::available_parallelism().map_or(0, |n| n.get() as u32),
+        memory_bytes: kib * 1024,
+        bench: bench_version(),
+        accounting: String::new(),
+        applications: programs
+            .into_iter()
+            .filter(|(program, _)| on_path(program))
+            .filter_map(|(program, option)| Some((program.to_owned(), said_version(program, option)?)))
+            .collect(),
+    })
+}
+
+/// The first line that a program says of itself.
+fn said_version(program: &str, option: &str) -> Option<String> {
+    let output = std::process::Command::new(program).arg(option).stderr(std::process::Stdio::null()).output().ok()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    Some(text.lines().find(|line| line.contains(|c: char| c.is_ascii_digit()))?.trim().to_owned())
+}
+
+/// Of this program, with the commit of the tree that it is run in, where it is run in one.
+fn bench_version() -> String {
+    let commit = std::process::Command::new("git").args(["describe", "--always", "--dirty"]).output();
+    let commit = commit.ok().filter(|output| output.status.success());
+    let commit = commit.map(|output| format!(" ({})", String::from_utf8_lossy(&output.stdout).trim()));
+    format!("{}{}", env!("CARGO_PKG_VERSION"), commit.unwrap_or_default())
+}
+
+/// Prints the peers with their versions, or why they are missing.
+pub fn list_peers() {
+    for peer in peers::all() {
+        let record = peer.record();
+        let about = record.missing.map_or(record.version, |why| format!("missing: {why}"));
+        println!("{:<12} {:<14} {about}", peer.name(), record.title);
+    }
+}
+
+/// Prints the workloads.
+pub fn list_workloads() {
+    for workload in workloads::all() {
+        println!("{:<12} {}", workload.name(), workload.about());
+    }
+}

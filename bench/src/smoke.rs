@@ -1,0 +1,93 @@
+//! The quick form: a few operations of the central workloads on two links, with thinc beside an X server that nothing
+//! is remote from. Under three minutes, for every change of the tree: it fails on lost frames, on wrong pixels, and on a
+//! harness that measured nothing. Knows what must hold; never how fast anything was.
+
+use std::path::PathBuf;
+
+use crate::Error;
+use crate::process::Folder;
+use crate::results::{Form, Measure, Outcome, Results, Trial, quantity};
+use crate::run::{self, Plan, first_line, label};
+use crate::workloads::Effort;
+
+/// How `smoke` runs.
+#[derive(clap::Args)]
+pub struct Options {
+    /// The systems: thinc has to pass; of the others only the local one has.
+    #[arg(long, value_delimiter = ',', default_value = "local,thinc")]
+    peers: Vec<String>,
+    /// Where the results go; nowhere without it.
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+}
+
+/// Peers that have to be exact, and complete.
+const HELD_TO_IT: [&str; 2] = ["local", "thinc"];
+
+/// Runs it, and gives the error of everything that was found wrong.
+pub fn run(options: &Options) -> Result<(), Error> {
+    let folder = Folder::new("smoke")?;
+    let asked = run::Options {
+        peers: options.peers.clone(),
+        links: vec!["lan".into(), "wan".into()],
+        workloads: ["latency", "web", "video", "type"].map(String::from).to_vec(),
+        form: None,
+        effort: Effort::Smoke,
+        size: (1024, 768),
+        congestion: None,
+        output: options.output.clone().unwrap_or_else(|| folder.path().join("smoke.json")),
+        again: true,
+    };
+    let plan = Plan::new(&asked)?;
+    let mut results = plan.begin(&asked)?;
+    plan.carry_out(&mut results, &asked.output)?;
+    let (checked, wrong) = verdict(&results);
+    for line in &wrong {
+        eprintln!("wrong: {line}");
+    }
+    println!("{} passed, {} failed", checked - wrong.len(), wrong.len());
+    if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {checked} checks failed", wrong.len()).into()) }
+}
+
+/// How many facts were looked at, and those that do not hold.
+fn verdict(results: &Results) -> (usize, Vec<String>) {
+    let mut all: Vec<(bool, String)> = Vec::new();
+    for trial in results.trials.iter().filter(|trial| HELD_TO_IT.contains(&trial.peer.as_str())) {
+        let name = label(trial);
+        let found = match &trial.outcome {
+            Outcome::Measured(measures) => facts(trial, measures),
+            Outcome::Skipped(why) | Outcome::Failed(why) => {
+                vec![(false, format!("nothing was measured: {}", first_line(why)))]
+            }
+        };
+        all.extend(found.into_iter().map(|(holds, fact)| (holds, format!("{name}: {fact}"))));
+    }
+    all.push((!all.is_empty(), "no trial ran at all".into()));
+    (all.len(), all.into_iter().filter_map(|(holds, fact)| (!holds).then_some(fact)).collect())
+}
+
+/// What has to hold of a trial of a peer that is held to it, and whether it does.
+fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
+    let mut facts = Vec::new();
+    let of = |name: &'static str| measures.iter().filter(move |measure| measure.quantity == name);
+    for measure in of(quantity::EXACT_SHARE) {
+        let least = measure.samples.iter().copied().fold(f64::INFINITY, f64::min);
+        facts.push((least == 1.0, format!("{}: a share of {least} of the pixels is right, not all", measure.part)));
+    }
+    // A video that plays at speed may lose frames on a busy machine; one that steps may not.
+    if trial.form == Form::SlowMotion {
+        for measure in of("lost_frames").chain(of("lost_keys")) {
+            let lost: f64 = measure.samples.iter().sum();
+            facts.push((lost == 0.0, format!("{}: {lost} of {}", measure.part, measure.quantity)));
+        }
+    }
+    for measure in of(quantity::PHOTON_MS) {
+        let seen = !measure.samples.is_empty() && measure.samples.iter().all(|&ms| ms > 0.0);
+        facts.push((seen, format!("{}: no change was seen on the client's screen", measure.part)));
+    }
+    let bytes: f64 = of(quantity::BYTES_DOWN).flat_map(|measure| &measure.samples).sum();
+    let local = trial.peer == "local";
+    // A remote system that sends nothing passes its pixels where nobody measures them.
+    facts.push(((bytes == 0.0) == local, format!("{bytes} bytes crossed the link")));
+    facts
+}
