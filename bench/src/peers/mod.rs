@@ -2,12 +2,22 @@
 //! for a screen of a given size, and how its viewer is shown on the client's own screen; nothing of them is changed.
 //! Knows programs and their options; never what is measured.
 
+pub mod local;
+mod programs;
+pub mod thinc;
+pub mod tigervnc;
+pub mod x11;
+
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::display::DisplayNumber;
+use crate::observe::screen::Listen;
 use crate::process::Running;
 use crate::results::PeerRecord;
 use crate::stage::Site;
+
+pub use programs::version_of;
 
 /// One system that shows a server's desktop on a client.
 pub trait Peer: Send + Sync {
@@ -17,12 +27,18 @@ pub trait Peer: Send + Sync {
     /// Its programs, found and asked for their versions; `missing` says what to install.
     fn record(&self) -> PeerRecord;
 
+    /// Whether the client's own X server also listens on TCP: only plain X wants that.
+    fn listen(&self) -> Listen {
+        Listen::Unix
+    }
+
     /// Starts server and viewer; returns when the viewer shows the empty desktop on the client's screen, or with the
     /// end of the log of the program that failed.
     fn start(&self, site: &Site) -> Result<Desk, Error>;
 }
 
 /// A running desktop: where applications go, and the processes that end with it.
+#[derive(Default)]
 pub struct Desk {
     /// The X display that applications draw on, as they say it: ":7", or "10.77.0.2:7" for plain X.
     pub display: String,
@@ -30,11 +46,20 @@ pub struct Desk {
     pub xauthority: Option<PathBuf>,
     /// More that applications need in their environment.
     pub env: Vec<(String, String)>,
-    /// Server and viewer, ended in this order.
+    /// Viewer, then server, and whatever else: ended in this order.
     pub held: Vec<Running>,
+    /// Display numbers of its X servers, free again when these have ended.
+    pub displays: Vec<DisplayNumber>,
 }
 
 /// Every peer that thinc-bench knows, in the order of reports.
 pub fn all() -> Vec<Box<dyn Peer>> {
-    vec![]
+    vec![
+        Box::new(local::Local),
+        Box::new(thinc::Thinc { viewer: thinc::Viewer::Native }),
+        Box::new(thinc::Thinc { viewer: thinc::Viewer::Browser }),
+        Box::new(tigervnc::TigerVnc { lossless: false }),
+        Box::new(tigervnc::TigerVnc { lossless: true }),
+        Box::new(x11::X11),
+    ]
 }

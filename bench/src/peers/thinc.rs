@@ -1,0 +1,188 @@
+//! thinc itself: `thinc serve` with its usual encryption and one-time link, seen with thinc-view, or with Chromium that
+//! shows the browser viewer which the session serves. Finished binaries, as a person would start them.
+//! Knows the options of thinc, thinc-view and Chromium; never what they send.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::process::{Running, binary, wait_for};
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+const PORT: u16 = 8443;
+const BROWSER: &str = "chromium";
+/// What the session runs, so that it does not end; applications are started from outside, as on every peer.
+const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
+
+/// Which viewer shows the session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Viewer {
+    /// thinc-view.
+    Native,
+    /// The page that the session serves, in Chromium.
+    Browser,
+}
+
+/// thinc's session and one of its viewers.
+pub struct Thinc {
+    /// Which one.
+    pub viewer: Viewer,
+}
+
+impl Peer for Thinc {
+    fn name(&self) -> &'static str {
+        match self.viewer {
+            Viewer::Native => "thinc",
+            Viewer::Browser => "thinc-web",
+        }
+    }
+
+    fn record(&self) -> PeerRecord {
+        let xorg = Needed { program: "Xorg", install: "xserver-xorg-core" };
+        let mut record = match self.viewer {
+            Viewer::Native => programs::record("thinc", &[xorg], "defaults: TLS, one-time link, viewer --fullscreen"),
+            Viewer::Browser => {
+                let browser = Needed { program: BROWSER, install: "chromium" };
+                let settings = "defaults: TLS, one-time link; Chromium in kiosk mode with a fresh profile, the session's \
+                                certificate accepted, no sandbox";
+                programs::record("thinc in Chromium", &[xorg, browser], settings)
+            }
+        };
+        record.year = None;
+        let mut own = Vec::new();
+        let programs: &[&str] = if self.viewer == Viewer::Native { &["thinc", "thinc-view"] } else { &["thinc"] };
+        for name in programs {
+            match binary(name) {
+                Ok(path) => own.push(own_version(&path)),
+                Err(error) => record.missing = Some(error.to_string()),
+            }
+        }
+        if record.missing.is_some() {
+            record.version = String::new();
+        } else {
+            record.version = format!("{}, {}", own.join(", "), record.version);
+            record.year = binary("thinc").ok().and_then(|path| year_made(&path));
+        }
+        record
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let display = DisplayNumber::reserve()?;
+        let (server, ready) = serve(site, &display)?;
+        let text = |key: &str| {
+            let found = ready[key].as_str().map(str::to_owned);
+            found.ok_or_else(|| programs::failure(site, &format!("the ready file of thinc serve has no `{key}`")))
+        };
+        let viewer = match self.viewer {
+            Viewer::Native => {
+                let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
+                viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
+                viewer.args(["--fullscreen", "--timeout", "30", &text("link")?]);
+                programs::start(site, "thinc-view", &mut viewer)?
+            }
+            Viewer::Browser => browse(site, &text("link")?)?,
+        };
+        let mut desk = Desk {
+            display: text("display")?,
+            xauthority: Some(text("xauthority")?.into()),
+            held: vec![viewer, server],
+            displays: vec![display],
+            ..Desk::default()
+        };
+        programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
+        Ok(desk)
+    }
+}
+
+/// Starts a session on `display` and gives what its ready file says.
+fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::Value), Error> {
+    let xorg = programs::find("/usr/lib/xorg/Xorg").or_else(|| programs::find("Xorg"));
+    let xorg = xorg.ok_or("there is no Xorg: install xserver-xorg-core")?;
+    // thinc lets Xorg choose its display, and Xorg takes the first that the namespace does not have: another's.
+    let chosen = site.folder.path().join("xorg-on-its-display");
+    fs::write(&chosen, format!("#!/bin/sh\nexec '{}' {} \"$@\"\n", xorg.display(), display.name()))?;
+    fs::set_permissions(&chosen, fs::Permissions::from_mode(0o755))?;
+
+    let ready = site.folder.path().join("ready.json");
+    let (width, height) = site.size;
+    let mut server = programs::command(site, Group::Server, binary("thinc")?)?;
+    server.env("THINC_XORG", &chosen).arg("serve");
+    server.args(["--listen", &format!("{}:{PORT}", site.bed.address(Side::Server))]);
+    server.args(["--size", &format!("{width}x{height}"), "--name", "bench", "--ready-json"]).arg(&ready);
+    server.arg("--").args(IDLE_COMMAND);
+    let mut server = programs::start(site, "thinc-serve", &mut server)?;
+    let json = wait_for("thinc serve is ready", Duration::from_secs(40), || {
+        if server.check().is_err() {
+            return Some(None);
+        }
+        Some(Some(serde_json::from_str(&fs::read_to_string(&ready).ok()?).ok()?))
+    });
+    match json {
+        Ok(Some(json)) => Ok((server, json)),
+        Ok(None) => Err(programs::failure(site, "thinc serve ended before it was ready")),
+        Err(error) => Err(programs::failure(site, &error.to_string())),
+    }
+}
+
+/// Chromium over the whole screen of the client, with nothing of its own to be seen.
+fn browse(site: &Site, link: &str) -> Result<Running, Error> {
+    let (width, height) = site.size;
+    let mut browser = programs::command(site, Group::Client, BROWSER)?;
+    browser.env("DISPLAY", site.screen.display());
+    browser.arg(format!("--user-data-dir={}", site.folder.path().join("chromium").display()));
+    browser.args([format!("--window-size={width},{height}"), format!("--app={link}")]);
+    browser.args([
+        "--kiosk",
+        "--window-position=0,0",
+        "--force-device-scale-factor=1",
+        "--ozone-platform=x11",
+        // The testbed's user may be root, for whom Chromium has no sandbox.
+        "--no-sandbox",
+        "--ignore-certificate-errors",
+        // Without it a bar warns about the two above and covers the session.
+        "--test-type",
+        "--no-first-run",
+        "--noerrdialogs",
+        "--disable-session-crashed-bubble",
+        "--disable-features=Translate",
+        "--password-store=basic",
+        // Not a byte on the link but the session's.
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]);
+    programs::start(site, BROWSER, &mut browser)
+}
+
+/// "thinc 0.1.0", with the commit where the binary lies in the tree that it was built from.
+fn own_version(program: &Path) -> String {
+    let said = programs::said(std::process::Command::new(program).arg("--version"));
+    let version = said.and_then(|text| Some(text.lines().next()?.to_owned()));
+    let version = version.unwrap_or_else(|| "of unknown version".to_owned());
+    match in_git(program, "%h") {
+        Some(commit) => format!("{version} ({commit})"),
+        None => version,
+    }
+}
+
+fn year_made(program: &Path) -> Option<u16> {
+    in_git(program, "%cs")?.split('-').next()?.parse().ok()
+}
+
+/// A field of the commit of the tree in which `program` lies.
+fn in_git(program: &Path, field: &str) -> Option<String> {
+    let folder = program.parent()?;
+    programs::said(std::process::Command::new("git").arg("-C").arg(folder).args([
+        "log",
+        "-1",
+        &format!("--format={field}"),
+    ]))
+}

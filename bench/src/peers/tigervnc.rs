@@ -1,0 +1,72 @@
+//! TigerVNC: Xvnc, which is X server and VNC server in one, and its own viewer, with the settings that both come with.
+//! A second entry forbids JPEG, so that every pixel is exact as thinc's are.
+//! Knows the options of Xtigervnc and xtigervncviewer; never what they send.
+
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+const SERVER: &str = "Xtigervnc";
+const VIEWER: &str = "xtigervncviewer";
+/// As every VNC server's first display; the namespace has no other.
+const PORT: u16 = 5900;
+
+/// TigerVNC's server and viewer.
+pub struct TigerVnc {
+    /// Whether JPEG is forbidden.
+    pub lossless: bool,
+}
+
+impl Peer for TigerVnc {
+    fn name(&self) -> &'static str {
+        if self.lossless { "tigervnc-lossless" } else { "tigervnc" }
+    }
+
+    fn record(&self) -> PeerRecord {
+        let needed = [
+            Needed { program: SERVER, install: "tigervnc-standalone-server" },
+            Needed { program: VIEWER, install: "tigervnc-viewer" },
+        ];
+        if self.lossless {
+            programs::record(
+                "TigerVNC lossless",
+                &needed,
+                "defaults with NoJPEG; SecurityTypes=None, viewer fullscreen",
+            )
+        } else {
+            let settings = "defaults (Tight with JPEG, automatic choice); SecurityTypes=None, viewer fullscreen";
+            programs::record("TigerVNC", &needed, settings)
+        }
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let display = DisplayNumber::reserve()?;
+        let (width, height) = site.size;
+        let mut server = programs::command(site, Group::Server, SERVER)?;
+        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
+        server.args(["-localhost=0", "-rfbport", &PORT.to_string(), "-ac", "-noreset"]);
+        let server = programs::start_x_server(site, SERVER, &display, server)?;
+
+        let mut viewer = programs::command(site, Group::Client, VIEWER)?;
+        viewer.env("DISPLAY", site.screen.display()).args(["-FullScreen", "-SecurityTypes", "None"]);
+        // Errors end the viewer with words in its log, where a dialog would wait for a person.
+        viewer.args(["-AlertOnFatalError=0", "-ReconnectOnError=0"]);
+        if self.lossless {
+            viewer.arg("-NoJPEG");
+        }
+        viewer.arg(format!("{}::{PORT}", site.bed.address(Side::Server)));
+        let viewer = programs::start(site, VIEWER, &mut viewer)?;
+
+        let mut desk =
+            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        programs::wait_until_shown(site, &mut desk, Duration::from_secs(40))?;
+        Ok(desk)
+    }
+}
