@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod apps;
+pub mod cli;
 pub mod display;
 mod figures;
 pub mod net;

@@ -1,62 +1,9 @@
 //! thinc-bench: measures remote display systems from outside, thinc beside its peers, and prints or draws what it found.
+//! Its subcommands stand in cli.rs.
 #![forbid(unsafe_code)]
 
-use thinc_bench::questions::{functions, key_to_photon, memory, page_down};
-use thinc_bench::{apps, process, run, smoke};
-
-use clap::{Parser, Subcommand};
-
-/// Measures remote display systems from outside: thinc and its peers, on emulated links, with real applications.
-#[derive(Parser)]
-#[command(name = "thinc-bench", version)]
-struct Arguments {
-    #[command(subcommand)]
-    question: Question,
-}
-
-#[derive(Subcommand)]
-enum Question {
-    /// Measure: peers on links with workloads, into a file that `report` and `compare` read.
-    Run(run::Options),
-    /// Under three minutes: does everything that `run` needs work, and does thinc show every pixel?
-    Smoke(smoke::Options),
-    /// The systems that can be measured, with the versions found here.
-    Peers,
-    /// The workloads.
-    Workloads,
-    /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
-    KeyToPhoton(key_to_photon::Options),
-    /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
-    PageDown(page_down::Options),
-    /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
-    Memory(memory::Options),
-    /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
-    Functions(functions::Options),
-    /// A program that workloads show.
-    #[command(hide = true, subcommand)]
-    App(apps::App),
-}
-
 fn main() -> std::process::ExitCode {
-    let question = Arguments::parse().question;
-    let result = process::end_well_when_interrupted().and_then(|()| match question {
-        Question::Run(options) => run::run(&options),
-        Question::Smoke(options) => smoke::run(&options),
-        Question::Peers => {
-            run::list_peers();
-            Ok(())
-        }
-        Question::Workloads => {
-            run::list_workloads();
-            Ok(())
-        }
-        Question::KeyToPhoton(options) => key_to_photon::run(&options),
-        Question::PageDown(options) => page_down::run(&options),
-        Question::Memory(options) => memory::run(&options),
-        Question::Functions(options) => functions::run(&options),
-        Question::App(app) => apps::run(&app),
-    });
-    match result {
+    match thinc_bench::cli::run() {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("thinc-bench: {error}");

@@ -59,7 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-bench", &[]),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
-    ("xtask", &["thinc", "thinc-viewer-native"]),
+    ("xtask", &["thinc", "thinc-bench", "thinc-viewer-native"]),
 ];
 
 /// What a pure core, or one that has to build for a browser, may never pull in: it would bring a clock, a socket or a thread.

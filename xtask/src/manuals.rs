@@ -10,7 +10,7 @@ use clap_complete::Shell;
 /// Writes everything under `folder` and gives the number of files.
 pub(crate) fn write(folder: &Path) -> Result<usize, String> {
     let mut files = 0;
-    for command in [thinc::command(), thinc_viewer_native::cli::command()] {
+    for command in [thinc::command(), thinc_viewer_native::cli::command(), thinc_bench::cli::command()] {
         let name = command.get_name().to_owned();
         let pages = folder.join("man1");
         fs::create_dir_all(&pages).map_err(|error| format!("{}: {error}", pages.display()))?;
