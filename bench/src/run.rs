@@ -145,6 +145,9 @@ impl Plan {
             results.peers = earlier.peers;
             results.begun = earlier.begun;
         }
+        for link in &self.links {
+            results.links.entry(link.name.clone()).or_insert_with(|| asked_for(link));
+        }
         for peer in &self.peers {
             results.peers.insert(peer.name().into(), peer.record());
         }
@@ -265,6 +268,20 @@ impl Plan {
     }
 }
 
+/// A link of which only the wish is known: until a testbed says what is in force.
+fn asked_for(link: &Link) -> LinkRecord {
+    LinkRecord {
+        about: link.about(),
+        rtt_ms: link.rtt.as_secs_f64() * 1e3,
+        jitter_ms: link.jitter.as_secs_f64() * 1e3,
+        rate_bps: link.rate_bps,
+        queue_bytes: link.queue_bytes,
+        loss: link.loss,
+        congestion: String::new(),
+        emulator: String::new(),
+    }
+}
+
 /// The ones that were named, in that order.
 fn choose<T>(what: &str, all: Vec<T>, names: &[String], name_of: impl Fn(&T) -> &'static str) -> Result<Vec<T>, Error> {
     let known: Vec<&str> = all.iter().map(&name_of).collect();
@@ -360,5 +377,28 @@ pub fn list_peers() {
 pub fn list_workloads() {
     for workload in workloads::all() {
         println!("{:<12} {}", workload.name(), workload.about());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_choose_in_their_own_order_and_unknown_ones_are_refused_with_the_known() {
+        let all = || vec!["web", "type", "video"];
+        let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+        let choose = |wanted: &[&str]| choose("workload", all(), &names(wanted), |name| name);
+        assert_eq!(choose(&["video", "web"]).unwrap(), ["video", "web"]);
+        assert!(choose(&["vidio"]).unwrap_err().to_string().contains("web, type, video"));
+        assert!(choose(&["web", "web"]).unwrap_err().to_string().contains("twice"));
+    }
+
+    #[test]
+    fn a_size_is_two_numbers_within_limits() {
+        assert_eq!(parse_size("1024x768"), Ok((1024, 768)));
+        for wrong in ["1024", "1024x", "0x0", "99999x99999", "-1x5"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
     }
 }

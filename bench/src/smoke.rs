@@ -91,3 +91,51 @@ fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
     facts.push(((bytes == 0.0) == local, format!("{bytes} bytes crossed the link")));
     facts
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Better;
+
+    fn trial(peer: &str, form: Form, measures: &[(&str, f64)]) -> Trial {
+        let measure = |&(quantity, value): &(&str, f64)| Measure {
+            quantity: quantity.into(),
+            part: String::new(),
+            unit: String::new(),
+            better: Better::Neither,
+            samples: vec![value],
+        };
+        Trial {
+            peer: peer.into(),
+            link: "lan".into(),
+            workload: "web".into(),
+            form,
+            begun: String::new(),
+            seconds: 0.0,
+            other_load: 0.0,
+            outcome: Outcome::Measured(measures.iter().map(measure).collect()),
+        }
+    }
+
+    fn wrong(trial: &Trial) -> usize {
+        let Outcome::Measured(measures) = &trial.outcome else { unreachable!("made above") };
+        facts(trial, measures).iter().filter(|(holds, _)| !holds).count()
+    }
+
+    #[test]
+    fn wrong_pixels_lost_frames_and_nothing_measured_are_found() {
+        let good = [("exact_share", 1.0), ("lost_frames", 0.0), ("photon_ms", 1.5), ("bytes_down", 700.0)];
+        assert_eq!(wrong(&trial("thinc", Form::SlowMotion, &good)), 0);
+        for (name, value) in [("exact_share", 0.999), ("lost_frames", 1.0), ("photon_ms", 0.0), ("bytes_down", 0.0)] {
+            let changed = good.map(|(quantity, held)| (quantity, if quantity == name { value } else { held }));
+            assert_eq!(wrong(&trial("thinc", Form::SlowMotion, &changed)), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_video_at_speed_may_lose_frames_and_local_sends_none() {
+        assert_eq!(wrong(&trial("thinc", Form::Normal, &[("lost_frames", 3.0), ("bytes_down", 1.0)])), 0);
+        assert_eq!(wrong(&trial("local", Form::Normal, &[("bytes_down", 0.0)])), 0);
+        assert_eq!(wrong(&trial("local", Form::Normal, &[("bytes_down", 40.0)])), 1);
+    }
+}

@@ -485,3 +485,64 @@ const OPENBOX: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
   </applications>
 </openbox_config>
 "#;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::net::testbed::Packet;
+
+    /// Packets at these milliseconds after `start`: time, direction, payload.
+    fn traffic(start: Instant, packets: &[(u64, Direction, u32)]) -> Traffic {
+        let packet = |&(ms, direction, payload): &(u64, Direction, u32)| Packet {
+            at: start + Duration::from_millis(ms),
+            direction,
+            bytes: payload + 52,
+            payload,
+        };
+        Traffic { packets: packets.iter().map(packet).collect(), ..Traffic::default() }
+    }
+
+    #[test]
+    fn a_conversation_ends_with_the_servers_last_word_before_quiet() {
+        use Direction::{Down, Up};
+        let (start, gap) = (Instant::now(), Duration::from_millis(400));
+        let said = [(2, Up, 40), (5, Down, 0), (9, Down, 900), (30, Down, 500), (31, Up, 0), (40, Up, 60)];
+        let close = |ms: Option<f64>, to: f64| ms.is_some_and(|ms| (ms - to).abs() < 1e-6);
+        assert!(close(conversation_ms(&traffic(start, &said), start, gap), 28.0));
+        let with_heartbeat = [&said[..], &[(900, Down, 100)]].concat();
+        assert!(close(conversation_ms(&traffic(start, &with_heartbeat), start, gap), 28.0));
+        let earlier = start + Duration::from_millis(35);
+        assert_eq!(
+            conversation_ms(&traffic(start, &said), earlier, gap),
+            None,
+            "the server said nothing after the input"
+        );
+    }
+
+    #[test]
+    fn a_heartbeat_is_told_by_its_bytes() {
+        let start = Instant::now();
+        let said =
+            traffic(start, &[(0, Direction::Down, 5000), (500, Direction::Down, 100), (510, Direction::Up, 9000)]);
+        assert_eq!(recent_bytes(&said, start + Duration::from_millis(600), Duration::from_millis(400)), 152);
+    }
+
+    #[test]
+    fn the_pattern_is_found_where_it_is_also_after_lossy_coding() {
+        let (width, height) = (640, 200);
+        for (x, y) in [(0, 0), (7, 31), (100, 9)] {
+            let mut picture = Picture { width, height, pixels: vec![0x0030_6090; (width * height) as usize] };
+            let area = Rect { x, y, width: PATTERN.0, height: PATTERN.1 };
+            barcode::draw(PATTERN_NUMBER, &mut picture.pixels, width as usize, area);
+            // Every pixel a little wrong, by its place.
+            for (i, pixel) in picture.pixels.iter_mut().enumerate() {
+                let off = (i as u32).wrapping_mul(2_654_435_761) >> 28;
+                let channel = |shift: u32| ((*pixel >> shift & 0xff).saturating_sub(off)) << shift;
+                *pixel = channel(16) | channel(8) | channel(0);
+            }
+            assert_eq!(find_pattern(&picture), Some((x, y)));
+        }
+        let empty = Picture { width, height, pixels: vec![0; (width * height) as usize] };
+        assert_eq!(find_pattern(&empty), None);
+    }
+}
