@@ -2,11 +2,16 @@
 //! for a screen of a given size, and how its viewer is shown on the client's own screen; nothing of them is changed.
 //! Knows programs and their options; never what is measured.
 
+mod listening;
+pub mod kasmvnc;
+mod kiosk;
 pub mod local;
 mod programs;
 pub mod thinc;
 pub mod tigervnc;
+pub mod turbovnc;
 pub mod x11;
+pub mod xrdp;
 
 use std::path::PathBuf;
 
@@ -60,6 +65,10 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: thinc::Viewer::Browser }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
+        Box::new(xrdp::Xrdp { remotefx: false }),
+        Box::new(xrdp::Xrdp { remotefx: true }),
+        Box::new(turbovnc::TurboVnc),
+        Box::new(kasmvnc::KasmVnc),
         Box::new(x11::X11),
     ]
 }

@@ -1,0 +1,224 @@
+//! xrdp with its Xorg modules and its session manager, seen with FreeRDP: a login as over any network, with TLS.
+//! xrdp reads files at fixed places and asks PAM who may log in; both are private copies in a mount namespace, where
+//! anybody may, so that nothing of the machine is changed. Knows files and options of both; never what they send.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer, listening};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::process::{Running, wait_for};
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+const SERVER: &str = "/usr/sbin/xrdp";
+const XORG: &str = "/usr/lib/xorg/Xorg";
+/// The modules that make an Xorg xrdp's, with the configuration that loads them.
+const XORG_CONFIG: &str = "/etc/X11/xrdp/xorg.conf";
+const VIEWER: &str = "xfreerdp";
+const PORT: u16 = 3389;
+/// Between xrdp and its session manager, on the namespace's loopback.
+const SESMAN_PORT: u16 = 3350;
+/// A name in the private /etc/passwd; the private PAM takes any password.
+const USER: &str = "bench";
+/// Login, session manager, X server, and the picture: a second on a quiet machine and a near link.
+const SHOWN_MAX: Duration = Duration::from_secs(60);
+
+/// xrdp and FreeRDP.
+pub struct Xrdp {
+    /// Whether the viewer asks for RemoteFX, a lossy code. FreeRDP does not by itself, and then xrdp 0.9 sends lossless
+    /// bitmaps; where the network is to be found out ("auto"), it sends bitmaps whatever the viewer can do.
+    pub remotefx: bool,
+}
+
+impl Peer for Xrdp {
+    fn name(&self) -> &'static str {
+        if self.remotefx { "xrdp-remotefx" } else { "xrdp" }
+    }
+
+    fn record(&self) -> PeerRecord {
+        let needed = [
+            Needed { program: SERVER, install: "xrdp" },
+            Needed { program: "/usr/sbin/xrdp-sesman", install: "xrdp" },
+            Needed { program: XORG, install: "xserver-xorg-core" },
+            Needed { program: VIEWER, install: "freerdp2-x11" },
+        ];
+        let (title, code) =
+            if self.remotefx { ("xrdp with RemoteFX", "/rfx (lossy)") } else { ("xrdp", "/network:auto (bitmaps)") };
+        let settings = format!(
+            "defaults with TLS; login by private PAM files; no clipboard, sound and drives; xfreerdp /f /bpp:32 {code}"
+        );
+        let mut record = programs::record(title, &needed, &settings);
+        record.missing = record.missing.or_else(obstacle);
+        if record.missing.is_none() && !Path::new(XORG_CONFIG).exists() {
+            record.missing = Some(format!("{XORG_CONFIG} is not there: install xorgxrdp"));
+        }
+        if record.missing.is_some() {
+            record.version = String::new();
+        } else if let Some(modules) = programs::package_of(Path::new(XORG_CONFIG)) {
+            record.version += &format!(", {} {}", modules.name, modules.version);
+        }
+        record
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let mut display = DisplayNumber::reserve()?;
+        let folder = site.folder.path().join("xrdp");
+        write_files(site, &folder, &display)?;
+        // sesman takes the first display from there on whose lock and socket are free.
+        display.unlock();
+        let mut server = programs::command(site, Group::Server, "unshare")?;
+        server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
+        server.arg(folder.join("xrdp.sh")).arg(&folder).arg(display.number().to_string());
+        let mut server = programs::start(site, "xrdp", &mut server)?;
+        listening::wait(site, "xrdp-sesman", &mut server, SESMAN_PORT)?;
+        listening::wait(site, "xrdp", &mut server, PORT)?;
+
+        let mut viewer = self.view(site)?;
+        let ready = folder.join("ready");
+        let begun = wait_for("xrdp's session begins", SHOWN_MAX, || {
+            let end = server.check().and_then(|()| viewer.check());
+            if let Err(error) = end {
+                return Some(Err(error));
+            }
+            fs::read_to_string(&ready).ok().map(Ok)
+        });
+        let name = begun.and_then(|end| end).map_err(|error| programs::failure(site, &error.to_string()))?;
+        // It says ":77.0".
+        let name = name.trim().split('.').next().unwrap_or_default().to_owned();
+        if name != display.name() {
+            let words = format!("xrdp's session is on display {name} and not on {}", display.name());
+            return Err(programs::failure(site, &words));
+        }
+        let mut desk = Desk {
+            display: name,
+            xauthority: Some(folder.join("home/.Xauthority")),
+            held: vec![viewer, server],
+            displays: vec![display],
+            ..Desk::default()
+        };
+        programs::wait_until_shown(site, &mut desk, SHOWN_MAX)?;
+        Ok(desk)
+    }
+}
+
+impl Xrdp {
+    fn view(&self, site: &Site) -> Result<Running, Error> {
+        let (width, height) = site.size;
+        let mut viewer = programs::command(site, Group::Client, VIEWER)?;
+        viewer.env("DISPLAY", site.screen.display());
+        viewer.arg(format!("/v:{}:{PORT}", site.bed.address(Side::Server)));
+        viewer.args([&format!("/u:{USER}"), "/p:any", "/cert:ignore", "/f", &format!("/size:{width}x{height}")]);
+        viewer.args(["/bpp:32", "-clipboard", if self.remotefx { "/rfx" } else { "/network:auto" }]);
+        programs::start(site, VIEWER, &mut viewer)
+    }
+}
+
+/// Why private copies of /etc/passwd and of xrdp's files cannot be laid over the machine's.
+fn obstacle() -> Option<String> {
+    if !rustix::process::geteuid().is_root() {
+        // In a user namespace too: xrdp-sesman gives each session the groups of its user, which needs true root.
+        return Some("xrdp gives sessions to users, which only root may: run as root".to_owned());
+    }
+    let refused = Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).output();
+    match refused {
+        Ok(output) if output.status.success() => None,
+        Ok(output) => {
+            let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            Some(format!("no mount namespace can be made, in which xrdp's login would be private: {words}"))
+        }
+        Err(error) => Some(format!("cannot run unshare: {error}: install util-linux")),
+    }
+}
+
+/// Everything that xrdp.sh lays over the machine's files, and what the session runs.
+fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<(), Error> {
+    let (etc, home) = (folder.join("etc"), folder.join("home"));
+    for made in [&etc, &home, &folder.join("run")] {
+        fs::create_dir_all(made).map_err(|error| format!("cannot make {}: {error}", made.display()))?;
+    }
+    // The keys and key maps that the package made; its two main files are ours.
+    let copied = Command::new("cp").args(["-a", "/etc/xrdp/."]).arg(&etc).output()?;
+    if !copied.status.success() {
+        return Err(format!("cannot copy /etc/xrdp: {}", String::from_utf8_lossy(&copied.stderr).trim()).into());
+    }
+    let script = |path: &Path, text: &str| -> Result<(), Error> {
+        fs::write(path, text)?;
+        Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
+    };
+    script(&folder.join("xrdp.sh"), include_str!("xrdp.sh"))?;
+    // Renamed when it is whole; the session is nothing but its X server, applications are started from outside.
+    let ready = folder.join("ready");
+    let session = format!(
+        "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec sleep infinity\n",
+        ready = ready.display()
+    );
+    script(&folder.join("session.sh"), &session)?;
+
+    let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+    let mut people = fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
+    people += &format!("{USER}:x:{uid}:{gid}::{}:/bin/sh\n", home.display());
+    fs::write(folder.join("passwd"), people)?;
+    let kinds = ["auth", "account", "session", "password"];
+    let pam: String = kinds.iter().map(|kind| format!("{kind} required pam_permit.so\n")).collect();
+    fs::write(folder.join("pam"), pam)?;
+
+    let log = |name: &str| site.folder.path().join(format!("{name}.log")).display().to_string();
+    fs::write(etc.join("xrdp.ini"), xrdp_ini(&site.bed.address(Side::Server).to_string(), &log("xrdp-own")))?;
+    let session = folder.join("session.sh").display().to_string();
+    let sesman = sesman_ini(display.number(), &session, &log("xrdp-sesman"), &log("xrdp-xorg"));
+    fs::write(etc.join("sesman.ini"), sesman)?;
+    Ok(())
+}
+
+/// As the package has it, less the channels that no display needs, and logged in without a question.
+fn xrdp_ini(address: &str, log: &str) -> String {
+    format!(
+        "[Globals]\nini_version=1\nfork=true\nport=tcp://{address}:{PORT}\ntcp_nodelay=true\ntcp_keepalive=true\n\
+         security_layer=negotiate\ncrypt_level=high\ncertificate=\nkey_file=\nssl_protocols=TLSv1.2, TLSv1.3\n\
+         autorun=Xorg\nallow_channels=true\nallow_multimon=true\nbitmap_cache=true\nbitmap_compression=true\n\
+         bulk_compression=true\nmax_bpp=32\nnew_cursors=true\nuse_fastpath=both\n\
+         [Logging]\nLogFile={log}\nLogLevel=INFO\nEnableSyslog=false\n\
+         [Channels]\nrdpdr=false\nrdpsnd=false\ndrdynvc=true\ncliprdr=false\nrail=false\nxrdpvr=false\ntcutils=false\n\
+         [Xorg]\nname=Xorg\nlib=libxup.so\nusername=ask\npassword=ask\nip=127.0.0.1\nport=-1\ncode=20\n"
+    )
+}
+
+/// As the package has it, with a session that only waits, its display and its logs chosen, and nothing mounted.
+fn sesman_ini(display: u16, session: &str, log: &str, xorg_log: &str) -> String {
+    format!(
+        "[Globals]\nListenAddress=127.0.0.1\nListenPort={SESMAN_PORT}\nEnableUserWindowManager=false\n\
+         UserWindowManager=startwm.sh\nDefaultWindowManager={session}\nReconnectScript=/bin/true\n\
+         [Security]\nAllowRootLogin=true\nMaxLoginRetry=4\nAlwaysGroupCheck=false\n\
+         [Sessions]\nX11DisplayOffset={display}\nMaxSessions=1\nKillDisconnected=false\nDisconnectedTimeLimit=0\n\
+         IdleTimeLimit=0\nPolicy=Default\n\
+         [Logging]\nLogFile={log}\nLogLevel=INFO\nEnableSyslog=false\n\
+         [Xorg]\nparam={XORG}\nparam=-config\nparam=xrdp/xorg.conf\nparam=-noreset\nparam=-nolisten\nparam=tcp\n\
+         param=-logfile\nparam={xorg_log}\n\
+         [Chansrv]\nEnableFuseMount=false\n\
+         [ChansrvLogging]\nLogLevel=INFO\nEnableSyslog=false\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_files_name_the_display_and_nothing_of_the_machine() {
+        let sesman = sesman_ini(177, "/f/session.sh", "/f/a.log", "/f/b.log");
+        assert!(sesman.contains("X11DisplayOffset=177\n"), "{sesman}");
+        let xrdp = xrdp_ini("10.77.0.1", "/f/c.log");
+        assert!(xrdp.contains("port=tcp://10.77.0.1:3389\n"), "{xrdp}");
+        for text in [sesman, xrdp] {
+            assert!(!text.contains("/var/log") && text.contains("EnableSyslog=false"), "{text}");
+        }
+    }
+}
