@@ -271,20 +271,32 @@ pub(super) fn wait_until_shown(site: &Site, desk: &mut Desk, limit: Duration) ->
     loop {
         while connection.poll_for_event()?.is_some() {}
         connection.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?.check()?;
-        if shows_desktop(&connection, root, site.size)? {
+        if shows_desktop(&connection, root, site.size)? && has_size(desk, site.size)? {
             return Ok(());
         }
         for running in &mut desk.held {
             running.check().map_err(|error| failure(site, &error.to_string()))?;
         }
         if begin.elapsed() > limit {
-            let words = format!("the client's screen does not show the desktop after {} s", limit.as_secs());
+            let (width, height) = site.size;
+            let seconds = limit.as_secs();
+            let words = format!("the client's screen does not show a desktop of {width}x{height} after {seconds} s");
             return Err(failure(site, &words));
         }
         connection.flush()?;
         let slice = Timespec { tv_sec: 0, tv_nsec: i64::from(ALIVE_CHECK.subsec_nanos()) };
         let _ = poll(&mut [PollFd::new(connection.stream(), PollFlags::IN)], Some(&slice));
     }
+}
+
+/// Whether the session has this size, which the viewer may have asked for.
+fn has_size(desk: &Desk, size: (u32, u32)) -> Result<bool, Error> {
+    if !desk.display.starts_with(':') {
+        return Ok(true);
+    }
+    let session = crate::observe::connect(&desk.display, desk.xauthority.as_deref())?;
+    let root = session.setup().roots.first().ok_or("the session's X server has no screen")?;
+    Ok((u32::from(root.width_in_pixels), u32::from(root.height_in_pixels)) == size)
 }
 
 /// Whether the desktop's colour is all over the client's screen: at 5 by 5 points, a little from the edges.

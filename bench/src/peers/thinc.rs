@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::programs::{self, Needed};
-use super::{Desk, Peer};
+use super::{Desk, Peer, kiosk};
 use crate::Error;
 use crate::display::DisplayNumber;
 use crate::net::testbed::Side;
@@ -18,7 +18,6 @@ use crate::results::PeerRecord;
 use crate::stage::Site;
 
 const PORT: u16 = 8443;
-const BROWSER: &str = "chromium";
 /// What the session runs, so that it does not end; applications are started from outside, as on every peer.
 const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
 
@@ -50,10 +49,8 @@ impl Peer for Thinc {
         let mut record = match self.viewer {
             Viewer::Native => programs::record("thinc", &[xorg], "defaults: TLS, one-time link, viewer --fullscreen"),
             Viewer::Browser => {
-                let browser = Needed { program: BROWSER, install: "chromium" };
-                let settings = "defaults: TLS, one-time link; Chromium in kiosk mode with a fresh profile, the session's \
-                                certificate accepted, no sandbox";
-                programs::record("thinc in Chromium", &[xorg, browser], settings)
+                let settings = format!("defaults: TLS, one-time link; {}", kiosk::SETTINGS);
+                programs::record("thinc in Chromium", &[xorg, kiosk::NEEDED], &settings)
             }
         };
         record.year = None;
@@ -85,10 +82,10 @@ impl Peer for Thinc {
             Viewer::Native => {
                 let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
                 viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
-                viewer.args(["--fullscreen", "--timeout", "30", &text("link")?]);
+                viewer.args(["--fullscreen", "--timeout", "30", &text("native_link")?]);
                 programs::start(site, "thinc-view", &mut viewer)?
             }
-            Viewer::Browser => browse(site, &text("link")?)?,
+            Viewer::Browser => kiosk::show(site, &text("link")?)?,
         };
         let mut desk = Desk {
             display: text("display")?,
@@ -130,36 +127,6 @@ fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::V
         Ok(None) => Err(programs::failure(site, "thinc serve ended before it was ready")),
         Err(error) => Err(programs::failure(site, &error.to_string())),
     }
-}
-
-/// Chromium over the whole screen of the client, with nothing of its own to be seen.
-fn browse(site: &Site, link: &str) -> Result<Running, Error> {
-    let (width, height) = site.size;
-    let mut browser = programs::command(site, Group::Client, BROWSER)?;
-    browser.env("DISPLAY", site.screen.display());
-    browser.arg(format!("--user-data-dir={}", site.folder.path().join("chromium").display()));
-    browser.args([format!("--window-size={width},{height}"), format!("--app={link}")]);
-    browser.args([
-        "--kiosk",
-        "--window-position=0,0",
-        "--force-device-scale-factor=1",
-        "--ozone-platform=x11",
-        // The testbed's user may be root, for whom Chromium has no sandbox.
-        "--no-sandbox",
-        "--ignore-certificate-errors",
-        // Without it a bar warns about the two above and covers the session.
-        "--test-type",
-        "--no-first-run",
-        "--noerrdialogs",
-        "--disable-session-crashed-bubble",
-        "--disable-features=Translate",
-        "--password-store=basic",
-        // Not a byte on the link but the session's.
-        "--disable-background-networking",
-        "--disable-component-update",
-        "--disable-sync",
-    ]);
-    programs::start(site, BROWSER, &mut browser)
 }
 
 /// "thinc 0.1.0", with the commit where the binary lies in the tree that it was built from.

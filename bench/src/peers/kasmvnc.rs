@@ -1,0 +1,54 @@
+//! KasmVNC: its Xvnc, which serves a page as well, and Chromium that shows it, where they are installed. Written from its
+//! documentation and not yet run, which the settings say; the first who measures it should look at the client's screen.
+//! Knows the options of Xvnc; never what it sends.
+
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer, kiosk};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+/// The name under which its packages install it beside another Xvnc.
+const SERVER: &str = "Xkasmvnc";
+/// Its page.
+const PAGE: &str = "/usr/share/kasmvnc/www";
+const PORT: u16 = 8444;
+
+/// KasmVNC's server, seen in a browser.
+pub struct KasmVnc;
+
+impl Peer for KasmVnc {
+    fn name(&self) -> &'static str {
+        "kasmvnc"
+    }
+
+    fn record(&self) -> PeerRecord {
+        let install = "the package kasmvncserver of https://kasmweb.com/kasmvnc";
+        let settings = format!(
+            "defaults of Xvnc; no TLS, no password; {}; this adapter was written from the documentation and never run by \
+             its authors",
+            kiosk::SETTINGS
+        );
+        programs::record("KasmVNC", &[Needed { program: SERVER, install }, kiosk::NEEDED], &settings)
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let display = DisplayNumber::reserve()?;
+        let (width, height) = site.size;
+        let mut server = programs::command(site, Group::Server, SERVER)?;
+        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
+        server.args(["-disableBasicAuth", "-httpd", PAGE, "-websocketPort", &PORT.to_string(), "-ac", "-noreset"]);
+        let server = programs::start_x_server(site, "kasmvnc-server", &display, server)?;
+
+        let viewer = kiosk::show(site, &format!("http://{}:{PORT}/", site.bed.address(Side::Server)))?;
+        let mut desk =
+            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
+        Ok(desk)
+    }
+}

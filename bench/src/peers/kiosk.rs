@@ -1,0 +1,94 @@
+//! Chromium over the whole screen of the client, as the viewer of peers that come with a page for it: a fresh profile, no
+//! word to anybody but the session, and nothing of its own to be seen.
+//! Knows Chromium's options and its window; never what the page does.
+
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{
+    ChangeWindowAttributesAux, ConfigureWindowAux, ConnectionExt as _, EventMask, MapState, Window,
+};
+use x11rb::rust_connection::RustConnection;
+
+use super::programs::{self, Needed};
+use crate::Error;
+use crate::observe::account::Group;
+use crate::process::Running;
+use crate::stage::Site;
+
+const BROWSER: &str = "chromium";
+/// Chromium with a fresh profile takes 2 s on two quiet cores.
+const WINDOW_MAX: Duration = Duration::from_secs(30);
+
+/// What it needs.
+pub(super) const NEEDED: Needed = Needed { program: BROWSER, install: "chromium" };
+/// What it sets, for a peer's record.
+pub(super) const SETTINGS: &str = "Chromium as a kiosk with a fresh profile, any certificate accepted, no sandbox";
+
+/// Shows `url`; returns when the browser's window covers the screen.
+pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
+    let (width, height) = site.size;
+    let mut browser = programs::command(site, Group::Client, BROWSER)?;
+    browser.env("DISPLAY", site.screen.display());
+    browser.arg(format!("--user-data-dir={}", site.folder.path().join("chromium").display()));
+    browser.args([format!("--window-size={width},{height}"), format!("--app={url}")]);
+    browser.args([
+        "--kiosk",
+        "--window-position=0,0",
+        "--force-device-scale-factor=1",
+        "--ozone-platform=x11",
+        // The testbed's user may be root, for whom Chromium has no sandbox.
+        "--no-sandbox",
+        "--ignore-certificate-errors",
+        // Without it a bar warns about the two above and covers the session.
+        "--test-type",
+        "--no-first-run",
+        "--noerrdialogs",
+        "--disable-session-crashed-bubble",
+        "--disable-features=Translate",
+        "--password-store=basic",
+        // Not a byte on the link but the session's.
+        "--disable-background-networking",
+        "--disable-component-update",
+        "--disable-sync",
+    ]);
+    let screen = site.screen.connect()?;
+    let root = screen.setup().roots.first().ok_or("the client's X server has no screen")?.root;
+    let mask = ChangeWindowAttributesAux::new().event_mask(EventMask::SUBSTRUCTURE_NOTIFY);
+    screen.change_window_attributes(root, &mask)?.check()?;
+
+    let mut browser = programs::start(site, BROWSER, &mut browser)?;
+    let begin = Instant::now();
+    let window = loop {
+        while screen.poll_for_event()?.is_some() {}
+        if let Some(window) = find_window(&screen, root, site.size)? {
+            break window;
+        }
+        browser.check().map_err(|error| programs::failure(site, &error.to_string()))?;
+        if begin.elapsed() > WINDOW_MAX {
+            let words = format!("{BROWSER} shows no window after {} s", WINDOW_MAX.as_secs());
+            return Err(programs::failure(site, &words));
+        }
+        let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+        let _ = poll(&mut [PollFd::new(screen.stream(), PollFlags::IN)], Some(&slice));
+    };
+    // Chromium takes one pixel off a window of the screen's size, so that no window manager takes it for fullscreen.
+    // There is none, and it shall cover the screen: what a window manager would do.
+    screen.configure_window(window, &ConfigureWindowAux::new().x(0).y(0).width(width).height(height))?.check()?;
+    Ok(browser)
+}
+
+/// The window that shows the page: the one that covers most of the screen.
+fn find_window(screen: &RustConnection, root: Window, (width, height): (u32, u32)) -> Result<Option<Window>, Error> {
+    for window in screen.query_tree(root)?.reply()?.children {
+        // A window may go between the questions.
+        let Ok(geometry) = screen.get_geometry(window)?.reply() else { continue };
+        let Ok(attributes) = screen.get_window_attributes(window)?.reply() else { continue };
+        let large = u32::from(geometry.width) * 10 > width * 9 && u32::from(geometry.height) * 10 > height * 9;
+        if large && attributes.map_state == MapState::VIEWABLE {
+            return Ok(Some(window));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,56 @@
+//! TurboVNC: its Xvnc and its viewer, where they are installed. Written from its documentation and not yet run, which
+//! the settings say; the first who measures it should look at the client's screen.
+//! Knows the options of both; never what they send.
+
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+/// Its packages put everything there, so that it stands beside another VNC.
+const SERVER: &str = "/opt/TurboVNC/bin/Xvnc";
+const VIEWER: &str = "/opt/TurboVNC/bin/vncviewer";
+const PORT: u16 = 5900;
+
+/// TurboVNC's server and viewer.
+pub struct TurboVnc;
+
+impl Peer for TurboVnc {
+    fn name(&self) -> &'static str {
+        "turbovnc"
+    }
+
+    fn record(&self) -> PeerRecord {
+        let install = "the package turbovnc of https://turbovnc.org";
+        let needed = [Needed { program: SERVER, install }, Needed { program: VIEWER, install }];
+        let settings = "defaults (Tight with JPEG, no automatic lossless refresh); security type None, viewer \
+                        fullscreen; this adapter was written from the documentation and never run by its authors";
+        programs::record("TurboVNC", &needed, settings)
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let display = DisplayNumber::reserve()?;
+        let (width, height) = site.size;
+        let mut server = programs::command(site, Group::Server, SERVER)?;
+        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-securitytypes", "None"]);
+        server.args(["-rfbport", &PORT.to_string(), "-ac", "-noreset"]);
+        let server = programs::start_x_server(site, "turbovnc-server", &display, server)?;
+
+        let mut viewer = programs::command(site, Group::Client, VIEWER)?;
+        viewer.env("DISPLAY", site.screen.display());
+        viewer.args(["FullScreen=1", "Toolbar=0", "DesktopSize=Server", "SecurityTypes=None"]);
+        viewer.arg(format!("{}::{PORT}", site.bed.address(Side::Server)));
+        let viewer = programs::start(site, "turbovnc-viewer", &mut viewer)?;
+
+        let mut desk =
+            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
+        Ok(desk)
+    }
+}
