@@ -3,6 +3,7 @@
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use crate::net::{command as net_command, end, nettest};
 use crate::questions::{functions, key_to_photon, memory, page_down};
 use crate::{Error, apps, process, run, smoke};
 
@@ -24,6 +25,10 @@ enum Question {
     Peers,
     /// The workloads.
     Workloads,
+    /// Put a link of your choice between two network namespaces, for any programs.
+    Net(net_command::Options),
+    /// What a connection or an emulated link can do: round trip by message size, bandwidth each way.
+    Nettest(nettest::Options),
     /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
     KeyToPhoton(key_to_photon::Options),
     /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
@@ -32,6 +37,9 @@ enum Question {
     Memory(memory::Options),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
+    /// One end of a testbed, started by it.
+    #[command(hide = true)]
+    HoldEnd(end::Options),
     /// A program that workloads show.
     #[command(hide = true, subcommand)]
     App(apps::App),
@@ -60,10 +68,13 @@ pub fn run() -> Result<(), Error> {
             run::list_workloads();
             Ok(())
         }
+        Question::Net(options) => net_command::run(&options),
+        Question::Nettest(options) => nettest::run(&options),
         Question::KeyToPhoton(options) => key_to_photon::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),
         Question::Functions(options) => functions::run(&options),
+        Question::HoldEnd(options) => end::hold(&options),
         Question::App(app) => apps::run(&app),
     }
 }

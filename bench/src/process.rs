@@ -31,6 +31,11 @@ impl Running {
         self.child.id()
     }
 
+    /// What it says, where its command had it piped; once.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.child.stdout.take()
+    }
+
     /// An error when it has ended.
     pub fn check(&mut self) -> Result<(), Error> {
         match self.child.try_wait()? {
