@@ -4,7 +4,10 @@
 
 pub mod account;
 pub mod barcode;
+pub mod cells;
+mod changes;
 mod connection;
+mod damage;
 pub mod frames;
 pub mod input;
 pub mod picture;

@@ -2,18 +2,50 @@
 //! From the framebuffer file of an Xvfb to a log that answers when the first pixel changed and when the last one was right.
 //! Knows pixels and times; never why they changed.
 
-use std::time::Instant;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
+use super::changes::{LOG_BYTES_MAX, Log};
+use super::damage::{Bell, Damage, Woken};
 use super::picture::{Picture, Rect};
+use super::screen::{ClientScreen, Framebuffer, pixels_of};
 use crate::Error;
 
+pub use super::changes::Changes;
+
 /// A recording that runs; dropped, it ends.
-pub struct Watch {}
+pub struct Watch {
+    bell: Bell,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+struct Shared {
+    began: Instant,
+    /// Nanoseconds from `began` to the last change, plus one; 0 is none.
+    last_change: AtomicU64,
+    log: Mutex<Option<Log>>,
+}
 
 impl Watch {
+    /// Begins to record what changes on `screen` after this returns.
+    pub(super) fn start(screen: &ClientScreen) -> Result<Watch, Error> {
+        let framebuffer = screen.framebuffer()?;
+        // Damage is listened for before the first picture is taken, so that nothing falls between.
+        let (damage, bell) = Damage::listen(screen.connect()?)?;
+        let log = Mutex::new(Some(Log::new(framebuffer.picture()?, LOG_BYTES_MAX)));
+        let shared = Arc::new(Shared { began: Instant::now(), last_change: AtomicU64::new(0), log });
+        let recorder = Recorder { damage, framebuffer, shared: Arc::clone(&shared), rows: Vec::new(), row: Vec::new() };
+        let thread = std::thread::Builder::new().name("watch".into()).spawn(move || recorder.run())?;
+        Ok(Watch { bell, shared, thread: Some(thread) })
+    }
+
     /// When the last change was seen so far.
     pub fn last_change(&self) -> Option<Instant> {
-        None
+        let nanoseconds = self.shared.last_change.load(Ordering::Acquire).checked_sub(1)?;
+        Some(self.shared.began + Duration::from_nanos(nanoseconds))
     }
 
     /// Whether anything has changed so far.
@@ -23,66 +55,104 @@ impl Watch {
 
     /// What the screen shows now, by what was recorded.
     pub fn picture(&self) -> Picture {
-        Picture { width: 0, height: 0, pixels: Vec::new() }
+        let log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.as_ref().map_or(Picture::new(0, 0, 0), |log| log.picture().clone())
     }
 
     /// Ends it, after everything that the X server has drawn until now is recorded.
-    pub fn finish(self) -> Result<Changes, Error> {
-        Err("not yet".into())
+    pub fn finish(mut self) -> Result<Changes, Error> {
+        self.end()?;
+        let log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).take();
+        Ok(log.ok_or("a watch that has ended cannot end again")?.finish())
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // Where the X server is gone, the thread has ended by itself and says so better.
+        let rung = self.bell.ring();
+        thread.join().map_err(|_| "the thread that watches the screen has panicked")??;
+        rung
     }
 }
 
-/// What changed while a [`Watch`] ran, of the whole screen or of a part of it.
-#[derive(Clone)]
-pub struct Changes {}
+impl Drop for Watch {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
 
-impl Changes {
-    /// The same recording, seen through `rect` alone.
-    pub fn within(&self, rect: Rect) -> Changes {
-        let _ = rect;
-        self.clone()
+/// The thread's side.
+struct Recorder {
+    damage: Damage,
+    framebuffer: Framebuffer,
+    shared: Arc<Shared>,
+    rows: Vec<u8>,
+    row: Vec<u32>,
+}
+
+impl Recorder {
+    fn run(mut self) -> Result<(), Error> {
+        loop {
+            let woken = self.damage.wait().map_err(|error| format!("the client's screen, while watched: {error}"))?;
+            match woken {
+                Woken::Drawn(at, damage) => self.look(at, &damage)?,
+                Woken::Rung(at, damage) => return self.look(at, &damage),
+            }
+        }
     }
 
-    /// The same recording, blind to `rect`: a clock, or a pointer that a viewer draws itself.
-    pub fn without(&self, rect: Rect) -> Changes {
-        let _ = rect;
-        self.clone()
+    /// Reads the damaged rows and logs what differs.
+    fn look(&mut self, at: Instant, damage: &[Rect]) -> Result<(), Error> {
+        let mut log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(log) = log.as_mut() else { return Ok(()) };
+        for (from, to) in bands(damage, self.framebuffer.height) {
+            self.framebuffer.read_rows(from, to, &mut self.rows)?;
+            for (y, bytes) in (from..to).zip(self.rows.chunks_exact(self.framebuffer.line_bytes())) {
+                self.row.clear();
+                self.row.extend(pixels_of(bytes).take(self.framebuffer.width));
+                log.handle_row(y, &self.row);
+            }
+        }
+        if log.end_change(at) {
+            let nanoseconds = at.saturating_duration_since(self.shared.began).as_nanos() as u64;
+            self.shared.last_change.store(nanoseconds + 1, Ordering::Release);
+        }
+        Ok(())
     }
+}
 
-    /// How often something changed.
-    pub fn count(&self) -> usize {
-        0
+/// Rows that rectangles cover, as bands that neither touch nor overlap, from the top.
+fn bands(rects: &[Rect], height: usize) -> Vec<(usize, usize)> {
+    let row = |y: i32| usize::try_from(y).unwrap_or(0).min(height);
+    let mut all: Vec<(usize, usize)> = rects.iter().map(|rect| (row(rect.y), row(rect.bottom()))).collect();
+    all.sort_unstable();
+    let mut bands: Vec<(usize, usize)> = Vec::new();
+    for (from, to) in all.into_iter().filter(|(from, to)| from < to) {
+        match bands.last_mut() {
+            Some(last) if from <= last.1 => last.1 = last.1.max(to),
+            _ => bands.push((from, to)),
+        }
     }
+    bands
+}
 
-    /// When the first pixel changed.
-    pub fn first(&self) -> Option<Instant> {
-        None
-    }
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
 
-    /// When the last pixel changed.
-    pub fn last(&self) -> Option<Instant> {
-        None
-    }
+    use super::*;
 
-    /// From when on at least 99 % of the pixels stay within 16 levels, in each channel, of the final picture.
-    pub fn visible(&self) -> Option<Instant> {
-        None
-    }
-
-    /// From when on every pixel equals `reference`, whose top left pixel lies at `offset` of the screen; nothing where
-    /// it never does, or where it did before the recording began.
-    pub fn exact(&self, reference: &Picture, offset: (i32, i32)) -> Option<Instant> {
-        let _ = (reference, offset);
-        None
-    }
-
-    /// What the screen showed at the end.
-    pub fn picture(&self) -> Picture {
-        Picture { width: 0, height: 0, pixels: Vec::new() }
-    }
-
-    /// Whether the log outgrew its memory and gave up its oldest pixels: times are then bounds, see each.
-    pub fn truncated(&self) -> bool {
-        false
+    proptest! {
+        #[test]
+        fn bands_cover_the_rows_of_the_rectangles_and_no_others(
+            rects in prop::collection::vec((-5_i32..40, 0_u32..10).prop_map(|(y, height)| Rect::new(0, y, 3, height)), 0..12)
+        ) {
+            let bands = bands(&rects, 30);
+            prop_assert!(bands.windows(2).all(|pair| pair[0].1 < pair[1].0));
+            for y in 0..30_usize {
+                let wanted = rects.iter().any(|rect| (rect.y..rect.bottom()).contains(&(y as i32)));
+                prop_assert_eq!(bands.iter().any(|&(from, to)| (from..to).contains(&y)), wanted, "row {}", y);
+            }
+        }
     }
 }
