@@ -11,6 +11,7 @@ pub mod thinc;
 pub mod tigervnc;
 pub mod turbovnc;
 pub mod x11;
+pub mod xpra;
 pub mod xrdp;
 
 use std::path::PathBuf;
@@ -65,6 +66,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: thinc::Viewer::Browser }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
+        Box::new(xpra::Xpra),
         Box::new(xrdp::Xrdp { remotefx: false }),
         Box::new(xrdp::Xrdp { remotefx: true }),
         Box::new(turbovnc::TurboVnc),

@@ -1,0 +1,162 @@
+//! xpra in its desktop mode: a whole X display, an Xvfb of the session's size, seen in one window of xpra's own client.
+//! What it brings beside the display (sound, printers, clipboard, notifications) is off, and so is the shared memory
+//! through which both halves would pass the pixels by on one machine. Knows options of xpra; never what it sends.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::programs::{self, Needed};
+use super::{Desk, Peer, listening};
+use crate::Error;
+use crate::display::DisplayNumber;
+use crate::net::testbed::Side;
+use crate::observe::account::Group;
+use crate::results::PeerRecord;
+use crate::stage::Site;
+
+const PROGRAM: &str = "xpra";
+const X_SERVER: &str = "Xvfb";
+/// The port that xpra's documentation takes.
+const PORT: u16 = 10000;
+/// Where xpra's package keeps its settings.
+const SETTINGS: &str = "/etc/xpra";
+/// Both halves are Python programs that probe OpenGL in a process of its own before they begin.
+const SHOWN_MAX: Duration = Duration::from_secs(60);
+/// The same on both sides: nothing but the display, and no shared memory.
+const ONLY_THE_DISPLAY: [&str; 14] = [
+    "--mmap=no",
+    "--speaker=disabled",
+    "--microphone=disabled",
+    "--pulseaudio=no",
+    "--printing=no",
+    "--webcam=no",
+    "--notifications=no",
+    "--clipboard=no",
+    "--system-tray=no",
+    "--mdns=no",
+    "--file-transfer=no",
+    "--open-url=no",
+    "--html=off",
+    "--dbus-control=no",
+];
+/// The first version with a splash screen, which it would show in front of the session.
+const SPLASH_SINCE: u32 = 4;
+
+/// xpra's server and its client.
+pub struct Xpra;
+
+impl Peer for Xpra {
+    fn name(&self) -> &'static str {
+        "xpra"
+    }
+
+    fn record(&self) -> PeerRecord {
+        let needed = [Needed { program: PROGRAM, install: "xpra" }, Needed { program: X_SERVER, install: "xvfb" }];
+        let settings = "start-desktop on an Xvfb, tcp without encryption, encodings automatic (defaults); --mmap=no, no \
+                        sound, printers, clipboard, notifications; client --desktop-fullscreen --desktop-scaling=off";
+        let mut record = programs::record("xpra", &needed, settings);
+        if record.missing.is_none() && programs::find(PROGRAM).is_some_and(|path| !can_draw(&path)) {
+            record.missing = Some("xpra's client cannot draw: install python3-gi-cairo".to_owned());
+            record.version = String::new();
+        }
+        record
+    }
+
+    fn start(&self, site: &Site) -> Result<Desk, Error> {
+        let settings = copy_settings(site)?;
+        let display = DisplayNumber::reserve()?;
+        let (width, height) = site.size;
+        let mut x_server = programs::command(site, Group::Server, X_SERVER)?;
+        x_server.args(["-screen", "0", &format!("{width}x{height}x24"), "-noreset", "-ac", "-nolisten", "tcp"]);
+        // As xpra starts it.
+        x_server.args(["+extension", "GLX", "+extension", "Composite", "-dpi", "96"]);
+        let x_server = programs::start_x_server(site, "xpra-Xvfb", &display, x_server)?;
+
+        let address = site.bed.address(Side::Server);
+        let splash = if major_version() >= Some(SPLASH_SINCE) { &["--splash=no"][..] } else { &[] };
+        let mut server = command(site, Group::Server, &settings)?;
+        server.arg("start-desktop").arg(display.name()).args(["--use-display=yes", "--resize-display=no"]);
+        // Its own socket would lie in /run, and xpra would wait for clients there too.
+        server.args([&format!("--bind-tcp={address}:{PORT}"), "--bind=none", "--daemon=no", "--systemd-run=no"]);
+        server.args(["--attach=no", "--dbus-launch=", "--dbus-proxy=no"]);
+        let mut server = programs::start(site, "xpra-server", server.args(splash).args(ONLY_THE_DISPLAY))?;
+        listening::wait(site, "xpra", &mut server, PORT)?;
+
+        let mut viewer = command(site, Group::Client, &settings)?;
+        viewer.env("DISPLAY", site.screen.display()).args(["attach", &format!("tcp://{address}:{PORT}/")]);
+        viewer.args(["--desktop-fullscreen=yes", "--desktop-scaling=off", "--tray=no"]);
+        let viewer = programs::start(site, "xpra-client", viewer.args(splash).args(ONLY_THE_DISPLAY))?;
+
+        let mut desk = Desk {
+            display: display.name(),
+            held: vec![viewer, server, x_server],
+            displays: vec![display],
+            ..Desk::default()
+        };
+        programs::wait_until_shown(site, &mut desk, SHOWN_MAX)?;
+        Ok(desk)
+    }
+}
+
+/// xpra with settings and sockets in the site's folder, and without a message bus: GTK would start one that outlives it.
+fn command(site: &Site, group: Group, settings: &Path) -> Result<Command, Error> {
+    let mut command = programs::command(site, group, PROGRAM)?;
+    command.env("XPRA_SYSTEM_CONF_DIRS", settings).env("GSETTINGS_BACKEND", "memory").env("NO_AT_BRIDGE", "1");
+    command.env("DBUS_SESSION_BUS_ADDRESS", "disabled:").env("XPRA_SOCKET_DIR", site.folder.path());
+    Ok(command)
+}
+
+/// The settings that the package made, without the commands that it would run in each session: there shall be the same
+/// programs in it on every peer.
+fn copy_settings(site: &Site) -> Result<PathBuf, Error> {
+    let to = site.folder.path().join("xpra-settings");
+    fs::create_dir_all(to.join("conf.d"))?;
+    for part in ["", "conf.d"] {
+        let Ok(entries) = fs::read_dir(Path::new(SETTINGS).join(part)) else { continue };
+        for path in entries.flatten().map(|entry| entry.path()) {
+            let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|end| end == "conf")) else {
+                continue;
+            };
+            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            fs::write(to.join(part).join(name), without_commands(&text))?;
+        }
+    }
+    Ok(to)
+}
+
+fn without_commands(settings: &str) -> String {
+    let is_command = |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == "start");
+    settings.lines().filter(|line| !is_command(line)).map(|line| format!("{line}\n")).collect()
+}
+
+/// "xpra v3.1.3" is 3.
+fn major_version() -> Option<u32> {
+    let text = programs::said(Command::new(PROGRAM).arg("--version"))?;
+    text.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty())?.parse().ok()
+}
+
+/// Whether the Python that runs `xpra` has what GTK and cairo meet in. Debian's package does not ask for it, and without
+/// it the client's window stays black. Where xpra is no Python script, it is for itself to say what it lacks.
+fn can_draw(xpra: &Path) -> bool {
+    let script = fs::read(xpra).unwrap_or_default();
+    let first = String::from_utf8_lossy(&script).lines().next().unwrap_or_default().to_owned();
+    let Some(python) = first.strip_prefix("#!").filter(|program| program.contains("python")) else { return true };
+    let mut words = python.split_whitespace();
+    let Some(program) = words.next() else { return true };
+    let mut test = Command::new(program);
+    test.args(words).args(["-c", "import gi._gi_cairo"]).stdin(Stdio::null()).stdout(Stdio::null());
+    test.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_commands_are_left_out_of_the_settings() {
+        let text = "# start = this\nstart-env = A=b\nstart = /etc/X11/Xsession true\nstart-new-commands = yes\n";
+        assert_eq!(without_commands(text), "# start = this\nstart-env = A=b\nstart-new-commands = yes\n");
+    }
+}
