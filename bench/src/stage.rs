@@ -129,7 +129,7 @@ impl Stage {
     /// Whether applications draw on the client's own X server.
     fn is_local(&self) -> bool {
         self.desk.display == self.site.screen.display()
-            || self.desk.display == self.site.screen.address(self.site.bed.address(Side::Client))
+            || self.desk.display == self.site.screen.address()
     }
 
     /// The X server on which applications draw, from the harness.

@@ -2,7 +2,7 @@
 //! wait until the client's screen shows the desktop.
 //! Knows processes, packages and pixels; never which system they belong to.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::PermissionsExt;
@@ -62,7 +62,7 @@ pub(super) struct Package {
     pub(super) name: String,
     /// Its whole version.
     pub(super) version: String,
-    /// Year of the newest entry of its changelog.
+    /// Year in which this upstream version was first packaged.
     pub(super) year: Option<u16>,
 }
 
@@ -92,7 +92,7 @@ fn debian_package(program: &Path) -> Option<Package> {
     let version = said(Command::new("dpkg-query").args(["-W", "-f", "${Version}", &name]))?;
     let year = ["changelog.Debian.gz", "changelog.gz"].iter().find_map(|file| {
         let text = said(Command::new("zcat").arg(Path::new("/usr/share/doc").join(&name).join(file)))?;
-        year_of_changelog(&text)
+        year_of_changelog(&text, &version)
     });
     Some(Package { name, version, year })
 }
@@ -109,10 +109,26 @@ fn rpm_package(program: &Path) -> Option<Package> {
     Some(Package { name, version, year })
 }
 
-/// The year in the first signature line: ` -- Name <mail>  Fri, 06 Jan 2023 17:01:22 +0100`.
-fn year_of_changelog(text: &str) -> Option<u16> {
-    let line = text.lines().find(|line| line.starts_with(" -- "))?;
-    line.rsplit("  ").next()?.split_whitespace().nth(3)?.parse().ok()
+/// The year in which a version first came: that of the oldest entry with the same upstream version, as later entries
+/// only mend it. Entries begin `name (1:2.3-4) where; …` and end ` -- Name <mail>  Fri, 06 Jan 2023 17:01:22 +0100`.
+fn year_of_changelog(text: &str, version: &str) -> Option<u16> {
+    let upstream = |version: &str| {
+        let version = version.split_once(':').map_or(version, |(_epoch, rest)| rest);
+        version.rsplit_once('-').map_or(version, |(upstream, _revision)| upstream).to_owned()
+    };
+    let wanted = upstream(version);
+    let (mut same, mut year) = (false, None);
+    for line in text.lines() {
+        if let Some(date) = line.strip_prefix(" -- ").filter(|_| same).and_then(|line| line.rsplit("  ").next()) {
+            year = date.split_whitespace().nth(3).and_then(|year| year.parse().ok()).or(year);
+        } else if !line.starts_with(' ')
+            && let Some((_, rest)) = line.split_once(" (")
+            && let Some((entry, _)) = rest.split_once(')')
+        {
+            same = upstream(entry) == wanted;
+        }
+    }
+    year
 }
 
 /// What a program that ended well said; nothing otherwise.
@@ -132,10 +148,10 @@ pub(super) fn record(title: &str, needed: &[Needed], settings: &str) -> PeerReco
         missing: None,
     };
     let mut versions: Vec<String> = Vec::new();
-    let mut absent = BTreeSet::new();
+    let mut absent: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for (index, Needed { program, install }) in needed.iter().enumerate() {
         let Some(path) = find(program) else {
-            absent.insert(format!("{program} is not there: install {install}"));
+            absent.entry(install).or_default().push(program);
             continue;
         };
         let version = match package_of(&path) {
@@ -154,7 +170,8 @@ pub(super) fn record(title: &str, needed: &[Needed], settings: &str) -> PeerReco
     if absent.is_empty() {
         record.version = versions.join(", ");
     } else {
-        record.missing = Some(absent.into_iter().collect::<Vec<_>>().join("; "));
+        let words = |(install, programs): (&str, Vec<&str>)| format!("no {}: install {install}", programs.join(", "));
+        record.missing = Some(absent.into_iter().map(words).collect::<Vec<_>>().join("; "));
     }
     record
 }
@@ -322,11 +339,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_changelog_says_its_year() {
-        let text = "tigervnc (1.12.0+dfsg-8) unstable; urgency=medium\n\n  * Words  with -- dashes.\n\n \
-                    -- Joachim Falk <joachim.falk@gmx.de>  Fri, 06 Jan 2023 17:01:22 +0100\n\nolder\n";
-        assert_eq!(year_of_changelog(text), Some(2023));
-        assert_eq!(year_of_changelog("no signature"), None);
+    fn a_changelog_says_the_year_of_a_version() {
+        let entry = |version: &str, year: u16| {
+            format!(
+                "xrdp ({version}) stable; urgency=high\n\n  * Words  with -- dashes (9.9-9).\n\n -- A B <a@b.c>  Fri, 06 Jan {year} 17:01:22 +0100\n\n"
+            )
+        };
+        let text = entry("1:0.9-1+deb12u3", 2026) + &entry("1:0.9-1", 2023) + &entry("1:0.8-2", 2021);
+        assert_eq!(year_of_changelog(&text, "1:0.9-1+deb12u3"), Some(2023), "security updates make no new version");
+        assert_eq!(year_of_changelog(&text, "1:0.8-2"), Some(2021));
+        assert_eq!(year_of_changelog(&text, "1:0.7-1"), None);
+        assert_eq!(year_of_changelog("no entry", "1"), None);
     }
 
     #[test]
@@ -334,7 +357,7 @@ mod tests {
         let needed =
             [Needed { program: "sh", install: "dash" }, Needed { program: "no-such-program", install: "nothing" }];
         let found = record("Example", &needed, "defaults");
-        assert_eq!(found.missing.as_deref(), Some("no-such-program is not there: install nothing"));
+        assert_eq!(found.missing.as_deref(), Some("no no-such-program: install nothing"));
         assert_eq!(found.version, "");
         assert_eq!(record("Example", &needed[..1], "defaults").missing, None);
         assert_ne!(record("Example", &needed[..1], "defaults").version, "");

@@ -5,7 +5,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use super::programs::{self, Needed};
 use super::{Desk, Peer, kiosk};
@@ -129,27 +129,25 @@ fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::V
     }
 }
 
-/// "thinc 0.1.0", with the commit where the binary lies in the tree that it was built from.
+/// "thinc 0.1.0 (1bb5936)", where the binary lies in the tree that it was built from.
 fn own_version(program: &Path) -> String {
     let said = programs::said(std::process::Command::new(program).arg("--version"));
     let version = said.and_then(|text| Some(text.lines().next()?.to_owned()));
     let version = version.unwrap_or_else(|| "of unknown version".to_owned());
-    match in_git(program, "%h") {
+    match built_from(program, "%h") {
         Some(commit) => format!("{version} ({commit})"),
         None => version,
     }
 }
 
 fn year_made(program: &Path) -> Option<u16> {
-    in_git(program, "%cs")?.split('-').next()?.parse().ok()
+    built_from(program, "%cs")?.split('-').next()?.parse().ok()
 }
 
-/// A field of the commit of the tree in which `program` lies.
-fn in_git(program: &Path, field: &str) -> Option<String> {
-    let folder = program.parent()?;
-    programs::said(std::process::Command::new("git").arg("-C").arg(folder).args([
-        "log",
-        "-1",
-        &format!("--format={field}"),
-    ]))
+/// A field of the newest commit that was there when `program` was built, of the tree in which it lies.
+fn built_from(program: &Path, field: &str) -> Option<String> {
+    let built = fs::metadata(program).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let mut git = std::process::Command::new("git");
+    git.arg("-C").arg(program.parent()?);
+    programs::said(git.args(["log", "-1", &format!("--before=@{built}"), &format!("--format={field}")]))
 }

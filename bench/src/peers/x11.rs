@@ -29,7 +29,7 @@ impl Peer for X11 {
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
-        let display = site.screen.address(site.bed.address(crate::net::testbed::Side::Client));
+        let display = site.screen.address();
         let mut desk = Desk { display, ..Desk::default() };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(30))?;
         Ok(desk)
