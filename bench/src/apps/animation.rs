@@ -46,7 +46,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let mut window = Window::open("animation", (width, height), 0x80_8080)?;
     let period = Duration::from_millis(options.period_ms);
     loop {
-        if window.next()? != Happening::Key(u32::from(KEY_PLAY.as_bytes()[0])) {
+        if window.wait()? != Happening::Key(u32::from(KEY_PLAY.as_bytes()[0])) {
             continue;
         }
         let began = Instant::now();

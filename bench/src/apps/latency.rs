@@ -84,7 +84,7 @@ pub fn run() -> Result<(), Error> {
         state.pen.write(&window, x + 4, y + line * LINE, &text(line as u64))?;
     }
     loop {
-        if let Happening::Key(key) = window.next()? {
+        if let Happening::Key(key) = window.wait()? {
             let pressed = Operation::ALL.iter().find(|operation| key == u32::from(operation.key().as_bytes()[0]));
             if let Some(&operation) = pressed {
                 state.draw(&mut window, operation)?;
@@ -170,11 +170,11 @@ fn colour(count: u64) -> u32 {
     (mix(count) as u32 & 0x3f_3f3f) | turn
 }
 
-/// Shade of red bitmap `count`: its red takes turns between two ranges 40 levels apart; the rest tells all of them apart.
+/// Shade of red bitmap `count`: its red takes turns between two ranges 64 levels apart; with the blue, 512 differ.
 fn red(count: u64) -> u32 {
-    let step = (count / 2 % 64) as u32;
-    let red = if count.is_multiple_of(2) { 255 - step / 2 } else { 128 + step };
-    red << 16 | (count / 128 % 16) as u32
+    let step = (count / 2) as u32;
+    let top = if count.is_multiple_of(2) { 255 } else { 160 };
+    (top - step % 32) << 16 | step / 32 % 8
 }
 
 #[cfg(test)]

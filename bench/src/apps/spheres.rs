@@ -47,7 +47,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let mut number = 0;
     window.put_whole(0, 0, width, scene.draw(number))?;
     loop {
-        let Happening::Key(key) = window.next()? else { continue };
+        let Happening::Key(key) = window.wait()? else { continue };
         if key == u32::from(KEY_NEXT.as_bytes()[0]) {
             number += 1;
             window.put_whole(0, 0, width, scene.draw(number))?;

@@ -152,7 +152,7 @@ impl Window {
     pub fn put_whole(&mut self, x: i16, y: i16, width: u16, pixels: &[u32]) -> Result<(), Error> {
         self.put(x, y, width, pixels)?;
         let mut keys = vec![];
-        while let Happening::Key(key) = self.next()? {
+        while let Happening::Key(key) = self.wait()? {
             keys.push(Happening::Key(key));
         }
         self.waiting.extend(keys);
@@ -160,7 +160,7 @@ impl Window {
     }
 
     /// Waits for the next happening.
-    pub fn next(&mut self) -> Result<Happening, Error> {
+    pub fn wait(&mut self) -> Result<Happening, Error> {
         loop {
             if let Some(happening) = self.waiting.pop_front() {
                 return Ok(happening);

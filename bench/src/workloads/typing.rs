@@ -1,0 +1,354 @@
+//! A key held down at 20 Hz while the server is busy (Wong and Seltzer 2000, section 4.2): stalls and jitter of the echo.
+//! xterm echoes through `cat` on a pseudoterminal; each key fills the next cell, so cell and key are told by their order.
+//! Knows xterm's grid and the definitions of the paper; never which peer shows it.
+
+use std::time::{Duration, Instant};
+
+use super::latency::cost_measures;
+use super::{Effort, Workload, own};
+use crate::Error;
+use crate::observe::account::Group;
+use crate::observe::cells::{CellWatch, Grid, ink};
+use crate::observe::picture::Rect;
+use crate::process::{Running, interrupted};
+use crate::results::{Better, Form, Measure, quantity};
+use crate::stage::{Stage, measures};
+
+/// The workload.
+pub struct Type;
+
+/// The paper's 20 Hz.
+const PERIOD: Duration = Duration::from_millis(50);
+/// The key that is held.
+const KEY: &str = "x";
+/// Longest that echoes are waited for after the last key.
+const REST_LIMIT: Duration = Duration::from_secs(60);
+
+impl Workload for Type {
+    fn name(&self) -> &'static str {
+        "type"
+    }
+
+    fn about(&self) -> &'static str {
+        "a key at 20 Hz into xterm beside CPU hogs: stalls and jitter (Wong and Seltzer 2000)"
+    }
+
+    fn forms(&self) -> &'static [Form] {
+        &[Form::SlowMotion, Form::Normal]
+    }
+
+    fn needs(&self) -> &'static [&'static str] {
+        &["xterm", "stty"]
+    }
+
+    fn seconds(&self, form: Form, effort: Effort) -> f64 {
+        match form {
+            Form::SlowMotion => 3.0 + single_keys(effort) as f64 * 0.7,
+            Form::Normal => {
+                let Plan { hogs, keys } = Plan::new(effort);
+                hogs.len() as f64 * (3.0 + keys as f64 * PERIOD.as_secs_f64())
+            }
+        }
+    }
+
+    fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
+        match form {
+            Form::SlowMotion => {
+                let _terminal = Terminal::open(stage)?;
+                let mut found = vec![];
+                for _ in 0..single_keys(effort) {
+                    found.push(stage.operation(|input| input.key(KEY))?);
+                }
+                Ok(measures("one key", &found))
+            }
+            Form::Normal => {
+                let Plan { hogs, keys } = Plan::new(effort);
+                let mut measures = vec![];
+                for &hogs in hogs {
+                    measures.extend(hold(stage, hogs, keys)?);
+                }
+                Ok(measures)
+            }
+        }
+    }
+}
+
+fn single_keys(effort: Effort) -> usize {
+    match effort {
+        Effort::Smoke => 3,
+        Effort::Quick => 20,
+        Effort::Full => 60,
+    }
+}
+
+/// Beside how many hogs, and for how many keys.
+struct Plan {
+    hogs: &'static [u32],
+    keys: usize,
+}
+
+impl Plan {
+    fn new(effort: Effort) -> Plan {
+        match effort {
+            Effort::Smoke => Plan { hogs: &[0, 2], keys: 40 },
+            Effort::Quick => Plan { hogs: &[0, 1, 4, 8], keys: 200 },
+            // The paper typed for 60 s.
+            Effort::Full => Plan { hogs: &[0, 1, 2, 4, 8, 16, 32], keys: 1200 },
+        }
+    }
+}
+
+/// An xterm of known geometry that shows what is typed.
+pub(super) struct Terminal {
+    _xterm: Running,
+    grid: Grid,
+    /// Pixels of ink of a full cell.
+    full: usize,
+}
+
+/// `fixed` is built into every X server's font library, in this size.
+const CELL: (u32, u32) = (6, 13);
+const COLUMNS: u32 = 80;
+/// 80 columns in 24 rows hold the longest run: 1200 keys.
+const ROWS: u32 = 24;
+/// No cursor, so that a cell changes once, when its key fills it; and no line editing, so that every key comes through
+/// `cat` and not from the kernel.
+const ECHO: &str = "printf '\\033[?25l'; stty raw -echo; exec cat";
+
+impl Terminal {
+    /// Opens one, sees it empty, and types one key to see where and how a cell fills.
+    pub(super) fn open(stage: &Stage) -> Result<Terminal, Error> {
+        let mut command = stage.command("xterm");
+        let geometry = format!("{COLUMNS}x{ROWS}+0+0");
+        command.args(["-fn", "fixed", "-b", "0", "+sb", "-bw", "0", "-fg", "black", "-bg", "white", "-geometry"]);
+        command.args([&geometry, "-e", "sh", "-c", ECHO]);
+        let xterm = own::show_command(stage, "xterm", command)?;
+        let line = Grid { at: (stage.view.x, stage.view.y), cell: CELL, columns: COLUMNS, rows: ROWS };
+        let empty = stage.site.screen.picture()?;
+        let watch = stage.site.screen.watch()?;
+        stage.input.key(KEY)?;
+        stage.wait_shown("the first character", watch)?;
+        let typed = stage.site.screen.picture()?;
+        let inked = |rect: Rect| ink(&empty.crop(rect), &typed.crop(rect));
+        let (full, everywhere) = (inked(line.rect(0)), inked(line.area()));
+        // A glyph of a 6x13 font has some ten pixels of ink.
+        if full < 5 || everywhere > full + full / 4 {
+            return Err(format!(
+                "the first character has {full} pixels of ink in the cell {}x{} where it belongs and {everywhere} in \
+                 the terminal: xterm has another font or place",
+                CELL.0, CELL.1
+            )
+            .into());
+        }
+        Ok(Terminal { _xterm: xterm, grid: line, full })
+    }
+
+    /// Begins to record what fills from the second cell on: the first was spent on finding what a full one holds.
+    pub(super) fn watch(&self, stage: &Stage) -> Result<CellWatch, Error> {
+        CellWatch::start(&stage.site.screen, self.grid, 1, self.full)
+    }
+
+    /// Keys that still fit.
+    pub(super) fn room(&self) -> usize {
+        self.grid.count() - 1
+    }
+}
+
+/// Waits until `keys` cells are full or nothing has come for long, and until nothing comes any more.
+pub(super) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> Result<(), Error> {
+    let began = Instant::now();
+    loop {
+        if interrupted() {
+            return Err("interrupted".into());
+        }
+        let (now, (filled, last)) = (Instant::now(), watch.filled());
+        let rest = last.unwrap_or(began).max(began) + stage.quiet_gap();
+        let late = now > began + REST_LIMIT;
+        // A key that was lost never comes: ten quiet gaps are what a retransmission may take.
+        if (filled >= keys && now >= rest) || now >= rest + stage.quiet_gap() * 10 || late {
+            return Ok(());
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Holds the key beside this many hogs.
+fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error> {
+    let terminal = Terminal::open(stage)?;
+    assert!(keys <= terminal.room(), "{keys} keys do not fit into the terminal");
+    let mut running = vec![];
+    for _ in 0..hogs {
+        let words = crate::apps::words(&["hog", "--seconds", "300"])?;
+        let mut command = stage.site.command(Group::Apps, &words[0]);
+        command.args(&words[1..]);
+        running.push(stage.application("hog", command)?);
+    }
+    wait_busy(stage, &mut running)?;
+    let watch = terminal.watch(stage)?;
+    let meter = stage.meter()?;
+    let began = Instant::now();
+    let mut pressed = Vec::with_capacity(keys);
+    for i in 0..keys {
+        if interrupted() {
+            return Err("interrupted".into());
+        }
+        // By the clock and not by pauses, so that a late key does not make all others late.
+        std::thread::sleep((began + PERIOD * i as u32).saturating_duration_since(Instant::now()));
+        pressed.push(stage.input.key(KEY)?);
+    }
+    wait_for_echoes(stage, &watch, keys)?;
+    let spent = meter.read(stage)?;
+    let cells = watch.finish()?;
+    for hog in &mut running {
+        hog.check().map_err(|error| format!("a hog is not there to disturb: {error}"))?;
+    }
+    drop(running);
+    let part = match hogs {
+        1 => "1 hog".to_owned(),
+        _ => format!("{hogs} hogs"),
+    };
+    let mut measures = Echoes::new(&pressed, &cells).measures(&part, PERIOD);
+    measures.extend(cost_measures(&part, &[spent]));
+    Ok(measures)
+}
+
+/// Waits until the hogs have taken 50 ms of processor for each that they can get.
+fn wait_busy(stage: &Stage, hogs: &mut [Running]) -> Result<(), Error> {
+    if hogs.is_empty() {
+        return Ok(());
+    }
+    let before = stage.site.accounts.cpu_ms(Group::Apps)?;
+    crate::process::wait_for("the hogs are busy", Duration::from_secs(20), || {
+        let used = stage.site.accounts.cpu_ms(Group::Apps).ok()? - before;
+        (used > 50.0 * hogs.len() as f64).then_some(())
+    })
+}
+
+/// Keys, and the cells that they filled.
+pub(super) struct Echoes {
+    /// From each key to its cell, ms; empty where keys were lost or doubled, since then no cell's key is known.
+    pub(super) latency_ms: Vec<f64>,
+    /// Cells that came, in the order of their times.
+    arrivals: Vec<Instant>,
+    lost: usize,
+    extra: usize,
+}
+
+impl Echoes {
+    /// The k-th cell belongs to the k-th key: a terminal writes in the order in which it is typed into.
+    pub(super) fn new(keys: &[Instant], cells: &[Option<Instant>]) -> Echoes {
+        let filled: Vec<Instant> = cells.iter().map_while(|at| *at).collect();
+        let latency_ms: Vec<f64> = if filled.len() == keys.len() {
+            let ms = |(key, cell): (&Instant, &Instant)| cell.saturating_duration_since(*key).as_secs_f64() * 1e3;
+            keys.iter().zip(&filled).map(ms).collect()
+        } else {
+            vec![]
+        };
+        let (lost, extra) = (keys.len().saturating_sub(filled.len()), filled.len().saturating_sub(keys.len()));
+        let mut arrivals = filled;
+        arrivals.sort_unstable();
+        Echoes { latency_ms, arrivals, lost, extra }
+    }
+
+    /// Times between messages, ms: cells that the screen showed at once came in one.
+    fn gaps_ms(&self) -> Vec<f64> {
+        let pairs = self.arrivals.windows(2);
+        pairs.map(|pair| pair[1].duration_since(pair[0]).as_secs_f64() * 1e3).filter(|&gap| gap > 0.0).collect()
+    }
+
+    /// - photon_ms: from each key to its character on the client's screen;
+    /// - stall_ms: a stall is what the time between two messages has beyond the period (the paper); the longest;
+    /// - stall_mean_ms: mean over all messages, those in time being stalls of nothing (the paper's figure 3);
+    /// - jitter_ms: standard deviation of the time between messages (the paper's figure 4);
+    /// - lost_keys, extra_keys: characters that never came, or came without a key.
+    pub(super) fn measures(&self, part: &str, period: Duration) -> Vec<Measure> {
+        let measure = |quantity: &str, unit: &str, samples: Vec<f64>| Measure {
+            quantity: quantity.into(),
+            part: part.into(),
+            unit: unit.into(),
+            better: Better::Lower,
+            samples,
+        };
+        let gaps = self.gaps_ms();
+        let stalls = stalls_ms(&gaps, period);
+        let mut measures = vec![measure(quantity::PHOTON_MS, "ms", self.latency_ms.clone())];
+        if !gaps.is_empty() {
+            measures.push(measure("stall_ms", "ms", vec![stalls.iter().copied().fold(0.0, f64::max)]));
+            measures.push(measure("stall_mean_ms", "ms", vec![stalls.iter().sum::<f64>() / stalls.len() as f64]));
+            measures.push(measure("jitter_ms", "ms", vec![deviation(&gaps)]));
+        }
+        measures.push(measure("lost_keys", "keys", vec![self.lost as f64]));
+        measures.push(measure("extra_keys", "keys", vec![self.extra as f64]));
+        measures
+    }
+}
+
+/// What each time between messages has beyond the period, ms.
+fn stalls_ms(gaps_ms: &[f64], period: Duration) -> Vec<f64> {
+    let period_ms = period.as_secs_f64() * 1e3;
+    gaps_ms.iter().map(|gap| (gap - period_ms).max(0.0)).collect()
+}
+
+/// Standard deviation.
+fn deviation(samples: &[f64]) -> f64 {
+    let mean = samples.iter().sum::<f64>() / samples.len() as f64;
+    (samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / samples.len() as f64).sqrt()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(begin: Instant, ms: u64) -> Instant {
+        begin + Duration::from_millis(ms)
+    }
+
+    fn value(measures: &[Measure], quantity: &str) -> Vec<f64> {
+        measures.iter().find(|m| m.quantity == quantity).map(|m| m.samples.clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn keys_in_flight_are_told_by_their_order() {
+        let begin = Instant::now();
+        let keys: Vec<Instant> = (0..5).map(|i| at(begin, 50 * i)).collect();
+        // 120 ms late each: when the first is seen, three keys have been pressed.
+        let cells: Vec<Option<Instant>> = keys.iter().map(|&key| Some(at(key, 120))).chain([None, None]).collect();
+        let echoes = Echoes::new(&keys, &cells);
+        assert_eq!(echoes.latency_ms, [120.0; 5]);
+        let found = echoes.measures("", PERIOD);
+        assert_eq!(value(&found, "stall_ms"), [0.0]);
+        assert_eq!(value(&found, "jitter_ms"), [0.0]);
+        assert_eq!(value(&found, "lost_keys"), [0.0]);
+    }
+
+    #[test]
+    fn a_stall_is_the_gap_beyond_the_period_and_what_comes_at_once_is_one_message() {
+        let begin = Instant::now();
+        let keys: Vec<Instant> = (0..6).map(|i| at(begin, 50 * i)).collect();
+        // The third is held up by 100 ms and comes together with the next two.
+        let times = [10, 60, 210, 210, 210, 260];
+        let cells: Vec<Option<Instant>> = times.iter().map(|&ms| Some(at(begin, ms))).collect();
+        let echoes = Echoes::new(&keys, &cells);
+        assert_eq!(echoes.latency_ms, [10.0, 10.0, 110.0, 60.0, 10.0, 10.0]);
+        assert_eq!(echoes.gaps_ms(), [50.0, 150.0, 50.0]);
+        let found = echoes.measures("4 hogs", PERIOD);
+        assert_eq!(value(&found, "stall_ms"), [100.0]);
+        assert!((value(&found, "stall_mean_ms")[0] - 100.0 / 3.0).abs() < 1e-9);
+        // 50, 150 and 50 lie 33, 67 and 33 from their mean.
+        assert!((value(&found, "jitter_ms")[0] - 47.140_452).abs() < 1e-3);
+        assert!(found.iter().all(|m| m.part == "4 hogs"));
+    }
+
+    #[test]
+    fn a_lost_or_doubled_key_leaves_no_latency_that_could_be_wrong() {
+        let begin = Instant::now();
+        let keys: Vec<Instant> = (0..4).map(|i| at(begin, 50 * i)).collect();
+        let cells = |count: u64| (0..6).map(|i| (i < count).then(|| at(begin, 50 * i + 5))).collect::<Vec<_>>();
+        let lost = Echoes::new(&keys, &cells(3));
+        assert!(lost.latency_ms.is_empty());
+        assert_eq!(value(&lost.measures("", PERIOD), "lost_keys"), [1.0]);
+        let extra = Echoes::new(&keys, &cells(6));
+        assert!(extra.latency_ms.is_empty());
+        assert_eq!(value(&extra.measures("", PERIOD), "extra_keys"), [2.0]);
+    }
+}
