@@ -4,6 +4,7 @@
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
+use crate::observe::{cpustat, tcbench};
 use crate::questions::{functions, key_to_photon, memory, page_down};
 use crate::{Error, apps, process, run, smoke};
 
@@ -29,6 +30,10 @@ enum Question {
     Net(net_command::Options),
     /// What a connection or an emulated link can do: round trip by message size, bandwidth each way.
     Nettest(nettest::Options),
+    /// The frame rate that a user sees, from the pixels of a window on any X display.
+    Tcbench(tcbench::Options),
+    /// How busy processors are: with everything, with some processes, or with a control group.
+    Cpustat(cpustat::Options),
     /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
     KeyToPhoton(key_to_photon::Options),
     /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
@@ -70,6 +75,8 @@ pub fn run() -> Result<(), Error> {
         }
         Question::Net(options) => net_command::run(&options),
         Question::Nettest(options) => nettest::run(&options),
+        Question::Tcbench(options) => tcbench::run(&options),
+        Question::Cpustat(options) => cpustat::run(&options),
         Question::KeyToPhoton(options) => key_to_photon::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),

@@ -2,9 +2,25 @@
 //! From control groups (version 2, else 1), else from sums over /proc, to milliseconds and bytes.
 //! Knows processes; never what they do.
 
+mod cgroup;
+mod tree;
+
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Error;
+
+pub(crate) use cgroup::usage_of;
+pub(crate) use tree::{Machine, Trees};
+
+/// Processes that were asked to end and have not are killed after this.
+const END_LIMIT: Duration = Duration::from_secs(2);
+/// Rounds of killing; a process that forks faster than it can be killed is the world's fault and is named.
+const END_ROUNDS: u32 = 10;
 
 /// On whose account a process runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -17,60 +33,211 @@ pub enum Group {
     Client,
 }
 
+impl Group {
+    const ALL: [Group; 3] = [Group::Server, Group::Apps, Group::Client];
+
+    fn name(self) -> &'static str {
+        match self {
+            Group::Server => "server",
+            Group::Apps => "apps",
+            Group::Client => "client",
+        }
+    }
+}
+
+/// By which means accounts are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Control groups, version 2; memory of each process from /proc where the controller is not to be had.
+    CgroupV2,
+    /// Control groups, version 1: cpuacct and memory.
+    CgroupV1,
+    /// Sums over /proc. Processes are known by their environment, so that those that daemonise are found; what a process
+    /// spent that ended unseen, and whose parent is not in the group, is lost.
+    Proc,
+}
+
 /// The accounts of one stage. Dropped, it ends what still runs in them and removes them.
 pub struct Accounts {
-    kind: &'static str,
+    kind: Kind,
+    books: Books,
+    about: String,
+}
+
+enum Books {
+    Cgroups(cgroup::Cgroups),
+    Trees(tree::Marked),
 }
 
 /// A moment from which on [`Accounts::other_load`] counts.
 #[derive(Clone, Debug)]
-pub struct LoadMark {}
+pub struct LoadMark {
+    machine: Machine,
+    own_ms: f64,
+}
 
 impl Accounts {
-    /// Opens three accounts by the best means that this machine and this user have.
+    /// Opens three accounts by the best means that this machine and this user have. With control groups, this process
+    /// gets a high CPU weight of its own, as long as any accounts of it are open; what it starts through
+    /// [`Accounts::wrap`] has not.
     pub fn new(name: &str) -> Result<Accounts, Error> {
-        let _ = name;
-        Ok(Accounts { kind: "/proc" })
+        let mut refusals = Vec::new();
+        for kind in [Kind::CgroupV2, Kind::CgroupV1] {
+            match Accounts::of_kind(name, kind) {
+                Ok(accounts) => return Ok(accounts),
+                Err(error) => refusals.push(error.to_string()),
+            }
+        }
+        let mut accounts = Accounts::of_kind(name, Kind::Proc)?;
+        accounts.about = format!("{} ({})", accounts.about, refusals.join("; "));
+        Ok(accounts)
+    }
+
+    /// Opens them by this means, or says why not.
+    pub fn of_kind(name: &str, kind: Kind) -> Result<Accounts, Error> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).take(40).collect();
+        let name = format!("{}-{name}", NEXT.fetch_add(1, Ordering::Relaxed));
+        let (books, about) = match kind {
+            Kind::CgroupV2 | Kind::CgroupV1 => {
+                let cgroups = cgroup::Cgroups::open(&name, kind)?;
+                let about = cgroups.about();
+                (Books::Cgroups(cgroups), about)
+            }
+            Kind::Proc => (Books::Trees(tree::Marked::new(&name)), "sums over /proc".into()),
+        };
+        Ok(Accounts { kind, books, about })
     }
 
     /// The same command, run on the account of `group`. Redirect its input and output afterwards: what was set before
-    /// cannot be carried over.
+    /// cannot be carried over, nor can an emptied environment.
     pub fn wrap(&self, group: Group, command: Command) -> Command {
-        let _ = group;
-        command
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.wrap(group, &command),
+            Books::Trees(marked) => marked.wrap(group, command),
+        }
     }
 
     /// CPU time that the group has had, milliseconds.
     pub fn cpu_ms(&self, group: Group) -> Result<f64, Error> {
-        let _ = group;
-        Err("not yet".into())
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.cpu_ms(group),
+            Books::Trees(marked) => marked.cpu_ms(group),
+        }
     }
 
     /// Memory that the group holds now, bytes: anonymous and shared memory, without what the kernel caches of files.
     pub fn memory_bytes(&self, group: Group) -> Result<u64, Error> {
-        let _ = group;
-        Err("not yet".into())
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.memory_bytes(group),
+            Books::Trees(marked) => Ok(tree::memory_bytes(&marked.pids(group)?)),
+        }
+    }
+
+    /// Process ids of the group.
+    pub fn pids(&self, group: Group) -> Result<Vec<u32>, Error> {
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.pids(group),
+            Books::Trees(marked) => marked.pids(group),
+        }
     }
 
     /// "cgroup v2", "cgroup v1" or "/proc".
     pub fn kind(&self) -> &'static str {
-        self.kind
+        match self.kind {
+            Kind::CgroupV2 => "cgroup v2",
+            Kind::CgroupV1 => "cgroup v1",
+            Kind::Proc => "/proc",
+        }
+    }
+
+    /// One line for people: how memory is counted, whether this process has a weight of its own, and why it is no better.
+    pub fn about(&self) -> &str {
+        &self.about
     }
 
     /// Ends whatever still runs in the group, by process id: asked first, killed after two seconds.
     pub fn end(&self, group: Group) -> Result<(), Error> {
-        let _ = group;
-        Ok(())
+        for round in 0..END_ROUNDS {
+            let pids = self.pids(group)?;
+            if pids.is_empty() {
+                return Ok(());
+            }
+            end_processes(&pids, if round == 0 { Signal::TERM } else { Signal::KILL })?;
+        }
+        let left = self.pids(group)?;
+        if left.is_empty() { Ok(()) } else { Err(format!("processes {left:?} of {group:?} do not end").into()) }
     }
 
     /// Now.
     pub fn mark(&self) -> LoadMark {
-        LoadMark {}
+        LoadMark { machine: Machine::now().unwrap_or_default(), own_ms: self.own_ms() }
     }
 
-    /// Share of the machine, 0 to 1, that processes outside of this run have used since `mark`.
+    /// Share of the machine, 0 to 1, that processes outside of this run have used since `mark`, and that a hypervisor
+    /// gave to others.
     pub fn other_load(&self, mark: &LoadMark) -> f64 {
-        let _ = mark;
-        0.0
+        let spent = Machine::now().unwrap_or_default().since(&mark.machine);
+        let others_ms = spent.busy_ms - (self.own_ms() - mark.own_ms);
+        if spent.all_ms > 0.0 { (others_ms / spent.all_ms).clamp(0.0, 1.0) } else { 0.0 }
     }
+
+    /// What this process, its groups and what else it started have spent.
+    fn own_ms(&self) -> f64 {
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.own_ms(),
+            Books::Trees(marked) => marked.own_ms(),
+        }
+    }
+}
+
+impl Drop for Accounts {
+    fn drop(&mut self) {
+        for group in Group::ALL {
+            if let Err(error) = self.end(group) {
+                eprintln!("thinc-bench: accounts: {error}");
+            }
+        }
+    }
+}
+
+/// Sends `signal` to each and waits until all have ended, at most [`END_LIMIT`].
+fn end_processes(pids: &[u32], signal: Signal) -> Result<(), Error> {
+    let open = |&pid: &u32| pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok();
+    let mut left: Vec<_> = pids.iter().filter_map(open).collect();
+    for process in &left {
+        // One that has ended meanwhile needs no signal.
+        let _ = pidfd_send_signal(process, signal);
+    }
+    let asked = Instant::now();
+    while !left.is_empty() {
+        let rest = END_LIMIT.saturating_sub(asked.elapsed());
+        if rest.is_zero() {
+            break;
+        }
+        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
+        let mut polled: Vec<PollFd<'_>> = left.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
+        poll(&mut polled, Some(&timeout))?;
+        // A process handle is readable once the process has ended.
+        let mut ended = polled.iter().map(|poll| !poll.revents().is_empty()).collect::<Vec<_>>().into_iter();
+        left.retain(|_| !ended.next().unwrap_or(true));
+    }
+    Ok(())
+}
+
+/// `command` anew, behind other words. What it was told about its environment and its folder stays.
+fn behind(program: &str, words: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>, command: &Command) -> Command {
+    let mut outer = Command::new(program);
+    outer.args(words).arg(command.get_program()).args(command.get_args());
+    for (name, value) in command.get_envs() {
+        match value {
+            Some(value) => outer.env(name, value),
+            None => outer.env_remove(name),
+        };
+    }
+    if let Some(folder) = command.get_current_dir() {
+        outer.current_dir(folder);
+    }
+    outer
 }

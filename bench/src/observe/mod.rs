@@ -7,11 +7,13 @@ pub mod barcode;
 pub mod cells;
 mod changes;
 mod connection;
+pub mod cpustat;
 mod damage;
 pub mod frames;
 pub mod input;
 pub mod picture;
 pub mod screen;
+pub mod tcbench;
 pub mod watch;
 
 pub use connection::{connect, connect_screen};
