@@ -1,7 +1,18 @@
 //! What people do on a desktop, made repeatable: each workload starts its application on the server, acts through the
 //! client's own keyboard and mouse, and says what it saw. Knows applications; never which peer shows them.
 
+pub mod animation;
+pub mod browser;
 pub mod content;
+pub mod dropout;
+pub mod latency;
+mod own;
+mod player;
+pub mod scroll;
+pub mod threed;
+pub mod typing;
+pub mod video;
+pub mod web;
 
 use serde::{Deserialize, Serialize};
 
@@ -56,5 +67,15 @@ pub enum Effort {
 
 /// Every workload that thinc-bench knows, in the order of reports.
 pub fn all() -> Vec<Box<dyn Workload>> {
-    vec![]
+    vec![
+        Box::new(web::Web(browser::Browser::Chromium)),
+        Box::new(web::Web(browser::Browser::Firefox)),
+        Box::new(scroll::Scroll),
+        Box::new(latency::Latency),
+        Box::new(video::Video),
+        Box::new(typing::Type),
+        Box::new(threed::ThreeD),
+        Box::new(animation::Animation),
+        Box::new(dropout::Dropout),
+    ]
 }

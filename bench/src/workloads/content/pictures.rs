@@ -362,7 +362,7 @@ mod tests {
             }
         }
         for seed in 0..4 {
-            let drawings = [chart(seed, 320, 240), logo(seed, 320, 60, [255; 3]), icon(seed, 32, [255; 3])];
+            let drawings = [chart(seed, 320, 240), logo(seed, 320, 60, [255; 3]), icon(seed, 64, [255; 3])];
             for picture in drawings {
                 let pixels = (picture.width * picture.height) as f64;
                 let bits = picture.png().unwrap().len() as f64 * 8.0 / pixels;

@@ -1,0 +1,181 @@
+//! Chromium and Firefox as a person has them, without what is not the page: no bars, no first-run pages, no network, no
+//! animation, and pixels made by the processor, since no machine of the testbed has a GPU to share.
+//! Knows options of browsers; never what is measured.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use std::time::{Duration, Instant};
+
+use x11rb::connection::Connection;
+use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
+
+use super::content::pages::{STRIP, page_number};
+use crate::Error;
+use crate::observe::frames::FrameWatch;
+use crate::observe::picture::Rect;
+use crate::process::{Running, wait_for};
+use crate::stage::Stage;
+
+/// A browser's first start on a busy machine, over a slow link.
+const SHOWN_LIMIT: Duration = Duration::from_secs(60);
+
+/// Which one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Browser {
+    /// Chromium, as Debian packs it.
+    Chromium,
+    /// Firefox ESR, as Debian packs it.
+    Firefox,
+}
+
+/// What both are told; the profile, the size and the page come after.
+const CHROMIUM: &[&str] = &[
+    // The browser's own sandbox wants namespaces inside of the testbed's, which a kernel may refuse; the pages are ours.
+    "--no-sandbox",
+    "--test-type",
+    "--kiosk",
+    "--no-first-run",
+    "--no-default-browser-check",
+    "--disable-gpu",
+    "--disable-smooth-scrolling",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-domain-reliability",
+    "--disable-sync",
+    "--disable-translate",
+    "--disable-default-apps",
+    "--disable-extensions",
+    "--disable-features=Translate,OptimizationHints,MediaRouter,OverlayScrollbar",
+    "--force-device-scale-factor=1",
+    "--password-store=basic",
+    "--hide-crash-restore-bubble",
+    "--ozone-platform=x11",
+    "--lang=en-US",
+];
+
+/// `user.js` of a Firefox profile.
+const FIREFOX: &str = r#"user_pref("app.normandy.enabled", false);
+user_pref("app.update.enabled", false);
+user_pref("browser.aboutwelcome.enabled", false);
+user_pref("browser.cache.disk.enable", true);
+user_pref("browser.discovery.enabled", false);
+user_pref("browser.messaging-system.whatsNewPanel.enabled", false);
+user_pref("browser.newtabpage.enabled", false);
+user_pref("browser.region.network.url", "");
+user_pref("browser.safebrowsing.downloads.remote.enabled", false);
+user_pref("browser.safebrowsing.malware.enabled", false);
+user_pref("browser.safebrowsing.phishing.enabled", false);
+user_pref("browser.sessionstore.resume_from_crash", false);
+user_pref("browser.shell.checkDefaultBrowser", false);
+user_pref("browser.startup.homepage_override.mstone", "ignore");
+user_pref("browser.tabs.warnOnClose", false);
+user_pref("browser.translations.automaticallyPopup", false);
+user_pref("datareporting.healthreport.uploadEnabled", false);
+user_pref("datareporting.policy.dataSubmissionEnabled", false);
+user_pref("datareporting.policy.dataSubmissionPolicyBypassNotification", true);
+user_pref("extensions.getAddons.cache.enabled", false);
+user_pref("extensions.update.enabled", false);
+user_pref("general.smoothScroll", false);
+user_pref("gfx.canvas.accelerated", false);
+user_pref("gfx.webrender.software", true);
+user_pref("intl.accept_languages", "en-US");
+user_pref("layers.acceleration.disabled", true);
+user_pref("media.hardware-video-decoding.enabled", false);
+user_pref("network.captive-portal-service.enabled", false);
+user_pref("network.connectivity-service.enabled", false);
+user_pref("network.dns.disablePrefetch", true);
+user_pref("network.prefetch-next", false);
+user_pref("services.settings.server", "data:,");
+user_pref("toolkit.telemetry.enabled", false);
+user_pref("trailhead.firstrun.didSeeAboutWelcome", true);
+user_pref("ui.caretBlinkTime", 0);
+user_pref("ui.prefersReducedMotion", 1);
+user_pref("widget.gtk.overlay-scrollbars.enabled", false);
+user_pref("widget.non-native-theme.scrollbar.style", 4);
+"#;
+
+impl Browser {
+    /// Its command.
+    pub fn program(self) -> &'static str {
+        match self {
+            Browser::Chromium => "chromium",
+            Browser::Firefox => "firefox-esr",
+        }
+    }
+
+    /// The command that shows `url` on the whole screen, with a new profile in `folder`.
+    fn command(self, stage: &Stage, folder: &Path, url: &str) -> Result<Command, Error> {
+        let profile = folder.join(self.program());
+        fs::create_dir_all(&profile)?;
+        let mut command = stage.command(self.program());
+        // Settings and caches of the person who measures stay out of it, and theirs are not touched.
+        for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
+            command.env(name, &profile);
+        }
+        command.env("LANG", "C.UTF-8").env("NO_AT_BRIDGE", "1");
+        match self {
+            Browser::Chromium => {
+                let (width, height) = stage.site.size;
+                command.args(CHROMIUM);
+                command.arg(format!("--window-size={width},{height}")).arg("--window-position=0,0");
+                command.arg(format!("--user-data-dir={}", profile.display())).arg(url);
+            }
+            Browser::Firefox => {
+                fs::write(profile.join("user.js"), FIREFOX)?;
+                command.env("MOZ_DISABLE_CONTENT_SANDBOX", "1").env("MOZ_CRASHREPORTER_DISABLE", "1");
+                command.arg("--profile").arg(&profile).args(["--no-remote", "--kiosk", url]);
+            }
+        }
+        Ok(command)
+    }
+
+    /// Shows a file of `pages`, which shows `number` in its strip, and waits until it stands on the client's screen.
+    pub fn show(self, stage: &Stage, pages: &Path, page: &str, number: usize) -> Result<Running, Error> {
+        let strips = FrameWatch::start(&stage.site.screen, strip_on(stage))?;
+        let url = format!("file://{}/{page}", pages.display());
+        let mut running = stage.application(self.program(), self.command(stage, stage.site.folder.path(), &url)?)?;
+        wait_for_page(&strips, number, SHOWN_LIMIT, || running.check())
+            .map_err(|error| format!("{} shows {page}: {error}", self.program()))?;
+        stage.settle()?;
+        Ok(running)
+    }
+}
+
+/// Where the strip of a page lies on the client's screen.
+pub fn strip_on(stage: &Stage) -> Rect {
+    Rect { x: STRIP.x + stage.view.x, y: STRIP.y + stage.view.y, ..STRIP }
+}
+
+/// Waits until the client's screen shows this page's number; says when.
+pub fn wait_for_page(
+    strips: &FrameWatch,
+    page: usize,
+    limit: Duration,
+    mut check: impl FnMut() -> Result<(), Error>,
+) -> Result<Instant, Error> {
+    let mut broken = None;
+    let seen = wait_for(&format!("page {page} on the client's screen"), limit, || {
+        if let Err(error) = check() {
+            broken = Some(error);
+            return Some(Instant::now());
+        }
+        strips.last().filter(|&(_, number)| number == page_number(page)).map(|(at, _)| at)
+    })?;
+    broken.map_or(Ok(seen), Err)
+}
+
+/// The page that the browser shows on the server, by its title: whether a key reached it, when pixels cannot tell.
+pub fn page_on_server(stage: &Stage) -> Result<Option<usize>, Error> {
+    let x = stage.connect_server()?;
+    let root = x.setup().roots[0].root;
+    let atom = |name: &str| Ok::<_, Error>(x.intern_atom(false, name.as_bytes())?.reply()?.atom);
+    let (active, name) = (atom("_NET_ACTIVE_WINDOW")?, atom("_NET_WM_NAME")?);
+    let window = x.get_property(false, root, active, AtomEnum::WINDOW, 0, 1)?.reply()?;
+    let Some(window) = window.value32().and_then(|mut ids| ids.next()).filter(|&id| id != 0) else { return Ok(None) };
+    let title = x.get_property(false, window, name, AtomEnum::ANY, 0, 256)?.reply()?;
+    let title = String::from_utf8_lossy(&title.value);
+    let number = title.strip_prefix("Page ").and_then(|rest| rest.split(':').next());
+    Ok(number.and_then(|number| number.parse().ok()))
+}
