@@ -55,7 +55,11 @@ impl Damage {
         // One event when something is damaged after nothing was: however much is drawn, the cost is one round trip for
         // each time that this side looks, where raw rectangles would cost an event for each letter.
         x.damage_create(damage, root, ReportLevel::NON_EMPTY)?;
+        // A new one begins with its whole window damaged. Looking at all of that would take milliseconds, and what is
+        // drawn meanwhile would bear the time of this.
+        x.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
         sync(&x)?;
+        while x.poll_for_event()?.is_some() {}
         let x = Arc::new(x);
         Ok((Damage { x: Arc::clone(&x), damage, region, window }, Bell { x, window }))
     }
