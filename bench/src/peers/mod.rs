@@ -13,6 +13,7 @@ pub mod turbovnc;
 pub mod x11;
 pub mod xpra;
 pub mod xrdp;
+pub mod xspice;
 
 use std::path::PathBuf;
 
@@ -69,6 +70,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(xpra::Xpra),
         Box::new(xrdp::Xrdp { remotefx: false }),
         Box::new(xrdp::Xrdp { remotefx: true }),
+        Box::new(xspice::Xspice),
         Box::new(turbovnc::TurboVnc),
         Box::new(kasmvnc::KasmVnc),
         Box::new(x11::X11),
