@@ -1,7 +1,7 @@
 //! Programs under measurement: started, found, read through /proc, and ended by their process id.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -125,88 +125,6 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Optio
             return Err(format!("{what}: not within {} s", limit.as_secs()).into());
         }
         std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// A plain Xvfb whose framebuffer is a file that can be read without asking the server.
-pub struct Xvfb {
-    _server: Running,
-    folder: Folder,
-    /// `:N`.
-    pub display: String,
-}
-
-impl Xvfb {
-    /// Starts one of this size on a free display.
-    pub fn start(name: &str, width: u32, height: u32) -> Result<Xvfb, Error> {
-        let folder = Folder::new(name)?;
-        let mut command = Command::new("Xvfb");
-        command.args([
-            "-displayfd",
-            "1",
-            "-screen",
-            "0",
-            &format!("{width}x{height}x24"),
-            "-nolisten",
-            "tcp",
-            "-noreset",
-        ]);
-        command.arg("-fbdir").arg(folder.path()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut server = Running::start("Xvfb", &mut command)?;
-        let mut line = String::new();
-        BufReader::new(server.child.stdout.take().ok_or("Xvfb has no output")?).read_line(&mut line)?;
-        if line.trim().is_empty() {
-            return Err("Xvfb gave no display number".into());
-        }
-        Ok(Xvfb { _server: server, folder, display: format!(":{}", line.trim()) })
-    }
-
-    /// Its framebuffer.
-    pub fn screen(&self) -> Result<Screen, Error> {
-        Screen::open(&self.folder.path().join("Xvfb_screen0"))
-    }
-}
-
-/// The pixels of an Xvfb, read from its file (XWD version 7, big-endian header).
-pub struct Screen {
-    file: fs::File,
-    pixels_at: u64,
-    line_bytes: usize,
-    /// Rows.
-    pub height: usize,
-}
-
-impl Screen {
-    fn open(path: &Path) -> Result<Screen, Error> {
-        let mut file = fs::File::open(path)?;
-        let mut header = [0; 80];
-        file.read_exact(&mut header)?;
-        let field =
-            |i: usize| u32::from_be_bytes([header[i * 4], header[i * 4 + 1], header[i * 4 + 2], header[i * 4 + 3]]);
-        if field(1) != 7 || field(11) != 32 {
-            return Err(
-                format!("{}: XWD version {} with {} bits, not 7 with 32", path.display(), field(1), field(11)).into()
-            );
-        }
-        let pixels_at = u64::from(field(0)) + u64::from(field(19)) * 12;
-        Ok(Screen { file, pixels_at, line_bytes: field(12) as usize, height: field(5) as usize })
-    }
-
-    /// Rows `from..to`, into `rows`.
-    pub fn read_rows(&self, from: usize, to: usize, rows: &mut Vec<u8>) -> Result<(), Error> {
-        use std::os::unix::fs::FileExt;
-        rows.resize((to - from) * self.line_bytes, 0);
-        self.file.read_exact_at(rows, self.pixels_at + (from * self.line_bytes) as u64)?;
-        Ok(())
-    }
-
-    /// First and last row in which two whole screens differ.
-    pub fn changed_rows(&self, before: &[u8], after: &[u8]) -> Option<(usize, usize)> {
-        let differs = |y: &usize| {
-            let row = y * self.line_bytes..(y + 1) * self.line_bytes;
-            before[row.clone()] != after[row]
-        };
-        Some(((0..self.height).find(differs)?, (0..self.height).rev().find(differs)? + 1))
     }
 }
 

@@ -7,14 +7,12 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{ConnectionExt as _, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT};
-use x11rb::protocol::xtest::ConnectionExt as _;
-use x11rb::rust_connection::RustConnection;
 
 use crate::Error;
 use crate::figures::Samples;
-use crate::process::{Running, Screen, Session, Xvfb, binary, wait_for};
+use crate::observe::input::Input;
+use crate::observe::screen::{ClientScreen, Framebuffer};
+use crate::process::{Running, Session, binary, wait_for};
 
 /// How `key-to-photon` runs.
 #[derive(Args)]
@@ -28,6 +26,7 @@ pub struct Options {
 }
 
 const SCREEN: (u32, u32) = (1024, 768);
+const KEY: &str = "x";
 /// Longest a key may take before the run is given up.
 const KEY_LIMIT: Duration = Duration::from_secs(5);
 /// Between two reads of the framebuffer: the resolution of the figure, and small against it.
@@ -63,8 +62,8 @@ fn xterm(display: Option<&str>) -> Vec<String> {
 }
 
 fn measure_local(keys: usize, samples: &mut Samples) -> Result<(), Error> {
-    let xvfb = Xvfb::start("local", SCREEN.0, SCREEN.1)?;
-    let words = xterm(Some(&xvfb.display));
+    let xvfb = ClientScreen::alone("local", SCREEN)?;
+    let words = xterm(Some(xvfb.display()));
     let _xterm = Running::start("xterm", Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null()))?;
     measure(&xvfb, keys, samples)
 }
@@ -73,11 +72,11 @@ fn measure_viewer(keys: usize, samples: &mut Samples) -> Result<(), Error> {
     let words = xterm(None);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let session = Session::start("latency", &format!("{}x{}", SCREEN.0, SCREEN.1), &words)?;
-    let xvfb = Xvfb::start("viewer", SCREEN.0, SCREEN.1)?;
+    let xvfb = ClientScreen::alone("viewer", SCREEN)?;
     let mut command = Command::new(binary("thinc-view")?);
     command
         .arg(&session.link)
-        .env("DISPLAY", &xvfb.display)
+        .env("DISPLAY", xvfb.display())
         .env("SDL_VIDEODRIVER", "x11")
         .env_remove("WAYLAND_DISPLAY");
     let _viewer = Running::start("thinc-view", command.args(["--size", "1024x768"]).stderr(Stdio::null()))?;
@@ -85,23 +84,17 @@ fn measure_viewer(keys: usize, samples: &mut Samples) -> Result<(), Error> {
 }
 
 /// Types into the largest window of `xvfb` and times each change.
-fn measure(xvfb: &Xvfb, keys: usize, samples: &mut Samples) -> Result<(), Error> {
-    let (x, screen_number) = RustConnection::connect(Some(&xvfb.display))?;
-    let root = x.setup().roots[screen_number].root;
-    let window = wait_for("a window appears", Duration::from_secs(20), || largest_window(&x, root))?;
-    x.warp_pointer(x11rb::NONE, root, 0, 0, 0, 0, 300, 300)?;
-    x.set_input_focus(InputFocus::POINTER_ROOT, window, x11rb::CURRENT_TIME)?;
-    x.get_input_focus()?.reply()?;
-    let (key, backspace) = (keycode(&x, u32::from(b'x'))?, keycode(&x, 0xff08)?);
-    let screen = xvfb.screen()?;
+fn measure(xvfb: &ClientScreen, keys: usize, samples: &mut Samples) -> Result<(), Error> {
+    let input = Input::new(xvfb)?;
+    wait_for("a window appears", Duration::from_secs(20), || input.focus_viewer().ok()?)?;
+    let screen = xvfb.framebuffer()?;
 
-    let rows = calibrate(&x, &screen, key, backspace)?;
+    let rows = calibrate(&input, &screen)?;
     let (mut before, mut now) = (Vec::new(), Vec::new());
     for i in 0..keys {
         std::thread::sleep(PAUSE);
         screen.read_rows(rows.0, rows.1, &mut before)?;
-        let start = Instant::now();
-        press(&x, if i % 2 == 0 { key } else { backspace })?;
+        let start = input.key(if i % 2 == 0 { KEY } else { "BackSpace" })?;
         loop {
             screen.read_rows(rows.0, rows.1, &mut now)?;
             if now != before {
@@ -118,7 +111,7 @@ fn measure(xvfb: &Xvfb, keys: usize, samples: &mut Samples) -> Result<(), Error>
 }
 
 /// Waits for a screen at rest, types one key, and finds the rows that it changes.
-fn calibrate(x: &RustConnection, screen: &Screen, key: u8, backspace: u8) -> Result<(usize, usize), Error> {
+fn calibrate(input: &Input, screen: &Framebuffer) -> Result<(usize, usize), Error> {
     let rest = |limit: Duration| -> Result<Vec<u8>, Error> {
         let (mut last, mut since, start) = (Vec::new(), Instant::now(), Instant::now());
         loop {
@@ -136,37 +129,10 @@ fn calibrate(x: &RustConnection, screen: &Screen, key: u8, backspace: u8) -> Res
         }
     };
     let before = rest(Duration::from_secs(20))?;
-    press(x, key)?;
+    input.key(KEY)?;
     let after = rest(Duration::from_secs(20))?;
     let rows = screen.changed_rows(&before, &after).ok_or("a key changed nothing: the window has no keyboard")?;
-    press(x, backspace)?;
+    input.key("BackSpace")?;
     rest(Duration::from_secs(20))?;
     Ok(rows)
-}
-
-fn press(x: &RustConnection, keycode: u8) -> Result<(), Error> {
-    x.xtest_fake_input(KEY_PRESS_EVENT, keycode, 0, x11rb::NONE, 0, 0, 0)?;
-    x.xtest_fake_input(KEY_RELEASE_EVENT, keycode, 0, x11rb::NONE, 0, 0, 0)?;
-    x.flush()?;
-    Ok(())
-}
-
-fn keycode(x: &RustConnection, keysym: u32) -> Result<u8, Error> {
-    let (min, max) = (x.setup().min_keycode, x.setup().max_keycode);
-    let map = x.get_keyboard_mapping(min, max - min + 1)?.reply()?;
-    let per = usize::from(map.keysyms_per_keycode);
-    let at = map.keysyms.chunks(per).position(|keysyms| keysyms.first() == Some(&keysym));
-    Ok(min + u8::try_from(at.ok_or_else(|| format!("no key gives keysym {keysym:#x}"))?)?)
-}
-
-fn largest_window(x: &RustConnection, root: u32) -> Option<u32> {
-    let children = x.query_tree(root).ok()?.reply().ok()?.children;
-    let viewable = |window: &u32| {
-        let attributes = x.get_window_attributes(*window).ok()?.reply().ok()?;
-        let geometry = x.get_geometry(*window).ok()?.reply().ok()?;
-        let area = u32::from(geometry.width) * u32::from(geometry.height);
-        (attributes.map_state == x11rb::protocol::xproto::MapState::VIEWABLE && area > 10_000)
-            .then_some((area, *window))
-    };
-    children.iter().filter_map(viewable).max().map(|(_, window)| window)
 }
