@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -222,6 +222,8 @@ pub(crate) fn self_at(bed: &Testbed, side: Side) -> Result<Command, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use clap::Parser;
 
     use super::*;

@@ -3,6 +3,7 @@
 //! sees is the client's end: packets down as they are delivered there, packets up as they are sent.
 
 use std::ffi::OsStr;
+use std::net::Ipv4Addr;
 use std::process::Stdio;
 
 use crate::Error;
@@ -71,6 +72,20 @@ fn changes(link: &Link) -> Vec<Vec<String>> {
 /// Lets the kernel make the link; an error says what it has not.
 pub(crate) fn start(server: &End, link: &Link) -> Result<(), Error> {
     run(server, &commands(link))
+}
+
+/// Sees whether packets pass at all: what tc accepts, a kernel without one of the modules may still not do.
+pub(crate) fn check(client: &End, server: Ipv4Addr) -> Result<(), Error> {
+    let mut command = client.command(OsStr::new("ping"));
+    // On a lossy link one of a few is enough.
+    command.args(["-n", "-c", "8", "-i", "0.1", "-W", "3", &server.to_string()]);
+    let output = command.stdin(Stdio::null()).output()?;
+    if output.status.success() {
+        Ok(())
+    } else {
+        let said = String::from_utf8_lossy(&output.stderr);
+        Err(format!("`ping` through it was not answered {}", said.trim()).trim_end().into())
+    }
 }
 
 /// Makes it another link.

@@ -155,15 +155,11 @@ impl Testbed {
             Maker::Tun => (false, None),
             Maker::Netem | Maker::Auto => match netem::start(&server, link) {
                 Ok(()) => (true, None),
-                Err(error) if maker == Maker::Netem => return Err(format!("no netem here: {error}").into()),
-                Err(error) => {
-                    netem::stop(&server);
-                    (false, Some(error.to_string()))
-                }
+                Err(error) => (false, Some(error.to_string())),
             },
         };
         let wire = Wire::start(server_device, client_device, &wire_part(link, netem))?;
-        Ok(Testbed {
+        let mut bed = Testbed {
             link: link.clone(),
             congestion: server.congestion().to_owned(),
             netem,
@@ -172,7 +168,21 @@ impl Testbed {
             wire,
             server,
             client,
-        })
+        };
+        if bed.netem
+            && let Err(error) = netem::check(&bed.client, SERVER)
+        {
+            (bed.netem, bed.no_netem) = (false, Some(error.to_string()));
+        }
+        match (maker, &bed.no_netem) {
+            (Maker::Netem, Some(error)) => return Err(format!("netem cannot make this link: {error}").into()),
+            (_, Some(_)) => {
+                netem::stop(&bed.server);
+                bed.wire.set_link(link);
+            }
+            (_, None) => {}
+        }
+        Ok(bed)
     }
 
     fn end(&self, side: Side) -> &End {

@@ -51,9 +51,12 @@ struct Orders {
     wake: OwnedFd,
 }
 
+/// A direction's thread; an error is why it stopped by itself.
+type Runs = JoinHandle<Result<(), Error>>;
+
 /// Both directions.
 pub(crate) struct Wire {
-    lanes: Vec<(Arc<Orders>, JoinHandle<Result<(), Error>>)>,
+    lanes: Vec<(Arc<Orders>, Runs)>,
     trace: Arc<Mutex<Trace>>,
     under_way: Arc<AtomicUsize>,
     real_time: bool,
