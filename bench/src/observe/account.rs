@@ -7,6 +7,7 @@ mod tree;
 
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -81,14 +82,19 @@ impl Accounts {
     /// gets a high CPU weight of its own, as long as any accounts of it are open; what it starts through
     /// [`Accounts::wrap`] has not.
     pub fn new(name: &str) -> Result<Accounts, Error> {
+        static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+        let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let mut refusals = Vec::new();
         for kind in [Kind::CgroupV2, Kind::CgroupV1] {
             match Accounts::of_kind(name, kind) {
-                Ok(accounts) => return Ok(accounts),
+                Ok(accounts) if accounts.counts_memory() => return Ok(accounts),
+                Ok(_) => refusals.push(format!("{kind:?} without its memory controller")),
                 Err(error) => refusals.push(error.to_string()),
             }
         }
-        let mut accounts = Accounts::of_kind(name, Kind::Proc)?;
+        // Version 2 always counts CPU time, wherever its controllers are.
+        let accounts = Accounts::of_kind(name, Kind::CgroupV2);
+        let mut accounts = accounts.or_else(|_| Accounts::of_kind(name, Kind::Proc))?;
         accounts.about = format!("{} ({})", accounts.about, refusals.join("; "));
         Ok(accounts)
     }
@@ -108,6 +114,13 @@ impl Accounts {
             Kind::Proc => (Books::Trees(tree::Marked::new(&name)), "sums over /proc".into()),
         };
         Ok(Accounts { kind, books, about })
+    }
+
+    fn counts_memory(&self) -> bool {
+        match &self.books {
+            Books::Cgroups(cgroups) => cgroups.counts_memory(),
+            Books::Trees(_) => false,
+        }
     }
 
     /// The same command, run on the account of `group`. Redirect its input and output afterwards: what was set before

@@ -60,6 +60,11 @@ impl FrameWatch {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).frames.seen.last().copied()
     }
 
+    /// How often the codes were read so far.
+    pub fn looks(&self) -> usize {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).looks
+    }
+
     /// Ends it, after everything that the X server has drawn until now is counted.
     pub fn finish(mut self) -> Result<Frames, Error> {
         self.end()?;
@@ -124,6 +129,7 @@ impl Counter {
 /// Counts looks at a frame's two codes.
 #[derive(Debug, Default)]
 struct Tally {
+    looks: usize,
     frames: Frames,
     whole: HashSet<u32>,
     partial: HashSet<u32>,
@@ -131,6 +137,7 @@ struct Tally {
 
 impl Tally {
     fn handle_look(&mut self, at: Instant, top: Option<u32>, bottom: Option<u32>) -> Result<(), Error> {
+        self.looks += 1;
         if let (Some(number), true) = (top, top == bottom) {
             if self.frames.seen.last().is_some_and(|last| last.1 == number) {
                 self.frames.repeated += 1;
