@@ -6,6 +6,7 @@ mod listening;
 pub mod kasmvnc;
 mod kiosk;
 pub mod local;
+pub mod nxagent;
 mod programs;
 pub mod thinc;
 pub mod tigervnc;
@@ -71,6 +72,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(xrdp::Xrdp { remotefx: false }),
         Box::new(xrdp::Xrdp { remotefx: true }),
         Box::new(xspice::Xspice),
+        Box::new(nxagent::NxAgent),
         Box::new(turbovnc::TurboVnc),
         Box::new(kasmvnc::KasmVnc),
         Box::new(x11::X11),
