@@ -1,11 +1,14 @@
 //! The command line: every subcommand, from which `--help`, the manual page and the completions come as well.
 //! Knows names of questions; never how one is answered.
 
+use std::process::ExitCode;
+
 use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
 use crate::questions::{functions, key_to_photon, memory, page_down};
+use crate::report::{self, compare};
 use crate::{Error, apps, process, run, smoke};
 
 /// Measures remote display systems from outside: thinc and its peers, on emulated links, with real applications.
@@ -34,6 +37,10 @@ enum Question {
     Tcbench(tcbench::Options),
     /// How busy processors are: with everything, with some processes, or with a control group.
     Cpustat(cpustat::Options),
+    /// Draw results as one page: figures, tables, and where thinc wins and loses.
+    Report(report::Options),
+    /// What became worse or better between two runs.
+    Compare(compare::Options),
     /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
     KeyToPhoton(key_to_photon::Options),
     /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
@@ -59,10 +66,10 @@ pub fn command() -> clap::Command {
 ///
 /// # Errors
 /// In words; what was started is ended.
-pub fn run() -> Result<(), Error> {
+pub fn run() -> Result<ExitCode, Error> {
     let question = Arguments::parse().question;
     process::end_well_when_interrupted()?;
-    match question {
+    let answered: Result<(), Error> = match question {
         Question::Run(options) => run::run(&options),
         Question::Smoke(options) => smoke::run(&options),
         Question::Peers => {
@@ -77,11 +84,14 @@ pub fn run() -> Result<(), Error> {
         Question::Nettest(options) => nettest::run(&options),
         Question::Tcbench(options) => tcbench::run(&options),
         Question::Cpustat(options) => cpustat::run(&options),
+        Question::Report(options) => report::run(&options),
+        Question::Compare(options) => return compare::run(&options),
         Question::KeyToPhoton(options) => key_to_photon::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),
         Question::Functions(options) => functions::run(&options),
         Question::HoldEnd(options) => end::hold(&options),
         Question::App(app) => apps::run(&app),
-    }
+    };
+    answered.map(|()| ExitCode::SUCCESS)
 }

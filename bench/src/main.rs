@@ -4,7 +4,7 @@
 
 fn main() -> std::process::ExitCode {
     match thinc_bench::cli::run() {
-        Ok(()) => std::process::ExitCode::SUCCESS,
+        Ok(status) => status,
         Err(error) => {
             eprintln!("thinc-bench: {error}");
             std::process::ExitCode::FAILURE

@@ -1,0 +1,222 @@
+//! Numbers and names as people read them.
+//! Below page, plots and summary, so that one quantity is called and rounded alike everywhere.
+//! Knows the names of results.rs; never what was measured.
+
+use crate::results::{Form, quantity};
+
+/// What stands for a value that is no number; the page never prints "NaN".
+const NO_NUMBER: &str = "no number";
+/// A picture that is identical has no signal-to-noise ratio; results say 99 dB for it.
+const IDENTICAL_DB: f64 = 99.0;
+
+/// A value with its unit: "215 ms", "1.24 MB", "78 %".
+pub(super) fn value(value: f64, unit: &str) -> String {
+    if !value.is_finite() {
+        return NO_NUMBER.to_owned();
+    }
+    match unit {
+        "ms" if value.abs() >= 60_000.0 => format!("{} s", digits(value / 1000.0)),
+        "ms" if value.abs() >= 9_950.0 => format!("{} s", digits(value / 1000.0)),
+        "ms" => format!("{} ms", digits(value)),
+        "bytes" => bytes(value),
+        "share" => percent(value),
+        "dB" if value >= IDENTICAL_DB => "identical".to_owned(),
+        "" => digits(value),
+        unit => format!("{} {unit}", digits(value)),
+    }
+}
+
+/// A value for an axis: short, its unit stands at the axis.
+pub(super) fn tick(value: f64, unit: &str) -> String {
+    match unit {
+        "bytes" => bytes(value).replace(' ', ""),
+        "share" => percent(value).replace(' ', ""),
+        _ => short(value),
+    }
+}
+
+fn short(value: f64) -> String {
+    let text = if value.abs() >= 10_000.0 {
+        format!("{}k", digits(value / 1000.0))
+    } else if value == value.trunc() {
+        format!("{value:.0}")
+    } else {
+        digits(value)
+    };
+    if text == "-0" { "0".to_owned() } else { text }
+}
+
+/// Three significant digits, without the zeros that say nothing before the point.
+fn digits(value: f64) -> String {
+    let size = value.abs();
+    if size == 0.0 {
+        "0".to_owned()
+    } else if size >= 99.95 {
+        group(value.round())
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size >= 0.0095 {
+        trim(format!("{value:.2}"))
+    } else {
+        trim(format!("{value:.4}"))
+    }
+}
+
+fn trim(text: String) -> String {
+    if !text.contains('.') {
+        return text;
+    }
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// "12 345", with narrow spaces that do not break.
+fn group(value: f64) -> String {
+    let plain = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (index, digit) in plain.chars().enumerate() {
+        if index > 0 && (plain.len() - index).is_multiple_of(3) && plain.len() > 4 {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 { format!("-{text}") } else { text }
+}
+
+fn bytes(value: f64) -> String {
+    let size = value.abs();
+    if size >= 999.5e6 {
+        format!("{} GB", digits(value / 1e9))
+    } else if size >= 999_500.0 {
+        format!("{} MB", digits(value / 1e6))
+    } else if size >= 999.5 {
+        format!("{} KB", digits(value / 1e3))
+    } else {
+        format!("{} B", digits(value))
+    }
+}
+
+/// A share of one; never rounded up to the whole, since 99.99 % of the pixels are not all of them.
+fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent < 100.0 && percent > 99.0 {
+        return format!("{} %", trim(format!("{:.2}", (percent * 100.0).floor() / 100.0)));
+    }
+    let text = if percent.abs() >= 9.95 { format!("{percent:.0}") } else { digits(percent) };
+    format!("{text} %")
+}
+
+/// A factor: "1.08", "13".
+pub(super) fn factor(ratio: f64) -> String {
+    if !ratio.is_finite() {
+        return "many times".to_owned();
+    }
+    let size = ratio.abs();
+    if size >= 99.5 {
+        group(ratio.round())
+    } else if size >= 9.95 {
+        format!("{ratio:.1}")
+    } else {
+        format!("{ratio:.2}")
+    }
+}
+
+/// A quantity as a person says it: "page visible" needs its workload, so this is the bare name.
+pub(super) fn quantity_name(name: &str) -> String {
+    match name {
+        quantity::PACKETS_MS => "first to last packet",
+        quantity::PHOTON_MS => "input to first changed pixel",
+        quantity::VISIBLE_MS => "input to visible",
+        quantity::EXACT_MS => "time to exact",
+        quantity::EXACT_SHARE => "bit-exact pixels",
+        quantity::PSNR_DB => "PSNR",
+        quantity::BYTES_DOWN => "bytes to the viewer",
+        quantity::BYTES_UP => "bytes from the viewer",
+        quantity::PACKETS_DOWN => "packets to the viewer",
+        quantity::PACKETS_UP => "packets from the viewer",
+        quantity::CPU_SERVER_MS => "CPU time of the server",
+        quantity::CPU_APPS_MS => "CPU time of the applications",
+        quantity::CPU_CLIENT_MS => "CPU time of the viewer",
+        quantity::MEMORY_SERVER => "memory of the server",
+        quantity::MEMORY_CLIENT => "memory of the viewer",
+        quantity::VIDEO_QUALITY => "video quality",
+        quantity::FRAME_RATE => "frame rate",
+        other => return other.trim_end_matches("_ms").trim_end_matches("_s").replace('_', " "),
+    }
+    .to_owned()
+}
+
+/// The form of a workload.
+pub(super) fn form_name(form: Form) -> &'static str {
+    match form {
+        Form::SlowMotion => "slow motion",
+        Form::Normal => "normal speed",
+    }
+}
+
+/// The number with which a part begins or ends: "3 hogs" is 3, "loss 10%" is 10.
+pub(super) fn number_in(part: &str) -> Option<f64> {
+    let start = part.find(|c: char| c.is_ascii_digit())?;
+    let rest = &part[start..];
+    let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+    rest[..end].trim_end_matches('.').parse().ok()
+}
+
+/// The words of a part without its number: "3 hogs" is "hogs".
+pub(super) fn words_in(part: &str) -> String {
+    let kept: String = part.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
+    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// "1 trial", "3 trials".
+pub(super) fn count(number: usize, noun: &str) -> String {
+    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_short_and_carry_their_unit() {
+        let cases = [
+            (0.0, "ms", "0 ms"),
+            (0.71, "ms", "0.71 ms"),
+            (9.96, "ms", "9.96 ms"),
+            (76.25, "ms", "76.2 ms"),
+            (215.4, "ms", "215 ms"),
+            (1343.0, "ms", "1343 ms"),
+            (90_000.0, "ms", "90.0 s"),
+            (899.0, "bytes", "899 B"),
+            (5_850_000.0, "bytes", "5.85 MB"),
+            (165_000.0, "bytes", "165 KB"),
+            (2.5e9, "bytes", "2.5 GB"),
+            (1.0, "share", "100 %"),
+            (0.99999, "share", "99.99 %"),
+            (0.7812, "share", "78 %"),
+            (0.004, "share", "0.4 %"),
+            (99.0, "dB", "identical"),
+            (38.2, "dB", "38.2 dB"),
+            (24.0, "fps", "24.0 fps"),
+            (123_456.0, "packets", "123\u{202f}456 packets"),
+            (f64::NAN, "ms", "no number"),
+            (f64::INFINITY, "bytes", "no number"),
+        ];
+        for (number, unit, text) in cases {
+            assert_eq!(value(number, unit), text);
+        }
+        assert_eq!([factor(1.084), factor(12.34), factor(f64::INFINITY)], ["1.08", "12.3", "many times"]);
+        assert_eq!(
+            [tick(250_000.0, "bytes"), tick(0.5, "share"), tick(1500.0, "ms"), tick(0.25, "ms")],
+            ["250KB", "50%", "1500", "0.25"]
+        );
+    }
+
+    #[test]
+    fn parts_give_their_numbers() {
+        assert_eq!(number_in("16 hogs"), Some(16.0));
+        assert_eq!(number_in("outage 2.5 s"), Some(2.5));
+        assert_eq!(number_in("letter"), None);
+        assert_eq!(words_in("16 hogs"), "hogs");
+        assert_eq!(quantity_name("recovery_ms"), "recovery");
+    }
+}
