@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -70,7 +70,6 @@ fn check_installed(name: &str, likeness: Likeness) -> Result<(), Error> {
 
 fn run(peer: &dyn Peer, likeness: Likeness, link: &str) -> Result<(), Error> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    find_binaries();
     let bed = Arc::new(Testbed::start(&Link::preset(link)?, None)?);
     let before = inhabitants(&bed)?;
     let accounts = Arc::new(Accounts::new(&format!("test-{}", peer.name()))?);
@@ -178,13 +177,6 @@ fn inhabitants(bed: &Testbed) -> Result<BTreeSet<u32>, Error> {
     Ok(found)
 }
 
-/// Tests lie below the binaries only in the profile that these were built in.
-fn find_binaries() {
-    let named = std::env::var_os("THINC_BIN_DIR").map(PathBuf::from);
-    let folder = named.unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/release"));
-    assert!(folder.join("thinc").exists(), "no thinc in {}: run `./dev build` first", folder.display());
-}
-
 #[test]
 fn local() -> Result<(), Error> {
     check("local", Likeness::Exact)
@@ -258,7 +250,6 @@ fn over_a_long_link() -> Result<(), Error> {
 #[test]
 fn a_peer_that_cannot_start_says_why_and_leaves_nothing() -> Result<(), Error> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    find_binaries();
     let bed = Arc::new(Testbed::start(&Link::preset("lan")?, None)?);
     let accounts = Arc::new(Accounts::new("test-twice")?);
     let thinc = peer("thinc")?;
