@@ -68,7 +68,10 @@ pub fn command() -> clap::Command {
 /// In words; what was started is ended.
 pub fn run() -> Result<ExitCode, Error> {
     let question = Arguments::parse().question;
-    process::end_well_when_interrupted()?;
+    // An application ends at once when it is told to; it has nothing to put in order.
+    if !matches!(question, Question::App(_)) {
+        process::end_well_when_interrupted()?;
+    }
     let answered: Result<(), Error> = match question {
         Question::Run(options) => run::run(&options),
         Question::Smoke(options) => smoke::run(&options),

@@ -19,7 +19,7 @@ use crate::observe::picture::{Picture, Rect, exact_share, psnr_db};
 use crate::observe::screen::{ClientScreen, Listen};
 use crate::observe::watch::Watch;
 use crate::observe::{barcode, connect};
-use crate::peers::{Desk, Peer};
+use crate::peers::{self, Desk, Peer};
 use crate::process::{Folder, Running, interrupted, wait_for};
 use crate::results::{Better, Measure, quantity};
 
@@ -76,6 +76,7 @@ fn serial() -> u32 {
 /// A desktop in use.
 pub struct Stage {
     _window_manager: Running,
+    peer: &'static str,
     /// Server and viewer.
     pub desk: Desk,
     /// The client's keyboard and mouse.
@@ -118,12 +119,20 @@ impl Stage {
         let window_manager = Running::start("openbox", openbox.stdout(log.try_clone()?).stderr(log))?;
         let input = Input::new(&site.screen)?;
         let view = Rect { x: 0, y: 0, width: size.0, height: size.1 };
-        let mut stage = Stage { _window_manager: window_manager, desk, input, view, site };
+        let peer = peer.name();
+        let mut stage = Stage { _window_manager: window_manager, peer, desk, input, view, site };
         stage.wait_managed()?;
         stage.view = stage.calibrate()?;
         stage.input.focus_viewer()?;
         stage.park_pointer()?;
         Ok(stage)
+    }
+
+    /// One more session of the same peer on the same link, with a client's screen of its own: another user.
+    pub fn another(&self) -> Result<Stage, Error> {
+        let peer = peers::all().into_iter().find(|peer| peer.name() == self.peer);
+        let peer = peer.ok_or_else(|| format!("there is no peer {}", self.peer))?;
+        Stage::start(peer.as_ref(), &self.site.bed, &self.site.accounts, self.site.size)
     }
 
     /// Whether applications draw on the client's own X server.

@@ -65,6 +65,8 @@ impl Operation {
 pub const SIZE: (u16, u16) = (992, 504);
 /// The paper's 320x240 pixels.
 pub const AREA: (u16, u16) = (320, 240);
+/// 14 pixels: the paper's 12 points, so that a line with its descenders fits.
+const TEXT: f32 = 14.0;
 /// 14 lines in 240 pixels.
 const LINE: i16 = 17;
 const LINES: i16 = 14;
@@ -74,7 +76,7 @@ const PAPER: u32 = 0xff_ffff;
 /// Shows the window and answers keys until the window goes.
 pub fn run() -> Result<(), Error> {
     let mut window = Window::open("latency", SIZE, BACKGROUND)?;
-    let mut state = State { pen: Pen::new(&window, 12.0)?, column: 0, row: 0, done: [0; 5], image: image(1) };
+    let mut state = State { pen: Pen::new(&window, TEXT)?, column: 0, row: 0, done: [0; 5], image: image(1) };
     for operation in Operation::ALL {
         let (x, y) = operation.place();
         window.fill(x, y, AREA.0, AREA.1, PAPER)?;
@@ -130,7 +132,7 @@ impl State {
                 use x11rb::protocol::xproto::ConnectionExt as _;
                 window.x.copy_area(window.id, window.id, window.gc, x, y + LINE, x, y, width, kept)?;
                 window.fill(x, y + kept as i16, width, AREA.1 - kept, PAPER)?;
-                self.pen.write(window, x + 4, y + kept as i16, &text(count + LINES as u64))?;
+                self.pen.write(window, x + 4, y + kept as i16, &text(count + LINES as u64 - 1))?;
             }
             Operation::Fill => window.fill(x, y, AREA.0, AREA.1, colour(count - 1))?,
             Operation::RedBitmap => {

@@ -47,5 +47,9 @@ pub fn words(application: &[&str]) -> Result<Vec<String>, Error> {
 /// This program; its finished binary where a test is what runs.
 fn program() -> Result<PathBuf, Error> {
     let own = std::env::current_exe()?;
-    if own.file_name().is_some_and(|name| name == "thinc-bench") { Ok(own) } else { crate::process::binary("thinc-bench") }
+    if own.file_name().is_some_and(|name| name == "thinc-bench") {
+        Ok(own)
+    } else {
+        crate::process::binary("thinc-bench")
+    }
 }

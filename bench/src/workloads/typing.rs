@@ -250,6 +250,11 @@ impl Echoes {
         Echoes { latency_ms, arrivals, lost, extra }
     }
 
+    /// Keys whose character never came.
+    pub(super) fn lost(&self) -> usize {
+        self.lost
+    }
+
     /// Times between messages, ms: cells that the screen showed at once came in one.
     fn gaps_ms(&self) -> Vec<f64> {
         let pairs = self.arrivals.windows(2);
