@@ -95,7 +95,9 @@ impl Workload for Dropout {
             found.push(measure("survived", "share", Better::Higher, vec![f64::from(u8::from(lived))]));
             let Some(once) = once else { break };
             found.push(measure(quantity::VISIBLE_MS, "ms", Better::Lower, vec![once.visible_ms]));
-            found.push(measure("recovery_ms", "ms", Better::Lower, vec![once.recovery_ms]));
+            if cut > 0 {
+                found.push(measure("recovery_ms", "ms", Better::Lower, vec![once.recovery_ms]));
+            }
             found.push(measure(quantity::BYTES_DOWN, "bytes", Better::Lower, vec![once.bytes_down]));
             if !lived {
                 break;

@@ -5,12 +5,15 @@ pub mod animation;
 pub mod browser;
 pub mod content;
 pub mod dropout;
+pub mod edit;
 pub mod latency;
 mod own;
 mod player;
 pub mod scroll;
+pub mod session;
 pub mod threed;
 pub mod typing;
+pub mod users;
 pub mod video;
 pub mod web;
 
@@ -73,9 +76,11 @@ pub fn all() -> Vec<Box<dyn Workload>> {
         Box::new(scroll::Scroll),
         Box::new(latency::Latency),
         Box::new(video::Video),
+        Box::new(edit::Edit),
         Box::new(typing::Type),
         Box::new(threed::ThreeD),
         Box::new(animation::Animation),
         Box::new(dropout::Dropout),
+        Box::new(users::Users),
     ]
 }

@@ -92,7 +92,7 @@ impl Workload for Scroll {
             measure(quantity::VISIBLE_MS, "last page", "ms", Better::Lower, visible.into_iter().collect()),
             measure("page_downs", "", "count", Better::Neither, vec![f64::from(count)]),
         ];
-        found.extend(cost_measures("all", &[spent]));
+        found.extend(cost_measures("", &[spent]));
         Ok(found)
     }
 }

@@ -216,20 +216,15 @@ fn play(stage: &mut Stage, frames: u32) -> Result<Playback, Error> {
 impl Playback {
     fn measures(&self, reference: &Reference) -> Vec<Measure> {
         // The first frame stood there before.
-        let whole: HashSet<u32> = self
-            .seen
-            .seen
-            .iter()
-            .map(|&(_, number)| number)
-            .filter(|&number| 0 < number && number < self.frames)
-            .collect();
+        let whole: HashSet<u32> =
+            self.seen.seen.iter().map(|&(_, number)| number).filter(|&number| number < self.frames).collect();
         let times: Vec<Instant> = self.seen.seen.iter().map(|&(at, _)| at).filter(|&at| at >= self.began).collect();
         let ideal = f64::from(self.frames) / clip::RATE;
         let last = times.last().map_or(0.0, |at| at.duration_since(self.began).as_secs_f64());
         let seconds = ideal.max(last);
         let gaps = times.windows(2).map(|pair| pair[1].duration_since(pair[0]).as_secs_f64() * 1e3);
         let bytes = self.spent.traffic.bytes(Direction::Down) as f64;
-        let played = f64::from(self.frames - 1);
+        let played = f64::from(self.frames);
         let quality = quality(whole.len() as f64, played, seconds, ideal);
         // Lai and Nieh's own: data in place of frames, which also sees frames that came in part.
         let data = quality_of_data(bytes / played, reference.bytes_a_frame(), seconds, ideal);
