@@ -42,12 +42,13 @@ pub(super) struct Needed {
     pub(super) install: &'static str,
 }
 
-/// The program of this name in PATH and in the folders of system programs, or at this path.
+/// The program of this name in PATH and in the folders of system programs, or whatever file is at this path: some peers
+/// also need a driver or a configuration that is no program.
 pub(super) fn find(program: &str) -> Option<PathBuf> {
     let runs =
         |path: &PathBuf| path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0);
     if program.starts_with('/') {
-        return Some(PathBuf::from(program)).filter(runs);
+        return Some(PathBuf::from(program)).filter(|path| path.is_file());
     }
     let path = std::env::var_os("PATH").unwrap_or_default();
     // An ordinary user's PATH lacks the folders that daemons lie in.

@@ -48,6 +48,7 @@ impl Peer for Xrdp {
             Needed { program: SERVER, install: "xrdp" },
             Needed { program: "/usr/sbin/xrdp-sesman", install: "xrdp" },
             Needed { program: XORG, install: "xserver-xorg-core" },
+            Needed { program: XORG_CONFIG, install: "xorgxrdp" },
             Needed { program: VIEWER, install: "freerdp2-x11" },
         ];
         let (title, code) =
@@ -57,13 +58,8 @@ impl Peer for Xrdp {
         );
         let mut record = programs::record(title, &needed, &settings);
         record.missing = record.missing.or_else(obstacle);
-        if record.missing.is_none() && !Path::new(XORG_CONFIG).exists() {
-            record.missing = Some(format!("{XORG_CONFIG} is not there: install xorgxrdp"));
-        }
         if record.missing.is_some() {
             record.version = String::new();
-        } else if let Some(modules) = programs::package_of(Path::new(XORG_CONFIG)) {
-            record.version += &format!(", {} {}", modules.name, modules.version);
         }
         record
     }
