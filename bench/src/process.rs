@@ -9,9 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Error;
+
+/// 5 s: a browser writes its profile and xrdp logs its user out within it; who takes longer is killed.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A child that is asked to end, waited for, and killed if it does not, when it goes out of scope.
 pub struct Running {
@@ -47,15 +52,33 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // The shell's kill, so that no unsafe code is needed for one system call.
-        let _ =
-            Command::new("kill").args(["-TERM", "--", &format!("-{}", self.child.id())]).stderr(Stdio::null()).status();
-        let asked = Instant::now();
-        while matches!(self.child.try_wait(), Ok(None)) {
-            if asked.elapsed() > Duration::from_secs(5) {
-                let _ = self.child.kill();
+        let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let Some(group) = group else { return };
+        // The whole group: what it has started ends with it. An error says that all of it has ended already.
+        let _ = kill_process_group(group, Signal::TERM);
+        if !self.ends_within(END_TIME_MAX) {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+        let _ = self.child.wait();
+    }
+}
+
+impl Running {
+    fn ends_within(&mut self, limit: Duration) -> bool {
+        if !matches!(self.child.try_wait(), Ok(None)) {
+            return true;
+        }
+        // Until it is waited for, its number is nobody else's.
+        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
+        let Some(Ok(descriptor)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return false };
+        let end = Instant::now() + limit;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+            match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&left)) {
+                Err(rustix::io::Errno::INTR) => {}
+                result => return result.is_ok_and(|ready| ready > 0),
             }
-            std::thread::yield_now();
         }
     }
 }
