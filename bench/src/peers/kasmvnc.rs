@@ -17,7 +17,8 @@ use crate::stage::Site;
 const SERVER: &str = "Xkasmvnc";
 /// Its page.
 const PAGE: &str = "/usr/share/kasmvnc/www";
-const PORT: u16 = 8444;
+/// Of display :0; each session at one end of a link has its own.
+const FIRST_PORT: u16 = 6800;
 
 /// KasmVNC's server, seen in a browser.
 pub struct KasmVnc;
@@ -39,13 +40,14 @@ impl Peer for KasmVnc {
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
+        let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
         server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
-        server.args(["-disableBasicAuth", "-httpd", PAGE, "-websocketPort", &PORT.to_string(), "-ac", "-noreset"]);
+        server.args(["-disableBasicAuth", "-httpd", PAGE, "-websocketPort", &port.to_string(), "-ac", "-noreset"]);
         let server = programs::start_x_server(site, "kasmvnc-server", &display, server)?;
 
-        let viewer = kiosk::show(site, &format!("http://{}:{PORT}/", site.bed.address(Side::Server)))?;
+        let viewer = kiosk::show(site, &format!("http://{}:{port}/", site.bed.address(Side::Server)))?;
         let mut desk =
             Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;

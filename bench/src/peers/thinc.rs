@@ -17,7 +17,8 @@ use crate::process::{Running, binary, wait_for};
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
-const PORT: u16 = 8443;
+/// Of display :0, so that :100, the first that is given out, has 8443. Each session at one end of a link has its own.
+const FIRST_PORT: u16 = 8343;
 /// What the session runs, so that it does not end; applications are started from outside, as on every peer.
 const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
 
@@ -112,7 +113,8 @@ fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::V
     let (width, height) = site.size;
     let mut server = programs::command(site, Group::Server, binary("thinc")?)?;
     server.env("THINC_XORG", &chosen).arg("serve");
-    server.args(["--listen", &format!("{}:{PORT}", site.bed.address(Side::Server))]);
+    let port = FIRST_PORT + display.number();
+    server.args(["--listen", &format!("{}:{port}", site.bed.address(Side::Server))]);
     server.args(["--size", &format!("{width}x{height}"), "--name", "bench", "--ready-json"]).arg(&ready);
     server.arg("--").args(IDLE_COMMAND);
     let mut server = programs::start(site, "thinc-serve", &mut server)?;

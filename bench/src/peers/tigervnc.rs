@@ -15,8 +15,8 @@ use crate::stage::Site;
 
 const SERVER: &str = "Xtigervnc";
 const VIEWER: &str = "xtigervncviewer";
-/// As every VNC server's first display; the namespace has no other.
-const PORT: u16 = 5900;
+/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000 are free.
+const FIRST_PORT: u16 = 5900;
 
 /// TigerVNC's server and viewer.
 pub struct TigerVnc {
@@ -48,10 +48,11 @@ impl Peer for TigerVnc {
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
+        let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
         server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
-        server.args(["-localhost=0", "-rfbport", &PORT.to_string(), "-ac", "-noreset"]);
+        server.args(["-localhost=0", "-rfbport", &port.to_string(), "-ac", "-noreset"]);
         let server = programs::start_x_server(site, SERVER, &display, server)?;
 
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
@@ -61,7 +62,7 @@ impl Peer for TigerVnc {
         if self.lossless {
             viewer.arg("-NoJPEG");
         }
-        viewer.arg(format!("{}::{PORT}", site.bed.address(Side::Server)));
+        viewer.arg(format!("{}::{port}", site.bed.address(Side::Server)));
         let viewer = programs::start(site, VIEWER, &mut viewer)?;
 
         let mut desk =

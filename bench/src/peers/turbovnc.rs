@@ -16,7 +16,8 @@ use crate::stage::Site;
 /// Its packages put everything there, so that it stands beside another VNC.
 const SERVER: &str = "/opt/TurboVNC/bin/Xvnc";
 const VIEWER: &str = "/opt/TurboVNC/bin/vncviewer";
-const PORT: u16 = 5900;
+/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000 are free.
+const FIRST_PORT: u16 = 5900;
 
 /// TurboVNC's server and viewer.
 pub struct TurboVnc;
@@ -36,16 +37,17 @@ impl Peer for TurboVnc {
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
+        let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
         server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-securitytypes", "None"]);
-        server.args(["-rfbport", &PORT.to_string(), "-ac", "-noreset"]);
+        server.args(["-rfbport", &port.to_string(), "-ac", "-noreset"]);
         let server = programs::start_x_server(site, "turbovnc-server", &display, server)?;
 
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
         viewer.env("DISPLAY", site.screen.display());
         viewer.args(["FullScreen=1", "Toolbar=0", "DesktopSize=Server", "SecurityTypes=None"]);
-        viewer.arg(format!("{}::{PORT}", site.bed.address(Side::Server)));
+        viewer.arg(format!("{}::{port}", site.bed.address(Side::Server)));
         let viewer = programs::start(site, "turbovnc-viewer", &mut viewer)?;
 
         let mut desk =
