@@ -10,12 +10,13 @@ use std::time::{Duration, Instant};
 
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
+use x11rb::rust_connection::RustConnection;
 
 use super::content::pages::{STRIP, page_number};
 use crate::Error;
 use crate::observe::frames::FrameWatch;
 use crate::observe::picture::Rect;
-use crate::process::{Running, wait_for};
+use crate::process::{Running, interrupted, wait_for};
 use crate::stage::Stage;
 
 /// A browser's first start on a busy machine, over a slow link.
@@ -166,16 +167,52 @@ pub fn wait_for_page(
     broken.map_or(Ok(seen), Err)
 }
 
-/// The page that the browser shows on the server, by its title: whether a key reached it, when pixels cannot tell.
-pub fn page_on_server(stage: &Stage) -> Result<Option<usize>, Error> {
-    let x = stage.connect_server()?;
-    let root = x.setup().roots[0].root;
-    let atom = |name: &str| Ok::<_, Error>(x.intern_atom(false, name.as_bytes())?.reply()?.atom);
-    let (active, name) = (atom("_NET_ACTIVE_WINDOW")?, atom("_NET_WM_NAME")?);
-    let window = x.get_property(false, root, active, AtomEnum::WINDOW, 0, 1)?.reply()?;
-    let Some(window) = window.value32().and_then(|mut ids| ids.next()).filter(|&id| id != 0) else { return Ok(None) };
-    let title = x.get_property(false, window, name, AtomEnum::ANY, 0, 256)?.reply()?;
-    let title = String::from_utf8_lossy(&title.value);
-    let number = title.strip_prefix("Page ").and_then(|rest| rest.split(':').next());
-    Ok(number.and_then(|number| number.parse().ok()))
+/// Titles on the server's screen: which page the browser has loaded and painted, when pixels cannot tell.
+pub struct Titles {
+    x: RustConnection,
+    active: u32,
+    name: u32,
+}
+
+impl Titles {
+    /// Of the active window.
+    pub fn new(stage: &Stage) -> Result<Titles, Error> {
+        let x = stage.connect_server()?;
+        let atom = |name: &str| Ok::<_, Error>(x.intern_atom(false, name.as_bytes())?.reply()?.atom);
+        let (active, name) = (atom("_NET_ACTIVE_WINDOW")?, atom("_NET_WM_NAME")?);
+        Ok(Titles { x, active, name })
+    }
+
+    /// The page that the browser has loaded; nothing while it loads one.
+    pub fn page(&self) -> Result<Option<usize>, Error> {
+        let root = self.x.setup().roots[0].root;
+        let window = self.x.get_property(false, root, self.active, AtomEnum::WINDOW, 0, 1)?.reply()?;
+        let Some(window) = window.value32().and_then(|mut ids| ids.next()).filter(|&id| id != 0) else {
+            return Ok(None);
+        };
+        let title = self.x.get_property(false, window, self.name, AtomEnum::ANY, 0, 256)?.reply()?;
+        let title = String::from_utf8_lossy(&title.value);
+        let number = title.strip_prefix("Page ").and_then(|rest| rest.split(':').next());
+        Ok(number.and_then(|number| number.parse().ok()))
+    }
+
+    /// Waits until the browser has loaded and painted `page`. A busy browser may paint a page in pieces with a pause between
+    /// them that looks like quiet: without this word, the rest would be missed.
+    pub fn wait_for(&self, page: usize, limit: Duration) -> Result<(), Error> {
+        let end = Instant::now() + limit;
+        loop {
+            let loaded = self.page()?;
+            if loaded == Some(page) {
+                return Ok(());
+            }
+            if Instant::now() > end || interrupted() {
+                let seconds = limit.as_secs();
+                return Err(
+                    format!("the browser was asked for page {page} and shows {loaded:?} after {seconds} s").into()
+                );
+            }
+            // Fifty questions a second cost the server's X nothing that could be measured.
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
 }

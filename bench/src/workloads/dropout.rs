@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::browser::{self, Browser};
+use super::browser::{self, Browser, Titles};
 use super::content::pages::{NUMBERED, PAGES, Pages, START, page_number};
 use super::{Effort, Workload};
 use crate::Error;
@@ -124,8 +124,9 @@ fn one(stage: &mut Stage, page: usize, cut: Duration) -> Result<Option<Recovered
     let watch = stage.site.screen.watch()?;
     let meter = stage.meter()?;
     let mark = bed.mark();
+    let titles = Titles::new(stage)?;
     let asked = stage.input.key("Return")?;
-    wait_for_input(&bed, &mark, stage, page)?;
+    wait_for_input(&bed, &mark, &titles, page)?;
     let restored = if cut.is_zero() {
         Instant::now()
     } else {
@@ -156,11 +157,11 @@ fn one(stage: &mut Stage, page: usize, cut: Duration) -> Result<Option<Recovered
 
 /// As in the paper, the request has reached the server and the page is on its way when the link goes: the browser has the
 /// key, and no page is drawn yet or only a part of it.
-fn wait_for_input(bed: &Testbed, mark: &Mark, stage: &Stage, page: usize) -> Result<(), Error> {
+fn wait_for_input(bed: &Testbed, mark: &Mark, titles: &Titles, page: usize) -> Result<(), Error> {
     wait_for("the key reaches the server", INPUT_LIMIT, || {
         let sent = bed.since(mark).packets.iter().any(|packet| packet.direction == Direction::Up && packet.payload > 0);
         // A page that is there already needs no packet: without remoting there is none.
-        let there = || browser::page_on_server(stage).is_ok_and(|shown| shown == Some(page));
+        let there = || titles.page().is_ok_and(|shown| shown == Some(page));
         (sent || there()).then_some(())
     })?;
     // A packet is sent when the client sends it; half a round trip later the server has it.

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use super::browser::{self, Browser};
+use super::browser::{self, Browser, Titles};
 use super::content::pages::{PAGES, Pages, START, page_number, run_until};
 use super::latency::cost_measures;
 use super::{Effort, Workload};
@@ -68,17 +68,17 @@ impl Workload for Web {
         match form {
             Form::SlowMotion => {
                 let _browser = self.0.show(stage, &folder, START, 0)?;
+                let titles = Titles::new(stage)?;
                 let mut operations = Vec::with_capacity(last);
                 for page in 1..=last {
-                    let operation = stage
-                        .operation(|input| input.key("Return"))
-                        .map_err(|error| format!("page {page}: {error}"))?;
-                    // Two pages for one key, or none, would still be a picture.
-                    let shown = browser::page_on_server(stage)?;
-                    if shown != Some(page) {
-                        return Err(format!("page {page} was asked for, and the browser shows {shown:?}").into());
-                    }
-                    operations.push(operation);
+                    let asked = stage.operation(|input| {
+                        let asked = input.key("Return")?;
+                        titles.wait_for(page, PAGE_LIMIT)?;
+                        Ok(asked)
+                    });
+                    operations.push(asked.map_err(|error| format!("page {page}: {error}"))?);
+                    // Two pages for one key would still be a picture.
+                    titles.wait_for(page, Duration::ZERO)?;
                 }
                 Ok(measures("", &operations))
             }

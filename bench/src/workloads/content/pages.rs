@@ -66,7 +66,7 @@ impl Pages {
         maker.html(
             START,
             0,
-            "Page 0: Start",
+            "Start",
             "<div class=bar>&nbsp;<br>&nbsp;</div><h1>Start</h1><p>The first page follows.</p>",
         );
         maker.add(code_name(0), strip(0).png()?);
@@ -268,7 +268,8 @@ impl Maker {
         self.files.push((name.into(), content));
     }
 
-    /// Writes a page around `body`; `page` is its place, 0 for the start, and past the last it goes nowhere.
+    /// Writes a page around `body`; `page` is its place, 0 for the start, and past the last it goes nowhere. Its title says
+    /// so once everything has been loaded and painted.
     fn html(&mut self, name: &str, page: usize, title: &str, body: &str) {
         // An animated caret, a hover or another pointer shape would be traffic that no page caused.
         let style = "html{overflow-y:scroll;background:#fff}body{margin:0;padding:12px 20px;color:#111}\
@@ -288,12 +289,12 @@ impl Maker {
              if({shows})addEventListener('DOMContentLoaded',()=>{{const strip=new Image();strip.src='{code}';\
              strip.style='position:absolute;left:0;top:0;z-index:9';document.body.append(strip)}});\
              const last=+new URLSearchParams(location.search).get('run');\
-             if({page}>0&&{page}<last)addEventListener('load',()=>requestAnimationFrame(\
-             ()=>requestAnimationFrame(()=>setTimeout(next,{STAY_MS}))));",
+             addEventListener('load',()=>requestAnimationFrame(()=>requestAnimationFrame(()=>{{\
+             document.title='Page {page}: {title}';if({page}>0&&{page}<last)setTimeout(next,{STAY_MS})}})));",
             code = code_name(page),
         );
         let html = format!(
-            "<!doctype html><html lang=en><meta charset=utf-8><title>{title}</title><style>{style}</style><script>{script}</script>\n<body>{body}"
+            "<!doctype html><html lang=en><meta charset=utf-8><title>Loading</title><style>{style}</style><script>{script}</script>\n<body>{body}"
         );
         self.add(name, html.into_bytes());
     }
@@ -412,7 +413,7 @@ impl Maker {
             "<div style=\"font:{font};margin:-12px -20px;padding:12px 20px{ground}\">{}<h1>{title}</h1>{body}</div>",
             self.bar()
         );
-        self.html(&page_name(page), page, &format!("Page {page}: {title}"), &body);
+        self.html(&page_name(page), page, &title, &body);
         Ok(())
     }
 
@@ -532,7 +533,7 @@ impl Maker {
             let _ = write!(body, "<h2>{section}. {heading}</h2>{}", self.paragraphs(5));
         }
         body.push_str("</div>");
-        self.html(LONG, LONG_NUMBER, "Page 55: a long one", &body);
+        self.html(LONG, LONG_NUMBER, "A long page", &body);
     }
 }
 

@@ -105,10 +105,9 @@ fn between(from: Colour, to: Colour, share: f32) -> Colour {
 
 /// A colour of this hue (0 to 1), saturation and lightness.
 fn hue(hue: f32, saturation: f32, lightness: f32) -> Colour {
-    [0.0, 1.0 / 3.0, 2.0 / 3.0].map(|shift| {
-        // A triangle wave around the circle of hues.
-        let place = (hue + shift).fract() * 6.0;
-        let wave = (2.0 - (place - 3.0).abs()).clamp(0.0, 1.0);
+    [0.0, 2.0 / 3.0, 1.0 / 3.0].map(|shift| {
+        // Red is full around 0, green around a third, blue around two thirds of the circle.
+        let wave = (((hue + shift).fract() * 6.0 - 3.0).abs() - 1.0).clamp(0.0, 1.0);
         255.0 * (lightness + saturation * (wave - 0.5) * (1.0 - (2.0 * lightness - 1.0).abs()))
     })
 }
