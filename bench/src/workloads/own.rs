@@ -26,19 +26,37 @@ pub(super) fn show_command(stage: &Stage, name: &'static str, command: Command) 
     let mut running = stage.application(name, command)?;
     let began = Instant::now();
     while !watch.changed() {
-        running.check().map_err(|error| format!("{error}: {}", last_words(stage, name)))?;
+        check(stage, name, &mut running)?;
         if began.elapsed() > SHOWN_LIMIT {
-            return Err(format!("{name} is not on the client's screen within {} s", SHOWN_LIMIT.as_secs()).into());
+            let seconds = SHOWN_LIMIT.as_secs();
+            return Err(format!("{name} is not on the client's screen within {seconds} s{}", kept(stage, name)).into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
     stage.wait_shown(name, watch)?;
-    running.check().map_err(|error| format!("{error}: {}", last_words(stage, name)))?;
+    check(stage, name, &mut running)?;
     Ok(running)
 }
 
-/// The last line of what an application wrote.
-fn last_words(stage: &Stage, name: &str) -> String {
-    let log = std::fs::read_to_string(stage.site.folder.path().join(format!("{name}.log"))).unwrap_or_default();
-    log.lines().last().unwrap_or("it said nothing").to_owned()
+/// An error with an application's last words when it has ended.
+pub(super) fn check(stage: &Stage, name: &str, running: &mut Running) -> Result<(), Error> {
+    running.check().map_err(|error| {
+        let log = std::fs::read_to_string(stage.site.folder.path().join(format!("{name}.log"))).unwrap_or_default();
+        format!("{error}: {}", log.lines().last().unwrap_or("it said nothing")).into()
+    })
+}
+
+/// Keeps what both ends show, for whoever looks into the failure: "; see /tmp/..." or nothing where that fails too.
+fn kept(stage: &Stage, name: &str) -> String {
+    let file = |end: &str| {
+        let file = format!("thinc-bench-{}-{name}-{end}.png", std::process::id());
+        std::env::temp_dir().join(file)
+    };
+    let (server, client) = (file("server"), file("client"));
+    let server_shown = stage.server_picture().and_then(|picture| picture.write_png(&server));
+    let client_shown = stage.site.screen.picture().and_then(|picture| picture.write_png(&client));
+    match server_shown.and(client_shown) {
+        Ok(()) => format!("; see {} and {}", server.display(), client.display()),
+        Err(_) => String::new(),
+    }
 }

@@ -12,7 +12,7 @@ use crate::net::testbed::Direction;
 use crate::observe::barcode;
 use crate::observe::frames::{FrameWatch, Frames};
 use crate::observe::picture::Rect;
-use crate::process::interrupted;
+use crate::process::{Running, interrupted};
 use crate::results::{Better, Form, Measure, quantity};
 use crate::stage::{Spent, Stage, measures};
 
@@ -58,7 +58,7 @@ impl Workload for ThreeD {
         }
         let seconds = run_seconds(effort);
         let (w, h, s) = (width.to_string(), height.to_string(), seconds.to_string());
-        let _spheres = own::show(stage, "spheres", &["spheres", "--width", &w, "--height", &h, "--seconds", &s])?;
+        let mut spheres = own::show(stage, "spheres", &["spheres", "--width", &w, "--height", &h, "--seconds", &s])?;
         // The window that was shown, so that a smaller one is never taken for the study's.
         let part = format!("{width}x{height}");
         match form {
@@ -75,7 +75,7 @@ impl Workload for ThreeD {
             }
             Form::Normal => {
                 let area = Rect { x: stage.view.x, y: stage.view.y, width, height };
-                run_at_speed(stage, &part, area, Duration::from_secs(seconds))
+                run_at_speed(stage, &mut spheres, &part, area, Duration::from_secs(seconds))
             }
         }
     }
@@ -98,7 +98,13 @@ fn run_seconds(effort: Effort) -> u64 {
     }
 }
 
-fn run_at_speed(stage: &mut Stage, part: &str, area: Rect, length: Duration) -> Result<Vec<Measure>, Error> {
+fn run_at_speed(
+    stage: &mut Stage,
+    spheres: &mut Running,
+    part: &str,
+    area: Rect,
+    length: Duration,
+) -> Result<Vec<Measure>, Error> {
     let first = shown_number(stage, area)?;
     let watch = FrameWatch::start(&stage.site.screen, area)?;
     let meter = stage.meter()?;
@@ -106,6 +112,7 @@ fn run_at_speed(stage: &mut Stage, part: &str, area: Rect, length: Duration) -> 
     wait_for_end(stage, &watch, began + length)?;
     let spent = meter.read(stage)?;
     let seen = watch.finish()?;
+    own::check(stage, "spheres", spheres)?;
     let drawn = shown_number(stage, area)?.wrapping_sub(first);
     let cores = std::thread::available_parallelism()?.get();
     let rate_bps = stage.site.bed.link().rate_bps;
