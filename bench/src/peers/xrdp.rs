@@ -65,14 +65,12 @@ impl Peer for Xrdp {
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
-        let mut display = DisplayNumber::reserve()?;
+        let display = DisplayNumber::reserve()?;
         let folder = site.folder.path().join("xrdp");
         write_files(site, &folder, &display)?;
-        // sesman takes the first display from there on whose lock and socket are free.
-        display.unlock();
         let mut server = programs::command(site, Group::Server, "unshare")?;
         server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
-        server.arg(folder.join("xrdp.sh")).arg(&folder).arg(display.number().to_string());
+        server.arg(folder.join("xrdp.sh")).arg(site.folder.path());
         let mut server = programs::start(site, "xrdp", &mut server)?;
         listening::wait(site, "xrdp-sesman", &mut server, SESMAN_PORT)?;
         listening::wait(site, "xrdp", &mut server, PORT)?;

@@ -1,10 +1,22 @@
 #!/bin/sh
 # What runs inside the mount and process namespaces of the xrdp adapter (xrdp.rs), as their first process: lays private
 # copies over the few files that xrdp reads at fixed places, and ends everything in here when it is asked to end.
-# Usage: xrdp.sh FOLDER DISPLAY-NUMBER, where FOLDER has passwd, pam, etc (for /etc/xrdp) and run (for /run).
+# Usage: xrdp.sh SITE, the site's folder; its folder xrdp has passwd, pam, etc (for /etc/xrdp), run and tmp.
 set -eu
-folder=$1
-number=$2
+site=$1
+folder=$site/xrdp
+
+# sesman takes no display whose lock is there, and the lock of ours is the harness's, so that nobody else takes it. A private
+# /tmp without it has the sockets of all X servers, for applications outside, and the site's folder.
+mkdir -p "$folder/tmp/.X11-unix"
+mount --bind /tmp/.X11-unix "$folder/tmp/.X11-unix"
+case $site in
+/tmp/*)
+    mkdir -p "$folder$site"
+    mount --bind "$site" "$folder$site"
+    ;;
+esac
+mount --rbind "$folder/tmp" /tmp
 
 mount --bind "$folder/passwd" /etc/passwd
 mount --bind "$folder/pam" /etc/pam.d/xrdp-sesman
@@ -27,7 +39,6 @@ finish() {
         tries=$((tries + 1))
     done
     kill -KILL -1 2>/dev/null || true
-    rm -f "/tmp/.X$number-lock" "/tmp/.X11-unix/X$number"
     exit 0
 }
 trap finish TERM INT
