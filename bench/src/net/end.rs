@@ -171,7 +171,6 @@ pub fn hold(options: &Options) -> Result<(), Error> {
         .name(DEVICE)
         .layer(tun_rs::Layer::L3)
         .mtu(MTU)
-        .tx_queue_len(DEVICE_QUEUE_PACKETS)
         .ipv4(options.address, 24, None)
         .build_sync()
         .map_err(|e| match e.kind() {
@@ -181,10 +180,14 @@ pub fn hold(options: &Options) -> Result<(), Error> {
             _ => format!("cannot make a TUN device: {e}"),
         })?;
     device.set_nonblocking(true)?;
-    let status = Command::new("ip").args(["link", "set", "lo", "up"]).status();
-    let status = status.map_err(|e| format!("cannot run ip (Debian package iproute2): {e}"))?;
-    if !status.success() {
-        return Err(format!("`ip link set lo up`: {status}").into());
+    // By ip, which asks over netlink: the ioctl for the queue is refused in a user namespace.
+    let queue = DEVICE_QUEUE_PACKETS.to_string();
+    for words in [vec!["lo", "up"], vec![DEVICE, "txqueuelen", &queue]] {
+        let status = Command::new("ip").args(["link", "set", "dev"]).args(&words).status();
+        let status = status.map_err(|e| format!("cannot run ip (Debian package iproute2): {e}"))?;
+        if !status.success() {
+            return Err(format!("`ip link set dev {}`: {status}", words.join(" ")).into());
+        }
     }
     let congestion = set_congestion(options.congestion.as_deref())?;
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -40,7 +40,7 @@ impl Peer for NxAgent {
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
-        let display = DisplayNumber::reserve()?;
+        let mut display = DisplayNumber::reserve()?;
         let [agent_root, proxy_root] = ["nx-agent", "nx-proxy"].map(|name| site.folder.path().join(name));
         for root in [&agent_root, &proxy_root] {
             fs::create_dir_all(root)?;
@@ -49,8 +49,9 @@ impl Peer for NxAgent {
         fs::write(&options, agent_options(&site.bed.address(Side::Client).to_string(), site.size, &agent_root))?;
         let mut agent = programs::command(site, Group::Server, AGENT)?;
         agent.env("DISPLAY", format!("nx/nx,options={}:{}", options.display(), display.number()));
-        // The display's lock is ours.
-        agent.args(["-D", "-ac", "-noreset", "-nolock", "-nomagicpixel", "-nolisten", "tcp", "-name", "bench"]);
+        // It locks the display itself: -nolock is for root alone.
+        display.unlock();
+        agent.args(["-D", "-ac", "-noreset", "-nomagicpixel", "-nolisten", "tcp", "-name", "bench"]);
         agent.arg("-options").arg(&options).arg(display.name());
         let mut agent = programs::start(site, AGENT, &mut agent)?;
         listening::wait(site, AGENT, &mut agent, PORT)?;
