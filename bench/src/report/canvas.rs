@@ -129,8 +129,8 @@ impl DrawingBackend for Canvas<'_> {
             // A value of nothing is still a value: its bar is a hair wide.
             let (width, height) = ((to.0 - from.0).abs().max(UNIT), (to.1 - from.1).abs().max(UNIT));
             let class = Ink::of(style.color()).class(letter);
-            let _ =
-                write!(self.out, "<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
+            // Two thirds of the bytes of a <rect>, and a page has thousands.
+            let _ = write!(self.out, "<path class=\"{class}\" d=\"M{x} {y}h{width}v{height}h-{width}z\"/>");
         }
         Ok(())
     }
@@ -235,9 +235,6 @@ mod tests {
         let ink = BackendColor { alpha: 1.0, rgb: (1, 4, 0) };
         canvas.draw_path([(1, 2), (5, 2), (5, 9), (6, 8), (6, 8)], &ink).unwrap();
         canvas.draw_rect((3, 3), (3, 30), &ink, true).unwrap();
-        assert_eq!(
-            out,
-            "<path class=\"s4\" d=\"M1 2h4v7l1 -1\"/><rect class=\"f4\" x=\"3\" y=\"3\" width=\"10\" height=\"27\"/>"
-        );
+        assert_eq!(out, "<path class=\"s4\" d=\"M1 2h4v7l1 -1\"/><path class=\"f4\" d=\"M3 3h10v27h-10z\"/>");
     }
 }

@@ -19,6 +19,9 @@ const OTHER_LOAD_MAX: f64 = 0.15;
 /// Sentences of one list that stand open; the rest is one key away. The same for wins and losses.
 const SENTENCES: usize = 8;
 
+/// In place of figures where there are none.
+const NOTHING: &str = "<p>Nothing of this was measured in this run; the reasons stand under <a href=\"#missing\">What was not measured</a>.</p>";
+
 /// What people call a workload.
 fn workload_title(name: &str) -> String {
     match name {
@@ -57,14 +60,13 @@ pub(super) fn page(results: &Results) -> String {
     for workload in view.workloads() {
         let figures = sections::of_workload(&view, workload, &mut number);
         let quotes = quotations(workload);
-        if !figures.is_empty() {
-            let _ = write!(
-                out,
-                "<section aria-labelledby=\"w-{0}\"><h2 id=\"w-{0}\">{1}</h2>{figures}{quotes}</section>\n",
-                escape(workload),
-                escape(&workload_title(workload))
-            );
-        }
+        let figures = if figures.is_empty() { NOTHING.to_owned() } else { figures };
+        let _ = writeln!(
+            out,
+            "<section aria-labelledby=\"w-{0}\"><h2 id=\"w-{0}\">{1}</h2>{figures}{quotes}</section>",
+            escape(workload),
+            escape(&workload_title(workload))
+        );
     }
     for (id, title, quantities) in [
         ("fidelity", "Fidelity", [quantity::EXACT_SHARE, quantity::EXACT_MS].as_slice()),
@@ -81,9 +83,8 @@ pub(super) fn page(results: &Results) -> String {
                 let _ = write!(figures, "<h3>{}</h3>{of_it}", escape(&workload_title(workload)));
             }
         }
-        if !figures.is_empty() {
-            let _ = write!(out, "<section aria-labelledby=\"{id}\"><h2 id=\"{id}\">{title}</h2>{figures}</section>\n");
-        }
+        let figures = if figures.is_empty() { NOTHING.to_owned() } else { figures };
+        let _ = writeln!(out, "<section aria-labelledby=\"{id}\"><h2 id=\"{id}\">{title}</h2>{figures}</section>");
     }
     rest(&view, &mut out);
     setup(&view, &mut out);
@@ -373,7 +374,7 @@ fn rest(view: &View, out: &mut String) {
             let mut rows: Vec<(&str, &str, &str)> = Vec::new();
             for measure in view.measures(workload, form) {
                 let row = (measure.quantity.as_str(), measure.part.as_str(), measure.unit.as_str());
-                if !rows.contains(&row) && !sections::is_drawn(workload, row.0) {
+                if !rows.contains(&row) && !sections::is_drawn(view, workload, form, row.0) {
                     rows.push(row);
                 }
             }
@@ -383,12 +384,11 @@ fn rest(view: &View, out: &mut String) {
             }
         }
     }
-    if !tables.is_empty() {
-        let _ = write!(
-            out,
-            "<section aria-labelledby=\"rest\"><h2 id=\"rest\">All else that was measured</h2><p>Medians of the measures that stand in no figure, or in one together with others.</p>{tables}</section>\n"
-        );
-    }
+    let tables = if tables.is_empty() { NOTHING.to_owned() } else { tables };
+    let _ = writeln!(
+        out,
+        "<section aria-labelledby=\"rest\"><h2 id=\"rest\">All else that was measured</h2><p>Medians of the measures that stand in no figure, in a figure of the other form, or in one with others together.</p>{tables}</section>"
+    );
 }
 
 fn rest_table(view: &View, workload: &str, form: Form, link: &str, rows: &[(&str, &str, &str)], out: &mut String) {
@@ -543,12 +543,164 @@ fn footer(out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::synthetic;
+
+    /// Every element in order: name, whether it closes, its attributes. Enough of a parser to see that the page is whole.
+    fn elements(page: &str) -> Vec<(String, bool, String)> {
+        let mut found = Vec::new();
+        let mut rest = page;
+        while let Some(start) = rest.find('<') {
+            let end = start + rest[start..].find('>').expect("every element ends");
+            let inside = &rest[start + 1..end];
+            let closes = inside.starts_with('/');
+            let name: String =
+                inside.trim_start_matches('/').chars().take_while(|c| !c.is_whitespace() && *c != '/').collect();
+            found.push((name, closes, inside.to_owned()));
+            rest = &rest[end + 1..];
+        }
+        found
+    }
+
+    /// The text of the page as a reader sees it.
+    fn text(page: &str) -> String {
+        let mut out = String::new();
+        for piece in page.split('<').skip(1) {
+            out.push_str(piece.split_once('>').map_or("", |(_, text)| text));
+            out.push(' ');
+        }
+        out.replace("&lt;", "<")
+            .replace("&gt;", ">")
+            .replace("&quot;", "\"")
+            .replace("&#39;", "'")
+            .replace("&amp;", "&")
+    }
+
+    #[test]
+    fn the_page_is_well_formed_and_alone() {
+        let page = page(&synthetic::results(21));
+        let mut open: Vec<String> = Vec::new();
+        for (name, closes, inside) in elements(&page) {
+            let is_void = inside.ends_with('/') || ["meta", "!DOCTYPE"].contains(&name.as_str());
+            if closes {
+                assert_eq!(open.pop().as_deref(), Some(name.as_str()), "closed in the wrong order");
+            } else if !is_void {
+                open.push(name.clone());
+            }
+            for outside in ["http:", "https:", "src=", "url(", "@import", "onclick", "javascript:"] {
+                assert!(!inside.contains(outside), "{inside}");
+            }
+            assert_ne!(name, "script");
+        }
+        assert!(open.is_empty(), "{open:?} stay open");
+        assert!(!page.contains("NaN") && !page.contains("inf ") && !page.contains("http"), "nonsense or an address");
+        let ids: Vec<&str> = page.split(" id=\"").skip(1).filter_map(|p| p.split('"').next()).collect();
+        assert_eq!(ids.len(), first_of_each(ids.iter().copied()).len(), "an id stands twice");
+        for target in page.split("href=\"#").skip(1).filter_map(|p| p.split('"').next()) {
+            assert!(ids.contains(&target), "a link leads to #{target}, which is nowhere");
+        }
+    }
+
+    #[test]
+    fn every_peer_version_failure_and_disturbance_is_named() {
+        let results = synthetic::results(22);
+        let page = page(&results);
+        let text = text(&page);
+        for peer in results.peers.values() {
+            assert!(text.contains(&peer.title), "{}", peer.title);
+            if let Some(why) = &peer.missing {
+                assert!(text.contains(why), "{why}");
+            }
+        }
+        for link in results.links.values() {
+            assert!(text.contains(&link.about) && text.contains(&link.congestion) && text.contains(&link.emulator));
+        }
+        let view = View::new(&results);
+        let (mut failed, mut disturbed) = (0, 0);
+        for trial in &results.trials {
+            let name = trial_name(&view, trial);
+            match &trial.outcome {
+                Outcome::Failed(why) | Outcome::Skipped(why) => {
+                    failed += 1;
+                    assert!(text.contains(&name) && text.contains(why), "{name}: {why}");
+                }
+                Outcome::Measured(_) => {}
+            }
+            if trial.other_load > OTHER_LOAD_MAX {
+                disturbed += 1;
+                assert!(text.contains(&format!("{name}: 31 %")), "{name}");
+            }
+        }
+        assert!(failed > 5 && disturbed > 5, "the invented results should hold both");
+        assert!(text.contains("thinc-bench run --links lan,wan") && text.contains(&results.machine.kernel));
+        assert!(text.contains("not measured") && text.contains("it ran and gave not one sample of this"));
+    }
+
+    #[test]
+    fn losses_stand_beside_wins() {
+        let text = text(&page(&synthetic::results(23)));
+        assert!(text.contains("Where thinc wins and where it loses"));
+        let wins = text.matches(" Wins (").count();
+        assert!(wins > 5 && wins == text.matches(" Loses (").count());
+        assert!(text.contains(" of TigerVNC’s "));
+    }
+
+    #[test]
+    fn figures_have_captions_tables_and_sources() {
+        let page = page(&synthetic::results(24));
+        let figures: Vec<&str> = page.split("<figure ").skip(1).collect();
+        assert!(figures.len() > 40, "{}", figures.len());
+        for figure in &figures {
+            let figure = figure.split("</figure>").next().unwrap();
+            assert!(figure.contains("<figcaption>") && figure.contains("<svg role=\"img\""));
+            assert!(figure.contains("is better") && figure.contains("scale"), "{}", &figure[..600]);
+            assert!(figure.contains("<table>") || figure.contains("The table of the figure before"));
+        }
+        for source in [
+            "Lai &amp; Nieh 2002, Figure 9",
+            "Yang et al. 2003, Figure 2",
+            "Kim 2004, Figure 5",
+            "Wong &amp; Seltzer 2000, Figure 4",
+        ] {
+            assert!(page.contains(source), "{source}");
+        }
+    }
+
+    #[test]
+    fn a_run_without_thinc_or_without_anything_still_has_a_page() {
+        let mut results = synthetic::results(25);
+        results.trials.retain(|trial| trial.peer != "thinc");
+        results.peers.remove("thinc");
+        assert!(text(&page(&results)).contains("thinc was not measured in this run"));
+        results.trials.clear();
+        let empty = page(&results);
+        assert!(empty.contains("No trial failed") && !empty.contains("NaN"));
+    }
+
+    #[test]
+    fn a_large_run_stays_small() {
+        // Twelve peers, three links, six workloads, everything measured.
+        let mut results = synthetic::results(26);
+        results.links.retain(|name, _| ["lan", "wan", "80211b:loss=0%"].contains(&name.as_str()));
+        results.trials.retain(|t| {
+            results.links.contains_key(&t.link)
+                && ["web", "latency", "video", "type", "animation", "dropout"].contains(&t.workload.as_str())
+                && matches!(t.outcome, Outcome::Measured(_))
+        });
+        for name in ["xpra", "xrdp", "x11", "tigervnc", "local", "thinc"] {
+            let copy = format!("{name}-too");
+            let mut record = results.peers[name].clone();
+            record.title.push_str(" too");
+            results.peers.insert(copy.clone(), record);
+            let more: Vec<Trial> = results.trials.iter().filter(|t| t.peer == name).cloned().collect();
+            results.trials.extend(more.into_iter().map(|t| Trial { peer: copy.clone(), ..t }));
+        }
+        let bytes = page(&results).len();
+        assert!(bytes < 1_250_000, "{bytes} bytes");
+    }
 
     #[test]
     fn words_of_a_command_survive_a_shell() {
-        assert_eq!(
-            ["run", "80211b:loss=10%", "a b", "it's", ""].map(quoted),
-            ["run", "80211b:loss=10%", "'a b'", "'it'\\''s'", "''"]
-        );
+        let words = ["run", "80211b:loss=10%", "a b", "it's", ""].map(quoted);
+        assert_eq!(words, ["run", "80211b:loss=10%", "'a b'", "'it'\\''s'", "''"]);
     }
 }

@@ -2,6 +2,7 @@
 
 mod canvas;
 pub mod compare;
+mod figures;
 mod html;
 mod papers;
 mod plots;

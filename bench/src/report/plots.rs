@@ -24,16 +24,25 @@ const NAMES: u32 = 132;
 const VALUES: u32 = 74;
 /// Height of one bar with the gap below it.
 const ROW: u32 = 22;
+/// Width of a panel with curves: its labels are longer.
+const CURVES_WIDTH: u32 = 480;
 /// Height of a panel with curves.
 const CURVES: u32 = 250;
 /// Names and values at the right of curves.
-const LABELS: u32 = 168;
+const LABELS: u32 = 176;
+/// Numbers below curves, and the room above them.
+const BELOW: f64 = 24.0;
+const ABOVE: f64 = 10.0;
 /// Letters, in CSS pixels; the style sheet says the same.
 const LETTER: f64 = 12.0;
 /// Between the least and the greatest value, from which on the scale is logarithmic: below it every bar is still visible.
 const LOG_FROM: f64 = 25.0;
+/// The same for distributions.
+const SPREAD_FROM: f64 = 4.0;
 /// Most points of a distribution's curve: more are not told apart at this size.
 const CURVE_POINTS: usize = 48;
+/// Least distance between two numbers below an axis, as a share of it.
+const TICKS_APART: f64 = 0.1;
 /// Distance between two labels at curves.
 const LABEL_STEP: f64 = 15.0;
 
@@ -71,6 +80,18 @@ impl Axis {
             (Scale::Linear, 0.0, high * 1.02)
         };
         Axis { scale, low, high, unit: unit.to_owned() }
+    }
+
+    /// An axis for distributions: nothing stands on its zero, so factors are shown as soon as there are some.
+    pub(super) fn of_distributions(values: impl IntoIterator<Item = f64>, unit: &str) -> Axis {
+        let values: Vec<f64> = values.into_iter().filter(|v| v.is_finite()).collect();
+        let high = values.iter().copied().fold(0.0, f64::max);
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        if unit != "share" && low > 0.0 && high / low > SPREAD_FROM {
+            Axis { scale: Scale::Log, low: low * 0.85, high: high * 1.1, unit: unit.to_owned() }
+        } else {
+            Axis::of(values, unit)
+        }
     }
 
     /// An axis for numbers that were chosen and not measured, as loss shares: spread over its whole length.
@@ -123,15 +144,30 @@ impl Axis {
             }
             Scale::Log => {
                 let decades = (self.low.log10().floor() as i32)..=(self.high.log10().ceil() as i32);
-                let wide = (self.high / self.low).log10() > count as f64 / 2.0;
-                let steps: &[f64] = if wide { &[1.0] } else { &[1.0, 2.0, 5.0] };
-                let every = decades.clone().flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
-                let inside: Vec<f64> = every.filter(|v| (self.low..=self.high).contains(v)).collect();
-                // Ten decades on a narrow axis: every second or third.
-                let skip = inside.len().div_ceil(count.max(1) + 2).max(1);
-                inside.into_iter().step_by(skip).collect()
+                let of = |steps: &[f64]| -> Vec<f64> {
+                    let every = decades.clone().flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
+                    every.filter(|v| (self.low..=self.high).contains(v)).collect()
+                };
+                // The densest that still leaves room for its numbers; of ten decades every second or third.
+                let dense = [[1.0, 2.0, 5.0].as_slice(), &[1.0, 3.0], &[1.0]].map(of);
+                let fits = dense.iter().find(|ticks| ticks.len() <= count);
+                let ticks = fits.unwrap_or(&dense[2]);
+                let skip = ticks.len().div_ceil(count.max(1));
+                ticks.iter().copied().step_by(skip.max(1)).collect()
             }
         }
+    }
+
+    /// Of chosen numbers those whose names do not run into each other, the last in any case.
+    fn apart(&self, choices: &[f64]) -> Vec<f64> {
+        let whole = self.place(self.high) - self.place(self.low);
+        let mut kept: Vec<f64> = Vec::new();
+        for choice in choices.iter().rev() {
+            if kept.last().is_none_or(|last| (self.place(*last) - self.place(*choice)).abs() > whole * TICKS_APART) {
+                kept.push(*choice);
+            }
+        }
+        kept
     }
 
     fn coordinate(&self, ticks: Vec<f64>) -> Coordinate {
@@ -219,10 +255,10 @@ fn px(pixels: f64) -> i32 {
 }
 
 /// The outer element; `label` is what a screen reader says, the table below the figure holds the figures.
-fn wrap(label: &str, height: u32, body: &str) -> String {
+fn wrap(label: &str, width: u32, height: u32, body: &str) -> String {
     format!(
         "<svg role=\"img\" viewBox=\"0 0 {} {}\" aria-label=\"{}\">{body}</svg>",
-        WIDTH * UNIT as u32,
+        width * UNIT as u32,
         height * UNIT as u32,
         escape(label)
     )
@@ -231,10 +267,10 @@ fn wrap(label: &str, height: u32, body: &str) -> String {
 /// Horizontal bars, best first as they were given; dots on a stem where the axis has no zero. `reference` is drawn as a
 /// line through all of them.
 pub(super) fn bars(label: &str, bars: &[Bar], axis: &Axis, reference: Option<f64>) -> String {
-    let height = ROW * bars.len() as u32 + 30;
+    let height = ROW * bars.len() as u32 + 27;
     let mut body = String::new();
     draw_bars(Canvas::new(&mut body, WIDTH, height), bars, axis, reference);
-    wrap(label, height, &body)
+    wrap(label, WIDTH, height, &body)
 }
 
 fn draw_bars(canvas: Canvas, bars: &[Bar], axis: &Axis, reference: Option<f64>) {
@@ -244,11 +280,11 @@ fn draw_bars(canvas: Canvas, bars: &[Bar], axis: &Axis, reference: Option<f64>) 
     let vertical = Coordinate { low: rows, high: 0.0, ticks: Vec::new() };
     let mut chart: Chart = drawn(
         ChartBuilder::on(&root)
-            .x_label_area_size(px(24.0))
+            .x_label_area_size(px(22.0))
             .margin_left(px(f64::from(NAMES)))
             .margin_right(px(f64::from(VALUES)))
             .margin_top(px(4.0))
-            .build_cartesian_2d(axis.coordinate(axis.ticks(5)), vertical),
+            .build_cartesian_2d(axis.coordinate(axis.ticks(4)), vertical),
     );
     mesh(&mut chart, axis, None);
     let area = chart.plotting_area();
@@ -283,10 +319,7 @@ fn draw_bars(canvas: Canvas, bars: &[Bar], axis: &Axis, reference: Option<f64>) 
                 }
                 let (low, high) = (axis.place(summary.low), axis.place(summary.high));
                 if summary.count > 1 && high > low {
-                    // One stroke for the line and both of its ends.
-                    let (cap, foot) = (row as f64 + 0.36, row as f64 + 0.64);
-                    let whisker =
-                        vec![(low, cap), (low, foot), (low, middle), (high, middle), (high, cap), (high, foot)];
+                    let whisker = vec![(low, middle), (high, middle)];
                     drawn(area.draw(&PathElement::new(whisker, stroke(Ink::Text, false))));
                 }
                 (at.max(high), words::value(summary.median, &axis.unit), Ink::Text)
@@ -302,19 +335,25 @@ fn draw_bars(canvas: Canvas, bars: &[Bar], axis: &Axis, reference: Option<f64>) 
 /// Curves of medians over a number that was chosen, with their spread, each labelled at its end.
 pub(super) fn curves(label: &str, curves: &[Curve], axis: &Axis, choices: &[f64], choice_unit: &str) -> String {
     let mut body = String::new();
-    draw_curves(Canvas::new(&mut body, WIDTH, CURVES), curves, axis, &Axis::of_choices(choices, choice_unit), choices);
-    wrap(label, CURVES, &body)
+    draw_curves(
+        Canvas::new(&mut body, CURVES_WIDTH, CURVES),
+        curves,
+        axis,
+        &Axis::of_choices(choices, choice_unit),
+        choices,
+    );
+    wrap(label, CURVES_WIDTH, CURVES, &body)
 }
 
 fn draw_curves(canvas: Canvas, curves: &[Curve], axis: &Axis, across: &Axis, choices: &[f64]) {
     let root = canvas.into_drawing_area();
     let mut chart: Chart = drawn(
         ChartBuilder::on(&root)
-            .x_label_area_size(px(40.0))
+            .x_label_area_size(px(BELOW))
             .y_label_area_size(px(58.0))
             .margin_right(px(f64::from(LABELS)))
-            .margin_top(px(10.0))
-            .build_cartesian_2d(across.coordinate(choices.to_vec()), axis.coordinate(axis.ticks(5))),
+            .margin_top(px(ABOVE))
+            .build_cartesian_2d(across.coordinate(across.apart(choices)), axis.coordinate(axis.ticks(5))),
     );
     mesh(&mut chart, across, Some(axis));
     let area = chart.plotting_area();
@@ -334,7 +373,7 @@ fn draw_curves(canvas: Canvas, curves: &[Curve], axis: &Axis, across: &Axis, cho
         }
     }
     // Labels stand where their curves end, pushed apart where these are closer than letters are high.
-    let height = f64::from(CURVES) - 50.0;
+    let height = f64::from(CURVES) - ABOVE - BELOW;
     let (low, high) = (axis.place(axis.low), axis.place(axis.high));
     let down = |place: f64| (high - place) / (high - low) * height;
     let mut labels: Vec<(f64, &Curve)> =
@@ -346,12 +385,14 @@ fn draw_curves(canvas: Canvas, curves: &[Curve], axis: &Axis, across: &Axis, cho
         .zip(&labels)
         .zip(labels.iter().filter_map(|(_, c)| c.points.last()))
     {
-        let end = across.place(*end);
         let place = high - at / height * (high - low);
-        let from = high - y / height * (high - low);
-        let gap = (x_high - x_low) / (f64::from(WIDTH - LABELS) - 58.0);
-        let lead = vec![(end + gap * 4.0, from), (x_high + gap * 6.0, from), (x_high + gap * 16.0, place)];
-        drawn(area.draw(&PathElement::new(lead, stroke(Ink::Pale(curve.line.place), false))));
+        // From the end of the curve to its label; a curve that ends early keeps the space behind it empty.
+        if *end >= across.high {
+            let gap = (x_high - x_low) / (f64::from(CURVES_WIDTH - LABELS) - 58.0);
+            let from = high - y / height * (high - low);
+            let lead = vec![(x_high + gap * 4.0, from), (x_high + gap * 16.0, place)];
+            drawn(area.draw(&PathElement::new(lead, stroke(Ink::Pale(curve.line.place), false))));
+        }
         let broke = if curve.broke { " ✕" } else { "" };
         let text = format!("{} {}{broke}", curve.line.title, words::value(summary.median, &axis.unit));
         let style = letters(curve.line.ink(), LETTER, curve.line.strong, HPos::Left, VPos::Center);
@@ -363,8 +404,8 @@ fn draw_curves(canvas: Canvas, curves: &[Curve], axis: &Axis, across: &Axis, cho
 /// Shares of samples below a value, one step curve for each peer, listed at the right by their medians.
 pub(super) fn distributions(label: &str, peers: &[(Line, &[f64])], axis: &Axis) -> String {
     let mut body = String::new();
-    draw_distributions(Canvas::new(&mut body, WIDTH, CURVES), peers, axis);
-    wrap(label, CURVES, &body)
+    draw_distributions(Canvas::new(&mut body, CURVES_WIDTH, CURVES), peers, axis);
+    wrap(label, CURVES_WIDTH, CURVES, &body)
 }
 
 fn draw_distributions(canvas: Canvas, peers: &[(Line, &[f64])], axis: &Axis) {
@@ -372,10 +413,10 @@ fn draw_distributions(canvas: Canvas, peers: &[(Line, &[f64])], axis: &Axis) {
     let share = Axis { scale: Scale::Linear, low: 0.0, high: 1.0, unit: "share".into() };
     let mut chart: Chart = drawn(
         ChartBuilder::on(&root)
-            .x_label_area_size(px(40.0))
-            .y_label_area_size(px(44.0))
+            .x_label_area_size(px(BELOW))
+            .y_label_area_size(px(48.0))
             .margin_right(px(f64::from(LABELS)))
-            .margin_top(px(10.0))
+            .margin_top(px(ABOVE))
             .build_cartesian_2d(axis.coordinate(axis.ticks(4)), share.coordinate(share.ticks(4))),
     );
     mesh(&mut chart, axis, Some(&share));
@@ -388,7 +429,8 @@ fn draw_distributions(canvas: Canvas, peers: &[(Line, &[f64])], axis: &Axis) {
         }
     }
     order.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let step = LABEL_STEP.min((f64::from(CURVES) - 50.0) / order.len().max(1) as f64) / (f64::from(CURVES) - 50.0);
+    let step = LABEL_STEP.min((f64::from(CURVES) - ABOVE - BELOW) / order.len().max(1) as f64)
+        / (f64::from(CURVES) - ABOVE - BELOW);
     let edge = axis.place(axis.high);
     // The strong one last, on top of the others.
     let ranks: Vec<usize> = (0..order.len())
@@ -475,6 +517,7 @@ mod tests {
         let log = Axis::of([1.0, 5000.0], "ms");
         assert!(!log.has_zero() && log.scale_in_words() == "logarithmic scale");
         assert_eq!(log.ticks(5), [1.0, 10.0, 100.0, 1000.0]);
+        assert_eq!(Axis::of([90.0, 4000.0], "ms").ticks(4), [100.0, 300.0, 1000.0, 3000.0]);
         // A zero stands on no logarithmic axis.
         assert!(Axis::of([0.0, 1.0, 5000.0], "ms").has_zero());
         assert_eq!(Axis::of([0.2, 0.9], "share").high, 1.0);

@@ -6,328 +6,30 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::canvas::escape;
-use super::papers::Paper;
+use super::figures::Kind::{Bars, Distribution, Loss, Over};
+use super::figures::{FIGURES, Figure, Kind};
 use super::plots::{self, Axis, Bar, Curve, Line};
-use super::stats::{SPREAD_IN_WORDS, Summary, sorted};
+use super::stats::{Summary, sorted, spread_in_words};
 use super::view::{Cell, LossGroup, Peer, REFERENCE, SUBJECT, View, Wanted};
 use super::words;
 use crate::results::{Better, Form, quantity};
 
-/// How a figure is drawn.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// One panel for each link and part, one bar for each peer.
-    Bars,
-    /// The same of all parts together, in the form that says most: normal speed for what it costs, slow motion for what
-    /// it looks like when quiet.
-    Pooled(Form),
-    /// One panel for each link, curves over the number in the part; the unit of that number.
-    Over(&'static str),
-    /// One panel for each group of links that differ in loss alone.
-    Loss,
-    /// One panel for each link and part, the distribution of each peer.
-    Distribution,
+/// Whether a quantity of a workload in this form stands in a figure of its own, and need not stand among the rest.
+pub(super) fn is_drawn(view: &View, workload: &str, form: Form, quantity: &str) -> bool {
+    let of_it = |f: &&Figure| f.workload == workload && f.quantity == quantity;
+    let mut figures = FIGURES.iter().filter(of_it).filter(|f| f.kind != Loss && f.kind != Distribution);
+    figures.any(|figure| chosen_form(view, workload, figure) == Some(form))
 }
 
-/// One figure of one quantity.
-struct Figure {
-    /// Of which workload; a star is any.
-    workload: &'static str,
-    quantity: &'static str,
-    kind: Kind,
-    title: &'static str,
-    /// What is measured, in a sentence.
-    what: &'static str,
-    /// Which figure of the literature it redraws.
-    after: Option<(Paper, &'static str)>,
-}
-
-const fn figure(
-    workload: &'static str,
-    quantity: &'static str,
-    kind: Kind,
-    after: Option<(Paper, &'static str)>,
-    title: &'static str,
-    what: &'static str,
-) -> Figure {
-    Figure { workload, quantity, kind, title, what, after }
-}
-
-const VISIBLE: &str = "From the key or click on the client to the moment from which at least 99 % of the pixels of the \
-     client’s own screen stay within 16 levels of the final picture.";
-const PACKETS: &str = "From the first packet that the viewer sends to the last that it receives for the operation, as \
-     the papers measure; late refinement of the picture counts.";
-const PHOTON: &str = "From the key or click on the client to the first changed pixel on the client’s own screen.";
-const DOWN: &str = "Bytes of IP packets from server to viewer.";
-
-use Kind::{Bars, Distribution, Loss, Over};
-use Paper::{LaiNieh, Thinc, VirtualGl, WongSeltzer, YangNieh};
-
-const QUIET: Kind = Kind::Pooled(Form::SlowMotion);
-const AT_WORK: Kind = Kind::Pooled(Form::Normal);
-
-/// Every figure, in the order of the page.
-const FIGURES: &[Figure] = &[
-    figure("web", quantity::VISIBLE_MS, Bars, Some((Thinc, "Figure 3")), "Web pages: time to see a page", VISIBLE),
-    figure("web", quantity::VISIBLE_MS, Distribution, None, "Web pages: share of pages seen within a time", VISIBLE),
-    figure("web", quantity::VISIBLE_MS, Loss, Some((YangNieh, "Figure 2")), "Web pages over loss", VISIBLE),
-    figure("web", quantity::PACKETS_MS, Bars, Some((LaiNieh, "Figure 9")), "Web pages: first to last packet", PACKETS),
-    figure("web", quantity::BYTES_DOWN, Bars, Some((Thinc, "Figure 2")), "Web pages: bytes of a page", DOWN),
-    figure(
-        "web",
-        quantity::BYTES_DOWN,
-        Loss,
-        Some((YangNieh, "Figure 3")),
-        "Web pages: bytes of a page over loss",
-        DOWN,
-    ),
-    figure(
-        "web",
-        "run_s",
-        Bars,
-        None,
-        "Web pages: the whole run",
-        "All pages as fast as the browser turns them, to the last one seen.",
-    ),
-    figure(
-        "web",
-        "pages_shown",
-        Bars,
-        None,
-        "Web pages: pages that came whole",
-        "Pages whose number was read whole off the client’s screen, of all.",
-    ),
-    figure("scroll", quantity::VISIBLE_MS, Bars, None, "Scrolling: time to see the next screenful", VISIBLE),
-    figure("scroll", quantity::BYTES_DOWN, Bars, None, "Scrolling: bytes of a screenful", DOWN),
-    figure(
-        "latency",
-        quantity::PACKETS_MS,
-        Bars,
-        Some((LaiNieh, "Figures 3 to 7")),
-        "Five operations: first to last packet",
-        PACKETS,
-    ),
-    figure("latency", quantity::PHOTON_MS, Bars, None, "Five operations: input to first changed pixel", PHOTON),
-    figure("latency", quantity::VISIBLE_MS, Bars, None, "Five operations: time to see the result", VISIBLE),
-    figure("latency", quantity::BYTES_DOWN, Bars, Some((LaiNieh, "Figure 2")), "Five operations: bytes", DOWN),
-    figure(
-        "video",
-        quantity::VIDEO_QUALITY,
-        Bars,
-        Some((Thinc, "Figure 5")),
-        "Video quality",
-        "Frames that reached the client’s screen whole, at the time at which they were due, of those that slow motion delivers; 100 % is every frame in time.",
-    ),
-    figure(
-        "video",
-        quantity::VIDEO_QUALITY,
-        Loss,
-        None,
-        "Video quality over loss",
-        "As above, over the share of packets lost.",
-    ),
-    figure(
-        "video",
-        quantity::FRAME_RATE,
-        Bars,
-        None,
-        "Video: frames that a person sees",
-        "Whole frames on the client’s screen, a second.",
-    ),
-    figure("video", quantity::BYTES_DOWN, Bars, Some((Thinc, "Figure 4")), "Video: bytes", DOWN),
-    figure("edit", quantity::VISIBLE_MS, Bars, None, "Drawing: time to see a stroke", VISIBLE),
-    figure("edit", quantity::BYTES_DOWN, Bars, Some((Thinc, "§6.3")), "Drawing: bytes", DOWN),
-    figure(
-        "edit",
-        "run_s",
-        Bars,
-        Some((Thinc, "§6.3")),
-        "Drawing: the whole session",
-        "Time to replay the recorded session to its last visible change.",
-    ),
-    figure(
-        "type",
-        quantity::PHOTON_MS,
-        Over("hogs"),
-        Some((WongSeltzer, "Figure 3")),
-        "Typing under load: key to letter",
-        PHOTON,
-    ),
-    figure(
-        "type",
-        quantity::PHOTON_MS,
-        Distribution,
-        None,
-        "Typing under load: share of letters seen within a time",
-        PHOTON,
-    ),
-    figure(
-        "type",
-        "stall_ms",
-        Over("hogs"),
-        Some((WongSeltzer, "Figure 3")),
-        "Typing under load: stalls",
-        "How much longer than the 50 ms of the key repeat the screen waited for the next letter.",
-    ),
-    figure(
-        "type",
-        "jitter_ms",
-        Over("hogs"),
-        Some((WongSeltzer, "Figure 4")),
-        "Typing under load: jitter",
-        "How unevenly the letters of a steady key repeat come.",
-    ),
-    figure(
-        "animation",
-        "frame_bytes_first",
-        Over("frames"),
-        Some((WongSeltzer, "Figure 7")),
-        "Animation: bytes of a frame, first time round",
-        "Bytes from server to viewer for one frame of a loop while it is shown for the first time.",
-    ),
-    figure(
-        "animation",
-        "frame_bytes_later",
-        Over("frames"),
-        Some((WongSeltzer, "Figure 7")),
-        "Animation: bytes of a frame, later loops",
-        "The same once the loop has been shown: a cache that holds the loop sends next to nothing.",
-    ),
-    figure(
-        "animation",
-        quantity::FRAME_RATE,
-        Over("frames"),
-        None,
-        "Animation: frames that a person sees",
-        "Whole frames on the client’s screen, a second.",
-    ),
-    figure(
-        "dropout",
-        "recovery_ms",
-        Over("s"),
-        Some((YangNieh, "Figure 9")),
-        "Link cut: time to recover",
-        "From the moment at which the link is whole again to the page as it should be.",
-    ),
-    figure(
-        "dropout",
-        quantity::VISIBLE_MS,
-        Over("s"),
-        Some((YangNieh, "Figure 9")),
-        "Link cut: time to see the page",
-        VISIBLE,
-    ),
-    figure("dropout", quantity::BYTES_DOWN, Over("s"), Some((YangNieh, "Figure 10")), "Link cut: bytes", DOWN),
-    figure(
-        "3d",
-        quantity::FRAME_RATE,
-        Bars,
-        Some((VirtualGl, "§5")),
-        "3D: frames that a person sees",
-        "Whole frames on the client’s screen, a second.",
-    ),
-    figure(
-        "3d",
-        "frame_rate_cpu_limited",
-        Bars,
-        Some((VirtualGl, "§3")),
-        "3D: frame rate if the server’s CPU were the only limit",
-        "Frame rate over the share of the server’s processors in use.",
-    ),
-    figure(
-        "3d",
-        "frame_rate_network_limited",
-        Bars,
-        Some((VirtualGl, "§3")),
-        "3D: frame rate if the link were the only limit",
-        "Rate of the link over the bytes of a frame.",
-    ),
-    figure(
-        "3d",
-        "frame_bytes",
-        Bars,
-        Some((VirtualGl, "§3")),
-        "3D: bytes of a frame",
-        "Bytes to the viewer over the frames that were seen.",
-    ),
-    figure(
-        "users",
-        quantity::PHOTON_MS,
-        Over("users"),
-        Some((WongSeltzer, "§5")),
-        "Users at once: key to letter",
-        PHOTON,
-    ),
-    figure("users", quantity::VISIBLE_MS, Over("users"), None, "Users at once: time to see the result", VISIBLE),
-    figure(
-        "users",
-        quantity::MEMORY_SERVER,
-        Over("users"),
-        Some((WongSeltzer, "Compulsory Load")),
-        "Users at once: memory of the server",
-        "Memory of the display system of all sessions, without applications.",
-    ),
-    figure(
-        "users",
-        quantity::CPU_SERVER_MS,
-        Over("users"),
-        None,
-        "Users at once: CPU of the server",
-        "CPU time of the display system of all sessions, without applications.",
-    ),
-    figure(
-        "*",
-        quantity::EXACT_SHARE,
-        QUIET,
-        None,
-        "Fidelity: bit-exact pixels",
-        "Share of the client’s pixels that equal the server’s once the link is quiet; all operations together.",
-    ),
-    figure(
-        "*",
-        quantity::EXACT_MS,
-        QUIET,
-        None,
-        "Fidelity: time to exact",
-        "From the input until the client’s picture equals the server’s for good; operations that never became exact give no sample.",
-    ),
-    figure(
-        "*",
-        quantity::CPU_SERVER_MS,
-        AT_WORK,
-        None,
-        "CPU of the server",
-        "CPU time of the display system on the server for one operation or run, without the applications.",
-    ),
-    figure(
-        "*",
-        quantity::CPU_CLIENT_MS,
-        AT_WORK,
-        None,
-        "CPU of the client",
-        "CPU time of the viewer and its X server for one operation or run.",
-    ),
-    figure(
-        "*",
-        quantity::MEMORY_SERVER,
-        AT_WORK,
-        Some((WongSeltzer, "Compulsory Load")),
-        "Memory of the server",
-        "Memory of the display system on the server at the end, without the applications.",
-    ),
-    figure(
-        "*",
-        quantity::MEMORY_CLIENT,
-        AT_WORK,
-        None,
-        "Memory of the client",
-        "Memory of the viewer with its X server at the end.",
-    ),
-];
-
-/// Whether a quantity of a workload stands in a figure of its own, and need not stand among the rest.
-pub(super) fn is_drawn(workload: &str, quantity: &str) -> bool {
-    FIGURES.iter().any(|f| f.workload == workload && f.quantity == quantity && f.kind != Loss && f.kind != Distribution)
+/// The form in which a figure is drawn: the one that says most, or the other where only that was measured. Its twin
+/// stands among the tables, since two figures of one thing would only hide each other.
+fn chosen_form(view: &View, workload: &str, figure: &Figure) -> Option<Form> {
+    let other = if figure.form == Form::Normal { Form::SlowMotion } else { Form::Normal };
+    let has =
+        |form: &Form| view.measures(workload, *form).any(|m| m.quantity == figure.quantity && !m.samples.is_empty());
+    let asked = |form: &Form| !view.parts(workload, *form, figure.quantity).is_empty();
+    let forms = [figure.form, other];
+    forms.into_iter().find(has).or_else(|| forms.into_iter().find(asked))
 }
 
 type Samples<'a> = Result<Cow<'a, [f64]>, (&'static str, String)>;
@@ -364,20 +66,14 @@ fn of_figures(view: &View, workload: &str, number: &mut usize, chosen: impl Fn(&
     let mut out = String::new();
     let Some(workload) = view.workloads().into_iter().find(|known| *known == workload) else { return out };
     for figure in FIGURES.iter().filter(|f| chosen(f)) {
-        let mut forms = view.forms(workload);
-        if let Kind::Pooled(form) = figure.kind {
-            let has = |form: &Form| !view.parts(workload, *form, figure.quantity).is_empty();
-            let chosen = Some(form).filter(has).or_else(|| forms.iter().copied().find(has));
-            forms.retain(|form| Some(*form) == chosen);
-        }
-        for form in forms {
-            let drawing = Drawing { view, figure, workload, form };
-            let panels = drawing.panels();
-            // A figure in which nobody has a sample shows nothing: why stands among what was not measured.
-            if panels.iter().flat_map(|p| &p.columns).any(|(_, cells)| cells.iter().any(|(_, s)| s.is_ok())) {
-                *number += 1;
-                drawing.write(*number, &panels, &mut out);
-            }
+        let Some(form) = chosen_form(view, workload, figure) else { continue };
+        let drawing = Drawing { view, figure, workload, form };
+        let panels = drawing.panels();
+        if panels.iter().flat_map(|p| &p.columns).any(|(_, cells)| cells.iter().any(|(_, s)| s.is_ok())) {
+            *number += 1;
+            drawing.write(*number, &panels, &mut out);
+        } else if matches!(figure.kind, Bars | Over(_)) {
+            drawing.write_nothing(&mut out);
         }
     }
     out
@@ -455,7 +151,7 @@ impl<'a> Drawing<'a, '_> {
         }
         match self.figure.kind {
             Bars => self.parts().iter().flat_map(|(part, ..)| self.bars(&links, Some(part))).collect(),
-            Kind::Pooled(_) => self.bars(&links, None),
+            Kind::Pooled => self.bars(&links, None),
             Distribution => self.parts().iter().flat_map(|(part, ..)| self.distributions(&links, part)).collect(),
             Over(unit) => self.over(&links, unit),
             Loss => self.view.loss_groups().iter().flat_map(|group| self.loss(group)).collect(),
@@ -463,7 +159,7 @@ impl<'a> Drawing<'a, '_> {
     }
 
     fn label(&self, heading: &str) -> String {
-        format!("{}, {heading}. The values stand in the table below the figure.", self.figure.title)
+        format!("{}, {heading}", self.figure.title)
     }
 
     fn bars(&self, links: &[&'a str], part: Option<&str>) -> Vec<Panel<'a>> {
@@ -503,7 +199,7 @@ impl<'a> Drawing<'a, '_> {
             links.iter().map(|link| (*link, self.cells(&peers, link, Some(part)))).collect();
         let all = columns.iter().flat_map(|(_, cells)| cells).filter_map(|(_, s)| s.as_ref().ok()).map(|s| sorted(s));
         let ends: Vec<f64> = all.filter(|s| !s.is_empty()).flat_map(|s| [s[0], s[s.len() - 1]]).collect();
-        let axis = Axis::of(ends, unit);
+        let axis = Axis::of_distributions(ends, unit);
         let enough = |cells: &[(Peer, Samples)]| cells.iter().any(|(_, s)| s.as_ref().is_ok_and(|s| s.len() >= 5));
         columns
             .into_iter()
@@ -620,6 +316,23 @@ impl<'a> Drawing<'a, '_> {
         out.push_str("</figure>\n");
     }
 
+    /// What stands in place of a figure that nobody gave a sample for.
+    fn write_nothing(&self, out: &mut String) {
+        let mut notes = Notes::default();
+        for peer in self.view.present() {
+            for link in self.view.plain_links() {
+                for (part, ..) in self.parts() {
+                    if let Err((_, why)) = self.samples(peer, link, Some(part)) {
+                        notes.number(&why);
+                    }
+                }
+            }
+        }
+        let (title, form) = (escape(self.figure.title), words::form_name(self.form));
+        let _ = write!(out, "<p><b>{title}</b>, {form}: not measured, nobody gave a sample.</p>");
+        notes.write(out);
+    }
+
     fn caption(&self, panels: &[Panel], unit: &str, better: Better) -> String {
         let mut text = self.figure.what.to_owned();
         if let Some((paper, place)) = self.figure.after {
@@ -649,12 +362,12 @@ impl<'a> Drawing<'a, '_> {
                 text,
                 " Every curve is one peer with {samples}; at the right their medians, the least on top. The table of the figure before has the numbers."
             ),
-            _ => write!(text, " Medians of {samples} a cell; {SPREAD_IN_WORDS}."),
+            _ => write!(text, " Medians of {samples} a cell{}.", spread_in_words(least, most)),
         };
         if panels.iter().any(|p| p.svg.contains("✕")) {
             text.push_str(" ✕ marks a peer that broke at what follows its last point.");
         }
-        if matches!(self.figure.kind, Bars | Kind::Pooled(_)) {
+        if matches!(self.figure.kind, Bars | Kind::Pooled) {
             text.push_str(" The best stands on top");
             let with_line = panels.iter().any(|p| p.svg.contains("class=\"sr\""));
             text.push_str(if with_line { "; the dashed line is the same without any remoting." } else { "." });
@@ -672,11 +385,10 @@ impl<'a> Drawing<'a, '_> {
             Axis::of(ends.flat_map(|s| [s.median, s.low, s.high]), unit).scale_in_words().starts_with("log")
         };
         // A bar's stem without a bar is what plots.rs draws on a logarithmic axis.
-        let dotted =
-            |panel: &Panel| panel.svg.contains("<circle") && matches!(self.figure.kind, Bars | Kind::Pooled(_));
+        let dotted = |panel: &Panel| panel.svg.contains("<circle") && matches!(self.figure.kind, Bars | Kind::Pooled);
         match self.figure.kind {
-            Bars | Kind::Pooled(_) if panels.iter().all(dotted) => "Logarithmic scale, therefore dots and no bars.",
-            Bars | Kind::Pooled(_) if panels.iter().any(dotted) => {
+            Bars | Kind::Pooled if panels.iter().all(dotted) => "Logarithmic scale, therefore dots and no bars.",
+            Bars | Kind::Pooled if panels.iter().any(dotted) => {
                 "Panels with dots have a logarithmic scale, those with bars begin at nothing."
             }
             Over(_) | Loss if panels.iter().any(is_log) => {

@@ -50,6 +50,17 @@ impl Summary {
 pub const SPREAD_IN_WORDS: &str = "whiskers run from the 5th to the 95th percentile with 20 samples or more, over the \
      quartiles with 5 to 19, and from the least to the greatest with fewer";
 
+/// The same for a figure whose cells have from `least` to `most` samples.
+pub fn spread_in_words(least: usize, most: usize) -> String {
+    let spread = |count| match count {
+        PERCENTILES_FROM.. => "; whiskers from the 5th to the 95th percentile",
+        QUARTILES_FROM.. => "; whiskers over the quartiles",
+        2.. => "; whiskers from the least to the greatest",
+        _ => "",
+    };
+    if spread(least) == spread(most) { spread(most).to_owned() } else { format!("; {SPREAD_IN_WORDS}") }
+}
+
 /// The samples that are numbers, in order.
 pub fn sorted(samples: &[f64]) -> Vec<f64> {
     let mut sorted: Vec<f64> = samples.iter().copied().filter(|s| s.is_finite()).collect();

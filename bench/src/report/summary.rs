@@ -146,9 +146,9 @@ impl Verdict<'_> {
     /// Whom it concerns.
     pub(super) fn matter(&self) -> Matter {
         let name = self.wanted.quantity;
-        if name.starts_with("cpu_") || name.starts_with("memory_") || name.ends_with("cpu_limited") {
+        if name.starts_with("cpu_") || name.starts_with("memory_") || name.starts_with("cpu_limited") {
             Matter::Machines
-        } else if self.unit == "bytes" || self.unit == "packets" || name.ends_with("network_limited") {
+        } else if self.unit == "bytes" || self.unit == "packets" || matches!(name, "network_limited_rate" | "mbit_s") {
             Matter::Link
         } else {
             Matter::Person

@@ -166,15 +166,19 @@ fn measures(dice: &mut Dice, workload: &str, form: Form, slow: f64, wordy: f64, 
         }
         "type" => {
             for hogs in [0, 1, 4, 16] {
-                let part = format!("{hogs} hogs");
+                let part = if hogs == 1 { "1 hog".to_owned() } else { format!("{hogs} hogs") };
                 let middle = rtt_ms + 10.0 * slow * f64::from(1 + hogs);
                 all.push(measure(quantity::PHOTON_MS, &part, "ms", Lower, dice.samples(middle, 200)));
-                all.push(measure("stall_ms", &part, "ms", Lower, dice.samples(middle / 4.0, 3)));
+                all.push(measure("jitter_ms", &part, "ms", Lower, dice.samples(middle / 6.0, 3)));
+                all.push(measure("stall_mean_ms", &part, "ms", Lower, dice.samples(middle / 4.0, 3)));
             }
         }
         "animation" => {
-            for part in ["25 frames, first loop", "25 frames, later loops", "100 frames, first loop"] {
-                all.push(measure(quantity::BYTES_DOWN, part, "bytes", Lower, dice.samples(2e6 * wordy, 3)));
+            for frames in [25, 50, 100] {
+                let part = format!("{frames} frames");
+                let later = if wordy < 1.0 && frames < 66 { 300.0 } else { 2e5 * wordy };
+                all.push(measure("frame_bytes_first", &part, "bytes", Lower, dice.samples(2e5 * wordy, 1)));
+                all.push(measure("frame_bytes_later", &part, "bytes", Lower, dice.samples(later, 3)));
             }
         }
         "dropout" => {

@@ -29,13 +29,23 @@ pub(super) fn value(value: f64, unit: &str) -> String {
 /// A value for an axis: short, its unit stands at the axis.
 pub(super) fn tick(value: f64, unit: &str) -> String {
     match unit {
-        "bytes" => bytes(value).replace(' ', ""),
+        "bytes" => {
+            let (size, letter) = match value.abs() {
+                1e9.. => (1e9, "GB"),
+                1e6.. => (1e6, "MB"),
+                1e3.. => (1e3, "KB"),
+                _ => (1.0, "B"),
+            };
+            format!("{}{letter}", short(value / size))
+        }
         "share" => percent(value).replace(' ', ""),
         _ => short(value),
     }
 }
 
 fn short(value: f64) -> String {
+    // A power of its own logarithm misses the round number by a hair.
+    let value = if (value - value.round()).abs() < value.abs() * 1e-9 { value.round() } else { value };
     let text = if value.abs() >= 10_000.0 {
         format!("{}k", digits(value / 1000.0))
     } else if value == value.trunc() {
@@ -140,6 +150,17 @@ pub(super) fn quantity_name(name: &str) -> String {
         quantity::MEMORY_CLIENT => "memory of the viewer",
         quantity::VIDEO_QUALITY => "video quality",
         quantity::FRAME_RATE => "frame rate",
+        "run_s" => "time of the whole run",
+        "stall_ms" => "longest stall",
+        "stall_mean_ms" => "mean stall",
+        "jitter_ms" => "jitter",
+        "recovery_ms" => "recovery after the cut",
+        "cpu_limited_rate" => "frame rate that the CPU allows",
+        "network_limited_rate" => "frame rate that the link allows",
+        "frame_bytes" | "bytes_per_frame" => "bytes of a frame",
+        "frame_bytes_first" => "bytes of a frame, first time round",
+        "frame_bytes_later" => "bytes of a frame, later loops",
+        "mbit_s" => "rate on the link",
         other => return other.trim_end_matches("_ms").trim_end_matches("_s").replace('_', " "),
     }
     .to_owned()
@@ -153,18 +174,25 @@ pub(super) fn form_name(form: Form) -> &'static str {
     }
 }
 
-/// The number with which a part begins or ends: "3 hogs" is 3, "loss 10%" is 10.
+/// The number with which a part begins or ends: "3 hogs" is 3, "no hogs" is 0, "loss 10%" is 10.
 pub(super) fn number_in(part: &str) -> Option<f64> {
+    if part.split_whitespace().next() == Some("no") {
+        return Some(0.0);
+    }
     let start = part.find(|c: char| c.is_ascii_digit())?;
     let rest = &part[start..];
     let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
-/// The words of a part without its number: "3 hogs" is "hogs".
+/// The words of a part without its number, in the plural: "3 hogs", "1 hog" and "no hogs" are "hogs".
 pub(super) fn words_in(part: &str) -> String {
     let kept: String = part.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
-    kept.split_whitespace().collect::<Vec<_>>().join(" ")
+    let words: Vec<&str> = kept.split_whitespace().filter(|word| *word != "no").collect();
+    match words.last() {
+        Some(last) if words.len() == 1 && last.len() > 2 && !last.ends_with('s') => format!("{last}s"),
+        _ => words.join(" "),
+    }
 }
 
 /// "1 trial", "3 trials".
@@ -216,7 +244,11 @@ mod tests {
         assert_eq!(number_in("16 hogs"), Some(16.0));
         assert_eq!(number_in("outage 2.5 s"), Some(2.5));
         assert_eq!(number_in("letter"), None);
-        assert_eq!(words_in("16 hogs"), "hogs");
-        assert_eq!(quantity_name("recovery_ms"), "recovery");
+        assert_eq!(number_in("no hogs"), Some(0.0));
+        assert_eq!(
+            ["16 hogs", "1 hog", "no hogs", "2.5 s", "25 frames, first loop"].map(words_in),
+            ["hogs", "hogs", "hogs", "s", "frames, first loop"]
+        );
+        assert_eq!(quantity_name("longest_gap_ms"), "longest gap");
     }
 }
