@@ -184,7 +184,7 @@ fn colour(count: u64) -> u32 {
 fn red(count: u64) -> u32 {
     let step = (count / 2) as u32;
     let top = if count.is_multiple_of(2) { 255 } else { 160 };
-    (top - step % 32) << 16 | step / 32 % 8
+    ((top - step % 32) << 16) | (step / 32 % 8)
 }
 
 #[cfg(test)]
