@@ -25,10 +25,12 @@ const SETTINGS: &str = "/etc/xpra";
 /// Both halves are Python programs that probe OpenGL in a process of its own before they begin.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
 /// The same on both sides: nothing but the display, and no shared memory.
-const ONLY_THE_DISPLAY: [&str; 14] = [
+const ONLY_THE_DISPLAY: [&str; 15] = [
     "--mmap=no",
     "--speaker=disabled",
     "--microphone=disabled",
+    // Pictures would wait 150 ms for the sound that is off.
+    "--av-sync=no",
     "--pulseaudio=no",
     "--printing=no",
     "--webcam=no",
@@ -54,8 +56,9 @@ impl Peer for Xpra {
 
     fn record(&self) -> PeerRecord {
         let needed = [Needed { program: PROGRAM, install: "xpra" }, Needed { program: X_SERVER, install: "xvfb" }];
-        let settings = "start-desktop on an Xvfb, tcp without encryption, encodings automatic (defaults); --mmap=no, no \
-                        sound, printers, clipboard, notifications; client --desktop-fullscreen --desktop-scaling=off";
+        let settings = "start-desktop on an Xvfb, tcp without encryption, encodings automatic (defaults); --mmap=no; no \
+                        sound (so --av-sync=no), printers, clipboard, notifications; client --desktop-fullscreen \
+                        --desktop-scaling=off";
         let mut record = programs::record("xpra", &needed, settings);
         if record.missing.is_none() && programs::find(PROGRAM).is_some_and(|path| !can_draw(&path)) {
             record.missing = Some("xpra's client cannot draw: install python3-gi-cairo".to_owned());
