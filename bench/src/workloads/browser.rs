@@ -88,6 +88,7 @@ user_pref("network.captive-portal-service.enabled", false);
 user_pref("network.connectivity-service.enabled", false);
 user_pref("network.dns.disablePrefetch", true);
 user_pref("network.prefetch-next", false);
+user_pref("security.sandbox.warn_unprivileged_namespaces", false);
 user_pref("services.settings.server", "data:,");
 user_pref("toolkit.telemetry.enabled", false);
 user_pref("trailhead.firstrun.didSeeAboutWelcome", true);
@@ -125,7 +126,7 @@ impl Browser {
             }
             Browser::Firefox => {
                 fs::write(profile.join("user.js"), FIREFOX)?;
-                command.env("MOZ_DISABLE_CONTENT_SANDBOX", "1").env("MOZ_CRASHREPORTER_DISABLE", "1");
+                command.env("MOZ_CRASHREPORTER_DISABLE", "1");
                 command.arg("--profile").arg(&profile).args(["--no-remote", "--kiosk", url]);
             }
         }

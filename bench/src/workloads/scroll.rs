@@ -21,6 +21,9 @@ const PACE: Duration = Duration::from_millis(100);
 /// Longest until everything has arrived: plain X over 1 Mbit/s needs 25 s for each screen that it does not leave out.
 const REST_LIMIT: Duration = Duration::from_secs(600);
 
+/// Longest until a page-down is followed by quiet, refinement of what was shown included.
+const OPERATION_LIMIT: Duration = Duration::from_secs(90);
+
 fn pages(effort: Effort) -> u32 {
     match effort {
         Effort::Smoke => 3,
@@ -64,7 +67,9 @@ impl Workload for Scroll {
         if form == Form::SlowMotion {
             let operations: Vec<_> = (1..=count)
                 .map(|page| {
-                    stage.operation(|input| input.key("Next")).map_err(|error| format!("page-down {page}: {error}"))
+                    stage
+                        .operation_within(OPERATION_LIMIT, |input| input.key("Next"))
+                        .map_err(|error| format!("page-down {page}: {error}"))
                 })
                 .collect::<Result<_, _>>()?;
             return Ok(measures("", &operations));

@@ -19,6 +19,10 @@ pub struct Web(pub Browser);
 /// Longest that one page may take when pages follow each other: plain X over 1 Mbit/s needs 25 s for a screen.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
+/// Longest until a page is followed by quiet: some systems refine what they have shown for seconds, and a lossy link under TCP
+/// keeps them from it.
+const OPERATION_LIMIT: Duration = Duration::from_secs(90);
+
 /// Pages asked for.
 fn pages(effort: Effort) -> usize {
     match effort {
@@ -71,7 +75,7 @@ impl Workload for Web {
                 let titles = Titles::new(stage)?;
                 let mut operations = Vec::with_capacity(last);
                 for page in 1..=last {
-                    let asked = stage.operation(|input| {
+                    let asked = stage.operation_within(OPERATION_LIMIT, |input| {
                         let asked = input.key("Return")?;
                         titles.wait_for(page, PAGE_LIMIT)?;
                         Ok(asked)
