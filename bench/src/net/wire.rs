@@ -31,8 +31,8 @@ const DUE_SOON: Duration = Duration::from_micros(10);
 
 /// While traffic is dense, a thread wakes up by the clock and not for each packet, as network cards do: most of the cost of
 /// a packet is waking up for it. One is then seen up to so much late, or delivered up to half of it early. With iperf3 on a
-/// link of 400 Mbit/s both threads together take 0.28 of a core so, and 0.40 without it (two virtual cores of an AMD EPYC,
-/// other load beside); without a limit 3.6 Gbit/s pass and take 0.54 of a core.
+/// link of 400 Mbit/s both threads together take 0.36 of a core so and 0.44 without it (medians of three runs in turn on a
+/// busy machine of two virtual cores, AMD EPYC); without a limit 2 to 3.6 Gbit/s pass and take half a core.
 const TICK: Duration = Duration::from_micros(100);
 
 /// Traffic is dense when packets come at shorter distances: full ones at more than 30 Mbit/s. A packet after a longer pause,
