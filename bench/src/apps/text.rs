@@ -44,7 +44,8 @@ impl Pen {
         let path = path.ok_or("no sans-serif font found: install fonts-dejavu-core")?;
         let font = FontVec::try_from_vec(std::fs::read(&path)?).map_err(|e| format!("{}: {e}", path.display()))?;
         // The library takes points at 96 pixels an inch.
-        let scale = font.pt_to_px_scale(pixels * 0.75).ok_or_else(|| format!("{}: it names no size", path.display()))?;
+        let scale =
+            font.pt_to_px_scale(pixels * 0.75).ok_or_else(|| format!("{}: it names no size", path.display()))?;
         let ascent = font.as_scaled(scale).ascent().round() as i16;
         let x = &window.x;
         x.render_query_version(0, 11)?.reply()?;

@@ -9,6 +9,7 @@ pub mod edit;
 pub mod latency;
 mod own;
 mod player;
+mod processors;
 pub mod scroll;
 pub mod session;
 pub mod threed;

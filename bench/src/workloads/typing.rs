@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use super::latency::cost_measures;
-use super::{Effort, Workload, own};
+use super::{Effort, Workload, own, processors};
 use crate::Error;
 use crate::observe::account::Group;
 use crate::observe::cells::{CellWatch, Grid, ink};
@@ -172,7 +172,8 @@ pub(super) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> 
     }
 }
 
-/// Holds the key beside this many hogs.
+/// Holds the key beside this many hogs. The hogs have the server's processors and not the client's, as on two machines;
+/// client_apart says whether this machine has enough of them for that.
 fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error> {
     let terminal = Terminal::open(stage)?;
     assert!(keys <= terminal.room(), "{keys} keys do not fit into the terminal");
@@ -184,6 +185,7 @@ fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error
         running.push(stage.application("hog", command)?);
     }
     wait_busy(stage, &mut running)?;
+    let divided = processors::divide(&stage.site.accounts)?;
     let watch = terminal.watch(stage)?;
     let meter = stage.meter()?;
     let began = Instant::now();
@@ -208,6 +210,13 @@ fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error
         _ => format!("{hogs} hogs"),
     };
     let mut measures = Echoes::new(&pressed, &cells).measures(&part, PERIOD);
+    measures.push(Measure {
+        quantity: "client_apart".into(),
+        part: part.clone(),
+        unit: "yes".into(),
+        better: Better::Neither,
+        samples: vec![f64::from(u8::from(divided))],
+    });
     measures.extend(cost_measures(&part, &[spent]));
     Ok(measures)
 }

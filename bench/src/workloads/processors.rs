@@ -1,0 +1,83 @@
+//! One machine divided into two: processors for the server's side and others for the client's, as if they were apart.
+//! Under workloads that load the server: hogs there must not take the client's processor, which real ones never could.
+//! Knows processes and processors; never what runs.
+
+use std::fs;
+
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
+
+use crate::Error;
+use crate::observe::account::{Accounts, Group};
+
+/// Moves everything that runs for the server to its processors and everything of the client to the client's; what they
+/// start later follows them. False where there is only one processor, which both go on sharing.
+pub(super) fn divide(accounts: &Accounts) -> Result<bool, Error> {
+    let Some((server, client)) = halves(&sched_getaffinity(None)?) else { return Ok(false) };
+    for (group, set) in [(Group::Server, &server), (Group::Apps, &server), (Group::Client, &client)] {
+        for pid in accounts.pids(group)? {
+            confine(pid, set)?;
+        }
+    }
+    Ok(true)
+}
+
+/// All but the last quarter (at least one) for the server, the rest for the client, which only shows.
+fn halves(allowed: &CpuSet) -> Option<(CpuSet, CpuSet)> {
+    let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
+    if all.len() < 2 {
+        return None;
+    }
+    let (mut server, mut client) = (CpuSet::new(), CpuSet::new());
+    let (theirs, ours) = all.split_at(all.len() - (all.len() / 4).max(1));
+    theirs.iter().for_each(|&cpu| server.set(cpu));
+    ours.iter().for_each(|&cpu| client.set(cpu));
+    Some((server, client))
+}
+
+/// Every thread of a process; one that has ended meanwhile needs no place.
+fn confine(pid: u32, set: &CpuSet) -> Result<(), Error> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Ok(()) };
+    for task in tasks.flatten() {
+        let id = task.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        match id.map(|id| sched_setaffinity(Some(id), set)) {
+            None | Some(Ok(()) | Err(Errno::SRCH)) => {}
+            Some(Err(error)) => return Err(format!("process {pid} cannot be given its processors: {error}").into()),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn set(cpus: &[usize]) -> CpuSet {
+        let mut set = CpuSet::new();
+        cpus.iter().for_each(|&cpu| set.set(cpu));
+        set
+    }
+
+    #[test]
+    fn no_processor_belongs_to_both() {
+        assert!(halves(&set(&[3])).is_none());
+        assert_eq!(halves(&set(&[0, 1])), Some((set(&[0]), set(&[1]))));
+        assert_eq!(halves(&set(&[0, 2, 4, 6, 8, 10, 12, 14])), Some((set(&[0, 2, 4, 6, 8, 10]), set(&[12, 14]))));
+    }
+
+    #[test]
+    fn a_process_stays_where_it_was_put() -> Result<(), Error> {
+        let first = (0..CpuSet::MAX_CPU).find(|&cpu| sched_getaffinity(None).is_ok_and(|all| all.is_set(cpu)));
+        let one = set(&[first.ok_or("this process may run nowhere")?]);
+        let mut child = Command::new("sleep").arg("60").spawn()?;
+        let confined = confine(child.id(), &one);
+        let found = Pid::from_raw(child.id().try_into()?).map(|pid| sched_getaffinity(Some(pid)));
+        child.kill()?;
+        child.wait()?;
+        confined?;
+        assert_eq!(found.transpose()?, Some(one));
+        // It has ended: nothing to confine, and no error.
+        confine(child.id(), &one)
+    }
+}
