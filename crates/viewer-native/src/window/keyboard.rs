@@ -14,6 +14,11 @@ use crate::keys;
 /// Most keys held at once: more than any keyboard reports.
 const HELD_MAX: usize = 64;
 
+/// 150 ms: no keyboard repeats a key so soon after it went down (200 ms is the shortest delay that people set, 500 usual).
+/// SDL 3.4 on X says "held again" also where an X server that was kept from running stamps a release and the next press
+/// of the same key with one time, and swallows the release: without this, the second letter of "ll" is lost.
+const REPEAT_NS_MIN: u64 = 150_000_000;
+
 /// What identifies a key while it is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Place {
@@ -22,9 +27,17 @@ enum Place {
     Raw(u16),
 }
 
+/// What the session was told of a key that is held.
+struct Held {
+    code: u16,
+    keysym: u32,
+    /// When it went down, SDL's nanoseconds.
+    at_ns: u64,
+}
+
 /// Keys of the viewer's keyboard.
 pub(super) struct Keyboard {
-    held: HashMap<Place, (u16, u32)>,
+    held: HashMap<Place, Held>,
     /// What to take off a raw keycode to get evdev's; none where raw codes are something else.
     raw_offset: Option<u16>,
     layout: Layout,
@@ -42,8 +55,14 @@ impl Keyboard {
         Keyboard { held: HashMap::new(), raw_offset, layout: Layout::new(driver), grabbed: false }
     }
 
-    /// A key went down; none for one that is held already or has no place in Linux.
-    pub(super) fn press(&mut self, scancode: Option<Scancode>, raw: u16, keymod: Mod) -> Option<InputEvent> {
+    /// A key went down, at SDL's time; none for one that is held already or has no place in Linux.
+    pub(super) fn press(
+        &mut self,
+        scancode: Option<Scancode>,
+        raw: u16,
+        keymod: Mod,
+        at_ns: u64,
+    ) -> Option<InputEvent> {
         let place = place(scancode, raw)?;
         if self.held.contains_key(&place) || self.held.len() >= HELD_MAX {
             return None;
@@ -67,13 +86,27 @@ impl Keyboard {
         if code == 0 && keysym == 0 {
             return None;
         }
-        self.held.insert(place, (code, keysym));
+        self.held.insert(place, Held { code, keysym, at_ns });
         Some(InputEvent::Key { code, keysym, down: true })
+    }
+
+    /// A key that is held went down again, at SDL's time: let go and pressed between, where that is too soon for a
+    /// repetition. The session repeats keys by itself.
+    pub(super) fn press_again(&mut self, scancode: Option<Scancode>, raw: u16, at_ns: u64) -> Option<[InputEvent; 2]> {
+        let held = self.held.get_mut(&place(scancode, raw)?)?;
+        let since_ns = at_ns.saturating_sub(std::mem::replace(&mut held.at_ns, at_ns));
+        // Only the first one tells: repetitions follow each other faster than any delay.
+        if since_ns >= REPEAT_NS_MIN {
+            held.at_ns = 0;
+            return None;
+        }
+        let (code, keysym) = (held.code, held.keysym);
+        Some([false, true].map(|down| InputEvent::Key { code, keysym, down }))
     }
 
     /// A key went up; none for one the session was not told of.
     pub(super) fn release(&mut self, scancode: Option<Scancode>, raw: u16) -> Option<InputEvent> {
-        let (code, keysym) = self.held.remove(&place(scancode, raw)?)?;
+        let Held { code, keysym, .. } = self.held.remove(&place(scancode, raw)?)?;
         Some(InputEvent::Key { code, keysym, down: false })
     }
 
@@ -149,6 +182,21 @@ mod tests {
             }
         }
         assert_eq!(missing, []);
+    }
+
+    #[test]
+    fn a_letter_typed_twice_is_told_from_one_that_is_held() {
+        let mut keyboard = Keyboard::new("dummy");
+        let key = place(Some(Scancode::L), 0).unwrap();
+        let ms = |ms: u64| ms * 1_000_000;
+        keyboard.held.insert(key, Held { code: 38, keysym: 0x6c, at_ns: ms(1000) });
+        let mut again = |at| keyboard.press_again(Some(Scancode::L), 0, at);
+        let event = |down| InputEvent::Key { code: 38, keysym: 0x6c, down };
+        assert_eq!(again(ms(1000)), Some([event(false), event(true)]), "its release was swallowed");
+        assert_eq!(again(ms(1120)), Some([event(false), event(true)]), "and once more");
+        assert_eq!(again(ms(1620)), None, "held for half a second");
+        assert_eq!(again(ms(1650)), None, "it goes on being held");
+        assert_eq!(keyboard.press_again(Some(Scancode::A), 0, 0), None, "never pressed");
     }
 
     #[test]

@@ -240,14 +240,14 @@ impl App<'_> {
         match event {
             Event::Quit { .. } => self.quit = true,
             Event::Window { win_event, window_id, .. } if window_id == self.window_id => self.handle_window(&win_event),
-            Event::KeyDown { keycode, scancode, keymod, repeat, raw, .. } => {
+            Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
                 self.flush_pointer();
                 if repeat {
-                    return;
-                }
-                if let Some(command) = shortcut(keycode, keymod) {
+                    let again = self.keyboard.press_again(scancode, raw, timestamp);
+                    again.into_iter().flatten().for_each(|event| self.send(event));
+                } else if let Some(command) = shortcut(keycode, keymod) {
                     self.handle_command(command);
-                } else if let Some(event) = self.keyboard.press(scancode, raw, keymod) {
+                } else if let Some(event) = self.keyboard.press(scancode, raw, keymod, timestamp) {
                     self.send(event);
                 }
             }
