@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
 use crate::Error;
-use crate::net::link::Link;
 use crate::net::testbed::Testbed;
+use crate::net::{self, link::Link};
 use crate::observe::account::Accounts;
 use crate::peers::{self, Peer};
 use crate::process::{interrupted, on_path};
@@ -63,6 +63,7 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
 
 /// Runs it all.
 pub fn run(options: &Options) -> Result<(), Error> {
+    net::as_user_namespace()?;
     let plan = Plan::new(options)?;
     let mut results = plan.begin(options)?;
     plan.carry_out(&mut results, &options.output)?;

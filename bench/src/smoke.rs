@@ -4,6 +4,7 @@
 use std::path::PathBuf;
 
 use crate::Error;
+use crate::net;
 use crate::process::Folder;
 use crate::results::{Form, Measure, Outcome, Results, Trial, quantity};
 use crate::run::{self, Plan, first_line, label};
@@ -25,6 +26,7 @@ const HELD_TO_IT: [&str; 2] = ["local", "thinc"];
 
 /// Runs it, and gives the error of everything that was found wrong.
 pub fn run(options: &Options) -> Result<(), Error> {
+    net::as_user_namespace()?;
     let folder = Folder::new("smoke")?;
     let output = options.output.clone().unwrap_or_else(|| folder.path().join("smoke.json"));
     let asked = |links: &str, peers: &[String], workloads: &[&str], form, again| run::Options {
