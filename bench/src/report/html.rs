@@ -203,7 +203,7 @@ fn glance(view: &View, subject: Peer, all: &[Verdict], out: &mut String) {
     let links = first_of_each(all.iter().map(|v| v.link));
     let _ = write!(
         out,
-        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0} at a glance\"><table><caption>{0} against the best other system: comparisons ahead, level and behind</caption><thead><tr><th scope=\"col\">Workload</th>",
+        "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{0} at a glance\"><table class=\"glance\"><caption>{0} against the best other system: comparisons ahead, level and behind</caption><thead><tr><th scope=\"col\">Workload</th>",
         escape(subject.title())
     );
     for link in &links {

@@ -158,12 +158,15 @@ impl Axis {
         }
     }
 
-    /// Of chosen numbers those whose names do not run into each other, the last in any case.
+    /// Of chosen numbers those whose names do not run into each other, the first and the last in any case.
     fn apart(&self, choices: &[f64]) -> Vec<f64> {
         let whole = self.place(self.high) - self.place(self.low);
+        let is_apart = |a: f64, b: f64| (self.place(a) - self.place(b)).abs() > whole * TICKS_APART;
+        let Some(last) = choices.last() else { return Vec::new() };
         let mut kept: Vec<f64> = Vec::new();
-        for choice in choices.iter().rev() {
-            if kept.last().is_none_or(|last| (self.place(*last) - self.place(*choice)).abs() > whole * TICKS_APART) {
+        for choice in choices {
+            let is_free = kept.last().is_none_or(|before| is_apart(*before, *choice));
+            if choice == last || (is_free && is_apart(*choice, *last)) {
                 kept.push(*choice);
             }
         }
@@ -526,6 +529,15 @@ mod tests {
             let ticks = axis.ticks(5);
             assert!(ticks.len() <= 12 && ticks.iter().all(|t| t.is_finite()), "{strange:?}: {ticks:?}");
         }
+    }
+
+    #[test]
+    fn numbers_below_an_axis_keep_their_distance() {
+        let axis = |choices: &[f64]| Axis::of_choices(choices, "").apart(choices);
+        assert_eq!(axis(&[0.0, 0.01, 0.1, 0.3]), [0.0, 0.1, 0.3]);
+        assert_eq!(axis(&[0.0, 0.1, 0.29, 0.3]), [0.0, 0.1, 0.3]);
+        assert_eq!(axis(&[1.0, 2.0, 4.0, 1280.0]), [1.0, 4.0, 1280.0]);
+        assert!(axis(&[]).is_empty());
     }
 
     #[test]

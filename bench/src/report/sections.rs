@@ -34,13 +34,16 @@ fn chosen_form(view: &View, workload: &str, figure: &Figure) -> Option<Form> {
 
 type Samples<'a> = Result<Cow<'a, [f64]>, (&'static str, String)>;
 
+/// One cell for each peer of a figure.
+type Cells<'a> = Vec<(Peer<'a>, Samples<'a>)>;
+
 /// One panel and its column, or its columns, in the table.
 struct Panel<'a> {
     /// What stands above it.
     heading: String,
     svg: String,
     /// Columns: heading and one cell for each peer of the figure.
-    columns: Vec<(String, Vec<(Peer<'a>, Samples<'a>)>)>,
+    columns: Vec<(String, Cells<'a>)>,
 }
 
 /// A figure under way.
@@ -132,7 +135,7 @@ impl<'a> Drawing<'a, '_> {
         self.view.present().filter(sends).collect()
     }
 
-    fn cells(&self, peers: &[Peer<'a>], link: &str, part: Option<&str>) -> Vec<(Peer<'a>, Samples<'a>)> {
+    fn cells(&self, peers: &[Peer<'a>], link: &str, part: Option<&str>) -> Cells<'a> {
         peers.iter().map(|peer| (*peer, self.samples(*peer, link, part))).collect()
     }
 
@@ -165,12 +168,11 @@ impl<'a> Drawing<'a, '_> {
     fn bars(&self, links: &[&'a str], part: Option<&str>) -> Vec<Panel<'a>> {
         let (unit, better) = self.unit();
         let peers = self.peers(links);
-        let columns: Vec<(&str, Vec<(Peer, Samples)>)> =
-            links.iter().map(|link| (*link, self.cells(&peers, link, part))).collect();
+        let columns: Vec<(&str, Cells)> = links.iter().map(|link| (*link, self.cells(&peers, link, part))).collect();
         let ends = columns.iter().flat_map(|(_, cells)| cells).filter_map(|(_, s)| summary(s));
         // One axis for all links, so that panels can be compared.
         let axis = Axis::of(ends.flat_map(|s| [s.median, s.low, s.high]), unit);
-        let panel = |(link, cells): (&'a str, Vec<(Peer<'a>, Samples<'a>)>)| {
+        let panel = |(link, cells): (&'a str, Cells<'a>)| {
             let heading = heading(link, part.unwrap_or_default());
             let mut bars: Vec<Bar> = cells
                 .iter()
@@ -195,7 +197,7 @@ impl<'a> Drawing<'a, '_> {
     fn distributions(&self, links: &[&'a str], part: &str) -> Vec<Panel<'a>> {
         let (unit, _) = self.unit();
         let peers = self.peers(links);
-        let columns: Vec<(&str, Vec<(Peer, Samples)>)> =
+        let columns: Vec<(&str, Cells)> =
             links.iter().map(|link| (*link, self.cells(&peers, link, Some(part)))).collect();
         let all = columns.iter().flat_map(|(_, cells)| cells).filter_map(|(_, s)| s.as_ref().ok()).map(|s| sorted(s));
         let ends: Vec<f64> = all.filter(|s| !s.is_empty()).flat_map(|s| [s[0], s[s.len() - 1]]).collect();
@@ -273,7 +275,7 @@ impl<'a> Drawing<'a, '_> {
                 .collect()
         };
         let peers = self.peers(&links);
-        let cells: Vec<(f64, String, Vec<(Peer, Samples)>)> =
+        let cells: Vec<(f64, String, Cells)> =
             columns.iter().map(|(n, title, link, part)| (*n, title.clone(), self.cells(&peers, link, *part))).collect();
         if cells.iter().filter(|(_, _, c)| c.iter().any(|(_, s)| s.is_ok())).count() < 2 {
             return None;
@@ -400,7 +402,7 @@ impl<'a> Drawing<'a, '_> {
     }
 
     fn table(&self, number: usize, panels: &[Panel<'a>], unit: &str, out: &mut String) {
-        let columns: Vec<&(String, Vec<(Peer, Samples)>)> = panels.iter().flat_map(|p| &p.columns).collect();
+        let columns: Vec<&(String, Cells)> = panels.iter().flat_map(|p| &p.columns).collect();
         let mut peers: Vec<Peer> = Vec::new();
         for (peer, _) in columns.iter().flat_map(|(_, cells)| cells) {
             if !peers.iter().any(|known| known.name == peer.name) {
