@@ -306,7 +306,7 @@ fn in_words(findings: &Findings, threshold: f64) -> String {
         say(format!("Measured before and failing now ({}):", findings.broken.len()));
     }
     for (place, why) in &findings.broken {
-        say(format!("  {}: {why}", place_in_words(place)));
+        say(format!("  {}: {}", place_in_words(place), words::reason(why).0));
     }
     for (title, list) in [
         ("Failing before and measured now", &findings.mended),

@@ -147,7 +147,7 @@ pub(super) const FIGURES: &[Figure] = &[
     ),
     figure(("edit", quantity::VISIBLE_MS), Bars, None, "Drawing: time to see a stroke", VISIBLE),
     figure(
-        ("edit", "run_s"),
+        ("edit", "completion_s"),
         Bars,
         Some((Thinc, "§6.3")),
         "Drawing: the whole session",
@@ -238,18 +238,18 @@ pub(super) const FIGURES: &[Figure] = &[
     figure(("users", quantity::PHOTON_MS), Over("users"), None, "Users at once: input to first changed pixel", PHOTON),
     figure(("users", quantity::VISIBLE_MS), Over("users"), None, "Users at once: time to see the result", VISIBLE),
     figure(
-        ("users", quantity::MEMORY_SERVER),
+        ("users", "memory_user"),
         Over("users"),
         Some((WongSeltzer, "Compulsory Load")),
-        "Users at once: memory of the server",
-        "Memory of the display system of all sessions, without applications.",
+        "Users at once: memory for each",
+        "Memory of the display system on the server over the number of users, without applications.",
     ),
     figure(
-        ("users", quantity::CPU_SERVER_MS),
+        ("users", "cpu_user_ms"),
         Over("users"),
         None,
-        "Users at once: CPU of the server",
-        "CPU time of the display system of all sessions, without applications.",
+        "Users at once: CPU for each",
+        "CPU time of the display system on the server for one user and one second of typing, without applications.",
     ),
     figure(
         ("*", quantity::EXACT_SHARE),

@@ -151,7 +151,7 @@ fn summary(view: &View, out: &mut String) {
             continue;
         }
         if !told {
-            out.push_str("<p>Each figure is compared with that of the best other system measured here, whichever that is; no remoting at all (the same program on a local screen) is the reference that nothing can beat. <em>Level</em> means that the medians differ by no more than 3 %, or that chance can explain it (the 98 % interval of their ratio holds one); with fewer than five samples, that they differ by less than 15 % or overlap. Ratios are ours over theirs.</p>");
+            out.push_str("<p>Each figure is compared with that of the best other system measured here, whichever that is; no remoting at all (the same program on a local screen) is the reference that nothing can beat. <em>Level</em> means that the medians differ by no more than 3 %, or that chance can explain it (the 98 % interval of their ratio holds one); with fewer than five samples, that they differ by less than 15 % or overlap. Ratios are ours over theirs. A system that has no process on the server (plain X) is left out where the server’s CPU and memory are compared.</p>");
             told = true;
         }
         let _ = write!(out, "<h3>{}</h3>", escape(subject.title()));
@@ -319,7 +319,12 @@ fn missing(view: &View, out: &mut String) {
         }
         let _ = write!(out, "<h3>{title} ({})</h3><ul>", of_it.len());
         for (trial, why) in of_it {
-            let _ = write!(out, "<li><b>{}</b>: {}</li>", escape(&trial_name(view, trial)), escape(why));
+            let (short, whole) = words::reason(why);
+            let _ = write!(out, "<li><b>{}</b>: {}", escape(&trial_name(view, trial)), escape(&short));
+            if let Some(whole) = whole {
+                let _ = write!(out, "<details><summary>All of it</summary><pre>{}</pre></details>", escape(whole));
+            }
+            out.push_str("</li>");
         }
         out.push_str("</ul>");
     }

@@ -463,7 +463,7 @@ impl Notes {
         if !self.0.is_empty() {
             out.push_str("<ol class=\"notes\">");
             for why in &self.0 {
-                let _ = write!(out, "<li>{}</li>", escape(why));
+                let _ = write!(out, "<li>{}</li>", escape(&words::reason(why).0));
             }
             out.push_str("</ol>");
         }

@@ -111,6 +111,8 @@ fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a
                 .present()
                 .filter(Peer::is_competitor)
                 .filter_map(of)
+                // Nothing runs there: that is no achievement of frugality.
+                .filter(|(_, summary, _)| !(is_of_server(&measure.quantity) && summary.median == 0.0))
                 .min_by(|a, b| (a.1.median * sign).total_cmp(&(b.1.median * sign)));
             let change = best.and_then(|(_, _, samples)| Change::between(samples, &measure.samples));
             Some(Verdict {
@@ -128,6 +130,13 @@ fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a
             })
         })
         .collect()
+}
+
+fn is_of_server(quantity: &str) -> bool {
+    matches!(
+        quantity,
+        quantity::CPU_SERVER_MS | quantity::MEMORY_SERVER | "cpu_user_ms" | "memory_user" | "cpu_frame_ms"
+    )
 }
 
 fn judge(change: &Change, better: Better) -> Standing {
@@ -183,7 +192,7 @@ impl Verdict<'_> {
             }
             None => text.push_str(", no other was measured"),
         }
-        if let Some(reference) = self.reference.filter(|r| r.median > 0.0 && self.unit != "bytes") {
+        if let Some(reference) = self.reference.filter(|r| r.median > 0.0 && self.matter() == Matter::Person) {
             text.push_str(&format!(", {} of no remoting", words::factor(self.ours.median / reference.median)));
         }
         if self.ours.count < super::stats::QUARTILES_FROM {

@@ -151,6 +151,10 @@ pub(super) fn quantity_name(name: &str) -> String {
         quantity::VIDEO_QUALITY => "video quality",
         quantity::FRAME_RATE => "frame rate",
         "run_s" => "time of the whole run",
+        "completion_s" => "time to the end of the session",
+        "cpu_user_ms" => "CPU time of the server for each user",
+        "memory_user" => "memory of the server for each user",
+        "memory_viewer" => "memory of each viewer",
         "stall_ms" => "longest stall",
         "stall_mean_ms" => "mean stall",
         "jitter_ms" => "jitter",
@@ -195,6 +199,20 @@ pub(super) fn words_in(part: &str) -> String {
     }
 }
 
+/// Longest that a reason is in a list; the ends of logs come with some.
+const REASON_LETTERS: usize = 240;
+
+/// A reason in one line, and all of it where that is more.
+pub(super) fn reason(why: &str) -> (String, Option<&str>) {
+    let why = why.trim();
+    let first = why.lines().next().unwrap_or_default().trim_end();
+    let short: String = first.chars().take(REASON_LETTERS).collect();
+    if short.len() == why.len() {
+        return (short, None);
+    }
+    (if short.len() < first.len() { format!("{short}…") } else { short }, Some(why))
+}
+
 /// "1 trial", "3 trials".
 pub(super) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
@@ -237,6 +255,16 @@ mod tests {
             [tick(250_000.0, "bytes"), tick(0.5, "share"), tick(1500.0, "ms"), tick(0.25, "ms")],
             ["250KB", "50%", "1500", "0.25"]
         );
+    }
+
+    #[test]
+    fn reasons_are_one_line_and_keep_the_rest() {
+        assert_eq!(reason(" it ended \n"), ("it ended".to_owned(), None));
+        assert_eq!(reason("it ended\nlog 1\nlog 2"), ("it ended".to_owned(), Some("it ended\nlog 1\nlog 2")));
+        let long = "ä".repeat(300);
+        let (short, whole) = reason(&long);
+        assert!(short.ends_with('…') && short.chars().count() == 241 && whole == Some(long.as_str()));
+        assert_eq!(reason(""), (String::new(), None));
     }
 
     #[test]
