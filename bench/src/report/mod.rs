@@ -1,4 +1,6 @@
 //! Results to one page that a person reads, and to a verdict on two runs.
+//! After the runner, whose files store.rs keeps and whose progress progress.rs shows; html.rs is where a page begins.
+//! Knows names, numbers and units; never how anything was measured.
 
 mod canvas;
 pub mod compare;
