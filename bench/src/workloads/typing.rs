@@ -91,7 +91,7 @@ impl Plan {
     fn new(effort: Effort) -> Plan {
         match effort {
             Effort::Smoke => Plan { hogs: &[0, 2], keys: 40 },
-            Effort::Quick => Plan { hogs: &[0, 2, 8], keys: 200 },
+            Effort::Quick => Plan { hogs: &[0, 2, 8], keys: 120 },
             // The paper typed for 60 s.
             Effort::Full => Plan { hogs: &[0, 1, 2, 4, 8, 16, 32], keys: 1200 },
         }

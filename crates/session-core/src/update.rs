@@ -290,6 +290,13 @@ impl Updates {
     /// Takes the update at `at` to be sent: its number, the number it must follow, and itself.
     pub(crate) fn send(&mut self, at: usize) -> (u64, u64, Unsent) {
         let mut update = self.unsent.remove(at).expect("an update is sent once");
+        if update.end_of_frame && at > 0 && !self.broken.is(Mutation::OvertakingEndsTheFrame) {
+            // It overtakes what its frame still lacks: the frame ends with that.
+            self.unsent[at - 1].end_of_frame = true;
+            update.end_of_frame = false;
+        }
+        // Small news that overtake a large frame are to be seen now, and not when that has arrived.
+        update.end_of_frame |= update.lane == Lane::RealTime;
         self.newest_seq += 1;
         let seq = self.newest_seq;
         let touched = (&update.writes, &update.reads);
