@@ -46,6 +46,9 @@ pub struct Options {
     /// Where the results go. Trials that it holds already are not run again; failed ones are.
     #[arg(long, short, default_value = "thinc-bench.json")]
     pub(crate) output: PathBuf,
+    /// What the report names as the command that made it, where this one is a step of another.
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) made_by: Option<String>,
     /// Starts over, where the results exist.
     #[arg(long)]
     pub(crate) again: bool,
@@ -123,7 +126,10 @@ impl Plan {
     pub(crate) fn begin(&self, options: &Options) -> Result<Results, Error> {
         let mut results = Results {
             schema: SCHEMA,
-            command: std::env::args().skip(1).collect(),
+            command: match &options.made_by {
+                Some(command) => command.split_whitespace().map(String::from).collect(),
+                None => std::iter::once("thinc-bench".to_owned()).chain(std::env::args().skip(1)).collect(),
+            },
             begun: now(),
             machine: machine()?,
             screen: self.size,

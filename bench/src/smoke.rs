@@ -38,6 +38,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         size: (1024, 768),
         congestion: None,
         output: output.clone(),
+        made_by: None,
         again,
     };
     // Delay changes what a transport does, and not what a local screen shows: there, thinc alone and briefly.

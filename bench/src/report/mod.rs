@@ -32,6 +32,9 @@ pub struct Options {
     /// Where to write the page; beside the first file of results, with the ending "html", where it is left out.
     #[arg(long, short, value_name = "FILE.html")]
     output: Option<PathBuf>,
+    /// Also put the results together into one small file: samples to four digits.
+    #[arg(long, value_name = "FILE.json")]
+    small: Option<PathBuf>,
 }
 
 /// Draws the page.
@@ -44,6 +47,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let results = all.try_fold(first, |merged, next| store::merge(merged, next?))?;
     let path = options.output.clone().unwrap_or_else(|| options.results[0].with_extension("html"));
     write(&results, &path)?;
+    if let Some(small) = &options.small {
+        store::save(small, &results, store::Shape::Small)?;
+    }
     println!("{}", path.display());
     Ok(())
 }

@@ -514,9 +514,16 @@ impl<P: Pipeline> World<P> {
         self.read(usize::MAX);
         for at in 0..self.connections.len() {
             loop {
-                let mut any = self.commit(at);
-                any |= self.snapshot(at, 0, None);
-                any |= self.encode(at, 0);
+                let mut any = false;
+                while self.commit(at) {
+                    any = true;
+                }
+                while self.snapshot(at, 0, None) {
+                    any = true;
+                }
+                // As the shell does it: what is small is encoded at once, and what is large on the side.
+                let small = self.connections[at].encodings.iter().position(|encoding| encoding.job.hints.inline);
+                any |= self.encode(at, small.unwrap_or(0));
                 any |= self.transmit(at);
                 if !any {
                     break;
