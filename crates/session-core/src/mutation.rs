@@ -25,8 +25,6 @@ pub enum Mutation {
     CopyIgnoresCommitted,
     /// Rule 4: whatever is encoded first is sent first.
     OverlappingUpdatesOvertake,
-    /// Rule 4: an update that overtakes the rest of its frame says that the frame ends with it.
-    OvertakingEndsTheFrame,
     /// Rule 5: what is lacking is sent where it was, not where COPYs took it.
     StaleDoesNotFollowCopies,
     /// Rule 9: updates of the geometry before are sent in the new one.

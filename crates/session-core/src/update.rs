@@ -290,7 +290,7 @@ impl Updates {
     /// Takes the update at `at` to be sent: its number, the number it must follow, and itself.
     pub(crate) fn send(&mut self, at: usize) -> (u64, u64, Unsent) {
         let mut update = self.unsent.remove(at).expect("an update is sent once");
-        if update.end_of_frame && at > 0 && !self.broken.is(Mutation::OvertakingEndsTheFrame) {
+        if update.end_of_frame && at > 0 {
             // It overtakes what its frame still lacks: the frame ends with that.
             self.unsent[at - 1].end_of_frame = true;
             update.end_of_frame = false;
@@ -380,3 +380,55 @@ pub enum SnapshotVerdict {
 ///
 /// 3 ms: a fifth of a 60 Hz frame; normally IDLE comes first.
 pub const RECORD_AGE_MAX: Micros = 3_000;
+
+#[cfg(test)]
+mod tests {
+    use thinc_region::Rect;
+
+    use super::*;
+
+    /// Commits an update of one rectangle.
+    fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
+        let region = Region::from(Rect::new(x, 0, x + 10, 10));
+        updates.commit(Commit {
+            region,
+            copies: vec![],
+            lane,
+            echo: None,
+            end_of_frame,
+            bytes_estimate: 10,
+            kind: 0,
+        })
+    }
+
+    /// Sends what may go, and says what each said of its frame.
+    fn sent(updates: &mut Updates) -> Vec<bool> {
+        std::iter::from_fn(|| updates.next().map(|at| updates.send(at).2.end_of_frame)).collect()
+    }
+
+    #[test]
+    fn a_frame_ends_with_the_update_that_is_sent_last() {
+        let mut updates = Updates::new(Broken::default());
+        let large = commit(&mut updates, 0, Lane::Normal, false);
+        let middle = commit(&mut updates, 20, Lane::Normal, false);
+        let small = commit(&mut updates, 40, Lane::Normal, true);
+        updates.encoded(small, b"s").unwrap();
+        assert_eq!(sent(&mut updates), [false], "the small one overtakes what its frame lacks");
+        updates.encoded(large, b"l").unwrap();
+        assert_eq!(sent(&mut updates), [false]);
+        updates.encoded(middle, b"m").unwrap();
+        assert_eq!(sent(&mut updates), [true]);
+        assert!(!updates.frame_open, "the viewer shows what it has");
+    }
+
+    #[test]
+    fn an_answer_to_a_hand_is_shown_at_once_and_leaves_the_frames_end_to_the_frame() {
+        let mut updates = Updates::new(Broken::default());
+        let large = commit(&mut updates, 0, Lane::Normal, false);
+        let echo = commit(&mut updates, 20, Lane::RealTime, true);
+        updates.encoded(echo, b"e").unwrap();
+        assert_eq!(sent(&mut updates), [true]);
+        updates.encoded(large, b"l").unwrap();
+        assert_eq!(sent(&mut updates), [true]);
+    }
+}

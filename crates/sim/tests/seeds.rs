@@ -59,7 +59,6 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::Core(Mutation::TagsAreForgottenEarly),
         Breakage::Core(Mutation::CopyIgnoresCommitted),
         Breakage::Core(Mutation::OverlappingUpdatesOvertake),
-        Breakage::Core(Mutation::OvertakingEndsTheFrame),
         Breakage::Core(Mutation::StaleDoesNotFollowCopies),
         Breakage::Core(Mutation::EpochsAreIgnored),
         Breakage::Core(Mutation::OverflowIsIgnored),
