@@ -10,12 +10,12 @@ use std::time::{Instant, SystemTime};
 use crate::Error;
 use crate::net::testbed::Testbed;
 use crate::net::{self, link::Link};
-use crate::observe::account::Accounts;
+use crate::observe::account::{Accounts, Group};
 use crate::peers::{self, Peer};
 use crate::process::{interrupted, on_path};
 use crate::report::progress::Progress;
 use crate::report::store::{self, Shape};
-use crate::results::{Form, LinkRecord, Machine, Outcome, Results, SCHEMA, Trial};
+use crate::results::{Better, Form, LinkRecord, Machine, Measure, Outcome, Results, SCHEMA, Trial, quantity};
 use crate::stage::Stage;
 use crate::workloads::{self, Effort, Skip, Workload};
 
@@ -46,6 +46,9 @@ pub struct Options {
     /// Where the results go. Trials that it holds already are not run again; failed ones are.
     #[arg(long, short, default_value = "thinc-bench.json")]
     pub(crate) output: PathBuf,
+    /// Captures every trial at both ends of its link: FOLDER/TRIAL/{server,client}.pcap.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) pcap: Option<PathBuf>,
     /// What the report names as the command that made it, where this one is a step of another.
     #[arg(long, value_name = "COMMAND")]
     pub(crate) made_by: Option<String>,
@@ -94,6 +97,7 @@ pub(crate) struct Plan {
     effort: Effort,
     size: (u32, u32),
     congestion: Option<String>,
+    pcap: Option<PathBuf>,
 }
 
 /// One trial to be run: indices into the plan.
@@ -119,7 +123,8 @@ impl Plan {
             })
             .collect();
         let (effort, size) = (options.effort, options.size);
-        Ok(Plan { links, peers, workloads, effort, size, congestion: options.congestion.clone() })
+        let (congestion, pcap) = (options.congestion.clone(), options.pcap.clone());
+        Ok(Plan { links, peers, workloads, effort, size, congestion, pcap })
     }
 
     /// The results as they are before the first trial, or as an earlier run left them.
@@ -244,11 +249,16 @@ impl Plan {
                 let accounts = Arc::new(Accounts::new(peer.name())?);
                 let bed = Arc::new(Testbed::start(link, self.congestion.as_deref())?);
                 link_record = Some(bed.record());
+                if let Some(folder) = &self.pcap {
+                    bed.start_capture(&folder.join(self.describe(step).0.replace([' ', '/'], "-")))?;
+                }
                 let load = accounts.mark();
                 let mut stage = Stage::start(peer.as_ref(), &bed, &accounts, self.size)?;
                 let found = workload.run(&mut stage, step.form, self.effort);
                 other_load = accounts.other_load(&load);
-                found
+                let mut found = found?;
+                found.extend(memory(&accounts)?);
+                Ok(found)
             };
             match attempt() {
                 Ok(measures) if measures.iter().all(|measure| measure.samples.is_empty()) => {
@@ -273,6 +283,20 @@ impl Plan {
         };
         (trial, link_record)
     }
+}
+
+/// What both sides hold in the end, with the session and the viewer still there.
+fn memory(accounts: &Accounts) -> Result<[Measure; 2], Error> {
+    let measure = |quantity: &str, group| -> Result<Measure, Error> {
+        Ok(Measure {
+            quantity: quantity.into(),
+            part: String::new(),
+            unit: "bytes".into(),
+            better: Better::Lower,
+            samples: vec![accounts.memory_bytes(group)? as f64],
+        })
+    };
+    Ok([measure(quantity::MEMORY_SERVER, Group::Server)?, measure(quantity::MEMORY_CLIENT, Group::Client)?])
 }
 
 /// A link of which only the wish is known: until a testbed says what is in force.

@@ -38,6 +38,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         size: (1024, 768),
         congestion: None,
         output: output.clone(),
+        pcap: None,
         made_by: None,
         again,
     };
