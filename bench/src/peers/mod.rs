@@ -2,9 +2,9 @@
 //! for a screen of a given size, and how its viewer is shown on the client's own screen; nothing of them is changed.
 //! Knows programs and their options; never what is measured.
 
-mod listening;
 pub mod kasmvnc;
 mod kiosk;
+mod listening;
 pub mod local;
 pub mod nxagent;
 mod programs;

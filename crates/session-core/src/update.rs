@@ -390,15 +390,7 @@ mod tests {
     /// Commits an update of one rectangle.
     fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
         let region = Region::from(Rect::new(x, 0, x + 10, 10));
-        updates.commit(Commit {
-            region,
-            copies: vec![],
-            lane,
-            echo: None,
-            end_of_frame,
-            bytes_estimate: 10,
-            kind: 0,
-        })
+        updates.commit(Commit { region, copies: vec![], lane, echo: None, end_of_frame, bytes_estimate: 10, kind: 0 })
     }
 
     /// Sends what may go, and says what each said of its frame.
