@@ -151,7 +151,8 @@ impl Plan {
                     format!("{path} holds a run of another size or effort: name another file, or say --again").into()
                 );
             }
-            let kept = earlier.trials.into_iter().filter(|trial| !matches!(trial.outcome, Outcome::Failed(_)));
+            let again = |trial: &Trial| matches!(trial.outcome, Outcome::Failed(_)) && self.holds(trial);
+            let kept = earlier.trials.into_iter().filter(|trial| !again(trial));
             results.trials = kept.collect();
             results.links = earlier.links;
             results.peers = earlier.peers;
@@ -164,6 +165,14 @@ impl Plan {
             results.peers.insert(peer.name().into(), peer.record());
         }
         Ok(results)
+    }
+
+    /// Whether this plan would run such a trial.
+    fn holds(&self, trial: &Trial) -> bool {
+        let workload = self.workloads.iter().find(|(workload, _)| workload.name() == trial.workload);
+        self.links.iter().any(|link| link.name == trial.link)
+            && self.peers.iter().any(|peer| peer.name() == trial.peer)
+            && workload.is_some_and(|(_, forms)| forms.contains(&trial.form))
     }
 
     /// Every trial that `results` does not hold: peers next to each other, so that what the machine does otherwise
@@ -423,6 +432,41 @@ mod tests {
         assert_eq!(choose(&["video", "web"]).unwrap(), ["video", "web"]);
         assert!(choose(&["vidio"]).unwrap_err().to_string().contains("web, type, video"));
         assert!(choose(&["web", "web"]).unwrap_err().to_string().contains("twice"));
+    }
+
+    #[test]
+    fn failed_trials_are_kept_unless_they_are_run_again() {
+        let folder = crate::process::Folder::new("run-resume").unwrap();
+        let output = folder.path().join("results.json");
+        let options = |workload: &str| Options {
+            peers: vec!["local".into()],
+            links: vec!["lan".into()],
+            workloads: vec![workload.into()],
+            form: None,
+            effort: Effort::Smoke,
+            size: (1024, 768),
+            congestion: None,
+            output: output.clone(),
+            pcap: None,
+            made_by: None,
+            again: false,
+        };
+        let plan = Plan::new(&options("type")).unwrap();
+        let mut results = plan.begin(&options("type")).unwrap();
+        for (form, outcome) in [
+            (Form::SlowMotion, Outcome::Failed("it broke".into())),
+            (Form::Normal, Outcome::Skipped("it cannot".into())),
+        ] {
+            let (peer, link, workload) = ("local".into(), "lan".into(), "type".into());
+            let begun = results.begun.clone();
+            results.trials.push(Trial { peer, link, workload, form, begun, seconds: 1.0, other_load: 0.0, outcome });
+        }
+        store::save(&output, &results, Shape::Whole).unwrap();
+        let same = plan.begin(&options("type")).unwrap();
+        assert_eq!(same.trials.len(), 1, "the failed one is run again");
+        assert_eq!(plan.steps(&same).len(), 1);
+        let other = Plan::new(&options("latency")).unwrap().begin(&options("latency")).unwrap();
+        assert_eq!(other.trials.len(), 2, "nobody else's failure is forgotten");
     }
 
     #[test]
