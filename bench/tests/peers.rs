@@ -202,7 +202,7 @@ fn thinc() -> Result<(), Error> {
 
 #[test]
 fn thinc_web() -> Result<(), Error> {
-    check_installed("thinc-web", Likeness::Exact)
+    check("thinc-web", Likeness::Exact)
 }
 
 #[test]
