@@ -9,7 +9,7 @@ use super::{Effort, Workload, own, processors};
 use crate::Error;
 use crate::observe::account::Group;
 use crate::observe::cells::{CellWatch, Grid, ink};
-use crate::observe::picture::{Picture, Rect};
+use crate::observe::picture::Rect;
 use crate::process::{Running, interrupted, wait_for};
 use crate::results::{Better, Form, Measure, quantity};
 use crate::stage::{Stage, measures};
@@ -21,8 +21,6 @@ pub struct Type;
 const PERIOD: Duration = Duration::from_millis(50);
 /// The key that is held.
 const KEY: &str = "x";
-/// Longest that an xterm may take: over plain X with 66 ms each way and back, half a minute was seen.
-const EMPTY_LIMIT: Duration = Duration::from_secs(90);
 /// Longest that echoes are waited for after the last key.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
@@ -126,11 +124,7 @@ impl Terminal {
         command.args([&geometry, "-e", "sh", "-c", ECHO]);
         let xterm = own::show_command(stage, "xterm", command)?;
         let line = Grid { at: (stage.view.x, stage.view.y), cell: CELL, columns: COLUMNS, rows: ROWS };
-        // Over plain X and a long way, a terminal that is seen for the first time is far from finished.
-        let empty = wait_for("xterm shows its empty page", EMPTY_LIMIT, || {
-            let picture = stage.site.screen.picture().ok()?;
-            is_blank(&picture.crop(line.area())).then_some(picture)
-        })?;
+        let empty = stage.site.screen.picture()?;
         let watch = stage.site.screen.watch()?;
         stage.input.key(KEY)?;
         stage.wait_shown("the first character", watch)?;
@@ -158,12 +152,6 @@ impl Terminal {
     pub(super) fn room(&self) -> usize {
         self.grid.count() - 1
     }
-}
-
-/// Paper and nothing on it, as far as lossy coding lets one see.
-fn is_blank(picture: &Picture) -> bool {
-    let paper = |pixel: u32| [16, 8, 0].iter().all(|shift| pixel >> shift & 0xff >= 0xff - 16);
-    picture.pixels.iter().all(|&pixel| paper(pixel))
 }
 
 /// Waits until `keys` cells are full or nothing has come for long, and until nothing comes any more.
