@@ -9,11 +9,11 @@
 
 /* Any change of a size, an offset or a meaning below raises the version; the driver refuses all others in words. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 1u
+#define THINC_ABI_VERSION 2u
 
 /* ---- the ring memfd ----------------------------------------------------------------------------------------
  *      0  header: constants, positions, counters, geometry           one page
- *   4096  cursor block: 64 bytes, then 256 x 256 premultiplied ARGB
+ *   4096  cursor block: 64 bytes, then 256 x 256 premultiplied ARGB, or pixels of two colours
  * 270336  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
  * 278528  records: 32768 of 64 bytes
  * 2375680 end
@@ -88,8 +88,16 @@ struct thinc_cursor {
     int32_t x, y; /* hot spot on the screen, where X last put it */
     uint32_t hot_x, hot_y, width, height;
     uint32_t warps; /* counts positions that an application or RandR chose, not the user */
-    uint32_t reserved[6];
+    uint32_t two_colors; /* 1: an X core cursor: `argb` holds enum thinc_cursor_pixel, and these say what they look like */
+    uint32_t fore, back; /* 0xRRGGBB; they may change while the image stays (RecolorCursor) */
+    uint32_t reserved[3];
     uint32_t argb[THINC_CURSOR_MAX * THINC_CURSOR_MAX]; /* premultiplied, rows of `width` */
+};
+
+enum thinc_cursor_pixel {
+    THINC_CURSOR_OUTSIDE = 0, /* the mask leaves it out */
+    THINC_CURSOR_BACK = 1,
+    THINC_CURSOR_FORE = 2,
 };
 
 /* ---- records ------------------------------------------------------------------------------------------------ */
@@ -117,7 +125,10 @@ enum thinc_what {
     THINC_VIDEO = 6, /* arg[0] = port, arg[1] = fourcc, arg[2] = source width | height << 16 */
 };
 
-#define THINC_FLAG_MORE 1u /* the next record belongs to the same op */
+#define THINC_FLAG_MORE 1u        /* the next record belongs to the same op */
+#define THINC_FLAG_OVER 2u        /* COPY: blended over what was there; a copy only where the source is opaque */
+#define THINC_FLAG_OPAQUE 4u      /* DRAW: every pixel of the rect is opaque now. PIXMAP_CREATE: it has no alpha */
+#define THINC_FLAG_KEEPS_ALPHA 8u /* DRAW: what was opaque still is */
 
 struct thinc_record {
     uint64_t op; /* counts drawing ops; all records of one op carry the same */
@@ -211,6 +222,7 @@ THINC_AT(thinc_header, oracle_area, 344);
 THINC_AT(thinc_header, geometry, 384);
 THINC_AT(thinc_geometry, outputs, 32);
 THINC_SIZE(thinc_header, 4096);
+THINC_AT(thinc_cursor, two_colors, 40);
 THINC_AT(thinc_cursor, argb, 64);
 THINC_SIZE(thinc_cursor, 64 + THINC_CURSOR_MAX * THINC_CURSOR_MAX * 4);
 THINC_AT(thinc_record, window, 12);

@@ -3,7 +3,7 @@
 //! Knows offsets only.
 
 pub(crate) const MAGIC: u32 = 0x434e_4854;
-pub(crate) const ABI_VERSION: u32 = 1;
+pub(crate) const ABI_VERSION: u32 = 2;
 
 pub(crate) const RECORDS: u64 = 32768;
 pub(crate) const RECORD_BYTES: usize = 64;

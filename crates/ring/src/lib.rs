@@ -15,6 +15,6 @@ pub use abi::{OUTPUTS_MAX, SCREEN_MAX};
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};
-pub use record::{DrawRecord, DrawableId, Drawn, RecordError, RecordKind};
+pub use record::{Alpha, DrawRecord, DrawableId, Drawn, RecordError, RecordKind};
 pub use ring::{CursorState, Geometry, Output, Ring, RingStats};
 pub use xorg_conf::{XorgConf, xorg_conf};

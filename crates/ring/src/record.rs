@@ -43,6 +43,17 @@ pub enum Drawn {
     Other,
 }
 
+/// What a drawing does to the alpha of the pixels it touches; a drawable without alpha is opaque whatever this says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alpha {
+    /// Every pixel of the rectangle is opaque now.
+    Opaque,
+    /// What was opaque still is: text and blends over it.
+    Kept,
+    /// Anything.
+    Unknown,
+}
+
 /// One record of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawRecord {
@@ -67,6 +78,8 @@ pub enum RecordKind {
         rect: Rect,
         /// Hint.
         what: Drawn,
+        /// Of all of `rect`.
+        alpha: Alpha,
     },
     /// `rect` of `dst` holds what `rect - (dx, dy)` of `src` held **before the op**: records of one op are one region
     /// with one vector, and none of them reads what another wrote.
@@ -81,6 +94,8 @@ pub enum RecordKind {
         dx: i32,
         /// Pixels moved down.
         dy: i32,
+        /// Blended over what was there: a copy where the source is opaque, and any drawing where it is not.
+        over: bool,
     },
     /// A pixmap of depth 24 or 32 exists from here on; its contents are undefined.
     PixmapCreate {
@@ -90,6 +105,8 @@ pub enum RecordKind {
         width: u32,
         /// In pixels.
         height: u32,
+        /// It has no alpha.
+        opaque: bool,
     },
     /// The pixmap is gone.
     PixmapDestroy {
@@ -156,6 +173,9 @@ const KIND_BARRIER: u8 = 10;
 const KIND_INPUT: u8 = 11;
 
 const FLAG_MORE: u8 = 1;
+const FLAG_OVER: u8 = 2;
+const FLAG_OPAQUE: u8 = 4;
+const FLAG_KEEPS_ALPHA: u8 = 8;
 
 impl DrawRecord {
     /// Reads one record, in the byte order of this machine, which is the driver's.
@@ -200,7 +220,12 @@ impl DrawRecord {
                     },
                     other => return Err(RecordError::What(other)),
                 };
-                RecordKind::Draw { dst, rect: checked_rect()?, what }
+                let alpha = match bytes[9] {
+                    flags if flags & FLAG_OPAQUE != 0 => Alpha::Opaque,
+                    flags if flags & FLAG_KEEPS_ALPHA != 0 => Alpha::Kept,
+                    _ => Alpha::Unknown,
+                };
+                RecordKind::Draw { dst, rect: checked_rect()?, what, alpha }
             }
             KIND_COPY => {
                 let reach = -DRAWABLE_MAX..=DRAWABLE_MAX;
@@ -212,9 +237,13 @@ impl DrawRecord {
                 if from.x1 < 0 || from.y1 < 0 || from.x2 > DRAWABLE_MAX || from.y2 > DRAWABLE_MAX {
                     return Err(RecordError::Rect(from));
                 }
-                RecordKind::Copy { src: DrawableId(word(20)), dst, rect, dx, dy }
+                let over = bytes[9] & FLAG_OVER != 0;
+                RecordKind::Copy { src: DrawableId(word(20)), dst, rect, dx, dy, over }
             }
-            KIND_PIXMAP_CREATE => RecordKind::PixmapCreate { id: dst, width: arg(0), height: arg(1) },
+            KIND_PIXMAP_CREATE => {
+                let opaque = bytes[9] & FLAG_OPAQUE != 0;
+                RecordKind::PixmapCreate { id: dst, width: arg(0), height: arg(1), opaque }
+            }
             KIND_PIXMAP_DESTROY => RecordKind::PixmapDestroy { id: dst },
             KIND_CURSOR => RecordKind::Cursor,
             KIND_GEOMETRY => RecordKind::Geometry { generation: arg(0) },
@@ -261,7 +290,8 @@ mod tests {
                 kind: RecordKind::Draw {
                     dst: DrawableId::SCREEN,
                     rect: Rect { x1: 1, y1: 2, x2: 3, y2: 4 },
-                    what: Drawn::Solid(0x12_3456)
+                    what: Drawn::Solid(0x12_3456),
+                    alpha: Alpha::Unknown
                 }
             }
         );

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use thinc_region::Rect;
 use thinc_ring::{
-    ControlEvent, DrawRecord, DrawableId, Drawn, InputMessage, OutputRequest, RecordKind, TouchPhase, attach,
+    Alpha, ControlEvent, DrawRecord, DrawableId, Drawn, InputMessage, OutputRequest, RecordKind, TouchPhase, attach,
 };
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
@@ -224,7 +224,7 @@ fn offscreen_drawing_is_recorded_when_wanted() {
     show();
     let shown = Rect::at(100, 200, 20, 10);
     let seen = kinds(reader.drain());
-    let [RecordKind::Copy { src: first, dst: DrawableId::SCREEN, rect, dx: 95, dy: 194 }] = seen[..] else {
+    let [RecordKind::Copy { src: first, dst: DrawableId::SCREEN, rect, dx: 95, dy: 194, .. }] = seen[..] else {
         panic!("only what reaches the screen: {seen:?}")
     };
     assert!(first != DrawableId::SCREEN && rect == shown);
@@ -232,14 +232,19 @@ fn offscreen_drawing_is_recorded_when_wanted() {
     reader.attachment.ring.set_want_offscreen(true);
     show();
     let seen = kinds(reader.drain());
-    let RecordKind::PixmapCreate { id, width: 50, height: 40 } = seen[0] else { panic!("{seen:?}") };
+    let RecordKind::PixmapCreate { id, width: 50, height: 40, .. } = seen[0] else { panic!("{seen:?}") };
     assert!(id != first, "a serial is never used twice");
     assert_eq!(
         seen[1..],
         [
-            RecordKind::Draw { dst: id, rect: Rect::at(0, 0, 50, 40), what: Drawn::Solid(0x00_ff00) },
-            RecordKind::Copy { src: id, dst: id, rect: Rect::at(0, 0, 50, 30), dx: 0, dy: -10 },
-            RecordKind::Copy { src: id, dst: DrawableId::SCREEN, rect: shown, dx: 95, dy: 194 },
+            RecordKind::Draw {
+                dst: id,
+                rect: Rect::at(0, 0, 50, 40),
+                what: Drawn::Solid(0x00_ff00),
+                alpha: Alpha::Opaque
+            },
+            RecordKind::Copy { src: id, dst: id, rect: Rect::at(0, 0, 50, 30), dx: 0, dy: -10, over: false },
+            RecordKind::Copy { src: id, dst: DrawableId::SCREEN, rect: shown, dx: 95, dy: 194, over: false },
             RecordKind::PixmapDestroy { id },
         ]
     );
@@ -768,7 +773,7 @@ fn xvideo_is_converted_and_recorded() {
             let records = reader.drain();
             let mut covered = 0;
             for record in &records {
-                if let RecordKind::Draw { dst, rect, what } = record.kind {
+                if let RecordKind::Draw { dst, rect, what, .. } = record.kind {
                     assert_eq!(dst, DrawableId::SCREEN);
                     assert_eq!(what, Drawn::Video { port: 3, fourcc: id, src_w: 64, src_h: 48 });
                     assert_eq!(record.window, window);

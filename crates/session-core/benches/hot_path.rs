@@ -9,8 +9,8 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Session, ViewerId};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_session_core::{Config, Scheduling, Session, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -29,7 +29,12 @@ struct Bench {
 
 impl Bench {
     fn new(viewers: usize) -> Bench {
-        let mut session = Session::new(Config { name: "bench".into(), size: SIZE });
+        let mut session = Session::new(Config {
+            name: "bench".into(),
+            size: SIZE,
+            scheduling: Scheduling::ShortestFirst,
+            offscreen: true,
+        });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,
@@ -60,13 +65,13 @@ impl Bench {
         for i in 0..RECORDS {
             let what = if i % 2 == 0 { Drawn::Solid(0xff_ffff) } else { Drawn::Glyphs };
             let rect = Rect::at(i / 2 * 40, y, 40, 18);
-            self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what });
+            self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque });
         }
     }
 
     fn scroll(&mut self) {
         let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-        self.record(RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 800, 700), dx: 0, dy: -18 });
+        self.record(RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 800, 700), dx: 0, dy: -18, over: false });
         self.glyphs(700);
     }
 

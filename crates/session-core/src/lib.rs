@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod command_queue;
+pub mod drawable;
 pub mod flow;
 mod input;
 pub mod mutation;
@@ -14,7 +15,9 @@ mod update;
 mod viewer;
 
 pub use command_queue::CopyCommand;
+pub use drawable::{Part, Proposal};
 pub use input::Keymap;
+pub use scheduler::Scheduling;
 pub use session::{Config, Request, Session};
 pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict};
-pub use viewer::{CursorImageOwned, ViewerId, ViewerStats, Violation};
+pub use viewer::{CursorImageOwned, Proposals, ViewerId, ViewerStats, Violation};

@@ -7,6 +7,16 @@ use thinc_region::{Rect, Region};
 
 use crate::command_queue::{Kinds, Lane, Pending};
 
+/// In which order pending pixels are committed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheduling {
+    /// Real-time lane, then the shortest remaining first.
+    #[default]
+    ShortestFirst,
+    /// The oldest first, whatever its size: for comparison only.
+    Fifo,
+}
+
 /// Items of at most this many bytes share an update and are encoded at once; a larger one is an update of its own, so
 /// that a small one never waits for its encoding. 16 KiB take a millisecond of one core to encode and of 130 Mbit/s to send.
 pub const SMALL_BYTES: u64 = 16 * 1024;

@@ -22,9 +22,10 @@ use crate::input::{KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
+use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
-use crate::viewer::{CursorImageOwned, Pointer, Screen, Viewer, ViewerId, ViewerStats, Violation};
+use crate::viewer::{CursorImageOwned, Pointer, Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation};
 
 /// Most requests that wait for the driver; motion is dropped past it, and a viewer that sends keys past it goes.
 const REQUESTS_MAX: usize = 4096;
@@ -51,6 +52,10 @@ pub struct Config {
     pub name: String,
     /// The screen's size until the driver is attached.
     pub size: Size,
+    /// In which order pixels leave.
+    pub scheduling: Scheduling,
+    /// Follow what is drawn into pixmaps (THINC §2.4). Without it, what is copied from one is new pixels.
+    pub offscreen: bool,
 }
 
 /// What the shell shall carry to the driver, or to X.
@@ -664,6 +669,13 @@ impl Session {
         tag: u64,
     ) -> SnapshotVerdict {
         self.viewer_mut(id).map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag))
+    }
+
+    /// What became of the job's `verify` and `parts`.
+    pub fn handle_proposals(&mut self, id: ViewerId, proposals: Proposals) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.proposals(proposals);
+        }
     }
 
     /// The job's pixels, encoded; empty when all were equal to what the viewer shows. Jobs of a geometry that has gone,

@@ -39,10 +39,10 @@ impl Translator {
     /// before it.
     pub(crate) fn record(&mut self, record: &DrawRecord) -> (Option<Drawing>, Option<Drawing>) {
         match record.kind {
-            RecordKind::Draw { dst: DrawableId::SCREEN, rect, what } => {
+            RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, .. } => {
                 (self.end(), Some(Drawing::Draw { rect, kinds: kinds(what) }))
             }
-            RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy } => {
+            RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy, .. } => {
                 let belongs =
                     self.copy.as_ref().is_some_and(|(op, copy)| *op == record.op && (copy.dx, copy.dy) == (dx, dy));
                 let before = if belongs { None } else { self.end() };
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     fn copy(op: u64, more: bool, rect: Rect, dx: i32, dy: i32) -> DrawRecord {
-        let kind = RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy };
+        let kind = RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy, over: false };
         DrawRecord { op, more, window: 1, kind }
     }
 
@@ -136,9 +136,9 @@ mod tests {
         let mut translator = Translator::default();
         let pixmap = DrawableId(3);
         let rect = Rect::new(0, 0, 5, 5);
-        let draw = RecordKind::Draw { dst: pixmap, rect, what: Drawn::Image };
-        let off = RecordKind::Copy { src: DrawableId::SCREEN, dst: pixmap, rect, dx: 0, dy: 0 };
-        let on = RecordKind::Copy { src: pixmap, dst: DrawableId::SCREEN, rect, dx: 0, dy: 0 };
+        let draw = RecordKind::Draw { dst: pixmap, rect, what: Drawn::Image, alpha: thinc_ring::Alpha::Opaque };
+        let off = RecordKind::Copy { src: DrawableId::SCREEN, dst: pixmap, rect, dx: 0, dy: 0, over: false };
+        let on = RecordKind::Copy { src: pixmap, dst: DrawableId::SCREEN, rect, dx: 0, dy: 0, over: false };
         let record = |kind| DrawRecord { op: 1, more: false, window: 1, kind };
         assert_eq!(translator.record(&record(draw)), (None, None));
         assert_eq!(translator.record(&record(off)), (None, None));

@@ -9,6 +9,7 @@ use thinc_protocol::command::Command;
 use thinc_region::Region;
 
 use crate::command_queue::{CopyCommand, Echo, Lane};
+use crate::drawable::Part;
 use crate::mutation::{Broken, Mutation};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
@@ -34,6 +35,14 @@ pub struct Job {
     pub copies: Vec<CopyCommand>,
     /// Pixels to read; may be empty.
     pub region: Region,
+    /// The part of `region` that the viewer shows already, once `copies` are applied, as far as the drawable maps know:
+    /// read to be sure. Pixels that differ are sent, and counted with `handle_proposals`.
+    pub verify: Region,
+    /// What `region` was drawn as, where that is known: disjoint, inside its extents, at most [`PARTS_MAX`].
+    pub parts: Vec<Part>,
+    /// Newest op that `verify` and `parts` know of. Where the snapshot's tag is later, a proposal may be wrong without
+    /// being a fault.
+    pub translated: u64,
     /// Estimate of its bytes.
     pub bytes_estimate: u64,
     /// Hints.

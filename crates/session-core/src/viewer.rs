@@ -62,6 +62,17 @@ pub struct CursorImageOwned {
     pub pixels: Vec<u8>,
 }
 
+/// What became of a job's `verify` and `parts` when they met its pixels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Proposals {
+    /// Pixels of which the proposal was true.
+    pub held: u64,
+    /// Pixels of which it was not, although nothing later can have been in them: a fault of the maps or the driver.
+    pub refused: u64,
+    /// Pixels of which it was not, where something later may have been drawn.
+    pub late: u64,
+}
+
 /// Figures of one viewer, since it came.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ViewerStats {
@@ -73,6 +84,10 @@ pub struct ViewerStats {
     pub copies: u64,
     /// Pixels committed.
     pub pixels: u64,
+    /// COPYs among them that no client asked for: found in what pixmaps hold.
+    pub derived_copies: u64,
+    /// Proposals that met their pixels.
+    pub proposals: Proposals,
     /// Jobs whose pixels were all equal.
     pub equal_jobs: u64,
     /// Updates that were the first answer to an input.
@@ -464,6 +479,9 @@ impl Viewer {
             epoch: screen.epoch,
             copies,
             region,
+            verify: Region::new(),
+            parts: Vec::new(),
+            translated: 0,
             bytes_estimate: bytes,
             hints: JobHints {
                 inline: lane == Lane::RealTime || bytes <= SMALL_BYTES,
@@ -485,6 +503,12 @@ impl Viewer {
             return SnapshotVerdict::ReadAgain;
         }
         SnapshotVerdict::Keep
+    }
+
+    pub(crate) fn proposals(&mut self, proposals: Proposals) {
+        self.stats.proposals.held += proposals.held;
+        self.stats.proposals.refused += proposals.refused;
+        self.stats.proposals.late += proposals.late;
     }
 
     /// False when the viewer would refuse it.

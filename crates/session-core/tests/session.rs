@@ -6,8 +6,10 @@ use thinc_protocol::frame::Deframer;
 use thinc_protocol::session::{Geometry, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
-use thinc_session_core::{Config, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session, ViewerId, Violation};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
+use thinc_session_core::{
+    Config, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Scheduling, Session, ViewerId, Violation,
+};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const TOP: u32 = 0x40_0001;
@@ -26,7 +28,12 @@ fn hello(caps: u32, size: Size) -> ViewerHello {
 
 impl Shell {
     fn new() -> Shell {
-        let mut session = Session::new(Config { name: "work".into(), size: SIZE });
+        let mut session = Session::new(Config {
+            name: "work".into(),
+            size: SIZE,
+            scheduling: Scheduling::ShortestFirst,
+            offscreen: true,
+        });
         session.handle_attach(SIZE);
         Shell { session, now: 1_000, op: 0 }
     }
@@ -44,7 +51,10 @@ impl Shell {
     }
 
     fn draw(&mut self, window: u32, rect: Rect) {
-        self.record(window, RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Glyphs });
+        self.record(
+            window,
+            RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Glyphs, alpha: Alpha::Opaque },
+        );
     }
 
     /// The job with these many bytes of commands.
@@ -210,7 +220,7 @@ fn a_scroll_answers_too() {
     };
     shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
     let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-    shell.record(TOP, RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10 });
+    shell.record(TOP, RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10, over: false });
     assert_eq!(echoes(&shell.rest(id)), [3]);
 }
 

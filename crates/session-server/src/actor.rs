@@ -16,7 +16,7 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
 use thinc_ring::{Attachment, ControlEvent, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, CursorImageOwned, Request, Session, ViewerId};
+use thinc_session_core::{Config, CursorImageOwned, Request, Scheduling, Session, ViewerId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -24,12 +24,12 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info, warn};
 
-use crate::SessionError;
 use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
 use crate::render::View;
 use crate::worker::{Work, Workers};
+use crate::{SessionConfig, SessionError};
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
@@ -127,14 +127,20 @@ fn watch(fd: io::Result<OwnedFd>, interest: Interest) -> Result<AsyncFd<OwnedFd>
 
 impl Actor {
     pub(crate) fn new(
-        name: String,
+        config: &SessionConfig,
         attachment: Attachment,
         keyboard: KeyboardHandle,
         events: Events,
     ) -> Result<Actor, SessionError> {
         let Attachment { ring, framebuffer, input, control } = attachment;
         let size = size_of(&framebuffer);
-        let mut core = Session::new(Config { name, size });
+        let mut core = Session::new(Config {
+            name: config.name.clone(),
+            size,
+            scheduling: if config.fifo { Scheduling::Fifo } else { Scheduling::ShortestFirst },
+            offscreen: config.offscreen,
+        });
+        ring.set_want_offscreen(config.offscreen);
         core.handle_attach(size);
         core.handle_leds(ring.leds());
         let mut actor = Actor {

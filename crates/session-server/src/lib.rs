@@ -53,6 +53,10 @@ pub struct SessionConfig {
     pub tls_key: PathBuf,
     /// Path under which browsers see the session; begins and ends with `/`.
     pub base_path: String,
+    /// First in, first out, instead of shortest remaining first; for comparison.
+    pub fifo: bool,
+    /// Follow what is drawn into pixmaps.
+    pub offscreen: bool,
     /// `host:port` as links name the session; a WebSocket's origin may be this beside the `Host` it asks.
     pub authority: String,
 }
@@ -137,7 +141,7 @@ pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) 
         tokio::spawn(front.serve(listener));
         ready();
         // A task like the others, which the event loop wakes without asking the system for events first.
-        let actor = actor::Actor::new(config.name.clone(), attachment, keyboard, events)?;
+        let actor = actor::Actor::new(config, attachment, keyboard, events)?;
         match tokio::spawn(actor.run(inbox)).await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),

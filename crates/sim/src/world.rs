@@ -11,7 +11,7 @@ use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, Drawn, InputMessage, RecordKind};
 use thinc_session_core::mutation::Mutation;
-use thinc_session_core::{Config, CursorImageOwned, Job, Request, Session, SnapshotVerdict, ViewerId};
+use thinc_session_core::{Config, CursorImageOwned, Job, Request, Scheduling, Session, SnapshotVerdict, ViewerId};
 
 use crate::link::{Link, Path};
 use crate::pipeline::{Heard, Pipeline};
@@ -177,7 +177,10 @@ impl<P: Pipeline> World<P> {
             Some(Breakage::Core(mutation)) => Some(mutation),
             _ => None,
         };
-        let mut session = Session::with_broken_rule(Config { name: "sim".into(), size }, mutation);
+        let mut session = Session::with_broken_rule(
+            Config { name: "sim".into(), size, scheduling: Scheduling::ShortestFirst, offscreen: true },
+            mutation,
+        );
         session.handle_attach(size);
         World {
             now: 1,

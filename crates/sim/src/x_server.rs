@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
 
 /// Edge of a dirty tile, as small to these screens as the driver's 64 is to real ones.
 const TILE: i32 = 8;
@@ -152,7 +152,7 @@ impl XServer {
                 writes.push_back((self.fb.at(x, y), color));
             }
         }
-        let kind = |rect| RecordKind::Draw { dst: DrawableId::SCREEN, rect, what };
+        let kind = |rect| RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
         self.begin_op(region, window, writes, kind);
     }
 
@@ -169,7 +169,7 @@ impl XServer {
             }
         }
         let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-        let kind = |rect| RecordKind::Copy { src, dst, rect, dx, dy };
+        let kind = |rect| RecordKind::Copy { src, dst, rect, dx, dy, over: false };
         self.begin_op(region, window, writes, kind);
     }
 

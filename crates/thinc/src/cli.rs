@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window or a browser tab.
 #[derive(Debug, Parser)]
@@ -87,6 +87,12 @@ pub struct Serve {
     /// Host that links name, where it is another than the address listened on; without a port, the one listened on
     #[arg(long, value_name = "HOST[:PORT]")]
     pub public: Option<String>,
+    /// Order in which what changed leaves: shortest remaining first, or as it was drawn, for comparison
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf, help_heading = MEASURING)]
+    pub scheduler: Scheduler,
+    /// Follow what programs draw into pixmaps, or take it for new pixels once it is shown, for comparison
+    #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, help_heading = MEASURING)]
+    pub offscreen: Switch,
     /// Register a damage object in the X server, so that tests can compare what was recorded with what was drawn
     #[arg(long, hide = true)]
     pub oracle: bool,
@@ -98,6 +104,26 @@ pub struct Serve {
     /// Without it: Xfce's desktop if it is installed, else openbox with a terminal, else xterm alone.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
+}
+
+const MEASURING: &str = "Options for measurements";
+
+/// Order in which what changed leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Scheduler {
+    /// Answers to a hand, then the shortest remaining first.
+    Srsf,
+    /// First in, first out.
+    Fifo,
+}
+
+/// A part of thinc that can be turned off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// As it should be.
+    On,
+    /// Without it.
+    Off,
 }
 
 const SERVE_NOTES: &str = "\

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use crate::cli::{Serve, name_from};
+use crate::cli::{Scheduler, Serve, Switch, name_from};
 use crate::control::{Answer, LINE_BYTES_MAX, Pids, Ready, Request, Status};
 use crate::log::{Log, last_lines, make_folder};
 use crate::runtime_dir::{RuntimeDir, RuntimeError};
@@ -450,6 +450,8 @@ impl Place {
             tls_cert: self.identity_files.0.clone(),
             tls_key: self.identity_files.1.clone(),
             base_path: self.options.base_path.clone(),
+            fifo: self.options.scheduler == Scheduler::Fifo,
+            offscreen: self.options.offscreen == Switch::On,
             authority: self.public.authority(),
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");

@@ -133,7 +133,7 @@ impl Shadow {
     pub fn apply_op(&mut self, records: &[DrawRecord]) {
         let mut moved = Vec::new();
         for record in records {
-            let RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, dx, dy } = record.kind else { continue };
+            let RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, dx, dy, .. } = record.kind else { continue };
             if src != DrawableId::SCREEN {
                 continue;
             }
