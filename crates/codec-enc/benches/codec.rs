@@ -12,7 +12,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use screens::{SIZE, Screen};
 use thinc_codec_dec::Decoder;
 use thinc_codec_enc::Encoder;
-use thinc_pixels::{Planned, Shadow, plan};
+use thinc_pixels::{Content, Planned, Shadow, plan};
 use thinc_protocol::command::{Command, CommandReader};
 
 /// What the simplest design would do.
@@ -57,7 +57,7 @@ fn benches(criterion: &mut Criterion) {
         let snapshot = screen.snapshot();
         let mut planned = Vec::new();
         plan(&snapshot, &mut Shadow::new(SIZE), &mut planned);
-        let alone = [Planned::Pixels { rect: SIZE.rect() }];
+        let alone = [Planned::Pixels { rect: SIZE.rect(), content: Content::Unknown }];
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
         let mut zstd = Zstd::new(&screen);
         let mut context = zstd_safe::CCtx::create();

@@ -9,7 +9,7 @@ use thinc_protocol::limits::RECTS_MAX;
 use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
-use crate::{bitmap, predicted};
+use crate::{bitmap, cursor, predicted};
 
 /// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
 const ZSTD_PREDICTED_MIN: usize = 512;
@@ -94,7 +94,7 @@ impl Encoder {
                     bitmap::coverage(snapshot, rect, *fg, *bg, &mut self.bits);
                     self.bitmap(*rect, BitmapDepth::Eight, (*fg, *bg), Raw::MayBeSmaller, snapshot, &mut writer);
                 }
-                Planned::Pixels { rect } => self.raw(*rect, snapshot, &mut writer),
+                Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, &mut writer),
             }
         }
     }
@@ -105,6 +105,15 @@ impl Encoder {
         self.bits.extend(argb.iter().flat_map(|pixel| pixel.to_le_bytes()));
         compress(&mut self.zstd, &self.bits, &mut self.packed_bits);
         out.extend_from_slice(&self.packed_bits);
+    }
+
+    /// Appends the planes of a cursor of two colours as `CursorBits::planes` wants them, and says how they are packed:
+    /// where its foreground is, and where it is at all, row by row.
+    pub fn cursor_planes(&mut self, width: usize, fore: &[bool], inside: &[bool], out: &mut Vec<u8>) -> Packing {
+        cursor::planes(width, fore, inside, &mut self.bits);
+        let (packing, planes) = self.pack_bits();
+        out.extend_from_slice(planes);
+        packing
     }
 
     fn raw(&mut self, rect: Rect, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {

@@ -2,11 +2,11 @@
 
 use proptest::prelude::*;
 use thinc_codec_dec::bitmap::blend;
-use thinc_codec_dec::{Decoder, OPAQUE, RGB, predicted};
+use thinc_codec_dec::{Decoder, OPAQUE, RGB, cursor, predicted};
 use thinc_codec_enc::{Encoder, encode_predicted};
 use thinc_pixels::coverage::Line;
-use thinc_pixels::{Planned, Shadow, Snapshot, plan};
-use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_pixels::{Content, Planned, Shadow, Snapshot, plan};
+use thinc_protocol::command::{Command, CommandReader, Encoding, Packing};
 use thinc_region::{Rect, Region, Size};
 
 const SIZE: Size = Size { width: 160, height: 120 };
@@ -152,6 +152,43 @@ fn a_cursor_comes_back() {
 }
 
 #[test]
+fn a_cursor_of_two_colours_comes_back_in_any_colours() {
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let mut packings = Vec::new();
+    for (width, height) in [(1, 1), (8, 2), (9, 3), (16, 16), (64, 64), (256, 256), (255, 7)] {
+        // A wedge: its edge is the background, as of X's own arrows.
+        let inside: Vec<bool> = (0..width * height).map(|i| i % width <= i / width).collect();
+        let fore: Vec<bool> = (0..width * height).map(|i| i % width < i / width && i % 3 > 0).collect();
+        let (mut packed, mut planes, mut pixels) = (Vec::new(), vec![7; 5], vec![7; 5]);
+        let packing = encoder.cursor_planes(width, &fore, &inside, &mut packed);
+        packings.push(packing);
+        decoder.cursor_planes(packing, &packed, (width, height), &mut planes).unwrap();
+        for (fg, bg) in [(0xff_0000, 0xff), (0xff, 0xff)] {
+            cursor::paint(&planes, (width, height), (fg, bg), &mut pixels);
+            let wanted = inside.iter().zip(&fore).map(|(&inside, &fore)| match (inside, fore) {
+                (false, _) => 0,
+                (true, true) => 0xff00_0000 | fg,
+                (true, false) => 0xff00_0000 | bg,
+            });
+            assert!(pixels.iter().copied().eq(wanted), "{width}x{height}");
+        }
+        assert!(decoder.cursor_planes(packing, &packed[1..], (width, height), &mut planes).is_err());
+        assert!(decoder.cursor_planes(packing, &packed, (width, height + 1), &mut planes).is_err());
+    }
+    assert!(packings.contains(&Packing::Plain) && packings.contains(&Packing::Zstd), "both packings are tried");
+}
+
+#[test]
+fn what_lies_outside_a_cursor_does_not_change_its_bytes() {
+    let (inside, mut encoder) = ([true, false, true, false], Encoder::new());
+    let (mut one, mut other) = (Vec::new(), Vec::new());
+    encoder.cursor_planes(2, &[true, false, false, false], &inside, &mut one);
+    encoder.cursor_planes(2, &[true, true, false, true], &inside, &mut other);
+    assert_eq!(one, [0x80, 0, 0x80, 0x80]);
+    assert_eq!(one, other);
+}
+
+#[test]
 fn large_pictures_are_cut_into_several_commands() {
     let size = Size { width: 1500, height: 1000 };
     let mut snapshot = Snapshot::new();
@@ -162,7 +199,7 @@ fn large_pictures_are_cut_into_several_commands() {
         }
     });
     let mut commands = Vec::new();
-    Encoder::new().encode(&[Planned::Pixels { rect }], &snapshot, &mut commands);
+    Encoder::new().encode(&[Planned::Pixels { rect, content: Content::Unknown }], &snapshot, &mut commands);
     let read: Vec<_> = CommandReader::new(&commands, size).collect::<Result<_, _>>().unwrap();
     let mut covered = Region::new();
     for command in &read {
@@ -217,7 +254,7 @@ proptest! {
         let region = Region::from(Rect::at(10, 10, 70, 60));
         let snapshot = snapshot_of(&screen, &region);
         let mut commands = Vec::new();
-        Encoder::new().encode(&[Planned::Pixels { rect: Rect::at(10, 10, 70, 60) }], &snapshot, &mut commands);
+        Encoder::new().encode(&[Planned::Pixels { rect: Rect::at(10, 10, 70, 60), content: Content::Unknown }], &snapshot, &mut commands);
         for (index, value) in flips {
             let at = index.index(commands.len());
             commands[at] = value;

@@ -8,8 +8,10 @@ use crate::changes::{differ, uniform};
 use crate::coverage::Line;
 use crate::{RGB, Snapshot};
 
-/// 64: longest edge of a tile looked for.
-const TILE_EDGE_MAX: usize = 64;
+/// 64: longest edge of a tile looked for where nobody speaks of one.
+pub(crate) const TILE_EDGE: usize = 64;
+/// 256: the same where a pattern was drawn; wallpapers have such tiles.
+pub(crate) const TILE_EDGE_CLAIMED: usize = 256;
 /// A tile is worth its own encoding where the rectangle is at least this many pixels.
 const TILED_AREA_MIN: u64 = 256;
 /// 64 Ki pixels: beyond it text is small among other things, and a line is not looked for.
@@ -60,8 +62,8 @@ pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
 }
 
 /// The smallest tile that repeated from the rectangle's corner gives the rectangle, if the rectangle holds it at least
-/// `times_min` times.
-pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64) -> Option<(u16, u16)> {
+/// `times_min` times, and no edge of it is longer than `edge_max`.
+pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64, edge_max: usize) -> Option<(u16, u16)> {
     if rect.area() < TILED_AREA_MIN {
         return None;
     }
@@ -71,7 +73,7 @@ pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64) -> Option<(
     // refused one candidate is asked first about the next: most fail within a few pixels.
     let mut probe = 0;
     let mut tile_height = height;
-    'heights: for candidate in 1..=TILE_EDGE_MAX.min(height / 2) {
+    'heights: for candidate in 1..=edge_max.min(height / 2) {
         let repeats = |y: usize| !differ(row(y), row(y - candidate));
         if probe >= candidate && !repeats(probe) {
             continue;
@@ -85,12 +87,12 @@ pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64) -> Option<(
         tile_height = candidate;
         break;
     }
-    if tile_height > TILE_EDGE_MAX {
+    if tile_height > edge_max {
         return None;
     }
     probe = 0;
     let mut tile_width = width;
-    'widths: for candidate in 1..=TILE_EDGE_MAX.min(width / 2) {
+    'widths: for candidate in 1..=edge_max.min(width / 2) {
         let repeats = |y: usize| !differ(&row(y)[candidate..], &row(y)[..width - candidate]);
         if !repeats(probe) {
             continue;
@@ -104,7 +106,7 @@ pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64) -> Option<(
         tile_width = candidate;
         break;
     }
-    let small = tile_width <= TILE_EDGE_MAX && (tile_width * tile_height) as u64 * times_min <= rect.area();
+    let small = tile_width <= edge_max && (tile_width * tile_height) as u64 * times_min <= rect.area();
     small.then_some((tile_width as u16, tile_height as u16))
 }
 

@@ -5,13 +5,15 @@
 
 mod changes;
 pub mod coverage;
+mod hint;
 mod kind;
 mod plan;
 mod shadow;
 mod shift;
 mod snapshot;
 
-pub use plan::{Planned, plan};
+pub use hint::{Claim, Content, Hint, Hints, Verdict};
+pub use plan::{Planned, plan, plan_with};
 pub use shadow::Shadow;
 pub use snapshot::Snapshot;
 

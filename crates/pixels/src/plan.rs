@@ -4,7 +4,8 @@
 
 use thinc_region::{Rect, Region};
 
-use crate::changes::{Changes, RECTS_MAX, uniform};
+use crate::changes::{RECTS_MAX, uniform};
+use crate::hint::{Content, Hints, Verdict};
 use crate::kind::{self, Colors};
 use crate::{RGB, Shadow, Snapshot};
 
@@ -56,6 +57,8 @@ pub enum Planned {
     Pixels {
         /// Where.
         rect: Rect,
+        /// What it was drawn as: decides whether it may ever be sent lossy.
+        content: Content,
     },
 }
 
@@ -78,8 +81,17 @@ const SOLIDS_MAX: usize = 64;
 /// and exact. Every rectangle lies in the snapshot, a shift's source too; a shift comes first, the order of the others
 /// means nothing.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
+    plan_with(snapshot, shadow, &Hints::NONE, out);
+}
+
+/// The same where something is known of what was drawn; says how much of it the pixels confirmed.
+///
+/// Hints choose between ways to send pixels. What they say is looked up in the pixels first: a wrong one costs bytes.
+pub fn plan_with(snapshot: &Snapshot, shadow: &mut Shadow, hints: &Hints<'_>, out: &mut Vec<Planned>) -> Verdict {
+    let mut verdict = Verdict::default();
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow);
+    hints.check_shown(&changes.rects, snapshot, shadow, &mut verdict);
     let mut shifts = std::mem::take(&mut shadow.shifts);
     if let Some((rect, dy)) = shifts.find(&changes.scrolled(snapshot), snapshot, shadow) {
         let region = Region::from(rect);
@@ -99,107 +111,148 @@ pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
         shadow.known.add(snapshot.region());
     }
     shadow.inexact.subtract(snapshot.region());
-    sort(snapshot, &changes, out);
+    let mut sorter = Sorter { snapshot, hints, first: out.len(), out };
+    for rect in &changes.rects {
+        hints.check_solids(rect, snapshot, &mut verdict);
+        sorter.sort(rect, SPLITS_MAX);
+    }
     shadow.changes = changes;
+    verdict
 }
 
 /// Sorts what changed into kinds.
-fn sort(snapshot: &Snapshot, changes: &Changes, out: &mut Vec<Planned>) {
-    let first = out.len();
-    for rect in &changes.rects {
-        match kind::colors(snapshot, rect) {
-            Colors::One(color) => solid(rect, color, first, out),
-            Colors::Two(fg, bg) => match kind::tile(snapshot, rect, TWO_COLOR_TIMES_MIN) {
-                Some((tile_width, tile_height)) => out.push(Planned::Pattern { rect: *rect, tile_width, tile_height }),
-                None => out.push(Planned::TwoColor { rect: *rect, fg, bg }),
+struct Sorter<'a> {
+    snapshot: &'a Snapshot,
+    hints: &'a Hints<'a>,
+    /// Index in `out` of the first kind.
+    first: usize,
+    out: &'a mut Vec<Planned>,
+}
+
+impl Sorter<'_> {
+    fn sort(&mut self, rect: &Rect, depth: u32) {
+        match kind::colors(self.snapshot, rect) {
+            Colors::One(color) => self.solid(rect, color),
+            Colors::Two(fg, bg) => match self.tile(rect, TWO_COLOR_TIMES_MIN) {
+                Some((tile_width, tile_height)) => {
+                    self.out.push(Planned::Pattern { rect: *rect, tile_width, tile_height });
+                }
+                None => self.out.push(Planned::TwoColor { rect: *rect, fg, bg }),
             },
-            Colors::More if rect.area() >= SPLIT_AREA_MIN && out.len() - first < RECTS_MAX => {
-                split(snapshot, rect, SPLITS_MAX, first, out);
+            Colors::More if rect.area() >= SPLIT_AREA_MIN && self.out.len() - self.first < RECTS_MAX => {
+                match self.hints.largest_solid(rect, self.snapshot).filter(|_| depth > 0) {
+                    Some((part, color)) => self.around(rect, &part, color, depth),
+                    None => self.split(rect, depth),
+                }
             }
-            Colors::More => mixed(snapshot, rect, out),
+            Colors::More => self.mixed(rect),
         }
     }
-}
 
-/// More than two colours.
-fn mixed(snapshot: &Snapshot, rect: &Rect, out: &mut Vec<Planned>) {
-    let rect = *rect;
-    if let Some((tile_width, tile_height)) = kind::tile(snapshot, &rect, TIMES_MIN) {
-        out.push(Planned::Pattern { rect, tile_width, tile_height });
-    } else if let Some((fg, bg)) = kind::coverage(snapshot, &rect) {
-        out.push(Planned::Coverage { rect, fg, bg });
-    } else {
-        out.push(Planned::Pixels { rect });
-    }
-}
-
-/// Adds a rectangle to its colour's region.
-fn solid(rect: &Rect, color: u32, first: usize, out: &mut Vec<Planned>) {
-    let found = out[first..].iter_mut().rev().take(SOLIDS_MAX).find_map(|planned| match planned {
-        Planned::Solid { region, color: of } if *of == color => Some(region),
-        _ => None,
-    });
-    match found {
-        Some(region) => region.add_rect(*rect),
-        None => out.push(Planned::Solid { region: Region::from(*rect), color }),
-    }
-}
-
-/// Takes stripes and margins of one colour out of a large rectangle of more than two.
-///
-/// First runs of rows, at least a cell high, then what is uniform at the left and at the right of each part between
-/// them; what is left stays in few large parts, which encode better than many small ones.
-fn split(snapshot: &Snapshot, rect: &Rect, depth: u32, first: usize, out: &mut Vec<Planned>) {
-    if depth == 0 || rect.area() < SPLIT_AREA_MIN || kind::tile(snapshot, rect, TIMES_MIN).is_some() {
-        return mixed(snapshot, rect, out);
-    }
-    let mut rest = *rect;
-    let mut y = rect.y1;
-    while y < rect.y2 {
-        let color = snapshot.row(rect.x1, rect.x2, y)[0] & RGB;
-        let end = (y..rect.y2).find(|&y| !uniform(snapshot.row(rect.x1, rect.x2, y), color)).unwrap_or(rect.y2);
-        if end - y >= SPLIT_CELL {
-            if y > rest.y1 {
-                margins(snapshot, &Rect { y2: y, ..rest }, depth, first, out);
-            }
-            solid(&Rect { y1: y, y2: end, ..*rect }, color, first, out);
-            rest.y1 = end;
+    /// Takes a part of one colour out of a rectangle: above, below and beside it are rectangles again.
+    fn around(&mut self, rect: &Rect, part: &Rect, color: u32, depth: u32) {
+        self.solid(part, color);
+        let rest = [
+            Rect { y2: part.y1, ..*rect },
+            Rect { y1: part.y2, ..*rect },
+            Rect { y1: part.y1, y2: part.y2, x2: part.x1, ..*rect },
+            Rect { y1: part.y1, y2: part.y2, x1: part.x2, ..*rect },
+        ];
+        for rest in rest.iter().filter(|rest| !rest.is_empty()) {
+            self.sort(rest, depth - 1);
         }
-        y = end.max(y + 1);
     }
-    if !rest.is_empty() {
-        margins(snapshot, &rest, depth, first, out);
-    }
-}
 
-/// Left and right of a part without stripes; what they leave is narrower and may have stripes again.
-fn margins(snapshot: &Snapshot, rect: &Rect, depth: u32, first: usize, out: &mut Vec<Planned>) {
-    let mut rest = *rect;
-    let left_color = snapshot.row(rect.x1, rect.x2, rect.y1)[0] & RGB;
-    let right_color = snapshot.row(rect.x2 - 1, rect.x2, rect.y1)[0] & RGB;
-    let (mut left, mut right) = (rect.width() as usize, rect.width() as usize);
-    for row in snapshot.rows(rect) {
-        left = row[..left].iter().position(|p| p & RGB != left_color).unwrap_or(left);
-        let tail = &row[row.len() - right..];
-        right = tail.iter().rev().position(|p| p & RGB != right_color).unwrap_or(right);
+    fn tile(&self, rect: &Rect, times_min: u64) -> Option<(u16, u16)> {
+        kind::tile(self.snapshot, rect, times_min, self.hints.tile_edge(rect))
     }
-    if left as i32 >= SPLIT_CELL {
-        let edge = rect.x1 + left as i32;
-        solid(&Rect { x2: edge, ..rest }, left_color, first, out);
-        rest.x1 = edge;
+
+    /// More than two colours.
+    fn mixed(&mut self, rect: &Rect) {
+        let (snapshot, rect) = (self.snapshot, *rect);
+        let content = self.hints.content(&rect);
+        if content == Content::Image {
+            // Neither a tile nor a line between two colours is looked for in a photograph.
+            self.out.push(Planned::Pixels { rect, content });
+        } else if let Some((tile_width, tile_height)) = self.tile(&rect, TIMES_MIN) {
+            self.out.push(Planned::Pattern { rect, tile_width, tile_height });
+        } else if let Some((fg, bg)) = kind::coverage(snapshot, &rect) {
+            self.out.push(Planned::Coverage { rect, fg, bg });
+        } else {
+            self.out.push(Planned::Pixels { rect, content });
+        }
     }
-    if right as i32 >= SPLIT_CELL && !rest.is_empty() {
-        let edge = (rect.x2 - right as i32).max(rest.x1);
-        solid(&Rect { x1: edge, ..rest }, right_color, first, out);
-        rest.x2 = edge;
+
+    /// Adds a rectangle to its colour's region.
+    fn solid(&mut self, rect: &Rect, color: u32) {
+        let found = self.out[self.first..].iter_mut().rev().take(SOLIDS_MAX).find_map(|planned| match planned {
+            Planned::Solid { region, color: of } if *of == color => Some(region),
+            _ => None,
+        });
+        match found {
+            Some(region) => region.add_rect(*rect),
+            None => self.out.push(Planned::Solid { region: Region::from(*rect), color }),
+        }
     }
-    if rest.is_empty() {
-        return;
+
+    /// Takes stripes and margins of one colour out of a large rectangle of more than two.
+    ///
+    /// First runs of rows, at least a cell high, then what is uniform at the left and at the right of each part between
+    /// them; what is left stays in few large parts, which encode better than many small ones.
+    fn split(&mut self, rect: &Rect, depth: u32) {
+        let snapshot = self.snapshot;
+        if depth == 0 || rect.area() < SPLIT_AREA_MIN || self.tile(rect, TIMES_MIN).is_some() {
+            return self.mixed(rect);
+        }
+        let mut rest = *rect;
+        let mut y = rect.y1;
+        while y < rect.y2 {
+            let color = snapshot.row(rect.x1, rect.x2, y)[0] & RGB;
+            let end = (y..rect.y2).find(|&y| !uniform(snapshot.row(rect.x1, rect.x2, y), color)).unwrap_or(rect.y2);
+            if end - y >= SPLIT_CELL {
+                if y > rest.y1 {
+                    self.margins(&Rect { y2: y, ..rest }, depth);
+                }
+                self.solid(&Rect { y1: y, y2: end, ..*rect }, color);
+                rest.y1 = end;
+            }
+            y = end.max(y + 1);
+        }
+        if !rest.is_empty() {
+            self.margins(&rest, depth);
+        }
     }
-    match kind::colors(snapshot, &rest) {
-        Colors::One(color) => solid(&rest, color, first, out),
-        Colors::Two(fg, bg) => out.push(Planned::TwoColor { rect: rest, fg, bg }),
-        Colors::More if rest != *rect => split(snapshot, &rest, depth - 1, first, out),
-        Colors::More => mixed(snapshot, &rest, out),
+
+    /// Left and right of a part without stripes; what they leave is narrower and may have stripes again.
+    fn margins(&mut self, rect: &Rect, depth: u32) {
+        let snapshot = self.snapshot;
+        let mut rest = *rect;
+        let left_color = snapshot.row(rect.x1, rect.x2, rect.y1)[0] & RGB;
+        let right_color = snapshot.row(rect.x2 - 1, rect.x2, rect.y1)[0] & RGB;
+        let (mut left, mut right) = (rect.width() as usize, rect.width() as usize);
+        for row in snapshot.rows(rect) {
+            left = row[..left].iter().position(|p| p & RGB != left_color).unwrap_or(left);
+            let tail = &row[row.len() - right..];
+            right = tail.iter().rev().position(|p| p & RGB != right_color).unwrap_or(right);
+        }
+        if left as i32 >= SPLIT_CELL {
+            let edge = rect.x1 + left as i32;
+            self.solid(&Rect { x2: edge, ..rest }, left_color);
+            rest.x1 = edge;
+        }
+        if right as i32 >= SPLIT_CELL && !rest.is_empty() {
+            let edge = (rect.x2 - right as i32).max(rest.x1);
+            self.solid(&Rect { x1: edge, ..rest }, right_color);
+            rest.x2 = edge;
+        }
+        if rest.is_empty() {
+            return;
+        }
+        match kind::colors(snapshot, &rest) {
+            Colors::One(color) => self.solid(&rest, color),
+            Colors::Two(fg, bg) => self.out.push(Planned::TwoColor { rect: rest, fg, bg }),
+            Colors::More if rest != *rect => self.split(&rest, depth - 1),
+            Colors::More => self.mixed(&rest),
+        }
     }
 }

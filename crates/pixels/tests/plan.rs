@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use thinc_pixels::coverage::Line;
-use thinc_pixels::{Planned, RGB, Shadow, Snapshot, plan};
+use thinc_pixels::{Claim, Content, Hint, Hints, Planned, RGB, Shadow, Snapshot, Verdict, plan, plan_with};
 use thinc_region::{Rect, Region, Size};
 
 const SIZE: Size = Size { width: 200, height: 150 };
@@ -48,7 +48,7 @@ fn rect_of(planned: &Planned) -> Rect {
         Planned::Pattern { rect, .. }
         | Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
-        | Planned::Pixels { rect } => *rect,
+        | Planned::Pixels { rect, .. } => *rect,
     }
 }
 
@@ -83,11 +83,22 @@ fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
 
 /// Plans, applies, and checks everything a plan promises.
 fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Screen) -> Vec<Planned> {
+    hinted(screen, region, &Hints::NONE, shadow, viewer).0
+}
+
+/// The same, where something is said of the pixels, true or not.
+fn hinted(
+    screen: &Screen,
+    region: &Region,
+    hints: &Hints<'_>,
+    shadow: &mut Shadow,
+    viewer: &mut Screen,
+) -> (Vec<Planned>, Verdict) {
     let snapshot = screen.snapshot(region);
     let sure = shadow.known().difference(shadow.inexact());
     let before = viewer.clone();
     let mut planned = Vec::new();
-    plan(&snapshot, shadow, &mut planned);
+    let verdict = plan_with(&snapshot, shadow, hints, &mut planned);
     let mut sent = Region::new();
     for planned in &planned {
         match planned {
@@ -121,7 +132,7 @@ fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Scre
             }
         }
     }
-    planned
+    (planned, verdict)
 }
 
 fn known_screen(color: u32) -> (Screen, Shadow, Screen) {
@@ -198,7 +209,56 @@ fn kinds_are_told_apart() {
     let photo = Rect::at(100, 40, 60, 60);
     screen.draw(&photo, |x, y| noise(3, x, y) & RGB & !0x00ff_0000 | 0x0010_0000);
     let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
-    assert_eq!(planned, [Planned::Pixels { rect: photo }]);
+    assert_eq!(planned, [Planned::Pixels { rect: photo, content: Content::Unknown }]);
+}
+
+#[test]
+fn what_was_drawn_as_one_colour_is_sent_as_one_and_text_is_marked() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    let (photo, panel, text) = (Rect::at(0, 0, 200, 150), Rect::at(20, 20, 100, 110), Rect::at(30, 30, 50, 8));
+    screen.draw(&photo, |x, y| noise(3, x, y) & RGB);
+    screen.draw(&panel, |_, _| 0x00ee_eeee);
+    let parts = [
+        Hint { rect: panel, claim: Claim::Solid(0x00ee_eeee) },
+        Hint { rect: Rect::at(0, 0, 200, 20), claim: Claim::Image },
+    ];
+    let hints = Hints { shown: &Region::new(), parts: &parts };
+    let (planned, verdict) = hinted(&screen, &SIZE.rect().into(), &hints, &mut shadow, &mut viewer);
+    assert_eq!(verdict, Verdict { held: panel.area(), refused: 0 });
+    assert!(planned.contains(&Planned::Solid { region: panel.into(), color: 0x00ee_eeee }), "{planned:?}");
+    let top = Planned::Pixels { rect: Rect::at(0, 0, 200, 20), content: Content::Image };
+    assert!(planned.contains(&top), "{planned:?}");
+    screen.draw(&text, |x, y| noise(4, x, y) & RGB);
+    let parts = [Hint { rect: text, claim: Claim::Text }];
+    let hints = Hints { shown: &Region::new(), parts: &parts };
+    let (planned, _) = hinted(&screen, &SIZE.rect().into(), &hints, &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::Pixels { rect: text, content: Content::Text }]);
+}
+
+#[test]
+fn a_large_tile_is_looked_for_where_one_was_drawn() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    let wall = Rect::at(0, 0, 200, 140);
+    screen.draw(&wall, |x, y| noise(7, x % 20, y % 70) & RGB);
+    let parts = [Hint { rect: wall, claim: Claim::Pattern }];
+    let hints = Hints { shown: &Region::new(), parts: &parts };
+    let (planned, _) = hinted(&screen, &SIZE.rect().into(), &hints, &mut shadow, &mut viewer);
+    assert_eq!(planned, [Planned::Pattern { rect: wall, tile_width: 20, tile_height: 70 }]);
+}
+
+#[test]
+fn what_is_said_and_is_not_so_is_counted_and_sent_as_it_is() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    let panel = Rect::at(20, 20, 100, 110);
+    screen.draw(&panel, |_, _| 0x00ee_eeee);
+    screen.draw(&Rect::at(60, 60, 3, 2), |_, _| 0x0012_3456);
+    screen.draw(&Rect::at(70, 60, 1, 1), |_, _| 0x0065_4321);
+    let parts = [Hint { rect: panel, claim: Claim::Solid(0x00ee_eeee) }];
+    let shown = Region::from(Rect::at(0, 0, 21, 21));
+    let (_, verdict) =
+        hinted(&screen, &SIZE.rect().into(), &Hints { shown: &shown, parts: &parts }, &mut shadow, &mut viewer);
+    let right = panel.area() - 7 + shown.area() - 1;
+    assert_eq!(verdict, Verdict { held: right, refused: 8 }, "seven of the panel, and one pixel that was not shown");
 }
 
 #[test]
@@ -210,7 +270,7 @@ fn margins_do_not_drag_along() {
     screen.draw(&photo, |x, y| noise(4, x, y) & RGB);
     let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(0));
     let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
-    let pixels: u64 = planned.iter().map(|p| if let Planned::Pixels { rect } = p { rect.area() } else { 0 }).sum();
+    let pixels: u64 = planned.iter().map(|p| if let Planned::Pixels { rect, .. } = p { rect.area() } else { 0 }).sum();
     assert!(pixels <= 60 * 30, "{planned:?}");
     let solids = planned.iter().filter(|p| matches!(p, Planned::Solid { .. })).count();
     assert_eq!(solids, 2, "one region a colour: {planned:?}");
@@ -319,6 +379,8 @@ enum Op {
     /// A COPY is committed, after the screen moved in truth or, in error, without it.
     Copy(Rect, i32, i32, bool),
     Send(Vec<Rect>),
+    /// The same, and things are said of it that may be wrong.
+    Said(Vec<Rect>, Vec<(Rect, u8)>),
     Stale(Rect),
     Inexact(Rect),
     Reset,
@@ -334,6 +396,10 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (-60i32..60).prop_map(Op::Page),
         3 => (rect(), -30i32..30, -30i32..30, any::<bool>()).prop_map(|(r, dx, dy, truly)| Op::Copy(r, dx, dy, truly)),
         6 => proptest::collection::vec(rect(), 1..6).prop_map(Op::Send),
+        3 => (
+            proptest::collection::vec(rect(), 1..6),
+            proptest::collection::vec((rect(), any::<u8>()), 0..6),
+        ).prop_map(|(rects, said)| Op::Said(rects, said)),
         2 => rect().prop_map(Op::Stale),
         1 => rect().prop_map(Op::Inexact),
         1 => Just(Op::Reset),
@@ -380,6 +446,24 @@ proptest! {
                 }
                 Op::Send(rects) => {
                     step(&screen, &rects.into_iter().collect(), &mut shadow, &mut viewer);
+                }
+                Op::Said(rects, said) => {
+                    let claim = |&(rect, what): &(Rect, u8)| {
+                        let color = screen.at(rect.x1, rect.y1) & RGB;
+                        let claim = match what % 5 {
+                            0 => Claim::Text,
+                            1 => Claim::Image,
+                            2 => Claim::Pattern,
+                            3 => Claim::Solid(color),
+                            _ => Claim::Solid(!color & RGB),
+                        };
+                        Hint { rect, claim }
+                    };
+                    let parts: Vec<Hint> = said.iter().map(claim).collect();
+                    let region: Region = rects.iter().copied().collect();
+                    let shown = region.intersection(&said.iter().map(|&(rect, _)| rect).collect());
+                    let hints = Hints { shown: &shown, parts: &parts };
+                    hinted(&screen, &region, &hints, &mut shadow, &mut viewer);
                 }
                 Op::Stale(r) => {
                     shadow.mark_stale(&r.into());

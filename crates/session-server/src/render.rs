@@ -2,10 +2,10 @@
 //! From actor.rs with a job of session-core, to worker.rs or the encoder in place.
 //! Knows the framebuffer, shadows and regions; never bytes of commands.
 
-use thinc_pixels::{Shadow, plan};
+use thinc_pixels::{Claim, Hint, Hints, Shadow, plan_with};
 use thinc_region::Size;
 use thinc_ring::{Framebuffer, Ring};
-use thinc_session_core::{Job, Session, SnapshotVerdict, ViewerId};
+use thinc_session_core::{Job, Part, Proposal, Proposals, Session, SnapshotVerdict, ViewerId};
 
 use crate::worker::Work;
 
@@ -16,11 +16,13 @@ pub(crate) struct View {
     shadow: Shadow,
     /// `ViewerStats::cancelled` when it was last looked at.
     cancelled: u64,
+    /// Working memory: what a job's pixels are said to be.
+    hints: Vec<Hint>,
 }
 
 impl View {
     pub(crate) fn new() -> View {
-        View { epoch: 0, shadow: Shadow::new(Size { width: 0, height: 0 }), cancelled: 0 }
+        View { epoch: 0, shadow: Shadow::new(Size { width: 0, height: 0 }), cancelled: 0, hints: Vec::new() }
     }
 
     /// The viewer has lost track of what it shows.
@@ -45,18 +47,24 @@ impl View {
             self.shadow.copy(&copy.region, copy.dx, copy.dy);
         }
         (work.viewer, work.job) = (viewer, job.id);
-        loop {
+        let tag = loop {
             let before = ring.begin();
             work.snapshot.fill(&job.region, |rect, dst, stride| framebuffer.read_rect(rect, dst, stride));
             // Loaded after the pixels were read: whatever it counts may be in them.
             let tag = ring.begin();
             match core.handle_snapshot(viewer, job.id, Some(before), tag) {
-                SnapshotVerdict::Keep => break,
+                SnapshotVerdict::Keep => break tag,
                 SnapshotVerdict::ReadAgain => {}
             }
-        }
+        };
         work.planned.clear();
-        plan(&work.snapshot, &mut self.shadow, &mut work.planned);
+        self.hints.clear();
+        self.hints.extend(job.parts.iter().map(hint));
+        let hints = Hints { shown: &job.verify, parts: &self.hints };
+        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, &mut work.planned);
+        // Where X was ahead of its records, nobody was wrong.
+        let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
+        core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });
     }
 
     /// Gives the job's bytes to session-core. Where that gives the job up (its frame was too long for the viewer), the
@@ -69,4 +77,14 @@ impl View {
             self.forget();
         }
     }
+}
+
+fn hint(part: &Part) -> Hint {
+    let claim = match part.what {
+        Proposal::Solid(color) => Claim::Solid(color),
+        Proposal::Pattern => Claim::Pattern,
+        Proposal::Text(_) => Claim::Text,
+        Proposal::Image | Proposal::Video(_) => Claim::Image,
+    };
+    Hint { rect: part.rect, claim }
 }
