@@ -55,15 +55,56 @@ static const GCFuncs our_funcs = {
 };
 
 /* ---- what a fill puts there ----------------------------------------------------------------------------------------- */
-static bool whole_planes(GCPtr gc) { return (gc->planemask & 0x00ffffff) == 0x00ffffff; }
+static uint32_t depth_planes(DrawablePtr d) { return d->depth >= 32 ? UINT32_MAX : ((uint32_t)1 << d->depth) - 1; }
+
+/* As fb does: a plane mask that holds all planes of the depth holds all 32 bits. */
+static bool whole_planes(DrawablePtr d, GCPtr gc) { return (gc->planemask & depth_planes(d)) == depth_planes(d); }
+
+static bool colour_planes(GCPtr gc) { return (gc->planemask & 0x00ffffff) == 0x00ffffff; }
+
+/* What an op may draw with: the union of all pixels' ones, and of their zeros. */
+struct ink {
+    uint32_t ones, zeros;
+};
+static const struct ink any_ink = {UINT32_MAX, UINT32_MAX};
+
+static void add_pixel(struct ink *ink, unsigned long pixel) {
+    ink->ones |= (uint32_t)pixel;
+    ink->zeros |= ~(uint32_t)pixel;
+}
+
+static struct ink fill_ink(GCPtr gc) {
+    struct ink ink = {0, 0};
+    if (gc->fillStyle == FillTiled && !gc->tileIsPixel)
+        return any_ink;
+    add_pixel(&ink, gc->fillStyle == FillTiled ? gc->tile.pixel : gc->fgPixel);
+    if (gc->fillStyle == FillOpaqueStippled)
+        add_pixel(&ink, gc->bgPixel);
+    return ink;
+}
+
+/* A raster function is its own table: bit 0 says what it makes of a one over a one, bit 1 of a one over a zero, bit 2 of a zero
+ * over a one, bit 3 of a zero over a zero. */
+static void raster_alpha(struct op *op, DrawablePtr d, GCPtr gc, unsigned alu, struct ink ink, bool every_pixel) {
+    if (!op->has_alpha)
+        return;
+    uint32_t planes = whole_planes(d, gc) ? UINT32_MAX : (uint32_t)gc->planemask;
+    uint32_t lost = (alu & 1 ? 0 : ink.ones) | (alu & 4 ? 0 : ink.zeros);
+    uint32_t left = (alu & 2 ? 0 : ink.ones) | (alu & 8 ? 0 : ink.zeros);
+    if ((lost & planes) >> 24)
+        return;
+    bool opaque = every_pixel && planes >> 24 == 0xff && left >> 24 == 0;
+    op_set_alpha(op, opaque ? THINC_FLAG_OPAQUE : THINC_FLAG_KEEPS_ALPHA);
+}
 
 /* For ops that fill every pixel of their boxes. */
-static void fill_what(struct op *op, GCPtr gc) {
+static void fill_what(struct op *op, DrawablePtr d, GCPtr gc) {
+    raster_alpha(op, d, gc, gc->alu, fill_ink(gc), gc->fillStyle != FillStippled);
     if (gc->fillStyle != FillSolid && !(gc->fillStyle == FillTiled && gc->tileIsPixel)) {
         op->what = THINC_PATTERN;
         return;
     }
-    if (!whole_planes(gc))
+    if (!colour_planes(gc))
         return;
     unsigned long pixel = gc->fillStyle == FillSolid ? gc->fgPixel : gc->tile.pixel;
     switch (gc->alu) {
@@ -76,8 +117,18 @@ static void fill_what(struct op *op, GCPtr gc) {
     op->arg[0] = (uint32_t)pixel & 0x00ffffff;
 }
 
+static void shape_alpha(struct op *op, DrawablePtr d, GCPtr gc) {
+    struct ink ink = fill_ink(gc);
+    /* Points ignore the fill style, and the odd dashes of a line are drawn in the background. */
+    add_pixel(&ink, gc->fgPixel);
+    if (gc->lineStyle == LineDoubleDash)
+        add_pixel(&ink, gc->bgPixel);
+    raster_alpha(op, d, gc, gc->alu, ink, false);
+}
+
 /* For shapes: only their pattern is worth a hint. */
-static void shape_what(struct op *op, GCPtr gc) {
+static void shape_what(struct op *op, DrawablePtr d, GCPtr gc) {
+    shape_alpha(op, d, gc);
     if (gc->fillStyle != FillSolid)
         op->what = THINC_PATTERN;
 }
@@ -246,6 +297,11 @@ static void add_chars(struct op *op, DrawablePtr d, GCPtr gc, int x, int y, unsi
         y1 = gy1 < y1 ? gy1 : y1;
         y2 = gy2 > y2 ? gy2 : y2;
     }
+    struct ink ink = image ? (struct ink){0, 0} : fill_ink(gc);
+    add_pixel(&ink, gc->fgPixel);
+    if (image)
+        add_pixel(&ink, gc->bgPixel);
+    raster_alpha(op, d, gc, image ? GXcopy : gc->alu, ink, false);
     op->what = THINC_GLYPHS;
     if (any)
         op_add(op, x1, y1, x2, y2);
@@ -270,36 +326,43 @@ static enum source_clip source_clip(DrawablePtr src, DrawablePtr dst, GCPtr gc, 
         *region = gc->pCompositeClip;
         return SOURCE_REGION;
     }
+    /* NotClippedByChildren is what lies inside both of these; with a shape the second is no box. */
+    if (RegionNumRects(&window->winSize) == 1) {
+        const BoxRec *in = RegionExtents(&window->winSize);
+        if (in->x1 == src->x && in->y1 == src->y && in->x2 == src->x + src->width && in->y2 == src->y + src->height) {
+            *region = &window->borderClip;
+            return SOURCE_REGION;
+        }
+    }
     return SOURCE_UNKNOWN;
 }
 
+/* All bits arrive, and mean there what they mean here. The alpha of a source without alpha may be anything. */
+static bool copies_pixels(const struct op *op, const struct target *from, DrawablePtr dst, GCPtr gc) {
+    if (gc->alu != GXcopy || from->pixmap->drawable.bitsPerPixel != 32)
+        return false;
+    return op->has_alpha ? whole_planes(dst, gc) && from->pixmap->drawable.depth == 32 : colour_planes(gc);
+}
+
 static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y) {
-    int src_off_x, src_off_y;
-    uint32_t src_serial;
+    struct target from;
     struct box to = {dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h};
     op_add(op, to.x1, to.y1, to.x2, to.y2);
-    bool tracked = true;
-    if (src == dst) {
-        src_serial = op->dst;
-        src_off_x = op->off_x;
-        src_off_y = op->off_y;
-    } else {
-        tracked = drawable_target(src, &src_serial, &src_off_x, &src_off_y);
-    }
-    if (!tracked)
+    if (!drawable_target(src, &from)) {
         op->what = THINC_IMAGE; /* ShmPutImage copies from a client's memory */
+        return;
+    }
     RegionPtr region = NULL;
     enum source_clip part = source_clip(src, dst, gc, &region);
-    if (!tracked || gc->alu != GXcopy || !whole_planes(gc) || src->depth != dst->depth || src->bitsPerPixel != 32 ||
-        part == SOURCE_UNKNOWN || !gc->pCompositeClip)
+    if (!copies_pixels(op, &from, dst, gc) || src->depth != dst->depth || part == SOURCE_UNKNOWN || !gc->pCompositeClip)
         return;
 
     int dx = (dst->x + x) - (src->x + sx), dy = (dst->y + y) - (src->y + sy);
-    struct box from = {src->x + dx, src->y + dy, src->x + src->width + dx, src->y + src->height + dy};
-    to.x1 = to.x1 > from.x1 ? to.x1 : from.x1;
-    to.y1 = to.y1 > from.y1 ? to.y1 : from.y1;
-    to.x2 = to.x2 < from.x2 ? to.x2 : from.x2;
-    to.y2 = to.y2 < from.y2 ? to.y2 : from.y2;
+    struct box there = {src->x + dx, src->y + dy, src->x + src->width + dx, src->y + src->height + dy};
+    to.x1 = to.x1 > there.x1 ? to.x1 : there.x1;
+    to.y1 = to.y1 > there.y1 ? to.y1 : there.y1;
+    to.x2 = to.x2 < there.x2 ? to.x2 : there.x2;
+    to.y2 = to.y2 < there.y2 ? to.y2 : there.y2;
     if (to.x1 >= to.x2 || to.y1 >= to.y2)
         return;
     if (part == SOURCE_BOX) {
@@ -322,10 +385,12 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
         op->copied.count = 0;
         return;
     }
-    op->src = src_serial;
+    op->src = from.serial;
     /* In pixmap coordinates. */
-    op->dx = dx + op->off_x - src_off_x;
-    op->dy = dy + op->off_y - src_off_y;
+    op->dx = dx + op->off_x - from.off_x;
+    op->dy = dy + op->off_y - from.off_y;
+    if (from.serial != 0)
+        pixmap_follow(from.pixmap);
 }
 
 /* Where the source was hidden, X may have painted the background in the same op: that part is a drawing. */
@@ -378,7 +443,7 @@ static struct op *ready_copy(struct op *op, GCPtr gc) {
     GC_OP_(op_validate_source(src, gc->subWindowMode), RegionPtr exposed, exposed =, return exposed, RegionPtr, name, dst, gc, params, args, collect, ready_copy(op, gc))
 
 GC_OP(FillSpans, (DrawablePtr d, GCPtr gc, int n, DDXPointPtr points, int *widths, int sorted),
-      (d, gc, n, points, widths, sorted), add_spans(op, d, gc, n, points, widths); fill_what(op, gc))
+      (d, gc, n, points, widths, sorted), add_spans(op, d, gc, n, points, widths); fill_what(op, d, gc))
 GC_OP(SetSpans, (DrawablePtr d, GCPtr gc, char *pixels, DDXPointPtr points, int *widths, int n, int sorted),
       (d, gc, pixels, points, widths, n, sorted), add_spans(op, d, gc, n, points, widths); op->what = THINC_IMAGE)
 GC_OP(PutImage, (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad, int format, char *bits),
@@ -390,28 +455,28 @@ GC_COPY(CopyPlane, (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, 
         (src, dst, gc, sx, sy, w, h, x, y, plane),
         op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h); op->what = THINC_PATTERN)
 GC_OP(PolyPoint, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
-      add_points(op, d, mode, n, points))
+      add_points(op, d, mode, n, points); shape_alpha(op, d, gc))
 GC_OP(Polylines, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
-      add_lines(op, d, gc, mode, n, points); shape_what(op, gc))
+      add_lines(op, d, gc, mode, n, points); shape_what(op, d, gc))
 GC_OP(PolySegment, (DrawablePtr d, GCPtr gc, int n, xSegment *segments), (d, gc, n, segments),
-      add_segments(op, d, gc, n, segments); shape_what(op, gc))
+      add_segments(op, d, gc, n, segments); shape_what(op, d, gc))
 GC_OP(PolyRectangle, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
-      add_outlines(op, d, gc, n, rects); shape_what(op, gc))
+      add_outlines(op, d, gc, n, rects); shape_what(op, d, gc))
 GC_OP(PolyArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, false); shape_what(op, gc))
+      add_arcs(op, d, gc, n, arcs, false); shape_what(op, d, gc))
 GC_OP(FillPolygon, (DrawablePtr d, GCPtr gc, int shape, int mode, int n, DDXPointPtr points), (d, gc, shape, mode, n, points),
-      add_polygon(op, d, mode, n, points); shape_what(op, gc))
+      add_polygon(op, d, mode, n, points); shape_what(op, d, gc))
 GC_OP(PolyFillRect, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
-      add_rects(op, d, n, rects); fill_what(op, gc))
+      add_rects(op, d, n, rects); fill_what(op, d, gc))
 GC_OP(PolyFillArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, true); shape_what(op, gc))
+      add_arcs(op, d, gc, n, arcs, true); shape_what(op, d, gc))
 GC_OP(ImageGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, true))
 GC_OP(PolyGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, false))
 GC_OP(PushPixels, (GCPtr gc, PixmapPtr bitmap, DrawablePtr d, int w, int h, int x, int y), (gc, bitmap, d, w, h, x, y),
       int ox = x + (gc->miTranslate ? 0 : d->x); int oy = y + (gc->miTranslate ? 0 : d->y);
-      op_add(op, ox, oy, ox + w, oy + h); shape_what(op, gc))
+      op_add(op, ox, oy, ox + w, oy + h); shape_what(op, d, gc))
 
 /* Text requests only look glyphs up and call PolyGlyphBlt or ImageGlyphBlt of this GC, which record them with their
  * metrics at hand: here the wrapping stays on. */

@@ -3,20 +3,12 @@
  * Knows drawables and clips; never what the op draws. */
 #include "thinc.h"
 
-#include <limits.h>
-
 static int lesser(int a, int b) { return a < b ? a : b; }
 static int greater(int a, int b) { return a > b ? a : b; }
 
 static struct box bound(struct box a, struct box b) {
     return (struct box){lesser(a.x1, b.x1), lesser(a.y1, b.y1), greater(a.x2, b.x2), greater(a.y2, b.y2)};
 }
-
-static struct box intersect(struct box a, struct box b) {
-    return (struct box){greater(a.x1, b.x1), greater(a.y1, b.y1), lesser(a.x2, b.x2), lesser(a.y2, b.y2)};
-}
-
-static bool empty(struct box b) { return b.x1 >= b.x2 || b.y1 >= b.y2; }
 
 static int64_t area(struct box b) { return (int64_t)(b.x2 - b.x1) * (b.y2 - b.y1); }
 
@@ -75,8 +67,8 @@ void boxes_subtract(struct boxes *from, const struct boxes *what) {
         struct box cut = what->box[w];
         int count = from->count; /* what is appended below no longer meets `cut` */
         for (int i = 0; i < count; i++) {
-            struct box whole = from->box[i], hit = intersect(whole, cut);
-            if (empty(hit))
+            struct box whole = from->box[i], hit = box_intersect(whole, cut);
+            if (box_empty(hit))
                 continue;
             struct box parts[4] = {
                 {whole.x1, whole.y1, whole.x2, hit.y1},
@@ -86,7 +78,7 @@ void boxes_subtract(struct boxes *from, const struct boxes *what) {
             };
             int kept = 0;
             for (int p = 0; p < 4; p++)
-                if (!empty(parts[p]))
+                if (!box_empty(parts[p]))
                     parts[kept++] = parts[p];
             if (from->count + kept - 1 > OP_BOXES) {
                 from->coarse = true;
@@ -110,33 +102,33 @@ void boxes_subtract(struct boxes *from, const struct boxes *what) {
 void boxes_add_clipped(struct boxes *out, const struct box *box, RegionPtr clip) {
     if (!clip)
         return;
-    struct box in = intersect(*box, (struct box){clip->extents.x1, clip->extents.y1, clip->extents.x2, clip->extents.y2});
-    if (empty(in))
+    struct box in = box_intersect(*box, (struct box){clip->extents.x1, clip->extents.y1, clip->extents.x2, clip->extents.y2});
+    if (box_empty(in))
         return;
     int count = RegionNumRects(clip);
     const BoxRec *rects = RegionRects(clip);
     for (int i = 0; i < count && rects[i].y1 < in.y2; i++) {
-        struct box part = intersect(in, (struct box){rects[i].x1, rects[i].y1, rects[i].x2, rects[i].y2});
+        struct box part = box_intersect(in, (struct box){rects[i].x1, rects[i].y1, rects[i].x2, rects[i].y2});
         boxes_add(out, part.x1, part.y1, part.x2, part.y2);
     }
 }
 
-bool drawable_target(DrawablePtr drawable, uint32_t *serial, int *off_x, int *off_y) {
+bool drawable_target(DrawablePtr drawable, struct target *target) {
     ScreenPtr screen = drawable->pScreen;
     /* Asked for every op: windows of depth 32 are redirected without a compositor, and any window may be at any time. */
     PixmapPtr pixmap =
         drawable->type == DRAWABLE_PIXMAP ? (PixmapPtr)drawable : screen->GetWindowPixmap((WindowPtr)drawable);
-    *off_x = *off_y = 0;
-    if (pixmap == screen->GetScreenPixmap(screen)) {
-        *serial = 0;
+    target->pixmap = pixmap;
+    target->serial = 0;
+    target->off_x = target->off_y = 0;
+    if (pixmap == screen->GetScreenPixmap(screen))
         return true;
-    }
     if (drawable->type != DRAWABLE_PIXMAP) {
-        *off_x = -pixmap->screen_x;
-        *off_y = -pixmap->screen_y;
+        target->off_x = -pixmap->screen_x;
+        target->off_y = -pixmap->screen_y;
     }
-    *serial = pixmap_serial(pixmap);
-    return *serial != 0;
+    target->serial = pixmap_serial(pixmap);
+    return target->serial != 0;
 }
 
 static struct op current;
@@ -150,16 +142,24 @@ void op_validate_source(DrawablePtr src, unsigned sub_window_mode) {
 struct op *op_open(DrawablePtr dst) {
     if (!ring_attached() || thinc.nesting > 0)
         return NULL;
+    struct target target;
+    if (!drawable_target(dst, &target) || (target.serial != 0 && !pixmap_follow(target.pixmap)))
+        return NULL;
     struct op *op = &current;
-    if (!drawable_target(dst, &op->dst, &op->off_x, &op->off_y))
-        return NULL;
-    if (op->dst != 0 && (!ring_wants_offscreen() || dst->bitsPerPixel != 32))
-        return NULL;
+    op->dst = target.serial;
+    op->pixmap = target.pixmap;
+    op->off_x = target.off_x;
+    op->off_y = target.off_y;
     op->window = dst->type == DRAWABLE_PIXMAP ? 0 : window_top_level((WindowPtr)dst);
+    /* Of the pixmap, not of the drawable: a window of depth 24 may lie in the pixmap of one of depth 32, and X writes the
+     * whole byte there. */
+    op->has_alpha = target.pixmap->drawable.depth == 32;
     op->what = THINC_OTHER;
+    op->alpha = op->has_alpha ? 0 : THINC_FLAG_OPAQUE;
     op->arg[0] = op->arg[1] = op->arg[2] = op->arg[3] = 0;
     op->src = 0;
     op->dx = op->dy = 0;
+    op->copy_flags = 0;
     op->drawn.count = op->copied.count = 0;
     op->drawn.coarse = op->copied.coarse = false;
     return op;
@@ -173,8 +173,8 @@ struct op *op_ready(struct op *op, RegionPtr clip) {
         struct box in = {clip->extents.x1, clip->extents.y1, clip->extents.x2, clip->extents.y2};
         int kept = 0;
         for (int i = 0; i < op->drawn.count; i++) {
-            struct box part = intersect(op->drawn.box[i], in);
-            if (!empty(part))
+            struct box part = box_intersect(op->drawn.box[i], in);
+            if (!box_empty(part))
                 op->drawn.box[kept++] = part;
         }
         op->drawn.count = kept;
@@ -197,12 +197,11 @@ struct op *op_ready(struct op *op, RegionPtr clip) {
 static void keep_inside(const struct op *op, struct boxes *boxes) {
     if (boxes->count == 0)
         return;
-    int width = op->dst == 0 ? (int)thinc.fb_width : SHRT_MAX, height = op->dst == 0 ? (int)thinc.fb_height : SHRT_MAX;
-    struct box in = {-op->off_x, -op->off_y, width - op->off_x, height - op->off_y};
+    struct box in = {-op->off_x, -op->off_y, op->pixmap->drawable.width - op->off_x, op->pixmap->drawable.height - op->off_y};
     int kept = 0;
     for (int i = 0; i < boxes->count; i++) {
-        struct box part = intersect(boxes->box[i], in);
-        if (!empty(part))
+        struct box part = box_intersect(boxes->box[i], in);
+        if (!box_empty(part))
             boxes->box[kept++] = part;
     }
     boxes->count = kept;
@@ -213,8 +212,13 @@ struct op *op_ready_clipped(struct op *op) {
     keep_inside(op, &op->copied);
     if (op->drawn.count + op->copied.count == 0)
         return NULL;
-    if (op->drawn.coarse && op->what == THINC_SOLID)
-        op->what = THINC_OTHER;
+    if (op->drawn.coarse) {
+        /* The boxes hold pixels that were not drawn. */
+        if (op->what == THINC_SOLID)
+            op->what = THINC_OTHER;
+        if (op->alpha == THINC_FLAG_OPAQUE)
+            op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA);
+    }
     op->serial = ring_begin_op();
     return op;
 }

@@ -1,6 +1,6 @@
-/* Path 1/13: from pixmaps that X makes and frees, to ring.c.
- * Gives each pixmap a serial that is never used twice, and none to memory that a client can write without a request.
- * Knows when a pixmap lives; never what is in it. */
+/* Path 1/13: from pixmaps that X makes, draws on and frees, to ring.c.
+ * Gives each pixmap a serial that is never used twice, and none to memory that a client can write without a request; tells the
+ * reader of it when it is first drawn on or copied from. Knows when a pixmap lives; never what is in it. */
 #include "thinc.h"
 
 static DevPrivateKeyRec pixmap_key;
@@ -11,12 +11,43 @@ static ModifyPixmapHeaderProcPtr wrapped_ModifyPixmapHeader;
 /* Wraps after four thousand million pixmaps; 0 is the screen and never given. */
 static uint32_t last_serial;
 
-static uint32_t *serial_of(PixmapPtr pixmap) { return dixLookupPrivate(&pixmap->devPrivates, &pixmap_key); }
+/* 64 pixels: what toolkits make to read one pixel, or to have a colour as a picture. A copy from so few costs nothing to send. */
+#define AREA_MIN 65
 
-uint32_t pixmap_serial(PixmapPtr pixmap) { return *serial_of(pixmap); }
+struct followed {
+    uint32_t serial; /* 0: not to be followed */
+    uint32_t told;   /* ring_epoch() when the reader was told of it; all that was drawn since is recorded */
+};
 
-static bool worth_a_record(PixmapPtr pixmap) {
-    return ring_attached() && ring_wants_offscreen() && *serial_of(pixmap) != 0 && pixmap->drawable.bitsPerPixel == 32;
+static struct followed *followed(PixmapPtr pixmap) { return dixLookupPrivate(&pixmap->devPrivates, &pixmap_key); }
+
+static uint32_t next_serial(void) { return last_serial = last_serial == UINT32_MAX ? 1 : last_serial + 1; }
+
+uint32_t pixmap_serial(PixmapPtr pixmap) { return followed(pixmap)->serial; }
+
+/* At its first use and not when it is made: most of all because those that were there before the session attached, or before
+ * records were lost, are told of in the same way, with nothing to walk through. */
+bool pixmap_follow(PixmapPtr pixmap) {
+    struct followed *f = followed(pixmap);
+    if (!ring_wants_offscreen()) {
+        f->told = 0;
+        return false;
+    }
+    if (f->told == ring_epoch())
+        return true;
+    const DrawableRec *d = &pixmap->drawable;
+    if (f->serial == 0 || d->bitsPerPixel != 32 || (d->depth != 24 && d->depth != 32) || d->width * d->height < AREA_MIN)
+        return false;
+    ring_pixmap(THINC_PIXMAP_CREATE, f->serial, pixmap);
+    /* Only now: an overflow may have ended meanwhile. */
+    f->told = ring_epoch();
+    return true;
+}
+
+static void forget(PixmapPtr pixmap) {
+    const struct followed *f = followed(pixmap);
+    if (ring_attached() && f->told == ring_epoch())
+        ring_pixmap(THINC_PIXMAP_DESTROY, f->serial, pixmap);
 }
 
 static PixmapPtr create_pixmap(ScreenPtr screen, int width, int height, int depth, unsigned usage) {
@@ -24,19 +55,15 @@ static PixmapPtr create_pixmap(ScreenPtr screen, int width, int height, int dept
     PixmapPtr pixmap = screen->CreatePixmap(screen, width, height, depth, usage);
     screen->CreatePixmap = create_pixmap;
     /* An empty one is a header that will point to somebody else's memory. */
-    if (pixmap && width > 0 && height > 0) {
-        last_serial = last_serial == UINT32_MAX ? 1 : last_serial + 1;
-        *serial_of(pixmap) = last_serial;
-        if (worth_a_record(pixmap))
-            ring_note(THINC_PIXMAP_CREATE, 0, (uint32_t[2]){(uint32_t)width, (uint32_t)height}, last_serial);
-    }
+    if (pixmap)
+        *followed(pixmap) = (struct followed){.serial = width > 0 && height > 0 ? next_serial() : 0};
     return pixmap;
 }
 
 static Bool destroy_pixmap(PixmapPtr pixmap) {
     ScreenPtr screen = pixmap->drawable.pScreen;
-    if (pixmap->refcnt == 1 && worth_a_record(pixmap))
-        ring_note(THINC_PIXMAP_DESTROY, 0, NULL, *serial_of(pixmap));
+    if (pixmap->refcnt == 1)
+        forget(pixmap);
     screen->DestroyPixmap = wrapped_DestroyPixmap;
     Bool ok = screen->DestroyPixmap(pixmap);
     screen->DestroyPixmap = destroy_pixmap;
@@ -45,8 +72,12 @@ static Bool destroy_pixmap(PixmapPtr pixmap) {
 
 static Bool modify_pixmap_header(PixmapPtr pixmap, int width, int height, int depth, int bpp, int stride, void *data) {
     ScreenPtr screen = pixmap->drawable.pScreen;
-    if (data)
-        *serial_of(pixmap) = 0;
+    struct followed *f = followed(pixmap);
+    if (f->serial != 0) {
+        /* Other memory, or the same with other rows: not what was told of. */
+        forget(pixmap);
+        *f = (struct followed){.serial = data ? 0 : next_serial()};
+    }
     screen->ModifyPixmapHeader = wrapped_ModifyPixmapHeader;
     Bool ok = screen->ModifyPixmapHeader(pixmap, width, height, depth, bpp, stride, data);
     screen->ModifyPixmapHeader = modify_pixmap_header;
@@ -54,7 +85,7 @@ static Bool modify_pixmap_header(PixmapPtr pixmap, int width, int height, int de
 }
 
 bool pixmap_init(ScreenPtr screen) {
-    if (!dixRegisterPrivateKey(&pixmap_key, PRIVATE_PIXMAP, sizeof(uint32_t)))
+    if (!dixRegisterPrivateKey(&pixmap_key, PRIVATE_PIXMAP, sizeof(struct followed)))
         return false;
     wrapped_CreatePixmap = screen->CreatePixmap;
     wrapped_DestroyPixmap = screen->DestroyPixmap;

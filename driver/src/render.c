@@ -1,6 +1,6 @@
 /* Path 1/13: from X clients' RENDER requests, to op.c.
  * Wraps the drawing ops of PictureScreen in the same rhythm as gc.c.
- * Knows which pixels an operator can change; never how they are blended. */
+ * Knows which pixels an operator can change, which it copies and what it leaves opaque; never how they are blended. */
 #include "thinc.h"
 
 #include <glyphstr.h>
@@ -37,43 +37,151 @@ static void add_clip(struct op *op, PicturePtr dst) {
     op_add(op, all.x1, all.y1, all.x2, all.y2);
 }
 
-static bool opaque_color(PicturePtr src, uint32_t *rgb) {
-    if (src->pDrawable || !src->pSourcePict || src->pSourcePict->type != SourcePictTypeSolidFill)
+/* ---- what pictures are ------------------------------------------------------------------------------------------------- */
+/* The colour of a picture that has only one: a solid fill, or a pixmap of one pixel that repeats, as older clients make it. */
+static bool only_color(PicturePtr p, uint32_t *argb) {
+    if (!p->pDrawable) {
+        if (!p->pSourcePict || p->pSourcePict->type != SourcePictTypeSolidFill)
+            return false;
+        *argb = (uint32_t)p->pSourcePict->solidFill.color;
+        return true;
+    }
+    if (p->pDrawable->type != DRAWABLE_PIXMAP || p->pDrawable->width != 1 || p->pDrawable->height != 1 ||
+        p->repeatType == RepeatNone || p->alphaMap || p->transform || p->filter == PictFilterConvolution)
         return false;
-    *rgb = (uint32_t)src->pSourcePict->solidFill.color & 0x00ffffff;
-    return (uint32_t)src->pSourcePict->solidFill.color >> 24 == 0xff;
+    const void *pixel = ((PixmapPtr)p->pDrawable)->devPrivate.ptr;
+    switch ((uint32_t)p->format) {
+    case PICT_a8r8g8b8: *argb = *(const uint32_t *)pixel; return true;
+    case PICT_x8r8g8b8: *argb = *(const uint32_t *)pixel | 0xff000000; return true;
+    case PICT_a8: *argb = (uint32_t)*(const uint8_t *)pixel << 24; return true;
+    default: return false;
+    }
 }
 
-/* A Src of a pixmap with the same bytes is a copy; so is an Over of one without alpha. */
-static bool is_copy(CARD8 op, PicturePtr src, PicturePtr mask, PicturePtr dst) {
-    if (mask || !src->pDrawable || src->pDrawable->type != DRAWABLE_PIXMAP || src->transform || src->repeat ||
-        src->alphaMap || dst->alphaMap || src->clientClip)
-        return false;
-    bool dst_plain = dst->format == PICT_x8r8g8b8 || dst->format == PICT_a8r8g8b8;
-    /* Alpha must arrive where it is kept. */
-    bool bytes = src->format == dst->format || (src->format == PICT_a8r8g8b8 && dst->format == PICT_x8r8g8b8);
-    return dst_plain && bytes && (op == PictOpSrc || (op == PictOpOver && src->format == PICT_x8r8g8b8));
+static bool opaque_color(PicturePtr src) {
+    uint32_t argb;
+    return only_color(src, &argb) && argb >> 24 == 0xff;
 }
 
+/* A mask that masks nothing. */
+static bool no_mask(PicturePtr mask) {
+    uint32_t argb;
+    return !mask || (only_color(mask, &argb) && (mask->componentAlpha ? argb == 0xffffffff : argb >> 24 == 0xff));
+}
+
+static bool plain_format(PicturePtr p) { return p->format == PICT_x8r8g8b8 || p->format == PICT_a8r8g8b8; }
+
+/* Whole pixels, by which a picture is shifted before it is drawn; false where it is turned, scaled or filtered. */
+static bool whole_shift(PicturePtr p, int *x, int *y) {
+    *x = *y = 0;
+    if (p->filter == PictFilterConvolution)
+        return false;
+    if (!p->transform)
+        return true;
+    const PictTransform *t = p->transform;
+    const xFixed one = IntToxFixed(1);
+    *x = xFixedToInt(t->matrix[0][2]);
+    *y = xFixedToInt(t->matrix[1][2]);
+    return t->matrix[0][0] == one && t->matrix[1][1] == one && t->matrix[2][2] == one && t->matrix[0][1] == 0 &&
+           t->matrix[1][0] == 0 && t->matrix[2][0] == 0 && t->matrix[2][1] == 0 && IntToxFixed(*x) == t->matrix[0][2] &&
+           IntToxFixed(*y) == t->matrix[1][2];
+}
+
+/* ---- alpha ------------------------------------------------------------------------------------------------------------- */
+/* What an operator leaves of an opaque destination. With `opaque` every pixel is drawn and what is drawn is opaque. */
+static void set_blend_alpha(struct op *op, CARD8 operator, PicturePtr dst, bool opaque) {
+    /* Other formats keep alpha elsewhere, or leave it undefined in memory that has it. */
+    if (!op->has_alpha || dst->format != PICT_a8r8g8b8 || dst->alphaMap)
+        return;
+    switch (operator) {
+    case PictOpSrc: op_set_alpha(op, opaque ? THINC_FLAG_OPAQUE : 0); return;
+    case PictOpOver: op_set_alpha(op, opaque ? THINC_FLAG_OPAQUE : THINC_FLAG_KEEPS_ALPHA); return;
+    case PictOpDst:
+    case PictOpOverReverse:
+    case PictOpAtop:
+    case PictOpAdd:
+    case PictOpSaturate: op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA); return;
+    default:
+        /* a + b - ab, which is 1 where either is. */
+        if (operator>= PictOpMultiply && operator<= PictOpHSLLuminosity)
+            op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA);
+        return;
+    }
+}
+
+/* ---- copies ------------------------------------------------------------------------------------------------------------ */
+/* Bits arrive as they are, where the source is opaque. */
+static bool copies_pixels(const struct op *op, CARD8 operator, PicturePtr src, PicturePtr dst, const struct target *from) {
+    if ((operator!= PictOpSrc && operator!= PictOpOver) || !plain_format(src) || !plain_format(dst) || src->alphaMap ||
+        dst->alphaMap)
+        return false;
+    if (!op->has_alpha)
+        return true;
+    /* Alpha must arrive where it is kept; a source of memory without alpha is opaque, as the copy of it will be. */
+    int depth = from->pixmap->drawable.depth;
+    return dst->format == PICT_a8r8g8b8 && (src->format == PICT_a8r8g8b8 ? depth == 32 : depth == 24);
+}
+
+static bool overlap(struct box a, struct box b) { return a.x1 < b.x2 && b.x1 < a.x2 && a.y1 < b.y2 && b.y1 < a.y2; }
+
+/* Collects a composite that copies; false when it does not. A clip of the source is none: fb does not look at it. */
+static bool add_copy(struct op *op, CARD8 operator, PicturePtr src, PicturePtr dst, int sx, int sy, struct box to) {
+    struct target from;
+    int shift_x, shift_y;
+    if (!src->pDrawable || !drawable_target(src->pDrawable, &from) || !copies_pixels(op, operator, src, dst, &from) ||
+        !whole_shift(src, &shift_x, &shift_y))
+        return false;
+    /* pixman reads the whole pixmap, whatever part of it a window is: in X's coordinates of the destination it lies here. */
+    int dx = to.x1 - (sx + shift_x + src->pDrawable->x + from.off_x), dy = to.y1 - (sy + shift_y + src->pDrawable->y + from.off_y);
+    struct box there = {dx, dy, dx + from.pixmap->drawable.width, dy + from.pixmap->drawable.height};
+    const BoxRec *clip = RegionExtents(dst->pCompositeClip);
+    struct box drawn = box_intersect(to, (struct box){clip->x1, clip->y1, clip->x2, clip->y2});
+    struct box copied = box_intersect(drawn, there);
+    bool whole = copied.x1 == drawn.x1 && copied.y1 == drawn.y1 && copied.x2 == drawn.x2 && copied.y2 == drawn.y2;
+    if (box_empty(copied) || (!whole && src->repeatType != RepeatNone))
+        return false;
+    /* pixman does not care in which order it reads and writes. */
+    if (from.serial == op->dst) {
+        int x = dx + op->off_x, y = dy + op->off_y;
+        if (overlap(copied, (struct box){copied.x1 - x, copied.y1 - y, copied.x2 - x, copied.y2 - y}))
+            return false;
+    }
+    boxes_add_clipped(&op->copied, &copied, dst->pCompositeClip);
+    if (!whole && operator== PictOpSrc) {
+        /* Outside of its pixmap a source is transparent black. */
+        boxes_add_clipped(&op->drawn, &drawn, dst->pCompositeClip);
+        boxes_subtract(&op->drawn, &op->copied);
+        op->what = THINC_SOLID;
+    }
+    if (op->copied.coarse || op->drawn.coarse || op->copied.count + op->drawn.count > OP_BOXES) {
+        op->copied.count = op->drawn.count = 0;
+        op->copied.coarse = op->drawn.coarse = false;
+        return false;
+    }
+    op->src = from.serial;
+    op->dx = dx + op->off_x;
+    op->dy = dy + op->off_y;
+    op->copy_flags = operator== PictOpOver && src->format == PICT_a8r8g8b8 ? THINC_FLAG_OVER : 0;
+    if (from.serial != 0)
+        pixmap_follow(from.pixmap);
+    return true;
+}
+
+/* ---- collecting boxes -------------------------------------------------------------------------------------------------- */
 static struct op *ready_composite(struct op *op, CARD8 operator, PicturePtr src, PicturePtr mask, PicturePtr dst, int sx, int sy,
                                   int x, int y, int w, int h) {
     struct box to = {dst->pDrawable->x + x, dst->pDrawable->y + y, dst->pDrawable->x + x + w, dst->pDrawable->y + y + h};
+    bool unmasked = no_mask(mask);
+    if (unmasked && add_copy(op, operator, src, dst, sx, sy, to))
+        return op_ready_clipped(op);
     op->what = THINC_COMPOSITE;
-    uint32_t serial;
-    int off_x, off_y;
-    if (is_copy(operator, src, mask, dst) && drawable_target(src->pDrawable, &serial, &off_x, &off_y) && sx >= 0 && sy >= 0 &&
-        sx + w <= src->pDrawable->width && sy + h <= src->pDrawable->height) {
-        boxes_add_clipped(&op->copied, &to, dst->pCompositeClip);
-        if (!op->copied.coarse) {
-            op->src = serial;
-            op->dx = to.x1 + op->off_x - sx;
-            op->dy = to.y1 + op->off_y - sy;
-            return op_ready_clipped(op);
-        }
-        op->copied.count = 0;
-    }
-    if (!mask && (operator== PictOpSrc || operator== PictOpOver) && opaque_color(src, &op->arg[0]))
+    uint32_t color;
+    if (unmasked && plain_format(dst) && only_color(src, &color) &&
+        (operator== PictOpSrc || (operator== PictOpOver && color >> 24 == 0xff))) {
         op->what = THINC_SOLID;
+        op->arg[0] = color & 0x00ffffff;
+    }
+    set_blend_alpha(op, operator, dst, unmasked && opaque_color(src));
     op_add(op, to.x1, to.y1, to.x2, to.y2);
     return op_ready(op, dst->pCompositeClip);
 }
@@ -109,6 +217,7 @@ static void add_glyphs(struct op *op, CARD8 operator, PicturePtr dst, int nlists
     }
     op_add(op, all.x1, all.y1, all.x2, all.y2);
     op->what = THINC_GLYPHS;
+    set_blend_alpha(op, operator, dst, false);
 }
 
 static void add_rects(struct op *op, CARD8 operator, PicturePtr dst, const xRenderColor *color, int n, const xRectangle *rects) {
@@ -117,9 +226,13 @@ static void add_rects(struct op *op, CARD8 operator, PicturePtr dst, const xRend
         op_add(op, x, y, x + rects[i].width, y + rects[i].height);
     }
     op->what = THINC_COMPOSITE;
+    bool opaque = color->alpha >= 0xff00;
+    set_blend_alpha(op, operator, dst, opaque);
+    if (!plain_format(dst))
+        return;
     if (operator== PictOpClear) {
         op->what = THINC_SOLID;
-    } else if (operator== PictOpSrc || (operator== PictOpOver && color->alpha >= 0xff00)) {
+    } else if (operator== PictOpSrc || (operator== PictOpOver && opaque)) {
         op->what = THINC_SOLID;
         op->arg[0] = (uint32_t)(color->red >> 8) << 16 | (uint32_t)(color->green >> 8) << 8 | color->blue >> 8;
     }
@@ -142,6 +255,7 @@ static int clamp_coordinate(int64_t v) { return (int)(v < -65536 ? -65536 : v > 
 
 static void add_bounds(struct op *op, CARD8 operator, PicturePtr dst, struct bounds b) {
     op->what = THINC_COMPOSITE;
+    set_blend_alpha(op, operator, dst, false);
     if (!bounded(operator)) {
         add_clip(op, dst);
         return;

@@ -23,9 +23,10 @@ static struct {
     uint64_t tail; /* as last read */
     bool overflowed;
     bool since_idle, since_yield; /* something was recorded since that mark */
+    uint32_t epoch;               /* counts rings and overflows */
     uint32_t barriers[BARRIERS];
     int barrier_count;
-} ring = {.memfd = -1, .eventfd = -1};
+} ring = {.memfd = -1, .eventfd = -1, .epoch = 1};
 
 /* Lives longer than any ring, so that an op has one number in the life of the server. */
 static uint64_t op_serial;
@@ -44,6 +45,9 @@ int thinc_memfd(const char *name, size_t bytes) {
     return fd;
 }
 
+/* Each pixmap is told of anew. After four thousand million overflows a pixmap untouched since may pass for told, and is unknown. */
+static void forget_pixmaps(void) { ring.epoch = ring.epoch == UINT32_MAX ? 1 : ring.epoch + 1; }
+
 bool ring_create(void) {
     ring_destroy();
     ring.memfd = thinc_memfd("thinc-ring", THINC_RING_BYTES);
@@ -61,6 +65,7 @@ bool ring_create(void) {
     ring.records = (struct thinc_record *)(ring.base + THINC_RECORDS_OFFSET);
     ring.dirty = (uint64_t *)(ring.base + THINC_DIRTY_OFFSET);
     ring.head = ring.tail = 0;
+    forget_pixmaps();
     ring.overflowed = ring.since_idle = ring.since_yield = false;
     ring.barrier_count = 0;
     *ring.header = (struct thinc_header){
@@ -89,6 +94,7 @@ void ring_destroy(void) {
     ring.memfd = ring.eventfd = -1;
 }
 
+uint32_t ring_epoch(void) { return ring.epoch; }
 int ring_memfd(void) { return ring.memfd; }
 int ring_eventfd(void) { return ring.eventfd; }
 bool ring_attached(void) { return ring.base != NULL; }
@@ -179,6 +185,7 @@ static bool try_resume(void) {
     ring.overflowed = false;
     __atomic_store_n(&ring.header->overflow_pending, 0, __ATOMIC_RELAXED);
     publish_plain(THINC_OVERFLOW, 0);
+    forget_pixmaps();
     for (int i = 0; i < ring.barrier_count; i++)
         publish_plain(THINC_BARRIER, ring.barriers[i]);
     ring.barrier_count = 0;
@@ -210,12 +217,13 @@ void ring_resume(void) {
 }
 
 static void publish_boxes(const struct op *op, const struct boxes *boxes, enum thinc_kind kind, uint64_t *position, uint64_t end) {
+    uint8_t flags = kind == THINC_DRAW ? op->alpha : op->copy_flags;
     for (int i = 0; i < boxes->count; i++) {
         const struct box *box = &boxes->box[i];
         struct thinc_record *record = slot((*position)++);
         record->op = op->serial;
         record->kind = (uint8_t)kind;
-        record->flags = *position == end ? 0 : THINC_FLAG_MORE;
+        record->flags = flags | (*position == end ? 0 : THINC_FLAG_MORE);
         record->what = kind == THINC_DRAW ? op->what : 0;
         record->window = op->window;
         record->dst = op->dst;
@@ -258,19 +266,30 @@ void ring_publish(const struct op *op) {
     wake_at_quarter();
 }
 
-void ring_note(enum thinc_kind kind, uint32_t window, const uint32_t arg[2], uint32_t drawable) {
+static void publish_note(struct thinc_record note) {
     if (!ring.base)
         return;
     if (!may_publish(1)) {
-        /* Cursor, geometry and input state live in the header; only their record is lost. */
+        /* Cursor, geometry and input state live in the header; only their record is lost. Pixmaps are told of anew. */
         overflow(1);
         return;
     }
-    *slot(ring.head) = (struct thinc_record){
-        .op = op_serial, .kind = (uint8_t)kind, .window = window, .dst = drawable, .arg = {arg ? arg[0] : 0, arg ? arg[1] : 0}};
+    note.op = op_serial;
+    *slot(ring.head) = note;
     ring.since_idle = ring.since_yield = true;
     set_head(ring.head + 1);
     wake_at_quarter();
+}
+
+void ring_note(enum thinc_kind kind, uint32_t window, const uint32_t arg[2], uint32_t drawable) {
+    publish_note((struct thinc_record){
+        .kind = (uint8_t)kind, .window = window, .dst = drawable, .arg = {arg ? arg[0] : 0, arg ? arg[1] : 0}});
+}
+
+void ring_pixmap(enum thinc_kind kind, uint32_t serial, PixmapPtr pixmap) {
+    uint8_t flags = pixmap->drawable.depth == 32 ? 0 : THINC_FLAG_OPAQUE;
+    publish_note((struct thinc_record){
+        .kind = (uint8_t)kind, .flags = flags, .dst = serial, .arg = {pixmap->drawable.width, pixmap->drawable.height}});
 }
 
 void ring_barrier(uint32_t id) {

@@ -59,17 +59,33 @@ struct boxes {
     struct box box[OP_BOXES];
 };
 
+/* The pixmap behind a drawable. */
+struct target {
+    PixmapPtr pixmap;
+    uint32_t serial;  /* 0: the screen */
+    int off_x, off_y; /* from X's coordinates of the drawable to the pixmap's */
+};
+
 struct op {
     uint32_t dst, window;
-    int off_x, off_y; /* from X's coordinates of the drawable to its pixmap's: added at publish */
+    PixmapPtr pixmap; /* behind the drawable */
+    int off_x, off_y; /* as in struct target: added at publish */
+    bool has_alpha;   /* the pixmap keeps alpha; if not, all that is drawn there is opaque */
     uint16_t what;
+    uint8_t alpha; /* of the drawn boxes: THINC_FLAG_OPAQUE, THINC_FLAG_KEEPS_ALPHA or 0 */
     uint32_t arg[4];
-    uint32_t src; /* of the copied boxes */
-    int dx, dy;   /* of the copied boxes, in pixmap coordinates */
+    uint32_t src;       /* of the copied boxes */
+    int dx, dy;         /* of the copied boxes, in pixmap coordinates */
+    uint8_t copy_flags; /* of the copied boxes: THINC_FLAG_OVER or 0 */
     struct boxes drawn;  /* to be recorded as DRAW */
     struct boxes copied; /* to be recorded as COPY, before the drawn ones */
     uint64_t serial;
 };
+
+static inline struct box box_intersect(struct box a, struct box b) {
+    return (struct box){a.x1 > b.x1 ? a.x1 : b.x1, a.y1 > b.y1 ? a.y1 : b.y1, a.x2 < b.x2 ? a.x2 : b.x2, a.y2 < b.y2 ? a.y2 : b.y2};
+}
+static inline bool box_empty(struct box b) { return b.x1 >= b.x2 || b.y1 >= b.y2; }
 
 void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2);
 void boxes_subtract(struct boxes *from, const struct boxes *what);
@@ -89,8 +105,13 @@ void op_publish(const struct op *op);
 
 /* Adds box ∩ clip to out. */
 void boxes_add_clipped(struct boxes *out, const struct box *box, RegionPtr clip);
-/* The pixmap behind a drawable, its serial (0: the screen) and the offset of X's coordinates. False: untracked memory. */
-bool drawable_target(DrawablePtr drawable, uint32_t *serial, int *off_x, int *off_y);
+/* False: memory that nobody follows. */
+bool drawable_target(DrawablePtr drawable, struct target *target);
+/* Says what the drawing does to alpha, where there is any. */
+static inline void op_set_alpha(struct op *op, uint8_t flag) {
+    if (op->has_alpha)
+        op->alpha = flag;
+}
 
 /* ---- ring.c: shared memory ------------------------------------------------------------------------------------- */
 bool ring_create(void); /* a fresh ring for a new consumer; false: no memory */
@@ -102,6 +123,8 @@ bool ring_wants_offscreen(void);
 uint64_t ring_begin_op(void); /* announces the next op, before its pixels are drawn */
 void ring_publish(const struct op *op);
 void ring_note(enum thinc_kind kind, uint32_t window, const uint32_t arg[2], uint32_t drawable);
+void ring_pixmap(enum thinc_kind kind, uint32_t serial, PixmapPtr pixmap); /* PIXMAP_CREATE or PIXMAP_DESTROY */
+uint32_t ring_epoch(void); /* changes when the reader has forgotten all pixmaps; never 0 */
 void ring_barrier(uint32_t id);
 void ring_resume(void); /* the reader made room */
 void ring_block(bool will_sleep); /* from the BlockHandler */
@@ -127,6 +150,7 @@ void render_close(ScreenPtr screen);
 void window_close(ScreenPtr screen);
 void pixmap_close(ScreenPtr screen);
 uint32_t pixmap_serial(PixmapPtr pixmap); /* 0: memory that a client may write without a request */
+bool pixmap_follow(PixmapPtr pixmap);     /* tells the reader of it, once; false: what is drawn there is not recorded */
 uint32_t window_top_level(WindowPtr window);
 
 bool cursor_init(ScreenPtr screen);

@@ -167,10 +167,10 @@ static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, sh
                      DrawablePtr drawable) {
     if (width < 1 || height < 1 || width > FRAME_MAX || height > FRAME_MAX || src_w < 1 || src_h < 1 || drw_w < 1 || drw_h < 1)
         return Success;
-    uint32_t serial;
-    int off_x, off_y;
-    drawable_target(drawable, &serial, &off_x, &off_y);
-    PixmapPtr pixmap = drawable->type == DRAWABLE_PIXMAP ? (PixmapPtr)drawable : drawable->pScreen->GetWindowPixmap((WindowPtr)drawable);
+    struct target target;
+    drawable_target(drawable, &target);
+    PixmapPtr pixmap = target.pixmap;
+    int off_x = target.off_x, off_y = target.off_y;
     struct frame frame = frame_of(id, buffer, (unsigned short)width, (unsigned short)height);
     struct place src = {src_x, src_y, src_w, src_h}, dst = {drw_x, drw_y, drw_w, drw_h};
 

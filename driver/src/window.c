@@ -20,7 +20,7 @@ static struct op *ready(struct op *op, WindowPtr window, DDXPointRec old, Region
         boxes_add_clipped(&op->copied, &to, &window->borderClip);
     }
     /* After the screen shrank, what was visible may lie outside of it. */
-    int width = op->dst == 0 ? (int)thinc.fb_width : INT16_MAX, height = op->dst == 0 ? (int)thinc.fb_height : INT16_MAX;
+    int width = op->pixmap->drawable.width, height = op->pixmap->drawable.height;
     bool inside = true;
     for (int i = 0; i < op->copied.count; i++) {
         const struct box *b = &op->copied.box[i];
