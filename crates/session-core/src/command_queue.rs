@@ -1,55 +1,29 @@
 //! Path 5/13: from translate.rs, to scheduler.rs.
-//! What is still to be sent to one viewer: pending pixels, queued COPYs, and the reads that may hold later ops.
+//! What is still to be sent to one viewer: pending pixels, queued COPYs, what is to be compared when there is time, and the
+//! reads that may hold later ops.
 //! Knows rectangles, op numbers and ages; never pixels, bytes or sockets.
 //!
 //! What the rules (doc/scheduling.md) keep true, with V for what the viewer will show once everything committed and then
 //! every queued COPY is applied, and S(n) for the screen after op n, the newest translated one: V equals S(n) on every
-//! pixel that is neither pending nor inside a read tagged later than n.
-
-use std::collections::VecDeque;
+//! pixel that is neither pending nor inside a read tagged later than n. Pixels in doubt are no exception as long as the
+//! drawable maps are right, which is what they are compared for.
 
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Region, Size};
 
+use crate::copies::{COPIES_MAX, Copies, CopyCommand, Proof, Taken};
 use crate::mutation::{Broken, Mutation};
 
-/// Most COPYs that wait: more lines than a screen of text scrolls by, after which nothing old is left to move.
-pub const COPIES_MAX: usize = 64;
 /// Most sets of pending pixels told apart; past it they join.
 pub const ITEMS_MAX: usize = 32;
 /// Most rectangles of all pending pixels; past it they become coarser, which costs equal pixels that are not sent.
 pub const PENDING_RECTS_MAX: usize = 1024;
+/// Most rectangles in doubt; past it they become coarser, which costs equal pixels that are compared.
+pub const DOUBT_RECTS_MAX: usize = 128;
 /// Most reads remembered; past it two that are done join under the later tag. More than jobs can wait for pixels.
 const READS_MAX: usize = 16;
 /// A tag for pixels that will be read at a moment not yet known.
 const TAG_UNKNOWN: u64 = u64::MAX;
-
-/// One COPY: a region and a vector, never clipped or split.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CopyCommand {
-    /// Where the pixels go.
-    pub region: Region,
-    /// Pixels moved right.
-    pub dx: i32,
-    /// Pixels moved down.
-    pub dy: i32,
-}
-
-impl CopyCommand {
-    /// Where the pixels come from.
-    pub fn source(&self) -> Region {
-        self.region.translated(-self.dx, -self.dy)
-    }
-
-    /// `lacking` after this COPY was applied: what came from there lacks as well, what was covered does no more.
-    pub fn follow(&self, lacking: &Region) -> Region {
-        let mut derived = lacking.translated(self.dx, self.dy);
-        derived.intersect(&self.region);
-        let mut after = lacking.difference(&self.region);
-        after.add(&derived);
-        after
-    }
-}
 
 /// What pending pixels were drawn as: a set of hints, for the estimate of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,19 +152,25 @@ struct Read {
     tag: u64,
 }
 
+static EMPTY: Region = Region::new();
+
 /// One viewer's queue.
 #[derive(Debug)]
 pub struct CommandQueue {
     screen: Rect,
     items: Vec<Pending>,
-    copies: VecDeque<CopyCommand>,
+    copies: Copies,
     /// Since when the oldest queued COPY waits, and the input it answers.
     copies_since: Micros,
     copies_echo: Option<Echo>,
     copies_kinds: Origin,
-    /// Rectangles of all queued COPYs, which one update must hold.
-    copies_rects: usize,
+    /// Most rectangles of all queued COPYs, which one update must hold.
     copies_rects_max: usize,
+    /// What the viewer shows once every queued COPY is applied, if the drawable maps are right.
+    doubt: Region,
+    /// Since when the oldest of it is in doubt, and the newest.
+    doubt_since: Micros,
+    doubt_newest: Micros,
     reads: Vec<Read>,
     /// Dirty tiles of overflows: they were taken when later ops may already have been in them, and such an op tells of
     /// itself by nothing else.
@@ -206,12 +186,14 @@ impl CommandQueue {
         CommandQueue {
             screen: size.rect(),
             items: Vec::new(),
-            copies: VecDeque::new(),
+            copies: Copies::new(broken),
             copies_since: 0,
             copies_echo: None,
             copies_kinds: Origin { window: 0, kinds: Kinds::OTHER, since: 0, lane: Lane::Normal, echo: None },
-            copies_rects: 0,
             copies_rects_max,
+            doubt: Region::new(),
+            doubt_since: 0,
+            doubt_newest: 0,
             reads: Vec::new(),
             dirty: None,
             passed: 0,
@@ -224,15 +206,15 @@ impl CommandQueue {
         self.screen = size.rect();
         self.items.clear();
         self.copies.clear();
-        self.copies_rects = 0;
         self.copies_echo = None;
+        self.doubt.clear();
         self.reads.clear();
         self.dirty = None;
         self.passed = 0;
         self.stale(&Region::from(self.screen), now);
     }
 
-    /// True when nothing waits.
+    /// True when nothing waits; what is in doubt does not count.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.copies.is_empty()
     }
@@ -243,8 +225,31 @@ impl CommandQueue {
     }
 
     /// The COPYs that wait, oldest first.
-    pub fn copies(&self) -> &VecDeque<CopyCommand> {
-        &self.copies
+    pub fn copies(&self) -> impl Iterator<Item = &CopyCommand> {
+        self.copies.iter()
+    }
+
+    /// What is in doubt; some of it may be pending as well.
+    pub fn in_doubt(&self) -> &Region {
+        &self.doubt
+    }
+
+    /// What is in doubt and not pending, which will be read anyway.
+    pub fn doubted(&mut self) -> &Region {
+        for item in &self.items {
+            self.doubt.subtract(&item.region);
+        }
+        &self.doubt
+    }
+
+    /// Since when the oldest of what is in doubt is, and since when the newest.
+    pub fn doubt_ages(&self) -> (Micros, Micros) {
+        (self.doubt_since, self.doubt_newest)
+    }
+
+    /// Newest op whose last record has been translated.
+    pub fn passed_op(&self) -> u64 {
+        self.passed
     }
 
     /// Since when the oldest of all waits.
@@ -274,8 +279,9 @@ impl CommandQueue {
             return;
         }
         if self.broken.is(Mutation::CopyIsClipped) {
-            self.copies.iter_mut().for_each(|copy| copy.region.subtract(&region));
+            self.copies.clip(&region);
         }
+        self.doubt.subtract(&region);
         let mut i = if self.broken.is(Mutation::DrawingsOverlap) { self.items.len() } else { 0 };
         while i < self.items.len() {
             let item = &mut self.items[i];
@@ -293,6 +299,20 @@ impl CommandQueue {
             i += 1;
         }
         self.push(Pending::new(region.into_owned(), origin));
+    }
+
+    /// The viewer shows these pixels once every queued COPY is applied, if the drawable maps are right: they are compared
+    /// when there is time.
+    pub fn doubt(&mut self, region: &Region, now: Micros) {
+        if self.doubt.is_empty() {
+            self.doubt_since = now;
+        }
+        self.doubt_newest = now;
+        self.doubt.add(region);
+        self.doubt.intersect_rect(&self.screen);
+        if self.doubt.rect_count() > DOUBT_RECTS_MAX {
+            self.doubt = self.doubt.simplified(DOUBT_RECTS_MAX / 4);
+        }
     }
 
     /// Rule 5, second way in. The viewer lacks these pixels of what it would show after everything queued.
@@ -326,10 +346,10 @@ impl CommandQueue {
     }
 
     /// Rules 2 and 3. Op `op` copied: a COPY where the viewer has the source, pending pixels where it has not.
-    pub fn copy(&mut self, copy: CopyCommand, op: u64, origin: Origin) {
+    pub fn copy(&mut self, copy: CopyCommand, op: u64, proof: Proof, origin: Origin) {
         let extents = copy.region.extents();
         let inside = self.screen.contains(&extents) && self.screen.contains(&extents.translate(-copy.dx, -copy.dy));
-        if !inside || self.copies_rects + copy.region.rect_count() > self.copies_rects_max {
+        if !inside || self.copies.rects() + copy.region.rect_count() > self.copies_rects_max {
             // A source outside the screen holds nothing the viewer could have.
             return self.draw(&copy.region, origin);
         }
@@ -392,23 +412,27 @@ impl CommandQueue {
             let kept = dirty.region.intersection(&copy.region);
             self.draw(&kept, Origin { kinds: Kinds::OTHER, ..origin });
         }
-        self.copies_rects += copy.region.rect_count();
-        if self.broken.is(Mutation::CopyIsSplit) {
-            let (dx, dy) = (copy.dx, copy.dy);
-            self.copies.extend(copy.region.rects().iter().map(|&rect| CopyCommand { region: rect.into(), dx, dy }));
-        } else {
-            self.copies.push_back(copy);
+        if self.doubt.overlaps_rect(&source_bounds) || self.doubt.overlaps_rect(&extents) {
+            self.doubt = copy.follow(&self.doubt);
         }
+        if proof == Proof::Derived {
+            self.doubt(&copy.region, origin.since);
+        }
+        let mut unwanted: [&Region; ITEMS_MAX] = [&EMPTY; ITEMS_MAX];
+        for (unwanted, item) in unwanted.iter_mut().zip(&self.items) {
+            *unwanted = &item.region;
+        }
+        self.copies.push(copy, proof, &unwanted[..self.items.len()]);
         self.bound_pending();
     }
 
     /// Every queued COPY's destination becomes pending: without them, it is what the viewer would not have.
     fn collapse_copies(&mut self) {
         let mut moved = Region::new();
-        for copy in self.copies.drain(..) {
+        for copy in self.copies.iter() {
             moved.add(&copy.region);
         }
-        self.copies_rects = 0;
+        self.copies.clear();
         let origin = Origin { since: self.copies_since, echo: self.copies_echo.take(), ..self.copies_kinds };
         self.draw(&moved, origin);
     }
@@ -425,8 +449,9 @@ impl CommandQueue {
         }
     }
 
-    /// Rule 4. Takes these pixels, which will be read soon, and every queued COPY, which goes before them.
-    pub fn commit(&mut self, job: u64, region: &Region) -> (Vec<CopyCommand>, Option<Echo>) {
+    /// Rule 4. Takes these pixels, which will be read soon, and every queued COPY, which goes before them. Those of
+    /// `verify`, a part of `region`, are read to be compared, and what the COPYs bring there is wanted.
+    pub fn commit(&mut self, job: u64, region: &Region, verify: &Region) -> (Taken, Option<Echo>) {
         let mut echo = None;
         for item in &mut self.items {
             if item.region.overlaps(region) {
@@ -436,40 +461,21 @@ impl CommandQueue {
             }
         }
         self.items.retain(|item| !item.region.is_empty());
+        self.doubt.subtract(region);
         if !region.is_empty() {
             self.remember_read(Read { job, region: region.clone(), tag: TAG_UNKNOWN });
         }
         if self.broken.is(Mutation::CopiesLeaveAfterPixels) && !region.is_empty() {
-            return (Vec::new(), echo);
+            return (Taken::default(), echo);
         }
-        let (copies, copies_echo) = self.take_copies(region);
-        (copies, Echo::later(echo, copies_echo))
-    }
-
-    /// Takes the queued COPYs, less those whose every pixel is sent anew by `region` or still pending.
-    fn take_copies(&mut self, region: &Region) -> (Vec<CopyCommand>, Option<Echo>) {
-        let mut copies: Vec<CopyCommand> = self.copies.drain(..).collect();
-        self.copies_rects = 0;
-        if copies.is_empty() {
-            return (copies, self.copies_echo.take());
+        if self.copies.is_empty() {
+            return (Taken::default(), Echo::later(echo, self.copies_echo.take()));
         }
-        // Walking back: `dead` is what nobody will look at after the COPY at hand.
-        let mut dead = self.pending();
-        dead.add(region);
-        let mut i = copies.len();
-        while i > 0 {
-            i -= 1;
-            let copy = &copies[i];
-            let mut wanted = copy.region.difference(&dead);
-            if wanted.is_empty() {
-                copies.remove(i);
-                continue;
-            }
-            wanted.translate(-copy.dx, -copy.dy);
-            dead.add(&copy.region);
-            dead.subtract(&wanted);
+        let mut unwanted = region.difference(verify);
+        for item in &self.items {
+            unwanted.add(&item.region);
         }
-        (copies, self.copies_echo.take())
+        (self.copies.take(unwanted), Echo::later(echo, self.copies_echo.take()))
     }
 
     fn remember_read(&mut self, read: Read) {
@@ -569,14 +575,18 @@ impl CommandQueue {
             }
         }
         assert!(rects <= PENDING_RECTS_MAX, "at most {PENDING_RECTS_MAX} rectangles wait");
-        for copy in &self.copies {
+        let mut copies_rects = 0;
+        for copy in self.copies() {
             let extents = copy.region.extents();
+            copies_rects += copy.region.rect_count();
             assert!(self.screen.contains(&extents), "a COPY's destination lies on the screen");
             assert!(self.screen.contains(&extents.translate(-copy.dx, -copy.dy)), "a COPY's source lies on the screen");
         }
-        let copies_rects: usize = self.copies.iter().map(|copy| copy.region.rect_count()).sum();
-        assert_eq!(copies_rects, self.copies_rects, "the queue knows how many rectangles its COPYs have");
+        assert_eq!(copies_rects, self.copies.rects(), "the queue knows how many rectangles its COPYs have");
         assert!(copies_rects <= self.copies_rects_max, "queued COPYs fit an update");
+        self.doubt.check_invariants();
+        assert!(self.doubt.rect_count() <= DOUBT_RECTS_MAX, "at most {DOUBT_RECTS_MAX} rectangles are in doubt");
+        assert!(self.screen.contains(&self.doubt.extents()), "what is in doubt lies on the screen");
         for read in &self.reads {
             assert!(read.tag > self.passed, "a read is remembered only while later ops may be in it (rule 3)");
         }

@@ -4,20 +4,24 @@
 #![forbid(unsafe_code)]
 
 pub mod command_queue;
+mod copies;
 pub mod drawable;
 pub mod flow;
 mod input;
 pub mod mutation;
+mod pointer;
 pub mod scheduler;
 mod session;
 mod translate;
 mod update;
 mod viewer;
 
-pub use command_queue::CopyCommand;
+pub use copies::{CopyCommand, Proof, Taken};
 pub use drawable::{Part, Proposal};
+pub use flow::PathFigures;
 pub use input::Keymap;
+pub use pointer::{CursorData, CursorImageOwned};
 pub use scheduler::Scheduling;
 pub use session::{Config, Request, Session};
 pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict};
-pub use viewer::{CursorImageOwned, Proposals, ViewerId, ViewerStats, Violation};
+pub use viewer::{Proposals, ViewerId, ViewerStats, Violation};

@@ -15,6 +15,10 @@ pub enum Mutation {
     CopyIsClipped,
     /// Rule 2: a COPY's rectangles are COPYs of their own.
     CopyIsSplit,
+    /// Rule 2: COPYs by one vector merge although the second reads what the first wrote.
+    MergeIgnoresOverlap,
+    /// Rule 2: a COPY and the one that reads it merge although what the first wrote is wanted.
+    ChainForgetsItsMiddle,
     /// Rule 2: COPYs past the bound are forgotten.
     CopiesPastTheBoundAreForgotten,
     /// Rule 3: a read's tag is not looked at.
@@ -33,6 +37,20 @@ pub enum Mutation {
     OverflowIsIgnored,
     /// Rule 9: an overflow's tiles are believed to be of the ops before it.
     OverflowHasNoTag,
+    /// Drawable maps: what was drawn on is still equal to what it was equal to.
+    EqualityIgnoresChangesHere,
+    /// Drawable maps: what is equal to a drawable that is drawn on is still equal to it.
+    EqualityIgnoresChangesThere,
+    /// Drawable maps: what is moved within a pixmap is still equal to what lies where it lay.
+    EqualityDoesNotMove,
+    /// Drawable maps: a COPY of an op reads what an earlier one of the op wrote.
+    CopiesOfOneOpChain,
+    /// Drawable maps: an Over blend of what is not opaque is a copy.
+    OverOfTranslucentIsCopy,
+    /// Drawable maps: what lies under text, lines and pictures is all there is.
+    SolidSurvivesDrawing,
+    /// Drawable maps: they outlive records that are missing.
+    OverflowKeepsMaps,
 }
 
 /// Which rule is broken, if any.

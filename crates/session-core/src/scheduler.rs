@@ -5,7 +5,7 @@
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Region};
 
-use crate::command_queue::{Kinds, Lane, Pending};
+use crate::command_queue::{CommandQueue, Kinds, Lane, Pending};
 
 /// In which order pending pixels are committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -26,6 +26,13 @@ pub const REAL_TIME_BYTES_MAX: u64 = 8 * 1024;
 pub const ITEM_AGE_MAX: Micros = 250_000;
 /// Most pixels of one update: its plain bytes are 3 MiB, a fifth of the longest frame.
 pub const JOB_AREA_MAX: u64 = 1 << 20;
+/// How long after the last pixels came into doubt they are compared, where X sleeps and nothing else waits: what scrolls is
+/// compared when it stops.
+const DOUBT_REST: Micros = 30_000;
+/// What has been in doubt for so long is compared where nothing else waits, and twice as long, whatever waits.
+const DOUBT_AGE_MAX: Micros = 1_000_000;
+/// Most pixels compared by one job: what is read may hold back a COPY, and takes this thread half a millisecond.
+const DOUBT_AREA_MAX: u64 = 1 << 18;
 /// Fewest pixels worth an update of their own when the room is small.
 const JOB_AREA_MIN: u64 = 1024;
 /// Upper bounds of the classes of remaining size, in bytes; the last class has none.
@@ -105,6 +112,33 @@ pub struct Picked {
     pub bytes: u64,
     /// Dearest kind in it.
     pub kinds: Kinds,
+}
+
+impl Picked {
+    /// No pixels.
+    pub fn nothing() -> Picked {
+        Picked { region: Region::new(), lane: Lane::Normal, bytes: 0, kinds: Kinds::default() }
+    }
+}
+
+/// When pixels in doubt are to be compared, if nothing else happens. None: there are none, or others wait.
+pub fn doubt_due(queue: &CommandQueue, idle: bool) -> Option<Micros> {
+    let (since, newest) = queue.doubt_ages();
+    if queue.in_doubt().is_empty() {
+        None
+    } else if !queue.is_empty() {
+        Some(since + 2 * DOUBT_AGE_MAX)
+    } else if idle {
+        Some((newest + DOUBT_REST).min(since + DOUBT_AGE_MAX))
+    } else {
+        Some(since + DOUBT_AGE_MAX)
+    }
+}
+
+/// Chooses the pixels in doubt that are compared next.
+pub fn pick_doubt(queue: &mut CommandQueue, area_max: u64) -> Option<Region> {
+    let doubted = queue.doubted();
+    (!doubted.is_empty()).then(|| top(doubted, area_max.min(DOUBT_AREA_MAX)))
 }
 
 /// Chooses the next update's pixels. None: nothing waits that there is room for.

@@ -8,24 +8,25 @@
 //! wait until something happens or [`Session::poll_deadline`] passes.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{INPUT_EVENTS_PER_SECOND_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
-use thinc_protocol::session::CloseCode;
+use thinc_protocol::session::{CloseCode, CursorColors};
 use thinc_protocol::viewer::{Input, InputEvent, TouchPhase, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::flow::PathFigures;
 use crate::input::{KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
+use crate::pointer::{CursorImageOwned, Pointer};
 use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
-use crate::viewer::{CursorImageOwned, Pointer, Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation};
+use crate::viewer::{Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation};
 
 /// Most requests that wait for the driver; motion is dropped past it, and a viewer that sends keys past it goes.
 const REQUESTS_MAX: usize = 4096;
@@ -103,6 +104,8 @@ pub struct Session {
     next_viewer: u32,
     translator: Translator,
     fresh: Option<Fresh>,
+    /// Drawn as it was already, if the drawable maps are right; no queue has taken it yet.
+    same: Region,
     /// A region of one rectangle at a time, so that no record allocates.
     scratch: Region,
     /// X sleeps, and nothing was drawn since.
@@ -130,22 +133,27 @@ impl Session {
     /// A session that breaks a rule of its queues.
     #[cfg(feature = "mutations")]
     pub fn with_broken_rule(config: Config, mutation: Option<Mutation>) -> Session {
-        Session { broken: Broken::rule(mutation), ..Session::new(config) }
+        Session::new_with(config, Broken::rule(mutation))
     }
 
     /// A session whose driver is not attached yet.
     pub fn new(config: Config) -> Session {
+        Session::new_with(config, Broken::default())
+    }
+
+    fn new_with(config: Config, broken: Broken) -> Session {
         Session {
             name: config.name,
             size: config.size,
             epoch: 1,
             viewers: Vec::new(),
             next_viewer: 1,
-            translator: Translator::default(),
+            translator: Translator::new(config.size, config.offscreen, broken),
             fresh: None,
+            same: Region::new(),
             scratch: Region::new(),
             idle: false,
-            pointer: Pointer { image: None, at: None, shown: true },
+            pointer: Pointer { shown: true, ..Pointer::default() },
             pointer_at: (0, 0),
             hot: Vec::new(),
             keyboard: Keyboard::default(),
@@ -158,7 +166,7 @@ impl Session {
             next_input: 1,
             next_barrier: 1,
             now: 0,
-            broken: Broken::default(),
+            broken,
         }
     }
 
@@ -193,8 +201,9 @@ impl Session {
 
     /// The screen has this size now, in a framebuffer that the shell reads from here on.
     pub fn handle_geometry(&mut self, size: Size) {
-        self.translator.abandon();
+        self.translator.reset(size);
         self.fresh = None;
+        self.same.clear();
         self.size = size;
         self.size_asked = self.size_asked.filter(|&asked| asked != size);
         self.epoch += 1;
@@ -208,13 +217,8 @@ impl Session {
     pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
         self.now = self.now.max(now);
         self.idle = false;
-        let (before, drawing) = self.translator.record(record);
-        if let Some(before) = before {
-            self.take(before, record.window);
-        }
-        if let Some(drawing) = drawing {
-            self.take(drawing, record.window);
-        }
+        self.translator.record(record);
+        self.take_drawings();
         match record.kind {
             RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
                 if !record.more {
@@ -243,9 +247,8 @@ impl Session {
 
     /// At an `Overflow` record: what changed on the screen while no records were written.
     pub fn handle_overflow(&mut self, dirty: &Region) {
-        if let Some(drawing) = self.translator.abandon() {
-            self.take(drawing, 0);
-        }
+        self.translator.overflow();
+        self.take_drawings();
         self.take_fresh();
         for viewer in &mut self.viewers {
             viewer.queue.overflow(dirty, self.now);
@@ -254,22 +257,30 @@ impl Session {
 
     /// The cursor has another image; one of size 0 × 0 hides it.
     pub fn handle_cursor(&mut self, image: CursorImageOwned) {
-        self.pointer.image = Some(Arc::new(image));
-        self.viewers.iter_mut().for_each(Viewer::cursor_image_changed);
+        self.pointer.image = Some(image);
+        self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().image = true);
+    }
+
+    /// The cursor's image of two colours has these now; told before the image, where both change.
+    pub fn handle_cursor_colors(&mut self, colors: CursorColors) {
+        if self.pointer.colors != colors {
+            self.pointer.colors = colors;
+            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().colors = true);
+        }
     }
 
     /// An application moved the pointer.
     pub fn handle_cursor_move(&mut self, x: u16, y: u16) {
         self.pointer.at = Some((x, y));
         self.pointer_at = (i32::from(x), i32::from(y));
-        self.viewers.iter_mut().for_each(Viewer::cursor_moved);
+        self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().at = true);
     }
 
     /// The cursor is shown or hidden.
     pub fn handle_cursor_show(&mut self, shown: bool) {
         if self.pointer.shown != shown {
             self.pointer.shown = shown;
-            self.viewers.iter_mut().for_each(Viewer::cursor_shown);
+            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().show = true);
         }
     }
 
@@ -283,21 +294,32 @@ impl Session {
         self.keyboard.set_leds(leds);
     }
 
-    fn take(&mut self, drawing: Drawing, window: u32) {
-        match drawing {
-            Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window),
-            Drawing::Many(region) => {
-                self.take_fresh();
-                self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now });
-                self.take_fresh();
-            }
-            Drawing::Copy { op, copy } => {
-                self.take_fresh();
-                let origin = Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
-                for viewer in &mut self.viewers {
-                    viewer.copy(copy.clone(), op, origin);
+    #[inline]
+    fn take_drawings(&mut self) {
+        while let Some((drawing, window)) = self.translator.poll_drawing() {
+            match drawing {
+                Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window),
+                Drawing::Same(rect) => self.same(rect),
+                Drawing::Many(region) => {
+                    self.take_fresh();
+                    self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now });
+                    self.take_fresh();
+                }
+                Drawing::Copy { op, copy, proof } => {
+                    self.take_fresh();
+                    let origin = Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
+                    for viewer in &mut self.viewers {
+                        viewer.copy(copy.clone(), op, proof, origin);
+                    }
                 }
             }
+        }
+    }
+
+    fn same(&mut self, rect: Rect) {
+        self.same.add_rect(rect);
+        if self.same.rect_count() > FRESH_RECTS_MAX {
+            self.take_fresh();
         }
     }
 
@@ -320,6 +342,12 @@ impl Session {
 
     /// Gives the run of drawings to every queue.
     fn take_fresh(&mut self) {
+        if !self.same.is_empty() {
+            for viewer in &mut self.viewers {
+                viewer.queue.doubt(&self.same, self.now);
+            }
+            self.same.clear();
+        }
         let Some(mut fresh) = self.fresh.take() else { return };
         let bounds = fresh.region.extents();
         let (x, y) = self.pointer_at;
@@ -373,6 +401,7 @@ impl Session {
             epoch: self.epoch,
             idle: self.idle,
             pointer: &self.pointer,
+            drawables: self.translator.drawables(),
             broken: self.broken,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
@@ -391,6 +420,7 @@ impl Session {
             epoch: self.epoch,
             idle: self.idle,
             pointer: &self.pointer,
+            drawables: self.translator.drawables(),
             broken: self.broken,
         };
         let viewer = Viewer::new(id, hello, &screen, now);
@@ -517,6 +547,8 @@ impl Session {
             InputEvent::Motion { x, y } => {
                 let (x, y) = self.clamp(x, y);
                 self.pointer_at = (x, y);
+                // Where an application had put it is over: nobody's pointer goes back there.
+                self.pointer.at = None;
                 let seq = self.next_input();
                 let message = Request::Input(InputMessage::PointerMove { seq, x, y });
                 // Where the pointer was and nobody looked is nowhere.
@@ -712,6 +744,19 @@ impl Session {
         self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, out)).unwrap_or(false)
     }
 
+    /// True while a viewer has something to send or to be acknowledged, so that [`Session::handle_path`] is worth a call.
+    pub fn is_busy(&self, id: ViewerId) -> bool {
+        self.viewer(id).is_some_and(Viewer::is_busy)
+    }
+
+    /// What a viewer's transport knows of its path, everything that came from `poll_transmit` counted; None where it
+    /// knows nothing. Told before the viewer's acknowledgements, and before `poll_job` and `poll_transmit`.
+    pub fn handle_path(&mut self, id: ViewerId, figures: Option<PathFigures>) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.flow.handle_path(figures);
+        }
+    }
+
     /// The next moment at which `poll_job` or `poll_request` may have something although nothing happened.
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
         let fresh = self.fresh.as_ref().filter(|_| !self.viewers.is_empty());
@@ -738,6 +783,7 @@ impl Session {
     pub fn check_invariants(&self) {
         assert!(self.deliveries.len() <= DELIVERIES_MAX, "at most {DELIVERIES_MAX} inputs are under way");
         assert!(self.hot.len() <= HOT_WINDOWS_MAX, "at most {HOT_WINDOWS_MAX} windows are hot");
+        self.translator.drawables().check_invariants();
         for viewer in &self.viewers {
             viewer.check_invariants();
         }

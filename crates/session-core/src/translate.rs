@@ -1,16 +1,21 @@
 //! Path 4/13: from thinc-ring's record.rs, to command_queue.rs.
-//! Collects the records of one op into one drawing of the screen: a region that changed, or a region and a vector.
+//! Collects the records of one op and says what that op did to the screen, with what drawable/ knows of pixmaps.
 //! Knows records of the screen and of pixmaps; never pixels, viewers or time.
 
-use thinc_region::{Rect, Region};
-use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind};
+use std::collections::VecDeque;
 
-use crate::command_queue::{CopyCommand, Kinds};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+
+use crate::command_queue::Kinds;
+use crate::copies::{CopyCommand, Proof};
+use crate::drawable::{CopyOp, Drawables, Effect};
+use crate::mutation::{Broken, Mutation};
 
 /// Most rectangles of one op; past it they become coarser, and a COPY becomes a drawing.
 const OP_RECTS_MAX: usize = 1024;
 
-/// A drawing on the screen.
+/// What an op did to the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Drawing {
     /// Pixels changed.
@@ -20,64 +25,166 @@ pub(crate) enum Drawing {
         kinds: Kinds,
     },
     /// Op `op` moved pixels, all read before any was written.
-    Copy { op: u64, copy: CopyCommand },
+    Copy { op: u64, copy: CopyCommand, proof: Proof },
+    /// Pixels were drawn that were there already, if the drawable maps are right.
+    Same(Rect),
     /// More than can be told as one of those.
     Many(Region),
 }
 
-/// Where one op's COPY has come to.
-#[derive(Debug, Default)]
+/// A copy whose records are coming.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Collected {
+    op: u64,
+    window: u32,
+    copy: CopyOp,
+}
+
+/// Where the record stream has come to.
+#[derive(Debug)]
 pub(crate) struct Translator {
-    /// The COPY whose records are coming, and its op.
-    copy: Option<(u64, CopyCommand)>,
+    drawables: Drawables,
+    /// Follow pixmaps.
+    offscreen: bool,
+    collected: Option<Collected>,
+    /// Of the copy that is collected.
+    rects: Vec<Rect>,
     /// It has too many rectangles: it will be a drawing.
     coarse: bool,
+    effect: Effect,
+    /// Drawings that nobody has taken, each with the top-level window it was drawn in.
+    out: VecDeque<(Drawing, u32)>,
+    broken: Broken,
 }
 
 impl Translator {
-    /// Takes a record; gives what it tells about the screen, once all its op's records are here, and what came to an end
-    /// before it.
-    pub(crate) fn record(&mut self, record: &DrawRecord) -> (Option<Drawing>, Option<Drawing>) {
+    pub(crate) fn new(screen: Size, offscreen: bool, broken: Broken) -> Translator {
+        Translator {
+            drawables: Drawables::new(screen, broken),
+            offscreen,
+            collected: None,
+            rects: Vec::new(),
+            coarse: false,
+            effect: Effect::default(),
+            out: VecDeque::new(),
+            broken,
+        }
+    }
+
+    /// What is known of the screen and of pixmaps.
+    pub(crate) fn drawables(&self) -> &Drawables {
+        &self.drawables
+    }
+
+    /// What happened to the screen, in order, with the top-level window it happened in.
+    #[inline]
+    pub(crate) fn poll_drawing(&mut self) -> Option<(Drawing, u32)> {
+        self.out.pop_front()
+    }
+
+    /// Takes a record. What it tells of the screen comes from `poll_drawing` once all its op's records are here.
+    pub(crate) fn record(&mut self, record: &DrawRecord) {
         match record.kind {
-            RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, .. } => {
-                (self.end(), Some(Drawing::Draw { rect, kinds: kinds(what) }))
+            RecordKind::Draw { dst, rect, what, alpha } => {
+                self.end();
+                self.drawables.draw(dst, &rect, what, alpha);
+                if dst == DrawableId::SCREEN {
+                    self.out.push_back((Drawing::Draw { rect, kinds: kinds(what) }, record.window));
+                }
             }
-            RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy, .. } => {
-                let belongs =
-                    self.copy.as_ref().is_some_and(|(op, copy)| *op == record.op && (copy.dx, copy.dy) == (dx, dy));
-                let before = if belongs { None } else { self.end() };
-                let (_, copy) =
-                    self.copy.get_or_insert_with(|| (record.op, CopyCommand { region: Region::new(), dx, dy }));
-                copy.region.add_rect(rect);
-                if copy.region.rect_count() > OP_RECTS_MAX {
-                    copy.region = copy.region.simplified(OP_RECTS_MAX / 4);
+            RecordKind::Copy { src, dst, rect, dx, dy, over } => {
+                let next = Collected { op: record.op, window: record.window, copy: CopyOp { src, dst, dx, dy, over } };
+                if self.collected != Some(next) {
+                    self.end();
+                    self.collected = Some(next);
+                }
+                self.rects.push(rect);
+                if self.rects.len() > OP_RECTS_MAX {
+                    let region: Region = self.rects.drain(..).collect();
+                    self.rects.extend_from_slice(region.simplified(OP_RECTS_MAX / 4).rects());
                     self.coarse = true;
                 }
-                let whole = if record.more { None } else { self.end() };
-                (before, whole)
+                if !record.more {
+                    self.end();
+                }
             }
-            // From a pixmap: what is now on the screen is pixels like any other.
-            RecordKind::Copy { dst: DrawableId::SCREEN, rect, .. } => {
-                (self.end(), Some(Drawing::Draw { rect, kinds: Kinds::IMAGE }))
+            RecordKind::PixmapCreate { id, width, height, opaque } => {
+                self.end();
+                if self.offscreen {
+                    self.drawables.create(id, Size { width, height }, opaque);
+                }
             }
-            RecordKind::Overflow => (self.abandon(), None),
-            _ => (self.end(), None),
+            RecordKind::PixmapDestroy { id } => {
+                self.end();
+                self.drawables.destroy(id);
+            }
+            RecordKind::Overflow => self.overflow(),
+            _ => self.end(),
         }
     }
 
-    /// The COPY that was being collected, whole.
-    fn end(&mut self) -> Option<Drawing> {
-        let (op, copy) = self.copy.take()?;
-        if std::mem::take(&mut self.coarse) || (copy.dx, copy.dy) == (0, 0) {
-            return Some(Drawing::Many(copy.region));
+    /// Records are missing: a part of a COPY is pixels, and what was drawn meanwhile may be anything.
+    pub(crate) fn overflow(&mut self) {
+        if let Some(Collected { copy, window, .. }) = self.collected.take()
+            && copy.dst == DrawableId::SCREEN
+        {
+            self.out.push_back((Drawing::Many(self.rects.iter().copied().collect()), window));
         }
-        Some(Drawing::Copy { op, copy })
-    }
-
-    /// Records of the op are missing: a part of a COPY is pixels.
-    pub(crate) fn abandon(&mut self) -> Option<Drawing> {
+        self.rects.clear();
         self.coarse = false;
-        self.copy.take().map(|(_, copy)| Drawing::Many(copy.region))
+        if !self.broken.is(Mutation::OverflowKeepsMaps) {
+            self.drawables.forget();
+        }
+    }
+
+    /// Another screen, or the same anew.
+    pub(crate) fn reset(&mut self, screen: Size) {
+        self.collected = None;
+        self.rects.clear();
+        self.coarse = false;
+        self.out.clear();
+        self.drawables.reset(screen);
+    }
+
+    /// The copy that was collected is whole.
+    #[inline]
+    fn end(&mut self) {
+        if let Some(collected) = self.collected.take() {
+            self.copied(collected);
+        }
+    }
+
+    fn copied(&mut self, collected: Collected) {
+        let Collected { op, window, copy } = collected;
+        let on_screen = copy.dst == DrawableId::SCREEN;
+        if std::mem::take(&mut self.coarse) {
+            for rect in &self.rects {
+                self.drawables.draw(copy.dst, rect, Drawn::Other, Alpha::Unknown);
+            }
+            if on_screen {
+                self.out.push_back((Drawing::Many(self.rects.iter().copied().collect()), window));
+            }
+            return self.rects.clear();
+        }
+        self.drawables.copy(copy, &self.rects, &mut self.effect);
+        if on_screen && copy.src == DrawableId::SCREEN {
+            let region: Region = self.rects.iter().copied().collect();
+            let (dx, dy) = (copy.dx, copy.dy);
+            let drawing = if (dx, dy) == (0, 0) {
+                Drawing::Many(region)
+            } else {
+                Drawing::Copy { op, copy: CopyCommand { region, dx, dy }, proof: Proof::Recorded }
+            };
+            self.out.push_back((drawing, window));
+        } else if on_screen {
+            let Effect { moves, same, drawn, kinds } = &mut self.effect;
+            for moved in moves.drain(..) {
+                self.out.push_back((Drawing::Copy { op, copy: moved, proof: Proof::Derived }, window));
+            }
+            self.out.extend(same.iter().map(|&rect| (Drawing::Same(rect), window)));
+            self.out.extend(drawn.iter().map(|&rect| (Drawing::Draw { rect, kinds: *kinds }, window)));
+        }
+        self.rects.clear();
     }
 }
 
@@ -97,51 +204,82 @@ fn kinds(what: Drawn) -> Kinds {
 mod tests {
     use super::*;
 
+    const SCREEN: DrawableId = DrawableId::SCREEN;
+    const PIXMAP: DrawableId = DrawableId(3);
+
+    fn translator() -> Translator {
+        Translator::new(Size { width: 64, height: 64 }, true, Broken::default())
+    }
+
     fn copy(op: u64, more: bool, rect: Rect, dx: i32, dy: i32) -> DrawRecord {
-        let kind = RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, rect, dx, dy, over: false };
+        let kind = RecordKind::Copy { src: SCREEN, dst: SCREEN, rect, dx, dy, over: false };
         DrawRecord { op, more, window: 1, kind }
+    }
+
+    fn all(translator: &mut Translator) -> Vec<Drawing> {
+        std::iter::from_fn(|| translator.poll_drawing()).map(|(drawing, _)| drawing).collect()
     }
 
     #[test]
     fn records_of_one_op_are_one_region() {
-        let mut translator = Translator::default();
-        assert_eq!(translator.record(&copy(1, true, Rect::new(0, 0, 10, 10), 0, 5)), (None, None));
-        let (before, whole) = translator.record(&copy(1, false, Rect::new(0, 10, 20, 20), 0, 5));
-        let region: Region = [Rect::new(0, 0, 10, 10), Rect::new(0, 10, 20, 20)].into_iter().collect();
-        assert_eq!(before, None);
-        assert_eq!(whole, Some(Drawing::Copy { op: 1, copy: CopyCommand { region, dx: 0, dy: 5 } }));
+        let mut translator = translator();
+        translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
+        assert_eq!(all(&mut translator), []);
+        translator.record(&copy(1, false, Rect::new(0, 15, 20, 25), 0, 5));
+        let region: Region = [Rect::new(0, 5, 10, 15), Rect::new(0, 15, 20, 25)].into_iter().collect();
+        let copy = CopyCommand { region, dx: 0, dy: 5 };
+        assert_eq!(all(&mut translator), [Drawing::Copy { op: 1, copy, proof: Proof::Recorded }]);
     }
 
     #[test]
     fn another_op_or_vector_is_another_copy() {
-        let mut translator = Translator::default();
-        translator.record(&copy(1, true, Rect::new(0, 0, 10, 10), 0, 5));
-        let (before, whole) = translator.record(&copy(2, false, Rect::new(0, 20, 10, 30), 0, 5));
-        assert!(
-            matches!(before, Some(Drawing::Copy { op: 1, .. })) && matches!(whole, Some(Drawing::Copy { op: 2, .. }))
-        );
+        let mut translator = translator();
+        translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
+        translator.record(&copy(2, false, Rect::new(0, 25, 10, 35), 0, 5));
+        let drawings = all(&mut translator);
+        assert!(matches!(&drawings[..], [Drawing::Copy { op: 1, .. }, Drawing::Copy { op: 2, .. }]), "{drawings:?}");
     }
 
     #[test]
     fn a_copy_cut_by_an_overflow_is_pixels() {
-        let mut translator = Translator::default();
-        translator.record(&copy(1, true, Rect::new(0, 0, 10, 10), 0, 5));
-        let overflow = DrawRecord { op: 9, more: false, window: 0, kind: RecordKind::Overflow };
-        let region = Region::from(Rect::new(0, 0, 10, 10));
-        assert_eq!(translator.record(&overflow), (Some(Drawing::Many(region)), None));
+        let mut translator = translator();
+        translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
+        translator.record(&DrawRecord { op: 9, more: false, window: 0, kind: RecordKind::Overflow });
+        assert_eq!(all(&mut translator), [Drawing::Many(Rect::new(0, 5, 10, 15).into())]);
+    }
+
+    #[test]
+    fn a_copy_of_too_many_rectangles_is_pixels() {
+        let mut translator = translator();
+        for i in 0..1100 {
+            let rect = Rect::at(i % 32 * 2, i / 32 + 5, 1, 1);
+            translator.record(&copy(1, i < 1099, rect, 0, 5));
+        }
+        let drawings = all(&mut translator);
+        let [Drawing::Many(region)] = &drawings[..] else { panic!("{drawings:?}") };
+        assert!((0..1100).all(|i| region.contains_point(i % 32 * 2, i / 32 + 5)));
     }
 
     #[test]
     fn what_happens_off_the_screen_is_not_seen() {
-        let mut translator = Translator::default();
-        let pixmap = DrawableId(3);
+        let mut translator = translator();
         let rect = Rect::new(0, 0, 5, 5);
-        let draw = RecordKind::Draw { dst: pixmap, rect, what: Drawn::Image, alpha: thinc_ring::Alpha::Opaque };
-        let off = RecordKind::Copy { src: DrawableId::SCREEN, dst: pixmap, rect, dx: 0, dy: 0, over: false };
-        let on = RecordKind::Copy { src: pixmap, dst: DrawableId::SCREEN, rect, dx: 0, dy: 0, over: false };
+        let draw = RecordKind::Draw { dst: PIXMAP, rect, what: Drawn::Image, alpha: Alpha::Opaque };
+        let off = RecordKind::Copy { src: SCREEN, dst: PIXMAP, rect, dx: 0, dy: 0, over: false };
+        let on = RecordKind::Copy { src: PIXMAP, dst: SCREEN, rect, dx: 0, dy: 0, over: false };
         let record = |kind| DrawRecord { op: 1, more: false, window: 1, kind };
-        assert_eq!(translator.record(&record(draw)), (None, None));
-        assert_eq!(translator.record(&record(off)), (None, None));
-        assert_eq!(translator.record(&record(on)), (None, Some(Drawing::Draw { rect, kinds: Kinds::IMAGE })));
+        translator.record(&record(draw));
+        translator.record(&record(off));
+        assert_eq!(all(&mut translator), []);
+        translator.record(&record(on));
+        assert_eq!(all(&mut translator), [Drawing::Draw { rect, kinds: Kinds::IMAGE }], "nobody told of the pixmap");
+    }
+
+    #[test]
+    fn a_drawing_keeps_its_window() {
+        let mut translator = translator();
+        translator.record(&DrawRecord { window: 7, ..copy(1, true, Rect::new(0, 5, 10, 15), 0, 5) });
+        translator.record(&DrawRecord { op: 2, more: false, window: 8, kind: RecordKind::Idle });
+        assert!(matches!(translator.poll_drawing(), Some((Drawing::Copy { .. }, 7))));
     }
 }

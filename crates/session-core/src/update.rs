@@ -8,12 +8,15 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 use thinc_region::Region;
 
-use crate::command_queue::{CopyCommand, Echo, Lane};
+use crate::command_queue::{Echo, Lane};
+use crate::copies::CopyCommand;
 use crate::drawable::Part;
 use crate::mutation::{Broken, Mutation};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
+/// Of these, places that only the real-time lane takes.
+pub(crate) const UNSENT_REAL_TIME: usize = 2;
 /// Most COPYs remembered after they were sent, to follow what turns out to be lacking; past it everything is lacking.
 const HISTORY_MAX: usize = 256;
 
@@ -136,6 +139,8 @@ pub(crate) struct Updates {
 pub(crate) struct Commit {
     pub(crate) region: Region,
     pub(crate) copies: Vec<CopyCommand>,
+    /// Pixels of the region that were not only to be compared.
+    pub(crate) area: u64,
     pub(crate) lane: Lane,
     pub(crate) echo: Option<Echo>,
     pub(crate) end_of_frame: bool,
@@ -185,7 +190,6 @@ impl Updates {
             reads.add(&copy.source());
             Command::Copy { region: copy.region.clone(), dx: copy.dx, dy: copy.dy }.encode(&mut commands);
         }
-        let area = commit.region.area();
         let state = if commit.region.is_empty() { State::Encoded } else { State::Committed };
         self.unsent.push_back(Unsent {
             id,
@@ -199,7 +203,7 @@ impl Updates {
             end_of_frame: commit.end_of_frame,
             bytes_estimate: commit.bytes_estimate,
             kind: commit.kind,
-            area,
+            area: commit.area,
             commands,
         });
         id
@@ -399,7 +403,8 @@ mod tests {
     /// Commits an update of one rectangle.
     fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
         let region = Region::from(Rect::new(x, 0, x + 10, 10));
-        updates.commit(Commit { region, copies: vec![], lane, echo: None, end_of_frame, bytes_estimate: 10, kind: 0 })
+        let (area, echo) = (region.area(), None);
+        updates.commit(Commit { region, copies: vec![], area, lane, echo, end_of_frame, bytes_estimate: 10, kind: 0 })
     }
 
     /// Sends what may go, and says what each said of its frame.

@@ -3,19 +3,23 @@
 //! Knows one viewer; never another, nor records, pixels or sockets.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 
 use thinc_protocol::limits::{NAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
-use crate::command_queue::{CommandQueue, CopyCommand, Echo, Kinds, Lane, Origin};
+use crate::command_queue::{CommandQueue, Echo, Kinds, Lane, Origin};
+use crate::copies::{CopyCommand, Proof, Taken};
+use crate::drawable::Drawables;
 use crate::flow::Flow;
 use crate::mutation::Broken;
-use crate::scheduler::{self, Estimate, JOB_AREA_MAX, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES};
-use crate::update::{Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, Updates};
+use crate::pointer::{CursorNews, Pointer};
+use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES};
+use crate::update::{
+    Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, UNSENT_REAL_TIME, Updates,
+};
 
 /// Names a viewer of a session; never used twice in one session process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -47,19 +51,6 @@ pub enum Violation {
     /// Barriers without end.
     #[error("more than {0} barriers wait")]
     Barriers(usize),
-}
-
-/// A cursor's image as the shell made it: pixels are what `codec-enc` gives for `CursorImage`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CursorImageOwned {
-    /// Pixels.
-    pub size: Size,
-    /// The pixel that is the pointer's position.
-    pub hot_x: u16,
-    /// The pixel that is the pointer's position.
-    pub hot_y: u16,
-    /// Premultiplied ARGB, compressed.
-    pub pixels: Vec<u8>,
 }
 
 /// What became of a job's `verify` and `parts` when they met its pixels.
@@ -144,20 +135,10 @@ struct Barrier {
 struct Control {
     hello: bool,
     geometry: bool,
-    cursor_image: bool,
-    cursor_at: bool,
-    cursor_show: bool,
+    cursor: CursorNews,
     pongs: VecDeque<u32>,
     close: Option<(CloseCode, String)>,
     closed: bool,
-}
-
-/// What all viewers of a session show beside the screen.
-#[derive(Debug, Default)]
-pub(crate) struct Pointer {
-    pub(crate) image: Option<Arc<CursorImageOwned>>,
-    pub(crate) at: Option<(u16, u16)>,
-    pub(crate) shown: bool,
 }
 
 /// What session.rs knows and a viewer needs.
@@ -167,6 +148,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) epoch: u32,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
+    pub(crate) drawables: &'a Drawables,
     pub(crate) broken: Broken,
 }
 
@@ -219,14 +201,7 @@ impl Viewer {
             updates: Updates::new(screen.broken),
             flow: Flow::new(now),
             estimate: Estimate::default(),
-            control: Control {
-                hello: true,
-                geometry: true,
-                cursor_image: screen.pointer.image.is_some(),
-                cursor_at: screen.pointer.at.is_some(),
-                cursor_show: screen.pointer.image.is_some(),
-                ..Control::default()
-            },
+            control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },
             barriers: Vec::new(),
             armed: VecDeque::new(),
             refresh_waits: false,
@@ -278,9 +253,9 @@ impl Viewer {
         self.queue.draw(region, origin);
     }
 
-    pub(crate) fn copy(&mut self, copy: CopyCommand, op: u64, mut origin: Origin) {
+    pub(crate) fn copy(&mut self, copy: CopyCommand, op: u64, proof: Proof, mut origin: Origin) {
         origin.echo = self.take_echo(origin.window, origin.since);
-        self.queue.copy(copy, op, origin);
+        self.queue.copy(copy, op, proof, origin);
     }
 
     /// An input of this viewer reached a window: the first change in it will say so.
@@ -303,16 +278,9 @@ impl Viewer {
         Some(newest)
     }
 
-    pub(crate) fn cursor_image_changed(&mut self) {
-        self.control.cursor_image = true;
-    }
-
-    pub(crate) fn cursor_moved(&mut self) {
-        self.control.cursor_at = true;
-    }
-
-    pub(crate) fn cursor_shown(&mut self) {
-        self.control.cursor_show = true;
+    /// What has changed of the cursor, to be told as soon as it may go.
+    pub(crate) fn cursor_news(&mut self) -> &mut CursorNews {
+        &mut self.control.cursor
     }
 
     pub(crate) fn pong(&mut self, number: u32) {
@@ -336,6 +304,11 @@ impl Viewer {
         Ok(())
     }
 
+    /// Something waits to be sent or acknowledged: what the path's transport knows is worth asking for.
+    pub(crate) fn is_busy(&self) -> bool {
+        !self.queue.is_empty() || self.updates.unsent_len() > 0 || self.flow.in_flight() > 0
+    }
+
     /// It lacks pixels and does not say which. However often it says so, it costs one mark.
     pub(crate) fn refresh(&mut self) {
         self.refresh_waits = true;
@@ -347,6 +320,7 @@ impl Viewer {
         }
         self.refresh_waits = false;
         self.refresh_from = now + REFRESH_PAUSE;
+        self.control.cursor = CursorNews::all();
         let screen = Region::from(screen);
         // Wherever COPYs take it, all of the screen stays all of the screen.
         self.queue.stale(&screen, now);
@@ -376,6 +350,8 @@ impl Viewer {
     /// The driver's records up to this barrier are here: what waits now must be sent first.
     pub(crate) fn driver_barrier(&mut self, driver_number: u32) {
         let mut waiting = self.queue.pending();
+        // What it shows if the drawable maps are right, it shows for sure once that has been compared.
+        waiting.add(self.queue.in_doubt());
         for copy in self.queue.copies() {
             // Should the COPYs be given up, their destinations are pixels to wait for.
             waiting.add(&copy.region);
@@ -384,7 +360,7 @@ impl Viewer {
             if barrier.driver_number == driver_number && matches!(barrier.state, BarrierState::Asked) {
                 barrier.state = BarrierState::Draining {
                     region: waiting.clone(),
-                    copies: !self.queue.copies().is_empty(),
+                    copies: self.queue.copies().next().is_some(),
                     job_end: self.updates.next_job(),
                 };
             }
@@ -402,10 +378,11 @@ impl Viewer {
     }
 
     fn room(&mut self, now: Micros) -> Room {
-        let unsent = self.updates.unsent_bytes();
+        // The last places are kept for answers to a hand, and so is their room: they overtake what is unsent.
+        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
         Room {
-            bytes: self.flow.room().saturating_sub(unsent),
-            real_time_bytes: self.flow.real_time_room(now).saturating_sub(unsent),
+            bytes: if crowded { 0 } else { self.flow.commit_room(self.updates.unsent_bytes()) },
+            real_time_bytes: self.flow.real_time_room(now),
             area_max: self.area_max,
             update_bytes: self.flow.update_bytes(),
         }
@@ -414,36 +391,45 @@ impl Viewer {
     /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
     pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
         let refresh = self.refresh_waits.then_some(self.refresh_from);
-        let blocked = self.updates.unsent_len() >= UNSENT_MAX || self.flow.room() <= self.updates.unsent_bytes();
+        let doubt = scheduler::doubt_due(&self.queue, idle).filter(|_| self.updates.unsent_len() < UNSENT_MAX);
+        let blocked = self.updates.unsent_len() >= UNSENT_MAX
+            || self.flow.commit_room(self.updates.unsent_bytes()) == 0 && !self.flow.may_send_real_time();
         let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_ripe(idle, now));
-        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).min()
+        let doubt = doubt.filter(|&due| due > now);
+        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).chain(doubt).min()
+    }
+
+    /// What goes next: pending pixels, or COPYs alone, or, where neither may, pixels to be compared.
+    fn pick(&mut self, screen: &Screen<'_>, now: Micros) -> Option<(Picked, Region)> {
+        if self.is_ripe(screen.idle, now) {
+            let room = self.room(now);
+            let picked = scheduler::pick(self.queue.items(), &self.estimate, room, now);
+            // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
+            let copies_alone = self.queue.items().is_empty() && room.bytes > 0;
+            if let Some(picked) = picked.or_else(|| copies_alone.then(Picked::nothing)) {
+                return Some((picked, Region::new()));
+            }
+        }
+        let due = scheduler::doubt_due(&self.queue, screen.idle)?;
+        if now < due && !self.draining() || self.flow.room() == 0 {
+            return None;
+        }
+        let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
+        Some((Picked { region: verify.clone(), ..Picked::nothing() }, verify))
     }
 
     /// Commits what goes next.
     pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
         self.take_refresh(screen.size.rect(), now);
-        if self.control.close.is_some()
-            || self.updates.unsent_len() >= UNSENT_MAX
-            || self.queue.is_empty()
-            || !self.is_ripe(screen.idle, now)
-        {
+        if self.control.close.is_some() || self.updates.unsent_len() >= UNSENT_MAX {
             return None;
         }
-        let room = self.room(now);
-        let picked = scheduler::pick(self.queue.items(), &self.estimate, room, now);
-        let (region, lane, bytes, kinds) = match picked {
-            Some(picked) => (picked.region, picked.lane, picked.bytes, picked.kinds),
-            // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
-            None if self.queue.items().is_empty() && room.bytes > 0 => {
-                (Region::new(), Lane::Normal, 0, Kinds::default())
-            }
-            None => return None,
-        };
+        let (Picked { region, lane, bytes, kinds }, verify) = self.pick(screen, now)?;
         if lane == Lane::RealTime {
             self.flow.spend_real_time(bytes);
         }
         let id = self.updates.next_job();
-        let (copies, echo) = self.queue.commit(id.0, &region);
+        let (Taken { copies, derived }, echo) = self.queue.commit(id.0, &region, &verify);
         if region.is_empty() && copies.is_empty() {
             // Every COPY was covered by what is still pending: nothing to say.
             if let Some(echo) = echo {
@@ -462,11 +448,15 @@ impl Viewer {
             }
         }
         let end_of_frame = self.queue.is_empty();
-        self.stats.pixels += region.area();
+        // What is compared takes no bytes, or tells nothing of what its kind takes.
+        let area = region.area() - verify.area();
+        self.stats.pixels += area;
         self.stats.copies += copies.len() as u64;
+        self.stats.derived_copies += derived;
         let committed = self.updates.commit(Commit {
             region: region.clone(),
             copies: copies.clone(),
+            area,
             lane,
             echo,
             end_of_frame,
@@ -474,14 +464,16 @@ impl Viewer {
             kind: kinds.dearest(),
         });
         assert_eq!(committed, id, "a commit takes the number it was told");
+        let mut parts = Vec::new();
+        screen.drawables.parts(&region, &mut parts);
         Some(Job {
             id,
             epoch: screen.epoch,
             copies,
             region,
-            verify: Region::new(),
-            parts: Vec::new(),
-            translated: 0,
+            verify,
+            parts,
+            translated: self.queue.passed_op(),
             bytes_estimate: bytes,
             hints: JobHints {
                 inline: lane == Lane::RealTime || bytes <= SMALL_BYTES,
@@ -523,7 +515,7 @@ impl Viewer {
         }
         self.estimate.learn(kind, area, commands.len() as u64);
         if let Err(echo) = self.updates.encoded(job, commands) {
-            self.stats.equal_jobs += 1;
+            self.stats.equal_jobs += u64::from(area > 0);
             // Nothing changed that could be seen, so the answer to the hand is still to come.
             if let Some(echo) = echo {
                 self.arm(echo);
@@ -575,20 +567,7 @@ impl Viewer {
         }
         // The cursor is replaceable: while the path is full, the newest waits here.
         if self.local_cursor && self.flow.may_send_real_time() {
-            if std::mem::take(&mut control.cursor_image)
-                && let Some(image) = &screen.pointer.image
-            {
-                let (size, hot_x, hot_y) = (image.size, image.hot_x, image.hot_y);
-                SessionMessage::Cursor(CursorImage { size, hot_x, hot_y, pixels: &image.pixels }).encode(out);
-            }
-            if std::mem::take(&mut control.cursor_show) {
-                SessionMessage::CursorShow(screen.pointer.shown).encode(out);
-            }
-            if std::mem::take(&mut control.cursor_at)
-                && let Some((x, y)) = screen.pointer.at
-            {
-                SessionMessage::CursorMove { x, y }.encode(out);
-            }
+            control.cursor.transmit(screen.pointer, out);
         }
     }
 
@@ -606,8 +585,14 @@ impl Viewer {
             return true;
         }
         while let Some(at) = self.updates.next() {
-            let real_time = self.updates.get(at).lane == Lane::RealTime;
-            if self.flow.room() == 0 && !(real_time && self.flow.may_send_real_time()) {
+            let update = self.updates.get(at);
+            let real_time = update.lane == Lane::RealTime;
+            let may_go = self.flow.may_send(update.commands().len() as u64);
+            if !may_go && !(real_time && self.flow.may_send_real_time()) {
+                break;
+            }
+            if out.len() - start >= self.flow.chunk_bytes() {
+                // The shell comes back when this has left; until then it can be overtaken.
                 break;
             }
             let before = out.len();
@@ -655,14 +640,18 @@ impl Viewer {
 
     fn finish_barriers(&mut self, out: &mut Vec<u8>) {
         let oldest_unsent = self.updates.unsent().next().map(|update| update.id);
-        let nothing_copies = self.queue.copies().is_empty();
+        let nothing_copies = self.queue.copies().next().is_none();
         let mut pending = None;
         self.barriers.retain_mut(|barrier| {
             let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else { return true };
             *copies &= !nothing_copies;
             if !*copies && !region.is_empty() {
                 // What a COPY has covered since is no longer wanted.
-                region.intersect(pending.get_or_insert_with(|| self.queue.pending()));
+                region.intersect(pending.get_or_insert_with(|| {
+                    let mut pending = self.queue.pending();
+                    pending.add(self.queue.in_doubt());
+                    pending
+                }));
             }
             let done = region.is_empty() && !*copies && oldest_unsent.is_none_or(|oldest| oldest >= *job_end);
             if done {
@@ -683,7 +672,11 @@ impl Viewer {
     }
 
     pub(crate) fn is_drained(&self) -> bool {
-        self.queue.is_empty() && !self.refresh_waits && self.updates.unsent_len() == 0 && self.flow.in_flight() == 0
+        self.queue.is_empty()
+            && self.queue.in_doubt().is_empty()
+            && !self.refresh_waits
+            && self.updates.unsent_len() == 0
+            && self.flow.in_flight() == 0
     }
 
     pub(crate) fn check_invariants(&self) {
