@@ -25,11 +25,34 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-pixels",
             "thinc-codec-enc",
             "thinc-transport",
+            "thinc-trace",
         ],
     ),
     ("thinc-viewer-native", &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-transport"]),
     ("thinc-viewer-web", &["thinc-region", "thinc-protocol", "thinc-viewer-core"]),
-    ("thinc", &["thinc-session-server", "thinc-transport", "thinc-protocol"]),
+    (
+        "thinc",
+        &[
+            "thinc-session-server",
+            "thinc-transport",
+            "thinc-protocol",
+            "thinc-session-core",
+            "thinc-viewer-core",
+            "thinc-trace",
+        ],
+    ),
+    (
+        "thinc-trace",
+        &[
+            "thinc-region",
+            "thinc-protocol",
+            "thinc-pixels",
+            "thinc-codec-enc",
+            "thinc-session-core",
+            "thinc-viewer-core",
+            "thinc-ring",
+        ],
+    ),
     (
         "thinc-sim",
         &[
@@ -53,6 +76,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-ring",
             "thinc-transport",
             "thinc-viewer-core",
+            "thinc-trace",
         ],
     ),
     // Drives the programs from outside, as a person would.

@@ -3,10 +3,12 @@
 //! Knows offsets only.
 
 pub(crate) const MAGIC: u32 = 0x434e_4854;
-pub(crate) const ABI_VERSION: u32 = 2;
+/// Version of everything that driver and session share; a trace names it, for its records are theirs.
+pub const ABI_VERSION: u32 = 2;
 
 pub(crate) const RECORDS: u64 = 32768;
-pub(crate) const RECORD_BYTES: usize = 64;
+/// Bytes of one record.
+pub const RECORD_BYTES: usize = 64;
 /// Side of a dirty tile in pixels.
 pub(crate) const TILE: i32 = 64;
 pub(crate) const TILES_ACROSS: usize = 256;

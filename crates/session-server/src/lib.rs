@@ -11,6 +11,7 @@ mod gate;
 mod http;
 mod keyboard;
 mod native;
+mod recorder;
 mod render;
 mod websocket;
 mod worker;
@@ -57,6 +58,10 @@ pub struct SessionConfig {
     pub fifo: bool,
     /// Follow what is drawn into pixmaps.
     pub offscreen: bool,
+    /// Where somebody may ask for a trace.
+    pub trace_socket: PathBuf,
+    /// Where one is written from the first record on.
+    pub trace: Option<PathBuf>,
     /// `host:port` as links name the session; a WebSocket's origin may be this beside the `Host` it asks.
     pub authority: String,
 }
@@ -137,6 +142,10 @@ pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) 
         let attachment = thinc_ring::attach(&config.driver_socket)?;
         let (events, inbox) = connection::channel();
         let keyboard = keyboard::start(&config.display, events.clone());
+        if let Err(error) = recorder::listen(&config.trace_socket, events.clone()) {
+            // A session without traces is a session.
+            tracing::warn!("no trace can be asked for: {}: {error}", config.trace_socket.display());
+        }
         let front = front::Front::new(config, tokens, tls, events.clone());
         tokio::spawn(front.serve(listener));
         ready();

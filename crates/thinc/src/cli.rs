@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -36,6 +37,12 @@ pub enum Command {
     Link(Link),
     /// End a session and everything in it
     Stop(Stop),
+    /// Record what a session draws, and replay, redact or describe such a recording
+    ///
+    /// A trace holds what the X server's driver told the session, and the pixels that came of it. Replayed, it goes through
+    /// the whole pipeline without an X server, the same way each time: for bug reports, tests and benchmarks. A trace shows
+    /// what was on the screen; `thinc trace redact` takes that out.
+    Trace(Trace),
     /// The process between the X server and the viewers; started by `thinc serve`
     #[command(hide = true)]
     Session(Session),
@@ -93,6 +100,11 @@ pub struct Serve {
     /// Follow what programs draw into pixmaps, or take it for new pixels once it is shown, for comparison
     #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On, help_heading = MEASURING)]
     pub offscreen: Switch,
+    /// Write a trace of the session from its first record on; see `thinc help trace`
+    ///
+    /// FILE must not be there yet. A session process that had to be started again goes on in FILE.2, and so on.
+    #[arg(long, value_name = "FILE", help_heading = MEASURING)]
+    pub trace: Option<PathBuf>,
     /// Register a damage object in the X server, so that tests can compare what was recorded with what was drawn
     #[arg(long, hide = true)]
     pub oracle: bool,
@@ -169,6 +181,101 @@ pub struct Stop {
     pub name: String,
 }
 
+/// Recordings of sessions.
+#[derive(Clone, Debug, Args)]
+pub struct Trace {
+    /// What to do with one.
+    #[command(subcommand)]
+    pub command: TraceCommand,
+}
+
+/// What `thinc trace` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum TraceCommand {
+    /// Record a running session until Ctrl-C, or as long or as much as was asked for
+    ///
+    /// The session does not wait for the recording: what this program cannot take in time is left out, and the trace
+    /// says where. A full disk ends the recording, never the session.
+    Record(TraceRecord),
+    /// Send a trace through the pipeline to a viewer that is only there for it, and print what came of it
+    ///
+    /// No X server is needed, and time is virtual: the same file with the same options prints the same, down to a hash of
+    /// every frame sent. How long the work took is printed to standard error.
+    Replay(TraceReplay),
+    /// Write a copy of a trace that shows nothing of what was on the screen
+    ///
+    /// What stays: where something was drawn, as what kind of drawing, in which order, and in which second. What goes:
+    /// pixels, text, colours, window numbers, keys, and when within a second something happened. A replay draws
+    /// something in its place. Widths of pieces of text stay: who knows the font may guess at words.
+    Redact(TraceRedact),
+    /// Say what is in a trace
+    Info(TraceInfo),
+}
+
+/// Record a session.
+#[derive(Clone, Debug, Args)]
+#[command(allow_missing_positional = true)]
+pub struct TraceRecord {
+    /// The session; may be left out where there is only one
+    #[arg(value_parser = parse_name)]
+    pub session: Option<String>,
+    /// The file to write; it must not be there yet
+    #[arg(required = true)]
+    pub file: PathBuf,
+    /// End after this time
+    #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
+    pub duration: Option<Duration>,
+    /// End when the file has this size
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    pub max: u64,
+}
+
+/// Replay a trace.
+#[derive(Clone, Debug, Args)]
+pub struct TraceReplay {
+    /// The trace
+    pub file: PathBuf,
+    /// The path to the viewer: bits a second each way, and the round trip
+    #[arg(long, value_name = "RATE,DELAY", default_value = "1gbit,1ms")]
+    pub link: thinc_trace::LinkSpec,
+    /// Go through the trace so many times
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "records")]
+    pub times: u64,
+    /// Go through the trace until there were so many records
+    #[arg(long, value_name = "N")]
+    pub records: Option<u64>,
+    /// Compare what the viewer shows with the screen whenever everything has come to rest; a difference is an error
+    #[arg(long)]
+    pub verify: bool,
+    /// As for `thinc serve`
+    #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
+    pub scheduler: Scheduler,
+    /// As for `thinc serve`; only with a trace of a session that had it on
+    #[arg(long, value_name = "SWITCH", value_enum, default_value_t = Switch::On)]
+    pub offscreen: Switch,
+}
+
+/// Redact a trace.
+#[derive(Clone, Debug, Args)]
+pub struct TraceRedact {
+    /// The trace
+    #[arg(value_name = "IN")]
+    pub from: PathBuf,
+    /// The file to write; it must not be there yet
+    #[arg(value_name = "OUT")]
+    pub to: PathBuf,
+    /// Leave the colours of plain areas as they are
+    #[arg(long)]
+    pub keep_colors: bool,
+}
+
+/// Describe a trace.
+#[derive(Clone, Debug, Args)]
+pub struct TraceInfo {
+    /// The trace
+    pub file: PathBuf,
+}
+
 /// The session process.
 #[derive(Clone, Debug, Args)]
 pub struct Session {
@@ -228,6 +335,14 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
         return Err(format!("a screen has at most {SCREEN_AREA_MAX} pixels"));
     }
     Ok((width, height))
+}
+
+fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "expected seconds, for example 10 or 0.5".to_owned())?;
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if !time.is_zero() => Ok(time),
+        _ => Err("expected a time that is longer than none".to_owned()),
+    }
 }
 
 fn parse_base_path(text: &str) -> Result<String, String> {

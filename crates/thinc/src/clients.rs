@@ -38,7 +38,7 @@ fn ask(name: &str, request: &Request) -> Result<(Answer, BufReader<UnixStream>),
     }
 }
 
-fn not_running(name: &str) -> String {
+pub(crate) fn not_running(name: &str) -> String {
     let others = runtime_dir::running().unwrap_or_default();
     match others.as_slice() {
         [] => format!("no session called {name} is running, nor any other"),
@@ -83,16 +83,19 @@ fn age(started_s: u64) -> String {
     }
 }
 
+/// The session that was named, or the only one there is.
+pub(crate) fn the_one(name: Option<&str>) -> Result<String, MainError> {
+    match (name, runtime_dir::running()?.as_slice()) {
+        (Some(name), _) => Ok(name.to_owned()),
+        (None, []) => Err("no session is running".into()),
+        (None, [one]) => Ok(one.clone()),
+        (None, many) => Err(format!("which one? {} are running", many.join(", ")).into()),
+    }
+}
+
 /// `thinc link`.
 pub(crate) fn link(options: &Link) -> Result<ExitCode, MainError> {
-    let name = match &options.name {
-        Some(name) => name.clone(),
-        None => match runtime_dir::running()?.as_slice() {
-            [] => return Err("no session is running".into()),
-            [one] => one.clone(),
-            many => return Err(format!("which one? {} are running", many.join(", ")).into()),
-        },
-    };
+    let name = the_one(options.name.as_deref())?;
     match ask(&name, &Request::Link { native: options.native })?.0 {
         Answer::Link(link) => say(&link),
         other => return Err(format!("unexpected answer {other:?}").into()),

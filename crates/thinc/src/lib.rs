@@ -13,6 +13,7 @@ mod runtime_dir;
 mod search;
 mod supervisor;
 mod terminal;
+mod trace;
 mod xauthority;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ pub fn main() -> ExitCode {
         cli::Command::List(list) => clients::list(&list),
         cli::Command::Link(link) => clients::link(&link),
         cli::Command::Stop(stop) => clients::stop(&stop),
+        cli::Command::Trace(trace) => trace::trace(&trace.command),
         cli::Command::Session(session) => thinc_session_server::main(&session.config).map_err(Into::into),
         cli::Command::Launch(launch) => launch::launch(&launch),
     };

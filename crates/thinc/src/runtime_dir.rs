@@ -17,6 +17,9 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name of a socket in a session's folder, with its slash.
 const SOCKET_NAME_BYTES_MAX: usize = "/control.sock".len();
 
+/// Where the session process gives traces to those who ask.
+pub(crate) const TRACE_SOCKET: &str = "trace.sock";
+
 /// Why a runtime folder cannot be used.
 #[derive(Debug, Error)]
 pub enum RuntimeError {
@@ -194,6 +197,11 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
 /// The control socket of a session that may or may not run.
 pub(crate) fn control_socket(name: &str) -> PathBuf {
     base().join(name).join("control.sock")
+}
+
+/// Where the session process of a session gives traces.
+pub(crate) fn trace_socket(name: &str) -> PathBuf {
+    base().join(name).join(TRACE_SOCKET)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ use tokio::time::{sleep_until, timeout};
 use crate::cli::{Scheduler, Serve, Switch, name_from};
 use crate::control::{Answer, LINE_BYTES_MAX, Pids, Ready, Request, Status};
 use crate::log::{Log, last_lines, make_folder};
-use crate::runtime_dir::{RuntimeDir, RuntimeError};
+use crate::runtime_dir::{RuntimeDir, RuntimeError, TRACE_SOCKET};
 use crate::search::{self, SearchError};
 use crate::terminal::{complain, say};
 use crate::{MainError, detach, xauthority};
@@ -184,6 +184,8 @@ struct Place {
     xorg: PathBuf,
     module_path: OsString,
     command: Vec<OsString>,
+    /// `--trace`, whatever folder the session process has.
+    trace: Option<PathBuf>,
     started_s: u64,
 }
 
@@ -248,6 +250,7 @@ fn prepare(options: Serve) -> Result<Place, ServeError> {
     let listener = listen(options.listen)?;
     let listen = listener.local_addr().map_err(|error| ServeError::Listen(options.listen.unwrap_or(DEFAULT), error))?;
     let public = public_place(&options, listen, &identity)?;
+    let trace = options.trace.as_deref().map(new_trace).transpose()?;
     let started_s = now_s();
     Ok(Place {
         secret: SessionSecret::generate(),
@@ -262,8 +265,20 @@ fn prepare(options: Serve) -> Result<Place, ServeError> {
         xorg,
         module_path,
         command,
+        trace,
         started_s,
     })
+}
+
+/// Where a trace can be written; one that is there is not written over.
+fn new_trace(path: &Path) -> Result<PathBuf, ServeError> {
+    let path = absolute(path)?;
+    let error = match path.parent().is_some_and(Path::is_dir) {
+        true if !path.exists() => return Ok(path),
+        true => io::Error::new(io::ErrorKind::AlreadyExists, "there is such a file already"),
+        false => io::Error::new(io::ErrorKind::NotFound, "there is no such folder"),
+    };
+    Err(ServeError::File { what: "write", path, error })
 }
 
 fn state_folder() -> Result<PathBuf, ServeError> {
@@ -452,6 +467,8 @@ impl Place {
             base_path: self.options.base_path.clone(),
             fifo: self.options.scheduler == Scheduler::Fifo,
             offscreen: self.options.offscreen == Switch::On,
+            trace_socket: self.folder.join(TRACE_SOCKET),
+            trace: self.trace.clone(),
             authority: self.public.authority(),
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");

@@ -1,0 +1,364 @@
+//! What a trace tells, one event after the other, and the bytes of each; both ways, side by side.
+//! From session-server's recorder, to file.rs; and back, to replay.rs, redact.rs and summary.rs.
+//! Knows bytes and what can be; never compression, files or what an event leads to.
+
+use thinc_protocol::Micros;
+use thinc_protocol::limits::{CURSOR_EDGE_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
+use thinc_region::{Rect, Size};
+use thinc_ring::{CursorImage, CursorPixel, CursorState, DrawRecord, RECORD_BYTES, RecordError};
+
+/// One record as the driver published it.
+pub type RecordBytes = [u8; RECORD_BYTES];
+
+/// Kind and length before an event's body.
+pub(crate) const EVENT_HEAD_BYTES: usize = 5;
+/// 1 MiB: longest body. Writers cut runs of records and pixels to it, so that a chunk's size has a bound.
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Most records in one event.
+pub const EVENT_RECORDS_MAX: usize = BODY_BYTES_MAX / RECORD_BYTES;
+/// Most pixels in one event: with its rectangle no more than a body holds. The longest row of a screen fits.
+pub const EVENT_PIXELS_MAX: usize = (BODY_BYTES_MAX - RECT_BYTES) / 4;
+/// Most rectangles in one event; a writer makes a region of more of them coarser.
+pub const EVENT_RECTS_MAX: usize = 4096;
+
+const RECT_BYTES: usize = 16;
+const CURSOR_BYTES: usize = 40;
+
+const TURN: u8 = 1;
+const RECORDS: u8 = 2;
+const GEOMETRY: u8 = 3;
+const CURSOR: u8 = 4;
+const DIRTY: u8 = 5;
+const PIXELS: u8 = 6;
+const READ: u8 = 7;
+const GAP: u8 = 8;
+const END: u8 = 9;
+
+/// One thing that happened, in the order in which the session met it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The session looks at the ring; what follows came with this look. Microseconds since the trace began.
+    Turn(Micros),
+    /// Records as published.
+    Records(Vec<RecordBytes>),
+    /// From here on records mean a framebuffer of this size; its pixels are black until `Pixels` say otherwise.
+    Geometry {
+        /// Its generation.
+        generation: u32,
+        /// Its size.
+        size: Size,
+    },
+    /// The cursor, after the records of this turn.
+    Cursor(Cursor),
+    /// The dirty tiles that were taken at the OVERFLOW record just before.
+    Dirty(Vec<Rect>),
+    /// Pixels that are no longer what they were: 0x00RRGGBB, rows without gaps.
+    Pixels(Rect, Vec<u32>),
+    /// All pixels of this turn have been read: `Ring::begin`, loaded after that. The session serves its viewers now.
+    Read(u64),
+    /// Not everything could be kept: so many records are missing, and these places are what they may have changed.
+    Gap {
+        /// How many.
+        records: u64,
+        /// Where.
+        rects: Vec<Rect>,
+    },
+    /// The last event.
+    End(End),
+}
+
+/// Why a recording ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Whoever asked for it wanted no more.
+    Asked,
+    /// The session ended.
+    Session,
+}
+
+/// The cursor block.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cursor {
+    /// Counts images.
+    pub serial: u32,
+    /// Counts positions that an application chose.
+    pub warps: u32,
+    /// Where X put the hot spot last.
+    pub at: (i32, i32),
+    /// Hot spot in the image.
+    pub hot: (u16, u16),
+    /// Size of the image.
+    pub size: Size,
+    /// False while an application hides it.
+    pub visible: bool,
+    /// Foreground and background of an image of two colours, 0x00RRGGBB.
+    pub two_colors: Option<(u32, u32)>,
+    /// Premultiplied 0xAARRGGBB; of two colours: 0 outside, 1 background, 2 foreground.
+    pub pixels: Vec<u32>,
+}
+
+impl From<&CursorState> for Cursor {
+    fn from(state: &CursorState) -> Cursor {
+        let (two_colors, pixels) = match &state.image {
+            CursorImage::Argb(pixels) => (None, pixels.clone()),
+            CursorImage::TwoColors { fore, back, pixels } => {
+                let word = |pixel: &CursorPixel| match pixel {
+                    CursorPixel::Outside => 0,
+                    CursorPixel::Back => 1,
+                    CursorPixel::Fore => 2,
+                };
+                (Some((*fore, *back)), pixels.iter().map(word).collect())
+            }
+        };
+        Cursor {
+            serial: state.serial,
+            warps: state.warps,
+            at: (state.x, state.y),
+            hot: (state.hot_x, state.hot_y),
+            size: Size { width: u32::from(state.width), height: u32::from(state.height) },
+            visible: state.visible,
+            two_colors,
+            pixels,
+        }
+    }
+}
+
+/// Why bytes are no event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EventError {
+    /// The bytes end in the middle.
+    #[error("an event is cut")]
+    Cut,
+    /// No such kind.
+    #[error("there is no event of kind {0}")]
+    Kind(u8),
+    /// The length is not what this kind has.
+    #[error("an event of kind {kind} cannot have {bytes} bytes")]
+    Length {
+        /// Which.
+        kind: u8,
+        /// How many.
+        bytes: usize,
+    },
+    /// A record that no driver writes.
+    #[error("record {index} of a run: {error}")]
+    Record {
+        /// From 0.
+        index: usize,
+        /// Why.
+        error: RecordError,
+    },
+    /// A number that cannot be.
+    #[error("{0}")]
+    Impossible(&'static str),
+}
+
+impl Event {
+    /// Appends the event's bytes.
+    ///
+    /// # Panics
+    /// When it is larger than an event may be: a writer's bug.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&[self.kind(), 0, 0, 0, 0]);
+        match self {
+            Event::Turn(at) => out.extend_from_slice(&at.to_le_bytes()),
+            Event::Records(records) => records.iter().for_each(|record| out.extend_from_slice(record)),
+            Event::Geometry { generation, size } => put_words(out, &[*generation, size.width, size.height]),
+            Event::Cursor(cursor) => cursor.encode(out),
+            Event::Dirty(rects) => rects.iter().for_each(|rect| put_rect(out, rect)),
+            Event::Pixels(rect, pixels) => {
+                assert_eq!(pixels.len() as u64, rect.area(), "pixels fill their rectangle");
+                put_rect(out, rect);
+                put_words(out, pixels);
+            }
+            Event::Read(begin) => out.extend_from_slice(&begin.to_le_bytes()),
+            Event::Gap { records, rects } => {
+                out.extend_from_slice(&records.to_le_bytes());
+                rects.iter().for_each(|rect| put_rect(out, rect));
+            }
+            Event::End(end) => out.push(*end as u8),
+        }
+        let body = out.len() - start - EVENT_HEAD_BYTES;
+        assert!(body <= BODY_BYTES_MAX, "an event of {body} bytes is longer than a trace takes");
+        out[start + 1..start + EVENT_HEAD_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
+    }
+
+    fn kind(&self) -> u8 {
+        match self {
+            Event::Turn(_) => TURN,
+            Event::Records(_) => RECORDS,
+            Event::Geometry { .. } => GEOMETRY,
+            Event::Cursor(_) => CURSOR,
+            Event::Dirty(_) => DIRTY,
+            Event::Pixels(..) => PIXELS,
+            Event::Read(_) => READ,
+            Event::Gap { .. } => GAP,
+            Event::End(_) => END,
+        }
+    }
+}
+
+impl Cursor {
+    fn encode(&self, out: &mut Vec<u8>) {
+        let (x, y) = self.at;
+        let hot = u32::from(self.hot.0) | u32::from(self.hot.1) << 16;
+        let flags = u32::from(self.visible) | u32::from(self.two_colors.is_some()) << 1;
+        let (fore, back) = self.two_colors.unwrap_or_default();
+        put_words(out, &[self.serial, self.warps, x.cast_unsigned(), y.cast_unsigned(), hot]);
+        put_words(out, &[self.size.width, self.size.height, flags, fore, back]);
+        put_words(out, &self.pixels);
+    }
+
+    fn decode(body: &[u8]) -> Result<Cursor, EventError> {
+        let length = EventError::Length { kind: CURSOR, bytes: body.len() };
+        if body.len() < CURSOR_BYTES || !body.len().is_multiple_of(4) {
+            return Err(length);
+        }
+        let word = |index: usize| word(body, index * 4);
+        let size = Size { width: word(5), height: word(6) };
+        if size.width > CURSOR_EDGE_MAX || size.height > CURSOR_EDGE_MAX {
+            return Err(EventError::Impossible("the cursor is too large"));
+        }
+        if body.len() as u64 != CURSOR_BYTES as u64 + size.area() * 4 {
+            return Err(length);
+        }
+        let hot = (word(4) as u16, (word(4) >> 16) as u16);
+        if u32::from(hot.0) > size.width || u32::from(hot.1) > size.height {
+            return Err(EventError::Impossible("the cursor's hot spot is outside"));
+        }
+        let flags = word(7);
+        Ok(Cursor {
+            serial: word(0),
+            warps: word(1),
+            at: (word(2).cast_signed(), word(3).cast_signed()),
+            hot,
+            size,
+            visible: flags & 1 != 0,
+            two_colors: (flags & 2 != 0).then(|| (word(8), word(9))),
+            pixels: words(&body[CURSOR_BYTES..]).collect(),
+        })
+    }
+}
+
+/// Reads events and checks what each may say after those before it.
+#[derive(Clone, Debug, Default)]
+pub struct EventReader {
+    size: Size,
+    at: Micros,
+    ended: bool,
+}
+
+impl EventReader {
+    /// The next event and how many bytes it took; None where there are none left.
+    ///
+    /// # Errors
+    /// What is wrong with it; nothing after it means anything.
+    pub fn next(&mut self, bytes: &[u8]) -> Result<Option<(Event, usize)>, EventError> {
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        if bytes.len() < EVENT_HEAD_BYTES {
+            return Err(EventError::Cut);
+        }
+        if self.ended {
+            return Err(EventError::Impossible("something follows the end"));
+        }
+        let (kind, length) = (bytes[0], word(bytes, 1) as usize);
+        if length > BODY_BYTES_MAX {
+            return Err(EventError::Length { kind, bytes: length });
+        }
+        let body = bytes[EVENT_HEAD_BYTES..].get(..length).ok_or(EventError::Cut)?;
+        let event = self.decode(kind, body)?;
+        Ok(Some((event, EVENT_HEAD_BYTES + length)))
+    }
+
+    fn decode(&mut self, kind: u8, body: &[u8]) -> Result<Event, EventError> {
+        let length = EventError::Length { kind, bytes: body.len() };
+        let long = || <[u8; 8]>::try_from(body).map(u64::from_le_bytes).map_err(|_| length.clone());
+        match kind {
+            TURN => {
+                let at = long()?;
+                if at < self.at {
+                    return Err(EventError::Impossible("time runs backwards"));
+                }
+                self.at = at;
+                Ok(Event::Turn(at))
+            }
+            RECORDS => {
+                let (records, []) = body.as_chunks::<RECORD_BYTES>() else { return Err(length) };
+                for (index, record) in records.iter().enumerate() {
+                    DrawRecord::parse(record).map_err(|error| EventError::Record { index, error })?;
+                }
+                Ok(Event::Records(records.to_vec()))
+            }
+            GEOMETRY if body.len() == 12 => {
+                let size = Size { width: word(body, 4), height: word(body, 8) };
+                let edge = 1..=SCREEN_EDGE_MAX;
+                if !edge.contains(&size.width) || !edge.contains(&size.height) || size.area() > SCREEN_AREA_MAX {
+                    return Err(EventError::Impossible("no screen has this size"));
+                }
+                self.size = size;
+                Ok(Event::Geometry { generation: word(body, 0), size })
+            }
+            CURSOR => Ok(Event::Cursor(Cursor::decode(body)?)),
+            DIRTY => Ok(Event::Dirty(self.rects(body, &length)?)),
+            PIXELS if body.len() >= RECT_BYTES => {
+                let rect = self.rect(&body[..RECT_BYTES])?;
+                if body.len() as u64 != RECT_BYTES as u64 + rect.area() * 4 {
+                    return Err(length);
+                }
+                Ok(Event::Pixels(rect, words(&body[RECT_BYTES..]).map(|pixel| pixel & 0x00ff_ffff).collect()))
+            }
+            READ => Ok(Event::Read(long()?)),
+            GAP if body.len() >= 8 => {
+                let (records, rects) = body.split_at(8);
+                let records = u64::from_le_bytes(records.try_into().expect("it was split there"));
+                Ok(Event::Gap { records, rects: self.rects(rects, &length)? })
+            }
+            END if body.len() == 1 => {
+                self.ended = true;
+                match body[0] {
+                    0 => Ok(Event::End(End::Asked)),
+                    1 => Ok(Event::End(End::Session)),
+                    _ => Err(EventError::Impossible("a trace ends for no such reason")),
+                }
+            }
+            TURN..=END => Err(length),
+            kind => Err(EventError::Kind(kind)),
+        }
+    }
+
+    fn rects(&self, bytes: &[u8], length: &EventError) -> Result<Vec<Rect>, EventError> {
+        let (rects, []) = bytes.as_chunks::<RECT_BYTES>() else { return Err(length.clone()) };
+        if rects.len() > EVENT_RECTS_MAX {
+            return Err(EventError::Impossible("too many rectangles"));
+        }
+        rects.iter().map(|rect| self.rect(rect)).collect()
+    }
+
+    fn rect(&self, bytes: &[u8]) -> Result<Rect, EventError> {
+        let edge = |index: usize| word(bytes, index * 4).cast_signed();
+        let rect = Rect { x1: edge(0), y1: edge(1), x2: edge(2), y2: edge(3) };
+        if rect.x1 >= rect.x2 || rect.y1 >= rect.y2 || !self.size.rect().contains(&rect) {
+            return Err(EventError::Impossible("a rectangle is outside the screen"));
+        }
+        Ok(rect)
+    }
+}
+
+fn put_words(out: &mut Vec<u8>, words: &[u32]) {
+    words.iter().for_each(|word| out.extend_from_slice(&word.to_le_bytes()));
+}
+
+fn put_rect(out: &mut Vec<u8>, rect: &Rect) {
+    put_words(out, &[rect.x1, rect.y1, rect.x2, rect.y2].map(i32::cast_unsigned));
+}
+
+fn word(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn words(bytes: &[u8]) -> impl Iterator<Item = u32> {
+    bytes.as_chunks::<4>().0.iter().map(|&word| u32::from_le_bytes(word))
+}

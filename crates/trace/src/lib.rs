@@ -1,0 +1,25 @@
+//! Beside the path: what the driver published and what its records changed, kept in a file and played again without X.
+//! From session-server's recorder and `thinc trace`, to files; from files, through both cores, to figures.
+//! Knows records, pixels and virtual time; never X, sockets, or a clock that decides anything. doc/trace.md is the norm.
+#![forbid(unsafe_code)]
+
+mod canvas;
+mod delta;
+mod event;
+mod file;
+mod link;
+mod redact;
+mod replay;
+mod stand_in;
+mod summary;
+mod viewer;
+
+pub use delta::Delta;
+pub use event::{
+    Cursor, EVENT_PIXELS_MAX, EVENT_RECORDS_MAX, EVENT_RECTS_MAX, End, Event, EventError, EventReader, RecordBytes,
+};
+pub use file::{CHUNK_BYTES_MAX, Head, MAGIC, Reader, TraceError, Unreadable, Writer};
+pub use link::LinkSpec;
+pub use redact::{Colors, Redactor};
+pub use replay::{Options, Replay, ReplayError, Report, Verified};
+pub use summary::{Kind, Summary};

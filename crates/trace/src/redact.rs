@@ -1,0 +1,160 @@
+//! A trace that can be given away: what was drawn where and in which order, and nothing of what it showed.
+//! From file.rs event by event, to another file. doc/trace.md says what is promised and what is not.
+//! Everything kept is written anew from what is understood; what is not understood is not carried over.
+
+use std::collections::{HashMap, HashSet};
+
+use thinc_protocol::Micros;
+use thinc_ring::{DrawRecord, Drawn, RecordKind};
+
+use crate::event::{Cursor, Event, RecordBytes};
+
+/// 1 s: within it nothing is left of when something happened, only of what came first.
+const TIME_STEP: Micros = 1_000_000;
+/// 1 ms: between two turns of one second; those past the thousandth come at one moment.
+const TURN_STEP: Micros = 1_000;
+/// 64 pixels: of where an application put the pointer.
+const POINTER_STEP: i32 = 64;
+
+/// What becomes of the colours of plain areas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Colors {
+    /// The first colour becomes one, the second another: which they were is gone.
+    #[default]
+    Replaced,
+    /// They stay.
+    Kept,
+}
+
+/// Takes the content out of events.
+#[derive(Debug, Default)]
+pub struct Redactor {
+    colors: Colors,
+    windows: HashMap<u32, u32>,
+    drawables: HashMap<u32, u32>,
+    palette: HashMap<u32, u32>,
+    second: Micros,
+    turns_in_second: u64,
+    /// Windows that were told of an input in this second.
+    touched: HashSet<u32>,
+}
+
+impl Redactor {
+    /// Of a trace that has not begun.
+    pub fn new(colors: Colors) -> Redactor {
+        Redactor { colors, ..Redactor::default() }
+    }
+
+    /// What is left of an event; None when nothing is.
+    pub fn event(&mut self, event: &Event) -> Option<Event> {
+        match event {
+            Event::Turn(at) => Some(Event::Turn(self.coarse(*at))),
+            Event::Records(records) => {
+                let left: Vec<RecordBytes> = records.iter().filter_map(|bytes| self.record(bytes)).collect();
+                (!left.is_empty()).then_some(Event::Records(left))
+            }
+            Event::Pixels(..) => None,
+            Event::Cursor(cursor) => Some(Event::Cursor(plain_cursor(cursor))),
+            Event::Geometry { .. } | Event::Dirty(_) | Event::Read(_) | Event::Gap { .. } | Event::End(_) => {
+                Some(event.clone())
+            }
+        }
+    }
+
+    fn coarse(&mut self, at: Micros) -> Micros {
+        let second = at / TIME_STEP * TIME_STEP;
+        if second != self.second {
+            self.second = second;
+            self.turns_in_second = 0;
+            self.touched.clear();
+        }
+        let at = second + (self.turns_in_second * TURN_STEP).min(TIME_STEP - TURN_STEP);
+        self.turns_in_second += 1;
+        at
+    }
+
+    /// A record of the same meaning from nothing but known fields.
+    fn record(&mut self, bytes: &RecordBytes) -> Option<RecordBytes> {
+        let record = DrawRecord::parse(bytes).ok()?;
+        let mut out = [0; size_of::<RecordBytes>()];
+        let mut put = |at: usize, value: u32| out[at..at + 4].copy_from_slice(&value.to_le_bytes());
+        let window = number(&mut self.windows, record.window);
+        put(12, window);
+        match record.kind {
+            RecordKind::Draw { dst, what, .. } => {
+                put(16, number(&mut self.drawables, dst.0));
+                match what {
+                    Drawn::Solid(color) => put(48, self.color(color)),
+                    Drawn::Video { port, fourcc, src_w, src_h } => {
+                        put(48, u32::from(port));
+                        put(52, fourcc);
+                        put(56, u32::from(src_w) | u32::from(src_h) << 16);
+                    }
+                    _ => {}
+                }
+            }
+            RecordKind::Copy { src, dst, dx, dy, .. } => {
+                put(16, number(&mut self.drawables, dst.0));
+                put(20, number(&mut self.drawables, src.0));
+                put(40, dx.cast_unsigned());
+                put(44, dy.cast_unsigned());
+            }
+            RecordKind::PixmapCreate { id, width, height, .. } => {
+                put(16, number(&mut self.drawables, id.0));
+                put(48, width);
+                put(52, height);
+            }
+            RecordKind::PixmapDestroy { id } => put(16, number(&mut self.drawables, id.0)),
+            RecordKind::Geometry { generation } => put(48, generation),
+            RecordKind::Barrier { id } => put(48, id),
+            // One key is not told from many, and none from another.
+            RecordKind::InputDelivered { .. } if !self.touched.insert(window) => return None,
+            RecordKind::InputDelivered { .. }
+            | RecordKind::Cursor
+            | RecordKind::Idle
+            | RecordKind::Yield
+            | RecordKind::Overflow => {}
+        }
+        if let RecordKind::Draw { rect, .. } | RecordKind::Copy { rect, .. } = record.kind {
+            for (at, edge) in (24..).step_by(4).zip([rect.x1, rect.y1, rect.x2, rect.y2]) {
+                put(at, edge.cast_unsigned());
+            }
+        }
+        // Op, kind and flags; the hint where there is one.
+        out[..10].copy_from_slice(&bytes[..10]);
+        if let RecordKind::Draw { .. } = record.kind {
+            out[10..12].copy_from_slice(&bytes[10..12]);
+        }
+        Some(out)
+    }
+
+    fn color(&mut self, color: u32) -> u32 {
+        if self.colors == Colors::Kept {
+            return color;
+        }
+        let next = self.palette.len() as u32;
+        // Neighbours far apart, so that a person can tell them apart; white first, as most screens have it.
+        *self
+            .palette
+            .entry(color)
+            .or_insert(next.wrapping_mul(0x009e_3779).wrapping_neg().wrapping_sub(1) & 0x00ff_ffff)
+    }
+}
+
+/// A number of its own for each, in the order in which they are met; nothing stays nothing.
+fn number(numbers: &mut HashMap<u32, u32>, id: u32) -> u32 {
+    let next = numbers.len() as u32 + 1;
+    if id == 0 { 0 } else { *numbers.entry(id).or_insert(next) }
+}
+
+/// A cursor of the same size whose pixels are of one colour.
+fn plain_cursor(cursor: &Cursor) -> Cursor {
+    let coarse = |value: i32| value.div_euclid(POINTER_STEP).saturating_mul(POINTER_STEP);
+    let pixel = if cursor.two_colors.is_some() { 1 } else { 0xff80_8080 };
+    Cursor {
+        at: (coarse(cursor.at.0), coarse(cursor.at.1)),
+        two_colors: cursor.two_colors.map(|_| (0, 0x00ff_ffff)),
+        pixels: vec![pixel; cursor.pixels.len()],
+        ..*cursor
+    }
+}

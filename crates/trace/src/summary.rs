@@ -1,0 +1,119 @@
+//! What is in a trace, counted.
+//! From file.rs event by event, to `thinc trace info` and the tests.
+//! Knows records and sizes; replays nothing.
+
+use thinc_protocol::Micros;
+use thinc_region::Size;
+use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind};
+
+use crate::event::{End, Event};
+
+/// Kinds of records, as a person reads them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Kind(usize);
+
+/// In the order of [`Summary::records`].
+const KINDS: [&str; 19] = [
+    "fills",
+    "patterns",
+    "glyphs",
+    "images",
+    "blends",
+    "video frames",
+    "other drawings",
+    "copies on the screen",
+    "copies to the screen",
+    "copies from the screen",
+    "copies off the screen",
+    "pixmaps made",
+    "pixmaps gone",
+    "cursor changes",
+    "geometry changes",
+    "pauses (IDLE)",
+    "turns to other work (YIELD)",
+    "overflows",
+    "inputs and barriers",
+];
+
+impl Kind {
+    fn of(record: &DrawRecord) -> Kind {
+        Kind(match record.kind {
+            RecordKind::Draw { what, .. } => match what {
+                Drawn::Solid(_) => 0,
+                Drawn::Pattern => 1,
+                Drawn::Glyphs => 2,
+                Drawn::Image => 3,
+                Drawn::Composite => 4,
+                Drawn::Video { .. } => 5,
+                Drawn::Other => 6,
+            },
+            RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, .. } => 7,
+            RecordKind::Copy { dst: DrawableId::SCREEN, .. } => 8,
+            RecordKind::Copy { src: DrawableId::SCREEN, .. } => 9,
+            RecordKind::Copy { .. } => 10,
+            RecordKind::PixmapCreate { .. } => 11,
+            RecordKind::PixmapDestroy { .. } => 12,
+            RecordKind::Cursor => 13,
+            RecordKind::Geometry { .. } => 14,
+            RecordKind::Idle => 15,
+            RecordKind::Yield => 16,
+            RecordKind::Overflow => 17,
+            RecordKind::Barrier { .. } | RecordKind::InputDelivered { .. } => 18,
+        })
+    }
+
+    /// In words, plural.
+    pub fn name(self) -> &'static str {
+        KINDS[self.0]
+    }
+}
+
+/// What is in a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Summary {
+    counts: [u64; KINDS.len()],
+    /// Looks at the ring.
+    pub turns: u64,
+    /// Time of the last.
+    pub duration: Micros,
+    /// Sizes of the screen, in order.
+    pub sizes: Vec<Size>,
+    /// Pixels kept.
+    pub pixels: u64,
+    /// Records that could not be kept.
+    pub gaps: u64,
+    /// How it ended; None where it was cut.
+    pub end: Option<End>,
+}
+
+impl Summary {
+    /// Counts an event.
+    pub fn add(&mut self, event: &Event) {
+        match event {
+            Event::Turn(at) => {
+                self.turns += 1;
+                self.duration = *at;
+            }
+            Event::Records(records) => {
+                for record in records.iter().filter_map(|bytes| DrawRecord::parse(bytes).ok()) {
+                    self.counts[Kind::of(&record).0] += 1;
+                }
+            }
+            Event::Geometry { size, .. } => self.sizes.push(*size),
+            Event::Pixels(rect, _) => self.pixels += rect.area(),
+            Event::Gap { records, .. } => self.gaps += records,
+            Event::End(end) => self.end = Some(*end),
+            Event::Cursor(_) | Event::Dirty(_) | Event::Read(_) => {}
+        }
+    }
+
+    /// Records by kind; kinds that do not occur are left out.
+    pub fn records(&self) -> impl Iterator<Item = (Kind, u64)> {
+        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(kind, &count)| (Kind(kind), count))
+    }
+
+    /// All records.
+    pub fn records_total(&self) -> u64 {
+        self.counts.iter().sum()
+    }
+}

@@ -1,0 +1,164 @@
+//! One viewer on virtual time: a job's pixels from the traced screen, planned and encoded; a link each way; viewer-core.
+//! From replay.rs, to replay.rs: bytes out and acknowledgements back.
+//! Knows the public faces of the parts, as session-server does; never a trace's events.
+
+use thinc_codec_enc::Encoder;
+use thinc_pixels::{Claim, Hint, Hints, Planned, Shadow, Snapshot, plan_with};
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::viewer::{ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::{Micros, VERSION};
+use thinc_region::Size;
+use thinc_session_core::{Job, Part, Proposal, Proposals, Session, ViewerId};
+use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
+use xxhash_rust::xxh3::Xxh3Default;
+
+use crate::canvas::Canvas;
+use crate::link::{Link, LinkSpec};
+use crate::replay::ReplayError;
+
+const NAME: &str = "trace";
+
+/// Both ends of one connection, and the path between them.
+pub(crate) struct Connection {
+    id: ViewerId,
+    epoch: u32,
+    shadow: Shadow,
+    snapshot: Snapshot,
+    hints: Vec<Hint>,
+    planned: Vec<Planned>,
+    commands: Vec<u8>,
+    encoder: Encoder,
+    down: Link,
+    up: Link,
+    deframer: Deframer,
+    bytes: Vec<u8>,
+    /// Of every frame sent.
+    hash: Xxh3Default,
+    pub(crate) viewer: Viewer,
+}
+
+impl Connection {
+    /// A viewer that has just said hello.
+    pub(crate) fn new(session: &mut Session, link: LinkSpec, now: Micros) -> Connection {
+        let caps = ViewerCaps::LOCAL_CURSOR;
+        let config = ViewerConfig { name: NAME.into(), size: Size::default(), caps };
+        let hello = ViewerHello {
+            version: VERSION,
+            caps,
+            size: Size::default(),
+            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            name: NAME.into(),
+        };
+        Connection {
+            id: session.add_viewer(&hello, now),
+            epoch: 0,
+            shadow: Shadow::new(Size::default()),
+            snapshot: Snapshot::new(),
+            hints: Vec::new(),
+            planned: Vec::new(),
+            commands: Vec::new(),
+            encoder: Encoder::new(),
+            down: Link::new(link),
+            up: Link::new(link),
+            deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            bytes: Vec::new(),
+            hash: Xxh3Default::new(),
+            viewer: Viewer::new(&config),
+        }
+    }
+
+    pub(crate) fn id(&self) -> ViewerId {
+        self.id
+    }
+
+    /// Of every byte sent so far.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash.digest()
+    }
+
+    /// Whatever may go to the viewer now: jobs, then frames.
+    pub(crate) fn serve(&mut self, session: &mut Session, screen: &Canvas, begin: u64, now: Micros) {
+        while let Some(job) = session.poll_job(self.id, now) {
+            self.render(session, screen, begin, &job);
+        }
+        self.bytes.clear();
+        if session.poll_transmit(self.id, now, &mut self.bytes) {
+            self.hash.update(&self.bytes);
+            self.down.send(&self.bytes, now);
+        }
+    }
+
+    /// As session-server's render.rs; `begin` was loaded after the traced pixels were read, and nothing reads them but us.
+    fn render(&mut self, session: &mut Session, screen: &Canvas, begin: u64, job: &Job) {
+        if self.epoch != job.epoch {
+            self.epoch = job.epoch;
+            self.shadow = Shadow::new(session.size());
+        }
+        for copy in &job.copies {
+            self.shadow.copy(&copy.region, copy.dx, copy.dy);
+        }
+        self.snapshot.fill(&job.region, |rect, to, stride| {
+            for (y, line) in (rect.y1..rect.y2).zip(to.chunks_mut(stride)) {
+                line[..rect.width() as usize].copy_from_slice(screen.row(rect.x1, rect.x2, y));
+            }
+        });
+        session.handle_snapshot(self.id, job.id, None, begin);
+        self.planned.clear();
+        self.hints.clear();
+        self.hints.extend(job.parts.iter().map(hint));
+        let hints = Hints { shown: &job.verify, parts: &self.hints };
+        let verdict = plan_with(&self.snapshot, &mut self.shadow, &hints, &mut self.planned);
+        // Where X was ahead of its records, nobody was wrong.
+        let (refused, late) = if begin > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
+        session.handle_proposals(self.id, Proposals { held: verdict.held, refused, late });
+        self.commands.clear();
+        self.encoder.encode(&self.planned, &self.snapshot, &mut self.commands);
+        if !session.handle_encoded(self.id, job.id, &self.commands) {
+            self.shadow.reset();
+        }
+    }
+
+    /// What the links have brought by now, to both ends.
+    pub(crate) fn deliver(&mut self, session: &mut Session, now: Micros) -> Result<(), ReplayError> {
+        while let Some(chunk) = self.down.receive(now) {
+            self.viewer.handle_bytes(&chunk, now)?;
+            while let Some(event) = self.viewer.poll_event() {
+                match event {
+                    ViewerEvent::FrameEnd => self.viewer.handle_presented(now),
+                    ViewerEvent::Closed { reason, .. } => return Err(ReplayError::Closed(reason)),
+                    _ => {}
+                }
+            }
+        }
+        self.bytes.clear();
+        while self.viewer.poll_transmit(&mut self.bytes) {}
+        self.up.send(&self.bytes, now);
+        while let Some(chunk) = self.up.receive(now) {
+            self.deframer.push(&chunk);
+            while let Some(frame) = self.deframer.next().map_err(ReplayError::Wire)? {
+                match ViewerMessage::decode(&frame).map_err(ReplayError::Wire)? {
+                    // `add_viewer` was told.
+                    ViewerMessage::Hello(_) => {}
+                    message => session.handle_message(self.id, &message, now)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When a link brings something next.
+    pub(crate) fn next_at(&self) -> Option<Micros> {
+        [self.down.next_at(), self.up.next_at()].into_iter().flatten().min()
+    }
+}
+
+fn hint(part: &Part) -> Hint {
+    let claim = match part.what {
+        Proposal::Solid(color) => Claim::Solid(color),
+        Proposal::Pattern => Claim::Pattern,
+        Proposal::Text(_) => Claim::Text,
+        Proposal::Image | Proposal::Video(_) => Claim::Image,
+    };
+    Hint { rect: part.rect, claim }
+}
