@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
-use crate::questions::{functions, key_to_photon, memory, page_down};
+use crate::questions::{awareness, echo_under_load, functions, key_to_photon, memory, overwrite, page_down};
 use crate::report::{self, compare};
 use crate::{Error, apps, process, run, smoke};
 
@@ -47,6 +47,12 @@ enum Question {
     PageDown(page_down::Options),
     /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
     Memory(memory::Options),
+    /// Does a key's echo stay immediate while photographs fill a narrow link? With the scheduler, in FIFO mode, and TigerVNC.
+    EchoUnderLoad(echo_under_load::Options),
+    /// How old is what the viewer shows of a screen that is redrawn 200 times a second, and after it stopped reading?
+    Overwrite(overwrite::Options),
+    /// What does following offscreen drawing bring GTK3 programs and LibreOffice, in bytes, CPU and latency?
+    Awareness(awareness::Options),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
     /// One end of a testbed, started by it.
@@ -92,6 +98,9 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::KeyToPhoton(options) => key_to_photon::run(&options),
         Question::PageDown(options) => page_down::run(&options),
         Question::Memory(options) => memory::run(&options),
+        Question::EchoUnderLoad(options) => echo_under_load::run(&options),
+        Question::Overwrite(options) => overwrite::run(&options),
+        Question::Awareness(options) => awareness::run(&options),
         Question::Functions(options) => functions::run(&options),
         Question::HoldEnd(options) => end::hold(&options),
         Question::App(app) => apps::run(&app),

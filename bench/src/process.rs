@@ -36,6 +36,11 @@ impl Running {
         self.child.id()
     }
 
+    /// Where it is told something, where its command had it piped; once.
+    pub fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.child.stdin.take()
+    }
+
     /// What it says, where its command had it piped; once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()

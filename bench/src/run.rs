@@ -57,7 +57,8 @@ pub struct Options {
     pub(crate) again: bool,
 }
 
-fn parse_size(text: &str) -> Result<(u32, u32), String> {
+/// WIDTHxHEIGHT of a session's screen.
+pub(crate) fn parse_size(text: &str) -> Result<(u32, u32), String> {
     let parsed = text.split_once('x').and_then(|(w, h)| Some((w.parse().ok()?, h.parse().ok()?)));
     match parsed {
         // 320x200: the smallest on which the workloads' windows mean anything; 8192: what an Xvfb file can hold twice.
@@ -323,7 +324,12 @@ fn asked_for(link: &Link) -> LinkRecord {
 }
 
 /// The ones that were named, in that order.
-fn choose<T>(what: &str, all: Vec<T>, names: &[String], name_of: impl Fn(&T) -> &'static str) -> Result<Vec<T>, Error> {
+pub(crate) fn choose<T>(
+    what: &str,
+    all: Vec<T>,
+    names: &[String],
+    name_of: impl Fn(&T) -> &'static str,
+) -> Result<Vec<T>, Error> {
     let known: Vec<&str> = all.iter().map(&name_of).collect();
     for (i, name) in names.iter().enumerate() {
         if !known.contains(&name.as_str()) {
@@ -354,11 +360,13 @@ pub(crate) fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
 }
 
-fn now() -> String {
+/// RFC 3339, UTC.
+pub(crate) fn now() -> String {
     humantime::format_rfc3339_seconds(SystemTime::now()).to_string()
 }
 
-fn machine() -> Result<Machine, Error> {
+/// What this runs on.
+pub(crate) fn machine() -> Result<Machine, Error> {
     let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
     let field = |text: &str, name: &str| {
         let line = text.lines().find(|line| line.starts_with(name)).unwrap_or_default();
@@ -371,6 +379,8 @@ fn machine() -> Result<Machine, Error> {
         ("firefox-esr", "--version"),
         ("mpv", "--version"),
         ("gimp", "--version"),
+        ("soffice", "--version"),
+        ("gedit", "--version"),
         ("xterm", "-version"),
     ];
     Ok(Machine {
@@ -409,7 +419,7 @@ pub fn list_peers() {
     for peer in peers::all() {
         let record = peer.record();
         let about = record.missing.map_or(record.version, |why| format!("missing: {why}"));
-        println!("{:<12} {:<14} {about}", peer.name(), record.title);
+        println!("{:<20} {:<24} {about}", peer.name(), record.title);
     }
 }
 

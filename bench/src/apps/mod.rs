@@ -5,7 +5,9 @@
 pub mod animation;
 pub mod hog;
 pub mod latency;
+pub mod overwrite;
 pub mod photo;
+pub mod slides;
 pub mod spheres;
 pub mod text;
 pub mod window;
@@ -25,6 +27,10 @@ pub enum App {
     Spheres(spheres::Options),
     /// A loop of distinct pictures, once a key.
     Animation(animation::Options),
+    /// Photographs behind everything, each as its input says.
+    Slides(slides::Options),
+    /// The whole screen anew, 200 times a second.
+    Overwrite(overwrite::Options),
 }
 
 /// Runs one until its window goes, its X server ends, or it is ended.
@@ -34,6 +40,8 @@ pub fn run(app: &App) -> Result<(), Error> {
         App::Hog(options) => hog::run(options),
         App::Spheres(options) => spheres::run(options),
         App::Animation(options) => animation::run(options),
+        App::Slides(options) => slides::run(options),
+        App::Overwrite(options) => overwrite::run(options),
     }
 }
 

@@ -44,6 +44,13 @@ pub fn draw(number: u32, pixels: &mut [u32], stride: usize, rect: Rect) {
     }
 }
 
+/// The white bars of a code over black, first and last pixel, exclusive: for who draws with rectangles.
+pub fn white_bars(number: u32, width: u32) -> Vec<(u32, u32)> {
+    assert!(width >= WIDTH_MIN, "a bar code needs {WIDTH_MIN} pixels of width, not {width}");
+    let code = with_check(number);
+    (0..BARS).filter(|bar| code >> (BARS - 1 - bar) & 1 == 1).map(|bar| span(width, bar)).collect()
+}
+
 /// The number under `rect` of a picture; nothing where no code is, or half of one.
 pub fn read(picture: &Picture, rect: Rect) -> Option<u32> {
     if rect.width < WIDTH_MIN || rect.height < 4 || rect.intersect(&picture.rect()) != Some(rect) {
@@ -181,6 +188,19 @@ mod tests {
                 let scaled = Picture { width, height, pixels: (0..width * height).map(at).collect() };
                 assert_eq!(read(&scaled, top(scaled.rect())), Some(number), "{width}x{height}");
             }
+        }
+    }
+
+    #[test]
+    fn bars_that_are_filled_one_by_one_are_the_same_code() {
+        for number in NUMBERS {
+            let mut picture = Picture::new(400, HEIGHT, 0);
+            for (from, to) in white_bars(number, 400) {
+                for row in picture.pixels.chunks_mut(400) {
+                    row[from as usize..to as usize].fill(0xff_ffff);
+                }
+            }
+            assert_eq!(picture, code(number, 400));
         }
     }
 

@@ -6,6 +6,7 @@ pub mod account;
 pub mod barcode;
 pub mod cells;
 mod changes;
+pub mod clock;
 mod connection;
 pub mod cpustat;
 mod damage;
@@ -13,6 +14,8 @@ pub mod frames;
 pub mod input;
 pub mod picture;
 pub mod screen;
+pub mod slides;
+pub mod stamps;
 pub mod tcbench;
 pub mod watch;
 

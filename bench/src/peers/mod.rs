@@ -58,14 +58,20 @@ pub struct Desk {
     pub held: Vec<Running>,
     /// Display numbers of its X servers, free again when these have ended.
     pub displays: Vec<DisplayNumber>,
+    /// The process that holds what viewers still lack, where the adapter knows it.
+    pub session: Option<u32>,
 }
 
 /// Every peer that thinc-bench knows, in the order of reports.
 pub fn all() -> Vec<Box<dyn Peer>> {
+    use thinc::{Setting, Viewer};
     vec![
         Box::new(local::Local),
-        Box::new(thinc::Thinc { viewer: thinc::Viewer::Native }),
-        Box::new(thinc::Thinc { viewer: thinc::Viewer::Browser }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Default }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Fifo }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOn }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOff }),
+        Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
         Box::new(xpra::Xpra),

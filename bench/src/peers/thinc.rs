@@ -31,24 +31,71 @@ pub enum Viewer {
     Browser,
 }
 
+/// What a session does otherwise than by itself, so that a part of its design can be measured by its absence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Setting {
+    /// Nothing.
+    Default,
+    /// Updates leave in the order in which they were drawn.
+    Fifo,
+    /// Follows what is drawn offscreen, said aloud.
+    OffscreenOn,
+    /// Does not follow what is drawn offscreen.
+    OffscreenOff,
+}
+
+impl Setting {
+    /// Options of `thinc serve`.
+    fn options(self) -> &'static [&'static str] {
+        match self {
+            Setting::Default => &[],
+            Setting::Fifo => &["--scheduler", "fifo"],
+            Setting::OffscreenOn => &["--offscreen", "on"],
+            Setting::OffscreenOff => &["--offscreen", "off"],
+        }
+    }
+
+    /// Why this `thinc` cannot be asked for it; nothing where it can.
+    fn missing(self, program: &Path) -> Option<String> {
+        let options = self.options();
+        // Words that it does not know are refused before the help is given.
+        let known = options.is_empty()
+            || programs::said(std::process::Command::new(program).arg("serve").args(options).arg("--help")).is_some();
+        (!known).then(|| format!("{} does not know {}: build it anew", program.display(), options.join(" ")))
+    }
+}
+
 /// thinc's session and one of its viewers.
 pub struct Thinc {
     /// Which one.
     pub viewer: Viewer,
+    /// How the session is started.
+    pub setting: Setting,
 }
 
 impl Peer for Thinc {
     fn name(&self) -> &'static str {
-        match self.viewer {
-            Viewer::Native => "thinc",
-            Viewer::Browser => "thinc-web",
+        match (self.viewer, self.setting) {
+            (Viewer::Native, Setting::Default) => "thinc",
+            (Viewer::Native, Setting::Fifo) => "thinc-fifo",
+            (Viewer::Native, Setting::OffscreenOn) => "thinc-offscreen-on",
+            (Viewer::Native, Setting::OffscreenOff) => "thinc-offscreen-off",
+            (Viewer::Browser, _) => "thinc-web",
         }
     }
 
     fn record(&self) -> PeerRecord {
         let xorg = Needed { program: "Xorg", install: "xserver-xorg-core" };
         let mut record = match self.viewer {
-            Viewer::Native => programs::record("thinc", &[xorg], "defaults: TLS, one-time link, viewer --fullscreen"),
+            Viewer::Native => {
+                let options = self.setting.options().join(" ");
+                let title = format!("thinc {options}");
+                let settings = match self.setting {
+                    Setting::Default => "defaults: TLS, one-time link, viewer --fullscreen".to_owned(),
+                    _ => format!("{options}; else defaults: TLS, one-time link, viewer --fullscreen"),
+                };
+                programs::record(title.trim_end(), &[xorg], &settings)
+            }
             Viewer::Browser => {
                 let settings = format!("defaults: TLS, one-time link; {}", kiosk::SETTINGS);
                 programs::record("thinc in Chromium", &[xorg, kiosk::NEEDED], &settings)
@@ -63,6 +110,9 @@ impl Peer for Thinc {
                 Err(error) => record.missing = Some(error.to_string()),
             }
         }
+        if let Ok(program) = binary("thinc") {
+            record.missing = record.missing.or_else(|| self.setting.missing(&program));
+        }
         if record.missing.is_some() {
             record.version = String::new();
         } else {
@@ -74,7 +124,7 @@ impl Peer for Thinc {
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
-        let (server, ready) = serve(site, &display)?;
+        let (server, ready) = serve(site, &display, self.setting)?;
         let text = |key: &str| {
             let found = ready[key].as_str().map(str::to_owned);
             found.ok_or_else(|| programs::failure(site, &format!("the ready file of thinc serve has no `{key}`")))
@@ -93,6 +143,7 @@ impl Peer for Thinc {
             xauthority: Some(text("xauthority")?.into()),
             held: vec![viewer, server],
             displays: vec![display],
+            session: ready["pids"]["session"].as_u64().and_then(|pid| pid.try_into().ok()),
             ..Desk::default()
         };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
@@ -101,7 +152,7 @@ impl Peer for Thinc {
 }
 
 /// Starts a session on `display` and gives what its ready file says.
-fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::Value), Error> {
+fn serve(site: &Site, display: &DisplayNumber, setting: Setting) -> Result<(Running, serde_json::Value), Error> {
     let xorg = programs::find("/usr/lib/xorg/Xorg").or_else(|| programs::find("Xorg"));
     let xorg = xorg.ok_or("there is no Xorg: install xserver-xorg-core")?;
     // thinc lets Xorg choose its display, and Xorg takes the first that the namespace does not have: another's.
@@ -116,6 +167,11 @@ fn serve(site: &Site, display: &DisplayNumber) -> Result<(Running, serde_json::V
     let port = FIRST_PORT + display.number();
     server.args(["--listen", &format!("{}:{port}", site.bed.address(Side::Server))]);
     server.args(["--size", &format!("{width}x{height}"), "--name", "bench", "--ready-json"]).arg(&ready);
+    server.args(setting.options());
+    if setting != Setting::Default {
+        // Then the session says what it has sent when its viewer leaves.
+        server.env("THINC_LOG", "debug");
+    }
     server.arg("--").args(IDLE_COMMAND);
     let mut server = programs::start(site, "thinc-serve", &mut server)?;
     let json = wait_for("thinc serve is ready", Duration::from_secs(40), || {

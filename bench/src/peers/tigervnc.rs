@@ -65,8 +65,9 @@ impl Peer for TigerVnc {
         viewer.arg(format!("{}::{port}", site.bed.address(Side::Server)));
         let viewer = programs::start(site, VIEWER, &mut viewer)?;
 
-        let mut desk =
-            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        let session = Some(server.pid());
+        let held = vec![viewer, server];
+        let mut desk = Desk { display: display.name(), held, displays: vec![display], session, ..Desk::default() };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(40))?;
         Ok(desk)
     }

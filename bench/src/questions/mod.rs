@@ -1,6 +1,10 @@
-//! Single questions with single answers, asked of thinc alone; `run` is for thinc beside its peers.
+//! Single questions with single answers: of thinc alone, or of one claim with what it is held against in the same run.
 
+pub mod awareness;
+pub mod echo_under_load;
 pub mod functions;
 pub mod key_to_photon;
 pub mod memory;
+pub mod overwrite;
 pub mod page_down;
+mod trial;

@@ -7,7 +7,7 @@ pub mod content;
 pub mod dropout;
 pub mod edit;
 pub mod latency;
-mod own;
+pub(crate) mod own;
 mod player;
 mod processors;
 pub mod scroll;

@@ -13,7 +13,7 @@ use crate::stage::Stage;
 const SHOWN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Shows an own application: `show(stage, "latency", &["latency"])`.
-pub(super) fn show(stage: &Stage, name: &'static str, words: &[&str]) -> Result<Running, Error> {
+pub(crate) fn show(stage: &Stage, name: &'static str, words: &[&str]) -> Result<Running, Error> {
     let words = apps::words(words)?;
     let mut command = stage.command(&words[0]);
     command.args(&words[1..]);
@@ -21,7 +21,7 @@ pub(super) fn show(stage: &Stage, name: &'static str, words: &[&str]) -> Result<
 }
 
 /// Starts an application and waits until the client's screen shows it and rests.
-pub(super) fn show_command(stage: &Stage, name: &'static str, command: Command) -> Result<Running, Error> {
+pub(crate) fn show_command(stage: &Stage, name: &'static str, command: Command) -> Result<Running, Error> {
     let watch = stage.site.screen.watch()?;
     let mut running = stage.application(name, command)?;
     let began = Instant::now();
@@ -39,7 +39,7 @@ pub(super) fn show_command(stage: &Stage, name: &'static str, command: Command) 
 }
 
 /// An error with an application's last words when it has ended.
-pub(super) fn check(stage: &Stage, name: &str, running: &mut Running) -> Result<(), Error> {
+pub(crate) fn check(stage: &Stage, name: &str, running: &mut Running) -> Result<(), Error> {
     running.check().map_err(|error| {
         let log = std::fs::read_to_string(stage.site.folder.path().join(format!("{name}.log"))).unwrap_or_default();
         format!("{error}: {}", log.lines().last().unwrap_or("it said nothing")).into()

@@ -99,7 +99,7 @@ impl Plan {
 }
 
 /// An xterm of known geometry that shows what is typed.
-pub(super) struct Terminal {
+pub(crate) struct Terminal {
     _xterm: Running,
     grid: Grid,
     /// Pixels of ink of a full cell.
@@ -117,7 +117,7 @@ const ECHO: &str = "printf '\\033[?25l'; stty raw -echo; exec cat";
 
 impl Terminal {
     /// Opens one, sees it empty, and types one key to see where and how a cell fills.
-    pub(super) fn open(stage: &Stage) -> Result<Terminal, Error> {
+    pub(crate) fn open(stage: &Stage) -> Result<Terminal, Error> {
         let mut command = stage.command("xterm");
         let geometry = format!("{COLUMNS}x{ROWS}+0+0");
         command.args(["-fn", "fixed", "-b", "0", "+sb", "-bw", "0", "-fg", "black", "-bg", "white", "-geometry"]);
@@ -144,18 +144,28 @@ impl Terminal {
     }
 
     /// Begins to record what fills from the second cell on: the first was spent on finding what a full one holds.
-    pub(super) fn watch(&self, stage: &Stage) -> Result<CellWatch, Error> {
-        CellWatch::start(&stage.site.screen, self.grid, 1, self.full)
+    pub(crate) fn watch(&self, stage: &Stage) -> Result<CellWatch, Error> {
+        self.watch_from(stage, 1)
+    }
+
+    /// As [`Terminal::watch`], once more keys have been typed: from the cell of this place on.
+    pub(crate) fn watch_from(&self, stage: &Stage, place: usize) -> Result<CellWatch, Error> {
+        CellWatch::start(&stage.site.screen, self.grid, place, self.full)
+    }
+
+    /// Where it lies on the client's screen.
+    pub(crate) fn area(&self) -> Rect {
+        self.grid.area()
     }
 
     /// Keys that still fit.
-    pub(super) fn room(&self) -> usize {
+    pub(crate) fn room(&self) -> usize {
         self.grid.count() - 1
     }
 }
 
 /// Waits until `keys` cells are full or nothing has come for long, and until nothing comes any more.
-pub(super) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> Result<(), Error> {
+pub(crate) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> Result<(), Error> {
     let began = Instant::now();
     loop {
         if interrupted() {
@@ -234,9 +244,9 @@ fn wait_busy(stage: &Stage, hogs: &mut [Running]) -> Result<(), Error> {
 }
 
 /// Keys, and the cells that they filled.
-pub(super) struct Echoes {
+pub(crate) struct Echoes {
     /// From each key to its cell, ms; empty where keys were lost or doubled, since then no cell's key is known.
-    pub(super) latency_ms: Vec<f64>,
+    pub(crate) latency_ms: Vec<f64>,
     /// Cells that came, in the order of their times.
     arrivals: Vec<Instant>,
     lost: usize,
@@ -245,7 +255,7 @@ pub(super) struct Echoes {
 
 impl Echoes {
     /// The k-th cell belongs to the k-th key: a terminal writes in the order in which it is typed into.
-    pub(super) fn new(keys: &[Instant], cells: &[Option<Instant>]) -> Echoes {
+    pub(crate) fn new(keys: &[Instant], cells: &[Option<Instant>]) -> Echoes {
         let filled: Vec<Instant> = cells.iter().map_while(|at| *at).collect();
         let latency_ms: Vec<f64> = if filled.len() == keys.len() {
             let ms = |(key, cell): (&Instant, &Instant)| cell.saturating_duration_since(*key).as_secs_f64() * 1e3;
@@ -260,7 +270,7 @@ impl Echoes {
     }
 
     /// Keys whose character never came.
-    pub(super) fn lost(&self) -> usize {
+    pub(crate) fn lost(&self) -> usize {
         self.lost
     }
 
@@ -275,7 +285,7 @@ impl Echoes {
     /// - stall_mean_ms: mean over all messages, those in time being stalls of nothing (the paper's figure 3);
     /// - jitter_ms: standard deviation of the time between messages (the paper's figure 4);
     /// - lost_keys, extra_keys: characters that never came, or came without a key.
-    pub(super) fn measures(&self, part: &str, period: Duration) -> Vec<Measure> {
+    pub(crate) fn measures(&self, part: &str, period: Duration) -> Vec<Measure> {
         let measure = |quantity: &str, unit: &str, samples: Vec<f64>| Measure {
             quantity: quantity.into(),
             part: part.into(),
