@@ -5,6 +5,7 @@
 
 pub mod command_queue;
 mod copies;
+mod effects;
 pub mod drawable;
 pub mod flow;
 mod input;
@@ -18,6 +19,7 @@ mod viewer;
 
 pub use copies::{CopyCommand, Proof, Taken};
 pub use drawable::{Part, Proposal};
+pub use effects::Arrival;
 pub use flow::PathFigures;
 pub use input::Keymap;
 pub use pointer::{CursorData, CursorImageOwned};

@@ -29,6 +29,8 @@ pub enum Mutation {
     CopyIgnoresCommitted,
     /// Rule 4: whatever is encoded first is sent first.
     OverlappingUpdatesOvertake,
+    /// Rule 4: an update does not say what must have been applied before it.
+    AfterIsNotTold,
     /// Rule 5: what is lacking is sent where it was, not where COPYs took it.
     StaleDoesNotFollowCopies,
     /// Rule 9: updates of the geometry before are sent in the new one.

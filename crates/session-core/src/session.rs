@@ -8,6 +8,7 @@
 //! wait until something happens or [`Session::poll_deadline`] passes.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{INPUT_EVENTS_PER_SECOND_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
@@ -17,6 +18,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
+use crate::effects::Arrival;
 use crate::flow::PathFigures;
 use crate::input::{KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
@@ -735,6 +737,33 @@ impl Session {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.stale(region, since, screen, now);
         }
+    }
+
+    /// What a viewer's transport does with updates, told before the first leaves.
+    pub fn set_arrival(&mut self, id: ViewerId, arrival: Arrival) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.set_arrival(arrival);
+        }
+    }
+
+    /// A viewer has applied these updates, in whatever order; for transports that lose some. Those that deliver in order
+    /// need no more than the viewer's `Ack` messages.
+    ///
+    /// # Errors
+    /// One of them was not sent.
+    pub fn handle_applied(&mut self, id: ViewerId, seqs: RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
+        self.now = self.now.max(now);
+        self.viewer_mut(id).map_or(Err(Violation::Unknown(id.0)), |viewer| viewer.applied(&seqs, now))
+    }
+
+    /// An update will not be applied, because it was lost, reset, or discarded by the viewer for coming after something
+    /// newer. What it wrote, and what later ones took from there, is sent again. Gives that region, as it is after all
+    /// jobs handed out: the shadow must forget that it holds any of it.
+    pub fn handle_lost(&mut self, id: ViewerId, seq: u64, now: Micros) -> Region {
+        self.now = self.now.max(now);
+        let (now, screen) = (self.now, self.size.rect());
+        self.take_fresh();
+        self.viewer_mut(id).map_or_else(Region::new, |viewer| viewer.lost(seq, screen, now))
     }
 
     /// Appends whole frames for a viewer, in order and within its budget; true when there were any.

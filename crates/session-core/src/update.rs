@@ -3,22 +3,28 @@
 //! Knows regions, bytes and numbers; never pixels or sockets.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
-use thinc_region::Region;
+use thinc_region::{Region, Size};
 
 use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
 use crate::drawable::Part;
+use crate::effects::{Arrival, Effects, spread};
+use crate::flow::UPDATES_IN_FLIGHT_MAX;
 use crate::mutation::{Broken, Mutation};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
 /// Of these, places that only the real-time lane takes.
 pub(crate) const UNSENT_REAL_TIME: usize = 2;
-/// Most COPYs remembered after they were sent, to follow what turns out to be lacking; past it everything is lacking.
-const HISTORY_MAX: usize = 256;
+/// Most rectangles remembered of what sent updates do, to follow what turns out to be lacking; past it everything is.
+const HISTORY_RECTS_MAX: usize = 4096;
+/// Most updates remembered that were sent: all that may be under way, and as many that arrived before one of those.
+/// Where the oldest is neither acknowledged nor lost for so long, nothing is sent.
+const SENT_MAX: usize = 2 * UPDATES_IN_FLIGHT_MAX;
 
 /// Names a job; grows by one with every commit of a session's viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -78,7 +84,7 @@ pub(crate) struct Unsent {
     pub(crate) id: JobId,
     state: State,
     pub(crate) region: Region,
-    copies: Vec<CopyCommand>,
+    effects: Effects,
     /// Pixels it writes, COPY destinations included.
     writes: Region,
     /// Pixels its COPYs read.
@@ -94,6 +100,15 @@ pub(crate) struct Unsent {
 }
 
 impl Unsent {
+    /// What is lacking before it, after it.
+    fn follow(&self, lacking: &mut Region) {
+        self.effects.follow(lacking);
+        if self.state == State::Committed {
+            // Planned against what the viewer was believed to show, and how is not known before it is encoded.
+            spread(lacking, &self.region);
+        }
+    }
+
     pub(crate) fn commands(&self) -> &[u8] {
         &self.commands
     }
@@ -107,12 +122,23 @@ fn conflict(a: (&Region, &Region), b: (&Region, &Region)) -> bool {
     a.0.overlaps(b.0) || a.0.overlaps(b.1) || a.1.overlaps(b.0)
 }
 
-/// An update that was sent and not yet acknowledged.
+/// What is known of an update that was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fate {
+    UnderWay,
+    Applied,
+    /// It will not be applied. Should it come late all the same, what is sent instead comes after it, or undoes it.
+    Lost,
+}
+
+/// An update that was sent. It is remembered while one before it, or itself, is under way.
 #[derive(Debug)]
 struct Sent {
     seq: u64,
+    fate: Fate,
     writes: Region,
     reads: Region,
+    effects: Effects,
 }
 
 /// One viewer's updates.
@@ -120,10 +146,11 @@ struct Sent {
 pub(crate) struct Updates {
     unsent: VecDeque<Unsent>,
     sent: VecDeque<Sent>,
-    /// COPYs of sent updates that a later `stale` must follow, with the update's number.
-    history: VecDeque<(u64, CopyCommand)>,
-    /// Updates after this one have their COPYs in `history`.
+    /// Updates after this one have their effects in `sent`.
     history_after: u64,
+    /// Rectangles of those.
+    history_rects: usize,
+    arrival: Arrival,
     next_job: u64,
     pub(crate) newest_seq: u64,
     pub(crate) acked_seq: u64,
@@ -185,17 +212,19 @@ impl Updates {
         let mut reads = Region::new();
         let mut commands = self.spare.pop().unwrap_or_default();
         commands.clear();
-        for copy in &commit.copies {
+        let mut effects = Effects::default();
+        for copy in commit.copies {
             writes.add(&copy.region);
             reads.add(&copy.source());
             Command::Copy { region: copy.region.clone(), dx: copy.dx, dy: copy.dy }.encode(&mut commands);
+            effects.push_copy(copy);
         }
         let state = if commit.region.is_empty() { State::Encoded } else { State::Committed };
         self.unsent.push_back(Unsent {
             id,
             state,
             region: commit.region,
-            copies: commit.copies,
+            effects,
             writes,
             reads,
             lane: commit.lane,
@@ -219,10 +248,11 @@ impl Updates {
     }
 
     /// The job's bytes are here. True when the update has something to say; else it is gone, and its echo comes back.
-    pub(crate) fn encoded(&mut self, id: JobId, commands: &[u8]) -> Result<(), Option<Echo>> {
+    pub(crate) fn encoded(&mut self, id: JobId, commands: &[u8], screen: Size) -> Result<(), Option<Echo>> {
         let Some(at) = self.position(id) else { return Ok(()) };
         let update = &mut self.unsent[at];
         update.state = State::Encoded;
+        update.effects.read(commands, &update.region, screen, self.arrival);
         update.commands.extend_from_slice(commands);
         if !update.commands.is_empty() {
             return Ok(());
@@ -240,22 +270,18 @@ impl Updates {
     }
 
     /// Takes the job's pixels out of its update, which keeps its COPYs, and gives what the viewer will lack *after
-    /// everything committed*: the pixels, followed through the COPYs committed later.
+    /// everything committed*: the pixels, followed through what was committed later.
     pub(crate) fn cancelled(&mut self, id: JobId) -> Option<Region> {
         let at = self.position(id)?;
         let mut lacking = self.unsent[at].region.take();
         if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
             return Some(lacking);
         }
-        for later in self.unsent.iter().skip(at + 1) {
-            for copy in &later.copies {
-                lacking = copy.follow(&lacking);
-            }
-        }
+        self.unsent.iter().skip(at + 1).for_each(|later| later.follow(&mut lacking));
         Some(lacking)
     }
 
-    /// Rule 5. What the viewer lacked after update `since`, followed through every COPY committed after it.
+    /// Rule 5. What the viewer lacked after update `since`, followed through everything committed after it.
     /// None: too long ago to tell, so everything.
     pub(crate) fn follow(&self, region: &Region, since: u64) -> Option<Region> {
         if since < self.history_after {
@@ -265,11 +291,59 @@ impl Updates {
         if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
             return Some(lacking);
         }
-        let sent = self.history.iter().filter(|(seq, _)| *seq > since).map(|(_, copy)| copy);
-        for copy in sent.chain(self.unsent.iter().flat_map(|update| &update.copies)) {
-            lacking = copy.follow(&lacking);
-        }
+        let later = self.sent.iter().filter(|sent| sent.seq > since && sent.fate != Fate::Lost);
+        later.for_each(|sent| sent.effects.follow(&mut lacking));
+        self.unsent.iter().for_each(|update| update.follow(&mut lacking));
         Some(lacking)
+    }
+
+    /// Rule 5. Update `seq` will not be applied: what the viewer lacks for that, after everything committed. All that it
+    /// wrote, and what later ones took from there, less what they wrote over it. Empty where it is known to be applied.
+    ///
+    /// What was equal to something it wrote, and so not sent by a later update, is in it: only what was sent mends.
+    pub(crate) fn lost(&mut self, seq: u64) -> Option<Region> {
+        let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq) else { return Some(Region::new()) };
+        let sent = &mut self.sent[at];
+        if sent.fate != Fate::UnderWay {
+            return Some(Region::new());
+        }
+        sent.fate = Fate::Lost;
+        let lacking = if seq <= self.history_after { None } else { Some(sent.effects.writes()) };
+        let lacking = lacking.and_then(|lacking| self.follow(&lacking, seq));
+        self.forget_sent();
+        lacking
+    }
+
+    /// These were applied, in whatever order.
+    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>) {
+        for sent in self.sent.iter_mut().filter(|sent| sent.fate == Fate::UnderWay && seqs.contains(&sent.seq)) {
+            sent.fate = Fate::Applied;
+        }
+        self.forget_sent();
+    }
+
+    /// Nothing can become lacking of what lies before the first that is under way.
+    fn forget_sent(&mut self) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.fate != Fate::UnderWay) {
+            self.acked_seq = sent.seq;
+            self.forget_effects(&sent);
+        }
+    }
+
+    fn forget_effects(&mut self, sent: &Sent) {
+        if sent.seq > self.history_after {
+            self.history_after = sent.seq;
+            self.history_rects -= sent.effects.rects();
+        }
+    }
+
+    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
+        self.arrival = arrival;
+    }
+
+    /// Nothing may be sent before the oldest is acknowledged or lost.
+    pub(crate) fn is_full(&self) -> bool {
+        self.sent.len() >= SENT_MAX
     }
 
     /// Index of the update that goes next: the first in the order of commits that is encoded and overlaps none before it
@@ -313,25 +387,33 @@ impl Updates {
         self.newest_seq += 1;
         let seq = self.newest_seq;
         let touched = (&update.writes, &update.reads);
-        let after = self.sent.iter().rev().find(|sent| conflict(touched, (&sent.writes, &sent.reads)));
-        let after = after.map_or(0, |sent| sent.seq);
-        for copy in update.copies.drain(..) {
-            if self.history.len() == HISTORY_MAX
-                && let Some((oldest, _)) = self.history.pop_front()
-            {
-                self.history_after = oldest;
-            }
-            self.history.push_back((seq, copy));
-        }
-        self.sent.push_back(Sent { seq, writes: update.writes.take(), reads: update.reads.take() });
+        // What was applied need not be waited for, and what was lost would be waited for in vain.
+        let under_way = self.sent.iter().rev().filter(|sent| sent.fate == Fate::UnderWay);
+        let after = under_way.into_iter().find(|sent| conflict(touched, (&sent.writes, &sent.reads)));
+        let after = after.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
+        let (writes, reads) = (update.writes.take(), update.reads.take());
+        let effects = std::mem::take(&mut update.effects);
+        self.remember(Sent { seq, fate: Fate::UnderWay, writes, reads, effects });
         self.frame_open = !update.end_of_frame;
         (seq, after, update)
+    }
+
+    fn remember(&mut self, sent: Sent) {
+        self.history_rects += sent.effects.rects();
+        self.sent.push_back(sent);
+        while self.history_rects > HISTORY_RECTS_MAX {
+            let Some(at) = self.sent.iter().position(|sent| sent.seq > self.history_after) else { return };
+            let effects = std::mem::take(&mut self.sent[at].effects);
+            self.history_rects -= effects.rects();
+            self.history_after = self.sent[at].seq;
+        }
     }
 
     /// An update without commands, for its acknowledgement.
     pub(crate) fn send_marker(&mut self) -> u64 {
         self.newest_seq += 1;
-        self.sent.push_back(Sent { seq: self.newest_seq, writes: Region::new(), reads: Region::new() });
+        let (writes, reads, effects) = (Region::new(), Region::new(), Effects::default());
+        self.remember(Sent { seq: self.newest_seq, fate: Fate::UnderWay, writes, reads, effects });
         self.newest_seq
     }
 
@@ -343,37 +425,34 @@ impl Updates {
         }
     }
 
-    /// Everything up to `seq` was applied.
-    pub(crate) fn acked(&mut self, seq: u64) {
-        self.acked_seq = seq;
-        while self.sent.front().is_some_and(|sent| sent.seq <= seq) {
-            self.sent.pop_front();
-        }
-        while self.history.front().is_some_and(|(sent, _)| *sent <= seq) {
-            self.history.pop_front();
-        }
-        self.history_after = self.history_after.max(seq);
-    }
-
     /// Rule 9. Another geometry: what was not sent never will be.
     pub(crate) fn reset(&mut self) {
         if !self.broken.is(Mutation::EpochsAreIgnored) {
             self.unsent.clear();
         }
-        self.history.clear();
-        self.history_after = self.newest_seq;
         self.frame_open = false;
         for sent in &mut self.sent {
             sent.writes.clear();
             sent.reads.clear();
+            sent.effects = Effects::default();
         }
+        self.history_rects = 0;
     }
 
     /// # Panics
     /// When a promise of this file is broken, with the promise in words.
     pub(crate) fn check_invariants(&self) {
         assert!(self.unsent.len() <= UNSENT_MAX, "at most {UNSENT_MAX} updates wait to be sent");
-        assert!(self.history.len() <= HISTORY_MAX, "at most {HISTORY_MAX} sent COPYs are remembered");
+        assert!(
+            self.history_rects <= HISTORY_RECTS_MAX,
+            "at most {HISTORY_RECTS_MAX} rectangles of effects are remembered"
+        );
+        let remembered = self.sent.iter().filter(|sent| sent.seq > self.history_after);
+        let rects: usize = remembered.map(|sent| sent.effects.rects()).sum();
+        assert_eq!(rects, self.history_rects, "effects that are remembered are counted");
+        assert!(self.sent.len() <= SENT_MAX + 1, "at most {SENT_MAX} sent updates are remembered, and a marker");
+        let oldest = self.sent.front().is_none_or(|sent| sent.fate == Fate::UnderWay);
+        assert!(oldest, "the oldest that is remembered is under way");
         assert!(self.acked_seq <= self.newest_seq, "nothing is acknowledged that was not sent");
         let ordered = self.unsent.iter().zip(self.unsent.iter().skip(1)).all(|(a, b)| a.id < b.id);
         assert!(ordered, "updates wait in the order of their commits");
@@ -400,6 +479,8 @@ mod tests {
 
     use super::*;
 
+    const SCREEN: Size = Size { width: 100, height: 100 };
+
     /// Commits an update of one rectangle.
     fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
         let region = Region::from(Rect::new(x, 0, x + 10, 10));
@@ -418,11 +499,11 @@ mod tests {
         let large = commit(&mut updates, 0, Lane::Normal, false);
         let middle = commit(&mut updates, 20, Lane::Normal, false);
         let small = commit(&mut updates, 40, Lane::Normal, true);
-        updates.encoded(small, b"s").unwrap();
+        updates.encoded(small, b"s", SCREEN).unwrap();
         assert_eq!(sent(&mut updates), [false], "the small one overtakes what its frame lacks");
-        updates.encoded(large, b"l").unwrap();
+        updates.encoded(large, b"l", SCREEN).unwrap();
         assert_eq!(sent(&mut updates), [false]);
-        updates.encoded(middle, b"m").unwrap();
+        updates.encoded(middle, b"m", SCREEN).unwrap();
         assert_eq!(sent(&mut updates), [true]);
         assert!(!updates.frame_open, "the viewer shows what it has");
     }
@@ -432,9 +513,9 @@ mod tests {
         let mut updates = Updates::new(Broken::default());
         let large = commit(&mut updates, 0, Lane::Normal, false);
         let echo = commit(&mut updates, 20, Lane::RealTime, true);
-        updates.encoded(echo, b"e").unwrap();
+        updates.encoded(echo, b"e", SCREEN).unwrap();
         assert_eq!(sent(&mut updates), [true]);
-        updates.encoded(large, b"l").unwrap();
+        updates.encoded(large, b"l", SCREEN).unwrap();
         assert_eq!(sent(&mut updates), [true]);
     }
 }

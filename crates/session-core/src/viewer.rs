@@ -3,6 +3,7 @@
 //! Knows one viewer; never another, nor records, pixels or sockets.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use thinc_protocol::limits::{NAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
@@ -12,6 +13,7 @@ use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::{CommandQueue, Echo, Kinds, Lane, Origin};
 use crate::copies::{CopyCommand, Proof, Taken};
+use crate::effects::Arrival;
 use crate::drawable::Drawables;
 use crate::flow::Flow;
 use crate::mutation::Broken;
@@ -85,6 +87,8 @@ pub struct ViewerStats {
     pub echoes: u64,
     /// Updates that overtook an earlier one.
     pub overtakes: u64,
+    /// Updates that were lost on the way.
+    pub lost: u64,
     /// Jobs given up or too large, whose pixels went again.
     pub cancelled: u64,
     /// Smoothed round trip in microseconds, the viewer's work included.
@@ -298,7 +302,7 @@ impl Viewer {
             self.stats.presented = presented;
         }
         if update > self.updates.acked_seq {
-            self.updates.acked(update);
+            self.updates.applied(&(0..=update));
             self.flow.acked(update, now);
         }
         Ok(())
@@ -514,7 +518,7 @@ impl Viewer {
             return false;
         }
         self.estimate.learn(kind, area, commands.len() as u64);
-        if let Err(echo) = self.updates.encoded(job, commands) {
+        if let Err(echo) = self.updates.encoded(job, commands, self.queue.size()) {
             self.stats.equal_jobs += u64::from(area > 0);
             // Nothing changed that could be seen, so the answer to the hand is still to come.
             if let Some(echo) = echo {
@@ -539,7 +543,7 @@ impl Viewer {
                 }
             }
         }
-        if let Err(Some(echo)) = self.updates.encoded(job, &[]) {
+        if let Err(Some(echo)) = self.updates.encoded(job, &[], self.queue.size()) {
             self.arm(echo);
         }
     }
@@ -548,6 +552,42 @@ impl Viewer {
     pub(crate) fn stale(&mut self, region: &Region, since: u64, screen: Rect, now: Micros) {
         let lacking = self.updates.follow(region, since).unwrap_or_else(|| Region::from(screen));
         self.queue.stale_before_copies(&lacking, now);
+    }
+
+    /// What the transport does with updates, told before the first.
+    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
+        self.updates.set_arrival(arrival);
+    }
+
+    /// These updates were applied, in whatever order.
+    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
+        if *seqs.end() > self.updates.newest_seq {
+            return Err(Violation::AckAhead { acked: *seqs.end(), newest: self.updates.newest_seq });
+        }
+        self.updates.applied(seqs);
+        self.flow.applied(seqs, now);
+        Ok(())
+    }
+
+    /// An update will not be applied: what the viewer lacks for that, of what it would show after everything committed.
+    pub(crate) fn lost(&mut self, seq: u64, screen: Rect, now: Micros) -> Region {
+        self.flow.lost(seq);
+        let lacking = self.updates.lost(seq).unwrap_or_else(|| Region::from(screen));
+        self.stats.lost += 1;
+        self.lacks(&lacking, now);
+        lacking
+    }
+
+    /// It lacks this of what it would show after everything committed.
+    fn lacks(&mut self, lacking: &Region, now: Micros) {
+        self.queue.stale_before_copies(lacking, now);
+        let pending = self.queue.pending();
+        for barrier in &mut self.barriers {
+            if let BarrierState::Draining { region, .. } = &mut barrier.state {
+                // Wherever it was taken, it is pending now.
+                region.add(&pending);
+            }
+        }
     }
 
     fn transmit_control(&mut self, screen: &Screen<'_>, out: &mut Vec<u8>) {
@@ -584,7 +624,7 @@ impl Viewer {
             self.control.closed = true;
             return true;
         }
-        while let Some(at) = self.updates.next() {
+        while let Some(at) = self.updates.next().filter(|_| !self.updates.is_full()) {
             let update = self.updates.get(at);
             let real_time = update.lane == Lane::RealTime;
             let may_go = self.flow.may_send(update.commands().len() as u64);
