@@ -214,6 +214,11 @@ impl CommandQueue {
         self.stale(&Region::from(self.screen), now);
     }
 
+    /// The screen.
+    pub fn size(&self) -> Size {
+        Size { width: self.screen.width() as u32, height: self.screen.height() as u32 }
+    }
+
     /// True when nothing waits; what is in doubt does not count.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty() && self.copies.is_empty()
