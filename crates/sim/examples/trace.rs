@@ -1,41 +1,84 @@
-//! `cargo run -p thinc-sim --example trace -- SEED [OPERATIONS]`: a failing seed's operations, the shortest prefix that fails.
-//! From a person with a seed, to a scenario for tests/counterexamples.rs.
+//! `cargo run --release -p thinc-sim --example trace -- SEED [OPERATIONS] [--full]`: a failing seed, in as few operations
+//! as still fail. From a person with a seed, to a scenario for tests/counterexamples.rs.
 //! Knows the simulator's public face.
 
-use thinc_sim::{Divergence, Ids, Op, Workload, World};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-fn replay(seed: u64, operations: &[Op], workload: &Workload) -> Result<(), Divergence> {
-    let mut world = World::<Ids>::new(seed, workload.size, workload.ring_max, None);
-    for op in operations {
-        world.apply(op)?;
+use thinc_region::{Region, Size};
+use thinc_sim::{Full, Ids, Op, Pipeline, Workload, World, words_of};
+
+/// How the operations end, when they end badly.
+fn failure<P: Pipeline>(seed: u64, operations: &[Op], (size, ring_max): (Size, usize)) -> Option<String> {
+    let run = || {
+        let mut world = World::<P>::new(seed, size, ring_max, None);
+        operations.iter().try_for_each(|op| world.apply(op))?;
+        world.drain()
+    };
+    match catch_unwind(AssertUnwindSafe(run)) {
+        Ok(Ok(())) => None,
+        Ok(Err(divergence)) => Some(divergence.0),
+        Err(panic) => Some(words_of(&*panic)),
     }
-    world.drain()
 }
 
-fn main() {
-    let mut arguments = std::env::args().skip(1).filter_map(|argument| argument.parse::<u64>().ok());
-    let seed = arguments.next().unwrap_or(0);
-    let len = arguments.next().unwrap_or(800) as usize;
-    let start = Workload::new(seed);
+fn region(op: &mut Op) -> Option<&mut Region> {
+    match op {
+        Op::Draw { region, .. } | Op::Copy { region, .. } | Op::Paint { region, .. } | Op::Blit { region, .. } => {
+            Some(region)
+        }
+        _ => None,
+    }
+}
+
+fn shrink<P: Pipeline>(seed: u64, len: usize) {
     let mut workload = Workload::new(seed);
-    let mut operations: Vec<Op> = (0..len).map(|_| workload.next_op()).collect();
-    // The shortest prefix that fails, then without every op that is not needed.
-    let Some(end) = (1..=len).find(|&end| replay(seed, &operations[..end], &start).is_err()) else {
+    let world = (workload.size, workload.ring_max);
+    let mut operations = workload.operations(len);
+    let Some(words) = failure::<P>(seed, &operations, world) else {
         println!("seed {seed} holds for {len} operations");
         return;
     };
-    operations.truncate(end);
-    let mut i = 0;
-    while i < operations.len() {
-        let op = operations.remove(i);
-        if replay(seed, &operations, &start).is_ok() {
-            operations.insert(i, op);
-            i += 1;
+    println!("seed {seed}: {words}");
+    // Ever smaller pieces are left out, until no single operation can be.
+    let mut piece = operations.len() / 2;
+    while piece > 0 {
+        let before = operations.len();
+        let mut at = operations.len();
+        while at > 0 {
+            let from = at.saturating_sub(piece);
+            let mut fewer = operations[..from].to_vec();
+            fewer.extend_from_slice(&operations[at..]);
+            if failure::<P>(seed, &fewer, world).is_some() {
+                operations = fewer;
+            }
+            at = from.min(operations.len());
+        }
+        if piece > 1 || operations.len() == before {
+            piece /= 2;
         }
     }
-    println!("screen {:?}, ring of {}", start.size, start.ring_max);
-    for op in &operations {
-        println!("{op:?}");
+    // And then rectangles.
+    for at in 0..operations.len() {
+        let mut i = 0;
+        while let Some(region) = region(&mut operations[at]).filter(|region| i < region.rect_count()) {
+            let whole = region.clone();
+            region.subtract_rect(&whole.rects()[i]);
+            if whole.rect_count() == 1 || failure::<P>(seed, &operations, world).is_none() {
+                *self::region(&mut operations[at]).expect("it has one") = whole;
+                i += 1;
+            }
+        }
     }
-    println!("{:?}", replay(seed, &operations, &start));
+    println!("screen {:?}, ring of {}", world.0, world.1);
+    operations.iter().for_each(|op| println!("{op:?}"));
+    println!("{}", failure::<P>(seed, &operations, world).unwrap_or_default());
+}
+
+fn main() {
+    // Panics are what is looked for; each would be told hundreds of times.
+    std::panic::set_hook(Box::new(|_| {}));
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let mut numbers = words.iter().filter_map(|word| word.parse::<u64>().ok());
+    let (seed, len) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(800) as usize);
+    if words.iter().any(|word| word == "--full") { shrink::<Full>(seed, len) } else { shrink::<Ids>(seed, len) }
 }

@@ -3,11 +3,11 @@
 //! Knows the crates' public faces only.
 
 use thinc_codec_enc::Encoder;
-use thinc_pixels::{Planned, Shadow, Snapshot, plan};
+use thinc_pixels::{Claim, Hint, Hints, Planned, Shadow, Snapshot, Verdict, plan_with};
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Size};
-use thinc_session_core::{CopyCommand, Job};
+use thinc_session_core::{CopyCommand, Job, Proposal};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
 use crate::pipeline::{Heard, Pipeline};
@@ -63,7 +63,7 @@ impl Pipeline for Full {
         self.shadow.copy(&copy.region, copy.dx, copy.dy);
     }
 
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {
         let width = self.shadow.size().width as usize;
         self.snapshot.fill(&job.region, |rect, to, stride| {
             for y in rect.y1..rect.y2 {
@@ -73,8 +73,12 @@ impl Pipeline for Full {
             }
         });
         self.planned.clear();
-        plan(&self.snapshot, &mut self.shadow, &mut self.planned);
+        let parts: Vec<Hint> =
+            job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
+        let hints = Hints { shown: &job.verify, parts: &parts };
+        let met = plan_with(&self.snapshot, &mut self.shadow, &hints, &mut self.planned);
         self.encoder.encode(&self.planned, &self.snapshot, out);
+        met
     }
 
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
@@ -141,5 +145,16 @@ impl Pipeline for Full {
     fn shown(&self) -> (Size, &[u32]) {
         let framebuffer = self.viewer.framebuffer();
         (framebuffer.size(), framebuffer.pixels())
+    }
+}
+
+/// What the planner makes of a proposal.
+fn claim(proposal: Proposal) -> Option<Claim> {
+    match proposal {
+        Proposal::Solid(color) => Some(Claim::Solid(color)),
+        Proposal::Pattern => Some(Claim::Pattern),
+        Proposal::Text(_) => Some(Claim::Text),
+        Proposal::Image => Some(Claim::Image),
+        Proposal::Video(_) => None,
     }
 }

@@ -2,6 +2,7 @@
 //! From world.rs, to world.rs: both ends of one connection, sharing nothing but bytes.
 //! Knows the protocol; never how real pixels are encoded.
 
+use thinc_pixels::Verdict;
 use thinc_protocol::command::{Command, CommandReader, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
@@ -12,7 +13,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job};
 
 use crate::pipeline::{Heard, Pipeline};
-use crate::x_server::pixels;
+use crate::surface::pixels;
 
 /// Both ends of a connection whose pixels are numbers.
 #[derive(Debug)]
@@ -96,8 +97,17 @@ impl Pipeline for Ids {
         copy_pixels(&mut self.shadow.pixels, width, (&copy.region, copy.dx, copy.dy));
     }
 
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {
         let width = self.shadow.size.width as usize;
+        let mut met = Verdict::default();
+        for (x, y) in job.verify.rects().iter().flat_map(pixels) {
+            let at = y as usize * width + x as usize;
+            match self.shadow.pixels[at] {
+                Some(shown) if shown == screen[at] => met.held += 1,
+                Some(_) => met.refused += 1,
+                None => {}
+            }
+        }
         for rect in job.region.rects() {
             for y in rect.y1..rect.y2 {
                 let row = y as usize * width + rect.x1 as usize..y as usize * width + rect.x2 as usize;
@@ -112,6 +122,7 @@ impl Pipeline for Ids {
                 Command::Raw { rect, encoding: Encoding::Plain, data: &data }.encode(out);
             }
         }
+        met
     }
 
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
@@ -176,6 +187,8 @@ impl Pipeline for Ids {
                 SessionMessage::Close(close) => return Err(format!("closed: {}", close.reason)),
                 SessionMessage::Hello(_)
                 | SessionMessage::Cursor(_)
+                | SessionMessage::CursorBits(_)
+                | SessionMessage::CursorColor(_)
                 | SessionMessage::CursorMove { .. }
                 | SessionMessage::CursorShow(_)
                 | SessionMessage::Pong(_) => {}

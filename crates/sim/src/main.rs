@@ -1,18 +1,19 @@
 //! `cargo run -p thinc-sim --release -- --seeds N`: more seeds than a test has time for, or one that failed.
-//! From a person, to lib.rs.
-//! Knows arguments and a number of threads; every run is its seed's alone.
+//! From a person or `./dev fuzz nightly`, to run.rs.
+//! Knows arguments, and the clock where it is asked to go on for so long.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use thinc_sim::{Full, Ids, run_seed};
+use thinc_sim::{Full, Ids, Tally, run_seeds};
 
-const USAGE: &str = "usage: thinc-sim [--full] [--seeds N] [--first SEED] [--operations N]
-  --full: real encoders and viewer-core instead of numbers for pixels";
+const USAGE: &str = "usage: thinc-sim [--full] [--seeds N] [--first SEED] [--operations N] [--minutes N]
+  --full: real encoders and viewer-core instead of numbers for pixels
+  --minutes: after those seeds the next, until so many minutes have passed";
 
 fn main() -> ExitCode {
-    let (mut seeds, mut first, mut operations, mut full) = (2_000u64, 0u64, 800u64, false);
+    let (mut seeds, mut first, mut operations, mut minutes, mut full) = (2_000u64, 0u64, 800u64, 0u64, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let slot = match argument.as_str() {
@@ -23,6 +24,7 @@ fn main() -> ExitCode {
             "--seeds" => &mut seeds,
             "--first" => &mut first,
             "--operations" => &mut operations,
+            "--minutes" => &mut minutes,
             _ => {
                 eprintln!("{USAGE}");
                 return ExitCode::from(2);
@@ -34,39 +36,24 @@ fn main() -> ExitCode {
         };
         *slot = value;
     }
-    let next = AtomicU64::new(first);
-    let (failed, barriers) = (AtomicU64::new(0), AtomicU64::new(0));
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= first + seeds {
-                        break;
-                    }
-                    let run = || match full {
-                        true => run_seed::<Full>(seed, operations as usize, None),
-                        false => run_seed::<Ids>(seed, operations as usize, None),
-                    };
-                    match std::panic::catch_unwind(run) {
-                        Ok(Ok(checked)) => {
-                            barriers.fetch_add(checked, Ordering::Relaxed);
-                        }
-                        Ok(Err(divergence)) => {
-                            failed.fetch_add(1, Ordering::Relaxed);
-                            eprintln!("seed {seed}: {}", divergence.0);
-                        }
-                        Err(_) => {
-                            failed.fetch_add(1, Ordering::Relaxed);
-                            eprintln!("seed {seed}: an invariant is broken, see above");
-                        }
-                    }
-                }
-            });
+    // Told with the seed; the place is for the shrunk case to show.
+    std::panic::set_hook(Box::new(|_| {}));
+    let end = Instant::now() + Duration::from_secs(60 * minutes);
+    let (mut from, mut failures, mut all) = (first, 0, Tally::default());
+    loop {
+        let range = from..from + seeds;
+        let run = if full { run_seeds::<Full> } else { run_seeds::<Ids> };
+        let (tally, failed) = run(range.clone(), operations as usize);
+        for (seed, words) in &failed {
+            println!("seed {seed}: {words}");
         }
-    });
-    let (failed, barriers) = (failed.into_inner(), barriers.into_inner());
-    println!("{seeds} seeds of {operations} operations, {failed} failed, {barriers} barriers checked");
-    ExitCode::from(u8::from(failed > 0))
+        all.add(&tally);
+        failures += failed.len();
+        from = range.end;
+        if Instant::now() >= end {
+            break;
+        }
+    }
+    println!("{} seeds of {operations} operations, {failures} failed; {all:?}", from - first);
+    ExitCode::from(u8::from(failures > 0))
 }

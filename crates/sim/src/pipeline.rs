@@ -2,6 +2,7 @@
 //! From world.rs, to ids.rs or full.rs.
 //! Knows the steps; never their insides.
 
+use thinc_pixels::Verdict;
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::{InputEvent, ViewerHello};
 use thinc_region::{Rect, Size};
@@ -31,8 +32,9 @@ pub trait Pipeline {
     fn reset_shadow(&mut self, size: Size);
     /// A COPY goes before the job's pixels.
     fn copy_shadow(&mut self, copy: &CopyCommand);
-    /// Plans and encodes the job's pixels, which stand in `screen` where they stand on the screen.
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    /// Plans and encodes the job's pixels, which stand in `screen` where they stand on the screen; says how many of them
+    /// were what the job said.
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict;
     /// Encodes the job's pixels whatever the shadow says, and tells it nothing: what must never be done.
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
     /// The viewer reads bytes.

@@ -6,10 +6,11 @@ use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::Drawn;
 
+use crate::apps::Apps;
 use crate::link::Path;
 use crate::random::Random;
+use crate::surface::Fill;
 use crate::world::Op;
-use crate::x_server::Fill;
 
 /// Largest screen of a run: small, so that things meet.
 const SCREEN: Size = Size { width: 56, height: 40 };
@@ -26,6 +27,9 @@ pub struct Workload {
     script: std::collections::VecDeque<Op>,
     /// An area that changes all the time, in some runs.
     video: Option<Rect>,
+    /// What draws offscreen, and how often in a thousand operations it begins something.
+    apps: Apps,
+    apps_share: u64,
 }
 
 impl Workload {
@@ -34,7 +38,10 @@ impl Workload {
         let mut random = Random::new(seed ^ 0x5eed);
         let size = random_size(&mut random);
         let ring_max = if random.one_in(3) { 6 + random.below(20) as usize } else { 4096 };
-        let mut workload = Workload { random, size, ring_max, script: [].into(), video: None };
+        // Mostly something of everything; at times nothing offscreen, or little else.
+        let apps_share = [0, 40, 40, 40, 200][random.below(5) as usize];
+        let apps = Apps::new(size);
+        let mut workload = Workload { random, size, ring_max, script: [].into(), video: None, apps, apps_share };
         if workload.random.one_in(4) {
             workload.video = Some(workload.rect(20));
         }
@@ -97,10 +104,25 @@ impl Workload {
         Op::Copy { region, dx, dy, window: self.window() }
     }
 
+    /// So many operations, and rests among them.
+    pub fn operations(&mut self, len: usize) -> Vec<Op> {
+        let mut operations = Vec::with_capacity(len + 4);
+        // Whether the pixels are right is asked in the middle too: what is wrong may be drawn over before the end.
+        for _ in 0..4 {
+            operations.extend(std::iter::repeat_with(|| self.next_op()).take(len / 4));
+            operations.push(Op::Rest);
+        }
+        operations
+    }
+
     /// What happens next.
     pub fn next_op(&mut self) -> Op {
         if let Some(op) = self.script.pop_front() {
             return op;
+        }
+        if self.random.below(1000) < self.apps_share {
+            self.apps.act(&mut self.random, &mut self.script);
+            return self.script.pop_front().unwrap_or(Op::Finish);
         }
         let viewer = self.random.below(3) as usize;
         match self.random.below(1000) {
@@ -145,11 +167,13 @@ impl Workload {
             992..994 => {
                 self.size = random_size(&mut self.random);
                 self.video = None;
+                self.apps.resized(self.size);
                 Op::Resize(self.size)
             }
             994..995 => Op::Attach,
-            995..997 if self.random.one_in(4) => self.shuffle(),
-            995..997 => self.scroll(),
+            995 if self.ring_max < 100 => self.storm(),
+            995 => self.shuffle(),
+            996 => self.scroll(),
             _ => self.frame(),
         }
     }
@@ -193,11 +217,28 @@ impl Workload {
     /// Windows moved about with nothing drawn, more often than COPYs may wait.
     fn shuffle(&mut self) -> Op {
         for _ in 0..self.random.between(60, 90) {
-            let copy = self.copy();
-            self.script.push_back(copy);
+            let (from, window) = (self.rect(6), self.window());
+            let to = self.rect(6);
+            let (dx, dy) = (to.x1 - from.x1, to.y1 - from.y1);
+            self.script.push_back(Op::Copy { region: from.translate(dx, dy).into(), dx, dy, window });
         }
         self.script.push_back(Op::Finish);
         self.script.push_back(Op::Read(usize::MAX));
+        Op::Finish
+    }
+
+    /// More drawn than the ring holds, and again while the session begins to read.
+    fn storm(&mut self) -> Op {
+        for _ in 0..self.ring_max + 2 {
+            let (region, what) = (self.rect(6).into(), Drawn::Image);
+            self.script.push_back(Op::Draw { region, fill: Fill::Distinct, what, window: 0x20_0001 });
+        }
+        self.script.extend([Op::Finish, Op::Read(self.ring_max / 2 + self.random.below(3) as usize)]);
+        for _ in 0..self.random.between(1, 4) {
+            let op = if self.random.one_in(2) { self.copy() } else { self.draw() };
+            self.script.push_back(op);
+        }
+        self.script.extend([Op::Finish, Op::Read(usize::MAX)]);
         Op::Finish
     }
 

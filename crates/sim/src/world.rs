@@ -9,14 +9,18 @@ use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, Drawn, InputMessage, RecordKind};
+use thinc_ring::{DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::mutation::Mutation;
-use thinc_session_core::{Config, CursorImageOwned, Job, Request, Scheduling, Session, SnapshotVerdict, ViewerId};
+use thinc_session_core::{
+    Config, CursorData, CursorImageOwned, Job, Proposals, Request, Scheduling, Session, SnapshotVerdict, ViewerId,
+};
 
-use crate::link::{Link, Path};
+use crate::link::{Link, Path, Tells};
+use crate::oracle::{self, Tally};
 use crate::pipeline::{Heard, Pipeline};
 use crate::random::Random;
-use crate::x_server::{Fill, XServer};
+use crate::surface::Fill;
+use crate::x_server::{Blit, XServer};
 
 /// A rule that does not hold in a run, to show that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +62,37 @@ pub enum Op {
         /// In which window.
         window: u32,
     },
+    /// A client makes a pixmap.
+    CreatePixmap {
+        /// Its serial, never used twice.
+        id: u32,
+        /// In pixels.
+        size: Size,
+        /// It has no alpha.
+        opaque: bool,
+    },
+    /// The pixmap goes.
+    FreePixmap(u32),
+    /// X begins to draw into a pixmap.
+    Paint {
+        /// The pixmap.
+        id: u32,
+        /// Where in it.
+        region: Region,
+        /// With what.
+        fill: Fill,
+        /// As what.
+        what: Drawn,
+    },
+    /// X begins to move pixels between drawables.
+    Blit {
+        /// Where to, in the destination.
+        region: Region,
+        /// Between which, and how.
+        blit: Blit,
+        /// In which window.
+        window: u32,
+    },
     /// X writes some of the pixels it has begun to write.
     Step(usize),
     /// X ends its op and publishes it.
@@ -86,6 +121,8 @@ pub enum Op {
     Wait(Micros),
     /// The shell does whatever there is to do, for all viewers.
     Shell,
+    /// Everything comes to rest, and is compared.
+    Rest,
     /// A viewer stops reading.
     Stall(usize),
     /// It reads again.
@@ -125,6 +162,7 @@ struct Connection<P> {
     deframer: Deframer,
     stalled: bool,
     inbox: VecDeque<Vec<u8>>,
+    tells: Tells,
     shadow_epoch: u32,
     /// Handed out and not read.
     jobs: VecDeque<Job>,
@@ -164,8 +202,10 @@ pub struct World<P> {
     /// By the number the driver was asked with.
     barriers: HashMap<u32, BarrierAsked>,
     next_barrier: u32,
-    /// How often a barrier was answered and found true.
-    pub barriers_checked: u64,
+    /// What the session is told of the transports of viewers that come from now on.
+    pub tells: Tells,
+    /// What was checked so far.
+    pub tally: Tally,
     /// Inputs answered: when the viewer saw it, and which.
     pub echoes: Vec<(Micros, u32)>,
 }
@@ -194,7 +234,8 @@ impl<P: Pipeline> World<P> {
             inputs: VecDeque::new(),
             barriers: HashMap::new(),
             next_barrier: 1,
-            barriers_checked: 0,
+            tells: [Tells::Path, Tells::Nothing, Tells::FirstHop][(seed % 3) as usize],
+            tally: Tally::default(),
             echoes: Vec::new(),
         }
     }
@@ -207,6 +248,15 @@ impl<P: Pipeline> World<P> {
     /// The session's name of a viewer.
     pub fn viewer_id(&self, at: usize) -> ViewerId {
         self.connections[at].id
+    }
+
+    /// What was checked so far, the viewers' own counts included.
+    pub fn tally(&self) -> Tally {
+        let mut tally = self.tally;
+        for connection in &self.connections {
+            tally.add_viewer(&self.session.stats(connection.id).unwrap_or_default());
+        }
+        tally
     }
 
     /// A viewer's pixels.
@@ -225,7 +275,9 @@ impl<P: Pipeline> World<P> {
     /// What came apart.
     pub fn apply(&mut self, op: &Op) -> Result<(), Divergence> {
         match op {
-            Op::Draw { .. } | Op::Copy { .. } => draw(&mut self.x, op),
+            Op::Draw { .. } | Op::Copy { .. } | Op::Paint { .. } | Op::Blit { .. } => draw(&mut self.x, op),
+            Op::CreatePixmap { id, size, opaque } => self.x.create_pixmap(DrawableId(*id), *size, *opaque),
+            Op::FreePixmap(id) => self.x.free_pixmap(DrawableId(*id)),
             Op::Step(pixels) => self.x.step(*pixels),
             Op::Finish => self.x.finish(),
             Op::Idle => self.x.publish_other(RecordKind::Idle),
@@ -245,7 +297,7 @@ impl<P: Pipeline> World<P> {
             }
             Op::Snapshot(viewer, steps, meanwhile) => {
                 if let Some(at) = self.at(*viewer) {
-                    self.snapshot(at, *steps, meanwhile.as_deref());
+                    self.snapshot(at, *steps, meanwhile.as_deref())?;
                 }
             }
             Op::Encode(viewer, which) => {
@@ -267,7 +319,8 @@ impl<P: Pipeline> World<P> {
                 self.now += time;
                 self.deliver()?;
             }
-            Op::Shell => self.shell(),
+            Op::Shell => self.shell()?,
+            Op::Rest => self.drain()?,
             Op::Stall(viewer) => {
                 if let Some(at) = self.at(*viewer) {
                     self.connections[at].stalled = true;
@@ -310,12 +363,14 @@ impl<P: Pipeline> World<P> {
                 if *edge > 0 {
                     thinc_codec_enc::Encoder::new().cursor(&argb, &mut pixels);
                 }
+                let pixels = CursorData::Argb(pixels);
                 self.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
             }
             Op::Join(path) => self.join(*path),
             Op::Leave(viewer) => {
                 if let Some(at) = self.at(*viewer) {
                     let connection = self.connections.remove(at);
+                    self.tally.add_viewer(&self.session.stats(connection.id).unwrap_or_default());
                     self.session.remove_viewer(connection.id);
                 }
             }
@@ -340,6 +395,7 @@ impl<P: Pipeline> World<P> {
             deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             stalled: false,
             inbox: VecDeque::new(),
+            tells: self.tells,
             shadow_epoch: 0,
             jobs: VecDeque::new(),
             encodings: Vec::new(),
@@ -404,12 +460,12 @@ impl<P: Pipeline> World<P> {
     }
 
     /// Reads the oldest job's pixels, X writing meanwhile, and plans them against the shadow.
-    fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> bool {
+    fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> Result<bool, Divergence> {
         let connection = &mut self.connections[at];
-        let Some(job) = connection.jobs.pop_front() else { return false };
+        let Some(job) = connection.jobs.pop_front() else { return Ok(false) };
         let size = self.session.size();
         if job.epoch != self.session.epoch() {
-            return true;
+            return Ok(true);
         }
         if connection.shadow_epoch != job.epoch {
             connection.shadow_epoch = job.epoch;
@@ -419,6 +475,7 @@ impl<P: Pipeline> World<P> {
             job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
         }
         self.scratch.resize(size.area() as usize, 0);
+        let mut newest = 0;
         if !job.region.is_empty() {
             for _ in 0..2 {
                 let before = self.x.begin();
@@ -444,6 +501,7 @@ impl<P: Pipeline> World<P> {
                 // as if it were, which is safe. The other way round is not.
                 self.x.step(steps - steps / 2);
                 let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) { before } else { self.x.begin() };
+                newest = tag;
                 let verdict = self.session.handle_snapshot(connection.id, job.id, Some(before), tag);
                 if verdict == SnapshotVerdict::Keep {
                     break;
@@ -451,7 +509,20 @@ impl<P: Pipeline> World<P> {
             }
         }
         let mut bytes = Vec::new();
-        connection.pipeline.encode(&job, &self.scratch, &mut bytes);
+        let met = connection.pipeline.encode(&job, &self.scratch, &mut bytes);
+        // With a later op in the pixels, what was said of them may be wrong and no fault.
+        let late = newest > job.translated;
+        oracle::check_shape(&job, size)?;
+        if !late {
+            oracle::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
+        }
+        let (refused, late) = if late { (0, met.refused) } else { (met.refused, 0) };
+        let proposals = Proposals { held: met.held, refused, late };
+        self.session.handle_proposals(connection.id, proposals);
+        self.tally.add_proposals(&proposals);
+        if refused > 0 {
+            return Err(Divergence(format!("viewer {at} has not {refused} pixels that {job:?} says it has")));
+        }
         if self.breakage == Some(Breakage::PixelsAreReadTwice) && !bytes.is_empty() {
             self.x.finish();
             let fb = self.x.generation(self.generation).expect("the session's framebuffer is there");
@@ -459,7 +530,7 @@ impl<P: Pipeline> World<P> {
             connection.pipeline.encode_all(&job, &fb.pixels, &mut bytes);
         }
         connection.encodings.push(Encoding { job, bytes });
-        true
+        Ok(true)
     }
 
     fn encode(&mut self, at: usize, which: usize) -> bool {
@@ -506,14 +577,24 @@ impl<P: Pipeline> World<P> {
     }
 
     fn transmit(&mut self, at: usize) -> bool {
+        self.tell(at);
         let connection = &mut self.connections[at];
+        if connection.down.is_full() {
+            return false;
+        }
         let mut out = Vec::new();
         let any = self.session.poll_transmit(connection.id, self.now, &mut out);
         connection.down.send(&out, self.now, &mut self.random);
         any
     }
 
-    fn shell(&mut self) {
+    fn tell(&mut self, at: usize) {
+        let Connection { id, down, tells, .. } = &mut self.connections[at];
+        down.advance(self.now, &mut self.random);
+        self.session.handle_path(*id, down.figures(*tells));
+    }
+
+    fn shell(&mut self) -> Result<(), Divergence> {
         self.read(usize::MAX);
         for at in 0..self.connections.len() {
             loop {
@@ -521,7 +602,7 @@ impl<P: Pipeline> World<P> {
                 while self.commit(at) {
                     any = true;
                 }
-                while self.snapshot(at, 0, None) {
+                while self.snapshot(at, 0, None)? {
                     any = true;
                 }
                 // As the shell does it: what is small is encoded at once, and what is large on the side.
@@ -533,11 +614,13 @@ impl<P: Pipeline> World<P> {
                 }
             }
         }
+        Ok(())
     }
 
     /// What the links have brought by now.
     fn deliver(&mut self) -> Result<(), Divergence> {
         for at in 0..self.connections.len() {
+            self.tell(at);
             let connection = &mut self.connections[at];
             while let Some(chunk) = connection.down.receive(self.now) {
                 connection.inbox.push_back(chunk);
@@ -616,7 +699,7 @@ impl<P: Pipeline> World<P> {
                 )));
             }
         }
-        self.barriers_checked += 1;
+        self.tally.barriers += 1;
         Ok(())
     }
 
@@ -690,8 +773,13 @@ impl<P: Pipeline> World<P> {
 
 fn draw(x: &mut XServer, op: &Op) {
     match op {
-        Op::Draw { region, fill, what, window } => x.begin_draw(region, *fill, *what, *window),
-        Op::Copy { region, dx, dy, window } => x.begin_copy(region, *dx, *dy, *window),
+        Op::Draw { region, fill, what, window } => x.begin_draw(DrawableId::SCREEN, region, *fill, *what, *window),
+        Op::Paint { id, region, fill, what } => x.begin_draw(DrawableId(*id), region, *fill, *what, 0),
+        Op::Copy { region, dx, dy, window } => {
+            let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
+            x.begin_copy(region, &Blit { src, dst, dx: *dx, dy: *dy, over: false }, *window);
+        }
+        Op::Blit { region, blit, window } => x.begin_copy(region, blit, *window),
         other => panic!("X does not draw by {other:?}"),
     }
 }

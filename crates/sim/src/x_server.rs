@@ -2,48 +2,38 @@
 //! From workload.rs, to world.rs, which reads records and pixels as the session does.
 //! Knows its screen and its ring; never viewers.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
 
+use crate::surface::{Fill, Made, Surface, over, pixels};
+
 /// Edge of a dirty tile, as small to these screens as the driver's 64 is to real ones.
 const TILE: i32 = 8;
 
-/// What fills a drawing.
+/// What moves pixels from one drawable to another, or within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fill {
-    /// Every pixel different from every other ever drawn.
-    Distinct,
-    /// One colour.
-    Solid(u32),
-    /// Rows that repeat.
-    Pattern(u32),
-    /// Two colours in no order.
-    Text(u32),
-}
-
-/// Memory that a geometry's pixels lie in; what is unmapped by X stays readable for whoever holds it.
-#[derive(Clone, Debug)]
-pub struct Framebuffer {
-    /// In pixels.
-    pub size: Size,
-    /// Rows of `size.width`.
-    pub pixels: Vec<u32>,
-}
-
-impl Framebuffer {
-    fn at(&self, x: i32, y: i32) -> usize {
-        y as usize * self.size.width as usize + x as usize
-    }
+pub struct Blit {
+    /// From here.
+    pub src: DrawableId,
+    /// To here.
+    pub dst: DrawableId,
+    /// Pixels right.
+    pub dx: i32,
+    /// Pixels down.
+    pub dy: i32,
+    /// Blended over what was there.
+    pub over: bool,
 }
 
 /// An op whose pixels are partly changed and whose records are not published.
 #[derive(Debug)]
 struct Drawing {
+    dst: DrawableId,
     /// Pixels still to be written, in order.
-    writes: VecDeque<(usize, u32)>,
+    writes: VecDeque<(usize, u32, Made)>,
     records: Vec<DrawRecord>,
     area: Region,
 }
@@ -51,10 +41,11 @@ struct Drawing {
 /// The X server and its driver.
 #[derive(Debug)]
 pub struct XServer {
-    fb: Framebuffer,
+    fb: Surface,
+    pixmaps: HashMap<DrawableId, Surface>,
     generation: u32,
     /// Framebuffers that X has left and the session may still read.
-    old: Vec<(u32, Rc<Framebuffer>)>,
+    old: Vec<(u32, Rc<Surface>)>,
     begin: u64,
     drawing: Option<Drawing>,
     ring: VecDeque<DrawRecord>,
@@ -72,7 +63,8 @@ impl XServer {
     /// A screen of black pixels, a ring of `ring_max` records.
     pub fn new(size: Size, ring_max: usize) -> XServer {
         XServer {
-            fb: Framebuffer { size, pixels: vec![0; size.area() as usize] },
+            fb: Surface::screen(size),
+            pixmaps: HashMap::new(),
             generation: 1,
             old: Vec::new(),
             begin: 0,
@@ -88,7 +80,7 @@ impl XServer {
     }
 
     /// The screen as X has it.
-    pub fn framebuffer(&self) -> &Framebuffer {
+    pub fn framebuffer(&self) -> &Surface {
         &self.fb
     }
 
@@ -108,7 +100,7 @@ impl XServer {
     }
 
     /// The framebuffer of a generation, which the session may still have mapped.
-    pub fn generation(&self, generation: u32) -> Option<Rc<Framebuffer>> {
+    pub fn generation(&self, generation: u32) -> Option<Rc<Surface>> {
         if generation == self.generation {
             return Some(Rc::new(self.fb.clone()));
         }
@@ -128,87 +120,109 @@ impl XServer {
         self.drawing.is_some()
     }
 
-    /// Begins a drawing in `region`; its pixels change with `step` and `finish`.
-    pub fn begin_draw(&mut self, region: &Region, fill: Fill, what: Drawn, window: u32) {
-        let region = self.clip(region);
-        let mut writes = VecDeque::new();
-        for rect in region.rects() {
-            for (x, y) in pixels(rect) {
-                let color = match fill {
-                    Fill::Distinct => {
-                        self.next_pixel = (self.next_pixel + 1) & 0x00ff_ffff;
-                        self.next_pixel
-                    }
-                    Fill::Solid(color) => color,
-                    Fill::Pattern(color) => color ^ (x as u32 & 3) << 8,
-                    Fill::Text(color) => {
-                        if (x * 7 + y * 13 + (x * y) % 5) % 3 == 0 {
-                            color
-                        } else {
-                            !color & 0x00ff_ffff
-                        }
-                    }
-                };
-                writes.push_back((self.fb.at(x, y), color));
-            }
-        }
-        let kind = |rect| RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
-        self.begin_op(region, window, writes, kind);
+    fn surface(&self, id: DrawableId) -> Option<&Surface> {
+        if id == DrawableId::SCREEN { Some(&self.fb) } else { self.pixmaps.get(&id) }
     }
 
-    /// Begins to move what is `(dx, dy)` before `region` into it, all read before any is written.
-    pub fn begin_copy(&mut self, region: &Region, dx: i32, dy: i32, window: u32) {
+    /// A pixmap that holds anything.
+    pub fn create_pixmap(&mut self, id: DrawableId, size: Size, opaque: bool) {
+        if self.surface(id).is_some() {
+            return;
+        }
         self.finish();
-        let mut region = self.clip(region);
-        region.intersect_rect(&self.fb.size.rect().translate(dx, dy));
+        self.pixmaps.insert(id, Surface::pixmap(id.0, size, opaque));
+        self.publish_other(RecordKind::PixmapCreate { id, width: size.width, height: size.height, opaque });
+    }
+
+    /// The pixmap goes, with all it held.
+    pub fn free_pixmap(&mut self, id: DrawableId) {
+        self.finish();
+        if self.pixmaps.remove(&id).is_some() {
+            self.publish_other(RecordKind::PixmapDestroy { id });
+        }
+    }
+
+    /// Begins a drawing in `region`; its pixels change with `step` and `finish`. A drawable that does not exist is an
+    /// error of the client's, and nothing happens.
+    pub fn begin_draw(&mut self, dst: DrawableId, region: &Region, fill: Fill, what: Drawn, window: u32) {
+        self.finish();
+        let mut next = self.next_pixel;
+        let Some(surface) = self.surface(dst) else { return };
+        let region = clip(region, surface.rect());
         let mut writes = VecDeque::new();
-        // Written in an order that is safe, so that a half-done copy looks as one does.
-        for rect in region.copy_order(dx, dy) {
-            for (x, y) in pixels(&rect) {
-                writes.push_back((self.fb.at(x, y), self.fb.pixels[self.fb.at(x - dx, y - dy)]));
+        for (x, y) in region.rects().iter().flat_map(pixels) {
+            let at = surface.at(x, y);
+            if let Some(pixel) = fill.pixel((x, y), surface.read(at), &mut next) {
+                let made = Made::by(what);
+                let made = if fill.alpha() == Alpha::Kept { made.and(surface.made[at]) } else { made };
+                writes.push_back((at, pixel, made));
             }
         }
-        let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-        let kind = |rect| RecordKind::Copy { src, dst, rect, dx, dy, over: false };
-        self.begin_op(region, window, writes, kind);
+        self.next_pixel = next;
+        let kinds = region.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha: fill.alpha() });
+        let kinds = kinds.collect();
+        self.begin_op(dst, region, window, writes, kinds);
+    }
+
+    /// Begins to move what is `(dx, dy)` before `region` into it, all read before any is written. Where the source has
+    /// nothing, X draws something else in the same op, as it does where a window's source is covered.
+    pub fn begin_copy(&mut self, region: &Region, blit: &Blit, window: u32) {
+        self.finish();
+        let &Blit { src, dst, dx, dy, over: blends } = blit;
+        let (Some(from), Some(to)) = (self.surface(src), self.surface(dst)) else { return };
+        let region = clip(region, to.rect());
+        let copied = clip(&region, from.rect().translate(dx, dy));
+        let drawn = region.difference(&copied);
+        let mut writes = VecDeque::new();
+        // Written in an order that is safe, so that a half-done copy looks as one does.
+        for (x, y) in copied.copy_order(dx, dy).flat_map(|rect| pixels(&rect)) {
+            let (at, source) = (to.at(x, y), from.at(x - dx, y - dy));
+            let (pixel, made) = (from.read(source), from.made[source]);
+            writes.push_back(if blends && pixel >> 24 < 255 {
+                (at, over(pixel, to.read(at)), made.and(to.made[at]).and(Made::by(Drawn::Composite)))
+            } else {
+                (at, pixel, made)
+            });
+        }
+        for (x, y) in drawn.rects().iter().flat_map(pixels) {
+            writes.push_back((to.at(x, y), 0x0044_4444, Made::by(Drawn::Other)));
+        }
+        let copies = copied.rects().iter().map(|&rect| RecordKind::Copy { src, dst, rect, dx, dy, over: blends });
+        let (what, alpha) = (Drawn::Other, Alpha::Unknown);
+        let draws = drawn.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha });
+        let kinds = copies.chain(draws).collect();
+        self.begin_op(dst, region, window, writes, kinds);
     }
 
     fn begin_op(
         &mut self,
-        region: Region,
+        dst: DrawableId,
+        area: Region,
         window: u32,
-        writes: VecDeque<(usize, u32)>,
-        kind: impl Fn(Rect) -> RecordKind,
+        writes: VecDeque<(usize, u32, Made)>,
+        kinds: Vec<RecordKind>,
     ) {
-        self.finish();
-        if region.is_empty() {
+        if kinds.is_empty() {
             return;
         }
         self.begin += 1;
-        let op = self.begin;
-        let last = region.rect_count() - 1;
-        let records = region
-            .rects()
-            .iter()
-            .enumerate()
-            .map(|(i, &rect)| DrawRecord { op, more: i < last, window, kind: kind(rect) })
-            .collect();
-        self.drawing = Some(Drawing { writes, records, area: region });
-    }
-
-    fn clip(&self, region: &Region) -> Region {
-        let mut region = region.clone();
-        region.intersect_rect(&self.fb.size.rect());
-        region
+        let (op, last) = (self.begin, kinds.len() - 1);
+        let record = |(i, kind)| DrawRecord { op, more: i < last, window, kind };
+        let records = kinds.into_iter().enumerate().map(record).collect();
+        self.drawing = Some(Drawing { dst, writes, records, area });
     }
 
     /// Writes some pixels of the op that has begun.
     pub fn step(&mut self, pixels: usize) {
         let Some(drawing) = &mut self.drawing else { return };
         for _ in 0..pixels {
-            let Some((at, color)) = drawing.writes.pop_front() else { return };
-            self.fb.pixels[at] = color;
-            self.changed[at] = self.begin;
+            let Some((at, pixel, made)) = drawing.writes.pop_front() else { return };
+            if drawing.dst == DrawableId::SCREEN {
+                self.fb.write(at, pixel, made);
+                self.changed[at] = self.begin;
+            } else if let Some(pixmap) = self.pixmaps.get_mut(&drawing.dst) {
+                pixmap.write(at, pixel, made);
+            }
         }
     }
 
@@ -216,8 +230,10 @@ impl XServer {
     pub fn finish(&mut self) {
         self.step(usize::MAX);
         let Some(drawing) = self.drawing.take() else { return };
+        // Dirty tiles are the screen's.
+        let area = Some(&drawing.area).filter(|_| drawing.dst == DrawableId::SCREEN);
         for record in drawing.records {
-            self.publish(record, Some(&drawing.area));
+            self.publish(record, area);
         }
     }
 
@@ -285,13 +301,12 @@ impl XServer {
     /// RandR: another framebuffer, with what was on the screen in its corner, and a record that names it.
     pub fn resize(&mut self, size: Size) {
         self.finish();
-        let mut pixels = vec![0; size.area() as usize];
-        for y in 0..size.height.min(self.fb.size.height) as usize {
-            let width = size.width.min(self.fb.size.width) as usize;
-            let (to, from) = (y * size.width as usize, y * self.fb.size.width as usize);
-            pixels[to..to + width].copy_from_slice(&self.fb.pixels[from..from + width]);
+        let mut fb = Surface::screen(size);
+        for (x, y) in pixels(&size.rect().intersect(&self.fb.rect())) {
+            let from = self.fb.at(x, y);
+            fb.write(fb.at(x, y), self.fb.pixels[from], self.fb.made[from]);
         }
-        let old = std::mem::replace(&mut self.fb, Framebuffer { size, pixels });
+        let old = std::mem::replace(&mut self.fb, fb);
         self.old.push((self.generation, Rc::new(old)));
         if self.old.len() > 8 {
             self.old.remove(0);
@@ -313,8 +328,8 @@ impl XServer {
     }
 }
 
-/// The pixels of a rectangle, row by row.
-pub(crate) fn pixels(rect: &Rect) -> impl Iterator<Item = (i32, i32)> + use<> {
-    let rect = *rect;
-    (rect.y1..rect.y2).flat_map(move |y| (rect.x1..rect.x2).map(move |x| (x, y)))
+fn clip(region: &Region, to: Rect) -> Region {
+    let mut region = region.clone();
+    region.intersect_rect(&to);
+    region
 }

@@ -2,48 +2,47 @@
 //! From seeds, through the whole path, to equal framebuffers.
 //! Knows the simulator's public face.
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thinc_session_core::mutation::Mutation;
-use thinc_sim::{Breakage, Full, Ids, run_seed};
+use thinc_sim::{Breakage, Full, Ids, Pipeline, Tally, run_seed, run_seeds};
 
 const OPERATIONS: usize = 800;
+/// As many as hold without the breakage: one that takes longer to find may be missed.
+const SEEDS_TO_FIND_A_BREAKAGE: u64 = 5_000;
+
+fn hold<P: Pipeline>(seeds: u64) -> Tally {
+    let (tally, failed) = run_seeds::<P>(0..seeds, OPERATIONS);
+    println!("{seeds} seeds: {tally:?}");
+    assert!(failed.is_empty(), "{} of {seeds} seeds fail: {:?}", failed.len(), &failed[..failed.len().min(5)]);
+    tally
+}
 
 #[test]
 fn framebuffers_equal_the_screen_for_every_seed() {
-    let mut barriers = 0;
-    for seed in 0..3_000 {
-        match catch_unwind(|| run_seed::<Ids>(seed, OPERATIONS, None)) {
-            Ok(Ok(checked)) => barriers += checked,
-            Ok(Err(divergence)) => panic!("seed {seed}: {}", divergence.0),
-            Err(_) => panic!("seed {seed}: an invariant is broken, see above"),
-        }
-    }
-    assert!(barriers > 3_000, "barriers were answered and checked: {barriers}");
+    let tally = hold::<Ids>(10_000);
+    assert!(tally.barriers > 10_000, "barriers were answered and checked: {tally:?}");
+    assert!(tally.copies > 100_000, "COPYs were sent: {tally:?}");
 }
 
 #[test]
 fn so_they_do_through_the_real_encoders_and_viewer_core() {
-    for seed in 0..400 {
-        match catch_unwind(|| run_seed::<Full>(seed, OPERATIONS, None)) {
-            Ok(Ok(_)) => {}
-            Ok(Err(divergence)) => panic!("seed {seed}: {}", divergence.0),
-            Err(_) => panic!("seed {seed}: an invariant is broken, see above"),
-        }
-    }
+    hold::<Full>(1_000);
+}
+
+thread_local! {
+    /// A panic on this thread is what is wanted here, and would fill the output.
+    static PANICS_ARE_WANTED: Cell<bool> = const { Cell::new(false) };
 }
 
 /// The first seed that shows a rule broken.
 fn first_to_fail(breakage: Breakage, seeds: u64) -> Option<u64> {
-    // Broken invariants panic, and would fill the output with what is wanted here.
-    let hook = std::panic::take_hook();
-    std::panic::set_hook(Box::new(|_| {}));
+    PANICS_ARE_WANTED.set(true);
     let fails = |seed: &u64| {
         !matches!(catch_unwind(AssertUnwindSafe(|| run_seed::<Ids>(*seed, OPERATIONS, Some(breakage)))), Ok(Ok(_)))
     };
-    let found = (0..seeds).find(fails);
-    std::panic::set_hook(hook);
-    found
+    (0..seeds).find(fails)
 }
 
 #[test]
@@ -68,12 +67,25 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,
     ];
-    let mut missed = Vec::new();
-    for breakage in breakages {
-        match first_to_fail(breakage, 3_000) {
-            Some(seed) => println!("{breakage:?}: seed {seed}"),
-            None => missed.push(breakage),
+    let loud = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !PANICS_ARE_WANTED.get() {
+            loud(panic);
         }
-    }
+    }));
+    let missed: Vec<Breakage> = std::thread::scope(|scope| {
+        let halves = breakages.chunks(breakages.len().div_ceil(2)).map(|breakages| {
+            scope.spawn(|| {
+                let missed = breakages.iter().copied().filter(|&breakage| {
+                    let seed = first_to_fail(breakage, SEEDS_TO_FIND_A_BREAKAGE);
+                    println!("{breakage:?}: seed {seed:?}");
+                    seed.is_none()
+                });
+                missed.collect::<Vec<_>>()
+            })
+        });
+        let halves: Vec<_> = halves.collect();
+        halves.into_iter().flat_map(|half| half.join().expect("panics are caught")).collect()
+    });
     assert!(missed.is_empty(), "no seed misses {missed:?}: the simulator is blind there");
 }

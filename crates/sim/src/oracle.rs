@@ -1,0 +1,126 @@
+//! Beside the path: what a job says of its pixels, held against what X has drawn; and a count of all that was checked.
+//! From world.rs with a job whose pixels hold nothing that the session has not read of, to a divergence or a tally.
+//! Knows jobs and the X server's surfaces; never how anybody came to say so.
+
+use thinc_region::{Rect, Size};
+use thinc_session_core::drawable::PARTS_MAX;
+use thinc_session_core::{Job, Part, Proposal, Proposals, ViewerStats};
+
+use crate::surface::{Made, RGB, Surface, pixels};
+use crate::world::Divergence;
+
+/// What a run has checked: a test that saw none of a thing has shown nothing of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Barriers answered and found true.
+    pub barriers: u64,
+    /// COPYs that viewers were sent.
+    pub copies: u64,
+    /// Those among them that no client asked for.
+    pub derived_copies: u64,
+    /// Proposals that met their pixels.
+    pub proposals: Proposals,
+    /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
+    pub parts: Parts,
+    /// Pixels that text was drawn in.
+    pub text_drawn: u64,
+}
+
+/// Pixels by what was said of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Parts {
+    /// One colour.
+    pub solid: u64,
+    /// A tile or stipple.
+    pub pattern: u64,
+    /// Text.
+    pub text: u64,
+    /// A client's pixels.
+    pub image: u64,
+    /// A frame of XVideo.
+    pub video: u64,
+}
+
+impl Tally {
+    pub(crate) fn add_proposals(&mut self, more: &Proposals) {
+        self.proposals.held += more.held;
+        self.proposals.refused += more.refused;
+        self.proposals.late += more.late;
+    }
+
+    pub(crate) fn add_viewer(&mut self, stats: &ViewerStats) {
+        self.copies += stats.copies;
+        self.derived_copies += stats.derived_copies;
+    }
+
+    /// Another run's.
+    pub fn add(&mut self, other: &Tally) {
+        self.barriers += other.barriers;
+        self.copies += other.copies;
+        self.derived_copies += other.derived_copies;
+        self.add_proposals(&other.proposals);
+        self.text_drawn += other.text_drawn;
+        let (parts, more) = (&mut self.parts, &other.parts);
+        parts.solid += more.solid;
+        parts.pattern += more.pattern;
+        parts.text += more.text;
+        parts.image += more.image;
+        parts.video += more.video;
+    }
+}
+
+fn wrong(what: &str, job: &Job, part: &Part) -> Divergence {
+    Divergence(format!("{what}: {part:?} of {:?}, after op {}", job.region, job.translated))
+}
+
+/// Whatever is in the pixels, a job's words have a form.
+pub(crate) fn check_shape(job: &Job, screen: Size) -> Result<(), Divergence> {
+    let extents = job.region.extents();
+    if job.parts.len() > PARTS_MAX {
+        return Err(Divergence(format!("{} parts of one job", job.parts.len())));
+    }
+    if !job.verify.difference(&job.region).is_empty() {
+        return Err(Divergence(format!("{:?} is verified, and {:?} is read", job.verify, job.region)));
+    }
+    if !screen.rect().contains(&extents) && !job.region.is_empty() {
+        return Err(Divergence(format!("{:?} is not on the screen", job.region)));
+    }
+    for (i, part) in job.parts.iter().enumerate() {
+        if part.rect.is_empty() || !extents.contains(&part.rect) {
+            return Err(wrong("a part is not in the job's region", job, part));
+        }
+        if job.parts[..i].iter().any(|other| other.rect.overlaps(&part.rect)) {
+            return Err(wrong("two parts overlap", job, part));
+        }
+    }
+    Ok(())
+}
+
+/// The screen is what the maps have been told of, and nothing later: what they say must be so.
+pub(crate) fn check_parts(job: &Job, screen: &Surface, tally: &mut Tally) -> Result<(), Divergence> {
+    let each = |rect: &Rect| pixels(rect).map(|(x, y)| screen.at(x, y)).collect::<Vec<_>>();
+    for part in &job.parts {
+        let all = each(&part.rect);
+        let only = |made: Made| all.iter().all(|&at| screen.made[at] == made);
+        let (count, counter, holds) = match part.what {
+            Proposal::Solid(color) => {
+                let holds = all.iter().all(|&at| screen.pixels[at] & RGB == color);
+                (all.len(), &mut tally.parts.solid, holds)
+            }
+            Proposal::Pattern => (all.len(), &mut tally.parts.pattern, only(Made::PATTERN)),
+            Proposal::Image => (all.len(), &mut tally.parts.image, only(Made::IMAGE)),
+            Proposal::Video(port) => (all.len(), &mut tally.parts.video, only(Made::video(port))),
+            // By tiles: some text is near.
+            Proposal::Text(_) => {
+                (all.iter().filter(|&&at| screen.made[at].has(Made::GLYPHS)).count(), &mut tally.parts.text, true)
+            }
+        };
+        if !holds {
+            return Err(wrong("a part is not what it is said to be", job, part));
+        }
+        *counter += count as u64;
+    }
+    let text = job.region.rects().iter().flat_map(each).filter(|&at| screen.made[at].has(Made::GLYPHS));
+    tally.text_drawn += text.count() as u64;
+    Ok(())
+}
