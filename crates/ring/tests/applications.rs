@@ -151,9 +151,10 @@ struct Watch<'a> {
 impl<'a> Watch<'a> {
     fn new(name: &'static str, server: &'a XServer) -> Watch<'a> {
         let mut reader = Reader::new(server.attach());
+        reader.attachment.ring.set_want_offscreen(true);
         reader.drain();
         let shadow = Shadow::new(&reader);
-        let (seen, last_op) = (shadow.pixels.clone(), reader.attachment.ring.begin());
+        let (seen, last_op) = (shadow.screen.pixels.clone(), reader.attachment.ring.begin());
         Watch { name, server, reader, shadow, seen, last_op, figures: Figures::default() }
     }
 
@@ -234,7 +235,7 @@ impl<'a> Watch<'a> {
             // The oracle's figures end at the barrier, so ours do too.
             let stats = self.reader.attachment.ring.stats();
             self.figures.recorded += std::mem::take(&mut self.shadow.drawn_area);
-            self.figures.recorded_union += self.shadow.take_covered();
+            self.figures.recorded_union += self.shadow.screen.take_covered();
             self.figures.reported += stats.oracle_area;
             self.figures.reported_union += stats.oracle_union;
             let before = self.figures.moments;
@@ -317,8 +318,16 @@ impl<'a> Watch<'a> {
         let sum = ratio(figures.recorded, figures.reported);
         let union = ratio(figures.recorded_union, figures.reported_union);
         println!(
-            "{}: {} ops, {} records, {} moments ({} torn), {} pixels changed, 0 uncovered; recorded / reported area: sum {sum:.3}, union {union:.3}",
-            self.name, figures.ops, figures.records, figures.moments, figures.torn, figures.changed
+            "{}: {} ops, {} records, {} moments ({} torn), {} pixels changed, 0 uncovered, {} copied from known pixels of the screen and {} of pixmaps; \
+             recorded / reported area: sum {sum:.3}, union {union:.3}",
+            self.name,
+            figures.ops,
+            figures.records,
+            figures.moments,
+            figures.torn,
+            figures.changed,
+            self.shadow.literal_copies - self.shadow.literal_shows,
+            self.shadow.literal_shows,
         );
         assert!(figures.reported > 0, "{}: the oracle reports", self.name);
         assert!(sum <= RATIO_MAX && union <= RATIO_MAX, "{}: {figures:?}", self.name);

@@ -84,7 +84,7 @@ fn draw_and_compare(server: &XServer, seed: u64, batches: usize, steps: i64) -> 
         areas.recorded += std::mem::take(&mut shadow.drawn_area);
         areas.literal_copies += std::mem::take(&mut shadow.literal_copies);
         areas.reported += stats.oracle_area;
-        areas.recorded_union += shadow.take_covered();
+        areas.recorded_union += shadow.screen.take_covered();
         areas.reported_union += stats.oracle_union;
     }
     areas
@@ -181,10 +181,10 @@ fn overflow_becomes_dirty_tiles_and_nothing_is_lost() {
     assert!(tiles > 0 && outside.iter().any(|r| r.x2 > 384), "the dropped records are dirty tiles");
     shadow.apply(&records);
     for rect in outside {
-        let rect = shadow.clip(rect);
+        let rect = shadow.screen.clip(rect);
         for y in rect.y1..rect.y2 {
-            let row = y as usize * shadow.width;
-            shadow.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
+            let row = y as usize * shadow.screen.width;
+            shadow.screen.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
         }
     }
     shadow.settle(&reader.pixels()).unwrap();

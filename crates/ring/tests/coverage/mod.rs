@@ -1,12 +1,15 @@
-//! What the driver's tests hold records against: a reader as a session has one, and the screen as records alone would have it.
-//! Whatever was drawn on the screen lies in a DRAW record or follows from COPY records taken literally.
+//! What the driver's tests hold records against: a reader as a session has one, and drawables as records alone would have them.
+//! Whatever was drawn lies in a DRAW record or follows from COPY records taken literally; solid colours and alpha are as said.
 //! Knows records and pixels; never who drew.
 #![allow(unreachable_pub, dead_code, reason = "each test binary that includes this uses its own part")]
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use thinc_region::Rect;
-use thinc_ring::{Attachment, ControlEvent, DrawRecord, DrawableId, Framebuffer, OutputRequest, RecordKind};
+use thinc_ring::{
+    Alpha, Attachment, ControlEvent, DrawRecord, DrawableId, Drawn, Framebuffer, OutputRequest, RecordKind,
+};
 
 use crate::xserver::wait_readable;
 
@@ -98,30 +101,37 @@ impl Reader {
     }
 }
 
-/// The screen as records alone would have it, and what they cover.
-pub struct Shadow {
+/// Not known; any other value of a pixel's alpha is.
+const ALPHA_UNKNOWN: u16 = 256;
+const OPAQUE: u16 = 255;
+
+/// A drawable as records alone would have it.
+pub struct Canvas {
     pub width: usize,
     pub height: usize,
+    /// Colours, 0xRRGGBB.
     pub pixels: Vec<u32>,
-    /// True where only the framebuffer knows the pixel: a drawing covered it, or a copy from there did.
+    /// True where only X knows the colour: a drawing covered it, or a copy from there did.
     pub pending: Vec<bool>,
-    pub drawn_area: u64,
+    /// None: it has no alpha, which is to be opaque.
+    alpha: Option<Vec<u16>>,
+    /// What records touched.
     pub covered: Vec<bool>,
-    pub literal_copies: u64,
 }
 
-impl Shadow {
-    pub fn new(reader: &Reader) -> Shadow {
-        let (width, height) = reader.attachment.framebuffer.size();
-        let count = (width * height) as usize;
-        Shadow {
-            width: width as usize,
-            height: height as usize,
-            pixels: reader.pixels(),
-            pending: vec![false; count],
-            drawn_area: 0,
+/// A pixel as it is copied: colour, whether that is pending, and alpha.
+type Pixel = (u32, bool, u16);
+
+impl Canvas {
+    fn new(width: usize, height: usize, opaque: bool) -> Canvas {
+        let count = width * height;
+        Canvas {
+            width,
+            height,
+            pixels: vec![0; count],
+            pending: vec![true; count],
+            alpha: (!opaque).then(|| vec![ALPHA_UNKNOWN; count]),
             covered: vec![false; count],
-            literal_copies: 0,
         }
     }
 
@@ -129,47 +139,177 @@ impl Shadow {
         rect.intersect(&Rect::new(0, 0, self.width as i32, self.height as i32))
     }
 
+    fn pixel(&self, at: usize) -> Pixel {
+        (self.pixels[at], self.pending[at], self.alpha.as_ref().map_or(OPAQUE, |alpha| alpha[at]))
+    }
+
+    fn set(&mut self, at: usize, (pixel, pending, alpha): Pixel) {
+        self.pixels[at] = pixel;
+        self.pending[at] = pending;
+        self.covered[at] = true;
+        if let Some(all) = &mut self.alpha {
+            all[at] = alpha;
+        }
+    }
+
+    fn draw(&mut self, rect: Rect, what: Drawn, alpha: Alpha) {
+        assert!(self.alpha.is_some() || alpha == Alpha::Opaque, "what has no alpha is opaque");
+        let rect = self.clip(rect);
+        for y in rect.y1..rect.y2 {
+            for at in y as usize * self.width + rect.x1 as usize..y as usize * self.width + rect.x2 as usize {
+                let was = self.pixel(at).2;
+                let alpha = match alpha {
+                    Alpha::Opaque => OPAQUE,
+                    Alpha::Kept if was == OPAQUE => OPAQUE,
+                    Alpha::Kept | Alpha::Unknown => ALPHA_UNKNOWN,
+                };
+                let (pixel, pending) = match what {
+                    Drawn::Solid(rgb) => (rgb, false),
+                    _ => (self.pixels[at], true),
+                };
+                self.set(at, (pixel, pending, alpha));
+            }
+        }
+    }
+
+    /// Settles with X: pixels nobody covered must not have changed, copies, colours and alpha must be true.
+    fn settle(&mut self, now: &[u32]) -> Result<Said, String> {
+        assert_eq!(now.len(), self.pixels.len(), "a drawable keeps its size");
+        let mut said = Said::default();
+        let mut wrong = 0usize;
+        let mut first = None;
+        let mut around = Rect::default();
+        for (at, &is) in now.iter().enumerate() {
+            let (pixel, pending, alpha) = self.pixel(at);
+            let alpha_known = self.alpha.is_some() && alpha != ALPHA_UNKNOWN;
+            said.colours += u64::from(self.covered[at] && !pending);
+            said.alphas += u64::from(self.covered[at] && alpha_known && alpha == OPAQUE);
+            if (!pending && pixel != is & 0x00ff_ffff) || (alpha_known && u32::from(alpha) != is >> 24) {
+                let (x, y) = ((at % self.width) as i32, (at / self.width) as i32);
+                wrong += 1;
+                around = around.bound(&Rect::at(x, y, 1, 1));
+                first.get_or_insert((x, y, (pixel, pending, alpha), is, self.covered[at]));
+            }
+            self.set(at, (is & 0x00ff_ffff, false, (is >> 24) as u16));
+        }
+        match first {
+            None => Ok(said),
+            Some(first) => Err(format!(
+                "{wrong} pixels in {around:?} differ from what records say; \
+                 first (x, y, (colour, pending, alpha) said, is, covered): {first:x?}"
+            )),
+        }
+    }
+
+    pub fn take_covered(&mut self) -> u64 {
+        let count = self.covered.iter().filter(|&&covered| covered).count() as u64;
+        self.covered.fill(false);
+        count
+    }
+}
+
+/// Covered pixels of which records said something that was held against X.
+#[derive(Debug, Default)]
+pub struct Said {
+    pub colours: u64,
+    pub alphas: u64,
+}
+
+/// The screen, and every pixmap that records told of, as records alone would have them.
+pub struct Shadow {
+    pub screen: Canvas,
+    pixmaps: HashMap<DrawableId, Canvas>,
+    /// After records were lost one may name a pixmap that was told of before.
+    lost: bool,
+    /// On the screen.
+    pub drawn_area: u64,
+    /// Copied pixels of the screen that were known where they came from.
+    pub literal_copies: u64,
+    /// Of these, those that came from a pixmap.
+    pub literal_shows: u64,
+}
+
+impl Shadow {
+    pub fn new(reader: &Reader) -> Shadow {
+        let (width, height) = reader.attachment.framebuffer.size();
+        let mut screen = Canvas::new(width as usize, height as usize, true);
+        screen.pixels = reader.pixels();
+        screen.pending.fill(false);
+        Shadow { screen, pixmaps: HashMap::new(), lost: false, drawn_area: 0, literal_copies: 0, literal_shows: 0 }
+    }
+
+    fn get(&self, id: DrawableId) -> Option<&Canvas> {
+        if id == DrawableId::SCREEN { Some(&self.screen) } else { self.pixmaps.get(&id) }
+    }
+
     /// Applies the records of one op: copies read what was before all of them.
-    pub fn apply_op(&mut self, records: &[DrawRecord]) {
-        let mut moved = Vec::new();
+    fn apply_op(&mut self, records: &[DrawRecord]) {
+        let mut moved: Vec<(usize, Pixel, bool)> = Vec::new();
+        let mut target = None;
+        let mut literal = (0, 0);
         for record in records {
-            let RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, dx, dy, .. } = record.kind else { continue };
-            if src != DrawableId::SCREEN {
-                continue;
-            }
-            let clipped = self.clip(rect);
-            assert_eq!(clipped, rect, "a COPY lies on the screen");
-            for y in rect.y1..rect.y2 {
-                for x in rect.x1..rect.x2 {
-                    let from = (y - dy) as usize * self.width + (x - dx) as usize;
-                    let inside = ((y - dy) as usize) < self.height && ((x - dx) as usize) < self.width;
-                    assert!(inside, "a COPY reads from the screen");
-                    moved.push((y as usize * self.width + x as usize, self.pixels[from], self.pending[from]));
+            let (dst, rect) = match record.kind {
+                RecordKind::Draw { dst, rect, .. } | RecordKind::Copy { dst, rect, .. } => (dst, rect),
+                RecordKind::PixmapCreate { id, width, height, opaque } => {
+                    let before = self.pixmaps.insert(id, Canvas::new(width as usize, height as usize, opaque));
+                    assert!(before.is_none(), "{id:?} is told of once");
+                    continue;
                 }
-            }
-        }
-        for (to, pixel, pending) in moved {
-            self.literal_copies += u64::from(!pending);
-            self.pixels[to] = pixel;
-            self.pending[to] = pending;
-            self.covered[to] = true;
-        }
-        for record in records {
-            let rect = match record.kind {
-                RecordKind::Draw { dst: DrawableId::SCREEN, rect, .. } => rect,
-                RecordKind::Copy { src, dst: DrawableId::SCREEN, rect, .. } if src != DrawableId::SCREEN => rect,
-                RecordKind::Copy { dst: DrawableId::SCREEN, rect, .. } => {
-                    self.drawn_area += rect.area();
+                RecordKind::PixmapDestroy { id } => {
+                    assert!(self.pixmaps.remove(&id).is_some(), "{id:?} was told of");
+                    continue;
+                }
+                RecordKind::Overflow => {
+                    self.pixmaps.clear();
+                    self.lost = true;
                     continue;
                 }
                 _ => continue,
             };
-            self.drawn_area += rect.area();
-            let rect = self.clip(rect);
+            assert!(target.is_none_or(|target| target == dst), "an op draws on one drawable");
+            target = Some(dst);
+            if dst == DrawableId::SCREEN {
+                self.drawn_area += rect.area();
+            }
+            let RecordKind::Copy { src, dx, dy, over, .. } = record.kind else { continue };
+            let Some(to) = self.get(dst) else { continue };
+            assert_eq!(to.clip(rect), rect, "a COPY lies in its drawable");
+            let from = self.get(src);
             for y in rect.y1..rect.y2 {
-                let row = y as usize * self.width;
-                self.pending[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
-                self.covered[row + rect.x1 as usize..row + rect.x2 as usize].fill(true);
+                for x in rect.x1..rect.x2 {
+                    let mut pixel = (0, true, ALPHA_UNKNOWN);
+                    if let Some(from) = from {
+                        let inside = ((y - dy) as usize) < from.height && ((x - dx) as usize) < from.width;
+                        assert!(inside, "a COPY reads from its drawable");
+                        pixel = from.pixel((y - dy) as usize * from.width + (x - dx) as usize);
+                        if dst == DrawableId::SCREEN && !pixel.1 && (!over || pixel.2 == OPAQUE) {
+                            literal.0 += 1;
+                            literal.1 += u64::from(src != DrawableId::SCREEN);
+                        }
+                    }
+                    moved.push((y as usize * to.width + x as usize, pixel, over));
+                }
+            }
+        }
+        self.literal_copies += literal.0;
+        self.literal_shows += literal.1;
+        let Some(dst) = target else { return };
+        let to = if dst == DrawableId::SCREEN { Some(&mut self.screen) } else { self.pixmaps.get_mut(&dst) };
+        let Some(to) = to else {
+            assert!(self.lost, "{dst:?} was told of before it was drawn on");
+            return;
+        };
+        for (at, mut pixel, over) in moved {
+            if over && pixel.2 != OPAQUE {
+                // A blend over an opaque pixel leaves it opaque.
+                let was = to.pixel(at);
+                pixel = (was.0, true, if was.2 == OPAQUE { OPAQUE } else { ALPHA_UNKNOWN });
+            }
+            to.set(at, pixel);
+        }
+        for record in records {
+            if let RecordKind::Draw { rect, what, alpha, .. } = record.kind {
+                to.draw(rect, what, alpha);
             }
         }
     }
@@ -186,32 +326,25 @@ impl Shadow {
         }
     }
 
-    /// Settles with the framebuffer: pixels nobody covered must not have changed, and copies must be true.
+    /// Settles the screen with the framebuffer.
     pub fn settle(&mut self, now: &[u32]) -> Result<(), String> {
-        let mut wrong = 0usize;
-        let mut first = None;
-        let mut around = Rect::default();
-        for (i, &pixel) in now.iter().enumerate() {
-            if !self.pending[i] && self.pixels[i] != pixel {
-                wrong += 1;
-                around = around.bound(&Rect::at((i % self.width) as i32, (i / self.width) as i32, 1, 1));
-                first.get_or_insert((i % self.width, i / self.width, self.pixels[i], pixel, self.covered[i]));
-            }
-        }
-        self.pixels.copy_from_slice(now);
-        self.pending.fill(false);
-        match first {
-            None => Ok(()),
-            Some(first) => Err(format!(
-                "{wrong} pixels in {around:?} differ from what records say; first (x, y, said, is, covered): {first:x?}"
-            )),
-        }
+        // Who asks for what was covered has the whole of it.
+        let covered = self.screen.covered.clone();
+        let settled = self.screen.settle(now);
+        self.screen.covered = covered;
+        settled.map(drop)
     }
 
-    pub fn take_covered(&mut self) -> u64 {
-        let count = self.covered.iter().filter(|&&covered| covered).count() as u64;
-        self.covered.fill(false);
-        count
+    /// Settles a pixmap that was told of with its pixels, as X gives them.
+    pub fn settle_pixmap(&mut self, id: DrawableId, now: &[u32]) -> Result<Said, String> {
+        let drawn = self.pixmaps.get_mut(&id).expect("records told of this pixmap");
+        let settled = drawn.settle(now);
+        drawn.covered.fill(false);
+        settled
+    }
+
+    pub fn follows(&self, id: DrawableId) -> bool {
+        self.pixmaps.contains_key(&id)
     }
 }
 

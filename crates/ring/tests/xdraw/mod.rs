@@ -37,6 +37,8 @@ pub enum Kinds {
     Plain,
     /// RENDER and what it needs, nothing redirected.
     Render,
+    /// Everything, most of it in pixmaps.
+    Offscreen,
 }
 
 pub struct Drawer<C: Connection> {
@@ -50,6 +52,8 @@ pub struct Drawer<C: Connection> {
     /// Depth 8 masks with their pictures.
     masks: Vec<Target>,
     bitmap: Target,
+    /// One pixel of colour, one of coverage, both repeating: how older clients say what newer ones have requests for.
+    dots: Vec<Target>,
     formats: Formats,
     visual32: Visualid,
     colormap32: Colormap,
@@ -111,6 +115,7 @@ impl<C: Connection> Drawer<C> {
             pixmaps: Vec::new(),
             masks: Vec::new(),
             bitmap: none,
+            dots: Vec::new(),
             formats,
             visual32,
             colormap32,
@@ -125,6 +130,12 @@ impl<C: Connection> Drawer<C> {
         for _ in 0..3 {
             let mask = drawer.pixmap(64, 48, 8)?;
             drawer.masks.push(mask);
+        }
+        for depth in [32, 8] {
+            let dot = drawer.pixmap(1, 1, depth)?;
+            let repeat = render::ChangePictureAux::new().repeat(render::Repeat::NORMAL);
+            drawer.conn.render_change_picture(dot.picture, &repeat)?;
+            drawer.dots.push(dot);
         }
         for depth in [24, 24, 32] {
             let pixmap = drawer.pixmap(120, 90, depth)?;
@@ -170,12 +181,12 @@ impl<C: Connection> Drawer<C> {
         let id = self.conn.generate_id()?;
         self.conn.create_pixmap(depth, id, self.root, width as u16, height as u16)?;
         let target = self.target(id, width, height, depth, false)?;
-        let fill = ChangeGCAux::new().foreground(self.random.next() as u32);
+        let fill = ChangeGCAux::new().foreground(self.pixel());
         self.conn.change_gc(target.gc, &fill)?;
         let all = Rectangle { x: 0, y: 0, width: width as u16, height: height as u16 };
         self.conn.poly_fill_rectangle(id, target.gc, &[all])?;
         for _ in 0..6 {
-            let fill = ChangeGCAux::new().foreground(self.random.next() as u32);
+            let fill = ChangeGCAux::new().foreground(self.pixel());
             self.conn.change_gc(target.gc, &fill)?;
             let rect = self.rectangle(&target, 40);
             self.conn.poly_fill_rectangle(id, target.gc, &[rect])?;
@@ -201,20 +212,43 @@ impl<C: Connection> Drawer<C> {
         Ok(())
     }
 
+    fn redirects(&self) -> bool {
+        matches!(self.kinds, Kinds::All | Kinds::Offscreen)
+    }
+
+    /// Half of them opaque where there is alpha.
+    fn pixel(&mut self) -> u32 {
+        let opaque = if self.random.chance(50) { 0xff00_0000 } else { 0 };
+        self.random.next() as u32 | opaque
+    }
+
+    /// Every pixmap that can be named: those drawn in, and those that windows are redirected to, which the caller frees.
+    pub fn pixmaps(&self) -> Result<(Vec<Pixmap>, Vec<Pixmap>), ReplyOrIdError> {
+        let mut of_windows = Vec::new();
+        for window in &self.windows {
+            let pixmap = self.conn.generate_id()?;
+            // Most of the time a window is not redirected, or not on the screen.
+            if self.conn.composite_name_window_pixmap(window.id, pixmap)?.check().is_ok() {
+                of_windows.push(pixmap);
+            }
+        }
+        Ok((self.pixmaps.iter().map(|pixmap| pixmap.id).collect(), of_windows))
+    }
+
     // ---- windows ------------------------------------------------------------------------------------------------
 
     fn create_window(&mut self) -> Result<(), ReplyOrIdError> {
         let id = self.conn.generate_id()?;
         let child = !self.windows.is_empty() && self.random.chance(35);
         let parent = if child { *self.random.pick(&self.windows) } else { self.root_target };
-        let alpha = self.random.chance(12) && self.kinds == Kinds::All;
+        let alpha = self.random.chance(12) && self.redirects();
         let (depth, visual) = if alpha { (32, self.visual32) } else { (24, x11rb::COPY_FROM_PARENT) };
         if !alpha && parent.depth != 24 {
             return Ok(());
         }
         let (width, height) = (self.random.within(1, 300), self.random.within(1, 220));
         let aux = CreateWindowAux::new()
-            .background_pixel(self.random.next() as u32)
+            .background_pixel(self.pixel())
             .border_pixel(self.random.next() as u32)
             .bit_gravity(*self.random.pick(&[Gravity::BIT_FORGET, Gravity::NORTH_WEST, Gravity::CENTER]))
             .override_redirect(1);
@@ -298,7 +332,7 @@ impl<C: Connection> Drawer<C> {
                 "shape window"
             }
             // Short: most of the time windows draw straight to the screen.
-            8 if self.kinds == Kinds::All && (self.redirected.is_some() || self.random.chance(15)) => {
+            8 if self.redirects() && (self.redirected.is_some() || self.random.chance(15)) => {
                 self.redirect()?;
                 "redirect"
             }
@@ -369,6 +403,9 @@ impl<C: Connection> Drawer<C> {
     // ---- what a drawing is made of ------------------------------------------------------------------------------------
 
     fn drawable(&mut self) -> Target {
+        if self.kinds == Kinds::Offscreen && self.random.chance(50) {
+            return *self.random.pick(&self.pixmaps);
+        }
         match self.random.within(0, 19) {
             0 => self.root_target,
             1..=4 => *self.random.pick(&self.pixmaps),
@@ -424,10 +461,11 @@ impl<C: Connection> Drawer<C> {
             GX::NAND,
             GX::SET,
         ];
+        let (foreground, background) = (self.pixel(), self.pixel());
         let random = &mut self.random;
         let mut aux = ChangeGCAux::new()
-            .foreground(random.next() as u32)
-            .background(random.next() as u32)
+            .foreground(foreground)
+            .background(background)
             .function(if random.chance(60) { GX::COPY } else { *random.pick(&FUNCTIONS) })
             .plane_mask(if random.chance(80) { u32::MAX } else { random.next() as u32 })
             .line_width(if random.chance(50) { 0 } else { random.within(1, 12) as u32 })
@@ -636,8 +674,8 @@ impl<C: Connection> Drawer<C> {
         let kind = self.random.within(0, 99);
         let word = match self.kinds {
             Kinds::Render if kind < 75 => self.render_op()?,
-            Kinds::All | Kinds::Plain if kind < 30 => self.render_op()?,
-            Kinds::All | Kinds::Plain if kind < 70 => self.core_op()?,
+            Kinds::All | Kinds::Plain | Kinds::Offscreen if kind < 30 => self.render_op()?,
+            Kinds::All | Kinds::Plain | Kinds::Offscreen if kind < 70 => self.core_op()?,
             _ if kind < 82 => self.scroll()?,
             _ => self.window_op()?,
         };

@@ -29,14 +29,22 @@ impl<C: Connection> Drawer<C> {
     /// A picture to draw from and whether it must be freed afterwards.
     fn source(&mut self, not: &Target) -> Result<(render::Picture, bool), ReplyOrIdError> {
         let others: Vec<Target> = self.pixmaps.iter().filter(|p| p.id != not.id).copied().collect();
-        match self.random.within(0, 4) {
+        match self.random.within(0, 11) {
             0 => {
+                let dot = self.dots[0];
+                let pixel = self.pixel();
+                self.conn.change_gc(dot.gc, &ChangeGCAux::new().foreground(pixel))?;
+                self.conn.poly_point(CoordMode::ORIGIN, dot.id, dot.gc, &[Point { x: 0, y: 0 }])?;
+                Ok((dot.picture, false))
+            }
+            1 if !self.windows.is_empty() => Ok((self.random.pick(&self.windows).picture, false)),
+            2 | 3 => {
                 let id = self.conn.generate_id()?;
                 let color = self.color();
                 self.conn.render_create_solid_fill(id, color)?;
                 Ok((id, true))
             }
-            1 => {
+            4 => {
                 let id = self.conn.generate_id()?;
                 let (p1, p2) = (self.fixed_point(not), self.fixed_point(not));
                 let colors = [self.color(), self.color(), self.color()];
@@ -50,6 +58,10 @@ impl<C: Connection> Drawer<C> {
             }
             _ => {
                 let from = *self.random.pick(&others);
+                if self.random.chance(10) {
+                    let rect = self.rectangle(&from, 100);
+                    self.conn.render_set_picture_clip_rectangles(from.picture, 0, 0, &[rect])?;
+                }
                 let repeat = *self.random.pick(&[
                     render::Repeat::NONE,
                     render::Repeat::NONE,
@@ -62,6 +74,9 @@ impl<C: Connection> Drawer<C> {
                 let mut transform =
                     render::Transform { matrix11: one, matrix22: one, matrix33: one, ..render::Transform::default() };
                 if self.random.chance(15) {
+                    transform.matrix13 = self.random.within(-20, 20) as i32 * one;
+                    transform.matrix23 = self.random.within(-20, 20) as i32 * one;
+                } else if self.random.chance(15) {
                     transform.matrix11 = self.fixed(1, 3);
                     transform.matrix12 = self.fixed(-1, 1);
                     transform.matrix22 = self.fixed(1, 3);
@@ -95,7 +110,17 @@ impl<C: Connection> Drawer<C> {
         let format = if self.random.chance(70) { self.formats.a8 } else { x11rb::NONE };
         let word = match self.random.within(0, 9) {
             0..=3 => {
-                let mask = if self.random.chance(40) { self.random.pick(&self.masks).picture } else { x11rb::NONE };
+                let mask = match self.random.within(0, 9) {
+                    0..=2 => self.random.pick(&self.masks).picture,
+                    3 => {
+                        let dot = self.dots[1];
+                        let coverage = *self.random.pick(&[0x80, 0xff, 0xff]);
+                        self.conn.change_gc(dot.gc, &ChangeGCAux::new().foreground(coverage))?;
+                        self.conn.poly_point(CoordMode::ORIGIN, dot.id, dot.gc, &[Point { x: 0, y: 0 }])?;
+                        dot.picture
+                    }
+                    _ => x11rb::NONE,
+                };
                 self.conn
                     .render_composite(op, source, mask, on.picture, sx, sy, 0, 0, at.x, at.y, at.width, at.height)?;
                 "composite"
