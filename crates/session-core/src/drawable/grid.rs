@@ -1,0 +1,321 @@
+//! Path 4/13: under map.rs.
+//! What every tile of one drawable was drawn as: one value while all of them are the same, 4 bytes each once they differ.
+//! Knows tiles and rectangles; never other drawables. All grids together have a bound, past which a drawable is unknown.
+
+use thinc_region::{Rect, Size};
+
+use super::tile::{Brush, TILE, TILE_SHIFT, Tile};
+
+/// Most tiles of all drawables: 8 MiB, sixty screens of 4 K.
+const TILES_MAX: usize = 2 << 20;
+/// Most buffers that wait for their next use.
+const SPARE_MAX: usize = 32;
+
+/// Tiles of all grids: buffers are used again, so that a toolkit's pixmaps of a moment allocate nothing.
+#[derive(Debug, Default)]
+pub(super) struct Pool {
+    spare: Vec<Vec<Tile>>,
+    /// Capacity of all buffers, spare ones too.
+    tiles: usize,
+}
+
+impl Pool {
+    /// A buffer of so many tiles; None past the bound.
+    fn take(&mut self, len: usize, value: Tile) -> Option<Vec<Tile>> {
+        let fits = |buffer: &Vec<Tile>| buffer.capacity() >= len && buffer.capacity() / 4 <= len.max(64);
+        if let Some(at) = self.spare.iter().position(fits) {
+            let mut buffer = self.spare.swap_remove(at);
+            buffer.resize(len, value);
+            return Some(buffer);
+        }
+        let capacity = len.next_power_of_two();
+        while self.tiles + capacity > TILES_MAX {
+            self.tiles -= self.spare.pop()?.capacity();
+        }
+        let mut buffer = Vec::with_capacity(capacity);
+        self.tiles += buffer.capacity();
+        buffer.resize(len, value);
+        Some(buffer)
+    }
+
+    fn put(&mut self, mut buffer: Vec<Tile>) {
+        if self.spare.len() >= SPARE_MAX {
+            self.tiles -= buffer.capacity();
+            return;
+        }
+        buffer.clear();
+        self.spare.push(buffer);
+    }
+}
+
+#[derive(Debug)]
+enum Tiles {
+    Uniform(Tile),
+    /// Row by row.
+    Each(Vec<Tile>),
+}
+
+/// The tiles of one drawable.
+#[derive(Debug)]
+pub(super) struct Grid {
+    bounds: Rect,
+    opaque: bool,
+    columns: usize,
+    tiles: Tiles,
+}
+
+/// Tiles `from..to` meet the pixels `low..high`, and of those `whole` lie inside of them, or end where the drawable does.
+struct Span {
+    from: usize,
+    to: usize,
+    whole_from: usize,
+    whole_to: usize,
+}
+
+impl Span {
+    fn new(low: i32, high: i32, edge: i32) -> Span {
+        let whole_from = (low + TILE - 1) >> TILE_SHIFT;
+        let to = (high + TILE - 1) >> TILE_SHIFT;
+        let whole_to = if high >= edge { to } else { high >> TILE_SHIFT };
+        Span {
+            from: (low >> TILE_SHIFT) as usize,
+            to: to as usize,
+            whole_from: whole_from as usize,
+            whole_to: whole_to.max(whole_from) as usize,
+        }
+    }
+
+    fn is_whole(&self, at: usize) -> bool {
+        self.whole_from <= at && at < self.whole_to
+    }
+}
+
+/// Tiles `first..=last` of the source lie under tile `at` of the destination, as far as pixels `low..high` go.
+fn under(at: usize, low: i32, high: i32, moved: i32) -> (usize, usize) {
+    let start = (at as i32) << TILE_SHIFT;
+    let first = (start.max(low) - moved) >> TILE_SHIFT;
+    let last = ((start + TILE).min(high) - 1 - moved) >> TILE_SHIFT;
+    (first as usize, last as usize)
+}
+
+impl Grid {
+    /// A drawable of which nothing is known.
+    pub(super) fn new(size: Size, opaque: bool) -> Grid {
+        let columns = (size.width as usize).div_ceil(TILE as usize);
+        Grid { bounds: size.rect(), opaque, columns, tiles: Tiles::Uniform(Tile::unknown(opaque)) }
+    }
+
+    pub(super) fn bounds(&self) -> Rect {
+        self.bounds
+    }
+
+    fn tile_count(&self) -> usize {
+        self.columns * (self.bounds.y2 as usize).div_ceil(TILE as usize)
+    }
+
+    /// Forgets everything, and gives the buffer back.
+    pub(super) fn forget(&mut self, pool: &mut Pool) {
+        self.become_uniform(Tile::unknown(self.opaque), pool);
+    }
+
+    fn become_uniform(&mut self, tile: Tile, pool: &mut Pool) {
+        if let Tiles::Each(buffer) = std::mem::replace(&mut self.tiles, Tiles::Uniform(tile)) {
+            pool.put(buffer);
+        }
+    }
+
+    /// The tile at a column and row of tiles.
+    pub(super) fn at(&self, column: usize, row: usize) -> Tile {
+        match &self.tiles {
+            Tiles::Uniform(tile) => *tile,
+            Tiles::Each(tiles) => tiles[row * self.columns + column],
+        }
+    }
+
+    /// Tiles of row `row` from column `from` to column `to`; or the one that all are.
+    pub(super) fn row(&self, row: usize, from: usize, to: usize) -> Result<&[Tile], Tile> {
+        match &self.tiles {
+            Tiles::Uniform(tile) => Err(*tile),
+            Tiles::Each(tiles) => Ok(&tiles[row * self.columns + from..row * self.columns + to]),
+        }
+    }
+
+    /// One value for all tiles, if they are known to have one.
+    pub(super) fn uniform(&self) -> Option<Tile> {
+        match self.tiles {
+            Tiles::Uniform(tile) => Some(tile),
+            Tiles::Each(_) => None,
+        }
+    }
+
+    /// Tiles that differ, each in its place; None past the bound of all grids, and then all are unknown.
+    fn each(&mut self, pool: &mut Pool) -> Option<&mut [Tile]> {
+        if let Tiles::Uniform(tile) = self.tiles {
+            let Some(buffer) = pool.take(self.tile_count(), tile) else {
+                self.tiles = Tiles::Uniform(Tile::unknown(self.opaque));
+                return None;
+            };
+            self.tiles = Tiles::Each(buffer);
+        }
+        match &mut self.tiles {
+            Tiles::Each(tiles) => Some(tiles),
+            Tiles::Uniform(_) => None,
+        }
+    }
+
+    /// A drawing in `rect`, which lies inside.
+    pub(super) fn draw(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
+        match brush.replaces() {
+            Some(ink) => self.replace(rect, ink, pool),
+            None => self.change(rect, pool, |tile| brush.whole(tile), |tile| brush.part(tile)),
+        }
+    }
+
+    /// Every pixel of `rect` is `tile` and nothing of what it was.
+    fn replace(&mut self, rect: &Rect, tile: Tile, pool: &mut Pool) {
+        if rect.contains(&self.bounds) {
+            return self.become_uniform(tile, pool);
+        }
+        self.change(rect, pool, |_| tile, |before| before.join(tile));
+    }
+
+    fn change(&mut self, rect: &Rect, pool: &mut Pool, whole: impl Fn(Tile) -> Tile, part: impl Fn(Tile) -> Tile) {
+        if let Tiles::Uniform(tile) = self.tiles {
+            // A page of text is more text.
+            if part(tile) == tile && whole(tile) == tile {
+                return;
+            }
+            if rect.contains(&self.bounds) {
+                self.tiles = Tiles::Uniform(whole(tile));
+                return;
+            }
+        }
+        let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
+        let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
+        let width = self.columns;
+        let Some(tiles) = self.each(pool) else { return };
+        let change_part = |tiles: &mut [Tile]| tiles.iter_mut().for_each(|tile| *tile = part(*tile));
+        for row in rows.from..rows.to {
+            let tiles = &mut tiles[row * width..][..width];
+            if !rows.is_whole(row) || columns.whole_from >= columns.whole_to {
+                change_part(&mut tiles[columns.from..columns.to]);
+                continue;
+            }
+            change_part(&mut tiles[columns.from..columns.whole_from]);
+            tiles[columns.whole_from..columns.whole_to].iter_mut().for_each(|tile| *tile = whole(*tile));
+            change_part(&mut tiles[columns.whole_to..columns.to]);
+        }
+    }
+
+    /// `rect` now holds what `from` holds at `rect` less the vector.
+    pub(super) fn copy(&mut self, rect: &Rect, from: &Source<'_>, dx: i32, dy: i32, pool: &mut Pool) {
+        let kept = if self.opaque { Tile::TRANSLUCENT } else { Tile::NOTHING };
+        let (source, origin, stride) = match from.tiles {
+            Err(tile) => {
+                return self.replace(rect, tile.without(kept), pool);
+            }
+            Ok(tiles) => (tiles, from.origin, from.stride),
+        };
+        let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
+        let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
+        let width = self.columns;
+        let Some(tiles) = self.each(pool) else { return };
+        for row in rows.from..rows.to {
+            let (top, bottom) = under(row, rect.y1, rect.y2, dy);
+            let top = &source[(top - origin.1) * stride..];
+            let bottom = &source[(bottom - origin.1) * stride..];
+            for column in columns.from..columns.to {
+                let (left, right) = under(column, rect.x1, rect.x2, dx);
+                let (left, right) = (left - origin.0, right - origin.0);
+                let came = top[left].join(top[right]).join(bottom[left].join(bottom[right])).without(kept);
+                let tile = &mut tiles[row * width + column];
+                *tile = if rows.is_whole(row) && columns.is_whole(column) { came } else { tile.join(came) };
+            }
+        }
+    }
+
+    /// All of it, to be copied from.
+    pub(super) fn source(&self) -> Source<'_> {
+        let tiles = match &self.tiles {
+            Tiles::Uniform(tile) => Err(*tile),
+            Tiles::Each(tiles) => Ok(tiles.as_slice()),
+        };
+        Source { tiles, origin: (0, 0), stride: self.columns }
+    }
+
+    /// The tiles under `rect` as they are now, to be copied from while this grid changes.
+    pub(super) fn before<'a>(&self, rect: &Rect, kept: &'a mut Vec<Tile>) -> Source<'a> {
+        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
+        let stride = columns.to - columns.from;
+        kept.clear();
+        for row in rows.from..rows.to {
+            match self.row(row, columns.from, columns.to) {
+                Ok(tiles) => kept.extend_from_slice(tiles),
+                Err(tile) => return Source { tiles: Err(tile), origin: (0, 0), stride },
+            }
+        }
+        Source { tiles: Ok(kept), origin: (columns.from, rows.from), stride }
+    }
+
+    /// Takes `rect` apart into what is known to be opaque and what is not; few rectangles of either, the doubtful ones
+    /// rather too large.
+    pub(super) fn split_opaque(&self, rect: &Rect, mut opaque: impl FnMut(Rect), mut other: impl FnMut(Rect)) {
+        if let Some(tile) = self.uniform() {
+            return if tile.has(Tile::TRANSLUCENT) { other(*rect) } else { opaque(*rect) };
+        }
+        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
+        for row in rows.from..rows.to {
+            let mut column = columns.from;
+            while column < columns.to {
+                let translucent = self.at(column, row).has(Tile::TRANSLUCENT);
+                let start = column;
+                while column < columns.to && self.at(column, row).has(Tile::TRANSLUCENT) == translucent {
+                    column += 1;
+                }
+                let run = tile_rect(start, row, column, row + 1).intersect(rect);
+                if translucent { other(run) } else { opaque(run) }
+            }
+        }
+    }
+
+    /// # Panics
+    /// When the tiles are not as many as the drawable has.
+    pub(super) fn check_invariants(&self) {
+        if let Tiles::Each(tiles) = &self.tiles {
+            assert_eq!(tiles.len(), self.tile_count(), "a grid has the drawable's tiles");
+            assert!(!self.opaque || tiles.iter().all(|tile| !tile.has(Tile::TRANSLUCENT)), "opaque is opaque");
+        }
+    }
+}
+
+/// The pixels of the tiles from one column and row to another.
+pub(super) fn tile_rect(column: usize, row: usize, to_column: usize, to_row: usize) -> Rect {
+    let pixels = |tile: usize| (tile as i32) << TILE_SHIFT;
+    Rect::new(pixels(column), pixels(row), pixels(to_column), pixels(to_row))
+}
+
+/// Tiles to copy from.
+pub(super) struct Source<'a> {
+    tiles: Result<&'a [Tile], Tile>,
+    /// Column and row of the first.
+    origin: (usize, usize),
+    stride: usize,
+}
+
+impl Source<'_> {
+    /// Everything that is in some tile under `rect`.
+    pub(super) fn all(&self, rect: &Rect) -> Tile {
+        let tiles = match self.tiles {
+            Err(tile) => return tile,
+            Ok(tiles) => tiles,
+        };
+        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
+        let mut all = Tile::NOTHING;
+        for row in rows.from..rows.to {
+            let row = (row - self.origin.1) * self.stride;
+            let from = row + columns.from - self.origin.0;
+            tiles[from..from + (columns.to - columns.from)].iter().for_each(|&tile| all = all.join(tile));
+        }
+        all
+    }
+}

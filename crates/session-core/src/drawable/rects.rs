@@ -1,0 +1,88 @@
+//! Path 4/13: under map.rs.
+//! Short lists of rectangles and what is left of them: where regions are too dear, because they allocate.
+//! Knows rectangles; where a list has a bound, its user says what is lost past it.
+
+use thinc_region::Rect;
+
+/// What is left of `rect` without `cut`: above, left, right, below; empty ones too.
+fn pieces(rect: &Rect, cut: &Rect) -> [Rect; 4] {
+    let cut = rect.intersect(cut);
+    [
+        Rect { y2: cut.y1, ..*rect },
+        Rect { y1: cut.y1, y2: cut.y2, x2: cut.x1, ..*rect },
+        Rect { y1: cut.y1, y2: cut.y2, x1: cut.x2, ..*rect },
+        Rect { y1: cut.y2, ..*rect },
+    ]
+}
+
+/// Calls `keep` with each rectangle that is left of `rect` without `cut`.
+pub(super) fn for_each_piece(rect: &Rect, cut: &Rect, mut keep: impl FnMut(Rect)) {
+    if !rect.overlaps(cut) {
+        return keep(*rect);
+    }
+    pieces(rect, cut).into_iter().filter(|piece| !piece.is_empty()).for_each(&mut keep);
+}
+
+/// Takes `cut` out of disjoint rectangles.
+pub(super) fn subtract(rects: &mut Vec<Rect>, cut: &Rect) {
+    let mut i = 0;
+    let mut unseen = rects.len();
+    while i < unseen {
+        let rect = rects[i];
+        if !rect.overlaps(cut) {
+            i += 1;
+            continue;
+        }
+        // The last unseen one takes its place, and what is left goes behind the unseen ones.
+        unseen -= 1;
+        rects.swap(i, unseen);
+        rects.swap_remove(unseen);
+        rects.extend(pieces(&rect, cut).into_iter().filter(|piece| !piece.is_empty()));
+    }
+}
+
+/// Adds a rectangle to a list, joined with the last one that continues it downwards.
+pub(super) fn push_run(rects: &mut Vec<Rect>, run: Rect) {
+    let continues = |rect: &&mut Rect| (rect.x1, rect.x2, rect.y2) == (run.x1, run.x2, run.y1);
+    match rects.iter_mut().rev().take(8).find(continues) {
+        Some(rect) => rect.y2 = run.y2,
+        None => rects.push(run),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thinc_region::Region;
+
+    use super::*;
+
+    #[test]
+    fn what_is_left_is_what_a_region_says() {
+        let rect = Rect::new(4, 4, 12, 12);
+        for cut in [
+            Rect::new(6, 6, 8, 8),
+            Rect::new(0, 0, 20, 6),
+            Rect::new(0, 0, 6, 20),
+            Rect::new(0, 0, 20, 20),
+            Rect::new(12, 4, 14, 12),
+            Rect::new(10, 10, 30, 30),
+        ] {
+            let mut rects = vec![rect, Rect::new(20, 4, 24, 12)];
+            let mut region: Region = rects.iter().copied().collect();
+            subtract(&mut rects, &cut);
+            region.subtract_rect(&cut);
+            assert_eq!(rects.iter().map(Rect::area).sum::<u64>(), region.area(), "{cut:?}");
+            assert_eq!(rects.into_iter().collect::<Region>(), region, "{cut:?}");
+        }
+    }
+
+    #[test]
+    fn rows_of_one_width_are_one_rectangle() {
+        let mut rects = Vec::new();
+        for y in 0..4 {
+            push_run(&mut rects, Rect::at(0, y, 8, 1));
+            push_run(&mut rects, Rect::at(10, y, 3 + y / 2, 1));
+        }
+        assert_eq!(rects, [Rect::new(0, 0, 8, 4), Rect::new(10, 0, 13, 2), Rect::new(10, 2, 14, 4)]);
+    }
+}
