@@ -2,7 +2,7 @@
 //! What 16 x 16 pixels of a drawable were drawn as, in 32 bits.
 //! Knows kinds and one colour; never pixels. Whatever it does not say is unknown, and joining two never says more.
 
-use std::ops::{BitOr, BitOrAssign};
+use std::ops::BitOr;
 
 use thinc_ring::{Alpha, Drawn};
 
@@ -112,12 +112,6 @@ impl BitOr for Tile {
 
     fn bitor(self, other: Tile) -> Tile {
         Tile(self.0 | other.0)
-    }
-}
-
-impl BitOrAssign for Tile {
-    fn bitor_assign(&mut self, other: Tile) {
-        self.0 |= other.0;
     }
 }
 
