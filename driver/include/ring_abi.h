@@ -85,7 +85,7 @@ struct thinc_cursor {
     uint32_t seq;    /* as in thinc_geometry */
     uint32_t serial; /* counts images */
     uint32_t visible;
-    int32_t x, y; /* hot spot on the screen, where X last put it */
+    int32_t x, y; /* hot spot on the screen, when this block was written */
     uint32_t hot_x, hot_y, width, height;
     uint32_t warps; /* counts positions that an application or RandR chose, not the user */
     uint32_t two_colors; /* 1: an X core cursor: `argb` holds enum thinc_cursor_pixel, and these say what they look like */

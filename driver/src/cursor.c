@@ -13,11 +13,16 @@
 /* Ours outlives every ring; a fresh ring gets a copy. Written by X's main thread only. */
 static struct thinc_cursor cursor;
 static Bool (*wrapped_SetCursorPosition)(DeviceIntPtr, ScreenPtr, int, int, Bool);
+static RecolorCursorProcPtr wrapped_RecolorCursor;
 
-static void tell(bool with_image) {
+enum tell { WITHOUT_IMAGE, WITH_IMAGE };
+
+static void tell(enum tell what) {
     struct thinc_cursor *shared = ring_cursor();
     if (!shared)
         return;
+    /* X's own word: it does not tell a sprite of every move. */
+    miPointerGetPosition(inputInfo.pointer, &cursor.x, &cursor.y);
     block_begin(&shared->seq);
     shared->serial = cursor.serial;
     shared->visible = cursor.visible;
@@ -28,75 +33,107 @@ static void tell(bool with_image) {
     shared->width = cursor.width;
     shared->height = cursor.height;
     shared->warps = cursor.warps;
-    if (with_image)
+    shared->two_colors = cursor.two_colors;
+    shared->fore = cursor.fore;
+    shared->back = cursor.back;
+    if (what == WITH_IMAGE)
         memcpy(shared->argb, cursor.argb, (size_t)cursor.width * cursor.height * 4);
     block_end(&shared->seq);
 }
 
-void cursor_attach(void) { tell(true); }
+void cursor_attach(void) { tell(WITH_IMAGE); }
 
 static bool bit(const unsigned char *bits, int stride, int x, int y) {
     /* Server bitmaps are in the byte and bit order of the machine, least significant first. */
     return bits[y * stride + x / 8] >> (x % 8) & 1;
 }
 
-static uint32_t opaque(unsigned short red, unsigned short green, unsigned short blue) {
-    return 0xff000000u | (uint32_t)(red >> 8) << 16 | (uint32_t)(green >> 8) << 8 | blue >> 8;
+static uint32_t color_of(unsigned short red, unsigned short green, unsigned short blue) {
+    return (uint32_t)(red >> 8) << 16 | (uint32_t)(green >> 8) << 8 | blue >> 8;
 }
 
-static void take_image(CursorPtr from) {
-    const CursorBits *bits = from->bits;
-    /* Larger cursors are cut at the right and bottom; the hot spot stays inside. */
-    cursor.width = bits->width < THINC_CURSOR_MAX ? bits->width : THINC_CURSOR_MAX;
-    cursor.height = bits->height < THINC_CURSOR_MAX ? bits->height : THINC_CURSOR_MAX;
-    cursor.hot_x = bits->xhot < cursor.width ? bits->xhot : cursor.width - (cursor.width > 0);
-    cursor.hot_y = bits->yhot < cursor.height ? bits->yhot : cursor.height - (cursor.height > 0);
-    uint32_t fore = opaque(from->foreRed, from->foreGreen, from->foreBlue);
-    uint32_t back = opaque(from->backRed, from->backGreen, from->backBlue);
+/* True when it held something else before. */
+static bool set(uint32_t *field, uint32_t value) {
+    bool changed = *field != value;
+    *field = value;
+    return changed;
+}
+
+/* True when they are others than before. */
+static bool take_colors(CursorPtr from) {
+    bool changed = set(&cursor.fore, color_of(from->foreRed, from->foreGreen, from->foreBlue));
+    return set(&cursor.back, color_of(from->backRed, from->backGreen, from->backBlue)) || changed;
+}
+
+/* Of an edge longer than what is kept: where the kept part begins, so that the hot spot lies in it. */
+static int first_kept(int hot, int edge) {
+    int last = edge - (int)THINC_CURSOR_MAX;
+    int wanted = hot - (int)THINC_CURSOR_MAX / 2;
+    return last <= 0 || wanted <= 0 ? 0 : wanted < last ? wanted : last;
+}
+
+static uint32_t pixel_of(const CursorBits *bits, int stride, int x, int y) {
+    if (bits->argb)
+        return bits->argb[y * bits->width + x];
+    if (!bit(bits->mask, stride, x, y))
+        return THINC_CURSOR_OUTSIDE;
+    return bit(bits->source, stride, x, y) ? THINC_CURSOR_FORE : THINC_CURSOR_BACK;
+}
+
+static uint32_t at_most(uint32_t value, uint32_t limit) { return value < limit ? value : limit; }
+
+/* True when the image is another than before: toolkits set the same one again and again, as cursors of different names. */
+static bool take_image(const CursorBits *bits) {
+    int x1 = first_kept(bits->xhot, bits->width), y1 = first_kept(bits->yhot, bits->height);
+    bool changed = cursor.serial == 0;
+    changed |= set(&cursor.width, at_most(bits->width, THINC_CURSOR_MAX));
+    changed |= set(&cursor.height, at_most(bits->height, THINC_CURSOR_MAX));
+    changed |= set(&cursor.hot_x, at_most((uint32_t)(bits->xhot - x1), cursor.width - (cursor.width > 0)));
+    changed |= set(&cursor.hot_y, at_most((uint32_t)(bits->yhot - y1), cursor.height - (cursor.height > 0)));
+    changed |= set(&cursor.two_colors, !bits->argb);
     int stride = BitmapBytePad(bits->width);
+    uint32_t *to = cursor.argb;
     for (int y = 0; y < (int)cursor.height; y++) {
-        for (int x = 0; x < (int)cursor.width; x++) {
-            uint32_t *pixel = &cursor.argb[y * (int)cursor.width + x];
-            if (bits->argb)
-                *pixel = bits->argb[y * bits->width + x];
-            else if (!bit(bits->mask, stride, x, y))
-                *pixel = 0;
-            else
-                *pixel = bit(bits->source, stride, x, y) ? fore : back;
-        }
+        for (int x = 0; x < (int)cursor.width; x++)
+            changed |= set(to++, pixel_of(bits, stride, x1 + x, y1 + y));
     }
-    cursor.serial++;
+    if (changed)
+        cursor.serial++;
+    return changed;
 }
 
 static Bool realize(DeviceIntPtr device, ScreenPtr screen, CursorPtr c) { return TRUE; }
 static Bool unrealize(DeviceIntPtr device, ScreenPtr screen, CursorPtr c) { return TRUE; }
 
-/* Only the core pointer has a cursor that viewers show. */
-static bool is_core(DeviceIntPtr device) { return device == inputInfo.pointer; }
+/* Only the core pointer has a cursor that viewers show. Once a hand has moved it, X warps the device in that hand instead. */
+static bool is_core(DeviceIntPtr device) { return GetMaster(device, MASTER_POINTER) == inputInfo.pointer; }
 
 static void set_cursor(DeviceIntPtr device, ScreenPtr screen, CursorPtr c, int x, int y) {
     if (!is_core(device))
         return;
     bool shown = c != NULL;
-    if (!shown && !cursor.visible)
-        return;
-    if (shown)
-        take_image(c);
+    bool image = shown && take_image(c->bits);
+    bool colors = shown && take_colors(c);
+    bool news = image || (colors && cursor.two_colors) || shown != (cursor.visible != 0);
     cursor.visible = shown;
-    cursor.x = x;
-    cursor.y = y;
-    tell(shown);
+    tell(image ? WITH_IMAGE : WITHOUT_IMAGE);
+    if (news)
+        ring_note(THINC_CURSOR, 0, NULL, 0);
+}
+
+/* The same cursor in other colours: X realizes it anew but does not set it again. */
+static void recolor_cursor(DeviceIntPtr device, ScreenPtr screen, CursorPtr c, Bool displayed) {
+    screen->RecolorCursor = wrapped_RecolorCursor;
+    screen->RecolorCursor(device, screen, c, displayed);
+    screen->RecolorCursor = recolor_cursor;
+    if (!displayed || !is_core(device) || !cursor.two_colors || !take_colors(c))
+        return;
+    tell(WITHOUT_IMAGE);
     ring_note(THINC_CURSOR, 0, NULL, 0);
 }
 
-/* The user's own moves change only the block: viewers drew them before X heard of them. */
-static void move_cursor(DeviceIntPtr device, ScreenPtr screen, int x, int y) {
-    if (!is_core(device))
-        return;
-    cursor.x = x;
-    cursor.y = y;
-    tell(false);
-}
+/* The user's own moves are nobody's news: viewers drew them before X heard of them. */
+static void move_cursor(DeviceIntPtr device, ScreenPtr screen, int x, int y) {}
 
 static Bool device_initialize(DeviceIntPtr device, ScreenPtr screen) { return TRUE; }
 static void device_cleanup(DeviceIntPtr device, ScreenPtr screen) {}
@@ -105,14 +142,14 @@ static miPointerSpriteFuncRec sprite = {realize, unrealize, set_cursor, move_cur
 
 /* A place that an application, a grab or RandR chose: viewers must follow. */
 static Bool set_cursor_position(DeviceIntPtr device, ScreenPtr screen, int x, int y, Bool event) {
+    int old_x, old_y;
+    miPointerGetPosition(device, &old_x, &old_y);
     screen->SetCursorPosition = wrapped_SetCursorPosition;
     Bool ok = screen->SetCursorPosition(device, screen, x, y, event);
     screen->SetCursorPosition = set_cursor_position;
-    if (is_core(device) && (x != cursor.x || y != cursor.y)) {
-        cursor.x = x;
-        cursor.y = y;
+    if (is_core(device) && (x != old_x || y != old_y)) {
         cursor.warps++;
-        tell(false);
+        tell(WITHOUT_IMAGE);
         ring_note(THINC_CURSOR, 0, NULL, 0);
     }
     return ok;
@@ -124,5 +161,7 @@ bool cursor_init(ScreenPtr screen) {
         return false;
     wrapped_SetCursorPosition = screen->SetCursorPosition;
     screen->SetCursorPosition = set_cursor_position;
+    wrapped_RecolorCursor = screen->RecolorCursor;
+    screen->RecolorCursor = recolor_cursor;
     return true;
 }

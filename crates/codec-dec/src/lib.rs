@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bitmap;
+pub mod cursor;
 pub mod predicted;
 
 use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
@@ -169,6 +170,29 @@ impl Decoder {
         self.bytes = bytes;
         self.trim();
         result
+    }
+
+    /// Decodes the planes of a cursor of two colours into `planes`, whose old content goes.
+    ///
+    /// # Errors
+    /// Data that are not exactly two planes of this size.
+    pub fn cursor_planes(
+        &mut self,
+        packing: Packing,
+        data: &[u8],
+        size: (usize, usize),
+        planes: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
+        let len = cursor::planes_len(size);
+        match packing {
+            Packing::Plain => {
+                exact_len(data, len)?;
+                planes.clear();
+                planes.extend_from_slice(data);
+                Ok(())
+            }
+            Packing::Zstd => self.unzstd(data, len, planes),
+        }
     }
 
     /// Decodes one zstd frame that holds exactly `len` bytes into `out`, whose old content goes.

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bitmap;
+mod cursor;
 mod encoder;
 mod predicted;
 

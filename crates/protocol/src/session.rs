@@ -4,10 +4,11 @@
 
 use thinc_region::Size;
 
+use crate::command::Packing;
 use crate::frame::{Frame, put_frame, put_frame_of};
 use crate::limits::{CURSOR_EDGE_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
 use crate::viewer::{put_size, read_size};
-use crate::wire::{Reader, WireError, put_text, put_varint};
+use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
 /// Everything a session may say. Commands of an update are read with `command::CommandReader`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +21,10 @@ pub enum SessionMessage<'a> {
     Update(Update<'a>),
     /// The cursor's image, as premultiplied ARGB; 0 × 0 with no pixels hides it.
     Cursor(CursorImage<'a>),
+    /// The cursor's image, of two colours.
+    CursorBits(CursorBits<'a>),
+    /// The image of two colours that came last has these from now on.
+    CursorColor(CursorColors),
     /// An application moved the pointer.
     CursorMove {
         /// Pixels from the left.
@@ -89,6 +94,33 @@ pub struct CursorImage<'a> {
     pub pixels: &'a [u8],
 }
 
+/// A cursor of two colours, as X's core protocol has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CursorBits<'a> {
+    /// Pixels; not empty.
+    pub size: Size,
+    /// Pixel of the image that is the pointer's position.
+    pub hot_x: u16,
+    /// Pixel of the image that is the pointer's position.
+    pub hot_y: u16,
+    /// What its pixels look like.
+    pub colors: CursorColors,
+    /// How the planes lie in `planes`.
+    pub packing: Packing,
+    /// Two planes of a bit a pixel, rows padded to bytes, the first pixel highest: where the foreground is, then where
+    /// the image is at all.
+    pub planes: &'a [u8],
+}
+
+/// Colours of a cursor of two, 0x00RRGGBB.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CursorColors {
+    /// Where the first plane is 1.
+    pub fore: u32,
+    /// Elsewhere.
+    pub back: u32,
+}
+
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close<'a> {
@@ -129,6 +161,8 @@ mod kind {
     pub(super) const PONG: u8 = 0x08;
     pub(super) const BARRIER: u8 = 0x09;
     pub(super) const CLOSE: u8 = 0x0a;
+    pub(super) const CURSOR_BITS: u8 = 0x0b;
+    pub(super) const CURSOR_COLOR: u8 = 0x0c;
 }
 
 /// Bits of an update's first byte.
@@ -152,6 +186,9 @@ impl<'a> SessionMessage<'a> {
     /// 0x08 PONG         number varint
     /// 0x09 BARRIER      number varint
     /// 0x0a CLOSE        code u8 | reason text
+    /// 0x0b CURSOR BITS  width varint | height varint | hot x varint | hot y varint | fore color | back color |
+    ///                   packing u8 (0 plain, 1 zstd) | planes
+    /// 0x0c CURSOR COLOR fore color | back color
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -172,6 +209,17 @@ impl<'a> SessionMessage<'a> {
                 put_varint(out, u64::from(cursor.hot_y));
                 out.extend_from_slice(cursor.pixels);
             }),
+            SessionMessage::CursorBits(cursor) => put_frame(out, kind::CURSOR_BITS, |out| {
+                put_size(out, cursor.size);
+                put_varint(out, u64::from(cursor.hot_x));
+                put_varint(out, u64::from(cursor.hot_y));
+                put_colors(out, cursor.colors);
+                out.push(cursor.packing as u8);
+                out.extend_from_slice(cursor.planes);
+            }),
+            SessionMessage::CursorColor(colors) => {
+                put_frame(out, kind::CURSOR_COLOR, |out| put_colors(out, *colors));
+            }
             SessionMessage::CursorMove { x, y } => put_frame(out, kind::CURSOR_MOVE, |out| {
                 put_varint(out, u64::from(*x));
                 put_varint(out, u64::from(*y));
@@ -201,6 +249,10 @@ impl<'a> SessionMessage<'a> {
             }
             kind::UPDATE => (SessionMessage::Update(Update::decode(&mut reader)?), "an update"),
             kind::CURSOR => (SessionMessage::Cursor(decode_cursor(&mut reader)?), "a cursor"),
+            kind::CURSOR_BITS => {
+                (SessionMessage::CursorBits(decode_cursor_bits(&mut reader)?), "a cursor of two colours")
+            }
+            kind::CURSOR_COLOR => (SessionMessage::CursorColor(read_colors(&mut reader)?), "a cursor's colours"),
             kind::CURSOR_MOVE => {
                 let (x, y) = (reader.u16("a cursor's x")?, reader.u16("a cursor's y")?);
                 (SessionMessage::CursorMove { x, y }, "a cursor's move")
@@ -280,18 +332,49 @@ fn decode_hello(reader: &mut Reader<'_>) -> Result<SessionHello, WireError> {
 }
 
 fn decode_cursor<'a>(reader: &mut Reader<'a>) -> Result<CursorImage<'a>, WireError> {
+    let (size, hot_x, hot_y) = read_cursor_shape(reader)?;
+    let pixels = reader.rest();
+    if (size.area() == 0) != pixels.is_empty() {
+        return Err(WireError::Outside("a cursor"));
+    }
+    Ok(CursorImage { size, hot_x, hot_y, pixels })
+}
+
+fn decode_cursor_bits<'a>(reader: &mut Reader<'a>) -> Result<CursorBits<'a>, WireError> {
+    let (size, hot_x, hot_y) = read_cursor_shape(reader)?;
+    let colors = read_colors(reader)?;
+    let packing = match reader.u8("a cursor's packing")? {
+        0 => Packing::Plain,
+        1 => Packing::Zstd,
+        other => return Err(WireError::Unknown { what: "a cursor's packing", value: u64::from(other) }),
+    };
+    let planes = reader.rest();
+    if size.area() == 0 || planes.is_empty() {
+        return Err(WireError::Outside("a cursor"));
+    }
+    Ok(CursorBits { size, hot_x, hot_y, colors, packing, planes })
+}
+
+fn read_cursor_shape(reader: &mut Reader<'_>) -> Result<(Size, u16, u16), WireError> {
     let edge = u64::from(CURSOR_EDGE_MAX);
     let width = reader.at_most("a cursor's width", edge)? as u32;
     let height = reader.at_most("a cursor's height", edge)? as u32;
     let hot_x = reader.u16("a cursor's hot x")?;
     let hot_y = reader.u16("a cursor's hot y")?;
-    let pixels = reader.rest();
-    let size = Size { width, height };
     // The hot spot may lie on the edge just outside, as some themes have it, and nowhere further.
-    if u32::from(hot_x) > width || u32::from(hot_y) > height || (size.area() == 0) != pixels.is_empty() {
+    if u32::from(hot_x) > width || u32::from(hot_y) > height {
         return Err(WireError::Outside("a cursor"));
     }
-    Ok(CursorImage { size, hot_x, hot_y, pixels })
+    Ok((Size { width, height }, hot_x, hot_y))
+}
+
+fn put_colors(out: &mut Vec<u8>, colors: CursorColors) {
+    put_color(out, colors.fore);
+    put_color(out, colors.back);
+}
+
+fn read_colors(reader: &mut Reader<'_>) -> Result<CursorColors, WireError> {
+    Ok(CursorColors { fore: reader.color("a cursor's foreground")?, back: reader.color("a cursor's background")? })
 }
 
 impl CloseCode {

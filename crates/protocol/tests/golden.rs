@@ -3,7 +3,9 @@
 
 use thinc_protocol::command::{BitmapDepth, Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{
+    Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, SessionHello, SessionMessage, Update,
+};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, TouchPhase, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 
@@ -100,6 +102,21 @@ fn session_messages() {
             vec![5, 4, 0, 0, 0, 0],
         ),
         (SessionMessage::CursorMove { x: 5, y: 300 }, vec![6, 3, 5, 0xac, 2]),
+        (
+            SessionMessage::CursorBits(CursorBits {
+                size: Size { width: 9, height: 1 },
+                hot_x: 3,
+                hot_y: 1,
+                colors: CursorColors { fore: 0x12_3456, back: 0xff_ff00 },
+                packing: Packing::Plain,
+                planes: &[0x80, 0, 0xff, 0x80],
+            }),
+            vec![11, 15, 9, 1, 3, 1, 0x56, 0x34, 0x12, 0, 0xff, 0xff, 0, 0x80, 0, 0xff, 0x80],
+        ),
+        (
+            SessionMessage::CursorColor(CursorColors { fore: 0x12_3456, back: 0xff_ff00 }),
+            vec![12, 6, 0x56, 0x34, 0x12, 0, 0xff, 0xff],
+        ),
         (SessionMessage::CursorShow(true), vec![7, 1, 1]),
         (SessionMessage::CursorShow(false), vec![7, 1, 0]),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
@@ -131,7 +148,14 @@ fn session_messages_out_of_bounds() {
         (5, &[0x81, 2, 1, 0, 0, 1], "a cursor too wide"),
         (7, &[2], "neither shown nor hidden"),
         (10, &[0, 0], "no such close"),
-        (11, &[], "no such message"),
+        (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no planes for a cursor"),
+        (11, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "planes for an empty cursor"),
+        (11, &[1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1], "a hot spot outside"),
+        (11, &[1, 0x81, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "a cursor too high"),
+        (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1], "no such packing"),
+        (12, &[0, 0, 0, 0, 0], "a colour cut off"),
+        (12, &[0, 0, 0, 0, 0, 0, 0], "a colour too many"),
+        (13, &[], "no such message"),
         (0, &[], "no such message"),
     ] {
         assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");

@@ -16,5 +16,5 @@ pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest,
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};
 pub use record::{Alpha, DrawRecord, DrawableId, Drawn, RecordError, RecordKind};
-pub use ring::{CursorState, Geometry, Output, Ring, RingStats};
+pub use ring::{CursorImage, CursorPixel, CursorState, Geometry, Output, Ring, RingStats};
 pub use xorg_conf::{XorgConf, xorg_conf};

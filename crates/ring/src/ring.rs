@@ -40,7 +40,7 @@ pub struct CursorState {
     pub serial: u32,
     /// False while an application hides it.
     pub visible: bool,
-    /// Where X last put the hot spot: the user's own moves, and what applications chose.
+    /// Where the hot spot was when X wrote this: after `warps` grew, what an application chose.
     pub x: i32,
     /// As `x`.
     pub y: i32,
@@ -54,8 +54,46 @@ pub struct CursorState {
     pub width: u16,
     /// Of the image, at most 256.
     pub height: u16,
-    /// Premultiplied 0xAARRGGBB, `width * height` of them.
-    pub argb: Vec<u32>,
+    /// `width * height` pixels.
+    pub image: CursorImage,
+}
+
+/// A cursor's pixels, row by row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CursorImage {
+    /// Premultiplied 0xAARRGGBB.
+    Argb(Vec<u32>),
+    /// An X core cursor. Its colours may change while its serial, and so its pixels, stay.
+    TwoColors {
+        /// 0x00RRGGBB.
+        fore: u32,
+        /// 0x00RRGGBB.
+        back: u32,
+        /// Which of them each pixel has.
+        pixels: Vec<CursorPixel>,
+    },
+}
+
+/// A pixel of a cursor of two colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CursorPixel {
+    /// What is below shows.
+    Outside,
+    /// The background colour.
+    Back,
+    /// The foreground colour.
+    Fore,
+}
+
+impl CursorPixel {
+    /// A word that the driver never writes is outside.
+    fn from_word(word: u32) -> CursorPixel {
+        match word {
+            1 => CursorPixel::Back,
+            2 => CursorPixel::Fore,
+            _ => CursorPixel::Outside,
+        }
+    }
 }
 
 /// The screen's size and its outputs.
@@ -116,6 +154,11 @@ impl Ring {
 
     /// The next record, or None when all that is published has been read.
     pub fn poll(&mut self) -> Option<Result<DrawRecord, RecordError>> {
+        self.poll_bytes().map(|bytes| DrawRecord::parse(&bytes))
+    }
+
+    /// As [`Ring::poll`], the record as it was published: for whoever keeps it.
+    pub fn poll_bytes(&mut self) -> Option<[u8; abi::RECORD_BYTES]> {
         if self.position == self.head {
             self.head = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire);
             if self.position == self.head {
@@ -137,7 +180,7 @@ impl Ring {
         if self.position.wrapping_sub(self.released) >= TAIL_BATCH {
             self.release_tail();
         }
-        Some(DrawRecord::parse(&bytes))
+        Some(bytes)
     }
 
     fn release_tail(&mut self) {
@@ -211,6 +254,13 @@ impl Ring {
         let state = self.block(abi::CURSOR, |word| {
             let width = word(7).min(abi::CURSOR_MAX);
             let height = word(8).min(abi::CURSOR_MAX);
+            let pixels = (0..(width * height) as usize).map(|i| word(abi::CURSOR_WORDS + i));
+            let image = if word(10) == 0 {
+                CursorImage::Argb(pixels.collect())
+            } else {
+                let (fore, back) = (word(11) & 0x00ff_ffff, word(12) & 0x00ff_ffff);
+                CursorImage::TwoColors { fore, back, pixels: pixels.map(CursorPixel::from_word).collect() }
+            };
             CursorState {
                 serial: word(1),
                 visible: word(2) != 0,
@@ -221,15 +271,10 @@ impl Ring {
                 width: width as u16,
                 height: height as u16,
                 warps: word(9),
-                argb: (0..(width * height) as usize).map(|i| word(abi::CURSOR_WORDS + i)).collect(),
+                image,
             }
         })?;
         (state.serial != 0).then_some(state)
-    }
-
-    /// Where X last put the pointer, without copying the cursor's image.
-    pub fn pointer(&self) -> (i32, i32) {
-        self.block(abi::CURSOR, |word| (word(3).cast_signed(), word(4).cast_signed())).unwrap_or_default()
     }
 
     /// The screen as of now.

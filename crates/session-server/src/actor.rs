@@ -11,12 +11,14 @@ use std::time::{Duration, Instant};
 use thinc_codec_enc::Encoder;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::session::{Close, CloseCode, SessionMessage};
+use thinc_protocol::session::{Close, CloseCode, CursorColors, SessionMessage};
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
-use thinc_ring::{Attachment, ControlEvent, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, CursorImageOwned, Request, Scheduling, Session, ViewerId};
+use thinc_ring::{
+    Attachment, ControlEvent, CursorImage, CursorPixel, CursorState, Framebuffer, OutputRequest, RecordKind,
+};
+use thinc_session_core::{Config, CursorData, CursorImageOwned, Request, Scheduling, Session, ViewerId};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -330,15 +332,11 @@ impl Actor {
 
     fn take_cursor(&mut self) {
         let Some(cursor) = self.ring.cursor() else { return };
+        if let CursorImage::TwoColors { fore, back, .. } = cursor.image {
+            self.core.handle_cursor_colors(CursorColors { fore, back });
+        }
         if self.cursor.serial != Some(cursor.serial) {
-            let (width, height) = (u32::from(cursor.width), u32::from(cursor.height));
-            let mut pixels = Vec::new();
-            if !cursor.argb.is_empty() {
-                self.encoder.cursor(&cursor.argb, &mut pixels);
-            }
-            // Viewers refuse a hot spot outside; this one comes from shared memory.
-            let (hot_x, hot_y) = (cursor.hot_x.min(cursor.width), cursor.hot_y.min(cursor.height));
-            self.core.handle_cursor(CursorImageOwned { size: Size { width, height }, hot_x, hot_y, pixels });
+            self.core.handle_cursor(pack_cursor(&mut self.encoder, &cursor));
             self.cursor.serial = Some(cursor.serial);
         }
         self.core.handle_cursor_show(cursor.visible);
@@ -609,6 +607,29 @@ impl Actor {
         };
         let _ = timeout(FAREWELL_AT_END, all_gone).await;
     }
+}
+
+fn pack_cursor(encoder: &mut Encoder, cursor: &CursorState) -> CursorImageOwned {
+    let size = Size { width: cursor.width.into(), height: cursor.height.into() };
+    let mut bytes = Vec::new();
+    let pixels = match &cursor.image {
+        // One of no size is hidden, and has no pixels.
+        _ if size.area() == 0 => CursorData::Argb(bytes),
+        CursorImage::Argb(argb) => {
+            encoder.cursor(argb, &mut bytes);
+            CursorData::Argb(bytes)
+        }
+        CursorImage::TwoColors { pixels, .. } => {
+            let plane = |wanted: fn(&CursorPixel) -> bool| pixels.iter().map(wanted).collect::<Vec<bool>>();
+            let fore = plane(|pixel| *pixel == CursorPixel::Fore);
+            let inside = plane(|pixel| *pixel != CursorPixel::Outside);
+            let packing = encoder.cursor_planes(cursor.width.into(), &fore, &inside, &mut bytes);
+            CursorData::TwoColors { packing, planes: bytes }
+        }
+    };
+    // Viewers refuse a hot spot outside; this one comes from shared memory.
+    let (hot_x, hot_y) = (cursor.hot_x.min(cursor.width), cursor.hot_y.min(cursor.height));
+    CursorImageOwned { size, hot_x, hot_y, pixels }
 }
 
 /// An empty buffer for the next bytes, with the memory of the last where that is no more than usual.

@@ -2,10 +2,10 @@
 //! One frame's meaning: commands are applied in order, what belongs to another size of the screen is dropped and said.
 //! Knows messages and the framebuffer; never sockets. What breaks the protocol ends the connection, nothing panics.
 
-use thinc_codec_dec::Decoder;
+use thinc_codec_dec::{Decoder, cursor};
 use thinc_protocol::command::CommandReader;
 use thinc_protocol::frame::Frame;
-use thinc_protocol::session::{CursorImage, SessionMessage, Update};
+use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage, Update};
 use thinc_protocol::{Micros, VERSION};
 
 use crate::event::{CursorPixels, Events, ViewerEvent};
@@ -37,6 +37,26 @@ pub(crate) struct State {
     pub(crate) ping: Option<(u32, Micros)>,
     pub(crate) barriers: Vec<u32>,
     cursor_bytes: Vec<u8>,
+    cursor_bits: Option<TwoColorCursor>,
+}
+
+/// The newest cursor, where it is of two colours: other colours may come for it.
+#[derive(Debug, Default)]
+struct TwoColorCursor {
+    image: CursorPixels,
+    planes: Vec<u8>,
+}
+
+impl TwoColorCursor {
+    fn size(&self) -> (usize, usize) {
+        (self.image.size.width as usize, self.image.size.height as usize)
+    }
+
+    fn paint(&mut self, colors: CursorColors) -> CursorPixels {
+        let size = self.size();
+        cursor::paint(&self.planes, size, (colors.fore, colors.back), &mut self.image.pixels);
+        self.image.clone()
+    }
 }
 
 impl State {
@@ -69,7 +89,12 @@ impl State {
                 self.update(&update, now)?;
             }
             SessionMessage::Cursor(cursor) => self.cursor(&cursor)?,
-            SessionMessage::CursorMove { x, y } => self.events.push(ViewerEvent::CursorMove { x, y }),
+            SessionMessage::CursorBits(cursor) => self.cursor_bits(&cursor)?,
+            SessionMessage::CursorColor(colors) => self.cursor_color(colors)?,
+            SessionMessage::CursorMove { x, y } => {
+                self.stats.cursor_moves += 1;
+                self.events.push(ViewerEvent::CursorMove { x, y });
+            }
             SessionMessage::CursorShow(shown) => self.events.push(ViewerEvent::CursorShow(shown)),
             SessionMessage::Pong(number) => match self.ping.take() {
                 Some((asked, sent)) if asked == number => self.stats.pong(now.saturating_sub(sent)),
@@ -132,6 +157,7 @@ impl State {
 
     fn cursor(&mut self, cursor: &CursorImage<'_>) -> Result<(), ViewerError> {
         self.stats.cursors += 1;
+        self.cursor_bits = None;
         self.cursor_bytes.clear();
         if cursor.size.area() > 0 {
             let len = cursor.size.area() as usize * 4;
@@ -144,6 +170,26 @@ impl State {
             hot_y: cursor.hot_y,
             pixels,
         }));
+        Ok(())
+    }
+
+    fn cursor_bits(&mut self, cursor: &CursorBits<'_>) -> Result<(), ViewerError> {
+        self.stats.cursors += 1;
+        let (size, hot_x, hot_y) = (cursor.size, cursor.hot_x, cursor.hot_y);
+        let image = CursorPixels { size, hot_x, hot_y, pixels: Vec::new() };
+        let mut bits = TwoColorCursor { image, planes: Vec::new() };
+        self.decoder.cursor_planes(cursor.packing, cursor.planes, bits.size(), &mut bits.planes)?;
+        self.events.push(ViewerEvent::Cursor(bits.paint(cursor.colors)));
+        self.cursor_bits = Some(bits);
+        Ok(())
+    }
+
+    fn cursor_color(&mut self, colors: CursorColors) -> Result<(), ViewerError> {
+        self.stats.cursor_colors += 1;
+        let Some(bits) = &mut self.cursor_bits else {
+            return Err(ViewerError::Order("colours are for a cursor of two"));
+        };
+        self.events.push(ViewerEvent::Cursor(bits.paint(colors)));
         Ok(())
     }
 }

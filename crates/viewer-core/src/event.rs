@@ -17,7 +17,7 @@ pub enum ViewerEvent {
     },
     /// The screen has this size now; the framebuffer is black until updates fill it.
     Geometry(Size),
-    /// The cursor has this image now; 0 × 0 hides it.
+    /// The cursor has this image, or the same in other colours, now; 0 × 0 hides it.
     Cursor(CursorPixels),
     /// An application moved the pointer.
     CursorMove {

@@ -58,6 +58,10 @@ pub struct ViewerStats {
     pub other_bytes: u64,
     /// Cursor images received.
     pub cursors: u64,
+    /// Other colours for the cursor, received.
+    pub cursor_colors: u64,
+    /// Times an application moved the pointer.
+    pub cursor_moves: u64,
     /// Changes of the screen's size.
     pub geometries: u64,
     /// Microseconds of the last ping.

@@ -5,7 +5,7 @@ use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Viewer, ViewerConfig, ViewerError, ViewerEvent};
+use thinc_viewer_core::{CursorPixels, Viewer, ViewerConfig, ViewerError, ViewerEvent};
 
 const SIZE: Size = Size { width: 40, height: 30 };
 
@@ -256,6 +256,46 @@ fn cursors_are_decoded_and_only_the_newest_waits() {
     assert_eq!((pixels.pixels[0], pixels.pixels[7]), (0x0302_0100, 0x1f1e_1d1c));
     let wrong = CursorImage { size: Size { width: 4, height: 3 }, ..cursor };
     assert!(say(&mut viewer, &SessionMessage::Cursor(wrong), 0).is_err());
+}
+
+/// The bytes of `doc/protocol.md`, as a session sends them: a cursor of 9 x 2, recoloured, then replaced.
+#[test]
+fn a_cursor_of_two_colours_takes_others() {
+    let mut viewer = greeted();
+    #[rustfmt::skip]
+    let image = [
+        0x0b, 19, 9, 2, 3, 1, 0xff, 0, 0, 0, 0, 0xff, 0,
+        0b1100_0000, 0b1000_0000, 0b0000_0000, 0b0000_0000,
+        0b1110_0000, 0b1000_0000, 0b0000_0001, 0b0111_1111,
+    ];
+    let (blue, red, green) = (0xff00_00ff, 0xffff_0000, 0xff00_ff00);
+    viewer.handle_bytes(&image, 0).unwrap();
+    let shown = |fore, back| {
+        let pixels = vec![fore, fore, back, 0, 0, 0, 0, 0, fore, 0, 0, 0, 0, 0, 0, 0, back, 0];
+        ViewerEvent::Cursor(CursorPixels { size: Size { width: 9, height: 2 }, hot_x: 3, hot_y: 1, pixels })
+    };
+    assert_eq!(events(&mut viewer), [shown(blue, red)]);
+    viewer.handle_bytes(&[0x0c, 6, 0, 0xff, 0, 0, 0, 0xff], 0).unwrap();
+    assert_eq!(events(&mut viewer), [shown(green, red)]);
+    // Equal colours lose nothing: the planes are kept.
+    viewer.handle_bytes(&[0x0c, 6, 0, 0xff, 0, 0, 0xff, 0], 0).unwrap();
+    viewer.handle_bytes(&[0x0c, 6, 0, 0, 0xff, 0xff, 0, 0], 0).unwrap();
+    assert_eq!(events(&mut viewer), [shown(red, blue)], "only the newest waits");
+    let argb = CursorImage { size: Size::default(), hot_x: 0, hot_y: 0, pixels: &[] };
+    say(&mut viewer, &SessionMessage::Cursor(argb), 0).unwrap();
+    let error = viewer.handle_bytes(&[0x0c, 6, 0, 0, 0xff, 0xff, 0, 0], 0).unwrap_err();
+    assert!(error.to_string().contains("of two"), "{error}");
+}
+
+#[test]
+fn planes_of_another_size_are_refused() {
+    for (name, image) in [
+        ("short", &[0x0b, 12, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..]),
+        ("long", &[0x0b, 14, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3]),
+        ("no frame", &[0x0b, 13, 8, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 2]),
+    ] {
+        assert!(greeted().handle_bytes(image, 0).is_err(), "{name}");
+    }
 }
 
 #[test]

@@ -46,6 +46,10 @@ pub struct Report {
     pub commands: BTreeMap<&'static str, CommandReport>,
     /// Cursor images received.
     pub cursors: u64,
+    /// Other colours for the cursor, received.
+    pub cursor_colors: u64,
+    /// Times an application moved the pointer.
+    pub cursor_moves: u64,
     /// Changes of the screen's size.
     pub geometries: u64,
     /// Input events made.
@@ -119,6 +123,8 @@ impl Report {
                 .map(|(name, c)| (*name, CommandReport { count: c.count, bytes: c.bytes, pixels: c.pixels }))
                 .collect(),
             cursors: stats.cursors,
+            cursor_colors: stats.cursor_colors,
+            cursor_moves: stats.cursor_moves,
             geometries: stats.geometries,
             inputs: stats.inputs,
             inputs_dropped: stats.inputs_dropped,

@@ -1,0 +1,221 @@
+//! What viewers are told of the cursor: its newest image, colours, place and visibility, and each of them once.
+//! From what the shell reads of the driver's cursor block, to the messages that leave.
+//! Knows session-core's public face; images are bytes without a meaning here.
+
+use thinc_protocol::command::Packing;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::session::{CursorColors, SessionMessage};
+use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Size};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_session_core::{Config, CursorData, CursorImageOwned, Scheduling, Session, ViewerId};
+
+const SIZE: Size = Size { width: 640, height: 480 };
+const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
+const RED: CursorColors = CursorColors { fore: 0xff_0000, back: 0xff_ffff };
+
+#[derive(Clone, Debug, PartialEq)]
+enum Said {
+    /// Its bytes.
+    Argb(Vec<u8>),
+    /// Its planes and colours.
+    Bits(Vec<u8>, CursorColors),
+    Color(CursorColors),
+    Show(bool),
+    Move(u16, u16),
+    /// An update with so many bytes of commands.
+    Update(usize),
+}
+
+struct Shell {
+    session: Session,
+    now: u64,
+    op: u64,
+    /// The newest update each viewer was sent.
+    newest: Vec<(ViewerId, u64)>,
+}
+
+impl Shell {
+    fn new() -> Shell {
+        let config =
+            Config { name: "work".into(), size: SIZE, scheduling: Scheduling::ShortestFirst, offscreen: false };
+        let mut session = Session::new(config);
+        session.handle_attach(SIZE);
+        Shell { session, now: 1_000, op: 0, newest: Vec::new() }
+    }
+
+    fn join(&mut self, caps: u32) -> ViewerId {
+        let hello = ViewerHello { version: 1, caps, size: Size::default(), frame_bytes_max: 1 << 20, name: "t".into() };
+        self.session.add_viewer(&hello, self.now)
+    }
+
+    fn record(&mut self, kind: RecordKind) {
+        self.op += 1;
+        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
+        self.session.check_invariants();
+    }
+
+    fn image(&mut self, pixels: CursorData) {
+        self.session.handle_cursor(CursorImageOwned { size: Size { width: 4, height: 4 }, hot_x: 1, hot_y: 2, pixels });
+    }
+
+    fn planes(&mut self, planes: &[u8]) {
+        self.image(CursorData::TwoColors { packing: Packing::Plain, planes: planes.into() });
+    }
+
+    /// What goes now; nobody acknowledges.
+    fn sent(&mut self, id: ViewerId) -> Vec<Said> {
+        let mut out = Vec::new();
+        self.now += 1_000;
+        self.session.poll_transmit(id, self.now, &mut out);
+        let mut frames = Deframer::new(1 << 24);
+        frames.push(&out);
+        let mut said = Vec::new();
+        while let Some(frame) = frames.next().unwrap() {
+            said.push(match SessionMessage::decode(&frame).unwrap() {
+                SessionMessage::Cursor(cursor) => Said::Argb(cursor.pixels.into()),
+                SessionMessage::CursorBits(cursor) => Said::Bits(cursor.planes.into(), cursor.colors),
+                SessionMessage::CursorColor(colors) => Said::Color(colors),
+                SessionMessage::CursorShow(shown) => Said::Show(shown),
+                SessionMessage::CursorMove { x, y } => Said::Move(x, y),
+                SessionMessage::Update(update) => {
+                    self.newest.retain(|(viewer, _)| *viewer != id);
+                    self.newest.push((id, update.seq));
+                    Said::Update(update.commands.len())
+                }
+                _ => continue,
+            });
+        }
+        said
+    }
+
+    fn acknowledge(&mut self, id: ViewerId) {
+        let newest = self.newest.iter().find(|(viewer, _)| *viewer == id).map_or(0, |(_, seq)| *seq);
+        self.now += 1_000;
+        let ack = ViewerMessage::Ack(Ack { update: newest, presented: None });
+        self.session.handle_message(id, &ack, self.now).unwrap();
+    }
+
+    /// Draws all of the screen and commits what there is room for, at four bytes a pixel.
+    fn flood(&mut self, id: ViewerId) {
+        let rect = Rect { x1: 0, y1: 0, x2: SIZE.width as i32, y2: SIZE.height as i32 };
+        self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Image, alpha: Alpha::Opaque });
+        self.record(RecordKind::Idle);
+        while let Some(job) = self.session.poll_job(id, self.now) {
+            self.session.handle_snapshot(id, job.id, None, self.op);
+            self.session.handle_encoded(id, job.id, &vec![0; job.region.area() as usize * 4]);
+        }
+    }
+
+    /// A viewer that has been told everything and shows everything.
+    fn rested(&mut self) -> ViewerId {
+        let id = self.join(ViewerCaps::LOCAL_CURSOR);
+        self.flood(id);
+        for _ in 0..10_000 {
+            let said = self.sent(id);
+            self.acknowledge(id);
+            if said.is_empty() && self.session.stats(id).is_some_and(|stats| stats.in_flight == 0) {
+                return id;
+            }
+            self.flood_rest(id);
+        }
+        panic!("the viewer never has all of it");
+    }
+
+    fn flood_rest(&mut self, id: ViewerId) {
+        while let Some(job) = self.session.poll_job(id, self.now) {
+            self.session.handle_snapshot(id, job.id, None, self.op);
+            self.session.handle_encoded(id, job.id, &[0; 64]);
+        }
+    }
+}
+
+#[test]
+fn recolouring_travels_as_colours_and_an_image_brings_its_own() {
+    let mut shell = Shell::new();
+    let id = shell.rested();
+    shell.session.handle_cursor_colors(BLACK);
+    shell.planes(&[1, 2]);
+    assert_eq!(shell.sent(id), [Said::Bits(vec![1, 2], BLACK), Said::Show(true)]);
+    shell.session.handle_cursor_colors(RED);
+    assert_eq!(shell.sent(id), [Said::Color(RED)]);
+    shell.session.handle_cursor_colors(RED);
+    assert_eq!(shell.sent(id), []);
+    // Both are new: one message says both.
+    shell.session.handle_cursor_colors(BLACK);
+    shell.planes(&[3, 4]);
+    assert_eq!(shell.sent(id), [Said::Bits(vec![3, 4], BLACK)]);
+    // Colours are nothing to an image that has its own.
+    shell.image(CursorData::Argb(vec![9]));
+    shell.session.handle_cursor_colors(RED);
+    assert_eq!(shell.sent(id), [Said::Argb(vec![9])]);
+    shell.session.handle_cursor_colors(BLACK);
+    assert_eq!(shell.sent(id), []);
+    // And they are not forgotten for the next that has none.
+    shell.planes(&[5, 6]);
+    assert_eq!(shell.sent(id), [Said::Bits(vec![5, 6], BLACK)]);
+}
+
+#[test]
+fn while_the_path_is_full_only_the_newest_cursor_waits_and_it_goes_first() {
+    let mut shell = Shell::new();
+    let id = shell.rested();
+    // Never acknowledged: the budget and the reserve of the real-time lane are used up by cursors alone.
+    let mut images = 0u32;
+    loop {
+        images += 1;
+        assert!(images < 10_000, "a path that acknowledges nothing is full some day");
+        shell.flood(id);
+        shell.image(CursorData::Argb(images.to_le_bytes().repeat(2_000)));
+        if !shell.sent(id).iter().any(|said| matches!(said, Said::Argb(_))) {
+            break;
+        }
+    }
+    for image in [[1u8; 8], [2; 8], [3; 8]] {
+        shell.image(CursorData::Argb(image.into()));
+        shell.session.handle_cursor_show(image[0] != 2);
+        shell.session.handle_cursor_move(image[0].into(), 5);
+        assert!(!shell.sent(id).iter().any(|said| !matches!(said, Said::Update(_))), "nothing more fits");
+    }
+    shell.acknowledge(id);
+    let said = shell.sent(id);
+    assert_eq!(said[..3], [Said::Argb(vec![3; 8]), Said::Show(true), Said::Move(3, 5)], "before any update");
+    assert!(said[3..].iter().all(|said| matches!(said, Said::Update(_))), "{said:?}");
+}
+
+#[test]
+fn who_comes_and_who_asks_again_is_told_all_of_it() {
+    let mut shell = Shell::new();
+    let first = shell.rested();
+    shell.session.handle_cursor_colors(RED);
+    shell.planes(&[1, 2]);
+    shell.session.handle_cursor_show(false);
+    shell.session.handle_cursor_move(30, 40);
+    let all = [Said::Bits(vec![1, 2], RED), Said::Show(false), Said::Move(30, 40)];
+    assert_eq!(shell.sent(first), all);
+    let second = shell.join(ViewerCaps::LOCAL_CURSOR);
+    assert_eq!(shell.sent(second)[..3], all);
+    shell.now += 1_000_000;
+    shell.session.handle_message(first, &ViewerMessage::Refresh, shell.now).unwrap();
+    shell.flood_rest(first);
+    assert_eq!(shell.sent(first)[..3], all);
+    // A viewer without a cursor of its own is told nothing.
+    let blind = shell.join(0);
+    assert!(shell.sent(blind).iter().all(|said| matches!(said, Said::Update(_))));
+}
+
+#[test]
+fn a_place_is_told_while_no_hand_has_moved_on() {
+    let mut shell = Shell::new();
+    let (holder, watcher) = (shell.rested(), shell.rested());
+    shell.image(CursorData::Argb(vec![1]));
+    shell.session.handle_cursor_move(30, 40);
+    assert_eq!(shell.sent(holder), [Said::Argb(vec![1]), Said::Show(true), Said::Move(30, 40)]);
+    // Before the watcher was told, a hand took the pointer away: following now would be following back.
+    let motion = Input { seq: 1, event: InputEvent::Motion { x: 31, y: 40 } };
+    shell.session.handle_message(holder, &ViewerMessage::Input(motion), shell.now).unwrap();
+    assert_eq!(shell.sent(watcher), [Said::Argb(vec![1]), Said::Show(true)]);
+    assert_eq!(shell.sent(holder), [], "a hand's own move never comes back");
+    let late = shell.join(ViewerCaps::LOCAL_CURSOR);
+    assert!(!shell.sent(late).iter().any(|said| matches!(said, Said::Move(..))));
+}
