@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawableId, Drawn};
 
+use crate::op::Op;
 use crate::random::Random;
 use crate::surface::Fill;
-use crate::world::Op;
 use crate::x_server::Blit;
 
 /// Pixmaps that nobody in particular draws into, at most.

@@ -1,19 +1,18 @@
-//! The fast pipeline of the simulator: pixels are numbers, sent plain; a viewer in a hundred lines.
+//! The fast pipeline of the simulator: pixels are numbers, sent plain, to the viewer of view.rs.
 //! From world.rs, to world.rs: both ends of one connection, sharing nothing but bytes.
 //! Knows the protocol; never how real pixels are encoded.
 
 use thinc_pixels::Verdict;
-use thinc_protocol::command::{Command, CommandReader, Encoding};
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
-use thinc_protocol::session::SessionMessage;
-use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job};
 
-use crate::pipeline::{Heard, Pipeline};
+use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::surface::pixels;
+use crate::view::{View, copy_pixels};
 
 /// Both ends of a connection whose pixels are numbers.
 #[derive(Debug)]
@@ -30,50 +29,9 @@ struct Shadow {
     pixels: Vec<Option<u32>>,
 }
 
-#[derive(Debug)]
-struct View {
-    deframer: Deframer,
-    size: Size,
-    epoch: u32,
-    pixels: Vec<u32>,
-    newest: u64,
-    acked: u64,
-    out: Vec<u8>,
-    heard: Vec<Heard>,
-    inputs: u32,
-    barriers: u32,
-    barriers_waiting: u32,
-}
-
-fn copy_pixels<T: Copy>(pixels_of: &mut [T], width: usize, copy: (&Region, i32, i32)) {
-    let (region, dx, dy) = copy;
-    // All read before any is written, said the plain way.
-    let at = |x: i32, y: i32| y as usize * width + x as usize;
-    let read: Vec<(usize, T)> =
-        region.rects().iter().flat_map(pixels).map(|(x, y)| (at(x, y), pixels_of[at(x - dx, y - dy)])).collect();
-    for (at, pixel) in read {
-        pixels_of[at] = pixel;
-    }
-}
-
 impl Pipeline for Ids {
     fn new() -> Ids {
-        Ids {
-            shadow: Shadow::default(),
-            view: View {
-                deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
-                size: Size::default(),
-                epoch: 0,
-                pixels: Vec::new(),
-                newest: 0,
-                acked: 0,
-                out: Vec::new(),
-                heard: Vec::new(),
-                inputs: 0,
-                barriers: 0,
-                barriers_waiting: 0,
-            },
-        }
+        Ids { shadow: Shadow::default(), view: View::new() }
     }
 
     fn hello(&self) -> ViewerHello {
@@ -133,68 +91,26 @@ impl Pipeline for Ids {
     }
 
     fn handle_bytes(&mut self, bytes: &[u8], _now: Micros) -> Result<(), String> {
-        let view = &mut self.view;
-        view.deframer.push(bytes);
-        loop {
-            let frame = view.deframer.next().map_err(|error| error.to_string())?;
-            let Some(frame) = frame else { break };
-            match SessionMessage::decode(&frame).map_err(|error| error.to_string())? {
-                SessionMessage::Geometry(geometry) => {
-                    if geometry.epoch <= view.epoch {
-                        return Err(format!("epoch {} after {}", geometry.epoch, view.epoch));
-                    }
-                    view.epoch = geometry.epoch;
-                    view.size = geometry.size;
-                    view.pixels.clear();
-                    view.pixels.resize(geometry.size.area() as usize, 0);
-                }
-                SessionMessage::Update(update) => {
-                    if update.seq != view.newest + 1 || update.after >= update.seq {
-                        return Err(format!("update {} after {} ({})", update.seq, view.newest, update.after));
-                    }
-                    view.newest = update.seq;
-                    view.heard.push(Heard::Update { end_of_frame: update.end_of_frame });
-                    if let Some(echo) = update.echo {
-                        if echo == 0 || echo > view.inputs {
-                            return Err(format!("echo of input {echo}, which was not sent"));
-                        }
-                        view.heard.push(Heard::Echo(echo));
-                    }
-                    if update.epoch != view.epoch {
-                        continue;
-                    }
-                    let width = view.size.width as usize;
-                    for command in CommandReader::new(update.commands, view.size) {
-                        match command.map_err(|error| error.to_string())? {
-                            Command::Copy { region, dx, dy } => {
-                                copy_pixels(&mut view.pixels, width, (&region, dx, dy));
-                            }
-                            Command::Raw { rect, encoding: Encoding::Plain, data } => {
-                                let mut data = data.chunks_exact(3);
-                                for (x, y) in pixels(&rect) {
-                                    let Some(&[b, g, r]) = data.next() else { return Err("short RAW".into()) };
-                                    view.pixels[y as usize * width + x as usize] = u32::from_le_bytes([b, g, r, 0]);
-                                }
-                            }
-                            other => return Err(format!("the ids pipeline never sends {other:?}")),
-                        }
-                    }
-                }
-                SessionMessage::Barrier(number) => {
-                    view.barriers_waiting -= 1;
-                    view.heard.push(Heard::Barrier(number));
-                }
-                SessionMessage::Close(close) => return Err(format!("closed: {}", close.reason)),
-                SessionMessage::Hello(_)
-                | SessionMessage::Cursor(_)
-                | SessionMessage::CursorBits(_)
-                | SessionMessage::CursorColor(_)
-                | SessionMessage::CursorMove { .. }
-                | SessionMessage::CursorShow(_)
-                | SessionMessage::Pong(_) => {}
-            }
+        self.view.handle_bytes(bytes)
+    }
+
+    fn takes_any_order(&self) -> bool {
+        true
+    }
+
+    fn handle_datagram(&mut self, bytes: &[u8], now: Micros) {
+        self.view.hold(bytes, now);
+    }
+
+    fn settle(&mut self, now: Micros, late_are_applied: bool) -> Result<Vec<(u64, Fate)>, String> {
+        self.view.settle(now, late_are_applied)
+    }
+
+    fn forget(&mut self, region: &Region) {
+        let width = self.shadow.size.width as usize;
+        for (x, y) in region.rects().iter().flat_map(pixels) {
+            self.shadow.pixels[y as usize * width + x as usize] = None;
         }
-        Ok(())
     }
 
     fn handle_input(&mut self, event: InputEvent, _now: Micros) {
@@ -229,10 +145,7 @@ impl Pipeline for Ids {
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) {
         let view = &mut self.view;
-        if view.acked != view.newest {
-            view.acked = view.newest;
-            ViewerMessage::Ack(Ack { update: view.newest, presented: None }).encode(&mut view.out);
-        }
+        view.acknowledge();
         out.append(&mut view.out);
     }
 

@@ -5,14 +5,17 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod datagrams;
 mod full;
 mod ids;
 mod link;
+mod op;
 mod oracle;
 mod pipeline;
 mod random;
 mod run;
 mod surface;
+mod view;
 mod workload;
 mod world;
 mod x_server;
@@ -20,11 +23,12 @@ mod x_server;
 pub use full::Full;
 pub use ids::Ids;
 pub use link::{Link, Path, Tells};
+pub use op::Op;
 pub use oracle::Tally;
 pub use pipeline::{Heard, Pipeline};
 pub use random::Random;
 pub use run::{run_seed, run_seeds, words_of};
 pub use surface::{Fill, Made, Surface};
 pub use workload::Workload;
-pub use world::{Breakage, Divergence, Op, World};
+pub use world::{Breakage, Divergence, World};
 pub use x_server::{Blit, XServer};

@@ -18,6 +18,8 @@ pub struct Tally {
     pub copies: u64,
     /// Those among them that no client asked for.
     pub derived_copies: u64,
+    /// Updates that were lost, or discarded for coming too late.
+    pub lost: u64,
     /// Proposals that met their pixels.
     pub proposals: Proposals,
     /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
@@ -57,6 +59,7 @@ impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.barriers += other.barriers;
         self.copies += other.copies;
+        self.lost += other.lost;
         self.derived_copies += other.derived_copies;
         self.add_proposals(&other.proposals);
         self.text_drawn += other.text_drawn;
@@ -111,16 +114,18 @@ pub(crate) fn check_parts(job: &Job, screen: &Surface, tally: &mut Tally) -> Res
             Proposal::Image => (all.len(), &mut tally.parts.image, only(Made::IMAGE)),
             Proposal::Video(port) => (all.len(), &mut tally.parts.video, only(Made::video(port))),
             // By tiles: some text is near.
-            Proposal::Text(_) => {
-                (all.iter().filter(|&&at| screen.made[at].has(Made::GLYPHS)).count(), &mut tally.parts.text, true)
-            }
+            Proposal::Text(_) => (0, &mut tally.parts.text, true),
         };
         if !holds {
             return Err(wrong("a part is not what it is said to be", job, part));
         }
         *counter += count as u64;
     }
-    let text = job.region.rects().iter().flat_map(each).filter(|&at| screen.made[at].has(Made::GLYPHS));
-    tally.text_drawn += text.count() as u64;
+    for at in job.region.rects().iter().flat_map(each).filter(|&at| screen.made[at].has(Made::GLYPHS)) {
+        let (x, y) = (at as i32 % screen.size.width as i32, at as i32 / screen.size.width as i32);
+        let is_text = |part: &Part| part.rect.contains(&Rect::at(x, y, 1, 1)) && matches!(part.what, Proposal::Text(_));
+        tally.text_drawn += 1;
+        tally.parts.text += u64::from(job.parts.iter().any(is_text));
+    }
     Ok(())
 }

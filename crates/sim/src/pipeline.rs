@@ -5,7 +5,7 @@
 use thinc_pixels::Verdict;
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::{InputEvent, ViewerHello};
-use thinc_region::{Rect, Size};
+use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job};
 
 /// What a viewer noticed.
@@ -20,6 +20,15 @@ pub enum Heard {
     Echo(u32),
     /// This barrier was answered.
     Barrier(u32),
+}
+
+/// What became of an update that came by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The viewer shows it.
+    Applied,
+    /// Something newer had been applied over it.
+    Discarded,
 }
 
 /// Both ends of one connection: shadow, plan and encoders on this side, a viewer on the other.
@@ -42,6 +51,25 @@ pub trait Pipeline {
     /// # Errors
     /// What it found wrong.
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String>;
+    /// Whether this viewer can take updates one by one, in any order.
+    fn takes_any_order(&self) -> bool {
+        false
+    }
+    /// One such update has come.
+    fn handle_datagram(&mut self, _bytes: &[u8], _now: Micros) {
+        unreachable!("this viewer takes updates in their order only");
+    }
+    /// What became of those that have come.
+    ///
+    /// # Errors
+    /// What it found wrong.
+    fn settle(&mut self, _now: Micros, _late_are_applied: bool) -> Result<Vec<(u64, Fate)>, String> {
+        Ok(Vec::new())
+    }
+    /// The viewer does not show what the shadow says of `region`.
+    fn forget(&mut self, _region: &Region) {
+        unreachable!("this viewer loses nothing");
+    }
     /// The viewer's hand.
     fn handle_input(&mut self, event: InputEvent, now: Micros);
     /// The viewer asks for a barrier; None where it may not now.

@@ -8,9 +8,9 @@ use thinc_ring::Drawn;
 
 use crate::apps::Apps;
 use crate::link::Path;
+use crate::op::Op;
 use crate::random::Random;
 use crate::surface::Fill;
-use crate::world::Op;
 
 /// Largest screen of a run: small, so that things meet.
 const SCREEN: Size = Size { width: 56, height: 40 };
@@ -47,6 +47,11 @@ impl Workload {
         }
         let path = workload.path();
         workload.script.push_back(Op::Join(path));
+        if workload.random.one_in(4) {
+            // A crowd, each on a path of its own.
+            let (second, third) = (workload.join(), workload.join());
+            workload.script.extend([second, third]);
+        }
         workload
     }
 
@@ -54,6 +59,15 @@ impl Workload {
         let random = &mut self.random;
         let bytes_per_second = [20_000, 125_000, 2_000_000, 1_000_000_000][random.below(4) as usize];
         Path { bytes_per_second, delay: random.below(40_000), jitter: random.below(5_000) }
+    }
+
+    fn join(&mut self) -> Op {
+        let path = self.path();
+        if self.random.one_in(2) {
+            Op::JoinLossy(path, [0, 20, 100, 400][self.random.below(4) as usize])
+        } else {
+            Op::Join(path)
+        }
     }
 
     fn rect(&mut self, edge_max: i32) -> Rect {
@@ -162,7 +176,7 @@ impl Workload {
             972..980 => Op::Input(viewer, self.input()),
             980..986 => Op::Deliver(self.window()),
             986..988 => Op::Cursor(self.random.below(30) as u16),
-            988..990 => Op::Join(self.path()),
+            988..990 => self.join(),
             990..992 => Op::Leave(viewer),
             992..994 => {
                 self.size = random_size(&mut self.random);

@@ -5,22 +5,25 @@
 use std::collections::{HashMap, VecDeque};
 
 use thinc_protocol::Micros;
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::viewer::{InputEvent, ViewerMessage};
+use thinc_protocol::frame::{Deframer, put_frame};
+use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
+use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::mutation::Mutation;
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, Job, Proposals, Request, Scheduling, Session, SnapshotVerdict, ViewerId,
+    Arrival, Config, CursorData, CursorImageOwned, Job, Proposals, Request, Scheduling, Session, SnapshotVerdict,
+    ViewerId,
 };
 
+use crate::datagrams::Datagrams;
 use crate::link::{Link, Path, Tells};
+use crate::op::{Op, draw};
 use crate::oracle::{self, Tally};
-use crate::pipeline::{Heard, Pipeline};
+use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::random::Random;
-use crate::surface::Fill;
-use crate::x_server::{Blit, XServer};
+use crate::x_server::XServer;
 
 /// A rule that does not hold in a run, to show that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,114 +38,10 @@ pub enum Breakage {
     ShadowIgnoresCopies,
     /// Rule 7: the shadow is not told what the viewer lost.
     ShadowIgnoresLoss,
-}
-
-/// One thing that happens.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Op {
-    /// X begins to draw.
-    Draw {
-        /// Where.
-        region: Region,
-        /// With what.
-        fill: Fill,
-        /// As what.
-        what: Drawn,
-        /// In which window.
-        window: u32,
-    },
-    /// X begins to move pixels.
-    Copy {
-        /// Where to.
-        region: Region,
-        /// Pixels right.
-        dx: i32,
-        /// Pixels down.
-        dy: i32,
-        /// In which window.
-        window: u32,
-    },
-    /// A client makes a pixmap.
-    CreatePixmap {
-        /// Its serial, never used twice.
-        id: u32,
-        /// In pixels.
-        size: Size,
-        /// It has no alpha.
-        opaque: bool,
-    },
-    /// The pixmap goes.
-    FreePixmap(u32),
-    /// X begins to draw into a pixmap.
-    Paint {
-        /// The pixmap.
-        id: u32,
-        /// Where in it.
-        region: Region,
-        /// With what.
-        fill: Fill,
-        /// As what.
-        what: Drawn,
-    },
-    /// X begins to move pixels between drawables.
-    Blit {
-        /// Where to, in the destination.
-        region: Region,
-        /// Between which, and how.
-        blit: Blit,
-        /// In which window.
-        window: u32,
-    },
-    /// X writes some of the pixels it has begun to write.
-    Step(usize),
-    /// X ends its op and publishes it.
-    Finish,
-    /// X goes to sleep.
-    Idle,
-    /// X turns to other work.
-    Yield,
-    /// X changes the screen's size.
-    Resize(Size),
-    /// The session process dies, and its successor attaches. Viewers stay connected here; only the queue's part counts.
-    Attach,
-    /// The session reads so many records.
-    Read(usize),
-    /// The session hands out a job for a viewer.
-    Commit(usize),
-    /// The shell reads the pixels of a viewer's oldest job, while X begins to draw, or goes on, and writes so many.
-    Snapshot(usize, usize, Option<Box<Op>>),
-    /// An encoder finishes one of a viewer's jobs: which, counted from the oldest.
-    Encode(usize, usize),
-    /// The pixels of a viewer's oldest job could not be had.
-    Cancel(usize),
-    /// Bytes are handed to a viewer's connection.
-    Transmit(usize),
-    /// Time passes.
-    Wait(Micros),
-    /// The shell does whatever there is to do, for all viewers.
-    Shell,
-    /// Everything comes to rest, and is compared.
-    Rest,
-    /// A viewer stops reading.
-    Stall(usize),
-    /// It reads again.
-    Resume(usize),
-    /// A viewer finds that it lost pixels.
-    Lose(usize, Rect),
-    /// A viewer asks for everything.
-    Refresh(usize),
-    /// A viewer asks for a barrier.
-    Barrier(usize),
-    /// A hand at a viewer; X delivers a button to a window.
-    Input(usize, InputEvent),
-    /// X delivers the oldest input to this window.
-    Deliver(u32),
-    /// The cursor has another image.
-    Cursor(u16),
-    /// A viewer comes.
-    Join(Path),
-    /// A viewer goes.
-    Leave(usize),
+    /// Unordered: the viewer applies an update over a newer one.
+    LateUpdatesAreApplied,
+    /// Unordered: what the viewer discarded is taken for applied.
+    DiscardedIsNotLost,
 }
 
 /// What must not be: how the world came apart.
@@ -162,6 +61,8 @@ struct Connection<P> {
     deframer: Deframer,
     stalled: bool,
     inbox: VecDeque<Vec<u8>>,
+    /// Its updates do not come by `down`.
+    lossy: Option<Lossy>,
     tells: Tells,
     shadow_epoch: u32,
     /// Handed out and not read.
@@ -171,6 +72,45 @@ struct Connection<P> {
     last_ends_frame: bool,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
+}
+
+/// The way of a viewer's updates, where they are lost and overtake one another; all else goes by the stream.
+#[derive(Debug)]
+struct Lossy {
+    down: Datagrams,
+    delay: Micros,
+    /// What became of updates, and when the session hears of it.
+    reports: Vec<(Micros, u64, Fate)>,
+}
+
+impl Lossy {
+    /// Sends each update by itself, and gives back what is no update.
+    fn send(&mut self, frames: &[u8], now: Micros, random: &mut Random) -> Vec<u8> {
+        let mut rest = Vec::new();
+        let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+        deframer.push(frames);
+        while let Some(frame) = deframer.next().expect("what a session says is well-formed") {
+            let seq = match SessionMessage::decode(&frame).expect("what a session says can be read") {
+                SessionMessage::Update(update) => Some(update.seq),
+                _ => None,
+            };
+            let mut bytes = Vec::new();
+            put_frame(&mut bytes, frame.kind, |out| out.extend_from_slice(frame.body));
+            match seq {
+                Some(seq) => {
+                    if let Some(known) = self.down.send(bytes, now, random) {
+                        self.reports.push((known, seq, Fate::Discarded));
+                    }
+                }
+                None => rest.append(&mut bytes),
+            }
+        }
+        rest
+    }
+
+    fn next_at(&self) -> Option<Micros> {
+        self.reports.iter().map(|(at, ..)| *at).chain(self.down.next_at()).min()
+    }
 }
 
 /// A viewer's barrier on its way through the driver and back.
@@ -332,7 +272,7 @@ impl<P: Pipeline> World<P> {
                 }
             }
             Op::Lose(viewer, rect) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.at(*viewer).filter(|&at| self.connections[at].lossy.is_none()) {
                     self.lose(at, rect);
                 }
             }
@@ -342,7 +282,8 @@ impl<P: Pipeline> World<P> {
                 }
             }
             Op::Barrier(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                // A barrier says what was sent; where that may be lost, it says nothing of what is shown.
+                if let Some(at) = self.at(*viewer).filter(|&at| self.connections[at].lossy.is_none()) {
                     self.connections[at].pipeline.request_barrier();
                 }
             }
@@ -367,6 +308,15 @@ impl<P: Pipeline> World<P> {
                 self.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
             }
             Op::Join(path) => self.join(*path),
+            Op::JoinLossy(path, lost) => {
+                self.join(*path);
+                let connection = self.connections.last_mut().expect("it has just come");
+                if connection.pipeline.takes_any_order() {
+                    connection.lossy =
+                        Some(Lossy { down: Datagrams::new(*path, *lost), delay: path.delay, reports: Vec::new() });
+                    self.session.set_arrival(connection.id, Arrival::Unordered);
+                }
+            }
             Op::Leave(viewer) => {
                 if let Some(at) = self.at(*viewer) {
                     let connection = self.connections.remove(at);
@@ -395,6 +345,7 @@ impl<P: Pipeline> World<P> {
             deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             stalled: false,
             inbox: VecDeque::new(),
+            lossy: None,
             tells: self.tells,
             shadow_epoch: 0,
             jobs: VecDeque::new(),
@@ -584,8 +535,52 @@ impl<P: Pipeline> World<P> {
         }
         let mut out = Vec::new();
         let any = self.session.poll_transmit(connection.id, self.now, &mut out);
-        connection.down.send(&out, self.now, &mut self.random);
+        if let Some(lossy) = &mut connection.lossy {
+            let rest = lossy.send(&out, self.now, &mut self.random);
+            connection.down.send(&rest, self.now, &mut self.random);
+        } else {
+            connection.down.send(&out, self.now, &mut self.random);
+        }
         any
+    }
+
+    /// What came by itself, and what is known by now of what was sent so.
+    fn deliver_datagrams(&mut self, at: usize) -> Result<(), Divergence> {
+        let Connection { id, pipeline, lossy: Some(lossy), stalled, jobs, shadow_epoch, .. } =
+            &mut self.connections[at]
+        else {
+            return Ok(());
+        };
+        while !*stalled && let Some(update) = lossy.down.receive(self.now) {
+            pipeline.handle_datagram(&update, self.now);
+        }
+        if !*stalled {
+            let late_are_applied = self.breakage == Some(Breakage::LateUpdatesAreApplied);
+            let fates = pipeline.settle(self.now, late_are_applied).map_err(Divergence)?;
+            let known = self.now + lossy.delay;
+            lossy.reports.extend(fates.into_iter().map(|(seq, fate)| (known, seq, fate)));
+        }
+        let now = self.now;
+        let mut known: Vec<_> = lossy.reports.extract_if(.., |(at, ..)| *at <= now).collect();
+        known.sort_unstable_by_key(|&(at, seq, _)| (at, seq));
+        for (_, seq, fate) in known {
+            if fate == Fate::Applied || self.breakage == Some(Breakage::DiscardedIsNotLost) {
+                let applied = self.session.handle_applied(*id, seq..=seq, now);
+                applied.map_err(|violation| Divergence(format!("viewer {at} at {now}: {violation}")))?;
+                continue;
+            }
+            let lacking = self.session.handle_lost(*id, seq, now);
+            self.tally.lost += 1;
+            if *shadow_epoch == self.session.epoch() {
+                if jobs.is_empty() {
+                    pipeline.forget(&lacking);
+                } else {
+                    // What jobs that are not planned yet will move about is more than `lacking` says.
+                    pipeline.reset_shadow(self.session.size());
+                }
+            }
+        }
+        Ok(())
     }
 
     fn tell(&mut self, at: usize) {
@@ -632,6 +627,8 @@ impl<P: Pipeline> World<P> {
                     self.hear(at)?;
                 }
             }
+            self.deliver_datagrams(at)?;
+            self.hear(at)?;
             let connection = &mut self.connections[at];
             let mut out = Vec::new();
             if !connection.stalled {
@@ -719,7 +716,9 @@ impl<P: Pipeline> World<P> {
             self.apply(&Op::Shell)?;
             self.deliver()?;
             self.apply(&Op::Shell)?;
-            let next = self.connections.iter().flat_map(|c| [c.down.next_at(), c.up.next_at()]).flatten().min();
+            let next =
+                |c: &Connection<P>| [c.down.next_at(), c.up.next_at(), c.lossy.as_ref().and_then(Lossy::next_at)];
+            let next = self.connections.iter().flat_map(next).flatten().min();
             match next {
                 Some(at) => self.now = self.now.max(at),
                 None if self.at_rest() => {
@@ -763,23 +762,10 @@ impl<P: Pipeline> World<P> {
                     screen.pixels[i] & 0x00ff_ffff
                 )));
             }
-            if !connection.last_ends_frame {
+            if !connection.last_ends_frame && connection.lossy.is_none() {
                 return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));
             }
         }
         Ok(())
-    }
-}
-
-fn draw(x: &mut XServer, op: &Op) {
-    match op {
-        Op::Draw { region, fill, what, window } => x.begin_draw(DrawableId::SCREEN, region, *fill, *what, *window),
-        Op::Paint { id, region, fill, what } => x.begin_draw(DrawableId(*id), region, *fill, *what, 0),
-        Op::Copy { region, dx, dy, window } => {
-            let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-            x.begin_copy(region, &Blit { src, dst, dx: *dx, dy: *dy, over: false }, *window);
-        }
-        Op::Blit { region, blit, window } => x.begin_copy(region, blit, *window),
-        other => panic!("X does not draw by {other:?}"),
     }
 }

@@ -1,0 +1,53 @@
+//! Between the session and a viewer that takes updates in any order: each arrives when it will, or never.
+//! From world.rs, to world.rs at a later moment.
+//! Knows whole updates and when they arrive; never what they say.
+
+use thinc_protocol::Micros;
+
+use crate::link::Path;
+use crate::random::Random;
+
+/// How long the viewer waits for what an update names as applied before it: a small window, for what is only late.
+pub(crate) const WAIT_MAX: Micros = 20_000;
+
+/// One direction of a connection that loses and reorders.
+#[derive(Debug)]
+pub(crate) struct Datagrams {
+    path: Path,
+    /// Of a thousand.
+    lost: u64,
+    /// When the last byte handed over will have left.
+    free_at: Micros,
+    /// Under way, in no order.
+    flying: Vec<(Micros, Vec<u8>)>,
+}
+
+impl Datagrams {
+    /// An idle link that loses so many of a thousand.
+    pub(crate) fn new(path: Path, lost: u64) -> Datagrams {
+        Datagrams { path, lost, free_at: 0, flying: Vec::new() }
+    }
+
+    /// Hands one update over. When it is lost: the moment at which the sender knows.
+    pub(crate) fn send(&mut self, update: Vec<u8>, now: Micros, random: &mut Random) -> Option<Micros> {
+        self.free_at = self.free_at.max(now) + update.len() as u64 * 1_000_000 / self.path.bytes_per_second.max(1);
+        // As late as the small window is long, and a little later at times.
+        let at = self.free_at + self.path.delay + random.below(self.path.jitter + WAIT_MAX + WAIT_MAX / 4);
+        if random.below(1000) < self.lost {
+            return Some(at + self.path.delay);
+        }
+        self.flying.push((at, update));
+        None
+    }
+
+    /// One that has arrived.
+    pub(crate) fn receive(&mut self, now: Micros) -> Option<Vec<u8>> {
+        let first = (0..self.flying.len()).min_by_key(|&i| self.flying[i].0)?;
+        (self.flying[first].0 <= now).then(|| self.flying.swap_remove(first).1)
+    }
+
+    /// When the next arrives.
+    pub(crate) fn next_at(&self) -> Option<Micros> {
+        self.flying.iter().map(|(at, _)| *at).min()
+    }
+}

@@ -1,0 +1,233 @@
+//! The viewer of ids.rs: what a viewer has to do, said the plain way, for a stream and for updates in any order.
+//! From a link, to what the viewer shows and says.
+//! Knows the protocol; never how real pixels are encoded, nor what the session believes.
+
+use std::collections::BTreeSet;
+
+use thinc_protocol::Micros;
+use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
+use thinc_protocol::session::{SessionMessage, Update};
+use thinc_protocol::viewer::{Ack, ViewerMessage};
+use thinc_region::{Region, Size};
+
+use crate::datagrams::WAIT_MAX;
+use crate::pipeline::{Fate, Heard};
+use crate::surface::pixels;
+
+#[derive(Debug)]
+pub(crate) struct View {
+    deframer: Deframer,
+    pub(crate) size: Size,
+    epoch: u32,
+    pub(crate) pixels: Vec<u32>,
+    pub(crate) newest: u64,
+    acked: u64,
+    pub(crate) out: Vec<u8>,
+    pub(crate) heard: Vec<Heard>,
+    pub(crate) inputs: u32,
+    pub(crate) barriers: u32,
+    pub(crate) barriers_waiting: u32,
+    order: AnyOrder,
+}
+
+/// What it takes to apply updates that come in any order.
+#[derive(Debug, Default)]
+struct AnyOrder {
+    /// Frames that may have to wait for others, and since when.
+    held: Vec<(Micros, Vec<u8>)>,
+    /// Updates that nobody has to wait for any more.
+    done: BTreeSet<u64>,
+    /// The newest update that wrote each pixel, and the newest whose COPY read it.
+    written: Vec<u64>,
+    read: Vec<u64>,
+}
+
+pub(crate) fn copy_pixels<T: Copy>(pixels_of: &mut [T], width: usize, copy: (&Region, i32, i32)) {
+    let (region, dx, dy) = copy;
+    // All read before any is written, said the plain way.
+    let at = |x: i32, y: i32| y as usize * width + x as usize;
+    let read: Vec<(usize, T)> =
+        region.rects().iter().flat_map(pixels).map(|(x, y)| (at(x, y), pixels_of[at(x - dx, y - dy)])).collect();
+    for (at, pixel) in read {
+        pixels_of[at] = pixel;
+    }
+}
+
+/// The pixels that an update writes, and those that its COPYs read.
+fn touches(update: &Update<'_>, size: Size) -> Result<(Region, Region), String> {
+    let (mut writes, mut reads) = (Region::new(), Region::new());
+    for command in CommandReader::new(update.commands, size) {
+        match command.map_err(|error| error.to_string())? {
+            Command::Copy { region, dx, dy } => {
+                reads.add(&region.translated(-dx, -dy));
+                writes.add(&region);
+            }
+            Command::Raw { rect, .. } => writes.add_rect(rect),
+            other => return Err(format!("the ids pipeline never sends {other:?}")),
+        }
+    }
+    Ok((writes, reads))
+}
+
+/// The update in a frame of its own.
+fn with_update<R>(bytes: &[u8], take: impl FnOnce(&Update<'_>) -> R) -> R {
+    let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+    deframer.push(bytes);
+    let frame = deframer.next().expect("it was a frame when it was sent").expect("a datagram is whole");
+    match SessionMessage::decode(&frame) {
+        Ok(SessionMessage::Update(update)) => take(&update),
+        other => panic!("only updates are datagrams: {other:?}"),
+    }
+}
+
+impl View {
+    pub(crate) fn new() -> View {
+        View {
+            deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
+            size: Size::default(),
+            epoch: 0,
+            pixels: Vec::new(),
+            newest: 0,
+            acked: 0,
+            out: Vec::new(),
+            heard: Vec::new(),
+            inputs: 0,
+            barriers: 0,
+            barriers_waiting: 0,
+            order: AnyOrder::default(),
+        }
+    }
+
+    pub(crate) fn handle_bytes(&mut self, bytes: &[u8]) -> Result<(), String> {
+        let mut deframer = std::mem::replace(&mut self.deframer, Deframer::new(SESSION_FRAME_BYTES_MAX));
+        deframer.push(bytes);
+        while let Some(frame) = deframer.next().map_err(|error| error.to_string())? {
+            self.handle_frame(&frame)?;
+        }
+        self.deframer = deframer;
+        Ok(())
+    }
+
+    fn handle_frame(&mut self, frame: &Frame<'_>) -> Result<(), String> {
+        match SessionMessage::decode(frame).map_err(|error| error.to_string())? {
+            SessionMessage::Geometry(geometry) => {
+                if geometry.epoch <= self.epoch {
+                    return Err(format!("epoch {} after {}", geometry.epoch, self.epoch));
+                }
+                self.epoch = geometry.epoch;
+                self.size = geometry.size;
+                let area = geometry.size.area() as usize;
+                self.pixels = vec![0; area];
+                self.order.written = vec![0; area];
+                self.order.read = vec![0; area];
+            }
+            SessionMessage::Update(update) => {
+                if update.seq != self.newest + 1 || update.after >= update.seq {
+                    return Err(format!("update {} after {} ({})", update.seq, self.newest, update.after));
+                }
+                self.newest = update.seq;
+                self.heard.push(Heard::Update { end_of_frame: update.end_of_frame });
+                self.apply(&update)?;
+            }
+            SessionMessage::Barrier(number) => {
+                self.barriers_waiting -= 1;
+                self.heard.push(Heard::Barrier(number));
+            }
+            SessionMessage::Close(close) => return Err(format!("closed: {}", close.reason)),
+            SessionMessage::Hello(_)
+            | SessionMessage::Cursor(_)
+            | SessionMessage::CursorBits(_)
+            | SessionMessage::CursorColor(_)
+            | SessionMessage::CursorMove { .. }
+            | SessionMessage::CursorShow(_)
+            | SessionMessage::Pong(_) => {}
+        }
+        Ok(())
+    }
+
+    fn apply(&mut self, update: &Update<'_>) -> Result<(), String> {
+        if let Some(echo) = update.echo {
+            if echo == 0 || echo > self.inputs {
+                return Err(format!("echo of input {echo}, which was not sent"));
+            }
+            self.heard.push(Heard::Echo(echo));
+        }
+        if update.epoch != self.epoch {
+            return Ok(());
+        }
+        let width = self.size.width as usize;
+        for command in CommandReader::new(update.commands, self.size) {
+            match command.map_err(|error| error.to_string())? {
+                Command::Copy { region, dx, dy } => copy_pixels(&mut self.pixels, width, (&region, dx, dy)),
+                Command::Raw { rect, encoding: Encoding::Plain, data } => {
+                    let mut data = data.chunks_exact(3);
+                    for (x, y) in pixels(&rect) {
+                        let Some(&[b, g, r]) = data.next() else { return Err("short RAW".into()) };
+                        self.pixels[y as usize * width + x as usize] = u32::from_le_bytes([b, g, r, 0]);
+                    }
+                }
+                other => return Err(format!("the ids pipeline never sends {other:?}")),
+            }
+        }
+        Ok(())
+    }
+
+    /// Says which update was applied last, where they come in order.
+    pub(crate) fn acknowledge(&mut self) {
+        if self.acked != self.newest {
+            self.acked = self.newest;
+            ViewerMessage::Ack(Ack { update: self.newest, presented: None }).encode(&mut self.out);
+        }
+    }
+
+    /// An update came by itself.
+    pub(crate) fn hold(&mut self, bytes: &[u8], now: Micros) {
+        self.order.held.push((now, bytes.to_vec()));
+    }
+
+    /// Applies what needs not wait, or has waited long enough; discards what came after something newer was applied over it.
+    pub(crate) fn settle(&mut self, now: Micros, late_are_applied: bool) -> Result<Vec<(u64, Fate)>, String> {
+        let mut fates = Vec::new();
+        let mut held = std::mem::take(&mut self.order.held);
+        held.sort_by_key(|(_, bytes)| with_update(bytes, |update| update.seq));
+        // One that is applied may be what the next waits for: their numbers grow.
+        for (since, bytes) in held {
+            let fate = with_update(&bytes, |update| {
+                let ready = update.after == 0 || self.order.done.contains(&update.after) || now > since + WAIT_MAX;
+                if update.epoch > self.epoch || update.epoch == self.epoch && !ready {
+                    return Ok(None);
+                }
+                self.order.done.insert(update.seq);
+                let fate =
+                    if update.epoch == self.epoch { self.settle_one(update, late_are_applied)? } else { Fate::Applied };
+                Ok::<_, String>(Some((update.seq, fate)))
+            })?;
+            match fate {
+                Some(fate) => fates.push(fate),
+                None => self.order.held.push((since, bytes)),
+            }
+        }
+        Ok(fates)
+    }
+
+    fn settle_one(&mut self, update: &Update<'_>, late_are_applied: bool) -> Result<Fate, String> {
+        let (writes, reads) = touches(update, self.size)?;
+        let width = self.size.width as usize;
+        let each = |region: &Region| {
+            region.rects().iter().flat_map(pixels).map(|(x, y)| y as usize * width + x as usize).collect::<Vec<_>>()
+        };
+        let (writes, reads) = (each(&writes), each(&reads));
+        let order = &mut self.order;
+        let late = writes.iter().any(|&at| order.written[at].max(order.read[at]) > update.seq)
+            || reads.iter().any(|&at| order.written[at] > update.seq);
+        if late && !late_are_applied {
+            return Ok(Fate::Discarded);
+        }
+        writes.iter().for_each(|&at| order.written[at] = order.written[at].max(update.seq));
+        reads.iter().for_each(|&at| order.read[at] = order.read[at].max(update.seq));
+        self.apply(update)?;
+        Ok(Fate::Applied)
+    }
+}
