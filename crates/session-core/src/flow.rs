@@ -3,42 +3,88 @@
 //! Knows byte counts and times; never what the bytes are.
 //!
 //! The viewer acknowledges an update when it has applied it, so "delivered" covers network and viewer both, and a slow
-//! viewer is a slow path. The estimate is BBR's (rate = delivered bytes over the time they took, the largest of the last
-//! rounds; delay = the smallest round trip of the last seconds); the budget is the delay's worth of bytes plus about one
-//! frame time's, so that one screen frame of pixels at most stands in queues we do not see.
+//! viewer is a slow path. A transport that knows more says so ([`PathFigures`]): which bytes have arrived, to the byte, and
+//! how many it would send now. The estimate is BBR's (rate = delivered bytes over the time they took, the largest of the
+//! last rounds; delay = the smallest round trip of the last seconds). What may be under way is the delay's worth of bytes
+//! and [`QUEUE_TIME`]'s worth more, and that is how long an answer to a hand stands behind them in queues we do not see.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
-/// Budget before anything is known: a first screen of text goes out at once, and it costs 1 Mbit/s half a second, once.
+/// Budget before anything is known, where only acknowledgements tell: a first screen of text goes out at once, and it
+/// costs 1 Mbit/s half a second, once.
 pub const BUDGET_INITIAL_BYTES: u64 = 64 * 1024;
-/// Least budget: 65 ms of 1 Mbit/s, and a few small updates under way on any path.
-pub const BUDGET_MIN_BYTES: u64 = 8 * 1024;
-/// Least share of the budget for one update: 32 ms of 1 Mbit/s.
-const UPDATE_BYTES_MIN: u64 = 4 * 1024;
+/// Least budget: 33 ms of 1 Mbit/s, and two updates under way on any path.
+pub const BUDGET_MIN_BYTES: u64 = 2 * UPDATE_BYTES_MIN;
 /// Most that may be under way; a loopback's rate times a frame time can be more, and gains nothing by it.
 pub const BUDGET_MAX_BYTES: u64 = 32 * 1024 * 1024;
-/// One frame of a 60 Hz screen: how long bytes may stand in queues for the sake of never running dry.
-pub const FRAME_TIME: Micros = 16_667;
+/// Half a frame of a 60 Hz screen: how long bytes may stand in queues for the sake of never running dry. Twice
+/// [`UPDATE_TIME`], since what is under way is lower by an update when the next acknowledgement comes, and this machine
+/// and the viewer take their time as well.
+pub const QUEUE_TIME: Micros = 8_000;
+/// How long one update may take to pass, so that acknowledgements come often and whatever overtakes waits for no more.
+const UPDATE_TIME: Micros = QUEUE_TIME / 2;
+/// Least bytes of an update: below it heads and small dictionaries cost more than the time is worth; 16 ms of 1 Mbit/s.
+const UPDATE_BYTES_MIN: u64 = 2 * 1024;
+/// Bytes of an update before a rate is known.
+const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
+/// Updates that may be committed and wait for room or for their encoders: enough for every worker to have one.
+const AHEAD_UPDATES: u64 = 4;
+/// One frame of a 60 Hz screen: how much a viewer may take to apply what has reached it, and be no slow viewer.
+const FRAME_TIME: Micros = 16_667;
 /// What the real-time lane may send beyond the budget in one round trip, so that a hand never waits for a photograph.
 pub const REAL_TIME_RESERVE_BYTES: u64 = 16 * 1024;
+/// Least bytes handed to the transport in one chunk, and how much of the path's time larger ones may hold: what has left
+/// can be overtaken no more.
+const CHUNK_BYTES_MIN: u64 = 8 * 1024;
+const CHUNK_TIME: Micros = QUEUE_TIME / 4;
+/// How much faster than the path's rate a pause is filled up.
+const PACE_GAIN: f64 = 1.25;
 /// Most updates without acknowledgement: bounds what is remembered about them.
 pub const UPDATES_IN_FLIGHT_MAX: usize = 512;
 /// Rounds over which the best rate is remembered (BBR: 10).
 const RATE_ROUNDS: u64 = 10;
-/// Age at which the smallest round trip is measured anew, with the queue let dry (BBR: 10 s).
+/// The same while a queue stands on the path: it has become slower.
+const RATE_ROUNDS_FULL: u64 = 2;
+/// Age at which the smallest round trip is measured anew, with no more under way than half the path holds, so that its
+/// queue runs dry (BBR: 10 s; BBRv2: half).
 const DELAY_AGE_MAX: Micros = 10_000_000;
+/// An acknowledgement so late tells of a viewer that stood still, and nothing of the path.
+const STANDSTILL: Micros = 1_000_000;
 /// Growth in one round below which the path counts as full (BBR: 1.25), and how many rounds in a row (BBR: 3).
 const STARTUP_GROWTH: f64 = 1.25;
 const STARTUP_ROUNDS: u32 = 3;
-/// One round in this many sends a quarter more, to find what the path has gained.
+/// By how much more than the smallest round trip a path's queue shows that it is full: an eighth of it within these
+/// bounds (HyStart, RFC 9406 §4.2).
+const FULL_QUEUE_MIN: Micros = 4_000;
+const FULL_QUEUE_MAX: Micros = 16_000;
+/// One round in this many sends a quarter more, to find what a long path has gained. A short one, whose delay is no
+/// more than this many times [`QUEUE_TIME`], finds it by that alone.
 const PROBE_EVERY: u64 = 8;
 /// A round trip before one was measured: between continents; only the real-time cap and the first probe use it.
 const RTT_UNKNOWN: Micros = 100_000;
 /// Control messages (cursor images) that may go before an update must follow to have them acknowledged. Less than the
 /// least budget, or they could leave no room for the update that gives it back.
-pub const UNACCOUNTED_MAX: u64 = UPDATE_BYTES_MIN / 2;
+pub const UNACCOUNTED_MAX: u64 = UPDATE_BYTES_MIN;
+
+/// What a transport knows of its path, the kernel's TCP and QUIC alike. It may speak of the first hop alone, as before a
+/// proxy: [`Flow`] believes it only where its round trip agrees with the acknowledgements'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PathFigures {
+    /// Bytes handed over that the other end has not confirmed: under way, or not yet sent.
+    pub in_flight: u64,
+    /// Bytes the other end has confirmed since the connection began.
+    pub delivered: u64,
+    /// Bytes the transport's own congestion control would have under way now; what is handed over beyond them stands
+    /// where nothing can replace it.
+    pub window: u64,
+    /// Round trip lately, in microseconds.
+    pub rtt: Micros,
+    /// Smallest round trip lately.
+    pub rtt_min: Micros,
+}
 
 #[derive(Clone, Copy, Debug)]
 struct Sent {
@@ -48,8 +94,31 @@ struct Sent {
     /// `delivered` and when, as it was when this was sent.
     delivered: u64,
     delivered_at: Micros,
+    /// The path's `delivered` when this was sent, where it was known.
+    path_delivered: Option<u64>,
     /// The path had room left and nothing to carry: its rate says what we had, not what it can.
-    idle_before: bool,
+    app_limited: bool,
+    /// Nothing was under way: its round trip is the path's own.
+    alone: bool,
+}
+
+/// Figures, and what was handed over since they were read.
+#[derive(Clone, Copy, Debug)]
+struct Path {
+    figures: PathFigures,
+    handed: u64,
+}
+
+impl Path {
+    fn in_flight(&self) -> u64 {
+        self.figures.in_flight + self.handed
+    }
+
+    /// Its queue shows in its round trip.
+    fn is_full(&self) -> bool {
+        let PathFigures { rtt, rtt_min, .. } = self.figures;
+        rtt > rtt_min + (rtt_min / 8).clamp(FULL_QUEUE_MIN, FULL_QUEUE_MAX)
+    }
 }
 
 /// One viewer's path.
@@ -61,11 +130,14 @@ pub struct Flow {
     unaccounted: u64,
     delivered: u64,
     delivered_at: Micros,
+    path: Option<Path>,
     /// (round, bytes per microsecond), falling from front to back: the front is the best of the last rounds.
     rates: VecDeque<(u64, f64)>,
     rtt_min: Micros,
     rtt_min_at: Micros,
     rtt_smooth: Micros,
+    /// The newest measurement, without the time its own bytes took.
+    rtt_newest: Micros,
     /// Rounds: one ends when what was sent after its beginning is acknowledged.
     round: u64,
     round_ends_at_delivered: u64,
@@ -76,6 +148,8 @@ pub struct Flow {
     draining: Option<Micros>,
     /// Until this many bytes are delivered, everything sent was all there was to send.
     app_limited_until: u64,
+    /// When all that was sent has left, at the path's rate.
+    leaves_at: Micros,
     real_time_bytes: u64,
     real_time_since: Micros,
 }
@@ -89,10 +163,12 @@ impl Flow {
             unaccounted: 0,
             delivered: 0,
             delivered_at: now,
+            path: None,
             rates: VecDeque::new(),
             rtt_min: Micros::MAX,
             rtt_min_at: now,
             rtt_smooth: RTT_UNKNOWN,
+            rtt_newest: 0,
             round: 0,
             round_ends_at_delivered: 0,
             startup: true,
@@ -100,6 +176,7 @@ impl Flow {
             startup_flat: 0,
             draining: None,
             app_limited_until: 0,
+            leaves_at: now,
             real_time_bytes: 0,
             real_time_since: now,
         }
@@ -124,60 +201,138 @@ impl Flow {
         self.rates.front().map_or(0.0, |&(_, rate)| rate)
     }
 
-    /// Bytes that may be under way.
+    /// What the transport says now, where it says anything; everything that [`Flow::sent`] was told of counts in it.
+    pub fn handle_path(&mut self, figures: Option<PathFigures>) {
+        self.path = figures.map(|figures| Path { figures, handed: 0 });
+    }
+
+    /// The transport's figures, where they speak of the whole path.
+    fn path(&self) -> Option<&Path> {
+        let path = self.path.as_ref()?;
+        let further = FRAME_TIME.max(path.figures.rtt_min / 4);
+        (self.rtt_min == Micros::MAX || self.rtt_min <= path.figures.rtt_min + further).then_some(path)
+    }
+
+    /// The path's own round trip.
+    fn delay(&self) -> Micros {
+        match self.path() {
+            Some(path) => path.figures.rtt_min,
+            None if self.rtt_min == Micros::MAX => RTT_UNKNOWN,
+            None => self.rtt_min,
+        }
+    }
+
+    /// How long what is sent may stand in queues: on slow paths the time that two updates take.
+    fn queue_time(&self) -> Micros {
+        QUEUE_TIME.max((BUDGET_MIN_BYTES as f64 / self.best_rate().max(1e-3)) as Micros)
+    }
+
+    /// Bytes that may be on the path, its queues included.
     pub fn budget(&self) -> u64 {
         let rate = self.best_rate();
-        if rate == 0.0 {
-            return BUDGET_INITIAL_BYTES;
-        }
+        let delay = self.delay();
         if self.draining.is_some() {
-            return UPDATE_BYTES_MIN;
+            return ((rate * delay as f64) as u64 / 2).clamp(BUDGET_MIN_BYTES, BUDGET_MAX_BYTES);
         }
-        // And a quarter more: an update is acknowledged when all of it is there, so up to one, a quarter of the budget, is
-        // through in part and still counts in whole.
-        let full = rate * (self.rtt_min.min(DELAY_AGE_MAX) + FRAME_TIME) as f64 * 1.25;
-        let gain = if self.startup {
-            2.0
-        } else if self.round.is_multiple_of(PROBE_EVERY) {
-            1.25
-        } else {
-            1.0
+        let full = rate * (delay + self.queue_time()) as f64;
+        let probes = self.round.is_multiple_of(PROBE_EVERY) && delay > PROBE_EVERY * QUEUE_TIME;
+        let bytes = match (self.startup, self.path()) {
+            // As fast as the transport's own search for the rate.
+            (true, Some(_)) => u64::MAX,
+            (true, None) => ((full * 2.0) as u64).max(BUDGET_INITIAL_BYTES),
+            (false, _) => (full * if probes { 1.25 } else { 1.0 }) as u64,
         };
-        let budget = (full * gain) as u64;
-        let least = if self.startup { BUDGET_INITIAL_BYTES } else { BUDGET_MIN_BYTES };
-        budget.clamp(least, BUDGET_MAX_BYTES)
+        // An update more than what would leave at once, so that there is something to send when the next byte may go.
+        let window = self.path().map_or(BUDGET_MAX_BYTES, |path| path.figures.window + self.update_bytes());
+        bytes.min(window).clamp(BUDGET_MIN_BYTES, BUDGET_MAX_BYTES)
+    }
+
+    /// Bytes that may be sent and not acknowledged. Where the path itself says what is on it, what has arrived and is
+    /// still to be applied may be a frame's time more, and only a slow viewer gets to feel this bound.
+    fn unacknowledged_max(&self) -> u64 {
+        let budget = self.budget();
+        if self.path().is_none() || self.draining.is_some() {
+            return budget;
+        }
+        let applying = (self.best_rate() * FRAME_TIME as f64) as u64;
+        (budget + budget / 4 + applying.max(BUDGET_MIN_BYTES)).min(BUDGET_MAX_BYTES)
     }
 
     /// Most bytes of one update, so that several are under way and each tells of the path.
     pub fn update_bytes(&self) -> u64 {
-        (self.budget() / 4).max(UPDATE_BYTES_MIN)
+        let rate = self.best_rate();
+        if rate == 0.0 {
+            return UPDATE_BYTES_INITIAL;
+        }
+        ((rate * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
+    }
+
+    /// Bytes that may be handed to the transport at once: it gets the next when these have left, and what is more urgent
+    /// goes between.
+    pub fn chunk_bytes(&self) -> usize {
+        ((self.best_rate() * CHUNK_TIME as f64) as u64).max(CHUNK_BYTES_MIN) as usize
     }
 
     /// Bytes that may still go now.
-    pub fn room(&self) -> u64 {
+    pub fn room(&self, now: Micros) -> u64 {
+        // What is under way may all stand in one queue: after a pause the path is filled no faster than it empties.
+        let gap = (now + self.queue_time()).saturating_sub(self.leaves_at);
+        let pace = self.pace().map_or(u64::MAX, |pace| (pace * gap as f64) as u64);
+        self.room_within(0).min(pace)
+    }
+
+    /// Bytes a microsecond at which a pause is filled up; a little more than the path carries, or it would find nothing
+    /// that it has gained. None while the rate is being found.
+    fn pace(&self) -> Option<f64> {
+        (!self.startup).then(|| self.best_rate() * PACE_GAIN)
+    }
+
+    /// When there is room for the next update although nothing is acknowledged; None where only that helps.
+    pub fn room_at(&self, now: Micros) -> Option<Micros> {
+        let pace = self.pace()?;
+        let update = self.update_bytes();
+        let waits = self.room(now) < update && self.room_within(0) >= update;
+        waits.then(|| (self.leaves_at + (update as f64 / pace) as Micros).saturating_sub(self.queue_time()).max(now))
+    }
+
+    fn room_within(&self, reserve: u64) -> u64 {
         if self.sent.len() >= UPDATES_IN_FLIGHT_MAX {
             return 0;
         }
-        self.budget().saturating_sub(self.in_flight + self.unaccounted)
+        let left = (self.unacknowledged_max() + reserve).saturating_sub(self.in_flight + self.unaccounted);
+        match self.path() {
+            Some(path) => left.min((self.budget() + reserve).saturating_sub(path.in_flight())),
+            None => left,
+        }
+    }
+
+    /// True when an update of so many bytes may go. One that turned out larger than they should be need not fit whole,
+    /// or it would let the path run dry.
+    pub fn may_send(&self, bytes: u64, now: Micros) -> bool {
+        let room = self.room(now);
+        room > 0 && (room >= bytes.min(self.update_bytes()) || self.in_flight == 0)
+    }
+
+    /// Bytes that may be committed while `unsent` are committed and have not gone: what there is room for, and some
+    /// ahead, so that it is encoded when its turn comes.
+    pub fn commit_room(&self, unsent: u64, now: Micros) -> u64 {
+        let update = self.update_bytes();
+        (self.room(now) + update).min(update * AHEAD_UPDATES).saturating_sub(unsent)
     }
 
     /// True while the real-time lane and cursors may go, which may use a reserve above the budget. The reserve is not
     /// widened by time, or a viewer that never acknowledges would be sent to for ever.
     pub fn may_send_real_time(&self) -> bool {
-        self.sent.len() < UPDATES_IN_FLIGHT_MAX
-            && self.in_flight + self.unaccounted < self.budget() + REAL_TIME_RESERVE_BYTES
+        self.room_within(REAL_TIME_RESERVE_BYTES) > 0
     }
 
     /// Bytes that the real-time lane may commit now: what is left of its cap for this round trip.
     pub fn real_time_room(&mut self, now: Micros) -> u64 {
-        if now.saturating_sub(self.real_time_since) >= self.rtt_smooth {
+        if now.saturating_sub(self.real_time_since) >= self.delay() {
             self.real_time_since = now;
             self.real_time_bytes = 0;
         }
-        if self.sent.len() >= UPDATES_IN_FLIGHT_MAX {
-            return 0;
-        }
-        let above = (self.budget() + REAL_TIME_RESERVE_BYTES).saturating_sub(self.in_flight + self.unaccounted);
+        let above = self.room_within(REAL_TIME_RESERVE_BYTES);
         above.min(REAL_TIME_RESERVE_BYTES.saturating_sub(self.real_time_bytes))
     }
 
@@ -189,6 +344,13 @@ impl Flow {
     /// A message that no update carries went out.
     pub fn control_sent(&mut self, bytes: u64) {
         self.unaccounted += bytes;
+        self.hand_over(bytes);
+    }
+
+    fn hand_over(&mut self, bytes: u64) {
+        if let Some(path) = &mut self.path {
+            path.handed += bytes;
+        }
     }
 
     /// True when so much went out beside updates that an update must follow, for its acknowledgement.
@@ -199,12 +361,18 @@ impl Flow {
 
     /// An update went out. `more`: something else waits for room.
     pub fn sent(&mut self, seq: u64, bytes: u64, more: bool, now: Micros) {
-        if self.in_flight == 0 {
-            // The path was idle: the time before now says nothing about its rate.
+        let alone = self.in_flight == 0;
+        if alone {
+            // The path was idle: the time before now says nothing about its rate, nor does what is delivered until the
+            // first of this comes back.
             self.delivered_at = now;
+            self.app_limited_until = self.app_limited_until.max(self.delivered + 1);
         }
+        self.hand_over(bytes);
+        let pace = self.pace().unwrap_or(f64::INFINITY);
+        self.leaves_at = self.leaves_at.max(now) + (bytes as f64 / pace) as Micros;
         let bytes = bytes + std::mem::take(&mut self.unaccounted);
-        let idle_before = self.app_limited_until > self.delivered;
+        let app_limited = self.app_limited_until > self.delivered;
         self.in_flight += bytes;
         self.sent.push_back(Sent {
             seq,
@@ -212,55 +380,82 @@ impl Flow {
             at: now,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
-            idle_before,
+            path_delivered: self.path().map(|path| path.figures.delivered),
+            app_limited,
+            alone,
         });
-        if !more && self.room() > 0 {
+        if !more && self.room_within(0) > 0 {
             self.app_limited_until = self.delivered + self.in_flight;
         }
     }
 
     /// Everything up to update `seq` was applied.
     pub fn acked(&mut self, seq: u64, now: Micros) {
+        self.applied(&(0..=seq), now);
+    }
+
+    /// These were applied, in whatever order.
+    pub fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) {
+        let from = self.sent.partition_point(|sent| sent.seq < *seqs.start());
+        let to = self.sent.partition_point(|sent| sent.seq <= *seqs.end());
         let mut newest = None;
-        while let Some(&sent) = self.sent.front() {
-            if sent.seq > seq {
-                break;
-            }
-            self.sent.pop_front();
+        for sent in self.sent.drain(from.min(to)..to) {
             self.in_flight -= sent.bytes;
             self.delivered += sent.bytes;
             newest = Some(sent);
         }
         let Some(newest) = newest else { return };
         self.delivered_at = now;
+        self.measure_delay(&newest, now);
+        if newest.delivered >= self.round_ends_at_delivered {
+            self.round += 1;
+            self.round_ends_at_delivered = self.delivered;
+            self.end_round(now);
+        }
+        // Over the time from one acknowledgement to another: the first of them may have come late, and with others.
+        let took = now.saturating_sub(newest.delivered_at).max(1);
+        let mut rate = (self.delivered - newest.delivered) as f64 / took as f64;
+        if let (Some(path), Some(before)) = (self.path(), newest.path_delivered) {
+            // To the byte; but a proxy close by, or the viewer's own buffers, can take more than the viewer does.
+            let took = now.saturating_sub(newest.at).max(1);
+            rate = rate.min(path.figures.delivered.saturating_sub(before) as f64 / took as f64);
+        }
+        if !newest.app_limited || rate >= self.best_rate() {
+            self.add_rate(rate);
+        }
+    }
 
+    /// Update `seq` is no longer under way, and was not applied.
+    pub fn lost(&mut self, seq: u64) {
+        if let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq)
+            && let Some(sent) = self.sent.remove(at)
+        {
+            self.in_flight -= sent.bytes;
+        }
+    }
+
+    fn measure_delay(&mut self, newest: &Sent, now: Micros) {
         let elapsed = now.saturating_sub(newest.at).max(1);
         self.rtt_smooth = if self.rtt_min == Micros::MAX { elapsed } else { (self.rtt_smooth * 7 + elapsed) / 8 };
         // Without the time its own bytes took to pass. Half of it at most: the rate may be too low as yet, and a delay
         // taken for too short is not found out, while one taken for too long halves with every update.
         let own = (newest.bytes as f64 / self.best_rate().max(1e-6)) as Micros;
         let rtt = elapsed - own.min(elapsed / 2);
+        self.rtt_newest = rtt;
         let old = now.saturating_sub(self.rtt_min_at) > DELAY_AGE_MAX;
         // What was sent before the drain stood in the queue that is to be drained.
         let drained = self.draining.is_some_and(|since| newest.at > since);
-        if rtt <= self.rtt_min || drained {
+        // Where the transport measures the delay, this one only has to agree.
+        let measured = newest.alone && elapsed < STANDSTILL || self.path().is_some();
+        if rtt <= self.rtt_min || drained || old && measured {
             self.rtt_min = rtt;
             self.rtt_min_at = now;
             self.draining = None;
+        } else if elapsed > self.rtt_min + STANDSTILL {
+            // What waits now has waited long enough: the delay is measured a while later.
+            self.rtt_min_at = self.rtt_min_at.max(now - DELAY_AGE_MAX.min(now) + STANDSTILL);
         } else if old && !self.startup && self.draining.is_none() {
             self.draining = Some(now);
-        }
-
-        if newest.delivered >= self.round_ends_at_delivered {
-            self.round += 1;
-            self.round_ends_at_delivered = self.delivered;
-            self.end_round(now);
-        }
-        // Over the longer of sending and acknowledging: acks that arrive in a bunch make no rate.
-        let took = now.saturating_sub(newest.delivered_at).max(1);
-        let rate = (self.delivered - newest.delivered) as f64 / took as f64;
-        if !newest.idle_before || rate >= self.best_rate() {
-            self.add_rate(rate);
         }
     }
 
@@ -272,24 +467,32 @@ impl Flow {
         if self.rates.back().is_none_or(|&(round, _)| round != self.round) {
             self.rates.push_back((self.round, rate));
         }
-        while self.rates.len() > 1 && self.rates[0].0 + RATE_ROUNDS < self.round {
+        // A queue that stands longer than we allow shows that the best is too good.
+        let rounds = if self.rtt_newest > self.rtt_min + self.rtt_min / 4 + 2 * self.queue_time() {
+            RATE_ROUNDS_FULL
+        } else {
+            RATE_ROUNDS
+        };
+        while self.rates.len() > 1 && self.rates[0].0 + rounds < self.round {
             self.rates.pop_front();
         }
     }
 
     fn end_round(&mut self, now: Micros) {
-        if !self.startup {
+        if !self.startup || self.app_limited_until >= self.delivered {
             return;
         }
         let best = self.best_rate();
         if best >= self.startup_best * STARTUP_GROWTH {
             self.startup_best = best;
             self.startup_flat = 0;
-        } else if self.app_limited_until <= self.delivered {
+        } else {
             self.startup_flat += 1;
-            if self.startup_flat == STARTUP_ROUNDS {
-                self.startup = false;
-                // Finding the rate has filled the queue.
+        }
+        if self.startup_flat == STARTUP_ROUNDS || self.path().is_some_and(Path::is_full) {
+            self.startup = false;
+            if self.path().is_none() {
+                // Finding the rate has filled the queue, and the first delays were measured without knowing it.
                 self.draining = Some(now);
             }
         }

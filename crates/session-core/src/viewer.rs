@@ -385,7 +385,7 @@ impl Viewer {
         // The last places are kept for answers to a hand, and so is their room: they overtake what is unsent.
         let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
         Room {
-            bytes: if crowded { 0 } else { self.flow.commit_room(self.updates.unsent_bytes()) },
+            bytes: if crowded { 0 } else { self.flow.commit_room(self.updates.unsent_bytes(), now) },
             real_time_bytes: self.flow.real_time_room(now),
             area_max: self.area_max,
             update_bytes: self.flow.update_bytes(),
@@ -397,10 +397,12 @@ impl Viewer {
         let refresh = self.refresh_waits.then_some(self.refresh_from);
         let doubt = scheduler::doubt_due(&self.queue, idle).filter(|_| self.updates.unsent_len() < UNSENT_MAX);
         let blocked = self.updates.unsent_len() >= UNSENT_MAX
-            || self.flow.commit_room(self.updates.unsent_bytes()) == 0 && !self.flow.may_send_real_time();
+            || self.flow.commit_room(self.updates.unsent_bytes(), now) == 0 && !self.flow.may_send_real_time();
         let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_ripe(idle, now));
         let doubt = doubt.filter(|&due| due > now);
-        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).chain(doubt).min()
+        let waits = self.updates.unsent_len() > 0 || !self.queue.is_empty() && self.is_ripe(idle, now);
+        let paced = self.flow.room_at(now).filter(|_| waits);
+        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).chain(doubt).chain(paced).min()
     }
 
     /// What goes next: pending pixels, or COPYs alone, or, where neither may, pixels to be compared.
@@ -415,7 +417,7 @@ impl Viewer {
             }
         }
         let due = scheduler::doubt_due(&self.queue, screen.idle)?;
-        if now < due && !self.draining() || self.flow.room() == 0 {
+        if now < due && !self.draining() || self.flow.room(now) == 0 {
             return None;
         }
         let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
@@ -627,7 +629,7 @@ impl Viewer {
         while let Some(at) = self.updates.next().filter(|_| !self.updates.is_full()) {
             let update = self.updates.get(at);
             let real_time = update.lane == Lane::RealTime;
-            let may_go = self.flow.may_send(update.commands().len() as u64);
+            let may_go = self.flow.may_send(update.commands().len() as u64, now);
             if !may_go && !(real_time && self.flow.may_send_real_time()) {
                 break;
             }
