@@ -116,11 +116,34 @@ pub struct Pending {
     pub area: u64,
     /// What it was drawn as, since when; `since` is the oldest of what it took over, so that redrawing does not starve.
     pub origin: Origin,
+    /// Where it was cut last, so that what is drawn anew faster than it leaves is sent all round and not its top alone.
+    pub sweep: Sweep,
+}
+
+/// How far an item that leaves in parts has come, from its top to its bottom and round again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sweep {
+    /// The next part begins at this row, or below it.
+    pub next_y: i32,
+    /// When this round began, or earlier: what is pending after it came later.
+    began: Micros,
 }
 
 impl Pending {
     fn new(region: Region, origin: Origin) -> Pending {
-        Pending { bounds: region.extents(), area: region.area(), region, origin }
+        let sweep = Sweep { next_y: i32::MIN, began: origin.since };
+        Pending { bounds: region.extents(), area: region.area(), region, origin, sweep }
+    }
+
+    /// `part` of it has left; nothing was drawn after `newest`.
+    fn cut(&mut self, part: &Region, newest: Micros) {
+        let part = part.extents();
+        if part.y1 < self.sweep.next_y {
+            // From its top again: all that waited when the last round began has left, and the rest is no older.
+            self.origin.since = self.origin.since.max(self.sweep.began);
+            self.sweep.began = newest;
+        }
+        self.sweep.next_y = part.y2;
     }
 
     fn measure(&mut self) {
@@ -159,6 +182,8 @@ static EMPTY: Region = Region::new();
 pub struct CommandQueue {
     screen: Rect,
     items: Vec<Pending>,
+    /// When something was drawn last.
+    newest: Micros,
     copies: Copies,
     /// Since when the oldest queued COPY waits, and the input it answers.
     copies_since: Micros,
@@ -186,6 +211,7 @@ impl CommandQueue {
         CommandQueue {
             screen: size.rect(),
             items: Vec::new(),
+            newest: 0,
             copies: Copies::new(broken),
             copies_since: 0,
             copies_echo: None,
@@ -287,11 +313,16 @@ impl CommandQueue {
             self.copies.clip(&region);
         }
         self.doubt.subtract(&region);
+        self.newest = self.newest.max(origin.since);
+        let mut sweep = None;
         let mut i = if self.broken.is(Mutation::DrawingsOverlap) { self.items.len() } else { 0 };
         while i < self.items.len() {
             let item = &mut self.items[i];
             if item.bounds.overlaps(&bounds) && item.region.overlaps(&region) {
                 origin.since = origin.since.min(item.origin.since);
+                if item.sweep.next_y > i32::MIN {
+                    sweep = Some(item.sweep);
+                }
                 item.region.subtract(&region);
                 item.measure();
                 if item.region.is_empty() {
@@ -303,7 +334,9 @@ impl CommandQueue {
             }
             i += 1;
         }
-        self.push(Pending::new(region.into_owned(), origin));
+        let mut item = Pending::new(region.into_owned(), origin);
+        item.sweep = sweep.unwrap_or(item.sweep);
+        self.push(item);
     }
 
     /// The viewer shows these pixels once every queued COPY is applied, if the drawable maps are right: they are compared
@@ -462,6 +495,7 @@ impl CommandQueue {
             if item.region.overlaps(region) {
                 item.region.subtract(region);
                 item.measure();
+                item.cut(region, self.newest);
                 echo = Echo::later(echo, item.origin.echo.take());
             }
         }

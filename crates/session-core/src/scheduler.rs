@@ -181,7 +181,7 @@ pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, now: Micros) -> 
                 picked.region = item.region.clone();
             } else {
                 let area = estimate.area(item.origin.kinds, left).max(JOB_AREA_MIN).min(room.area_max);
-                picked.region = top(&item.region, area);
+                picked.region = cut(item, area);
             }
             area = picked.region.area();
             picked.bytes = estimate.bytes(item.origin.kinds, area);
@@ -206,6 +206,13 @@ pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, now: Micros) -> 
         }
     }
     (!picked.region.is_empty()).then_some(picked)
+}
+
+/// At most `area` pixels of an item, and at least one row, from where it was cut last.
+fn cut(item: &Pending, area: u64) -> Region {
+    let mut below = item.region.clone();
+    below.intersect_rect(&Rect { y1: item.sweep.next_y.max(item.bounds.y1), ..item.bounds });
+    top(if below.is_empty() { &item.region } else { &below }, area)
 }
 
 /// The first rows of a region that hold at most `area` pixels, and at least one row.
