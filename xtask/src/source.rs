@@ -10,7 +10,6 @@ const LONG_FILES: &[(&str, &str)] = &[
         "crates/ring/tests/driver.rs",
         "one case after the other against a real X server, all with the same reader and shadow",
     ),
-    ("crates/ring/tests/xdraw/mod.rs", "every kind of drawing that X knows, picked by one seeded generator"),
     ("crates/thinc/src/supervisor.rs", "the life of a session in the order of its events: start, watch, restart, end"),
 ];
 const LINES_MAX: usize = 800;

@@ -467,7 +467,11 @@ impl<C: Connection> Drawer<C> {
             .foreground(foreground)
             .background(background)
             .function(if random.chance(60) { GX::COPY } else { *random.pick(&FUNCTIONS) })
-            .plane_mask(if random.chance(80) { u32::MAX } else { random.next() as u32 })
+            .plane_mask(match random.within(0, 9) {
+                0 => random.next() as u32,
+                1 => 0x00ff_ffff,
+                _ => u32::MAX,
+            })
             .line_width(if random.chance(50) { 0 } else { random.within(1, 12) as u32 })
             .line_style(*random.pick(&[
                 LineStyle::SOLID,

@@ -28,7 +28,9 @@ impl<C: Connection> Drawer<C> {
 
     /// A picture to draw from and whether it must be freed afterwards.
     fn source(&mut self, not: &Target) -> Result<(render::Picture, bool), ReplyOrIdError> {
-        let others: Vec<Target> = self.pixmaps.iter().filter(|p| p.id != not.id).copied().collect();
+        // Within one pixmap what is read may have been written already: that is for X to say, and the same in any X.
+        let itself = self.random.chance(10);
+        let others: Vec<Target> = self.pixmaps.iter().filter(|p| itself || p.id != not.id).copied().collect();
         match self.random.within(0, 11) {
             0 => {
                 let dot = self.dots[0];
