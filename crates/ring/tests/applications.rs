@@ -430,6 +430,41 @@ fn mousepad_gtk3_is_covered() {
     assert!(server.stop(), "X ends in order");
 }
 
+/// A back buffer that lives as long as its window, drawn anew for every scroll and shown by a blend.
+#[test]
+fn libreoffice_is_covered() {
+    let server = server();
+    let mut watch = Watch::new("LibreOffice", &server);
+    let home = fresh_home();
+    let words = format!(
+        "{MANAGED} 'exec env SAL_USE_VCLPLUGIN=gtk3 soffice --norestore --nologo --nofirststartwizard --writer {}'\"",
+        text_file(&home)
+    );
+    let application = Application::start(&server, home, &words);
+    let (conn, screen) = server.connect();
+    let root = conn.setup().roots[screen].root;
+    // Its first window is a picture that says how far the start is.
+    watch.until("the document's window", |_| shows_window(&conn, root, b"libreoffice-writer"));
+    watch.until("the document", |watch| watch.colors() > 100);
+    watch.quiet();
+    watch.check();
+    watch.move_to(400, 400);
+    watch.click(1);
+    for _ in 0..4 {
+        watch.step("a page down", 2000, |watch| watch.key(KEY_NEXT));
+    }
+    watch.step("the wheel", 2000, |watch| {
+        // As in a browser: the first event after the pointer came only tells where the axis stands.
+        watch.scroll(-180);
+        watch.scroll(-180);
+    });
+    watch.step("typing", 100, |watch| watch.type_text("typed by a hand"));
+    assert!(watch.shadow.literal_shows > 100_000, "what it shows follows from its pixmaps");
+    watch.finish();
+    drop(application);
+    assert!(server.stop(), "X ends in order");
+}
+
 #[test]
 fn featherpad_qt5_is_covered() {
     let server = server();
