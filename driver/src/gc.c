@@ -399,17 +399,16 @@ static struct op *ready_copy(struct op *op, GCPtr gc) {
         return op_ready(op, gc->pCompositeClip);
     const struct box whole = op->drawn.box[0];
     op->drawn.count = 0;
+    const BoxRec *clip = RegionExtents(gc->pCompositeClip);
+    const struct box reached = box_intersect(whole, (struct box){clip->x1, clip->y1, clip->x2, clip->y2});
+    if (op->copied.count == 1 && box_equal(op->copied.box[0], reached))
+        return op_ready_clipped(op); /* the usual case: one rectangle, and all of the source was visible */
     boxes_add_clipped(&op->drawn, &whole, gc->pCompositeClip);
     if (op->drawn.coarse) {
         op->copied.count = 0;
         return op_ready_clipped(op);
     }
-    const struct box *drawn = op->drawn.box, *copied = op->copied.box;
-    if (op->drawn.count == 1 && op->copied.count == 1 && drawn->x1 == copied->x1 && drawn->y1 == copied->y1 &&
-        drawn->x2 == copied->x2 && drawn->y2 == copied->y2)
-        op->drawn.count = 0; /* the usual case: all of the source was visible */
-    else
-        boxes_subtract(&op->drawn, &op->copied);
+    boxes_subtract(&op->drawn, &op->copied);
     if (op->drawn.count + op->copied.count > OP_BOXES) {
         for (int i = 0; i < op->copied.count; i++)
             boxes_add(&op->drawn, op->copied.box[i].x1, op->copied.box[i].y1, op->copied.box[i].x2, op->copied.box[i].y2);

@@ -119,16 +119,16 @@ bool drawable_target(DrawablePtr drawable, struct target *target) {
     PixmapPtr pixmap =
         drawable->type == DRAWABLE_PIXMAP ? (PixmapPtr)drawable : screen->GetWindowPixmap((WindowPtr)drawable);
     target->pixmap = pixmap;
-    target->serial = 0;
+    target->serial = pixmap_serial(pixmap);
     target->off_x = target->off_y = 0;
-    if (pixmap == screen->GetScreenPixmap(screen))
-        return true;
+    /* The screen's pixmap is a header for the framebuffer, and has no serial either. */
+    if (target->serial == 0)
+        return pixmap == screen->GetScreenPixmap(screen);
     if (drawable->type != DRAWABLE_PIXMAP) {
         target->off_x = -pixmap->screen_x;
         target->off_y = -pixmap->screen_y;
     }
-    target->serial = pixmap_serial(pixmap);
-    return target->serial != 0;
+    return true;
 }
 
 static struct op current;
@@ -151,8 +151,7 @@ struct op *op_open(DrawablePtr dst) {
     op->off_x = target.off_x;
     op->off_y = target.off_y;
     op->window = dst->type == DRAWABLE_PIXMAP ? 0 : window_top_level((WindowPtr)dst);
-    /* Of the pixmap, not of the drawable: a window of depth 24 may lie in the pixmap of one of depth 32, and X writes the
-     * whole byte there. */
+    /* Of the pixmap, for that is what keeps it; X redirects a window whose depth is not its parent's, so both agree. */
     op->has_alpha = target.pixmap->drawable.depth == 32;
     op->what = THINC_OTHER;
     op->alpha = op->has_alpha ? 0 : THINC_FLAG_OPAQUE;

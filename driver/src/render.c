@@ -137,7 +137,7 @@ static bool add_copy(struct op *op, CARD8 operator, PicturePtr src, PicturePtr d
     const BoxRec *clip = RegionExtents(dst->pCompositeClip);
     struct box drawn = box_intersect(to, (struct box){clip->x1, clip->y1, clip->x2, clip->y2});
     struct box copied = box_intersect(drawn, there);
-    bool whole = copied.x1 == drawn.x1 && copied.y1 == drawn.y1 && copied.x2 == drawn.x2 && copied.y2 == drawn.y2;
+    bool whole = box_equal(copied, drawn);
     if (box_empty(copied) || (!whole && src->repeatType != RepeatNone))
         return false;
     /* pixman does not care in which order it reads and writes. */

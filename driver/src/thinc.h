@@ -85,6 +85,9 @@ struct op {
 static inline struct box box_intersect(struct box a, struct box b) {
     return (struct box){a.x1 > b.x1 ? a.x1 : b.x1, a.y1 > b.y1 ? a.y1 : b.y1, a.x2 < b.x2 ? a.x2 : b.x2, a.y2 < b.y2 ? a.y2 : b.y2};
 }
+static inline bool box_equal(struct box a, struct box b) {
+    return a.x1 == b.x1 && a.y1 == b.y1 && a.x2 == b.x2 && a.y2 == b.y2;
+}
 static inline bool box_empty(struct box b) { return b.x1 >= b.x2 || b.y1 >= b.y2; }
 
 void boxes_add(struct boxes *boxes, int x1, int y1, int x2, int y2);
