@@ -8,13 +8,15 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let socket = PathBuf::from(std::env::args_os().nth(1).ok_or("usage: drain SOCKET [EVERY-MICROSECONDS]")?);
-    // With a time it looks again after that time and is never woken: what is left is the cost of records alone.
+    let socket =
+        PathBuf::from(std::env::args_os().nth(1).ok_or("usage: drain SOCKET [EVERY-MICROSECONDS [offscreen]]")?);
+    // With a time, and that not 0, it looks again after that time and is never woken: what is left is the cost of records alone.
     let every = match std::env::args().nth(2) {
-        Some(text) => Some(Timespec { tv_sec: 0, tv_nsec: text.parse::<i64>()? * 1000 }),
-        None => None,
+        Some(text) if text != "0" => Some(Timespec { tv_sec: 0, tv_nsec: text.parse::<i64>()? * 1000 }),
+        _ => None,
     };
     let mut attachment = thinc_ring::attach(&socket)?;
+    attachment.ring.set_want_offscreen(std::env::args().nth(3).is_some_and(|word| word == "offscreen"));
     let stdin = std::io::stdin();
     let mut overflows = 0u64;
     loop {
