@@ -17,6 +17,7 @@ const LINES_MAX: usize = 800;
 /// Crates that hold unsafe code, and why; every other crate root says `#![forbid(unsafe_code)]`.
 const UNSAFE_CRATES: &[(&str, &str)] = &[
     ("crates/ring", "maps memory that another process writes"),
+    ("crates/transport", "one system call, TCP_INFO, that has no safe form; the rest denies it"),
     ("crates/viewer-native", "one call of SDL that has no safe form; the rest denies it"),
     ("crates/viewer-web", "a C interface for the page's script"),
 ];

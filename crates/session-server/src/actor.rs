@@ -18,7 +18,8 @@ use thinc_region::{Region, Size};
 use thinc_ring::{
     Attachment, ControlEvent, CursorImage, CursorPixel, CursorState, Framebuffer, OutputRequest, RecordKind,
 };
-use thinc_session_core::{Config, CursorData, CursorImageOwned, Request, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, CursorData, CursorImageOwned, PathFigures, Request, Scheduling, Session, ViewerId};
+use thinc_transport::socket::{TcpFigures, TcpPath};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -61,8 +62,11 @@ const SPARE_WORK_MAX: usize = 4;
 struct Seat {
     label: String,
     outgoing: Option<mpsc::Sender<Vec<u8>>>,
+    path: Option<TcpPath>,
     /// Where the next chunk is written; `None` while one is on its way out.
     chunk: Option<Vec<u8>>,
+    /// Length of the one on its way.
+    chunk_bytes: u64,
     task: tokio::task::AbortHandle,
     frames: Deframer,
     viewer: Option<ViewerId>,
@@ -72,6 +76,22 @@ struct Seat {
     unacknowledged: Option<Micros>,
     /// When it is cut off, read or not.
     cut_at: Option<Micros>,
+}
+
+impl Seat {
+    /// Tells session-core what the kernel knows of the path, when that matters.
+    fn tell_path(&self, core: &mut Session, viewer: ViewerId) {
+        if core.is_busy(viewer) {
+            let figures = self.path.as_ref().and_then(TcpPath::figures);
+            core.handle_path(viewer, figures.map(|figures| path_figures(figures, self.chunk_bytes)));
+        }
+    }
+}
+
+/// The kernel's figures, and the chunk that is on its way to the kernel: part of it may count twice for a moment.
+fn path_figures(figures: TcpFigures, chunk_bytes: u64) -> PathFigures {
+    let TcpFigures { in_flight, delivered, window, rtt, rtt_min } = figures;
+    PathFigures { in_flight: in_flight + chunk_bytes, delivered, window, rtt, rtt_min }
 }
 
 /// What session-core waits for before its next request is asked for.
@@ -403,6 +423,7 @@ impl Actor {
             Event::Drained(id, chunk) => {
                 if let Some(seat) = self.seats.get_mut(&id) {
                     seat.chunk = Some(kept(chunk));
+                    seat.chunk_bytes = 0;
                 }
             }
             Event::Gone(id, ending) => self.gone(id, &ending),
@@ -417,12 +438,14 @@ impl Actor {
         }
     }
 
-    fn open(&mut self, Opened { id, label, outgoing, task }: Opened) {
+    fn open(&mut self, Opened { id, label, outgoing, path, task }: Opened) {
         info!("{label}: connected");
         let seat = Seat {
             label,
             outgoing: Some(outgoing),
+            path,
             chunk: Some(Vec::new()),
+            chunk_bytes: 0,
             task,
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             viewer: None,
@@ -441,6 +464,9 @@ impl Actor {
     fn take_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
         let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
+        if let Some(viewer) = seat.viewer {
+            seat.tell_path(&mut self.core, viewer);
+        }
         seat.frames.push(bytes);
         let end = loop {
             let message = match seat.frames.next() {
@@ -548,6 +574,7 @@ impl Actor {
         let now = self.now();
         for seat in self.seats.values_mut() {
             let Some(viewer) = seat.viewer else { continue };
+            seat.tell_path(&mut self.core, viewer);
             while let Some(job) = self.core.poll_job(viewer, now) {
                 let mut work = self.spare.pop().unwrap_or_else(Work::new);
                 seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
@@ -564,6 +591,7 @@ impl Actor {
             // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
             let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { continue };
             if self.core.poll_transmit(viewer, now, &mut chunk) {
+                seat.chunk_bytes = chunk.len() as u64;
                 // The channel has one place, and the chunk before has left.
                 let _ = outgoing.try_send(chunk);
                 if seat.unacknowledged.is_none() && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0) {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use thinc_transport::socket::TcpPath;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -56,6 +57,8 @@ pub(crate) struct Opened {
     pub(crate) label: String,
     /// Takes one chunk; the next only after `Drained`. Dropping it ends the connection once the chunk has left.
     pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
+    /// What the kernel knows of the way to the viewer, or to a proxy before it.
+    pub(crate) path: Option<TcpPath>,
     /// Ends it at once.
     pub(crate) task: AbortHandle,
 }

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustls::ServerConfig;
 use socket2::SockRef;
 use thinc_transport::ALPN_NATIVE;
+use thinc_transport::socket::TcpPath;
 use thinc_transport::token::{TokenGate, TokenRefusal};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
@@ -25,8 +26,9 @@ use crate::gate::{Gate, LOGIN_GRACE, PENALTY, Pace, Pass};
 use crate::http::Site;
 use crate::native;
 
-/// 16 KiB: bytes the kernel takes beyond what it can send now. More would wait where nothing can replace it.
-const NOT_SENT_BYTES: u32 = 16 * 1024;
+/// 8 KiB: bytes the kernel takes beyond what it can send now. More would wait where nothing can replace or overtake it;
+/// with less a fast path would wait for us.
+const NOT_SENT_BYTES: u32 = 8 * 1024;
 /// After an accept that failed for lack of descriptors: the next would fail as well.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -150,6 +152,11 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 
 /// The TLS stream of a connection.
 pub(crate) type Stream = TlsStream<TcpStream>;
+
+/// What the kernel knows of the way to whoever is behind a stream; it may be asked while the stream is in other hands.
+pub(crate) fn path_of(stream: &Stream) -> Option<TcpPath> {
+    TcpPath::of(stream.get_ref().0).ok()
+}
 
 /// What everybody is told who shows no good token, whatever was wrong with it.
 pub(crate) const UNAUTHORIZED: &str =

@@ -17,6 +17,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Deserialize;
 use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
 use thinc_transport::base64url;
+use thinc_transport::socket::TcpPath;
 use thinc_transport::token::SessionSecret;
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -24,7 +25,7 @@ use tracing::{debug, info};
 
 use crate::SessionConfig;
 use crate::assets::{self, Asset};
-use crate::front::{Shared, Stream, UNAUTHORIZED, Visitor};
+use crate::front::{self, Shared, Stream, UNAUTHORIZED, Visitor};
 use crate::gate::{LOGIN_GRACE, Pass};
 use crate::websocket;
 
@@ -75,6 +76,8 @@ pub(crate) struct Browser {
     pub(crate) visitor: Mutex<Option<Pass>>,
     pub(crate) id: crate::connection::ConnectionId,
     pub(crate) peer: std::net::SocketAddr,
+    /// For the one WebSocket that this connection can become.
+    pub(crate) path: Mutex<Option<TcpPath>>,
     known: AtomicBool,
     /// Wakes the one who would close it for being a stranger too long.
     became_known: Notify,
@@ -98,6 +101,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, visitor: Visitor,
         visitor: Mutex::new(Some(pass)),
         id,
         peer,
+        path: Mutex::new(front::path_of(&stream)),
         known: AtomicBool::new(false),
         became_known: Notify::new(),
     });

@@ -34,7 +34,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, mut stream: Stream, visitor: Visi
     drop(pass);
     let (outgoing, receive) = connection::outgoing();
     let label = format!("{peer} (native)");
-    if shared.events.send(Event::Opened(Opened { id, label, outgoing, task })).await.is_err() {
+    let path = crate::front::path_of(&stream);
+    if shared.events.send(Event::Opened(Opened { id, label, outgoing, path, task })).await.is_err() {
         return;
     }
     let (read, write) = tokio::io::split(stream);

@@ -71,7 +71,8 @@ async fn serve(browser: &Browser, upgraded: Upgraded, task: tokio::task::AbortHa
     let (id, events) = (browser.id, &browser.shared.events);
     let (outgoing, receive) = connection::outgoing();
     let label = format!("{} (browser)", browser.peer);
-    if events.send(Event::Opened(Opened { id, label, outgoing, task })).await.is_err() {
+    let path = browser.path.lock().expect("no holder of this lock can panic").take();
+    if events.send(Event::Opened(Opened { id, label, outgoing, path, task })).await.is_err() {
         return;
     }
     let ending = carry(id, socket, receive, events).await;

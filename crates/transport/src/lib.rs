@@ -1,7 +1,7 @@
 //! Path 10/13: from session-core/update.rs, to viewer-core/decode.rs.
 //! Links, pinned keys and TLS 1.3 connections; with the feature `server` also tokens and the session's identity.
 //! Knows bytes, addresses and secrets; never what the bytes mean beyond the first, authenticating, frames.
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 pub mod base64url;
 pub mod client;
@@ -9,6 +9,8 @@ pub mod client;
 pub mod identity;
 pub mod link;
 pub mod pin;
+#[cfg(feature = "server")]
+pub mod socket;
 #[cfg(feature = "server")]
 pub mod token;
 
