@@ -3,6 +3,10 @@
 //! `cargo bench -p thinc-session-core --bench hot_path`. A flush is 40 records, fills and glyphs of a line of text, through
 //! `handle_record`, then `poll_job`, `handle_snapshot`, `handle_encoded` and `poll_transmit` for each viewer, which
 //! acknowledges at once. "records alone" stops before `poll_job`: what is measured is translation and the queue.
+//!
+//! A toolkit's frame (GTK 3 as recorded: doc/scheduling.md) is a pixmap made, filled, copied to from a cache, written on,
+//! copied to the screen and destroyed: 40 records too. "drawn" shows new pixels each time; "scrolled" what the cache holds at
+//! another place, which becomes a COPY; "composed" passes through a window's pixmap and a compositor's picture.
 
 use std::hint::black_box;
 
@@ -17,6 +21,18 @@ const SIZE: Size = Size { width: 1024, height: 768 };
 const RECORDS: i32 = 40;
 /// Bytes that a line of text encodes to.
 const COMMANDS: [u8; 60] = [0x55; 60];
+
+const CACHE: DrawableId = DrawableId(1);
+const WINDOW: DrawableId = DrawableId(2);
+const PICTURE: DrawableId = DrawableId(3);
+
+/// What a toolkit's frame does to the screen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Frame {
+    Drawn,
+    Scrolled,
+    Composed,
+}
 
 struct Bench {
     session: Session,
@@ -73,6 +89,55 @@ impl Bench {
         let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
         self.record(RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 800, 700), dx: 0, dy: -18, over: false });
         self.glyphs(700);
+    }
+
+    fn create(&mut self, id: DrawableId, width: u32, height: u32) {
+        self.record(RecordKind::PixmapCreate { id, width, height, opaque: false });
+    }
+
+    fn copy(&mut self, src: DrawableId, dst: DrawableId, rect: Rect, (dx, dy): (i32, i32), over: bool) {
+        self.record(RecordKind::Copy { src, dst, rect, dx, dy, over });
+    }
+
+    fn fill(&mut self, dst: DrawableId, rect: Rect, rgb: u32) {
+        self.record(RecordKind::Draw { dst, rect, what: Drawn::Solid(rgb), alpha: Alpha::Opaque });
+    }
+
+    /// What a scrolled view keeps, and a compositor's pixmaps.
+    fn create_cache(&mut self) {
+        self.create(CACHE, 662, 637);
+        self.fill(CACHE, Rect::new(0, 0, 662, 637), 0xff_ffff);
+        self.create(WINDOW, 700, 540);
+        self.fill(WINDOW, Rect::new(0, 0, 700, 540), 0xff_ffff);
+        self.create(PICTURE, SIZE.width, SIZE.height);
+        self.fill(PICTURE, SIZE.rect(), 0x40_4040);
+    }
+
+    /// One frame of a toolkit.
+    fn frame(&mut self, kind: Frame) {
+        self.flush += 1;
+        let id = DrawableId(1_000 + self.flush.cast_unsigned());
+        let view = Rect::new(0, 0, 638, 425);
+        self.create(id, 638, 425);
+        for rgb in [0, 0xf6_f5f4, 0xee_eeec] {
+            self.fill(id, view, rgb);
+        }
+        let scrolled = if kind == Frame::Drawn { 0 } else { self.flush % 2 * 40 };
+        self.copy(CACHE, id, view, (0, -scrolled), true);
+        let written = if kind == Frame::Drawn { 425 } else { 20 };
+        let glyphs = if kind == Frame::Composed { RECORDS - 9 } else { RECORDS - 7 };
+        for i in 0..glyphs {
+            let rect = Rect::at(i % 8 * 75, i / 8 * 85 * written / 425, 70, 18.min(written));
+            self.record(RecordKind::Draw { dst: id, rect, what: Drawn::Glyphs, alpha: Alpha::Kept });
+        }
+        if kind == Frame::Composed {
+            self.copy(id, WINDOW, view.translate(2, 72), (2, 72), false);
+            self.copy(WINDOW, PICTURE, view.translate(102, 172), (100, 100), true);
+            self.copy(PICTURE, DrawableId::SCREEN, view.translate(102, 172), (0, 0), false);
+        } else {
+            self.copy(id, DrawableId::SCREEN, view.translate(193, 203), (193, 203), false);
+        }
+        self.record(RecordKind::PixmapDestroy { id });
     }
 
     /// Sends and acknowledges everything; gives how many jobs that took.
@@ -132,6 +197,24 @@ fn benches(criterion: &mut Criterion) {
             })
         });
     });
+    let frames = [("drawn", Frame::Drawn), ("scrolled", Frame::Scrolled), ("composed", Frame::Composed)];
+    for (name, frame) in frames {
+        let mut alone = Bench::new(1);
+        alone.create_cache();
+        group.bench_function(format!("a frame {name}, records alone"), |b| b.iter(|| measured(|| alone.frame(frame))));
+    }
+    for (name, frame) in frames {
+        let mut bench = Bench::new(1);
+        bench.create_cache();
+        group.bench_function(format!("a frame {name}, to 1"), |b| {
+            b.iter(|| {
+                measured(|| {
+                    bench.frame(frame);
+                    bench.send()
+                })
+            });
+        });
+    }
     let mut bench = Bench::new(1);
     group.bench_function("nothing to do", |b| {
         b.iter(|| measured(|| bench.session.poll_job(bench.viewers[0], bench.now).is_none()))

@@ -20,6 +20,12 @@ pub(super) struct Pool {
 }
 
 impl Pool {
+    /// Of all buffers, those that wait too.
+    #[cfg(test)]
+    pub(super) fn tiles_held(&self) -> usize {
+        self.tiles
+    }
+
     /// A buffer of so many tiles; None past the bound.
     fn take(&mut self, len: usize, value: Tile) -> Option<Vec<Tile>> {
         let fits = |buffer: &Vec<Tile>| buffer.capacity() >= len && buffer.capacity() / 4 <= len.max(64);
@@ -59,7 +65,6 @@ enum Tiles {
 #[derive(Debug)]
 pub(super) struct Grid {
     bounds: Rect,
-    opaque: bool,
     columns: usize,
     tiles: Tiles,
 }
@@ -100,9 +105,9 @@ fn under(at: usize, low: i32, high: i32, moved: i32) -> (usize, usize) {
 
 impl Grid {
     /// A drawable of which nothing is known.
-    pub(super) fn new(size: Size, opaque: bool) -> Grid {
+    pub(super) fn new(size: Size) -> Grid {
         let columns = (size.width as usize).div_ceil(TILE as usize);
-        Grid { bounds: size.rect(), opaque, columns, tiles: Tiles::Uniform(Tile::unknown(opaque)) }
+        Grid { bounds: size.rect(), columns, tiles: Tiles::Uniform(Tile::OTHER) }
     }
 
     pub(super) fn bounds(&self) -> Rect {
@@ -115,7 +120,7 @@ impl Grid {
 
     /// Forgets everything, and gives the buffer back.
     pub(super) fn forget(&mut self, pool: &mut Pool) {
-        self.become_uniform(Tile::unknown(self.opaque), pool);
+        self.become_uniform(Tile::OTHER, pool);
     }
 
     fn become_uniform(&mut self, tile: Tile, pool: &mut Pool) {
@@ -125,6 +130,7 @@ impl Grid {
     }
 
     /// The tile at a column and row of tiles.
+    #[cfg(test)]
     pub(super) fn at(&self, column: usize, row: usize) -> Tile {
         match &self.tiles {
             Tiles::Uniform(tile) => *tile,
@@ -152,7 +158,7 @@ impl Grid {
     fn each(&mut self, pool: &mut Pool) -> Option<&mut [Tile]> {
         if let Tiles::Uniform(tile) = self.tiles {
             let Some(buffer) = pool.take(self.tile_count(), tile) else {
-                self.tiles = Tiles::Uniform(Tile::unknown(self.opaque));
+                self.tiles = Tiles::Uniform(Tile::OTHER);
                 return None;
             };
             self.tiles = Tiles::Each(buffer);
@@ -167,7 +173,7 @@ impl Grid {
     pub(super) fn draw(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
         match brush.replaces() {
             Some(ink) => self.replace(rect, ink, pool),
-            None => self.change(rect, pool, |tile| brush.whole(tile), |tile| brush.part(tile)),
+            None => self.change(rect, pool, |tile| brush.over(tile), |tile| brush.over(tile)),
         }
     }
 
@@ -209,27 +215,38 @@ impl Grid {
 
     /// `rect` now holds what `from` holds at `rect` less the vector.
     pub(super) fn copy(&mut self, rect: &Rect, from: &Source<'_>, dx: i32, dy: i32, pool: &mut Pool) {
-        let kept = if self.opaque { Tile::TRANSLUCENT } else { Tile::NOTHING };
         let (source, origin, stride) = match from.tiles {
-            Err(tile) => {
-                return self.replace(rect, tile.without(kept), pool);
-            }
+            Err(tile) => return self.replace(rect, tile, pool),
             Ok(tiles) => (tiles, from.origin, from.stride),
         };
         let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
         let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
+        // Columns whose 16 pixels all come along: under them lie two neighbours of the source, or one, all the way.
+        let inner = columns.whole_from..((rect.x2 >> TILE_SHIFT) as usize).max(columns.whole_from);
         let width = self.columns;
         let Some(tiles) = self.each(pool) else { return };
         for row in rows.from..rows.to {
+            let tiles = &mut tiles[row * width..][..width];
+            let whole_row = rows.is_whole(row);
             let (top, bottom) = under(row, rect.y1, rect.y2, dy);
             let top = &source[(top - origin.1) * stride..];
             let bottom = &source[(bottom - origin.1) * stride..];
-            for column in columns.from..columns.to {
+            if !inner.is_empty() {
+                let (left, right) = under(inner.start, rect.x1, rect.x2, dx);
+                let (left, right, count) = (left - origin.0, right - origin.0, inner.len());
+                let under = top[left..left + count].iter().zip(&top[right..right + count]);
+                let under = under.zip(bottom[left..left + count].iter().zip(&bottom[right..right + count]));
+                for (tile, ((a, b), (c, d))) in tiles[inner.clone()].iter_mut().zip(under) {
+                    let came = a.join(*b).join(c.join(*d));
+                    *tile = if whole_row { came } else { tile.join(came) };
+                }
+            }
+            for column in (columns.from..inner.start).chain(inner.end..columns.to) {
                 let (left, right) = under(column, rect.x1, rect.x2, dx);
                 let (left, right) = (left - origin.0, right - origin.0);
-                let came = top[left].join(top[right]).join(bottom[left].join(bottom[right])).without(kept);
-                let tile = &mut tiles[row * width + column];
-                *tile = if rows.is_whole(row) && columns.is_whole(column) { came } else { tile.join(came) };
+                let came = top[left].join(top[right]).join(bottom[left].join(bottom[right]));
+                let tile = &mut tiles[column];
+                *tile = if whole_row && columns.is_whole(column) { came } else { tile.join(came) };
             }
         }
     }
@@ -257,33 +274,11 @@ impl Grid {
         Source { tiles: Ok(kept), origin: (columns.from, rows.from), stride }
     }
 
-    /// Takes `rect` apart into what is known to be opaque and what is not; few rectangles of either, the doubtful ones
-    /// rather too large.
-    pub(super) fn split_opaque(&self, rect: &Rect, mut opaque: impl FnMut(Rect), mut other: impl FnMut(Rect)) {
-        if let Some(tile) = self.uniform() {
-            return if tile.has(Tile::TRANSLUCENT) { other(*rect) } else { opaque(*rect) };
-        }
-        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
-        for row in rows.from..rows.to {
-            let mut column = columns.from;
-            while column < columns.to {
-                let translucent = self.at(column, row).has(Tile::TRANSLUCENT);
-                let start = column;
-                while column < columns.to && self.at(column, row).has(Tile::TRANSLUCENT) == translucent {
-                    column += 1;
-                }
-                let run = tile_rect(start, row, column, row + 1).intersect(rect);
-                if translucent { other(run) } else { opaque(run) }
-            }
-        }
-    }
-
     /// # Panics
     /// When the tiles are not as many as the drawable has.
     pub(super) fn check_invariants(&self) {
         if let Tiles::Each(tiles) = &self.tiles {
             assert_eq!(tiles.len(), self.tile_count(), "a grid has the drawable's tiles");
-            assert!(!self.opaque || tiles.iter().all(|tile| !tile.has(Tile::TRANSLUCENT)), "opaque is opaque");
         }
     }
 }
@@ -314,8 +309,9 @@ impl Source<'_> {
         for row in rows.from..rows.to {
             let row = (row - self.origin.1) * self.stride;
             let from = row + columns.from - self.origin.0;
-            tiles[from..from + (columns.to - columns.from)].iter().for_each(|&tile| all = all.join(tile));
+            tiles[from..from + (columns.to - columns.from)].iter().for_each(|&tile| all = all | tile);
         }
-        all
+        // A ground of several colours is none.
+        all.parts()
     }
 }

@@ -8,6 +8,7 @@ use thinc_ring::{Alpha, DrawableId, Drawn};
 use super::changes::{Changes, Stamp};
 use super::equal::Equalities;
 use super::grid::{Grid, Pool};
+use super::opacity::Translucent;
 use super::tile::Brush;
 use super::video::Videos;
 use crate::mutation::{Broken, Mutation};
@@ -16,8 +17,8 @@ use crate::mutation::{Broken, Mutation};
 #[derive(Debug)]
 pub(super) struct Map {
     pub(super) id: DrawableId,
-    pub(super) opaque: bool,
     pub(super) grid: Grid,
+    pub(super) translucent: Translucent,
     pub(super) videos: Videos,
     /// Where on the screen its pixels are.
     pub(super) shown: Equalities<()>,
@@ -32,8 +33,8 @@ impl Map {
     pub(super) fn new(id: DrawableId, size: Size, opaque: bool, now: Stamp) -> Map {
         Map {
             id,
-            opaque,
-            grid: Grid::new(size, opaque),
+            grid: Grid::new(size),
+            translucent: Translucent::new(size.rect(), opaque),
             videos: Videos::new(),
             shown: Equalities::new(),
             twins: Equalities::new(),
@@ -46,8 +47,8 @@ impl Map {
     pub(super) fn renew(&mut self, id: DrawableId, size: Size, opaque: bool, now: Stamp, pool: &mut Pool) {
         self.grid.forget(pool);
         self.id = id;
-        self.opaque = opaque;
-        self.grid = Grid::new(size, opaque);
+        self.grid = Grid::new(size);
+        self.translucent.renew(size.rect(), opaque);
         self.videos.clear();
         self.shown.clear();
         self.twins.clear();
@@ -61,10 +62,11 @@ impl Map {
 
     /// A drawing in `rect`, which lies inside.
     pub(super) fn draw(&mut self, rect: &Rect, what: Drawn, alpha: Alpha, now: Stamp, pool: &mut Pool, broken: Broken) {
-        let whole = Brush::new(what, alpha, self.opaque);
-        if !broken.is(Mutation::SolidSurvivesDrawing) || whole.replaces().is_some() {
-            self.grid.draw(rect, whole, pool);
+        let brush = Brush::new(what, alpha);
+        if !broken.is(Mutation::SolidSurvivesDrawing) || brush.replaces().is_some() {
+            self.grid.draw(rect, brush, pool);
         }
+        self.translucent.draw(rect, alpha);
         match what {
             Drawn::Video { port, .. } => self.videos.add(rect, port),
             _ => self.videos.cut(rect),
@@ -90,6 +92,7 @@ impl Map {
 
     pub(super) fn check_invariants(&self) {
         self.grid.check_invariants();
+        self.translucent.check_invariants();
         self.shown.check_invariants();
         self.twins.check_invariants();
         self.changes.check_invariants();

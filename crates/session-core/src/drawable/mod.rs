@@ -6,6 +6,7 @@ mod changes;
 mod equal;
 mod grid;
 mod map;
+mod opacity;
 mod parts;
 mod rects;
 mod shown;
@@ -16,6 +17,8 @@ mod video;
 mod model;
 #[cfg(test)]
 mod random;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -310,18 +313,14 @@ impl Drawables {
             if rect.is_empty() {
                 continue;
             }
-            if !op.over || source.opaque || self.broken.is(Mutation::OverOfTranslucentIsCopy) {
+            if !op.over || self.broken.is(Mutation::OverOfTranslucentIsCopy) {
                 copied.push(rect);
                 continue;
             }
-            pieces.clear();
-            let back = |piece: Rect| piece.translate(op.dx, op.dy);
-            source.grid.split_opaque(
-                &rect.translate(-op.dx, -op.dy),
-                |piece| rects::push_run(pieces, back(piece)),
-                |piece| rects::push_run(blended, back(piece)),
-            );
-            copied.append(pieces);
+            let first = blended.len();
+            source.translucent.split(&rect.translate(-op.dx, -op.dy), pieces, blended);
+            blended[first..].iter_mut().for_each(|piece| *piece = piece.translate(op.dx, op.dy));
+            copied.extend(pieces.iter().map(|piece| piece.translate(op.dx, op.dy)));
         }
         while copied.len() > OPAQUE_RECTS_MAX {
             blended.extend(copied.pop());
@@ -367,8 +366,10 @@ impl Drawables {
 
     /// The destination's tiles, videos and equalities change.
     fn change(&mut self, src: usize, dst: usize, op: CopyOp, scratch: &mut Scratch, effect: &mut Effect) {
-        let Scratch { copied, blended, tiles, left, .. } = scratch;
+        let Scratch { copied, blended, tiles, left, pieces, .. } = scratch;
         let (dx, dy) = (op.dx, op.dy);
+        pieces.clear();
+        pieces.extend_from_slice(self.maps[src].translucent.rects());
         for rect in copied.iter().chain(blended.iter()) {
             self.maps[dst].changed_here(rect, self.broken);
         }
@@ -388,6 +389,8 @@ impl Drawables {
         };
         for rect in copied.iter() {
             map.grid.copy(rect, &source, dx, dy, pool);
+            map.translucent.remove(rect);
+            pieces.iter().for_each(|piece| map.translucent.add(&piece.translate(dx, dy).intersect(rect)));
             map.videos.cut(rect);
             for (video, port) in videos.iter().flatten() {
                 let video = video.translate(dx, dy).intersect(rect);

@@ -41,15 +41,6 @@ pub(super) fn subtract(rects: &mut Vec<Rect>, cut: &Rect) {
     }
 }
 
-/// Adds a rectangle to a list, joined with the last one that continues it downwards.
-pub(super) fn push_run(rects: &mut Vec<Rect>, run: Rect) {
-    let continues = |rect: &&mut Rect| (rect.x1, rect.x2, rect.y2) == (run.x1, run.x2, run.y1);
-    match rects.iter_mut().rev().take(8).find(continues) {
-        Some(rect) => rect.y2 = run.y2,
-        None => rects.push(run),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use thinc_region::Region;
@@ -74,15 +65,5 @@ mod tests {
             assert_eq!(rects.iter().map(Rect::area).sum::<u64>(), region.area(), "{cut:?}");
             assert_eq!(rects.into_iter().collect::<Region>(), region, "{cut:?}");
         }
-    }
-
-    #[test]
-    fn rows_of_one_width_are_one_rectangle() {
-        let mut rects = Vec::new();
-        for y in 0..4 {
-            push_run(&mut rects, Rect::at(0, y, 8, 1));
-            push_run(&mut rects, Rect::at(10, y, 3 + y / 2, 1));
-        }
-        assert_eq!(rects, [Rect::new(0, 0, 8, 4), Rect::new(10, 0, 13, 2), Rect::new(10, 2, 14, 4)]);
     }
 }

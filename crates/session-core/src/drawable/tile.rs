@@ -22,7 +22,7 @@ impl Tile {
     /// A fill of `rgb` lies under all of it. Alone: every pixel is that.
     pub(crate) const SOLID: Tile = Tile(1 << 24);
     /// Other fills, in parts.
-    pub(crate) const FILLS: Tile = Tile(1 << 25);
+    pub(crate) const FILLS: Tile = Tile(Tile::SOLID.0 << 1);
     /// A tile or stipple.
     pub(crate) const PATTERN: Tile = Tile(1 << 26);
     /// Text.
@@ -31,10 +31,8 @@ impl Tile {
     pub(crate) const IMAGE: Tile = Tile(1 << 28);
     /// XVideo.
     pub(crate) const VIDEO: Tile = Tile(1 << 29);
-    /// Anything else, and what nobody told.
+    /// Anything else; alone, all that is known of what nobody told.
     pub(crate) const OTHER: Tile = Tile(1 << 30);
-    /// Some pixels may be less than opaque.
-    pub(crate) const TRANSLUCENT: Tile = Tile(1 << 31);
     /// Nothing at all; joined with another it is the other.
     pub(crate) const NOTHING: Tile = Tile(0);
 
@@ -43,11 +41,6 @@ impl Tile {
     /// Every pixel is this 0xRRGGBB.
     pub(crate) const fn solid(rgb: u32) -> Tile {
         Tile(Tile::SOLID.0 | rgb & Tile::RGB)
-    }
-
-    /// What is known of a drawable of which nothing is.
-    pub(crate) const fn unknown(opaque: bool) -> Tile {
-        Tile(Tile::OTHER.0 | if opaque { 0 } else { Tile::TRANSLUCENT.0 })
     }
 
     /// True when some of the kinds are in it.
@@ -61,19 +54,18 @@ impl Tile {
     }
 
     /// Pixels of both are in it. A common ground stays one; two grounds are fills in parts.
+    #[inline]
     pub(crate) const fn join(self, other: Tile) -> Tile {
-        if (self.0 ^ other.0) & (Tile::SOLID.0 | Tile::RGB) == 0 {
-            return Tile(self.0 | other.0);
-        }
-        Tile(self.parts().0 | other.parts().0)
+        // Both are computed, so that rows of tiles are joined by vector instructions.
+        let (with_ground, without) = (self.0 | other.0, self.parts().0 | other.parts().0);
+        if (self.0 ^ other.0) & (Tile::SOLID.0 | Tile::RGB) == 0 { Tile(with_ground) } else { Tile(without) }
     }
 
     /// As a part of a tile: its ground is a fill among others.
+    #[inline]
     pub(crate) const fn parts(self) -> Tile {
-        if self.0 & Tile::SOLID.0 == 0 {
-            return self;
-        }
-        Tile(self.0 & !(Tile::SOLID.0 | Tile::RGB) | Tile::FILLS.0)
+        // Without a ground there are no bits of its colour.
+        Tile(self.0 & !(Tile::SOLID.0 | Tile::RGB) | (self.0 & Tile::SOLID.0) << 1)
     }
 
     /// As the scheduler counts it.
@@ -92,7 +84,7 @@ impl Tile {
 
     /// What it proposes. Video is proposed by its exact rectangle.
     pub(crate) fn proposal(self) -> Option<Proposal> {
-        let kinds = Tile(self.0 & !(Tile::RGB | Tile::TRANSLUCENT.0));
+        let kinds = self.without(Tile(Tile::RGB));
         if kinds == Tile::SOLID {
             return Some(Proposal::Solid(self.0 & Tile::RGB));
         }
@@ -122,12 +114,10 @@ pub(super) struct Brush {
     ink: Tile,
     /// It leaves nothing of what was there.
     covers: bool,
-    /// To the alpha; `Opaque` in a drawable without any.
-    alpha: Alpha,
 }
 
 impl Brush {
-    pub(super) fn new(what: Drawn, alpha: Alpha, opaque: bool) -> Brush {
+    pub(super) fn new(what: Drawn, alpha: Alpha) -> Brush {
         let (ink, covers) = match what {
             Drawn::Solid(rgb) => (Tile::solid(rgb), true),
             Drawn::Image => (Tile::IMAGE, true),
@@ -138,36 +128,24 @@ impl Brush {
             // It may be a line, or a picture that covers: what was there may show through either.
             Drawn::Composite | Drawn::Other => (Tile::OTHER, false),
         };
-        Brush { ink, covers, alpha: if opaque { Alpha::Opaque } else { alpha } }
+        Brush { ink, covers }
     }
 
     /// Pixels that were something, blended over what was there.
     pub(super) fn blend(of: Tile) -> Brush {
-        let ink = of.parts().without(Tile::TRANSLUCENT) | Tile::OTHER;
-        Brush { ink, covers: false, alpha: Alpha::Kept }
+        Brush { ink: of.parts() | Tile::OTHER, covers: false }
     }
 
     /// What every tile inside of the drawing is now, where that does not depend on what it was.
     pub(super) fn replaces(self) -> Option<Tile> {
-        (self.covers && self.alpha != Alpha::Kept).then(|| self.whole(Tile::NOTHING))
+        self.covers.then_some(self.ink)
     }
 
-    /// A tile that lies inside of the drawing.
-    pub(super) fn whole(self, before: Tile) -> Tile {
-        let after = if self.covers { self.ink } else { before.without(Tile::TRANSLUCENT) | self.ink };
-        match self.alpha {
-            Alpha::Opaque => after,
-            Alpha::Kept if before.has(Tile::TRANSLUCENT) => after | Tile::TRANSLUCENT,
-            Alpha::Kept => after,
-            Alpha::Unknown => after | Tile::TRANSLUCENT,
-        }
-    }
-
-    /// A tile of which the drawing touches a part.
-    pub(super) fn part(self, before: Tile) -> Tile {
+    /// A tile that a drawing touches which leaves some of what was there.
+    #[inline]
+    pub(super) fn over(self, before: Tile) -> Tile {
         // Glyphs leave the ground what it was, and so does a fill of the ground's own colour.
-        let after = if self.ink.has(Tile::SOLID) { before.join(self.ink) } else { before | self.ink };
-        if self.alpha == Alpha::Unknown { after | Tile::TRANSLUCENT } else { after }
+        if self.ink.has(Tile::SOLID) { before.join(self.ink) } else { before | self.ink }
     }
 }
 
@@ -195,25 +173,21 @@ mod tests {
         assert_eq!((white | Tile::IMAGE).proposal(), None);
         assert_eq!(Tile::IMAGE.proposal(), Some(Proposal::Image));
         assert_eq!((Tile::IMAGE | Tile::OTHER).proposal(), None);
-        assert_eq!(Tile::unknown(true).proposal(), None);
+        assert_eq!(Tile::OTHER.proposal(), None);
     }
 
     #[test]
     fn a_stipple_leaves_what_was_there_and_a_tile_does_not() {
-        let white = Tile::solid(0xff_ffff);
-        assert_eq!(Brush::new(Drawn::Pattern, Alpha::Kept, true).whole(white), white | Tile::PATTERN);
-        assert_eq!(Brush::new(Drawn::Pattern, Alpha::Opaque, true).whole(white), Tile::PATTERN);
+        assert_eq!(Brush::new(Drawn::Pattern, Alpha::Kept).replaces(), None);
+        assert_eq!(Brush::new(Drawn::Pattern, Alpha::Opaque).replaces(), Some(Tile::PATTERN));
     }
 
     #[test]
-    fn alpha_is_kept_won_and_lost() {
-        let clear = Tile::solid(0) | Tile::TRANSLUCENT;
-        let fill = |alpha, opaque| Brush::new(Drawn::Solid(7), alpha, opaque);
-        assert_eq!(fill(Alpha::Opaque, false).whole(clear), Tile::solid(7));
-        assert!(fill(Alpha::Opaque, false).part(clear).has(Tile::TRANSLUCENT));
-        assert!(fill(Alpha::Unknown, false).part(Tile::solid(7)).has(Tile::TRANSLUCENT));
-        assert!(!fill(Alpha::Unknown, true).whole(Tile::solid(7)).has(Tile::TRANSLUCENT));
-        assert!(!Brush::blend(clear).whole(Tile::solid(7)).has(Tile::TRANSLUCENT));
-        assert!(Brush::blend(clear).whole(clear).has(Tile::TRANSLUCENT));
+    fn a_fill_of_the_grounds_colour_leaves_the_ground() {
+        let white = Tile::solid(0xff_ffff);
+        let fill = |rgb| Brush::new(Drawn::Solid(rgb), Alpha::Opaque);
+        assert_eq!(fill(0xff_ffff).over(white | Tile::GLYPHS), white | Tile::GLYPHS);
+        assert_eq!(fill(0).over(white), Tile::FILLS);
+        assert_eq!(Brush::blend(white).over(white), white | Tile::FILLS | Tile::OTHER);
     }
 }
