@@ -11,7 +11,7 @@ mod record;
 mod ring;
 mod xorg_conf;
 
-pub use abi::{OUTPUTS_MAX, SCREEN_MAX};
+pub use abi::{ABI_VERSION, OUTPUTS_MAX, RECORD_BYTES, SCREEN_MAX};
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};

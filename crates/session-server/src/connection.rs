@@ -36,6 +36,8 @@ pub(crate) enum Event {
     Keymap(thinc_session_core::Keymap),
     /// The keysym asked for is bound.
     Bound,
+    /// Somebody wants a trace, down this stream.
+    Trace(std::os::unix::net::UnixStream),
 }
 
 /// Why a connection ended, for the log.

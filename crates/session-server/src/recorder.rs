@@ -33,6 +33,8 @@ const SPARE_MAX: usize = 8;
 const COVERED_RECTS_MAX: usize = 256;
 /// 250 ms: what a session that dies takes with it.
 const FLUSH_TIME: Micros = 250_000;
+/// What a session that ends gives the trace to be written to its own; the supervisor waits for both.
+const END_TIME: Duration = Duration::from_secs(1);
 /// Traces of one session that was started again and again.
 const FILES_MAX: u32 = 100;
 /// After an accept that failed for lack of descriptors.
@@ -52,7 +54,8 @@ struct Turn {
 
 enum Message {
     Turn(Box<Turn>),
-    Stop,
+    /// The last one.
+    Stop(End),
 }
 
 /// What the trace does not hold and has to tell of.
@@ -74,6 +77,8 @@ pub(crate) struct Recorder {
     size: Size,
     lost: Option<Lost>,
     began: Micros,
+    /// Says nothing, and ends with the thread.
+    done: Receiver<()>,
 }
 
 impl Recorder {
@@ -117,7 +122,7 @@ impl Recorder {
         thread::Builder::new().name("trace-ear".into()).spawn(move || {
             // The only thing they can say is that they have enough.
             let _ = ear.read(&mut [0]);
-            let _ = stop.send(Message::Stop);
+            let _ = stop.send(Message::Stop(End::Asked));
         })?;
         Ok(recorder)
     }
@@ -131,12 +136,14 @@ impl Recorder {
         let (give_back, spare) = sync_channel(SPARE_MAX);
         let waiting = Arc::new(AtomicU64::new(0));
         let counter = waiting.clone();
+        let (alive, done) = sync_channel(0);
         thread::Builder::new().name("trace".into()).spawn(move || {
+            let _alive: SyncSender<()> = alive;
             ended(write(sink, &messages, &give_back, &counter));
         })?;
         let stop = turns.clone();
         let (turn, covered, size) = (Box::default(), Region::new(), Size::default());
-        Ok((Recorder { turns, spare, waiting, turn, covered, size, lost: None, began: now }, stop))
+        Ok((Recorder { turns, spare, waiting, turn, covered, size, lost: None, began: now, done }, stop))
     }
 
     /// A record of this look at the ring.
@@ -220,7 +227,7 @@ impl Recorder {
                 self.lose();
                 true
             }
-            Err(TrySendError::Full(Message::Stop)) => unreachable!("a look at the ring was sent"),
+            Err(TrySendError::Full(Message::Stop(_))) => unreachable!("a look at the ring was sent"),
         }
     }
 
@@ -259,6 +266,15 @@ impl Recorder {
         self.turn.events.splice(0..0, lost.geometry.into_iter().chain([gap]));
         if !self.turn.events.iter().any(|event| matches!(event, Event::Cursor(_))) {
             self.turn.events.extend(lost.cursor);
+        }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        // The thread would go with the process. One whose reader has stopped reading is not waited for.
+        if self.turns.try_send(Message::Stop(End::Session)).is_ok() {
+            let _ = self.done.recv_timeout(END_TIME);
         }
     }
 }
@@ -308,7 +324,7 @@ fn write(
                 let _ = spare.try_send(turn);
                 continue;
             }
-            Ok(Message::Stop) => End::Asked,
+            Ok(Message::Stop(end)) => end,
             Err(_) => End::Session,
         };
         writer.event(&Event::End(end))?;

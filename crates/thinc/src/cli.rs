@@ -247,6 +247,9 @@ pub struct TraceReplay {
     /// Compare what the viewer shows with the screen whenever everything has come to rest; a difference is an error
     #[arg(long)]
     pub verify: bool,
+    /// Stop at the queues: what records cost, and what they become, without pixels
+    #[arg(long, conflicts_with = "verify")]
+    pub queues: bool,
     /// As for `thinc serve`
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf)]
     pub scheduler: Scheduler,

@@ -10,7 +10,9 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use thinc_session_core::Scheduling;
-use thinc_trace::{Colors, End, Event, Head, Options, Reader, Redactor, Replay, Report, Summary, TraceError, Writer};
+use thinc_trace::{
+    Colors, Depth, End, Event, Head, Options, Reader, Redactor, Replay, Report, Summary, TraceError, Writer,
+};
 use thinc_viewer_core::KIND_NAMES;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -182,6 +184,7 @@ fn replay(options: &TraceReplay) -> Result<ExitCode, MainError> {
             },
             offscreen: options.offscreen == Switch::On,
             records_max: options.records.unwrap_or(u64::MAX),
+            depth: if options.queues { Depth::Queues } else { Depth::Viewer },
         },
     );
     let mut held = Vec::new();

@@ -21,5 +21,5 @@ pub use event::{
 pub use file::{CHUNK_BYTES_MAX, Head, MAGIC, Reader, TraceError, Unreadable, Writer};
 pub use link::LinkSpec;
 pub use redact::{Colors, Redactor};
-pub use replay::{Options, Replay, ReplayError, Report, Verified};
+pub use replay::{Depth, Options, Replay, ReplayError, Report, Verified};
 pub use summary::{Kind, Summary};

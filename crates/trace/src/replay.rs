@@ -40,6 +40,18 @@ pub struct Options {
     pub offscreen: bool,
     /// Stop after so many records.
     pub records_max: u64,
+    /// How far the records go.
+    pub depth: Depth,
+}
+
+/// How much of the pipeline is replayed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Depth {
+    /// All of it.
+    #[default]
+    Viewer,
+    /// Translation, queues and scheduling: jobs are committed, and not read. No pixel is sent, only COPYs.
+    Queues,
 }
 
 impl Default for Options {
@@ -50,6 +62,7 @@ impl Default for Options {
             scheduling: Scheduling::default(),
             offscreen: true,
             records_max: u64::MAX,
+            depth: Depth::default(),
         }
     }
 }
@@ -274,7 +287,7 @@ impl Replay {
     fn take_records(&mut self, records: &[RecordBytes]) {
         let room = self.options.records_max - self.records;
         let records = &records[..records.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
-        if let Screen::StandIn(stand_in) = &mut self.screen {
+        if let (Screen::StandIn(stand_in), Depth::Viewer) = (&mut self.screen, self.options.depth) {
             records.iter().for_each(|bytes| stand_in.record(&parse(bytes)));
         }
         let start = Instant::now();
@@ -366,7 +379,8 @@ impl Replay {
         // Nobody is there who could carry out a request; without a hand at the viewer only sizes are asked for.
         while self.session.poll_request(self.now).is_some() {}
         self.connection.deliver(&mut self.session, self.now)?;
-        self.connection.serve(&mut self.session, self.screen.canvas(), self.begin, self.now);
+        let screen = (self.options.depth == Depth::Viewer).then(|| self.screen.canvas());
+        self.connection.serve(&mut self.session, screen, self.begin, self.now);
         Ok(())
     }
 

@@ -78,9 +78,16 @@ impl Connection {
     }
 
     /// Whatever may go to the viewer now: jobs, then frames.
-    pub(crate) fn serve(&mut self, session: &mut Session, screen: &Canvas, begin: u64, now: Micros) {
+    pub(crate) fn serve(&mut self, session: &mut Session, screen: Option<&Canvas>, begin: u64, now: Micros) {
         while let Some(job) = session.poll_job(self.id, now) {
-            self.render(session, screen, begin, &job);
+            match screen {
+                Some(screen) => self.render(session, screen, begin, &job),
+                // As if the viewer showed all of it already.
+                None => {
+                    session.handle_snapshot(self.id, job.id, None, begin);
+                    session.handle_encoded(self.id, job.id, &[]);
+                }
+            }
         }
         self.bytes.clear();
         if session.poll_transmit(self.id, now, &mut self.bytes) {
