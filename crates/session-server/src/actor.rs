@@ -16,7 +16,7 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
 use thinc_ring::{
-    Attachment, ControlEvent, CursorImage, CursorPixel, CursorState, Framebuffer, OutputRequest, RecordKind,
+    Attachment, ControlEvent, CursorImage, CursorPixel, CursorState, DrawRecord, Framebuffer, OutputRequest, RecordKind,
 };
 use thinc_session_core::{Config, CursorData, CursorImageOwned, PathFigures, Request, Scheduling, Session, ViewerId};
 use thinc_transport::socket::{TcpFigures, TcpPath};
@@ -30,6 +30,7 @@ use tracing::{debug, info, warn};
 use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
+use crate::recorder::{self, Recorder};
 use crate::render::View;
 use crate::worker::{Work, Workers};
 use crate::{SessionConfig, SessionError};
@@ -129,6 +130,8 @@ pub(crate) struct Actor {
     encoder: Encoder,
     workers: Workers,
     spare: Vec<Work>,
+    /// While somebody wants a trace.
+    recorder: Option<Recorder>,
     start: Instant,
 }
 
@@ -184,8 +187,15 @@ impl Actor {
             encoder: Encoder::new(),
             workers: Workers::new(events),
             spare: Vec::new(),
+            recorder: None,
             start: Instant::now(),
         };
+        if let Some(path) = &config.trace {
+            match Recorder::to_file(path, actor.now()) {
+                Ok(recorder) => actor.begin_recording(recorder),
+                Err(error) => warn!("no trace is written: {}: {error}", path.display()),
+            }
+        }
         actor.take_cursor();
         Ok(actor)
     }
@@ -288,12 +298,15 @@ impl Actor {
         let mut cursor = false;
         let mut behind = true;
         for _ in 0..RECORDS_PER_TURN {
-            let Some(record) = self.ring.poll() else {
+            let Some(bytes) = self.ring.poll_bytes() else {
                 behind = false;
                 break;
             };
             let broken = |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
-            let record = record.map_err(broken)?;
+            let record = DrawRecord::parse(&bytes).map_err(broken)?;
+            if let Some(recorder) = &mut self.recorder {
+                recorder.record(&bytes, &record);
+            }
             self.core.handle_record(&record, now);
             match record.kind {
                 RecordKind::Geometry { generation } => self.take_geometry(generation)?,
@@ -303,6 +316,9 @@ impl Actor {
                     self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
                     dirty.intersect_rect(&self.core.size().rect());
                     debug!("the ring overflowed: {} pixels are read again", dirty.area());
+                    if let Some(recorder) = &mut self.recorder {
+                        recorder.dirty(&dirty);
+                    }
                     self.core.handle_overflow(&dirty);
                 }
                 _ => {}
@@ -312,7 +328,34 @@ impl Actor {
         if cursor {
             self.take_cursor();
         }
+        if let Some(recorder) = &mut self.recorder
+            && !recorder.end_turn(now, &self.ring, &self.framebuffer)
+        {
+            self.recorder = None;
+        }
         Ok(behind)
+    }
+
+    /// The trace begins with all there is: this framebuffer, every pixel of it, and the cursor.
+    fn begin_recording(&mut self, mut recorder: Recorder) {
+        recorder.geometry(&self.framebuffer);
+        if let Some(cursor) = self.ring.cursor() {
+            recorder.cursor(&cursor);
+        }
+        self.recorder = Some(recorder);
+    }
+
+    fn record_to(&mut self, stream: std::os::unix::net::UnixStream) {
+        if self.recorder.is_some() {
+            return recorder::refuse(&stream, "the session is being traced already");
+        }
+        match Recorder::to_stream(stream, self.now()) {
+            Ok(recorder) => {
+                info!("somebody takes a trace");
+                self.begin_recording(recorder);
+            }
+            Err(error) => warn!("no trace can be taken: {error}"),
+        }
     }
 
     /// From here on records mean the framebuffer of this generation.
@@ -330,6 +373,9 @@ impl Actor {
         self.framebuffer = self.next_framebuffers.drain(..=at).next_back().expect("its place was just found");
         let size = size_of(&self.framebuffer);
         info!("the screen is {} × {} now", size.width, size.height);
+        if let Some(recorder) = &mut self.recorder {
+            recorder.geometry(&self.framebuffer);
+        }
         self.core.handle_geometry(size);
         Ok(())
     }
@@ -352,6 +398,9 @@ impl Actor {
 
     fn take_cursor(&mut self) {
         let Some(cursor) = self.ring.cursor() else { return };
+        if let Some(recorder) = &mut self.recorder {
+            recorder.cursor(&cursor);
+        }
         if let CursorImage::TwoColors { fore, back, .. } = cursor.image {
             self.core.handle_cursor_colors(CursorColors { fore, back });
         }
@@ -428,6 +477,7 @@ impl Actor {
             }
             Event::Gone(id, ending) => self.gone(id, &ending),
             Event::Encoded(work) => self.encoded(work),
+            Event::Trace(stream) => self.record_to(stream),
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
             Event::Bound => {
                 self.bindings = self.bindings.saturating_sub(1);
