@@ -18,6 +18,10 @@ use crate::mutation::{Broken, Mutation};
 pub const ITEMS_MAX: usize = 32;
 /// Most rectangles of all pending pixels; past it they become coarser, which costs equal pixels that are not sent.
 pub const PENDING_RECTS_MAX: usize = 1024;
+/// Neighbours join when one is no older than the other by more than this: a frame of a 60 Hz screen.
+const NEIGHBOURS_APART: Micros = 16_667;
+/// Neighbours of so many pixels together are one small item whatever their sizes.
+const NEIGHBOURS_AREA_SMALL: u64 = 16 * 1024;
 /// Most rectangles in doubt; past it they become coarser, which costs equal pixels that are compared.
 pub const DOUBT_RECTS_MAX: usize = 128;
 /// Most reads remembered; past it two that are done join under the later tag. More than jobs can wait for pixels.
@@ -163,6 +167,27 @@ impl Pending {
         if self.origin.window != other.origin.window {
             self.origin.window = 0;
         }
+    }
+
+    /// Neighbours of one window that were drawn alike, at about one time, and whose rectangles together are fewer. A small
+    /// one is not made to wait with a large one, one of which a part has left not with another, and the answer to a hand
+    /// with nothing.
+    fn belongs_to(&self, other: &Pending) -> bool {
+        let (one, two) = (&self.origin, &other.origin);
+        let alike = (one.window, one.kinds, one.lane) == (two.window, two.kinds, two.lane);
+        let (small, large) = (self.area.min(other.area), self.area.max(other.area));
+        if !alike
+            || one.echo.or(two.echo).is_some()
+            || one.since.abs_diff(two.since) > NEIGHBOURS_APART
+            || self.sweep.next_y.max(other.sweep.next_y) > i32::MIN
+            || !self.bounds.grow(1).overlaps(&other.bounds)
+            || small + large > NEIGHBOURS_AREA_SMALL && small * 4 < large
+        {
+            return false;
+        }
+        let mut both = self.region.clone();
+        both.add(&other.region);
+        both.rect_count() < self.region.rect_count() + other.region.rect_count()
     }
 }
 
@@ -553,7 +578,10 @@ impl CommandQueue {
     }
 
     fn push(&mut self, new: Pending) {
-        self.items.push(new);
+        match self.items.iter_mut().find(|item| item.belongs_to(&new)) {
+            Some(item) => item.join(&new),
+            None => self.items.push(new),
+        }
         if self.items.len() > ITEMS_MAX {
             self.join_two();
         }

@@ -5,9 +5,10 @@
 
 pub mod command_queue;
 mod copies;
-mod effects;
 pub mod drawable;
+mod effects;
 pub mod flow;
+mod hand;
 mod input;
 pub mod mutation;
 mod pointer;

@@ -142,15 +142,16 @@ pub fn pick_doubt(queue: &mut CommandQueue, area_max: u64) -> Option<Region> {
 }
 
 /// Chooses the next update's pixels. None: nothing waits that there is room for.
-pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, now: Micros) -> Option<Picked> {
+pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, scheduling: Scheduling, now: Micros) -> Option<Picked> {
+    let fifo = scheduling == Scheduling::Fifo;
     // (lane, class, age) of each item; the least goes first. At most ITEMS_MAX: sorting indexes on the stack is cheap.
     let mut ranks = [(0u8, 0u8, 0u64, 0u8); crate::command_queue::ITEMS_MAX];
     let ranks = &mut ranks[..items.len()];
     for (i, (item, rank)) in items.iter().zip(ranks.iter_mut()).enumerate() {
         let bytes = estimate.bytes(item.origin.kinds, item.area);
         let old = now.saturating_sub(item.origin.since) > ITEM_AGE_MAX;
-        let real_time = item.origin.lane == Lane::RealTime && bytes <= room.real_time_bytes;
-        let (lane, class) = match (real_time, old) {
+        let real_time = item.origin.lane == Lane::RealTime && bytes <= room.real_time_bytes && !fifo;
+        let (lane, class) = match (real_time, old || fifo) {
             (true, _) => (0, 0),
             (false, true) => (1, 0),
             (false, false) => (2, class(bytes) as u8),
@@ -247,6 +248,7 @@ mod tests {
     use crate::mutation::Broken;
     use thinc_region::Size;
 
+    const SRSF: Scheduling = Scheduling::ShortestFirst;
     const ROOM: Room =
         Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX, update_bytes: 1 << 20 };
 
@@ -264,14 +266,14 @@ mod tests {
     #[test]
     fn the_shorter_goes_first_and_alone() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(queue.items(), &Estimate::default(), ROOM, 20).unwrap();
+        let picked = pick(queue.items(), &Estimate::default(), ROOM, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(LITTLE));
     }
 
     #[test]
     fn an_old_one_goes_before_a_shorter_one() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(queue.items(), &Estimate::default(), ROOM, ITEM_AGE_MAX + 5).unwrap();
+        let picked = pick(queue.items(), &Estimate::default(), ROOM, SRSF, ITEM_AGE_MAX + 5).unwrap();
         assert_eq!(picked.region, Region::from(BIG));
     }
 
@@ -279,17 +281,29 @@ mod tests {
     fn a_hand_s_answer_goes_although_the_budget_is_spent() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
         let spent = Room { bytes: 0, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), spent, ITEM_AGE_MAX * 2).unwrap();
+        let picked = pick(queue.items(), &Estimate::default(), spent, SRSF, ITEM_AGE_MAX * 2).unwrap();
         assert_eq!((picked.region, picked.lane), (Region::from(LITTLE), Lane::RealTime));
         let capped = Room { bytes: 0, real_time_bytes: 0, ..ROOM };
-        assert!(pick(queue.items(), &Estimate::default(), capped, 20).is_none(), "the lane has a cap in a round trip");
+        assert!(
+            pick(queue.items(), &Estimate::default(), capped, SRSF, 20).is_none(),
+            "the lane has a cap in a round trip"
+        );
+    }
+
+    #[test]
+    fn a_queue_that_is_only_a_queue_sends_the_oldest_first_whatever_it_is() {
+        let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
+        let picked = pick(queue.items(), &Estimate::default(), ROOM, Scheduling::Fifo, 20).unwrap();
+        assert_eq!((picked.region, picked.lane), (Region::from(BIG), Lane::Normal));
+        let spent = Room { bytes: 0, ..ROOM };
+        assert!(pick(queue.items(), &Estimate::default(), spent, Scheduling::Fifo, 20).is_none(), "it has no lane");
     }
 
     #[test]
     fn small_ones_share_an_update() {
         let draws: Vec<_> =
             (0..5).map(|i| (Rect::at(i * 100, 0, 20, 20), Kinds::GLYPHS, i as u64, Lane::Normal)).collect();
-        let picked = pick(queue(&draws).items(), &Estimate::default(), ROOM, 20).unwrap();
+        let picked = pick(queue(&draws).items(), &Estimate::default(), ROOM, SRSF, 20).unwrap();
         assert_eq!(picked.region.area(), 5 * 400);
     }
 
@@ -297,10 +311,10 @@ mod tests {
     fn a_large_one_is_cut_to_the_room_from_its_top() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal)]);
         let room = Room { bytes: 60_000, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), room, 20).unwrap();
+        let picked = pick(queue.items(), &Estimate::default(), room, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 50)));
         let room = Room { update_bytes: 30_000, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), room, 20).unwrap();
+        let picked = pick(queue.items(), &Estimate::default(), room, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 25)));
     }
 

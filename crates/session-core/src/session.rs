@@ -20,6 +20,7 @@ use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::effects::Arrival;
 use crate::flow::PathFigures;
+use crate::hand::Hand;
 use crate::input::{KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
@@ -34,12 +35,6 @@ use crate::viewer::{Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation}
 const REQUESTS_MAX: usize = 4096;
 /// Most inputs whose delivery the driver has not told; past it the oldest is forgotten and echoes nothing.
 const DELIVERIES_MAX: usize = 256;
-/// Most windows remembered for a key or button.
-const HOT_WINDOWS_MAX: usize = 8;
-/// How long after a key or button the small changes of its window are the hand's: a menu's fade, an editor's reflow.
-const HOT_TIME: Micros = 500_000;
-/// How near to the pointer a small change is the hand's: a button's or a menu entry's height.
-const NEAR_POINTER_PIXELS: i32 = 32;
 /// Most rectangles a run of drawings collects before the queues take it.
 const FRESH_RECTS_MAX: usize = 64;
 /// Least time between two sizes the driver is asked for: each costs every application a new layout and every viewer a new
@@ -113,8 +108,7 @@ pub struct Session {
     /// X sleeps, and nothing was drawn since.
     idle: bool,
     pointer: Pointer,
-    pointer_at: (i32, i32),
-    hot: Vec<(u32, Micros)>,
+    hand: Hand,
     keyboard: Keyboard,
     key_actions: Vec<KeyAction>,
     requests: VecDeque<Request>,
@@ -128,6 +122,7 @@ pub struct Session {
     next_barrier: u32,
     /// The newest moment any call named; for calls that name none.
     now: Micros,
+    scheduling: Scheduling,
     broken: Broken,
 }
 
@@ -156,8 +151,7 @@ impl Session {
             scratch: Region::new(),
             idle: false,
             pointer: Pointer { shown: true, ..Pointer::default() },
-            pointer_at: (0, 0),
-            hot: Vec::new(),
+            hand: Hand::default(),
             keyboard: Keyboard::default(),
             key_actions: Vec::new(),
             requests: VecDeque::new(),
@@ -168,6 +162,7 @@ impl Session {
             next_input: 1,
             next_barrier: 1,
             now: 0,
+            scheduling: config.scheduling,
             broken,
         }
     }
@@ -274,7 +269,7 @@ impl Session {
     /// An application moved the pointer.
     pub fn handle_cursor_move(&mut self, x: u16, y: u16) {
         self.pointer.at = Some((x, y));
-        self.pointer_at = (i32::from(x), i32::from(y));
+        self.hand.point(i32::from(x), i32::from(y));
         self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().at = true);
     }
 
@@ -309,7 +304,8 @@ impl Session {
                 }
                 Drawing::Copy { op, copy, proof } => {
                     self.take_fresh();
-                    let origin = Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
+                    let origin =
+                        Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
                     for viewer in &mut self.viewers {
                         viewer.copy(copy.clone(), op, proof, origin);
                     }
@@ -352,10 +348,7 @@ impl Session {
         }
         let Some(mut fresh) = self.fresh.take() else { return };
         let bounds = fresh.region.extents();
-        let (x, y) = self.pointer_at;
-        let near = Rect::at(x, y, 1, 1).grow(NEAR_POINTER_PIXELS).overlaps(&bounds);
-        let hot = |&(window, since): &(u32, Micros)| window == fresh.window && fresh.since < since + HOT_TIME;
-        let hand = near || self.hot.iter().any(hot);
+        let hand = self.hand.is_answered_by(fresh.window, &bounds, fresh.since);
         let origin =
             Origin { window: fresh.window, kinds: fresh.kinds, since: fresh.since, lane: Lane::Normal, echo: None };
         for viewer in &mut self.viewers {
@@ -369,11 +362,7 @@ impl Session {
         // What was drawn before the delivery is no answer to it.
         self.take_fresh();
         if window != 0 {
-            self.hot.retain(|&(hot, _)| hot != window);
-            if self.hot.len() == HOT_WINDOWS_MAX {
-                self.hot.remove(0);
-            }
-            self.hot.push((window, self.now));
+            self.hand.delivered(window, self.now);
         }
         let Some(at) = self.deliveries.iter().position(|delivery| delivery.seq == seq) else { return };
         let delivery = self.deliveries[at];
@@ -404,6 +393,7 @@ impl Session {
             idle: self.idle,
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
+            scheduling: self.scheduling,
             broken: self.broken,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
@@ -423,6 +413,7 @@ impl Session {
             idle: self.idle,
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
+            scheduling: self.scheduling,
             broken: self.broken,
         };
         let viewer = Viewer::new(id, hello, &screen, now);
@@ -548,7 +539,7 @@ impl Session {
         match input.event {
             InputEvent::Motion { x, y } => {
                 let (x, y) = self.clamp(x, y);
-                self.pointer_at = (x, y);
+                self.hand.point(x, y);
                 // Where an application had put it is over: nobody's pointer goes back there.
                 self.pointer.at = None;
                 let seq = self.next_input();
@@ -671,7 +662,7 @@ impl Session {
             self.requests.push_back(Request::Input(InputMessage::Button { seq, button, down: false }));
         }
         let fingers = std::mem::take(&mut self.viewers[at].fingers);
-        let (x, y) = self.pointer_at;
+        let (x, y) = self.hand.pointer();
         for finger in (0..16u8).filter(|finger| fingers & (1 << finger) != 0) {
             let seq = self.next_input();
             let (id, phase) = (finger_id(id, finger), thinc_ring::TouchPhase::End);
@@ -811,7 +802,7 @@ impl Session {
     /// When a promise is broken, with the promise in words.
     pub fn check_invariants(&self) {
         assert!(self.deliveries.len() <= DELIVERIES_MAX, "at most {DELIVERIES_MAX} inputs are under way");
-        assert!(self.hot.len() <= HOT_WINDOWS_MAX, "at most {HOT_WINDOWS_MAX} windows are hot");
+        self.hand.check_invariants();
         self.translator.drawables().check_invariants();
         for viewer in &self.viewers {
             viewer.check_invariants();

@@ -15,6 +15,7 @@ use crate::drawable::Part;
 use crate::effects::{Arrival, Effects, spread};
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
 use crate::mutation::{Broken, Mutation};
+use crate::scheduler::Scheduling;
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
@@ -158,6 +159,7 @@ pub(crate) struct Updates {
     pub(crate) frame_open: bool,
     /// Buffers that were used and are free.
     spare: Vec<Vec<u8>>,
+    scheduling: Scheduling,
     broken: Broken,
 }
 
@@ -176,8 +178,8 @@ pub(crate) struct Commit {
 }
 
 impl Updates {
-    pub(crate) fn new(broken: Broken) -> Updates {
-        Updates { broken, ..Updates::default() }
+    pub(crate) fn new(scheduling: Scheduling, broken: Broken) -> Updates {
+        Updates { scheduling, broken, ..Updates::default() }
     }
 
     /// The number the next job will have.
@@ -349,6 +351,9 @@ impl Updates {
     /// Index of the update that goes next: the first in the order of commits that is encoded and overlaps none before it
     /// that is not; one of the real-time lane first.
     pub(crate) fn next(&self) -> Option<usize> {
+        if self.scheduling == Scheduling::Fifo {
+            return self.unsent.front().filter(|update| update.state == State::Encoded).map(|_| 0);
+        }
         let may_go = |at: usize| {
             let update = &self.unsent[at];
             let free = |earlier: &Unsent| {
@@ -495,7 +500,7 @@ mod tests {
 
     #[test]
     fn a_frame_ends_with_the_update_that_is_sent_last() {
-        let mut updates = Updates::new(Broken::default());
+        let mut updates = Updates::new(Scheduling::default(), Broken::default());
         let large = commit(&mut updates, 0, Lane::Normal, false);
         let middle = commit(&mut updates, 20, Lane::Normal, false);
         let small = commit(&mut updates, 40, Lane::Normal, true);
@@ -510,7 +515,7 @@ mod tests {
 
     #[test]
     fn an_answer_to_a_hand_is_shown_at_once_and_leaves_the_frames_end_to_the_frame() {
-        let mut updates = Updates::new(Broken::default());
+        let mut updates = Updates::new(Scheduling::default(), Broken::default());
         let large = commit(&mut updates, 0, Lane::Normal, false);
         let echo = commit(&mut updates, 20, Lane::RealTime, true);
         updates.encoded(echo, b"e", SCREEN).unwrap();

@@ -13,12 +13,12 @@ use thinc_region::{Rect, Region, Size};
 
 use crate::command_queue::{CommandQueue, Echo, Kinds, Lane, Origin};
 use crate::copies::{CopyCommand, Proof, Taken};
-use crate::effects::Arrival;
 use crate::drawable::Drawables;
+use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::mutation::Broken;
 use crate::pointer::{CursorNews, Pointer};
-use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES};
+use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES, Scheduling};
 use crate::update::{
     Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, UNSENT_REAL_TIME, Updates,
 };
@@ -153,6 +153,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
     pub(crate) drawables: &'a Drawables,
+    pub(crate) scheduling: Scheduling,
     pub(crate) broken: Broken,
 }
 
@@ -169,6 +170,7 @@ pub(crate) struct Viewer {
     pub(crate) updates: Updates,
     pub(crate) flow: Flow,
     estimate: Estimate,
+    scheduling: Scheduling,
     control: Control,
     barriers: Vec<Barrier>,
     armed: VecDeque<Echo>,
@@ -202,9 +204,10 @@ impl Viewer {
             frame_bytes_max,
             area_max: JOB_AREA_MAX.min((frame_bytes_max - frame_bytes_max / 4) as u64 / 4),
             queue,
-            updates: Updates::new(screen.broken),
+            updates: Updates::new(screen.scheduling, screen.broken),
             flow: Flow::new(now),
             estimate: Estimate::default(),
+            scheduling: screen.scheduling,
             control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },
             barriers: Vec::new(),
             armed: VecDeque::new(),
@@ -409,7 +412,7 @@ impl Viewer {
     fn pick(&mut self, screen: &Screen<'_>, now: Micros) -> Option<(Picked, Region)> {
         if self.is_ripe(screen.idle, now) {
             let room = self.room(now);
-            let picked = scheduler::pick(self.queue.items(), &self.estimate, room, now);
+            let picked = scheduler::pick(self.queue.items(), &self.estimate, room, self.scheduling, now);
             // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
             let copies_alone = self.queue.items().is_empty() && room.bytes > 0;
             if let Some(picked) = picked.or_else(|| copies_alone.then(Picked::nothing)) {
