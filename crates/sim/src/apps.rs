@@ -182,10 +182,19 @@ impl Apps {
         self.scroller = Some(canvas);
         let all = canvas.size.rect();
         for _ in 0..random.between(1, 6) {
-            let line = random.between(1, all.height() / 2);
-            let above = Rect { y2: all.y2 - line, ..all };
-            script.push_back(blit(canvas.id, canvas.id, above, (0, -line), false, canvas.window));
-            Apps::write(random, canvas.id, below(all, line), script);
+            if random.one_in(3) {
+                // Panes that scroll by themselves, and are shown together.
+                for _ in 0..random.between(2, 4) {
+                    let pane = Apps::part(random, all);
+                    let by = (random.between(-6, 6), random.between(-12, 12));
+                    script.push_back(blit(canvas.id, canvas.id, pane, by, false, canvas.window));
+                }
+            } else {
+                let line = random.between(1, all.height() / 2);
+                let above = Rect { y2: all.y2 - line, ..all };
+                script.push_back(blit(canvas.id, canvas.id, above, (0, -line), false, canvas.window));
+                Apps::write(random, canvas.id, below(all, line), script);
+            }
             let shown = canvas.place();
             let region = match random.below(4) {
                 // In two rectangles, or less than all of it.

@@ -55,20 +55,24 @@ pub(crate) fn copy_pixels<T: Copy>(pixels_of: &mut [T], width: usize, copy: (&Re
     }
 }
 
-/// The pixels that an update writes, and those that its COPYs read.
-fn touches(update: &Update<'_>, size: Size) -> Result<(Region, Region), String> {
-    let (mut writes, mut reads) = (Region::new(), Region::new());
-    for command in CommandReader::new(update.commands, size) {
-        match command.map_err(|error| error.to_string())? {
-            Command::Copy { region, dx, dy } => {
-                reads.add(&region.translated(-dx, -dy));
-                writes.add(&region);
-            }
-            Command::Raw { rect, .. } => writes.add_rect(rect),
-            other => return Err(format!("the ids pipeline never sends {other:?}")),
-        }
+/// Places of pixels, by what an update does with them.
+struct Touched {
+    written: Vec<usize>,
+    read: Vec<usize>,
+}
+
+impl AnyOrder {
+    /// The newest update that must not come after one that does this.
+    fn newest_under(&self, touched: &Touched) -> u64 {
+        let written = touched.written.iter().map(|&at| self.written[at].max(self.read[at]));
+        let read = touched.read.iter().map(|&at| self.written[at]);
+        written.chain(read).max().unwrap_or(0)
     }
-    Ok((writes, reads))
+
+    fn note(&mut self, touched: &Touched, seq: u64) {
+        touched.written.iter().for_each(|&at| self.written[at] = self.written[at].max(seq));
+        touched.read.iter().for_each(|&at| self.read[at] = self.read[at].max(seq));
+    }
 }
 
 /// The update in a frame of its own.
@@ -129,6 +133,14 @@ impl View {
                 }
                 self.newest = update.seq;
                 self.heard.push(Heard::Update { end_of_frame: update.end_of_frame });
+                if update.epoch == self.epoch {
+                    let touched = self.touched(&update)?;
+                    let newest = self.order.newest_under(&touched);
+                    if update.after < newest && newest > self.acked {
+                        return Err(format!("update {} is after {}, and lies over {newest}", update.seq, update.after));
+                    }
+                    self.order.note(&touched, update.seq);
+                }
                 self.apply(&update)?;
             }
             SessionMessage::Barrier(number) => {
@@ -213,21 +225,32 @@ impl View {
     }
 
     fn settle_one(&mut self, update: &Update<'_>, late_are_applied: bool) -> Result<Fate, String> {
-        let (writes, reads) = touches(update, self.size)?;
-        let width = self.size.width as usize;
-        let each = |region: &Region| {
-            region.rects().iter().flat_map(pixels).map(|(x, y)| y as usize * width + x as usize).collect::<Vec<_>>()
-        };
-        let (writes, reads) = (each(&writes), each(&reads));
-        let order = &mut self.order;
-        let late = writes.iter().any(|&at| order.written[at].max(order.read[at]) > update.seq)
-            || reads.iter().any(|&at| order.written[at] > update.seq);
-        if late && !late_are_applied {
+        let touched = self.touched(update)?;
+        if self.order.newest_under(&touched) > update.seq && !late_are_applied {
             return Ok(Fate::Discarded);
         }
-        writes.iter().for_each(|&at| order.written[at] = order.written[at].max(update.seq));
-        reads.iter().for_each(|&at| order.read[at] = order.read[at].max(update.seq));
+        self.order.note(&touched, update.seq);
         self.apply(update)?;
         Ok(Fate::Applied)
+    }
+
+    fn touched(&self, update: &Update<'_>) -> Result<Touched, String> {
+        let (mut writes, mut reads) = (Region::new(), Region::new());
+        for command in CommandReader::new(update.commands, self.size) {
+            match command.map_err(|error| error.to_string())? {
+                Command::Copy { region, dx, dy } => {
+                    reads.add(&region.translated(-dx, -dy));
+                    writes.add(&region);
+                }
+                Command::Raw { rect, .. } => writes.add_rect(rect),
+                other => return Err(format!("the ids pipeline never sends {other:?}")),
+            }
+        }
+        let width = self.size.width as usize;
+        let places = |region: &Region| {
+            let places = region.rects().iter().flat_map(pixels).map(|(x, y)| y as usize * width + x as usize);
+            places.collect()
+        };
+        Ok(Touched { written: places(&writes), read: places(&reads) })
     }
 }
