@@ -6,6 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::Drawn;
+use thinc_session_core::ViewerStats;
 use thinc_session_core::mutation::Mutation;
 use thinc_sim::{Breakage, Divergence, Fill, Ids, Op, Path, World};
 
@@ -62,6 +63,18 @@ fn run(ring_max: usize, steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result
     world.drain()
 }
 
+/// What was counted when the scenario had come to rest.
+fn stats(steps: &[Vec<Op>]) -> ViewerStats {
+    let mut world = World::<Ids>::new(1, SIZE, 4096, None);
+    world.apply(&Op::Join(PATH)).unwrap();
+    world.drain().unwrap();
+    for op in steps.iter().flatten() {
+        world.apply(op).unwrap();
+    }
+    world.drain().unwrap();
+    world.session.stats(world.viewer_id(0)).unwrap()
+}
+
 /// The scenario holds, and does not with the rule broken.
 fn needs(breakage: Breakage, steps: &[Vec<Op>]) {
     needs_with_ring(4096, breakage, steps);
@@ -73,6 +86,58 @@ fn needs_with_ring(ring_max: usize, breakage: Breakage, steps: &[Vec<Op>]) {
     }
     let broken = catch_unwind(AssertUnwindSafe(|| run(ring_max, steps, Some(breakage))));
     assert!(!matches!(broken, Ok(Ok(()))), "without the rule the scenario holds as well: {breakage:?} shows nothing");
+}
+
+// The five that decided the design, by the names they have had since.
+
+#[test]
+fn a_scroll_that_moved_pixels_before_its_record_is_published() {
+    // A waits to be sent when X scrolls it: what is read is scrolled already, and the record, when it comes, must not
+    // scroll it again.
+    let scrolled = Rect { y2: A.y2 - 1, ..A };
+    let scroll = vec![Op::Copy { region: scrolled.into(), dx: 0, dy: -1, window: 1 }, Op::Step(ALL)];
+    let steps = [draw(A), read(), scroll, commit(), send(), vec![Op::Finish], read()];
+    needs(Breakage::Core(Mutation::TagsAreIgnored), &steps);
+}
+
+#[test]
+fn a_copy_followed_by_a_fill_of_its_source_before_the_session_catches_up() {
+    let white = Fill::Solid(0x00ff_ffff);
+    // The viewer has the source: the COPY must leave before the fill.
+    needs(Breakage::Core(Mutation::CopiesLeaveAfterPixels), &[copy(A, B), fill(A, white), read()]);
+    // The source was drawn, waits, and is read when it is filled already.
+    let steps = [draw(A), read(), copy(A, B), fill(A, white), commit(), send(), read()];
+    needs(Breakage::Core(Mutation::TagsAreIgnored), &steps);
+}
+
+#[test]
+fn copy_s_to_d_copy_d_to_e_fill_d() {
+    let steps = [copy(A, B), copy(B, C), fill(B, Fill::Solid(0x00ff_ffff)), read()];
+    // What the fill covers is still what E is made of.
+    needs(Breakage::Core(Mutation::CopyIsClipped), &steps);
+    // And nobody sees what was in D between: the two are one COPY from S to E.
+    assert_eq!(stats(&steps).copies, 1);
+}
+
+#[test]
+fn a_copy_whose_source_is_being_encoded() {
+    let ends = vec![Op::Transmit(0), Op::Encode(0, 0), Op::Transmit(0)];
+    // It was read, so the COPY may use it, and must not leave before it.
+    let steps = [draw(A), read(), commit(), snapshot(), copy(A, B), read(), commit(), snapshot(), ends];
+    needs(Breakage::Core(Mutation::OverlappingUpdatesOvertake), &steps);
+    assert_eq!(stats(&steps).copies, 1, "the viewer will have the source by then");
+    // It was committed and not read: what will be read may be later than the COPY.
+    let steps = [draw(A), read(), commit(), copy(A, B), vec![Op::Read(1)], draw(A), send()];
+    needs(Breakage::Core(Mutation::CopyIgnoresCommitted), &steps);
+}
+
+#[test]
+fn a_small_update_overtaking_a_large_one() {
+    let large = Rect::new(0, 0, 40, 20);
+    let small = Rect::at(10, 10, 2, 2);
+    needs(Breakage::Core(Mutation::OverlappingUpdatesOvertake), &two_updates(large, small));
+    assert_eq!(stats(&two_updates(large, small)).overtakes, 0, "the small one was drawn over the large one");
+    assert_eq!(stats(&two_updates(large, small.translate(34, 12))).overtakes, 1, "beside it nothing holds it back");
 }
 
 #[test]
@@ -104,6 +169,19 @@ fn rule_2_a_copy_is_not_split() {
     let region: Region = [Rect::new(0, 4, 10, 8), Rect::new(0, 8, 6, 12)].into_iter().collect();
     let scroll = vec![Op::Copy { region, dx: 0, dy: 4, window: 1 }, Op::Finish];
     needs(Breakage::Core(Mutation::CopyIsSplit), &[scroll, read()]);
+}
+
+#[test]
+fn rule_2_copies_by_one_vector_are_one_only_where_none_reads_what_another_writes() {
+    // The second moves on what the first brought.
+    let (one, two) = (A.translate(0, 6), A.translate(0, 12));
+    needs(Breakage::Core(Mutation::MergeIgnoresOverlap), &[copy(A, one), copy(one, two), read()]);
+}
+
+#[test]
+fn rule_2_a_copy_and_the_one_that_reads_it_are_one_only_where_nothing_else_is_wanted() {
+    // B is to be seen as well as C.
+    needs(Breakage::Core(Mutation::ChainForgetsItsMiddle), &[copy(A, B), copy(B, C), read()]);
 }
 
 #[test]
@@ -155,14 +233,7 @@ fn rule_4_overlapping_updates_keep_their_order() {
 
 #[test]
 fn rule_4_others_overtake() {
-    let mut world = World::<Ids>::new(1, SIZE, 4096, None);
-    world.apply(&Op::Join(PATH)).unwrap();
-    world.drain().unwrap();
-    for op in two_updates(A, B).iter().flatten() {
-        world.apply(op).unwrap();
-    }
-    world.drain().unwrap();
-    assert_eq!(world.session.stats(world.viewer_id(0)).unwrap().overtakes, 1);
+    assert_eq!(stats(&two_updates(A, B)).overtakes, 1);
 }
 
 #[test]
