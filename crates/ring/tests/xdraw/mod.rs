@@ -133,7 +133,9 @@ impl<C: Connection> Drawer<C> {
         }
         for depth in [32, 8] {
             let dot = drawer.pixmap(1, 1, depth)?;
-            let repeat = render::ChangePictureAux::new().repeat(render::Repeat::NORMAL);
+            // As a mask the colour masks each channel by itself.
+            let component = u32::from(depth == 32);
+            let repeat = render::ChangePictureAux::new().repeat(render::Repeat::NORMAL).componentalpha(component);
             drawer.conn.render_change_picture(dot.picture, &repeat)?;
             drawer.dots.push(dot);
         }

@@ -121,6 +121,7 @@ impl<C: Connection> Drawer<C> {
                         self.conn.poly_point(CoordMode::ORIGIN, dot.id, dot.gc, &[Point { x: 0, y: 0 }])?;
                         dot.picture
                     }
+                    4 => self.dots[0].picture,
                     _ => x11rb::NONE,
                 };
                 self.conn
