@@ -13,7 +13,7 @@ begin() { # SIZE COMMAND…: a session that is traced from its first record on, 
     local size=$1
     shift
     "$programs/thinc" serve --detach --name "$session" --size "$size" --trace "$folder/whole.trace" -- "$@" >"$folder/log"
-    coproc hand { "$programs/thinc-view" "$("$programs/thinc" link --native "$session")" --headless --timeout 60 --script -; }
+    coproc hand { "$programs/thinc-view" "$("$programs/thinc" link --native "$session")" --headless --timeout 180 --script -; }
     say wait-quiet
 }
 
@@ -99,24 +99,19 @@ record_mousepad() {
     end mousepad
 }
 
-# LibreOffice Writer: typing, line after line, then paging through what was typed.
+# LibreOffice Writer, a GTK 3 program whose back buffer lives as long as its window: typing, then paging.
 record_writer() {
-    begin 1024x768 sh -c "$(in_fresh_home "exec soffice --norestore --nologo --nodefault --nofirststartwizard --writer")"
-    appear 512 500 ffffff
-    sleep 3
-    say wait-quiet
+    local i
+    for ((i = 0; i < 150; i++)); do echo "A line of text that is long enough to be looked at, and number $i of many."; done >"$folder/text.txt"
+    begin 1024x768 sh -c "$(in_fresh_home "exec env SAL_USE_VCLPLUGIN=gtk3 soffice --norestore --nologo --nofirststartwizard --writer $folder/text.txt")"
+    appear 400 740 ffffff
     say "move 512 400"
     say "click 1"
     type_slowly "Typed by a hand into Writer."
     say "key Return"
-    local i
-    for ((i = 0; i < 25; i++)); do
-        say "type A line that comes all at once, number $i."
-        say "key Return"
-        sleep 0.1
-    done
-    key Prior 4
+    key Down 30
     key Next 4
+    key Prior 4
     end writer
 }
 

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, TrySendError, sync_channel};
 use std::thread;
 use std::time::Duration;
 
@@ -144,6 +144,11 @@ impl Recorder {
         let stop = turns.clone();
         let (turn, covered, size) = (Box::default(), Region::new(), Size::default());
         Ok((Recorder { turns, spare, waiting, turn, covered, size, lost: None, began: now, done }, stop))
+    }
+
+    /// Nobody takes it any more, or it was enough.
+    pub(crate) fn is_over(&self) -> bool {
+        matches!(self.done.try_recv(), Err(TryRecvError::Disconnected))
     }
 
     /// A record of this look at the ring.
