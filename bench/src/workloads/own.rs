@@ -47,7 +47,7 @@ pub(crate) fn check(stage: &Stage, name: &str, running: &mut Running) -> Result<
 }
 
 /// Keeps what both ends show, for whoever looks into the failure: "; see /tmp/..." or nothing where that fails too.
-fn kept(stage: &Stage, name: &str) -> String {
+pub(crate) fn kept(stage: &Stage, name: &str) -> String {
     let file = |end: &str| {
         let file = format!("thinc-bench-{}-{name}-{end}.png", std::process::id());
         std::env::temp_dir().join(file)

@@ -8,8 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// A caret that blinks would never let a screen rest.
-const GTK: &str = "[Settings]\ngtk-cursor-blink=false\n";
+/// Nothing that moves by a clock: a caret that blinks would never let a screen rest, and a scrollbar that fades away a second
+/// later would be the last pixel of every operation.
+const GTK: &str = "[Settings]\ngtk-cursor-blink=false\ngtk-enable-animations=false\ngtk-overlay-scrolling=false\n";
 
 /// No tip, no donation, no news, no saving in the background: each of them comes by a clock.
 const LIBREOFFICE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
