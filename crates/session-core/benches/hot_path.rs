@@ -66,6 +66,15 @@ impl Bench {
         bench
     }
 
+    /// As it is after a while: buffers have their size.
+    fn warm(mut self, work: impl Fn(&mut Bench)) -> Bench {
+        for _ in 0..16 {
+            work(&mut self);
+            self.send();
+        }
+        self
+    }
+
     fn record(&mut self, kind: RecordKind) {
         self.op += 1;
         self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
@@ -174,10 +183,10 @@ fn benches(criterion: &mut Criterion) {
     group.bench_function("box (reference)", |b| {
         b.iter(|| measured(|| (0..RECORDS).for_each(|i| drop(black_box(Box::new([i; 16]))))));
     });
-    let mut alone = Bench::new(1);
+    let mut alone = Bench::new(1).warm(Bench::line);
     group.bench_function("records alone", |b| b.iter(|| measured(|| alone.line())));
     for viewers in [1, 4] {
-        let mut bench = Bench::new(viewers);
+        let mut bench = Bench::new(viewers).warm(Bench::line);
         group.bench_function(format!("text to {viewers}"), |b| {
             b.iter(|| {
                 let jobs = measured(|| {
@@ -188,7 +197,7 @@ fn benches(criterion: &mut Criterion) {
             });
         });
     }
-    let mut bench = Bench::new(1);
+    let mut bench = Bench::new(1).warm(Bench::scroll);
     group.bench_function("text that scrolls to 1", |b| {
         b.iter(|| {
             measured(|| {
@@ -201,11 +210,13 @@ fn benches(criterion: &mut Criterion) {
     for (name, frame) in frames {
         let mut alone = Bench::new(1);
         alone.create_cache();
+        let mut alone = alone.warm(|bench| bench.frame(frame));
         group.bench_function(format!("a frame {name}, records alone"), |b| b.iter(|| measured(|| alone.frame(frame))));
     }
     for (name, frame) in frames {
         let mut bench = Bench::new(1);
         bench.create_cache();
+        let mut bench = bench.warm(|bench| bench.frame(frame));
         group.bench_function(format!("a frame {name}, to 1"), |b| {
             b.iter(|| {
                 measured(|| {

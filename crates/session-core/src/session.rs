@@ -214,8 +214,11 @@ impl Session {
     pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
         self.now = self.now.max(now);
         self.idle = false;
-        self.translator.record(record);
+        let drawn = self.translator.record(record);
         self.take_drawings();
+        if let Some((rect, kinds)) = drawn {
+            self.draw(rect, kinds, record.window);
+        }
         match record.kind {
             RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
                 if !record.more {

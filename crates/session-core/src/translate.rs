@@ -19,11 +19,7 @@ const OP_RECTS_MAX: usize = 1024;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Drawing {
     /// Pixels changed.
-    Draw {
-        /// One record's, by far the usual case.
-        rect: Rect,
-        kinds: Kinds,
-    },
+    Draw { rect: Rect, kinds: Kinds },
     /// Op `op` moved pixels, all read before any was written.
     Copy { op: u64, copy: CopyCommand, proof: Proof },
     /// Pixels were drawn that were there already, if the drawable maps are right.
@@ -82,15 +78,14 @@ impl Translator {
         self.out.pop_front()
     }
 
-    /// Takes a record. What it tells of the screen comes from `poll_drawing` once all its op's records are here.
-    pub(crate) fn record(&mut self, record: &DrawRecord) {
+    /// Takes a record. What it tells of the screen comes from `poll_drawing` once all its op's records are here; but a
+    /// drawing in one rectangle, by far the usual case, comes back at once, and belongs behind all of those.
+    pub(crate) fn record(&mut self, record: &DrawRecord) -> Option<(Rect, Kinds)> {
         match record.kind {
             RecordKind::Draw { dst, rect, what, alpha } => {
                 self.end();
                 self.drawables.draw(dst, &rect, what, alpha);
-                if dst == DrawableId::SCREEN {
-                    self.out.push_back((Drawing::Draw { rect, kinds: kinds(what) }, record.window));
-                }
+                return (dst == DrawableId::SCREEN).then(|| (rect, kinds(what)));
             }
             RecordKind::Copy { src, dst, rect, dx, dy, over } => {
                 let next = Collected { op: record.op, window: record.window, copy: CopyOp { src, dst, dx, dy, over } };
@@ -121,6 +116,7 @@ impl Translator {
             RecordKind::Overflow => self.overflow(),
             _ => self.end(),
         }
+        None
     }
 
     /// Records are missing: a part of a COPY is pixels, and what was drawn meanwhile may be anything.

@@ -173,43 +173,51 @@ impl Grid {
     pub(super) fn draw(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
         match brush.replaces() {
             Some(ink) => self.replace(rect, ink, pool),
-            None => self.change(rect, pool, |tile| brush.over(tile), |tile| brush.over(tile)),
+            None => self.mark(rect, brush, pool),
+        }
+    }
+
+    /// Some of what the tiles were is left.
+    fn mark(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
+        if let Tiles::Uniform(tile) = &mut self.tiles {
+            let marked = brush.over(*tile);
+            // A page of text is more text.
+            if marked == *tile || rect.contains(&self.bounds) {
+                *tile = marked;
+                return;
+            }
+        }
+        let (columns, rows) = (Span::new(rect.x1, rect.x2, 0), Span::new(rect.y1, rect.y2, 0));
+        let width = self.columns;
+        let Some(tiles) = self.each(pool) else { return };
+        for row in tiles[rows.from * width..rows.to * width].chunks_exact_mut(width) {
+            for tile in &mut row[columns.from..columns.to] {
+                *tile = brush.over(*tile);
+            }
         }
     }
 
     /// Every pixel of `rect` is `tile` and nothing of what it was.
     fn replace(&mut self, rect: &Rect, tile: Tile, pool: &mut Pool) {
+        if matches!(self.tiles, Tiles::Uniform(all) if all == tile) {
+            return;
+        }
         if rect.contains(&self.bounds) {
             return self.become_uniform(tile, pool);
-        }
-        self.change(rect, pool, |_| tile, |before| before.join(tile));
-    }
-
-    fn change(&mut self, rect: &Rect, pool: &mut Pool, whole: impl Fn(Tile) -> Tile, part: impl Fn(Tile) -> Tile) {
-        if let Tiles::Uniform(tile) = self.tiles {
-            // A page of text is more text.
-            if part(tile) == tile && whole(tile) == tile {
-                return;
-            }
-            if rect.contains(&self.bounds) {
-                self.tiles = Tiles::Uniform(whole(tile));
-                return;
-            }
         }
         let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
         let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
         let width = self.columns;
         let Some(tiles) = self.each(pool) else { return };
-        let change_part = |tiles: &mut [Tile]| tiles.iter_mut().for_each(|tile| *tile = part(*tile));
-        for row in rows.from..rows.to {
-            let tiles = &mut tiles[row * width..][..width];
+        let join = |tiles: &mut [Tile]| tiles.iter_mut().for_each(|before| *before = before.join(tile));
+        for (row, tiles) in (rows.from..).zip(tiles[rows.from * width..rows.to * width].chunks_exact_mut(width)) {
             if !rows.is_whole(row) || columns.whole_from >= columns.whole_to {
-                change_part(&mut tiles[columns.from..columns.to]);
+                join(&mut tiles[columns.from..columns.to]);
                 continue;
             }
-            change_part(&mut tiles[columns.from..columns.whole_from]);
-            tiles[columns.whole_from..columns.whole_to].iter_mut().for_each(|tile| *tile = whole(*tile));
-            change_part(&mut tiles[columns.whole_to..columns.to]);
+            join(&mut tiles[columns.from..columns.whole_from]);
+            tiles[columns.whole_from..columns.whole_to].fill(tile);
+            join(&mut tiles[columns.whole_to..columns.to]);
         }
     }
 

@@ -84,6 +84,8 @@ pub(super) struct Model {
     pub(super) drawables: BTreeMap<DrawableId, Canvas>,
     pub(super) translator: Translator,
     viewer: Canvas,
+    /// What the translator said of the screen and the viewer has not done.
+    drawn: Vec<Drawing>,
     op: u64,
     pub(super) next_id: u32,
     next_color: u32,
@@ -97,6 +99,7 @@ impl Model {
             drawables: BTreeMap::from([(SCREEN, screen.clone())]),
             translator: Translator::new(size, true, broken),
             viewer: screen,
+            drawn: Vec::new(),
             op: 0,
             next_id: 1,
             next_color: 1,
@@ -135,7 +138,10 @@ impl Model {
     }
 
     fn record(&mut self, kind: RecordKind, more: bool) {
-        self.translator.record(&DrawRecord { op: self.op, more, window: 1, kind });
+        let drawn = self.translator.record(&DrawRecord { op: self.op, more, window: 1, kind });
+        // It stands behind what came to an end before it.
+        self.drawn.extend(std::iter::from_fn(|| self.translator.poll_drawing()).map(|(drawing, _)| drawing));
+        self.drawn.extend(drawn.map(|(rect, kinds)| Drawing::Draw { rect, kinds }));
     }
 
     /// A drawing of every rectangle, in one op. `seed` chooses among the pixels that need not change.
@@ -230,7 +236,7 @@ impl Model {
         self.op += 10;
         self.record(RecordKind::Overflow, false);
         // The dirty tiles bring it up to date.
-        while self.translator.poll_drawing().is_some() {}
+        self.drawn.clear();
         self.viewer = self.drawables[&SCREEN].clone();
         self.check();
     }
@@ -271,7 +277,7 @@ impl Model {
     fn show(&mut self) -> Told {
         let mut told = Told::default();
         let screen = &self.drawables[&SCREEN];
-        while let Some((drawing, _)) = self.translator.poll_drawing() {
+        for drawing in self.drawn.drain(..) {
             match drawing {
                 Drawing::Draw { rect, .. } => {
                     told.drawn += rect.area();
