@@ -23,7 +23,8 @@ static struct {
     uint64_t tail; /* as last read */
     bool overflowed;
     bool since_idle, since_yield; /* something was recorded since that mark */
-    uint32_t epoch;               /* counts rings and overflows */
+    uint32_t epoch;               /* counts rings, overflows and framebuffers: at each the reader forgets all pixmaps */
+    uint32_t generation;          /* of the framebuffer, as last told */
     uint32_t barriers[BARRIERS];
     int barrier_count;
 } ring = {.memfd = -1, .eventfd = -1, .epoch = 1};
@@ -284,6 +285,10 @@ static void publish_note(struct thinc_record note) {
 void ring_note(enum thinc_kind kind, uint32_t window, const uint32_t arg[2], uint32_t drawable) {
     publish_note((struct thinc_record){
         .kind = (uint8_t)kind, .window = window, .dst = drawable, .arg = {arg ? arg[0] : 0, arg ? arg[1] : 0}});
+    if (kind == THINC_GEOMETRY && arg && arg[0] != ring.generation) {
+        ring.generation = arg[0];
+        forget_pixmaps();
+    }
 }
 
 void ring_pixmap(enum thinc_kind kind, uint32_t serial, PixmapPtr pixmap) {

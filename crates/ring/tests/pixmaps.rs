@@ -9,7 +9,7 @@ mod xserver;
 use std::collections::HashMap;
 
 use thinc_region::Rect;
-use thinc_ring::{Alpha, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawableId, Drawn, OutputRequest, RecordKind};
 use x11rb::connection::Connection;
 use x11rb::protocol::render::{self, ConnectionExt as _, PictOp};
 use x11rb::protocol::xproto::*;
@@ -316,7 +316,8 @@ fn what_drawing_does_to_alpha_is_named() {
     assert!(server.stop(), "X ends in order");
 }
 
-/// Those that were there before a session attached, or before records were lost, are told of when they are used again.
+/// Those that were there before a session attached, before records were lost or the screen got another size, are told of when
+/// they are used again.
 #[test]
 fn pixmaps_from_before_are_told_of_at_their_next_use() {
     let server = XServer::start(Options::default());
@@ -350,6 +351,13 @@ fn pixmaps_from_before_are_told_of_at_their_next_use() {
         conn.poly_fill_rectangle(canvas.pixmap, canvas.gc, &[Rectangle { x: 9, y: 9, width: 9, height: 9 }]).unwrap();
     }
     assert!(seen(&mut reader, &conn).contains(&RecordKind::Overflow));
+    show();
+    told_then_shown(&seen(&mut reader, &conn));
+    // The screen has another size.
+    let size = OutputRequest { x: 0, y: 0, width: 800, height: 600, mm_width: 0, mm_height: 0 };
+    reader.set_outputs(&[size]).expect("any size is taken");
+    // X paints what the screen gained.
+    seen(&mut reader, &conn);
     show();
     told_then_shown(&seen(&mut reader, &conn));
     // A session that looks away for a while is told again of what was drawn meanwhile.
