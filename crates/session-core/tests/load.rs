@@ -1,0 +1,256 @@
+//! A hand and a screen full of photographs share 10 Mbit/s and 40 ms: who waits for whom, and how long.
+//! From drawings on virtual time, through the scheduler and a link of one line, to when each pixel was committed and shown.
+//! Knows session-core's public face; bytes are made up, so that what is measured is the order they leave in.
+
+use std::collections::VecDeque;
+
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_session_core::{Config, Scheduling, Session, ViewerId};
+
+const SIZE: Size = Size { width: 1024, height: 768 };
+const BYTES_PER_SECOND: u64 = 1_250_000;
+/// One way, in microseconds, as all times here.
+const DELAY: u64 = 20_000;
+/// The transport takes no more while it holds so many bytes unsent (TCP_NOTSENT_LOWAT).
+const NOT_SENT_BYTES: u64 = 8 * 1024;
+const TERMINAL: Rect = Rect::at(300, 200, 400, 300);
+const TERMINAL_WINDOW: u32 = 1;
+const IMAGE_WINDOW: u32 = 2;
+/// Edge of the squares whose age is followed.
+const SQUARE: i32 = 32;
+
+struct Load {
+    session: Session,
+    viewer: ViewerId,
+    now: u64,
+    op: u64,
+    deframer: Deframer,
+    free_at: u64,
+    /// When an update arrives, its number, and its job.
+    under_way: VecDeque<(u64, u64, Option<u64>)>,
+    acks: VecDeque<(u64, u64)>,
+    /// What each job is of.
+    jobs: Vec<(u64, Region)>,
+    /// Since when each square has waited to be committed.
+    waits: Vec<Option<u64>>,
+    /// When what each square shows was committed.
+    shown: Vec<u64>,
+    waited_max: u64,
+    /// Letters that have not been seen, and how long those took that have.
+    letters: Vec<(u64, Rect)>,
+    answers: Vec<u64>,
+}
+
+fn squares() -> impl Iterator<Item = (i32, i32)> {
+    let (columns, rows) = (SIZE.width as i32 / SQUARE, SIZE.height as i32 / SQUARE);
+    (0..rows).flat_map(move |y| (0..columns).map(move |x| (x * SQUARE + SQUARE / 2, y * SQUARE + SQUARE / 2)))
+}
+
+impl Load {
+    fn new(scheduling: Scheduling) -> Load {
+        let mut session = Session::new(Config { name: "load".into(), size: SIZE, scheduling, offscreen: false });
+        session.handle_attach(SIZE);
+        let hello = ViewerHello {
+            version: 1,
+            caps: ViewerCaps::LOCAL_CURSOR,
+            size: Size::default(),
+            frame_bytes_max: 1 << 24,
+            name: "load".into(),
+        };
+        let viewer = session.add_viewer(&hello, 0);
+        let count = squares().count();
+        Load {
+            session,
+            viewer,
+            now: 0,
+            op: 0,
+            deframer: Deframer::new(1 << 24),
+            free_at: 0,
+            under_way: VecDeque::new(),
+            acks: VecDeque::new(),
+            jobs: Vec::new(),
+            waits: vec![None; count],
+            shown: vec![0; count],
+            waited_max: 0,
+            letters: Vec::new(),
+            answers: Vec::new(),
+        }
+    }
+
+    fn record(&mut self, window: u32, kind: RecordKind) {
+        self.op += 1;
+        self.session.handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
+    }
+
+    fn draw(&mut self, window: u32, rect: Rect, what: Drawn) {
+        self.record(window, RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque });
+    }
+
+    /// The photograph behind the terminal changes.
+    fn photograph(&mut self) {
+        let mut region = Region::from(SIZE.rect());
+        region.subtract_rect(&TERMINAL);
+        for rect in region.rects().to_vec() {
+            self.draw(IMAGE_WINDOW, rect, Drawn::Image);
+        }
+        self.record(0, RecordKind::Idle);
+        for ((x, y), waits) in squares().zip(&mut self.waits) {
+            if region.contains_point(x, y) {
+                waits.get_or_insert(self.now);
+            }
+        }
+    }
+
+    /// A key is delivered, and the terminal draws its letter.
+    fn key(&mut self, key: i32) {
+        self.record(TERMINAL_WINDOW, RecordKind::InputDelivered { seq: 0, window: TERMINAL_WINDOW });
+        let letter = Rect::at(TERMINAL.x1 + key % 48 * 8, TERMINAL.y1 + key / 48 % 18 * 16, 8, 16);
+        self.draw(TERMINAL_WINDOW, letter, Drawn::Glyphs);
+        self.record(0, RecordKind::Idle);
+        self.letters.push((self.now, letter));
+    }
+
+    /// A millisecond passes.
+    fn tick(&mut self) {
+        self.now += 1_000;
+        while self.acks.front().is_some_and(|&(at, _)| at <= self.now) {
+            let (_, update) = self.acks.pop_front().unwrap();
+            let ack = ViewerMessage::Ack(Ack { update, presented: None });
+            self.session.handle_message(self.viewer, &ack, self.now).unwrap();
+        }
+        while let Some(job) = self.session.poll_job(self.viewer, self.now) {
+            self.session.handle_snapshot(self.viewer, job.id, None, self.op);
+            let photograph = !TERMINAL.contains(&job.region.extents());
+            let bytes = if photograph { job.region.area() * 3 / 2 } else { job.region.area() / 2 + 8 };
+            // Nobody reads them but the end of this link, which looks for the job.
+            let mut commands = vec![0; bytes as usize];
+            commands[..8].copy_from_slice(&(job.id.0 + 1).to_le_bytes());
+            self.session.handle_encoded(self.viewer, job.id, &commands);
+            for ((x, y), waits) in squares().zip(&mut self.waits) {
+                if job.region.contains_point(x, y)
+                    && let Some(since) = waits.take()
+                {
+                    self.waited_max = self.waited_max.max(self.now - since);
+                }
+            }
+            self.jobs.push((self.now, job.region));
+            assert_eq!(self.jobs.len() as u64, job.id.0 + 1);
+        }
+        let mut out = Vec::new();
+        while self.free_at.saturating_sub(self.now) * BYTES_PER_SECOND / 1_000_000 < NOT_SENT_BYTES {
+            out.clear();
+            if !self.session.poll_transmit(self.viewer, self.now, &mut out) {
+                break;
+            }
+            self.send(&out);
+        }
+        self.arrive();
+    }
+
+    fn send(&mut self, frames: &[u8]) {
+        self.deframer.push(frames);
+        while let Some(frame) = self.deframer.next().unwrap() {
+            self.free_at = self.free_at.max(self.now) + frame.body.len() as u64 * 1_000_000 / BYTES_PER_SECOND;
+            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap() {
+                let job = update.commands.first_chunk().map(|id| u64::from_le_bytes(*id) - 1);
+                self.under_way.push_back((self.free_at + DELAY, update.seq, job));
+            }
+        }
+    }
+
+    fn arrive(&mut self) {
+        while self.under_way.front().is_some_and(|&(at, ..)| at <= self.now) {
+            let (at, update, job) = self.under_way.pop_front().unwrap();
+            self.acks.push_back((at + DELAY, update));
+            let Some(job) = job else { continue };
+            let (committed, region) = &self.jobs[job as usize];
+            for ((x, y), shown) in squares().zip(&mut self.shown) {
+                if region.contains_point(x, y) {
+                    *shown = (*shown).max(*committed);
+                }
+            }
+            let answers = &mut self.answers;
+            self.letters.retain(|(typed, letter)| {
+                let seen = typed <= committed && region.contains_rect(letter);
+                if seen {
+                    answers.push(at - typed);
+                }
+                !seen
+            });
+        }
+    }
+
+    /// Types 20 keys a second for ten seconds while the photograph changes twice a second; then both stop. Gives how long
+    /// after its last change all of the photograph is shown.
+    fn run(&mut self) -> u64 {
+        // The path is learnt.
+        while self.now < 2_000_000 {
+            if self.now.is_multiple_of(500_000) {
+                self.photograph();
+            }
+            self.tick();
+        }
+        self.waited_max = 0;
+        let mut changed = 0;
+        for ms in 0..10_000 {
+            if ms % 500 == 0 {
+                self.photograph();
+                changed = self.now;
+            }
+            if ms % 50 == 7 {
+                self.key(ms / 50);
+            }
+            self.tick();
+        }
+        let mut region = Region::from(SIZE.rect());
+        region.subtract_rect(&TERMINAL);
+        let old = |load: &Load| {
+            squares().zip(&load.shown).any(|((x, y), &shown)| region.contains_point(x, y) && shown <= changed)
+        };
+        while old(self) {
+            self.tick();
+            assert!(self.now < changed + 10_000_000, "the photograph is never whole");
+        }
+        let whole = self.now - changed;
+        while !self.letters.is_empty() {
+            self.tick();
+            assert!(self.now < changed + 10_000_000, "{} letters are never seen", self.letters.len());
+        }
+        self.answers.sort_unstable();
+        whole
+    }
+
+    fn answer(&self, percent: usize) -> u64 {
+        self.answers[(self.answers.len() - 1) * percent / 100]
+    }
+}
+
+#[test]
+fn a_hand_waits_for_no_photograph_and_no_pixel_for_ever() {
+    let mut load = Load::new(Scheduling::ShortestFirst);
+    let whole = load.run();
+    let (median, p95, waited) = (load.answer(50), load.answer(95), load.waited_max);
+    println!(
+        "letters after {median} us, 95 % after {p95} us; a pixel waits {waited} us at most, whole after {whole} us"
+    );
+    // A letter takes 20 ms where nothing else is.
+    assert!(median <= 30_000, "half of the letters take more than {median} us");
+    assert!(p95 <= 50_000, "one letter in twenty takes more than {p95} us");
+    assert!(waited <= 3_000_000, "a pixel waited for {waited} us");
+    let area = SIZE.area() - TERMINAL.area();
+    let sending = area * 3 / 2 * 1_000_000 / BYTES_PER_SECOND;
+    assert!(whole <= sending + 2 * DELAY + 50_000, "its bytes pass in {sending} us, and it was whole after {whole} us");
+}
+
+#[test]
+fn in_a_queue_that_is_only_a_queue_it_does() {
+    let mut load = Load::new(Scheduling::Fifo);
+    load.run();
+    let (median, p95) = (load.answer(50), load.answer(95));
+    println!("oldest first: letters after {median} us, 95 % after {p95} us");
+    assert!(median > 100_000, "letters overtake: half are there after {median} us");
+}
