@@ -128,9 +128,10 @@ impl Bench {
         let id = DrawableId(1_000 + self.flush.cast_unsigned());
         let view = Rect::new(0, 0, 638, 425);
         self.create(id, 638, 425);
-        for rgb in [0, 0xf6_f5f4, 0xee_eeec] {
-            self.fill(id, view, rgb);
-        }
+        self.fill(id, view, 0);
+        self.fill(id, view, 0xf6_f5f4);
+        // The cache is drawn anew, or the frame has one more ground.
+        self.fill(if kind == Frame::Drawn { CACHE } else { id }, view, self.flush.cast_unsigned() & 0xff_ffff);
         let scrolled = if kind == Frame::Drawn { 0 } else { self.flush % 2 * 40 };
         self.copy(CACHE, id, view, (0, -scrolled), true);
         let written = if kind == Frame::Drawn { 425 } else { 20 };
