@@ -97,7 +97,8 @@ pub enum RecordKind {
         /// Blended over what was there: a copy where the source is opaque, and any drawing where it is not.
         over: bool,
     },
-    /// A pixmap of depth 24 or 32 exists from here on; its contents are undefined.
+    /// A pixmap of depth 24 or 32 is followed from here on; what it holds by now is not told. Again for one that was told of
+    /// before the reader had to forget all pixmaps.
     PixmapCreate {
         /// Its serial.
         id: DrawableId,
