@@ -319,6 +319,53 @@ mod tests {
     }
 
     #[test]
+    fn doubt_waits_until_the_screen_rests_but_not_for_ever() {
+        let mut queue = queue(&[]);
+        assert_eq!(doubt_due(&queue, true), None);
+        queue.doubt(&Region::from(BIG), 0);
+        queue.doubt(&Region::from(LITTLE), 20_000);
+        assert_eq!(doubt_due(&queue, true), Some(20_000 + DOUBT_REST), "X sleeps");
+        assert_eq!(doubt_due(&queue, false), Some(DOUBT_AGE_MAX), "X draws on");
+        queue.doubt(&Region::from(LITTLE), DOUBT_AGE_MAX);
+        assert_eq!(doubt_due(&queue, true), Some(DOUBT_AGE_MAX), "it scrolls on");
+        let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: 0, lane: Lane::Normal, echo: None };
+        queue.draw(&Region::from(BIG), origin);
+        assert_eq!(doubt_due(&queue, true), Some(2 * DOUBT_AGE_MAX), "pixels wait all the time");
+        assert_eq!(pick_doubt(&mut queue, JOB_AREA_MAX), Some(Region::from(LITTLE)), "the rest is drawn over");
+    }
+
+    #[test]
+    fn much_doubt_is_compared_bit_by_bit() {
+        let mut queue = queue(&[]);
+        queue.doubt(&Region::from(Rect::new(0, 0, 1024, 768)), 0);
+        let mut jobs = 0;
+        while let Some(verify) = pick_doubt(&mut queue, JOB_AREA_MAX) {
+            assert!(verify.area() <= DOUBT_AREA_MAX);
+            queue.commit(jobs, &verify, &verify);
+            queue.read_done(jobs, 0);
+            jobs += 1;
+        }
+        assert_eq!(jobs, 3);
+    }
+
+    #[test]
+    fn what_is_drawn_anew_before_it_has_left_goes_all_round() {
+        let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
+        let room = Room { bytes: 240_000, update_bytes: 240_000, ..ROOM };
+        let mut seen = Region::new();
+        for turn in 0..6 {
+            let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: turn * 5_000, lane: Lane::Normal, echo: None };
+            queue.draw(&Region::from(BIG), origin);
+            let picked = pick(queue.items(), &Estimate::default(), room, SRSF, turn * 5_000 + 10).unwrap();
+            seen.add(&picked.region);
+            queue.commit(turn, &picked.region, &Region::new());
+        }
+        assert_eq!(seen, Region::from(BIG), "each part of it has left");
+        // Its first round is over, so that it is no older than its second.
+        assert!(queue.oldest().unwrap() > 0, "what was drawn first has left");
+    }
+
+    #[test]
     fn estimates_follow_what_was_encoded() {
         let mut estimate = Estimate::default();
         let before = estimate.bytes(Kinds::IMAGE, 10_000);

@@ -420,7 +420,8 @@ impl Viewer {
             }
         }
         let due = scheduler::doubt_due(&self.queue, screen.idle)?;
-        if now < due && !self.draining() || self.flow.room(now) == 0 {
+        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
+        if now < due && !self.draining() || crowded || self.flow.room(now) == 0 {
             return None;
         }
         let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
@@ -633,7 +634,7 @@ impl Viewer {
             let update = self.updates.get(at);
             let real_time = update.lane == Lane::RealTime;
             let may_go = self.flow.may_send(update.commands().len() as u64, now);
-            if !may_go && !(real_time && self.flow.may_send_real_time()) {
+            if !(may_go || real_time && self.flow.may_send_real_time()) {
                 break;
             }
             if out.len() - start >= self.flow.chunk_bytes() {
