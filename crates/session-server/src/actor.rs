@@ -41,6 +41,8 @@ const VIEWERS_MAX: usize = 16;
 const RECORDS_PER_TURN: usize = 8192;
 /// Events taken before the ring gets its turn.
 const EVENTS_PER_TURN: usize = 64;
+/// After this long no further viewer is served before events and the ring get their turn.
+const SERVING_PER_TURN: Duration = Duration::from_millis(2);
 /// How long a viewer that is being closed may take to read why.
 const FAREWELL: Duration = Duration::from_secs(5);
 /// The same when the whole session ends; the supervisor waits for this process.
@@ -72,6 +74,8 @@ struct Seat {
     frames: Deframer,
     viewer: Option<ViewerId>,
     view: View,
+    /// A job that waits for a place at the workers; until then its viewer gets no other.
+    held: Option<Work>,
     opened: Micros,
     /// Since when bytes wait for an acknowledgement with none coming.
     unacknowledged: Option<Micros>,
@@ -126,6 +130,8 @@ pub(crate) struct Actor {
     bindings: u32,
     held: Held,
     seats: BTreeMap<ConnectionId, Seat>,
+    /// The seat, or the next after it, with which the next turn of serving begins.
+    served_first: ConnectionId,
     cursor: CursorSeen,
     encoder: Encoder,
     workers: Workers,
@@ -183,6 +189,7 @@ impl Actor {
             bindings: 0,
             held: Held::Free,
             seats: BTreeMap::new(),
+            served_first: ConnectionId(0),
             cursor: CursorSeen::default(),
             encoder: Encoder::new(),
             workers: Workers::new(events),
@@ -236,9 +243,9 @@ impl Actor {
                 self.drain_control()?;
             }
             self.carry_requests()?;
-            self.serve_viewers();
+            let more = self.serve_viewers();
             self.cut_off();
-            if behind || !inbox.is_empty() || !self.ring.prepare_sleep() {
+            if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
                 // Others of this thread have a turn: they bring the input and take the frames.
                 tokio::task::yield_now().await;
                 continue;
@@ -346,7 +353,7 @@ impl Actor {
     }
 
     fn record_to(&mut self, stream: std::os::unix::net::UnixStream) {
-        if self.recorder.is_some() {
+        if self.recorder.as_ref().is_some_and(|recorder| !recorder.is_over()) {
             return recorder::refuse(&stream, "the session is being traced already");
         }
         match Recorder::to_stream(stream, self.now()) {
@@ -500,6 +507,7 @@ impl Actor {
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             viewer: None,
             view: View::new(),
+            held: None,
             opened: self.now(),
             unacknowledged: None,
             cut_at: None,
@@ -619,42 +627,68 @@ impl Actor {
         }
     }
 
-    /// Commits, reads, plans and encodes for every viewer what may go to it now, and hands its frames out.
-    fn serve_viewers(&mut self) {
+    /// Serves each viewer once, beginning where the last turn broke off: a fast viewer's jobs must not keep the others, nor
+    /// input, waiting. True when there may be more to do at once.
+    fn serve_viewers(&mut self) -> bool {
+        let begun = Instant::now();
+        let first = self.served_first;
+        let order: Vec<ConnectionId> =
+            self.seats.range(first..).chain(self.seats.range(..first)).map(|(&id, _)| id).collect();
+        let mut more = false;
+        for id in order {
+            if begun.elapsed() >= SERVING_PER_TURN {
+                self.served_first = id;
+                return true;
+            }
+            more |= self.serve(id);
+        }
+        more
+    }
+
+    /// Commits, reads, plans and encodes one job of a viewer, and hands its frames out. True when another may follow.
+    fn serve(&mut self, id: ConnectionId) -> bool {
         let now = self.now();
-        for seat in self.seats.values_mut() {
-            let Some(viewer) = seat.viewer else { continue };
-            seat.tell_path(&mut self.core, viewer);
-            while let Some(job) = self.core.poll_job(viewer, now) {
-                let mut work = self.spare.pop().unwrap_or_else(Work::new);
-                seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
-                if !job.hints.inline && !work.planned.is_empty() {
-                    match self.workers.submit(work) {
-                        None => continue,
-                        Some(back) => work = back,
-                    }
-                }
+        let Some(seat) = self.seats.get_mut(&id) else { return false };
+        let Some(viewer) = seat.viewer else { return false };
+        seat.tell_path(&mut self.core, viewer);
+        let mut inline = false;
+        let work = seat.held.take().or_else(|| {
+            let job = self.core.poll_job(viewer, now)?;
+            let mut work = self.spare.pop().unwrap_or_else(Work::new);
+            seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
+            inline = job.hints.inline || work.planned.is_empty();
+            Some(work)
+        });
+        let mut more = false;
+        if let Some(mut work) = work {
+            if inline {
                 work.encode(&mut self.encoder);
                 seat.view.encoded(&mut self.core, &work);
                 recycle(&mut self.spare, work);
-            }
-            // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
-            let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { continue };
-            if self.core.poll_transmit(viewer, now, &mut chunk) {
-                seat.chunk_bytes = chunk.len() as u64;
-                // The channel has one place, and the chunk before has left.
-                let _ = outgoing.try_send(chunk);
-                if seat.unacknowledged.is_none() && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0) {
-                    seat.unacknowledged = Some(now);
-                }
+                more = true;
             } else {
-                seat.chunk = Some(chunk);
-            }
-            if self.core.is_closed(viewer) {
-                // The connection ends when the last chunk has left.
-                seat.outgoing = None;
+                // Where all threads have enough to do, the first job that they finish brings us here again.
+                seat.held = self.workers.submit(work);
+                more = seat.held.is_none();
             }
         }
+        // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
+        let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { return more };
+        if self.core.poll_transmit(viewer, now, &mut chunk) {
+            seat.chunk_bytes = chunk.len() as u64;
+            // The channel has one place, and the chunk before has left.
+            let _ = outgoing.try_send(chunk);
+            if seat.unacknowledged.is_none() && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0) {
+                seat.unacknowledged = Some(now);
+            }
+        } else {
+            seat.chunk = Some(chunk);
+        }
+        if self.core.is_closed(viewer) {
+            // The connection ends when the last chunk has left.
+            seat.outgoing = None;
+        }
+        more
     }
 
     fn encoded(&mut self, work: Work) {
@@ -673,7 +707,7 @@ impl Actor {
         }
         let all_gone = async {
             loop {
-                self.serve_viewers();
+                while self.serve_viewers() {}
                 if self.seats.is_empty() {
                     return;
                 }

@@ -14,7 +14,7 @@ use crate::connection::{Event, Events};
 
 /// More threads than this would take the machine from the applications.
 const THREADS_MAX: usize = 4;
-/// Jobs that wait for a thread; past it the event loop encodes itself, which slows down the one who asks for more.
+/// Jobs that wait for a thread; past it viewers wait, each with one job of its own.
 const WAITING_MAX: usize = 8;
 
 /// A job's pixels and what becomes of them; its memory goes round.
