@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use thinc_bench::Error;
-use thinc_bench::process::{Folder, Headless, Session, wait_for};
+use thinc_bench::process::{Folder, Headless, Session, binary, wait_for};
 
 /// A session with one application, and one viewer of it.
 pub struct Desktop {
@@ -40,6 +40,15 @@ impl Desktop {
         let session = Session::start(name, size, application)?;
         let viewer = Headless::start(&session.link)?;
         Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+    }
+
+    /// One more viewer of the same session.
+    pub fn another_viewer(&self) -> Result<Headless, Error> {
+        let output = Command::new(binary("thinc")?).args(["link", &self.session.name]).output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into());
+        }
+        Headless::start(String::from_utf8(output.stdout)?.trim())
     }
 
     /// The X screen, from the driver's framebuffer.

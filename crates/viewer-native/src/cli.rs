@@ -101,6 +101,9 @@ Lines of a script (each is answered by one line, `ok …` or `error …`):
   hash                answers `ok` and xxh3 of the pixels (little-endian 0x00RRGGBB)
   pixel X Y           answers `ok RRGGBB`
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`
+  cursor-pixel X Y    answers `ok aarrggbb` of the cursor's image, premultiplied
+  cursor-shown        answers `ok yes`, or `ok no` where the session hides it
+  warped              answers `ok X Y` where an application last put the pointer, or `ok none`
   screenshot FILE     writes a PNG
   stats FILE          writes the figures as JSON
   timeout SECONDS     limit of each later wait

@@ -62,6 +62,7 @@ pub struct Headless {
     timeout: Duration,
     /// What an application last made of the cursor; news are taken while waiting.
     cursor: Option<CursorPixels>,
+    cursor_shown: bool,
     pointer: Option<(u16, u16)>,
     answered: Vec<u32>,
 }
@@ -87,8 +88,14 @@ impl Headless {
             reconnect: options.reconnect,
         };
         let client = Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
-        let mut headless =
-            Headless { client, timeout: options.timeout, cursor: None, pointer: None, answered: Vec::new() };
+        let mut headless = Headless {
+            client,
+            timeout: options.timeout,
+            cursor: None,
+            cursor_shown: true,
+            pointer: None,
+            answered: Vec::new(),
+        };
         headless.wait("connecting", |state, _| state.is_connected().then_some(()))?;
         Ok(headless)
     }
@@ -105,12 +112,14 @@ impl Headless {
         mut ready: impl FnMut(&mut State, &[u32]) -> Option<T>,
     ) -> Result<T, ViewError> {
         let (cursor, pointer, answered) = (&mut self.cursor, &mut self.pointer, &mut self.answered);
+        let cursor_shown = &mut self.cursor_shown;
         let deadline = Instant::now() + self.timeout;
         let found = self.client.wait_until(deadline, |state| {
             let news = state.take_news();
             if news.cursor.is_some() {
                 *cursor = news.cursor;
             }
+            *cursor_shown = news.cursor_show.unwrap_or(*cursor_shown);
             if news.cursor_move.is_some() {
                 *pointer = news.cursor_move;
             }
@@ -193,6 +202,11 @@ impl Headless {
     /// The cursor's newest image, if one came.
     pub fn cursor(&self) -> Option<&CursorPixels> {
         self.cursor.as_ref()
+    }
+
+    /// Whether the session shows its cursor.
+    pub fn cursor_shown(&self) -> bool {
+        self.cursor_shown
     }
 
     /// Where an application last put the pointer.

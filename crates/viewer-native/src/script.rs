@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use thinc_protocol::viewer::{InputEvent, TouchPhase};
 use thinc_region::Size;
+use thinc_viewer_core::CursorPixels;
 
 use crate::error::ViewError;
 use crate::headless::Headless;
@@ -145,6 +146,16 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             Some(c) if c.size.area() > 0 => format!("{}x{}+{}+{}", c.size.width, c.size.height, c.hot_x, c.hot_y),
             _ => "none".into(),
         })),
+        "cursor-shown" => Ok(Answer::Ok(if viewer.cursor_shown() { "yes" } else { "no" }.into())),
+        "cursor-pixel" => {
+            let [x, y]: [u32; 2] = numbers(rest)?;
+            let inside = |cursor: &&CursorPixels| x < cursor.size.width && y < cursor.size.height;
+            let cursor = viewer.cursor().filter(inside);
+            cursor
+                .map(|cursor| Answer::Ok(format!("{:08x}", cursor.pixels[(y * cursor.size.width + x) as usize])))
+                .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the cursor")))
+        }
+        "warped" => Ok(Answer::Ok(viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")))),
         "screenshot" => viewer.screenshot(file(rest)?).map(done),
         "stats" => viewer.write_stats(file(rest)?).map(done),
         "timeout" => {
