@@ -3,10 +3,10 @@
 //! Knows the public interfaces only.
 
 use thinc_protocol::auth::{Auth, AuthOk};
-use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding};
+use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::limits::{PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage};
+use thinc_protocol::session::{Close, CloseCode, CursorBits, CursorColors, Geometry, SessionHello, SessionMessage};
 use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
@@ -191,6 +191,15 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         }),
         SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN }),
         SessionMessage::CursorMove { x: 5, y: 600 },
+        SessionMessage::CursorBits(CursorBits {
+            size: Size { width: 9, height: 1 },
+            hot_x: 1,
+            hot_y: 0,
+            colors: CursorColors { fore: 0x12_3456, back: 0xff_ffff },
+            packing: Packing::Plain,
+            planes: &[0x80, 0, 0xff, 0x80],
+        }),
+        SessionMessage::CursorColor(CursorColors { fore: 0, back: 0x00_ff00 }),
         SessionMessage::Pong(300),
         SessionMessage::Close(Close { code: CloseCode::SessionEnded, reason: "done" }),
     ];

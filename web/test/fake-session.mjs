@@ -49,6 +49,10 @@ export const say = {
     return frame(0x05, varint(width), varint(height), varint(hotX), varint(hotY), head, pixels);
   },
   cursorShow: (shown) => frame(0x07, Buffer.from([Number(shown)])),
+  /** Colours are blue, green, red; planes are where the foreground is, then where the image is at all. */
+  cursorBits: (width, height, hotX, hotY, fore, back, planes) =>
+    frame(0x0b, varint(width), varint(height), varint(hotX), varint(hotY), Buffer.from([...fore, ...back, 0, ...planes])),
+  cursorColor: (fore, back) => frame(0x0c, Buffer.from([...fore, ...back])),
   pong: (id) => frame(0x08, varint(id)),
   barrier: (id) => frame(0x09, varint(id)),
   close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),

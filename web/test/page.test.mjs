@@ -219,6 +219,34 @@ test("the cursor is the browser's own, exact, hidden when the session hides it, 
   assert.deepEqual(page.problems, []);
 });
 
+test("a cursor of two colours is exact, and its colours change without another image", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  const [red, green, blue] = [[0, 0, 255], [0, 255, 0], [255, 0, 0]];
+  const shown = async () => {
+    const cursor = await page.evaluate(() => document.getElementById("stage").style.cursor);
+    const found = /url\("data:image\/png;base64,([^"]+)"\) 3 1, default/.exec(cursor);
+    return found === null ? undefined : readPng(Buffer.from(found[1], "base64"));
+  };
+  // Nine pixels wide: a foreground, a background, seven of nothing, and a foreground in the second byte of the row.
+  const expect = async (fore, back, what) => {
+    const pixel = ([b, g, r]) => [r, g, b, 255];
+    const row = [pixel(fore), pixel(back), ...Array(6).fill([0, 0, 0, 0]), pixel(fore)].flat();
+    const wanted = { width: 9, height: 2, data: Buffer.from([...row, ...row]) };
+    for (;;) {
+      const image = await shown();
+      if (image !== undefined && Buffer.from(image.data).equals(wanted.data)) return assertSamePixels(image, wanted, what);
+      await page.waitForFunction((before) => document.getElementById("stage").style.cursor !== before, await page.evaluate(() => document.getElementById("stage").style.cursor));
+    }
+  };
+  const row = (...bytes) => [...bytes, ...bytes];
+  viewer.send(say.cursorBits(9, 2, 3, 1, red, blue, [...row(0x80, 0x80), ...row(0xc0, 0x80)]));
+  await expect(red, blue, "as it came");
+  viewer.send(say.cursorColor(green, red));
+  await expect(green, red, "recoloured");
+  assert.deepEqual(page.problems, []);
+});
+
 test("a dropped connection is dimmed, said in words and made again", async (t) => {
   const { session, page, viewer } = await opened(t);
   greet(viewer);
