@@ -161,7 +161,7 @@ impl Model {
         for (x, y) in rects.iter().copied().flat_map(points) {
             self.next_color = (self.next_color + 1) & 0xff_ffff;
             let before = canvas.pixel(x, y);
-            let sparse = self.next_color % 3 == 0;
+            let sparse = self.next_color.is_multiple_of(3);
             let opacity = match alpha {
                 Alpha::Opaque => 255,
                 Alpha::Kept => before.alpha(),
