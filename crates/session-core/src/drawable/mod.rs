@@ -367,6 +367,10 @@ impl Drawables {
     /// The destination's tiles, videos and equalities change.
     fn change(&mut self, src: usize, dst: usize, op: CopyOp, scratch: &mut Scratch, effect: &mut Effect) {
         let Scratch { copied, blended, tiles, left, pieces, .. } = scratch;
+        if copied.is_empty() && blended.is_empty() {
+            // No part of it lies in both drawables: only a broken driver says so.
+            return;
+        }
         let (dx, dy) = (op.dx, op.dy);
         pieces.clear();
         pieces.extend_from_slice(self.maps[src].translucent.rects());
