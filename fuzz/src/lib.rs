@@ -6,6 +6,8 @@
 pub mod decoders;
 pub mod mutate;
 pub mod parsers;
+pub mod session;
+pub mod traces;
 
 /// One thing that reads bytes it must not trust.
 pub struct Target {
@@ -20,11 +22,14 @@ pub struct Target {
 /// Every target, in the order of the path.
 pub const TARGETS: &[Target] = &[
     Target { name: "draw-record", run: parsers::draw_record, seeds: parsers::draw_record_seeds },
+    Target { name: "records", run: session::records, seeds: session::records_seeds },
     Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
     Target { name: "viewer-message", run: parsers::viewer_message, seeds: parsers::viewer_message_seeds },
+    Target { name: "viewer-to-session", run: session::viewer_to_session, seeds: parsers::viewer_message_seeds },
     Target { name: "session-message", run: parsers::session_message, seeds: parsers::session_message_seeds },
     Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
     Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
+    Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },
 ];
 

@@ -74,6 +74,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-codec-dec",
             "thinc-codec-enc",
             "thinc-ring",
+            "thinc-session-core",
             "thinc-transport",
             "thinc-viewer-core",
             "thinc-trace",

@@ -1,0 +1,251 @@
+//! The session: records from a driver that may be broken, and messages from viewers that may be anybody.
+//! Beside the path. Whatever they say, session-core keeps its promises and its bounds, and its jobs lie on the screen.
+//! Knows the public interfaces only.
+
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, RecordKind};
+use thinc_session_core::{Config, Job, Scheduling, Session, SnapshotVerdict, ViewerId};
+
+use crate::parsers::{SCREEN, each_frame};
+
+const RECORD_BYTES: usize = 64;
+/// Kinds of `DrawRecord` end here; what follows says what the shell does.
+const SHELL_KINDS: u8 = 12;
+
+/// A session with one viewer, and the shell around it.
+struct Shell {
+    session: Session,
+    viewer: ViewerId,
+    now: u64,
+    newest_op: u64,
+    jobs: Vec<Job>,
+    deframer: Deframer,
+    newest_update: u64,
+}
+
+impl Shell {
+    fn new() -> Shell {
+        let scheduling = Scheduling::ShortestFirst;
+        let mut session = Session::new(Config { name: "fuzz".to_owned(), size: SCREEN, scheduling, offscreen: true });
+        session.handle_attach(SCREEN);
+        let hello = ViewerHello {
+            version: thinc_protocol::VERSION,
+            caps: ViewerCaps::LOCAL_CURSOR,
+            size: Size::default(),
+            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            name: "fuzz".to_owned(),
+        };
+        let viewer = session.add_viewer(&hello, 1);
+        Shell {
+            session,
+            viewer,
+            now: 1,
+            newest_op: 0,
+            jobs: Vec::new(),
+            deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
+            newest_update: 0,
+        }
+    }
+
+    fn record(&mut self, record: &DrawRecord) {
+        self.newest_op = self.newest_op.max(record.op);
+        self.session.handle_record(record, self.now);
+        match record.kind {
+            RecordKind::Overflow => self.session.handle_overflow(&Region::from(Rect::new(0, 0, 128, 64))),
+            RecordKind::Geometry { generation } => {
+                let edge = 64 + generation % 2000;
+                self.session.handle_geometry(Size { width: edge, height: 2064 - edge });
+                self.jobs.clear();
+            }
+            _ => {}
+        }
+    }
+
+    /// What the shell does is drawn by lot too, else only the usual order would be tried.
+    fn act(&mut self, bytes: &[u8; RECORD_BYTES]) {
+        let many = usize::from(bytes[9]);
+        match bytes[8] % 8 {
+            0 => self.now += many as u64 * 200,
+            1 => self.commit(),
+            2 => self.finish_jobs(many),
+            3 => {
+                if let Some(job) = self.jobs.pop() {
+                    self.session.handle_cancelled(self.viewer, job.id);
+                }
+            }
+            4 => self.transmit(),
+            5 => self.acknowledge(),
+            6 => self.session.handle_attach(self.session.size()),
+            _ => {
+                let size = self.session.size().rect();
+                let corner = |at: usize| i32::from(bytes[at]) * 8;
+                let rect = Rect { x1: corner(16), y1: corner(17), x2: corner(18), y2: corner(19) }.intersect(&size);
+                let lost = if rect.is_empty() { Region::new() } else { Region::from(rect) };
+                self.session.handle_stale(self.viewer, &lost, u64::from(bytes[20]).min(self.newest_update));
+            }
+        }
+    }
+
+    fn commit(&mut self) {
+        while let Some(job) = self.session.poll_job(self.viewer, self.now) {
+            let screen = self.session.size().rect();
+            let on_screen = |region: &Region| region.is_empty() || screen.contains(&region.extents());
+            assert!(on_screen(&job.region), "a job reads outside the screen");
+            assert!(job.verify.difference(&job.region).is_empty(), "what is verified is not read");
+            assert!(job.parts.len() <= thinc_session_core::drawable::PARTS_MAX, "a job has too many parts");
+            for copy in &job.copies {
+                assert!(on_screen(&copy.region) && on_screen(&copy.source()), "a COPY leaves the screen");
+            }
+            self.jobs.push(job);
+        }
+    }
+
+    fn finish_jobs(&mut self, many: usize) {
+        for _ in 0..many.min(self.jobs.len()) {
+            let job = self.jobs.remove(0);
+            let verdict = self.session.handle_snapshot(self.viewer, job.id, None, self.newest_op);
+            assert_eq!(verdict, SnapshotVerdict::Keep, "read again, though nobody said it could be");
+            self.session.handle_encoded(self.viewer, job.id, &[0x55; 40]);
+        }
+    }
+
+    fn transmit(&mut self) {
+        let mut out = Vec::new();
+        self.session.poll_transmit(self.viewer, self.now, &mut out);
+        self.deframer.push(&out);
+        while let Some(frame) = self.deframer.next().expect("what a session says is well-formed") {
+            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).expect("and can be read") {
+                self.newest_update = self.newest_update.max(update.seq);
+            }
+        }
+        assert_eq!(self.deframer.buffered_len(), 0, "what a session says is whole");
+    }
+
+    fn acknowledge(&mut self) {
+        let ack = ViewerMessage::Ack(Ack { update: self.newest_update, presented: None });
+        self.session.handle_message(self.viewer, &ack, self.now).expect("what was sent may be acknowledged");
+    }
+}
+
+/// Records, and what the shell does between them: whatever the driver says, the session keeps its promises.
+pub fn records(input: &[u8]) {
+    let mut shell = Shell::new();
+    for bytes in input.chunks_exact(RECORD_BYTES) {
+        let bytes: &[u8; RECORD_BYTES] = bytes.try_into().expect("chunks have this length");
+        match DrawRecord::parse(bytes) {
+            Ok(record) => shell.record(&record),
+            Err(_) if bytes[8] >= SHELL_KINDS => shell.act(bytes),
+            Err(_) => continue,
+        }
+        shell.session.check_invariants();
+    }
+    // It comes to rest: everything that waits can be sent.
+    for _ in 0..64 {
+        shell.now += 300_000;
+        shell.commit();
+        shell.finish_jobs(usize::MAX);
+        shell.transmit();
+        shell.acknowledge();
+        while shell.session.poll_request(shell.now).is_some() {}
+    }
+    shell.session.check_invariants();
+}
+
+/// One record of every kind of drawing, by the offsets of `DrawRecord::parse`.
+fn seed_record(
+    op: u64,
+    head: [u8; 4],
+    (dst, src): (u32, u32),
+    rect: [i32; 4],
+    vector: [i32; 2],
+    arg: [u32; 2],
+) -> Vec<u8> {
+    let mut bytes = vec![0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(&op.to_ne_bytes());
+    bytes[8..12].copy_from_slice(&head);
+    bytes[16..20].copy_from_slice(&dst.to_ne_bytes());
+    bytes[20..24].copy_from_slice(&src.to_ne_bytes());
+    for (i, value) in rect.into_iter().chain(vector).enumerate() {
+        bytes[24 + 4 * i..28 + 4 * i].copy_from_slice(&value.to_ne_bytes());
+    }
+    for (i, value) in arg.into_iter().enumerate() {
+        bytes[48 + 4 * i..52 + 4 * i].copy_from_slice(&value.to_ne_bytes());
+    }
+    bytes
+}
+
+/// A back buffer that scrolls and is shown, a window moved on the screen, more pixmaps than anybody needs, an overflow.
+pub fn records_seeds() -> Vec<Vec<u8>> {
+    let (draw, copy, create_kind, destroy) = (1, 2, 3, 4);
+    let page = [0, 0, 300, 200];
+    let act = |what: u8, many: u8| seed_record(0, [16 + what, many, 0, 0], (0, 0), page, [0, 0], [0, 0]);
+    let shell = || [act(0, 255), act(1, 0), act(2, 9), act(4, 0), act(5, 0)].concat();
+    let scroll = |op: u64| {
+        let up = seed_record(op, [copy, 0, 0, 0], (5, 5), [0, 0, 300, 190], [0, -10], [0, 0]);
+        let line = seed_record(op + 1, [draw, 4, 1, 0], (5, 0), [0, 190, 300, 200], [0, 0], [0xff_ffff, 0]);
+        let text = seed_record(op + 2, [draw, 8, 3, 0], (5, 0), [4, 191, 200, 199], [0, 0], [0, 0]);
+        let show = seed_record(op + 3, [copy, 2, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
+        [up, line, text, show, shell()].concat()
+    };
+    let create = |op: u64, id: u32| seed_record(op, [create_kind, 4, 0, 0], (id, 0), page, [0, 0], [300, 200]);
+    let buffer = [create(0, 5), seed_record(1, [draw, 4, 1, 0], (5, 0), page, [0, 0], [7, 0]), scroll(2), scroll(6)];
+    let moved = seed_record(1, [copy, 1, 0, 0], (0, 0), [50, 60, 350, 200], [10, -20], [0, 0]);
+    let rest = seed_record(1, [copy, 0, 0, 0], (0, 0), [50, 200, 350, 260], [10, -20], [0, 0]);
+    let pixmaps: Vec<u8> = (1..200)
+        .flat_map(|id| {
+            [create(0, id), seed_record(u64::from(id), [draw, 0, 4, 0], (id, 0), [1, 1, 299, 199], [0, 0], [0, 0])]
+                .concat()
+        })
+        .collect();
+    let overflow = seed_record(3, [9, 0, 0, 0], (0, 0), page, [0, 0], [0, 0]);
+    let video = seed_record(1, [draw, 4, 6, 0], (5, 0), [20, 20, 180, 140], [0, 0], [1, 0x3231_5659]);
+    let show = seed_record(2, [copy, 0, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
+    vec![
+        buffer.concat(),
+        [moved, rest, shell()].concat(),
+        [pixmaps, shell()].concat(),
+        [buffer.concat(), overflow, scroll(20), shell()].concat(),
+        [create(0, 5), video, show, seed_record(3, [destroy, 0, 0, 0], (5, 0), page, [0, 0], [0, 0]), shell()].concat(),
+    ]
+}
+
+/// What viewers say after a proper hello, to a session that answers: a violation ends the viewer and nothing else.
+pub fn viewer_to_session(input: &[u8]) {
+    let mut shell = Shell::new();
+    shell.transmit();
+    each_frame(input, VIEWER_FRAME_BYTES_MAX, |frame| {
+        let Ok(message) = ViewerMessage::decode(frame) else { return };
+        shell.now += 1_000;
+        if shell.session.handle_message(shell.viewer, &message, shell.now).is_err() {
+            shell.session.remove_viewer(shell.viewer);
+            let viewer = shell.session.viewers().next();
+            assert_eq!(viewer, None, "a viewer stays after its end");
+        }
+        while shell.session.poll_request(shell.now).is_some() {}
+        shell.commit();
+        shell.finish_jobs(usize::MAX);
+        shell.transmit();
+        shell.session.check_invariants();
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A seed that is refused at once leads the mutations nowhere.
+    #[test]
+    fn the_seeds_are_well_formed() {
+        for (index, seed) in records_seeds().iter().enumerate() {
+            for (at, bytes) in seed.chunks_exact(RECORD_BYTES).enumerate() {
+                let bytes: &[u8; RECORD_BYTES] = bytes.try_into().unwrap();
+                let parsed = DrawRecord::parse(bytes);
+                assert!(parsed.is_ok() || bytes[8] >= SHELL_KINDS, "seed {index}, record {at}: {parsed:?}");
+            }
+        }
+    }
+}
