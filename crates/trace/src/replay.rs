@@ -138,8 +138,6 @@ pub struct Report {
     pub verified: Verified,
     /// Real time spent from a record's bytes to the queues; its share of a flush is not in it.
     pub translation: Duration,
-    /// Real time spent on everything.
-    pub whole: Duration,
 }
 
 /// Where the screen's pixels come from.
@@ -177,6 +175,8 @@ pub struct Replay {
     /// The last record ended its op.
     op_whole: bool,
     begin: u64,
+    /// A later round has not come to its geometry.
+    begins_again: bool,
     /// In a later round: the screen as the last one left it, until it is known what has changed since.
     left_over: Option<Vec<u32>>,
     records: u64,
@@ -184,7 +184,6 @@ pub struct Replay {
     rounds: u64,
     verified: Verified,
     translation: Duration,
-    whole: Duration,
 }
 
 impl Replay {
@@ -209,13 +208,13 @@ impl Replay {
             op_newest: 0,
             op_whole: true,
             begin: 0,
+            begins_again: false,
             left_over: None,
             records: 0,
             turns: 0,
             rounds: 1,
             verified: Verified::default(),
             translation: Duration::ZERO,
-            whole: Duration::ZERO,
         }
     }
 
@@ -235,7 +234,11 @@ impl Replay {
         self.round_from = self.now + ROUND_PAUSE;
         self.op_base = self.op_newest.max(self.begin);
         self.op_whole = true;
-        self.left_over = Some(self.screen.canvas().pixels.clone());
+        self.begins_again = true;
+        // Where no pixel is read, none has to be right.
+        if self.options.depth == Depth::Viewer {
+            self.left_over = Some(self.screen.canvas().pixels.clone());
+        }
     }
 
     /// The next event.
@@ -243,13 +246,6 @@ impl Replay {
     /// # Errors
     /// Where viewer and screen differ, or one of the two gives up.
     pub fn handle_event(&mut self, event: &Event) -> Result<(), ReplayError> {
-        let start = Instant::now();
-        let result = self.event(event);
-        self.whole += start.elapsed();
-        result
-    }
-
-    fn event(&mut self, event: &Event) -> Result<(), ReplayError> {
         if self.is_done() {
             return Ok(());
         }
@@ -304,7 +300,7 @@ impl Replay {
 
     fn take_geometry(&mut self, size: Size) {
         // Told again at the begin of every round; where it is the same, the viewer need not begin anew.
-        if self.left_over.is_some() && self.screen.canvas().size == size {
+        if std::mem::take(&mut self.begins_again) && self.screen.canvas().size == size {
             if let Screen::Traced(canvas) = &mut self.screen {
                 canvas.pixels.fill(0);
             }
@@ -378,10 +374,9 @@ impl Replay {
     fn serve(&mut self) -> Result<(), ReplayError> {
         // Nobody is there who could carry out a request; without a hand at the viewer only sizes are asked for.
         while self.session.poll_request(self.now).is_some() {}
-        self.connection.deliver(&mut self.session, self.now)?;
+        self.connection.deliver(&mut self.session, self.now, self.options.depth)?;
         let screen = (self.options.depth == Depth::Viewer).then(|| self.screen.canvas());
-        self.connection.serve(&mut self.session, screen, self.begin, self.now);
-        Ok(())
+        self.connection.serve(&mut self.session, screen, self.begin, self.now)
     }
 
     /// The next moment before `end` at which something happens by itself.
@@ -446,7 +441,6 @@ impl Replay {
     /// # Errors
     /// As `handle_event`; and when it does not come to rest.
     pub fn finish(mut self) -> Result<Report, ReplayError> {
-        let start = Instant::now();
         let end = self.now + REST_TIME_MAX;
         while !self.is_at_rest() {
             if self.now >= end {
@@ -459,7 +453,6 @@ impl Replay {
             self.compare()?;
             self.verified.end = true;
         }
-        self.whole += start.elapsed();
         Ok(Report {
             records: self.records,
             turns: self.turns,
@@ -470,7 +463,6 @@ impl Replay {
             hash: self.connection.hash(),
             verified: self.verified,
             translation: self.translation,
-            whole: self.whole,
         })
     }
 }

@@ -2,11 +2,14 @@
 //! From replay.rs, to replay.rs: bytes out and acknowledgements back.
 //! Knows the public faces of the parts, as session-server does; never a trace's events.
 
+use std::collections::VecDeque;
+
 use thinc_codec_enc::Encoder;
 use thinc_pixels::{Claim, Hint, Hints, Planned, Shadow, Snapshot, plan_with};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::viewer::{ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, ViewerId};
@@ -15,9 +18,32 @@ use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::canvas::Canvas;
 use crate::link::{Link, LinkSpec};
-use crate::replay::ReplayError;
+use crate::replay::{Depth, ReplayError};
 
 const NAME: &str = "trace";
+
+/// A viewer that shows nothing: it knows when an update has arrived, and says so.
+#[derive(Debug)]
+struct Blind {
+    frames: Deframer,
+    sent: u64,
+    arrived: u64,
+    /// Updates, each with the bytes after which it is there.
+    updates: VecDeque<(u64, u64)>,
+}
+
+impl Blind {
+    fn sent(&mut self, bytes: &[u8]) -> Result<(), ReplayError> {
+        self.sent += bytes.len() as u64;
+        self.frames.push(bytes);
+        while let Some(frame) = self.frames.next().map_err(ReplayError::Wire)? {
+            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).map_err(ReplayError::Wire)? {
+                self.updates.push_back((self.sent, update.seq));
+            }
+        }
+        Ok(())
+    }
+}
 
 /// Both ends of one connection, and the path between them.
 pub(crate) struct Connection {
@@ -35,6 +61,8 @@ pub(crate) struct Connection {
     bytes: Vec<u8>,
     /// Of every frame sent.
     hash: Xxh3Default,
+    /// Where no pixel is sent.
+    blind: Blind,
     pub(crate) viewer: Viewer,
 }
 
@@ -64,6 +92,12 @@ impl Connection {
             deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             bytes: Vec::new(),
             hash: Xxh3Default::new(),
+            blind: Blind {
+                frames: Deframer::new(SESSION_FRAME_BYTES_MAX),
+                sent: 0,
+                arrived: 0,
+                updates: VecDeque::new(),
+            },
             viewer: Viewer::new(&config),
         }
     }
@@ -78,7 +112,13 @@ impl Connection {
     }
 
     /// Whatever may go to the viewer now: jobs, then frames.
-    pub(crate) fn serve(&mut self, session: &mut Session, screen: Option<&Canvas>, begin: u64, now: Micros) {
+    pub(crate) fn serve(
+        &mut self,
+        session: &mut Session,
+        screen: Option<&Canvas>,
+        begin: u64,
+        now: Micros,
+    ) -> Result<(), ReplayError> {
         while let Some(job) = session.poll_job(self.id, now) {
             match screen {
                 Some(screen) => self.render(session, screen, begin, &job),
@@ -93,7 +133,11 @@ impl Connection {
         if session.poll_transmit(self.id, now, &mut self.bytes) {
             self.hash.update(&self.bytes);
             self.down.send(&self.bytes, now);
+            if screen.is_none() {
+                self.blind.sent(&self.bytes)?;
+            }
         }
+        Ok(())
     }
 
     /// As session-server's render.rs; `begin` was loaded after the traced pixels were read, and nothing reads them but us.
@@ -126,20 +170,20 @@ impl Connection {
         }
     }
 
-    /// What the links have brought by now, to both ends.
-    pub(crate) fn deliver(&mut self, session: &mut Session, now: Micros) -> Result<(), ReplayError> {
-        while let Some(chunk) = self.down.receive(now) {
-            self.viewer.handle_bytes(&chunk, now)?;
-            while let Some(event) = self.viewer.poll_event() {
-                match event {
-                    ViewerEvent::FrameEnd => self.viewer.handle_presented(now),
-                    ViewerEvent::Closed { reason, .. } => return Err(ReplayError::Closed(reason)),
-                    _ => {}
+    /// What the links have brought by now, to both ends; to a viewer that applies it, or to one that only says so.
+    pub(crate) fn deliver(&mut self, session: &mut Session, now: Micros, depth: Depth) -> Result<(), ReplayError> {
+        self.bytes.clear();
+        match depth {
+            Depth::Viewer => self.show(now)?,
+            Depth::Queues => {
+                while let Some(chunk) = self.down.receive(now) {
+                    self.blind.arrived += chunk.len() as u64;
+                }
+                while let Some((_, update)) = self.blind.updates.pop_front_if(|(at, _)| *at <= self.blind.arrived) {
+                    ViewerMessage::Ack(Ack { update, presented: None }).encode(&mut self.bytes);
                 }
             }
         }
-        self.bytes.clear();
-        while self.viewer.poll_transmit(&mut self.bytes) {}
         self.up.send(&self.bytes, now);
         while let Some(chunk) = self.up.receive(now) {
             self.deframer.push(&chunk);
@@ -151,6 +195,22 @@ impl Connection {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The viewer reads what has arrived and answers into `bytes`.
+    fn show(&mut self, now: Micros) -> Result<(), ReplayError> {
+        while let Some(chunk) = self.down.receive(now) {
+            self.viewer.handle_bytes(&chunk, now)?;
+            while let Some(event) = self.viewer.poll_event() {
+                match event {
+                    ViewerEvent::FrameEnd => self.viewer.handle_presented(now),
+                    ViewerEvent::Closed { reason, .. } => return Err(ReplayError::Closed(reason)),
+                    _ => {}
+                }
+            }
+        }
+        while self.viewer.poll_transmit(&mut self.bytes) {}
         Ok(())
     }
 

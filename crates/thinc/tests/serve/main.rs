@@ -6,4 +6,5 @@ mod ending;
 mod harness;
 mod starting;
 mod strangers;
+mod tracing;
 mod viewers;
