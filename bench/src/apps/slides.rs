@@ -64,14 +64,16 @@ impl Slides {
     }
 }
 
-/// Shows slide 0 and then what it is told to, until its input ends.
+/// Shows slide 0 and then what it is told to, until its input ends. Says `done` after each row, and after slide 0.
 pub fn run(options: &Options) -> Result<(), Error> {
     let slides = Slides::new(options.width.into(), options.height.into());
+    let first = slides.whole(0);
     let mut window = Window::open("slides", (options.width, options.height), 0x30_3030)?;
     let below = ConfigureWindowAux::new().stack_mode(StackMode::BELOW);
     window.x.configure_window(window.id, &below)?.check()?;
-    window.put_whole(0, 0, options.width, &slides.whole(0))?;
+    window.put_whole(0, 0, options.width, &first)?;
     let mut said = std::io::stdout();
+    writeln!(said, "done")?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let wrong = || format!("`{line}` is not FIRST COUNT PERIOD_MS");

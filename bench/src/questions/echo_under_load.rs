@@ -54,6 +54,8 @@ pub struct Options {
 /// 20 keys a second.
 const KEY_PERIOD: Duration = Duration::from_millis(50);
 const KEY: &str = "x";
+/// Between the terminal's cells and the photograph: two blocks of JPEG.
+const MARGIN: u32 = 16;
 /// What the echo may lose under load, ms: median and 95th percentile.
 const MEDIAN_LOSS_MAX: f64 = 10.0;
 const P95_LOSS_MAX: f64 = 30.0;
@@ -217,8 +219,11 @@ impl Show {
         let mut running = Running::start("slides", &mut command)?;
         let stdin = running.take_stdin().ok_or("the slide show has no input")?;
         let stdout = BufReader::new(running.take_stdout().ok_or("the slide show has no output")?);
+        let mut show = Show { _running: running, stdin, stdout };
+        // Its window takes the keyboard before it says so; the terminal that comes after takes it for good.
+        show.drawn()?;
         stage.wait_shown("the first slide", watch)?;
-        Ok(Show { _running: running, stdin, stdout })
+        Ok(show)
     }
 
     /// Begins to show slides; [`Show::drawn`] waits for them.
@@ -266,7 +271,7 @@ fn ask(stage: &mut Stage, options: &Options, slides: &Slides) -> Result<Found, E
         return Err(format!("{count} photographs are more than there are: {SLIDES}").into());
     }
     let mut show = Show::start(stage)?;
-    let terminal = Terminal::open(stage)?;
+    let terminal = Terminal::open_with_margin(stage, MARGIN)?;
     assert!(quiet_keys + loaded_keys <= terminal.room(), "the keys do not fit into the terminal");
     let quiet = type_keys(stage, &terminal, 1, quiet_keys)?;
     stage.settle()?;

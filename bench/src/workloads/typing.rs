@@ -9,7 +9,7 @@ use super::{Effort, Workload, own, processors};
 use crate::Error;
 use crate::observe::account::Group;
 use crate::observe::cells::{CellWatch, Grid, ink};
-use crate::observe::picture::Rect;
+use crate::observe::picture::{Picture, Rect, channels};
 use crate::process::{Running, interrupted, wait_for};
 use crate::results::{Better, Form, Measure, quantity};
 use crate::stage::{Stage, measures};
@@ -21,6 +21,8 @@ pub struct Type;
 const PERIOD: Duration = Duration::from_millis(50);
 /// The key that is held.
 const KEY: &str = "x";
+/// Longest that an xterm may take: over plain X with 66 ms each way and back, half a minute was seen.
+const EMPTY_LIMIT: Duration = Duration::from_secs(90);
 /// Longest that echoes are waited for after the last key.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
@@ -102,6 +104,7 @@ impl Plan {
 pub(crate) struct Terminal {
     _xterm: Running,
     grid: Grid,
+    margin: u32,
     /// Pixels of ink of a full cell.
     full: usize,
 }
@@ -118,12 +121,38 @@ const ECHO: &str = "printf '\\033[?25l'; stty raw -echo; exec cat";
 impl Terminal {
     /// Opens one, sees it empty, and types one key to see where and how a cell fills.
     pub(crate) fn open(stage: &Stage) -> Result<Terminal, Error> {
+        Terminal::open_with_margin(stage, 0)
+    }
+
+    /// As [`Terminal::open`], with a margin of this many white pixels around its cells, which keeps what a lossy encoding makes of
+    /// an edge out of them.
+    pub(crate) fn open_with_margin(stage: &Stage, margin: u32) -> Result<Terminal, Error> {
         let mut command = stage.command("xterm");
         let geometry = format!("{COLUMNS}x{ROWS}+0+0");
-        command.args(["-fn", "fixed", "-b", "0", "+sb", "-bw", "0", "-fg", "black", "-bg", "white", "-geometry"]);
+        command.args([
+            "-fn",
+            "fixed",
+            "-b",
+            &margin.to_string(),
+            "+sb",
+            "-bw",
+            "0",
+            "-fg",
+            "black",
+            "-bg",
+            "white",
+            "-geometry",
+        ]);
         command.args([&geometry, "-e", "sh", "-c", ECHO]);
         let xterm = own::show_command(stage, "xterm", command)?;
-        let line = Grid { at: (stage.view.x, stage.view.y), cell: CELL, columns: COLUMNS, rows: ROWS };
+        let at = (stage.view.x + margin as i32, stage.view.y + margin as i32);
+        let line = Grid { at, cell: CELL, columns: COLUMNS, rows: ROWS };
+        // Over plain X and a long way, a terminal that is seen for the first time is far from finished.
+        wait_for("xterm shows its empty page", EMPTY_LIMIT, || {
+            let picture = stage.site.screen.picture().ok()?;
+            is_blank(&picture.crop(line.area())).then_some(())
+        })?;
+        stage.settle()?;
         let empty = stage.site.screen.picture()?;
         let watch = stage.site.screen.watch()?;
         stage.input.key(KEY)?;
@@ -140,7 +169,7 @@ impl Terminal {
             )
             .into());
         }
-        Ok(Terminal { _xterm: xterm, grid: line, full })
+        Ok(Terminal { _xterm: xterm, grid: line, margin, full })
     }
 
     /// Begins to record what fills from the second cell on: the first was spent on finding what a full one holds.
@@ -153,15 +182,23 @@ impl Terminal {
         CellWatch::start(&stage.site.screen, self.grid, place, self.full)
     }
 
-    /// Where it lies on the client's screen.
+    /// Where it lies on the client's screen, with its margin.
     pub(crate) fn area(&self) -> Rect {
-        self.grid.area()
+        let (cells, margin) = (self.grid.area(), self.margin);
+        let corner = (cells.x - margin as i32, cells.y - margin as i32);
+        Rect::new(corner.0, corner.1, cells.width + 2 * margin, cells.height + 2 * margin)
     }
 
     /// Keys that still fit.
     pub(crate) fn room(&self) -> usize {
         self.grid.count() - 1
     }
+}
+
+/// Paper, as far as lossy coding lets one see, but for one pixel in a hundred: a cursor that is still there.
+fn is_blank(picture: &Picture) -> bool {
+    let dark = |pixel: &&u32| channels(**pixel).iter().any(|&level| level < 0xff - 16);
+    picture.pixels.iter().filter(dark).count() * 100 <= picture.pixels.len()
 }
 
 /// Waits until `keys` cells are full or nothing has come for long, and until nothing comes any more.
