@@ -228,7 +228,7 @@ fn what_is_shown_is_never_older_than_a_round_trip_and_two_frames() {
         let whole = app.run.world.now - resumed;
         println!("{tells:?}: whole {whole} us after it reads again");
         // And what stood ready when the viewer stopped, which goes before what was drawn since.
-        let ready = if tells == Tells::Path { 6_000 } else { 14_000 };
+        let ready = 14_000;
         assert!(whole <= 2 * path.delay + FRAME + ready, "whole {whole} us after it reads again");
     }
 }
