@@ -10,7 +10,8 @@ use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
 use fake::{Fake, LONG};
-use thinc_protocol::session::{CloseCode, SessionMessage};
+use thinc_protocol::command::Packing;
+use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::{Rect, Size};
 use x11rb::connection::Connection as _;
@@ -314,6 +315,31 @@ fn the_cursor_is_the_sessions_and_warps_are_followed() {
     });
     assert_eq!((image.width, image.height), (16, 16));
     assert_eq!(image.cursor_image, pixels);
+    // Two colours, then two others for the same planes: the left half, over a right half that ends after 12 pixels.
+    let planes = [[0xff, 0x00].repeat(16), [0xff, 0xf0].repeat(16)].concat();
+    let (red_on_blue, green_on_red) =
+        (CursorColors { fore: 0xff_0000, back: 0xff }, CursorColors { fore: 0xff00, back: 0xff_0000 });
+    let (size, packing) = (size(16, 16), Packing::Plain);
+    for colors in [red_on_blue, green_on_red] {
+        if colors == red_on_blue {
+            desk.fake.send(&SessionMessage::CursorBits(CursorBits {
+                size,
+                hot_x: 1,
+                hot_y: 2,
+                colors,
+                packing,
+                planes: &planes,
+            }));
+        } else {
+            desk.fake.send(&SessionMessage::CursorColor(colors));
+        }
+        let (fore, back) = (0xff00_0000 | colors.fore, 0xff00_0000 | colors.back);
+        until("a cursor of two colours", || {
+            let image = desk.x.xfixes_get_cursor_image().unwrap().reply().unwrap();
+            let row = [vec![fore; 8], vec![back; 4], vec![0; 4]].concat();
+            ((image.xhot, image.yhot) == (1, 2) && image.cursor_image == row.repeat(16)).then_some(())
+        });
+    }
     desk.fake.send(&SessionMessage::CursorMove { x: 222, y: 111 });
     until("the pointer where the application put it", || {
         let pointer = desk.x.query_pointer(desk.window).unwrap().reply().unwrap();
