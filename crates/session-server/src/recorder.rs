@@ -361,14 +361,16 @@ pub(crate) fn listen(path: &Path, events: Events) -> io::Result<()> {
             let allowed = stream.peer_cred().is_ok_and(|peer| peer.uid() == own || peer.uid() == 0);
             // Its writer is a thread, which may wait.
             let blocking = || stream.into_std().and_then(|stream| stream.set_nonblocking(false).map(|()| stream));
-            match allowed.then(blocking) {
-                Some(Ok(stream)) => {
-                    if events.send(connection::Event::Trace(stream)).await.is_err() {
-                        return;
-                    }
+            let stream = match allowed.then(blocking) {
+                Some(Ok(stream)) => stream,
+                Some(Err(error)) => {
+                    warn!("a trace was asked for: {error}");
+                    continue;
                 }
-                Some(Err(error)) => warn!("a trace was asked for: {error}"),
-                None => {}
+                None => continue,
+            };
+            if events.send(connection::Event::Trace(stream)).await.is_err() {
+                return;
             }
         }
     });

@@ -324,7 +324,7 @@ impl EventReader {
                     _ => Err(EventError::Impossible("a trace ends for no such reason")),
                 }
             }
-            TURN..=END => Err(length),
+            GEOMETRY | PIXELS | GAP | END => Err(length),
             kind => Err(EventError::Kind(kind)),
         }
     }
