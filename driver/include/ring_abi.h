@@ -118,9 +118,9 @@ enum thinc_kind {
 enum thinc_what {
     THINC_OTHER = 0,
     THINC_SOLID = 1, /* arg[0] = 0xRRGGBB in every pixel of the rect */
-    THINC_PATTERN = 2,
+    THINC_PATTERN = 2, /* every pixel of the rect comes from a tile or an opaque stipple */
     THINC_GLYPHS = 3,
-    THINC_IMAGE = 4,
+    THINC_IMAGE = 4, /* every pixel of the rect is a client's */
     THINC_COMPOSITE = 5,
     THINC_VIDEO = 6, /* arg[0] = port, arg[1] = fourcc, arg[2] = source width | height << 16 */
 };

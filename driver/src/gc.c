@@ -97,11 +97,16 @@ static void raster_alpha(struct op *op, DrawablePtr d, GCPtr gc, unsigned alu, s
     op_set_alpha(op, opaque ? THINC_FLAG_OPAQUE : THINC_FLAG_KEEPS_ALPHA);
 }
 
+/* Nothing of the colours that were there is left. */
+static bool replaces(GCPtr gc) { return gc->alu == GXcopy && colour_planes(gc); }
+
 /* For ops that fill every pixel of their boxes. */
 static void fill_what(struct op *op, DrawablePtr d, GCPtr gc) {
     raster_alpha(op, d, gc, gc->alu, fill_ink(gc), gc->fillStyle != FillStippled);
     if (gc->fillStyle != FillSolid && !(gc->fillStyle == FillTiled && gc->tileIsPixel)) {
-        op->what = THINC_PATTERN;
+        /* A stipple leaves the pixels between its own as they were. */
+        if (gc->fillStyle != FillStippled && replaces(gc))
+            op->what = THINC_PATTERN;
         return;
     }
     if (!colour_planes(gc))
@@ -117,6 +122,10 @@ static void fill_what(struct op *op, DrawablePtr d, GCPtr gc) {
     op->arg[0] = (uint32_t)pixel & 0x00ffffff;
 }
 
+static void image_what(struct op *op, GCPtr gc) { op->what = replaces(gc) ? THINC_IMAGE : THINC_OTHER; }
+
+static void plane_what(struct op *op, GCPtr gc) { op->what = replaces(gc) ? THINC_PATTERN : THINC_OTHER; }
+
 static void shape_alpha(struct op *op, DrawablePtr d, GCPtr gc) {
     struct ink ink = fill_ink(gc);
     /* Points ignore the fill style, and the odd dashes of a line are drawn in the background. */
@@ -124,13 +133,6 @@ static void shape_alpha(struct op *op, DrawablePtr d, GCPtr gc) {
     if (gc->lineStyle == LineDoubleDash)
         add_pixel(&ink, gc->bgPixel);
     raster_alpha(op, d, gc, gc->alu, ink, false);
-}
-
-/* For shapes: only their pattern is worth a hint. */
-static void shape_what(struct op *op, DrawablePtr d, GCPtr gc) {
-    shape_alpha(op, d, gc);
-    if (gc->fillStyle != FillSolid)
-        op->what = THINC_PATTERN;
 }
 
 /* ---- collecting boxes ------------------------------------------------------------------------------------------------ */
@@ -349,7 +351,7 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
     struct box to = {dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h};
     op_add(op, to.x1, to.y1, to.x2, to.y2);
     if (!drawable_target(src, &from)) {
-        op->what = THINC_IMAGE; /* ShmPutImage copies from a client's memory */
+        image_what(op, gc); /* ShmPutImage copies from a client's memory */
         return;
     }
     RegionPtr region = NULL;
@@ -444,38 +446,38 @@ static struct op *ready_copy(struct op *op, GCPtr gc) {
 GC_OP(FillSpans, (DrawablePtr d, GCPtr gc, int n, DDXPointPtr points, int *widths, int sorted),
       (d, gc, n, points, widths, sorted), add_spans(op, d, gc, n, points, widths); fill_what(op, d, gc))
 GC_OP(SetSpans, (DrawablePtr d, GCPtr gc, char *pixels, DDXPointPtr points, int *widths, int n, int sorted),
-      (d, gc, pixels, points, widths, n, sorted), add_spans(op, d, gc, n, points, widths); op->what = THINC_IMAGE)
+      (d, gc, pixels, points, widths, n, sorted), add_spans(op, d, gc, n, points, widths); image_what(op, gc))
 GC_OP(PutImage, (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad, int format, char *bits),
       (d, gc, depth, x, y, w, h, left_pad, format, bits),
-      op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h); op->what = THINC_IMAGE)
+      op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h); image_what(op, gc))
 GC_COPY(CopyArea, (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y),
         (src, dst, gc, sx, sy, w, h, x, y), add_copy(op, src, dst, gc, sx, sy, w, h, x, y))
 GC_COPY(CopyPlane, (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y, unsigned long plane),
         (src, dst, gc, sx, sy, w, h, x, y, plane),
-        op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h); op->what = THINC_PATTERN)
+        op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h); plane_what(op, gc))
 GC_OP(PolyPoint, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
       add_points(op, d, mode, n, points); shape_alpha(op, d, gc))
 GC_OP(Polylines, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
-      add_lines(op, d, gc, mode, n, points); shape_what(op, d, gc))
+      add_lines(op, d, gc, mode, n, points); shape_alpha(op, d, gc))
 GC_OP(PolySegment, (DrawablePtr d, GCPtr gc, int n, xSegment *segments), (d, gc, n, segments),
-      add_segments(op, d, gc, n, segments); shape_what(op, d, gc))
+      add_segments(op, d, gc, n, segments); shape_alpha(op, d, gc))
 GC_OP(PolyRectangle, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
-      add_outlines(op, d, gc, n, rects); shape_what(op, d, gc))
+      add_outlines(op, d, gc, n, rects); shape_alpha(op, d, gc))
 GC_OP(PolyArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, false); shape_what(op, d, gc))
+      add_arcs(op, d, gc, n, arcs, false); shape_alpha(op, d, gc))
 GC_OP(FillPolygon, (DrawablePtr d, GCPtr gc, int shape, int mode, int n, DDXPointPtr points), (d, gc, shape, mode, n, points),
-      add_polygon(op, d, mode, n, points); shape_what(op, d, gc))
+      add_polygon(op, d, mode, n, points); shape_alpha(op, d, gc))
 GC_OP(PolyFillRect, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
       add_rects(op, d, n, rects); fill_what(op, d, gc))
 GC_OP(PolyFillArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, true); shape_what(op, d, gc))
+      add_arcs(op, d, gc, n, arcs, true); shape_alpha(op, d, gc))
 GC_OP(ImageGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, true))
 GC_OP(PolyGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, false))
 GC_OP(PushPixels, (GCPtr gc, PixmapPtr bitmap, DrawablePtr d, int w, int h, int x, int y), (gc, bitmap, d, w, h, x, y),
       int ox = x + (gc->miTranslate ? 0 : d->x); int oy = y + (gc->miTranslate ? 0 : d->y);
-      op_add(op, ox, oy, ox + w, oy + h); shape_what(op, d, gc))
+      op_add(op, ox, oy, ox + w, oy + h); shape_alpha(op, d, gc))
 
 /* Text requests only look glyphs up and call PolyGlyphBlt or ImageGlyphBlt of this GC, which record them with their
  * metrics at hand: here the wrapping stays on. */

@@ -20,11 +20,11 @@ impl DrawableId {
 pub enum Drawn {
     /// Every pixel is this 0xRRGGBB.
     Solid(u32),
-    /// A tile or stipple fill.
+    /// A tile or an opaque stipple; every pixel of the rectangle comes from it.
     Pattern,
     /// Text: glyphs over what was there or over their own background.
     Glyphs,
-    /// Pixels that a client made: PutImage and its kin.
+    /// Pixels that a client made: PutImage and its kin; every pixel of the rectangle.
     Image,
     /// A RENDER operation other than glyphs and solid fills.
     Composite,
