@@ -502,7 +502,8 @@ impl CommandQueue {
 
     /// Rule 3. Every record of `op` has been translated: reads that hold nothing later are like any other pixels.
     pub fn passed(&mut self, op: u64) {
-        self.passed = self.passed.max(op);
+        // No op has that number, but shared memory may say anything, and no read would ever be later.
+        self.passed = self.passed.max(op.min(TAG_UNKNOWN - 1));
         if self.dirty.as_ref().is_some_and(|dirty| dirty.tag <= self.passed) {
             self.dirty = None;
         }
