@@ -82,12 +82,11 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection on the loopback, the second one's receive buffer small.
+    /// Both ends of a connection on the loopback, the one that was accepted first: the other counts its SYN as a byte.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        rustix::net::sockopt::set_socket_recv_buffer_size(&listener, 16 * 1024).unwrap();
-        let near = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (near, listener.accept().unwrap().0)
+        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, far)
     }
 
     #[test]
