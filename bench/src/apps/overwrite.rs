@@ -35,7 +35,7 @@ pub const KEY_ONE: &str = "n";
 /// The key that begins to draw at the rate, and ends it.
 pub const KEY_GO: &str = "g";
 /// Stripes of the screen, each with a bar code, an area of noise and a plain rest.
-const STRIPES: u32 = 12;
+pub const STRIPES: u32 = 12;
 /// Colour of set bits and of bars; the other is the colour of the picture, so that all of it has two colours.
 const INK: u32 = 0x10_1010;
 

@@ -2,6 +2,7 @@
 //! From the framebuffer file of an Xvfb to the age of the oldest part at any moment.
 //! Knows bar codes and times; never who draws them.
 
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -113,6 +114,20 @@ impl Stamps {
     /// # Errors
     /// A part that had not been seen by `begin`.
     pub fn ages(&self, begin: Instant, end: Instant, stamp_of: impl Fn(Instant) -> u32) -> Result<Ages, Error> {
+        self.ages_of(0..self.now.len(), begin, end, stamp_of)
+    }
+
+    /// As [`Stamps::ages`], of some parts alone.
+    ///
+    /// # Errors
+    /// A part that had not been seen by `begin`.
+    pub fn ages_of(
+        &self,
+        parts: Range<usize>,
+        begin: Instant,
+        end: Instant,
+        stamp_of: impl Fn(Instant) -> u32,
+    ) -> Result<Ages, Error> {
         let mut shown: Vec<Option<u32>> = vec![None; self.now.len()];
         let mut readings = self.readings.iter().peekable();
         while let Some((_, part, stamp)) = readings.next_if(|reading| reading.0 <= begin) {
@@ -123,7 +138,7 @@ impl Stamps {
         }
         let age = |shown: &[Option<u32>], at: Instant| {
             let now = stamp_of(at);
-            shown.iter().flatten().map(|&stamp| clock::between_ms(stamp, now)).fold(0.0, f64::max)
+            shown[parts.clone()].iter().flatten().map(|&stamp| clock::between_ms(stamp, now)).fold(0.0, f64::max)
         };
         let mut ages = Ages { moments_ms: Vec::new(), max_ms: 0.0 };
         let mut moment = begin;
@@ -219,6 +234,8 @@ mod tests {
         assert_eq!(ages.max_ms, 130.0, "the lower half was of 0 ms until 130 ms");
         assert_eq!(ages.moments_ms.len(), 24, "every 5 ms");
         assert_eq!((ages.moments_ms[0], ages.moments_ms[23]), (20.0, 85.0));
+        let upper = seen.ages_of(0..1, at(20), at(140), clock_from(begin)).unwrap();
+        assert_eq!(upper.max_ms, 100.0, "until the new one came; then it was of 50 ms");
         assert!(seen.ages(at(11), at(140), clock_from(begin)).is_err(), "the second part had not been seen");
         assert_eq!(seen.whole_pictures(at(0), at(140)), 2);
         assert_eq!(seen.whole_pictures(at(20), at(130)), 0);

@@ -397,9 +397,12 @@ fn measures(done: &[Done]) -> Vec<Measure> {
     found
 }
 
+/// What an operation cost; nothing where it has none.
+type Figure = fn(&Done) -> Option<f64>;
+
 /// Each program on each link as a whole, then each kind of operation.
 fn print(all: &[Compared], names: [&'static str; 2]) {
-    let figures: [(&str, fn(&Done) -> Option<f64>); 3] = [
+    let figures: [(&str, Figure); 3] = [
         ("bytes", |done| Some(done.bytes())),
         ("server's CPU, ms", |done| Some(done.operation.spent.cpu_server_ms)),
         ("input to last pixel, ms", |done| done.operation.exact_ms),

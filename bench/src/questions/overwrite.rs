@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 
 use super::trial::{Began, Claim, Notebook, Table, measure, pause, quantile, short, stage};
 use crate::Error;
-use crate::apps::overwrite::{KEY_GO, KEY_ONE, codes};
+use crate::apps::overwrite::{KEY_GO, KEY_ONE, STRIPES, codes};
 use crate::net::link::Link;
 use crate::net::testbed::Direction;
 use crate::observe::account::Group;
@@ -97,6 +97,8 @@ struct Found {
     alone_bytes: Vec<f64>,
     alone_ms: Vec<f64>,
     ages: Ages,
+    /// Of each part of the screen alone, from the top: its longest age, ms.
+    part_max_ms: Vec<f64>,
     /// Whole pictures of one moment, a second.
     rate: f64,
     bytes_per_second: f64,
@@ -157,6 +159,8 @@ fn print(all: &[(&'static str, Found)]) {
         row(&format!("age of what is shown, {name}, ms"), &|found| quantile(&found.ages.moments_ms, share));
     }
     row("age of what is shown, longest, ms", &|found| Some(found.ages.max_ms));
+    row("the same of the highest of twelve parts", &|found| found.part_max_ms.first().copied());
+    row("the same of the lowest", &|found| found.part_max_ms.last().copied());
     row("whole pictures a second", &|found| Some(found.rate));
     row("over the link, Mbit/s", &|found| Some(found.bytes_per_second * 8.0 / 1e6));
     row("session's memory, median, MB", &|found| quantile(&found.session_mb(), 0.5));
@@ -194,6 +198,7 @@ impl Found {
             lower(quantity::BYTES_DOWN, "one picture", "bytes", self.alone_bytes.clone()),
             lower(quantity::EXACT_MS, "one picture", "ms", self.alone_ms.clone()),
             lower("age_ms", "median, p95, p99, longest", "ms", ages),
+            lower("age_ms", "longest of each part, from the top", "ms", self.part_max_ms.clone()),
             measure(quantity::FRAME_RATE, "", "fps", Better::Higher, vec![self.rate]),
             measure("link_bytes_per_second", "", "bytes", Better::Neither, vec![self.bytes_per_second]),
             lower("memory_session_mb", "each second", "MB", self.session_mb()),
@@ -293,7 +298,12 @@ fn ask(stage: &mut Stage, plan: &Plan) -> Result<Found, Error> {
     let stamps = stamps.finish()?;
     let (now, now_ns) = (Instant::now(), clock::now_ns());
     let stamp_of = |at: Instant| clock::stamp_of(now_ns - now.duration_since(at).as_nanos() as u64);
+    let part_max_ms = (0..STRIPES as usize).map(|part| {
+        let ages = stamps.ages_of(part..part + 1, begin, end, stamp_of)?;
+        Ok(ages.max_ms)
+    });
     Ok(Found {
+        part_max_ms: part_max_ms.collect::<Result<_, Error>>()?,
         alone_bytes,
         alone_ms,
         ages: stamps.ages(begin, end, stamp_of)?,
