@@ -255,7 +255,14 @@ impl Flow {
             return budget;
         }
         let applying = (self.best_rate() * FRAME_TIME as f64) as u64;
-        (budget + budget / 4 + applying.max(BUDGET_MIN_BYTES)).min(BUDGET_MAX_BYTES)
+        let most = (budget + budget / 4 + applying.max(BUDGET_MIN_BYTES)).min(BUDGET_MAX_BYTES);
+        if !self.startup || applying == 0 {
+            return most;
+        }
+        // The search doubles what is under way in a round, and so may the viewer. One that has stopped reading is found
+        // by this alone: its transport goes on taking what it is sent.
+        let doubled = (2.0 * self.best_rate() * (self.delay() + FRAME_TIME) as f64) as u64;
+        most.min(doubled.max(BUDGET_INITIAL_BYTES))
     }
 
     /// Most bytes of one update, so that several are under way and each tells of the path.
