@@ -107,6 +107,8 @@ pub struct ViewerStats {
 const PONGS_MAX: usize = 8;
 /// Most barriers that wait.
 pub(crate) const BARRIERS_MAX: usize = 16;
+/// A frame that takes longer to commit is shown in parts: after a tenth of a second a person waits.
+const FRAME_AGE_MAX: Micros = 100_000;
 /// Most inputs whose echo is awaited; past it the oldest goes without.
 const ARMED_MAX: usize = 16;
 /// Least time between two screens that one viewer has sent again because it asked: one that asks without end would
@@ -177,6 +179,9 @@ pub(crate) struct Viewer {
     /// It asked for everything again, which it gets at `refresh_from`.
     refresh_waits: bool,
     refresh_from: Micros,
+    /// What waited when the open frame began and still does, and when that was; nothing where no frame is open.
+    frame_lacks: Region,
+    frame_since: Micros,
     /// Jobs whose snapshot was asked for again.
     reread: Option<JobId>,
     pub(crate) input_second: Micros,
@@ -213,6 +218,8 @@ impl Viewer {
             armed: VecDeque::new(),
             refresh_waits: false,
             refresh_from: now,
+            frame_lacks: Region::new(),
+            frame_since: now,
             reread: None,
             input_second: now,
             input_count: 0,
@@ -230,6 +237,7 @@ impl Viewer {
     pub(crate) fn reset(&mut self, size: Size, now: Micros) {
         self.updates.reset();
         self.queue.reset(size, now);
+        self.frame_lacks.clear();
         self.refresh_waits = false;
         self.control.geometry = true;
         for barrier in &mut self.barriers {
@@ -428,6 +436,24 @@ impl Viewer {
         Some((Picked { region: verify.clone(), ..Picked::nothing() }, verify))
     }
 
+    /// A frame is what waited when its first update was committed. What is drawn meanwhile is the next one's, or an
+    /// application that draws faster than the path carries would never be shown at all; and one that takes long is shown
+    /// in parts.
+    fn ends_frame(&mut self, committed: &Region, now: Micros) -> bool {
+        if self.frame_lacks.is_empty() {
+            self.frame_lacks = self.queue.pending();
+            self.frame_since = now;
+        } else {
+            self.frame_lacks.subtract(committed);
+            // A COPY may have taken some of it elsewhere.
+            self.frame_lacks.intersect(&self.queue.pending());
+        }
+        if now.saturating_sub(self.frame_since) >= FRAME_AGE_MAX {
+            self.frame_lacks.clear();
+        }
+        self.frame_lacks.is_empty()
+    }
+
     /// Commits what goes next.
     pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
         self.take_refresh(screen.size.rect(), now);
@@ -457,7 +483,7 @@ impl Viewer {
                 }
             }
         }
-        let end_of_frame = self.queue.is_empty();
+        let end_of_frame = self.ends_frame(&region, now);
         // What is compared takes no bytes, or tells nothing of what its kind takes.
         let area = region.area() - verify.area();
         self.stats.pixels += area;

@@ -43,6 +43,9 @@ struct Load {
     /// Letters that have not been seen, and how long those took that have.
     letters: Vec<(u64, Rect)>,
     answers: Vec<u64>,
+    /// When the viewer was last told to show what it has, and the longest time without that.
+    frame_at: u64,
+    without_frame_max: u64,
 }
 
 fn squares() -> impl Iterator<Item = (i32, i32)> {
@@ -78,6 +81,8 @@ impl Load {
             waited_max: 0,
             letters: Vec::new(),
             answers: Vec::new(),
+            frame_at: 0,
+            without_frame_max: 0,
         }
     }
 
@@ -157,6 +162,10 @@ impl Load {
             self.free_at = self.free_at.max(self.now) + frame.body.len() as u64 * 1_000_000 / BYTES_PER_SECOND;
             if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap() {
                 let job = update.commands.first_chunk().map(|id| u64::from_le_bytes(*id) - 1);
+                if update.end_of_frame {
+                    self.without_frame_max = self.without_frame_max.max(self.now - self.frame_at);
+                    self.frame_at = self.now;
+                }
                 self.under_way.push_back((self.free_at + DELAY, update.seq, job));
             }
         }
@@ -244,6 +253,23 @@ fn a_hand_waits_for_no_photograph_and_no_pixel_for_ever() {
     let area = SIZE.area() - TERMINAL.area();
     let sending = area * 3 / 2 * 1_000_000 / BYTES_PER_SECOND;
     assert!(whole <= sending + 2 * DELAY + 50_000, "its bytes pass in {sending} us, and it was whole after {whole} us");
+}
+
+#[test]
+fn what_is_drawn_faster_than_it_leaves_is_shown_all_the_time() {
+    let mut load = Load::new(Scheduling::ShortestFirst);
+    for ms in 0..6_000 {
+        if ms == 1_000 {
+            // The path is learnt.
+            load.without_frame_max = 0;
+        }
+        if ms % 500 == 0 {
+            load.photograph();
+        }
+        load.tick();
+    }
+    let without = load.without_frame_max.max(load.now - load.frame_at);
+    assert!(without <= 150_000, "the viewer was not told to show anything for {without} us");
 }
 
 #[test]

@@ -232,7 +232,6 @@ fn whatever_is_drawn_every_claim_of_the_maps_is_so() {
     }
     // A map that knows nothing claims nothing.
     assert!(all.moved * 100 > all.drawn && all.same * 100 > all.drawn, "something is found: {all:?}");
-    println!("{all:?}");
 }
 
 /// Each rule of the maps has a seed that fails without it.
