@@ -182,6 +182,8 @@ pub(crate) struct Viewer {
     /// What waited when the open frame began and still does, and when that was; nothing where no frame is open.
     frame_lacks: Region,
     frame_since: Micros,
+    /// Some of what it lacked was drawn anew: it will show two pictures in parts, however long it is held back.
+    frame_is_mixed: bool,
     /// Jobs whose snapshot was asked for again.
     reread: Option<JobId>,
     pub(crate) input_second: Micros,
@@ -220,6 +222,7 @@ impl Viewer {
             refresh_from: now,
             frame_lacks: Region::new(),
             frame_since: now,
+            frame_is_mixed: false,
             reread: None,
             input_second: now,
             input_count: 0,
@@ -265,6 +268,7 @@ impl Viewer {
             origin.lane = Lane::RealTime;
         }
         origin.echo = self.take_echo(origin.window, origin.since);
+        self.frame_is_mixed |= self.frame_lacks.overlaps(region);
         self.queue.draw(region, origin);
     }
 
@@ -437,12 +441,13 @@ impl Viewer {
     }
 
     /// A frame is what waited when its first update was committed. What is drawn meanwhile is the next one's, or an
-    /// application that draws faster than the path carries would never be shown at all; and one that takes long is shown
-    /// in parts.
+    /// application that draws faster than the path carries would never be shown at all. One that takes long is shown in
+    /// parts, and so is one that was overtaken by the next: to hold its parts back would only make them older.
     fn ends_frame(&mut self, committed: &Region, now: Micros) -> bool {
         if self.frame_lacks.is_empty() {
             self.frame_lacks = self.queue.pending();
             self.frame_since = now;
+            self.frame_is_mixed = false;
         } else {
             self.frame_lacks.subtract(committed);
             // A COPY may have taken some of it elsewhere.
@@ -451,7 +456,7 @@ impl Viewer {
         if now.saturating_sub(self.frame_since) >= FRAME_AGE_MAX {
             self.frame_lacks.clear();
         }
-        self.frame_lacks.is_empty()
+        self.frame_lacks.is_empty() || self.frame_is_mixed
     }
 
     /// Commits what goes next.
