@@ -35,26 +35,31 @@ impl Rect {
     }
 
     /// True when no pixel lies inside.
+    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.x1 >= self.x2 || self.y1 >= self.y2
     }
 
     /// Pixels from left to right, 0 for an empty rectangle.
+    #[inline]
     pub const fn width(&self) -> i32 {
         if self.is_empty() { 0 } else { self.x2 - self.x1 }
     }
 
     /// Pixels from top to bottom, 0 for an empty rectangle.
+    #[inline]
     pub const fn height(&self) -> i32 {
         if self.is_empty() { 0 } else { self.y2 - self.y1 }
     }
 
     /// Number of pixels inside.
+    #[inline]
     pub const fn area(&self) -> u64 {
         self.width() as u64 * self.height() as u64
     }
 
     /// The pixels in both.
+    #[inline]
     pub fn intersect(&self, other: &Rect) -> Rect {
         Rect {
             x1: self.x1.max(other.x1),
@@ -65,11 +70,13 @@ impl Rect {
     }
 
     /// True when some pixel lies in both.
+    #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
         !self.intersect(other).is_empty()
     }
 
     /// The smallest rectangle that holds both; an empty one adds nothing.
+    #[inline]
     pub fn bound(&self, other: &Rect) -> Rect {
         if self.is_empty() {
             return *other;
@@ -86,16 +93,19 @@ impl Rect {
     }
 
     /// True when every pixel of `other` lies in `self`.
+    #[inline]
     pub fn contains(&self, other: &Rect) -> bool {
         other.is_empty() || (self.x1 <= other.x1 && self.y1 <= other.y1 && self.x2 >= other.x2 && self.y2 >= other.y2)
     }
 
     /// True when the pixel lies inside.
+    #[inline]
     pub const fn contains_point(&self, x: i32, y: i32) -> bool {
         self.x1 <= x && x < self.x2 && self.y1 <= y && y < self.y2
     }
 
     /// Moved by a vector.
+    #[inline]
     pub const fn translate(&self, dx: i32, dy: i32) -> Rect {
         Rect { x1: self.x1 + dx, y1: self.y1 + dy, x2: self.x2 + dx, y2: self.y2 + dy }
     }
