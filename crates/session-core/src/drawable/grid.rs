@@ -10,6 +10,8 @@ use super::tile::{Brush, TILE, TILE_SHIFT, Tile};
 const TILES_MAX: usize = 2 << 20;
 /// Most buffers that wait for their next use.
 const SPARE_MAX: usize = 32;
+/// Columns of tiles joined at a time: a screen's width.
+const STRIP: usize = 64;
 
 /// Tiles of all grids: buffers are used again, so that a toolkit's pixmaps of a moment allocate nothing.
 #[derive(Debug, Default)]
@@ -101,6 +103,42 @@ fn under(at: usize, low: i32, high: i32, moved: i32) -> (usize, usize) {
     let first = (start.max(low) - moved) >> TILE_SHIFT;
     let last = ((start + TILE).min(high) - 1 - moved) >> TILE_SHIFT;
     (first as usize, last as usize)
+}
+
+/// Makes each of `tiles` what lies under it in two rows of the source, or joins it with that; `beside` is 1 where two
+/// columns lie under each, and 0 where one does: a scroll is by whole tiles in one direction at least.
+fn gather(
+    tiles: &mut [Tile],
+    top: &[Tile],
+    bottom: &[Tile],
+    beside: usize,
+    replace: bool,
+    strip: &mut [Tile; STRIP + 1],
+) {
+    for (at, tiles) in tiles.chunks_mut(STRIP).enumerate() {
+        let under = at * STRIP..at * STRIP + tiles.len() + beside;
+        let (top, bottom) = (&top[under.clone()], &bottom[under.clone()]);
+        // Most rows of a page are like the next, and looking is cheaper than joining.
+        let differ = top.iter().zip(bottom).fold(Tile::NOTHING, |differ, (a, b)| differ | a.difference(*b));
+        let came = if differ == Tile::NOTHING {
+            top
+        } else {
+            let strip = &mut strip[..under.len()];
+            strip.iter_mut().zip(top.iter().zip(bottom)).for_each(|(tile, (a, b))| *tile = a.join(*b));
+            strip
+        };
+        match (replace, beside) {
+            (true, 0) => tiles.copy_from_slice(came),
+            (true, _) => {
+                let under = came.iter().zip(&came[1..]);
+                tiles.iter_mut().zip(under).for_each(|(tile, (a, b))| *tile = a.join(*b));
+            }
+            (false, _) => {
+                let under = came.iter().zip(&came[beside..]);
+                tiles.iter_mut().zip(under).for_each(|(tile, (a, b))| *tile = tile.join(a.join(*b)));
+            }
+        }
+    }
 }
 
 impl Grid {
@@ -231,6 +269,17 @@ impl Grid {
         let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
         // Columns whose 16 pixels all come along: under them lie two neighbours of the source, or one, all the way.
         let inner = columns.whole_from..((rect.x2 >> TILE_SHIFT) as usize).max(columns.whole_from);
+        // Beside them there is at most one column on each side.
+        let column_under = |column: usize| {
+            let (left, right) = under(column, rect.x1, rect.x2, dx);
+            (left - origin.0, right - origin.0)
+        };
+        let edges = [
+            (columns.from < inner.start).then(|| (columns.from, column_under(columns.from))),
+            (inner.end < columns.to).then(|| (inner.end, column_under(inner.end))),
+        ];
+        let inner_under = (!inner.is_empty()).then(|| column_under(inner.start));
+        let mut strip = [Tile::NOTHING; STRIP + 1];
         let width = self.columns;
         let Some(tiles) = self.each(pool) else { return };
         for row in rows.from..rows.to {
@@ -239,19 +288,12 @@ impl Grid {
             let (top, bottom) = under(row, rect.y1, rect.y2, dy);
             let top = &source[(top - origin.1) * stride..];
             let bottom = &source[(bottom - origin.1) * stride..];
-            if !inner.is_empty() {
-                let (left, right) = under(inner.start, rect.x1, rect.x2, dx);
-                let (left, right, count) = (left - origin.0, right - origin.0, inner.len());
-                let under = top[left..left + count].iter().zip(&top[right..right + count]);
-                let under = under.zip(bottom[left..left + count].iter().zip(&bottom[right..right + count]));
-                for (tile, ((a, b), (c, d))) in tiles[inner.clone()].iter_mut().zip(under) {
-                    let came = a.join(*b).join(c.join(*d));
-                    *tile = if whole_row { came } else { tile.join(came) };
-                }
+            if let Some((left, right)) = inner_under {
+                let under = left..right + inner.len();
+                let beside = right - left;
+                gather(&mut tiles[inner.clone()], &top[under.clone()], &bottom[under], beside, whole_row, &mut strip);
             }
-            for column in (columns.from..inner.start).chain(inner.end..columns.to) {
-                let (left, right) = under(column, rect.x1, rect.x2, dx);
-                let (left, right) = (left - origin.0, right - origin.0);
+            for &(column, (left, right)) in edges.iter().flatten() {
                 let came = top[left].join(top[right]).join(bottom[left].join(bottom[right]));
                 let tile = &mut tiles[column];
                 *tile = if whole_row && columns.is_whole(column) { came } else { tile.join(came) };

@@ -53,12 +53,20 @@ impl Tile {
         Tile(self.0 & !kinds.0)
     }
 
-    /// Pixels of both are in it. A common ground stays one; two grounds are fills in parts.
+    /// Pixels of both are in it. A common ground stays one; two grounds are fills in parts. In which order tiles are joined,
+    /// and how often one of them, is all the same.
     #[inline]
     pub(crate) const fn join(self, other: Tile) -> Tile {
-        // Both are computed, so that rows of tiles are joined by vector instructions.
-        let (with_ground, without) = (self.0 | other.0, self.parts().0 | other.parts().0);
-        if (self.0 ^ other.0) & (Tile::SOLID.0 | Tile::RGB) == 0 { Tile(with_ground) } else { Tile(without) }
+        let both = Tile(self.0 | other.0);
+        // Both ways are computed, so that rows of tiles are joined by vector instructions.
+        let parts = both.parts();
+        if (self.0 ^ other.0) & (Tile::SOLID.0 | Tile::RGB) == 0 { both } else { parts }
+    }
+
+    /// Nothing where both are the same.
+    #[inline]
+    pub(super) const fn difference(self, other: Tile) -> Tile {
+        Tile(self.0 ^ other.0)
     }
 
     /// As a part of a tile: its ground is a fill among others.
