@@ -6,7 +6,7 @@ use thinc_region::Rect;
 
 use super::grid::{Grid, tile_rect};
 use super::rects;
-use super::tile::TILE_SHIFT;
+use super::tile::{TILE_SHIFT, Tile};
 use super::video::Videos;
 use super::{PARTS_MAX, Part, Proposal};
 
@@ -38,11 +38,18 @@ fn rows(grid: &Grid, within: &Rect, parts: &mut Vec<Part>) {
     let (top, bottom) = ((within.y1 >> TILE_SHIFT) as usize, ((within.y2 - 1) >> TILE_SHIFT) as usize + 1);
     // Parts that reach down to the row at hand, and those that reach to the next, from left to right.
     let (mut above, mut below): (Vec<usize>, Vec<usize>) = (Vec::new(), Vec::new());
+    let mut before: &[Tile] = &[];
     for row in top..bottom {
         let Ok(tiles) = grid.row(row, from, to) else { return };
+        if std::mem::replace(&mut before, tiles) == tiles {
+            // Most rows of a page are like the one above.
+            let y2 = tile_rect(from, row, to, row + 1).y2.min(within.y2);
+            above.iter().for_each(|&at| parts[at].rect.y2 = y2);
+            continue;
+        }
         let mut column = from;
         let mut candidates = above.iter().copied().peekable();
-        for run in tiles.chunk_by(|a, b| a.proposal() == b.proposal()) {
+        for run in tiles.chunk_by(|a, b| a == b || a.proposal() == b.proposal()) {
             let start = column;
             column += run.len();
             let Some(what) = run[0].proposal() else { continue };
