@@ -266,14 +266,22 @@ fn processor_time() -> Duration {
 
 fn timing(report: &Report, whole: Duration) -> String {
     let each = |time: Duration| time.as_nanos() as f64 / report.records.max(1) as f64;
-    format!(
+    let mut line = format!(
         "translation {:.0} ns a record by the clock; everything that was replayed {:.0} ns of processor time a record, {:.2} million \
          records a second, {:.1} s in all",
         each(report.translation),
         each(whole),
         1e3 / each(whole),
         whole.as_secs_f64()
-    )
+    );
+    if let Some(times) = report.record_times {
+        let [median, p95, p99, clock] = [times.median, times.p95, times.p99, times.clock].map(|time| time.as_nanos());
+        line += &format!(
+            "\nrecords one by one: median {median} ns, p95 {p95} ns, p99 {p99} ns; {} of them timed, less {clock} ns for the clock",
+            times.samples
+        );
+    }
+    line
 }
 
 fn redact(options: &TraceRedact) -> Result<ExitCode, MainError> {

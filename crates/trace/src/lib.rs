@@ -12,6 +12,7 @@ mod redact;
 mod replay;
 mod stand_in;
 mod summary;
+mod times;
 mod viewer;
 
 pub use delta::Delta;
@@ -23,3 +24,4 @@ pub use link::LinkSpec;
 pub use redact::{Colors, Redactor};
 pub use replay::{Depth, Options, Replay, ReplayError, Report, Verified};
 pub use summary::{Kind, Summary};
+pub use times::RecordTimes;

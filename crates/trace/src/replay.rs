@@ -1,6 +1,6 @@
 //! A trace through the whole pipeline: session-core, planning, encoders, a link and viewer-core, in one thread.
 //! From file.rs event by event, to figures and a hash of every frame.
-//! Virtual time decides; the one clock here measures how long the work took and nothing reads it but the report.
+//! Virtual time decides; the clock here and in times.rs measures how long the work took and nothing reads it but the report.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use crate::event::{Cursor, Event, RecordBytes};
 use crate::file::Head;
 use crate::link::LinkSpec;
 use crate::stand_in::StandIn;
+use crate::times::{RecordTimes, Times};
 use crate::viewer::Connection;
 
 /// A deadline that has passed without making work ripe is looked at again after this long; session-server does the same.
@@ -138,6 +139,8 @@ pub struct Report {
     pub verified: Verified,
     /// Real time spent from a record's bytes to the queues; its share of a flush is not in it.
     pub translation: Duration,
+    /// The same of single records, where enough were replayed.
+    pub record_times: Option<RecordTimes>,
 }
 
 /// Where the screen's pixels come from.
@@ -184,6 +187,7 @@ pub struct Replay {
     rounds: u64,
     verified: Verified,
     translation: Duration,
+    times: Times,
 }
 
 impl Replay {
@@ -215,6 +219,7 @@ impl Replay {
             rounds: 1,
             verified: Verified::default(),
             translation: Duration::ZERO,
+            times: Times::new(),
         }
     }
 
@@ -288,9 +293,12 @@ impl Replay {
         }
         let start = Instant::now();
         for bytes in records {
-            let mut record = parse(bytes);
-            record.op += self.op_base;
-            self.session.handle_record(&record, self.now);
+            let record = self.times.record(|| {
+                let mut record = parse(bytes);
+                record.op += self.op_base;
+                self.session.handle_record(&record, self.now);
+                record
+            });
             self.op_newest = self.op_newest.max(record.op);
             self.op_whole = !record.more;
         }
@@ -463,6 +471,7 @@ impl Replay {
             hash: self.connection.hash(),
             verified: self.verified,
             translation: self.translation,
+            record_times: self.times.of_records(),
         })
     }
 }
