@@ -106,6 +106,7 @@ impl Pipeline for Full {
                     self.heard.push(Heard::Update { end_of_frame: true });
                     self.viewer.handle_presented(now);
                 }
+                ViewerEvent::Geometry(_) => self.heard.push(Heard::Geometry),
                 ViewerEvent::Closed { reason, .. } => return Err(format!("closed: {reason}")),
                 _ => {}
             }

@@ -20,6 +20,8 @@ pub enum Heard {
     Echo(u32),
     /// This barrier was answered.
     Barrier(u32),
+    /// Another geometry: what it showed before is gone.
+    Geometry,
 }
 
 /// What became of an update that came by itself.

@@ -120,6 +120,7 @@ impl View {
                 if geometry.epoch <= self.epoch {
                     return Err(format!("epoch {} after {}", geometry.epoch, self.epoch));
                 }
+                self.heard.push(Heard::Geometry);
                 self.epoch = geometry.epoch;
                 self.size = geometry.size;
                 let area = geometry.size.area() as usize;

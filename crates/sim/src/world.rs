@@ -660,18 +660,24 @@ impl<P: Pipeline> World<P> {
     }
 
     fn hear(&mut self, at: usize) -> Result<(), Divergence> {
-        for heard in self.connections[at].pipeline.poll_heard() {
+        let all_heard = self.connections[at].pipeline.poll_heard();
+        for (i, &heard) in all_heard.iter().enumerate() {
             match heard {
                 Heard::Update { end_of_frame } => self.connections[at].last_ends_frame = end_of_frame,
                 Heard::Echo(seq) => self.echoes.push((self.now, seq)),
-                Heard::Barrier(number) => self.check_barrier(at, number)?,
+                Heard::Barrier(number) => {
+                    // One chunk may bring the answer and another geometry, and then nobody saw what was shown between.
+                    let seen = !all_heard[i..].contains(&Heard::Geometry);
+                    self.check_barrier(at, number, seen)?;
+                }
+                Heard::Geometry => {}
             }
         }
         Ok(())
     }
 
-    /// Every pixel that was drawn before the barrier, and not since, must be there.
-    fn check_barrier(&mut self, at: usize, number: u32) -> Result<(), Divergence> {
+    /// Every pixel that was drawn before the barrier, and not since, must be there, if it can still be `seen`.
+    fn check_barrier(&mut self, at: usize, number: u32, seen: bool) -> Result<(), Divergence> {
         let id = self.connections[at].id;
         let found = self.barriers.iter().find(|(_, asked)| asked.viewer == id && asked.number == number);
         let Some((&key, &BarrierAsked { answer, .. })) = found else {
@@ -684,7 +690,8 @@ impl<P: Pipeline> World<P> {
         };
         self.barriers.remove(&key);
         let (size, shown) = self.connections[at].pipeline.shown();
-        if self.connections[at].lost || generation != self.x_generation() || size != self.x.framebuffer().size {
+        if !seen || self.connections[at].lost || generation != self.x_generation() || size != self.x.framebuffer().size
+        {
             return Ok(());
         }
         let screen = &self.x.framebuffer().pixels;

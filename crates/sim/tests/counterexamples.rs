@@ -309,3 +309,22 @@ fn rule_9_an_overflow_s_tiles_outlive_copies_of_before_they_were_taken() {
     ];
     needs_with_ring(4, Breakage::Core(Mutation::OverflowHasNoTag), &steps);
 }
+
+#[test]
+fn a_barrier_s_answer_is_right_although_another_geometry_comes_in_one_chunk_with_it() {
+    // Behind much that waits for the path the answer, and behind that what a new driver begins with, which is black.
+    let size = Size { width: 56, height: 27 };
+    let path = Path { bytes_per_second: 20_000, delay: 13_438, jitter: 2_270 };
+    let draw = |rect: Rect| Op::Draw { region: rect.into(), fill: Fill::Distinct, what: Drawn::Image, window: 1 };
+    let steps = [
+        vec![Op::Join(path), Op::Shell, Op::Attach, Op::Shell, Op::Barrier(0), Op::Wait(1_879)],
+        vec![draw(Rect::new(4, 4, 27, 17)), Op::Finish, Op::Wait(4_734), Op::Read(ALL), Op::Wait(4_247), Op::Commit(0)],
+        vec![draw(size.rect()), Op::Wait(5_561), Op::Shell, Op::Attach],
+    ];
+    // Where chunks end is drawn by lot.
+    for seed in 0..20 {
+        let mut world = World::<Ids>::new(seed, size, 4096, None);
+        let result = steps.iter().flatten().try_for_each(|op| world.apply(op)).and_then(|()| world.drain());
+        result.unwrap_or_else(|divergence| panic!("seed {seed}: {}", divergence.0));
+    }
+}
