@@ -338,6 +338,7 @@ impl CommandQueue {
             self.copies.clip(&region);
         }
         self.doubt.subtract(&region);
+        self.bound_doubt();
         self.newest = self.newest.max(origin.since);
         let mut sweep = None;
         let mut i = if self.broken.is(Mutation::DrawingsOverlap) { self.items.len() } else { 0 };
@@ -373,6 +374,11 @@ impl CommandQueue {
         self.doubt_newest = now;
         self.doubt.add(region);
         self.doubt.intersect_rect(&self.screen);
+        self.bound_doubt();
+    }
+
+    /// What has become too fine takes in pixels that are known, or wait: those are compared too, or read anyway.
+    fn bound_doubt(&mut self) {
         if self.doubt.rect_count() > DOUBT_RECTS_MAX {
             self.doubt = self.doubt.simplified(DOUBT_RECTS_MAX / 4);
         }
@@ -477,6 +483,7 @@ impl CommandQueue {
         }
         if self.doubt.overlaps_rect(&source_bounds) || self.doubt.overlaps_rect(&extents) {
             self.doubt = copy.follow(&self.doubt);
+            self.bound_doubt();
         }
         if proof == Proof::Derived {
             self.doubt(&copy.region, origin.since);
@@ -526,7 +533,9 @@ impl CommandQueue {
             }
         }
         self.items.retain(|item| !item.region.is_empty());
+        self.bound_pending();
         self.doubt.subtract(region);
+        self.bound_doubt();
         if !region.is_empty() {
             self.remember_read(Read { job, region: region.clone(), tag: TAG_UNKNOWN });
         }

@@ -224,6 +224,10 @@ fn chained<'a>(
         // They have nothing to do with each other.
         return None;
     }
+    if region.rect_count() > one.region.rect_count() + two.region.rect_count() {
+        // Columns that meet rows: as one they would be more, and more than an update may hold.
+        return None;
+    }
     let mut besides = one.region.clone();
     besides.add(&two.region);
     besides.subtract(&region);

@@ -138,7 +138,7 @@ pub fn doubt_due(queue: &CommandQueue, idle: bool) -> Option<Micros> {
 /// Chooses the pixels in doubt that are compared next.
 pub fn pick_doubt(queue: &mut CommandQueue, area_max: u64) -> Option<Region> {
     let doubted = queue.doubted();
-    (!doubted.is_empty()).then(|| top(doubted, area_max.min(DOUBT_AREA_MAX)))
+    (!doubted.is_empty()).then(|| top(doubted, area_max.min(DOUBT_AREA_MAX), area_max))
 }
 
 /// Chooses the next update's pixels. None: nothing waits that there is room for.
@@ -182,7 +182,7 @@ pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, scheduling: Sche
                 picked.region = item.region.clone();
             } else {
                 let area = estimate.area(item.origin.kinds, left).max(JOB_AREA_MIN).min(room.area_max);
-                picked.region = cut(item, area);
+                picked.region = cut(item, area, room.area_max);
             }
             area = picked.region.area();
             picked.bytes = estimate.bytes(item.origin.kinds, area);
@@ -209,15 +209,15 @@ pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, scheduling: Sche
     (!picked.region.is_empty()).then_some(picked)
 }
 
-/// At most `area` pixels of an item, and at least one row, from where it was cut last.
-fn cut(item: &Pending, area: u64) -> Region {
+/// At most `area` pixels of an item, or one row, from where it was cut last; never more than `area_max`.
+fn cut(item: &Pending, area: u64, area_max: u64) -> Region {
     let mut below = item.region.clone();
     below.intersect_rect(&Rect { y1: item.sweep.next_y.max(item.bounds.y1), ..item.bounds });
-    top(if below.is_empty() { &item.region } else { &below }, area)
+    top(if below.is_empty() { &item.region } else { &below }, area, area_max)
 }
 
-/// The first rows of a region that hold at most `area` pixels, and at least one row.
-fn top(region: &Region, area: u64) -> Region {
+/// The first rows of a region that hold at most `area` pixels, or its first row; of a row wider than `area_max`, the left.
+fn top(region: &Region, area: u64, area_max: u64) -> Region {
     let mut left = area;
     let mut y_end = None;
     for band in region.rects().chunk_by(|a, b| a.y1 == b.y1) {
@@ -238,6 +238,16 @@ fn top(region: &Region, area: u64) -> Region {
     let y_end = y_end.unwrap_or(extents.y1 + 1);
     let mut top = region.clone();
     top.intersect_rect(&Rect { y2: y_end, ..extents });
+    let mut left = area_max;
+    while top.area() > area_max {
+        // A viewer that takes short frames would refuse it, again and again.
+        let row = top.take();
+        for rect in row.rects() {
+            let width = (rect.width() as u64).min(left);
+            left -= width;
+            top.add_rect(Rect { x2: rect.x1 + width as i32, ..*rect });
+        }
+    }
     top
 }
 
@@ -316,6 +326,24 @@ mod tests {
         let room = Room { update_bytes: 30_000, ..ROOM };
         let picked = pick(queue.items(), &Estimate::default(), room, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 25)));
+    }
+
+    #[test]
+    fn a_row_that_is_longer_than_an_update_leaves_in_pieces() {
+        let size = Size { width: 16_384, height: 3 };
+        let mut queue = CommandQueue::new(size, 256, Broken::default());
+        let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: 0, lane: Lane::Normal, echo: None };
+        queue.draw(&Region::from(size.rect()), origin);
+        let room = Room { area_max: 3_000, ..ROOM };
+        let mut jobs = 0;
+        while let Some(picked) = pick(queue.items(), &Estimate::default(), room, SRSF, 20) {
+            assert!(picked.region.area() <= room.area_max, "{:?}", picked.region);
+            queue.commit(jobs, &picked.region, &Region::new());
+            queue.read_done(jobs, 0);
+            queue.check_invariants();
+            jobs += 1;
+        }
+        assert!(queue.is_empty() && jobs > 16, "all has left, in {jobs} pieces");
     }
 
     #[test]

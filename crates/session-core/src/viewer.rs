@@ -528,13 +528,14 @@ impl Viewer {
         if self.updates.committed(job).is_none() {
             return SnapshotVerdict::Keep;
         }
-        self.queue.read_done(job.0, tag);
         // Torn pixels are not wrong for long: the op that tore them is still to be translated. So once is enough.
         let moved = begin_before.is_some_and(|before| before != tag);
         if moved && self.reread != Some(job) {
+            // Until then nothing is known of what will be in them.
             self.reread = Some(job);
             return SnapshotVerdict::ReadAgain;
         }
+        self.queue.read_done(job.0, tag);
         SnapshotVerdict::Keep
     }
 

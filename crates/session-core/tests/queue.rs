@@ -181,7 +181,8 @@ fn region() -> impl Strategy<Value = Region> {
 
 /// Few vectors, so that COPYs meet others by the same one.
 fn vector() -> impl Strategy<Value = (i32, i32)> {
-    prop_oneof![Just((0, -2)), Just((0, 3)), Just((4, 0)), Just((0, -4)), (-6..=6, -6..=6)].prop_filter("moves", |&v| v != (0, 0))
+    prop_oneof![Just((0, -2)), Just((0, 3)), Just((4, 0)), Just((0, -4)), (-6..=6, -6..=6)]
+        .prop_filter("moves", |&v| v != (0, 0))
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -271,4 +272,72 @@ fn a_window_s_parts_that_move_alike_are_one_copy() {
     }
     model.drain();
     assert_eq!((model.told, model.sent), (3, 1));
+}
+
+#[test]
+fn columns_that_meet_rows_do_not_become_one_copy() {
+    // Ten columns go down, and four rows of them come up again, a pixel to the right: as one COPY they are 40 rectangles.
+    const RECTS_MAX: usize = 20;
+    let columns: Region = (0..10).map(|i| Rect::at(2 * i, 8, 1, 8)).collect();
+    let rows: Region = (0..4).map(|i| Rect::at(1, 2 * i, 19, 1)).collect();
+    let mut unseen = rows.difference(&columns.translated(1, -8));
+    unseen.add(&columns);
+    let mut queue = CommandQueue::new(SIZE, RECTS_MAX, Broken::default());
+    let origin = Origin { window: 1, kinds: Kinds::OTHER, since: 0, lane: Lane::Normal, echo: None };
+    queue.copy(CopyCommand { region: columns, dx: 0, dy: 8 }, 1, Proof::Recorded, origin);
+    queue.copy(CopyCommand { region: rows, dx: 1, dy: -8 }, 2, Proof::Recorded, origin);
+    queue.draw(&unseen, origin);
+    queue.check_invariants();
+    let (taken, _) = queue.commit(1, &unseen, &Region::new());
+    let rects: usize = taken.copies.iter().map(|copy| copy.region.rect_count()).sum();
+    assert!(!taken.copies.is_empty() && rects <= RECTS_MAX, "{rects} rectangles in {:?}", taken.copies);
+}
+
+const LARGE: Size = Size { width: 1024, height: 768 };
+
+/// So many places that do not touch.
+fn scattered(len: i32) -> impl Iterator<Item = Rect> {
+    (0..len).map(|i| Rect::at(i % 20 * 50, i / 20 * 30, 10, 10))
+}
+
+#[test]
+fn what_is_in_doubt_stays_few_rectangles_whatever_is_drawn_over_it() {
+    let mut queue = CommandQueue::new(LARGE, 4096, Broken::default());
+    let origin = Origin { window: 1, kinds: Kinds::GLYPHS, since: 0, lane: Lane::Normal, echo: None };
+    queue.doubt(&Region::from(LARGE.rect()), 0);
+    for (i, rect) in scattered(400).enumerate() {
+        queue.draw(&Region::from(rect), origin);
+        queue.check_invariants();
+        let to = rect.translate(20, 0);
+        queue.copy(CopyCommand { region: to.into(), dx: 20, dy: 0 }, i as u64, Proof::Recorded, origin);
+        queue.check_invariants();
+    }
+    let mut certain = queue.pending();
+    for job in 0.. {
+        let verify = queue.doubted().clone();
+        if verify.is_empty() {
+            break;
+        }
+        assert!(!verify.overlaps(&queue.pending()), "what waits is read anyway");
+        queue.commit(job, &verify, &verify);
+        queue.read_done(job, u64::from(u32::MAX));
+        queue.check_invariants();
+        certain.add(&verify);
+    }
+    assert_eq!(certain, Region::from(LARGE.rect()), "all of it was compared, or waits");
+}
+
+#[test]
+fn what_waits_stays_few_rectangles_whatever_leaves_of_it() {
+    // Columns, of which rows leave from the middle.
+    let size = Size { width: 2048, height: 600 };
+    let mut queue = CommandQueue::new(size, 4096, Broken::default());
+    let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: 0, lane: Lane::Normal, echo: None };
+    let columns: Region = (0..1000).map(|i| Rect::at(2 * i, 0, 1, 600)).collect();
+    queue.draw(&columns, origin);
+    let mut middle = columns.clone();
+    middle.intersect_rect(&Rect::new(0, 200, 2048, 400));
+    queue.commit(1, &middle, &Region::new());
+    queue.check_invariants();
+    assert!(columns.difference(&middle).difference(&queue.pending()).is_empty(), "the rest waits still");
 }

@@ -8,7 +8,8 @@ use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, Vi
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Scheduling, Session, ViewerId, Violation,
+    Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Scheduling, Session, SnapshotVerdict, ViewerId,
+    Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -346,6 +347,31 @@ fn a_flood_of_refreshes_sends_the_screen_ten_times_a_second_and_holds_no_barrier
     let said = shell.rest(id);
     assert!(matches!(said[..], [Said::Update { .. }, .., Said::Barrier(5)]), "{said:?}");
     assert!(shell.session.is_drained());
+}
+
+#[test]
+fn what_is_read_again_may_hold_whatever_comes_between() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    let rect = Rect::at(100, 100, 200, 200);
+    shell.draw(TOP, rect);
+    shell.record(0, RecordKind::Idle);
+    let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
+    // X drew while the pixels were read, and its records come before they are read again.
+    let torn = shell.op + 1;
+    let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op), torn);
+    assert_eq!(verdict, SnapshotVerdict::ReadAgain);
+    shell.draw(OTHER, RECT.translate(500, 500));
+    // Before they are, it copies, and draws once more where it copied from.
+    let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op + 2), shell.op + 2);
+    assert_eq!(verdict, SnapshotVerdict::Keep);
+    shell.session.handle_encoded(id, job.id, &[0; 40]);
+    shell.transmit(id);
+    let (dst, to) = (DrawableId::SCREEN, Rect::at(500, 100, 200, 200));
+    shell.record(TOP, RecordKind::Copy { src: dst, dst, rect: to, dx: 400, dy: 0, over: false });
+    shell.rest(id);
+    let stats = shell.session.stats(id).unwrap();
+    assert_eq!(stats.copies, 0, "the viewer has of the source what was drawn after the copy");
 }
 
 #[test]
