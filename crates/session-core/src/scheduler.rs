@@ -238,10 +238,10 @@ fn top(region: &Region, area: u64, area_max: u64) -> Region {
     let y_end = y_end.unwrap_or(extents.y1 + 1);
     let mut top = region.clone();
     top.intersect_rect(&Rect { y2: y_end, ..extents });
-    let mut left = area_max;
-    while top.area() > area_max {
-        // A viewer that takes short frames would refuse it, again and again.
+    if top.area() > area_max {
+        // A viewer that takes short frames would refuse the row, again and again.
         let row = top.take();
+        let mut left = area_max;
         for rect in row.rects() {
             let width = (rect.width() as u64).min(left);
             left -= width;
