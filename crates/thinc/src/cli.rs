@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window or a browser tab.
 #[derive(Debug, Parser)]
@@ -226,7 +226,7 @@ pub struct TraceRecord {
     #[arg(long = "for", value_name = "SECONDS", value_parser = parse_seconds)]
     pub duration: Option<Duration>,
     /// End when the file has this size
-    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    #[arg(long, value_name = "MIB", default_value_t = 1024, value_parser = value_parser!(u64).range(1..))]
     pub max: u64,
 }
 
@@ -239,10 +239,11 @@ pub struct TraceReplay {
     #[arg(long, value_name = "RATE,DELAY", default_value = "1gbit,1ms")]
     pub link: thinc_trace::LinkSpec,
     /// Go through the trace so many times
-    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "records")]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = value_parser!(u64).range(1..))]
+    #[arg(conflicts_with = "records")]
     pub times: u64,
     /// Go through the trace until there were so many records
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u64).range(1..))]
     pub records: Option<u64>,
     /// Compare what the viewer shows with the screen whenever everything has come to rest; a difference is an error
     #[arg(long)]

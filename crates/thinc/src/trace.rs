@@ -106,6 +106,8 @@ async fn record(options: &TraceRecord) -> Result<ExitCode, MainError> {
     timeout(REST_TIME, rest)
         .await
         .map_err(|_| format!("the session {name} does not end the trace; it may be cut"))??;
+    // A session process that was killed writes no end, and nothing but the file tells.
+    let broke_off = matches!(enough, Enough::SessionEnded) && !has_end(&options.file)?;
     say(&format!(
         "{} has {:.1} MiB of {:.1} s{}.",
         options.file.display(),
@@ -114,10 +116,23 @@ async fn record(options: &TraceRecord) -> Result<ExitCode, MainError> {
         match enough {
             Enough::Asked | Enough::Time => "",
             Enough::Size => ", which is as much as was asked for",
+            Enough::SessionEnded if broke_off => ": the session process broke off, and the trace has no end",
             Enough::SessionEnded => ": the session has ended",
         }
     ));
-    Ok(ExitCode::SUCCESS)
+    Ok(if broke_off { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Whether a trace was written to its end.
+fn has_end(path: &Path) -> Result<bool, MainError> {
+    let mut reader = open(path)?;
+    loop {
+        match reader.event() {
+            Ok(Some(_)) => {}
+            Ok(None) => return Ok(true),
+            Err(_) => return Ok(false),
+        }
+    }
 }
 
 /// Never returns where there is no such moment.
@@ -191,8 +206,10 @@ fn replay(options: &TraceReplay) -> Result<ExitCode, MainError> {
     let mut held = Vec::new();
     let mut pixels = 0;
     let began = processor_time();
+    // A look at the ring is replayed once it is whole: where the file is cut, pixels are missing that its records drew.
+    let mut look = Vec::new();
+    let mut looks = 0_u64;
     let code = each(&options.file, &mut reader, |event| {
-        replay.handle_event(&event)?;
         if rounds > 1 {
             if let Event::Pixels(_, kept) = &event {
                 pixels += kept.len() as u64 * 4;
@@ -204,10 +221,28 @@ fn replay(options: &TraceReplay) -> Result<ExitCode, MainError> {
                 )
                 .into());
             }
-            held.push(event);
+        }
+        let whole = matches!(event, Event::Read(_) | Event::End(_));
+        looks += u64::from(matches!(event, Event::Read(_)));
+        look.push(event);
+        if whole {
+            for event in &look {
+                replay.handle_event(event)?;
+            }
+            if rounds > 1 {
+                held.append(&mut look);
+            }
+            look.clear();
         }
         Ok(())
     })?;
+    if looks == 0 {
+        return Err(format!(
+            "{}: nothing to replay: the first picture of the screen is not whole",
+            options.file.display()
+        )
+        .into());
+    }
     if options.records.is_some() && replay.records() == 0 {
         return Err("there is no record in this trace".into());
     }

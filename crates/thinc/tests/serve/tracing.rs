@@ -55,6 +55,34 @@ fn what_is_recorded_is_replayed_exactly_and_redacted() {
     assert!(replay(plain).contains("byte for byte"));
     assert!(session.place.fails(&["trace", "redact", whole, plain]).contains("exists"), "nothing is written over");
     assert!(session.place.fails(&["trace", "record", whole]).contains("exists"), "nor by a recording");
+
+    // Cut anywhere, all looks before are replayed, and none of which pixels are missing.
+    let bytes = fs::read(whole).unwrap();
+    for (at, tenths) in (1..10).enumerate() {
+        let cut = folder.join(format!("cut{at}.trace"));
+        fs::write(&cut, &bytes[..bytes.len() * tenths / 10]).unwrap();
+        let output = session.place.run(&["trace", "replay", cut.to_str().unwrap(), "--verify"]);
+        assert!(failed(&output).contains("everything before was used"));
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains(" 0 refused"), "cut after {tenths} tenths: {printed}{}", failed(&output));
+    }
+    let stub = folder.join("stub.trace");
+    fs::write(&stub, &bytes[..100]).unwrap();
+    assert!(session.place.fails(&["trace", "replay", stub.to_str().unwrap()]).contains("nothing to replay"));
+}
+
+#[test]
+fn a_recording_of_a_session_process_that_is_killed_says_that_it_is_cut() {
+    let session = Session::start_with(Place::new(), &[], DRAWS);
+    let file = session.place.folder.join("a.trace");
+    let (mut recorder, mut said) = recording(&session, &[file.to_str().unwrap()]);
+    let process = i32::try_from(session.pid("session")).unwrap();
+    kill_process(Pid::from_raw(process).unwrap(), Signal::KILL).unwrap();
+    let mut line = String::new();
+    said.read_line(&mut line).unwrap();
+    assert!(line.contains("the session process broke off"), "{line}");
+    assert!(!recorder.wait().unwrap().success());
+    assert!(session.place.fails(&["trace", "info", file.to_str().unwrap()]).contains("at byte "));
 }
 
 #[test]
