@@ -195,7 +195,8 @@ pub enum TraceCommand {
     /// Record a running session until Ctrl-C, or as long or as much as was asked for
     ///
     /// The session does not wait for the recording: what this program cannot take in time is left out, and the trace
-    /// says where. A full disk ends the recording, never the session.
+    /// says where. A full disk ends the recording, never the session. Of what programs drew into pixmaps before, a trace
+    /// knows nothing: where that matters, begin one with `thinc serve --trace`.
     Record(TraceRecord),
     /// Send a trace through the pipeline to a viewer that is only there for it, and print what came of it
     ///
