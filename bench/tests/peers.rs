@@ -200,6 +200,14 @@ fn thinc() -> Result<(), Error> {
     check("thinc", Likeness::Exact)
 }
 
+/// With a part of it turned off it is right all the same.
+#[test]
+fn thinc_without_a_part() -> Result<(), Error> {
+    check("thinc-fifo", Likeness::Exact)?;
+    check("thinc-offscreen-on", Likeness::Exact)?;
+    check("thinc-offscreen-off", Likeness::Exact)
+}
+
 #[test]
 fn thinc_web() -> Result<(), Error> {
     check("thinc-web", Likeness::Exact)
