@@ -61,7 +61,7 @@ impl Peer for Xpra {
                         clipboard, notifications; client --desktop-fullscreen --desktop-scaling=off";
         let mut record = programs::record("xpra", &needed, settings);
         if record.missing.is_none() && programs::find(PROGRAM).is_some_and(|path| !can_draw(&path)) {
-            record.missing = Some("xpra's client cannot draw: install python3-gi-cairo".to_owned());
+            record.missing = Some("xpra cannot draw: install python3-gi-cairo and python3-pil".to_owned());
             record.version = String::new();
         }
         record
@@ -143,8 +143,8 @@ fn major_version() -> Option<u32> {
     text.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty())?.parse().ok()
 }
 
-/// Whether the Python that runs `xpra` has what GTK and cairo meet in. Debian's package does not ask for it, and without
-/// it the client's window stays black. Where xpra is no Python script, it is for itself to say what it lacks.
+/// Whether the Python that runs `xpra` has what GTK and cairo meet in, and what window icons are made with. Debian's package
+/// does not ask for them; without the one the client's window stays black, without the other no client is let in. Where xpra is no Python script, it is for itself to say what it lacks.
 fn can_draw(xpra: &Path) -> bool {
     let script = fs::read(xpra).unwrap_or_default();
     let first = String::from_utf8_lossy(&script).lines().next().unwrap_or_default().to_owned();
@@ -152,7 +152,7 @@ fn can_draw(xpra: &Path) -> bool {
     let mut words = python.split_whitespace();
     let Some(program) = words.next() else { return true };
     let mut test = Command::new(program);
-    test.args(words).args(["-c", "import gi._gi_cairo"]).stdin(Stdio::null()).stdout(Stdio::null());
+    test.args(words).args(["-c", "import gi._gi_cairo, PIL"]).stdin(Stdio::null()).stdout(Stdio::null());
     test.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
