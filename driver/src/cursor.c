@@ -147,7 +147,8 @@ static Bool set_cursor_position(DeviceIntPtr device, ScreenPtr screen, int x, in
     screen->SetCursorPosition = wrapped_SetCursorPosition;
     Bool ok = screen->SetCursorPosition(device, screen, x, y, event);
     screen->SetCursorPosition = set_cursor_position;
-    if (is_core(device) && (x != old_x || y != old_y)) {
+    /* X puts the pointer in the middle of the screen before there is a cursor to be seen. */
+    if (is_core(device) && cursor.serial != 0 && (x != old_x || y != old_y)) {
         cursor.warps++;
         tell(WITHOUT_IMAGE);
         ring_note(THINC_CURSOR, 0, NULL, 0);

@@ -140,6 +140,7 @@ fn a_warp_moves_the_viewer_and_a_hand_is_not_led_back() -> Outcome {
     application.warp(111, 222)?;
     until(&mut desktop, "warped", "111 222")?;
     let moves = figure(&mut desktop, "cursor_moves")?;
+    assert_eq!(moves, 1, "where X put the pointer at its start is nobody's wish");
     for x in 10..60 {
         desktop.viewer.say(&format!("move {x} 40"))?;
     }

@@ -404,7 +404,11 @@ impl Actor {
     }
 
     fn take_cursor(&mut self) {
-        let Some(cursor) = self.ring.cursor() else { return };
+        let Some(cursor) = self.ring.cursor() else {
+            // There is no image yet, and nothing is moved before there is one.
+            self.cursor.warps = self.cursor.warps.or(Some(0));
+            return;
+        };
         if let Some(recorder) = &mut self.recorder {
             recorder.cursor(&cursor);
         }
