@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 use thinc_codec_enc::Encoder;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::session::{Close, CloseCode, CursorColors, SessionMessage};
+use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
-use thinc_ring::{
-    Attachment, ControlEvent, CursorImage, CursorPixel, CursorState, DrawRecord, Framebuffer, OutputRequest, RecordKind,
-};
-use thinc_session_core::{Config, CursorData, CursorImageOwned, PathFigures, Request, Scheduling, Session, ViewerId};
+use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, OutputRequest, RecordKind};
+use thinc_session_core::{Config, PathFigures, Request, Scheduling, Session, ViewerId};
 use thinc_transport::socket::{TcpFigures, TcpPath};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -28,6 +26,7 @@ use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
+use crate::cursor::CursorSeen;
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
 use crate::recorder::{self, Recorder};
@@ -139,13 +138,6 @@ pub(crate) struct Actor {
     /// While somebody wants a trace.
     recorder: Option<Recorder>,
     start: Instant,
-}
-
-/// What viewers were last told of the cursor.
-#[derive(Default)]
-struct CursorSeen {
-    serial: Option<u32>,
-    warps: Option<u32>,
 }
 
 // tokio deprecated it because some types lie about their descriptor; an OwnedFd cannot, and the successor is unsafe to call.
@@ -405,25 +397,12 @@ impl Actor {
 
     fn take_cursor(&mut self) {
         let Some(cursor) = self.ring.cursor() else {
-            // There is no image yet, and nothing is moved before there is one.
-            self.cursor.warps = self.cursor.warps.or(Some(0));
-            return;
+            return self.cursor.is_not_there_yet();
         };
         if let Some(recorder) = &mut self.recorder {
             recorder.cursor(&cursor);
         }
-        if let CursorImage::TwoColors { fore, back, .. } = cursor.image {
-            self.core.handle_cursor_colors(CursorColors { fore, back });
-        }
-        if self.cursor.serial != Some(cursor.serial) {
-            self.core.handle_cursor(pack_cursor(&mut self.encoder, &cursor));
-            self.cursor.serial = Some(cursor.serial);
-        }
-        self.core.handle_cursor_show(cursor.visible);
-        if self.cursor.warps.replace(cursor.warps).is_some_and(|warps| warps != cursor.warps) {
-            let on_screen = |value: i32| value.clamp(0, i32::from(u16::MAX)) as u16;
-            self.core.handle_cursor_move(on_screen(cursor.x), on_screen(cursor.y));
-        }
+        self.cursor.tell(&cursor, &mut self.encoder, &mut self.core);
     }
 
     fn carry_requests(&mut self) -> Result<(), SessionError> {
@@ -723,29 +702,6 @@ impl Actor {
         };
         let _ = timeout(FAREWELL_AT_END, all_gone).await;
     }
-}
-
-fn pack_cursor(encoder: &mut Encoder, cursor: &CursorState) -> CursorImageOwned {
-    let size = Size { width: cursor.width.into(), height: cursor.height.into() };
-    let mut bytes = Vec::new();
-    let pixels = match &cursor.image {
-        // One of no size is hidden, and has no pixels.
-        _ if size.area() == 0 => CursorData::Argb(bytes),
-        CursorImage::Argb(argb) => {
-            encoder.cursor(argb, &mut bytes);
-            CursorData::Argb(bytes)
-        }
-        CursorImage::TwoColors { pixels, .. } => {
-            let plane = |wanted: fn(&CursorPixel) -> bool| pixels.iter().map(wanted).collect::<Vec<bool>>();
-            let fore = plane(|pixel| *pixel == CursorPixel::Fore);
-            let inside = plane(|pixel| *pixel != CursorPixel::Outside);
-            let packing = encoder.cursor_planes(cursor.width.into(), &fore, &inside, &mut bytes);
-            CursorData::TwoColors { packing, planes: bytes }
-        }
-    };
-    // Viewers refuse a hot spot outside; this one comes from shared memory.
-    let (hot_x, hot_y) = (cursor.hot_x.min(cursor.width), cursor.hot_y.min(cursor.height));
-    CursorImageOwned { size, hot_x, hot_y, pixels }
 }
 
 /// An empty buffer for the next bytes, with the memory of the last where that is no more than usual.

@@ -6,6 +6,7 @@
 mod actor;
 mod assets;
 mod connection;
+mod cursor;
 mod front;
 mod gate;
 mod http;
