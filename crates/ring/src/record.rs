@@ -153,6 +153,9 @@ pub enum RecordError {
     /// Empty, negative or too large.
     #[error("record has an impossible rectangle {0:?}")]
     Rect(Rect),
+    /// A pixmap that X does not make.
+    #[error("record has a pixmap of {0} x {1} pixels; 1 to {DRAWABLE_MAX} are possible")]
+    PixmapSize(u32, u32),
     /// A COPY further than any drawable is wide.
     #[error("record has an impossible vector ({0}, {1})")]
     Vector(i32, i32),
@@ -242,6 +245,10 @@ impl DrawRecord {
                 RecordKind::Copy { src: DrawableId(word(20)), dst, rect, dx, dy, over }
             }
             KIND_PIXMAP_CREATE => {
+                let edge = 1..=DRAWABLE_MAX.unsigned_abs();
+                if !edge.contains(&arg(0)) || !edge.contains(&arg(1)) {
+                    return Err(RecordError::PixmapSize(arg(0), arg(1)));
+                }
                 let opaque = bytes[9] & FLAG_OPAQUE != 0;
                 RecordKind::PixmapCreate { id: dst, width: arg(0), height: arg(1), opaque }
             }
@@ -310,6 +317,10 @@ mod tests {
             DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [i32::MIN, 0], [0; 4])),
             Err(RecordError::Vector(i32::MIN, 0))
         );
+        for (width, height) in [(0, 5), (5, 0), (32768, 5), (5, u32::MAX)] {
+            let created = bytes(3, 0, [0; 4], [0, 0], [width, height, 0, 0]);
+            assert_eq!(DrawRecord::parse(&created), Err(RecordError::PixmapSize(width, height)));
+        }
         // A source left of the drawable.
         assert!(matches!(DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [1, 0], [0; 4])), Err(RecordError::Rect(_))));
     }
