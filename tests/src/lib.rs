@@ -6,12 +6,14 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::FileExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::{Folder, Headless, Session, binary, wait_for};
+use x11rb::rust_connection::{DefaultStream, RustConnection};
 
 /// A session with one application, and one viewer of it.
 pub struct Desktop {
@@ -40,6 +42,15 @@ impl Desktop {
         let session = Session::start(name, size, application)?;
         let viewer = Headless::start(&session.link)?;
         Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+    }
+
+    /// A client of the session's display, let in by its cookie: the last 16 bytes of an Xauthority of one entry.
+    pub fn connect_x(&self) -> Result<RustConnection, Error> {
+        let number = self.session.display.trim_start_matches(':');
+        let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
+        let authority = fs::read(&self.session.xauthority)?;
+        let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
+        Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
     }
 
     /// One more viewer of the same session.

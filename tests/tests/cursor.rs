@@ -1,7 +1,6 @@
 //! The cursor from a real X server to a real viewer: what applications make of it, and that its pixels are never display.
 //! Its sprite moves, blinks and changes over a resting screen while every update that comes is counted.
 
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use thinc_bench::Error;
@@ -12,20 +11,12 @@ use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
     ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, Cursor, ImageFormat, Pixmap, Window,
 };
-use x11rb::rust_connection::{DefaultStream, RustConnection};
+use x11rb::rust_connection::RustConnection;
 
 type Outcome = Result<(), Error>;
 
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-fn connect(desktop: &Desktop) -> Result<RustConnection, Error> {
-    let number = desktop.session.display.trim_start_matches(':');
-    let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
-    let authority = std::fs::read(&desktop.session.xauthority)?;
-    let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
-    Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
-}
 
 struct Application {
     conn: RustConnection,
@@ -34,7 +25,7 @@ struct Application {
 
 impl Application {
     fn new(desktop: &Desktop) -> Result<Application, Error> {
-        let conn = connect(desktop)?;
+        let conn = desktop.connect_x()?;
         let root = conn.setup().roots[0].root;
         conn.xfixes_query_version(5, 0)?.reply()?;
         Ok(Application { conn, root })

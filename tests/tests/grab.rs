@@ -1,7 +1,6 @@
 //! A client that holds the X server grabbed, as screenshot programs and old menus do: whoever sits in front must be able
 //! to click, since the grab may wait for just that.
 
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use thinc_bench::Error;
@@ -9,22 +8,12 @@ use thinc_bench::process::wait_for;
 use thinc_e2e::Desktop;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, KeyButMask};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
-
-/// The cookie is the last 16 bytes of the session's Xauthority, which has one entry.
-fn connect(desktop: &Desktop) -> Result<RustConnection, Error> {
-    let number = desktop.session.display.trim_start_matches(':');
-    let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
-    let authority = std::fs::read(&desktop.session.xauthority)?;
-    let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
-    Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
-}
 
 #[test]
 fn a_grabbed_server_that_cannot_bind_a_keysym_still_gets_the_click() -> Result<(), Error> {
     let mut desktop = Desktop::start("grab", "640x480", &["sleep", "infinity"])?;
     desktop.settle()?;
-    let x = connect(&desktop)?;
+    let x = desktop.connect_x()?;
     let root = x.setup().roots[0].root;
     x.grab_server()?.check()?;
     // No key gives a snowman: the session asks X for one, and X answers nobody but who holds the grab.

@@ -2,14 +2,11 @@
 //! move, stack, are redirected and carry alpha, on screens that change their size in between.
 //! A failing seed is printed; `THINC_TEST_SEED=7` draws it again.
 
-use std::fs;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;
 use thinc_e2e::Desktop;
-use x11rb::rust_connection::{DefaultStream, RustConnection};
 
 #[path = "../../crates/ring/tests/xdraw/mod.rs"]
 mod xdraw;
@@ -32,7 +29,7 @@ fn the_view_is_the_screen_whatever_is_drawn() -> Result<(), Error> {
 
 fn draw(seed: u64) -> Result<(), Error> {
     let mut desktop = Desktop::start("drawing", "700x500", &["sleep", "infinity"])?;
-    let mut drawer = Drawer::new(connect(&desktop)?, 0, seed, Kinds::All)?;
+    let mut drawer = Drawer::new(desktop.connect_x()?, 0, seed, Kinds::All)?;
     for batch in 0..BATCHES {
         if batch % 6 == 5 {
             let (width, height) = (drawer.random.within(200, 1300), drawer.random.within(150, 900));
@@ -51,26 +48,4 @@ fn draw(seed: u64) -> Result<(), Error> {
         desktop.assert_identical(&format!("batch {batch}, after {:?}", drawer.log))?;
     }
     Ok(())
-}
-
-/// A client of the session's display, let in by its cookie.
-fn connect(desktop: &Desktop) -> Result<RustConnection, Error> {
-    let number = desktop.session.display.trim_start_matches(':');
-    let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
-    let (name, cookie) =
-        xauthority(&fs::read(&desktop.session.xauthority)?).ok_or("the Xauthority file has no entry")?;
-    Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, name, cookie)?)
-}
-
-/// Name and data of the first entry: family, then address, display, name and data, each after its length.
-fn xauthority(mut bytes: &[u8]) -> Option<(Vec<u8>, Vec<u8>)> {
-    bytes = bytes.get(2..)?;
-    let mut field = || {
-        let (length, rest) = bytes.split_first_chunk::<2>()?;
-        let (field, rest) = rest.split_at_checked(usize::from(u16::from_be_bytes(*length)))?;
-        bytes = rest;
-        Some(field.to_vec())
-    };
-    let (_address, _display) = (field()?, field()?);
-    Some((field()?, field()?))
 }

@@ -1,7 +1,6 @@
 //! Several viewers of one session over TLS, each with its own queue and speed: what one does is no matter to another.
 //! An application draws noise, which nothing makes small, so that every path is busy and every queue full.
 
-use std::os::unix::net::UnixStream;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +10,7 @@ use thinc_bench::process::{Headless, pss_mb, wait_for};
 use thinc_e2e::Desktop;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Gcontext, ImageFormat, Window};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
+use x11rb::rust_connection::RustConnection;
 
 type Outcome = Result<(), Error>;
 
@@ -25,14 +24,6 @@ const SCREEN_BYTES: u64 = WIDTH as u64 * HEIGHT as u64 * 3;
 /// Longer than anything here takes on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn connect(desktop: &Desktop) -> Result<RustConnection, Error> {
-    let number = desktop.session.display.trim_start_matches(':');
-    let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
-    let authority = std::fs::read(&desktop.session.xauthority)?;
-    let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
-    Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
-}
-
 /// An application that fills the screen with noise, another each time.
 struct Noise {
     conn: RustConnection,
@@ -43,7 +34,7 @@ struct Noise {
 
 impl Noise {
     fn new(desktop: &Desktop) -> Result<Noise, Error> {
-        let conn = connect(desktop)?;
+        let conn = desktop.connect_x()?;
         let (root, gc) = (conn.setup().roots[0].root, conn.generate_id()?);
         conn.create_gc(gc, root, &CreateGCAux::new())?;
         Ok(Noise { conn, root, gc, state: 1 })
@@ -179,7 +170,7 @@ fn viewers_that_come_and_go_under_load_leave_the_others_as_they_were() -> Outcom
 fn what_a_viewer_holds_is_let_go_with_it_and_what_another_holds_stays() -> Outcome {
     let mut desktop = Desktop::start("viewers-input", SIZE, &["sleep", "infinity"])?;
     let mut guest = desktop.another_viewer()?;
-    let x = connect(&desktop)?;
+    let x = desktop.connect_x()?;
     let root = x.setup().roots[0].root;
     let down = || -> Option<Vec<u8>> {
         let keys = x.query_keymap().ok()?.reply().ok()?.keys;
