@@ -78,7 +78,7 @@ impl Encoder {
         let mut writer = CommandWriter::new(out);
         for planned in planned {
             match planned {
-                Planned::Shift { region, dy } => writer.copy(region, 0, *dy),
+                Planned::Shift { region, dx, dy } => writer.copy(region, *dx, *dy),
                 Planned::Solid { region, color } => solid(region, *color, &mut writer),
                 Planned::Pattern { rect, tile_width, tile_height } => {
                     self.pattern(*rect, (*tile_width, *tile_height), snapshot, &mut writer);
@@ -187,7 +187,7 @@ impl Encoder {
     fn data(&self, encoding: Encoding) -> &[u8] {
         match encoding {
             Encoding::Plain | Encoding::Predicted => &self.ops,
-            Encoding::PredictedZstd => &self.packed_ops,
+            Encoding::PredictedZstd | Encoding::Jpeg => &self.packed_ops,
         }
     }
 

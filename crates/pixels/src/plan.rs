@@ -16,6 +16,8 @@ pub enum Planned {
     Shift {
         /// Where to.
         region: Region,
+        /// Columns to the right; negative is left.
+        dx: i32,
         /// Rows down; negative is up.
         dy: i32,
     },
@@ -96,7 +98,7 @@ pub fn plan_with(snapshot: &Snapshot, shadow: &mut Shadow, hints: &Hints<'_>, ou
     if let Some((rect, dy)) = shifts.find(&changes.scrolled(snapshot), snapshot, shadow) {
         let region = Region::from(rect);
         shadow.copy(&region, 0, dy);
-        out.push(Planned::Shift { region, dy });
+        out.push(Planned::Shift { region, dx: 0, dy });
         changes.find(snapshot, shadow);
     }
     shadow.shifts = shifts;

@@ -57,10 +57,10 @@ fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
     let pixel = |x: i32, y: i32| snapshot.row(x, x + 1, y)[0] & RGB;
     let rect = rect_of(planned);
     match planned {
-        Planned::Shift { region, dy } => {
+        Planned::Shift { region, dx, dy } => {
             let before = viewer.clone();
             for rect in region.rects() {
-                viewer.draw(rect, |x, y| before.at(rect.x1 + x, rect.y1 + y - dy));
+                viewer.draw(rect, |x, y| before.at(rect.x1 + x - dx, rect.y1 + y - dy));
             }
         }
         Planned::Solid { region, color } => region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color)),
@@ -102,10 +102,10 @@ fn hinted(
     let mut sent = Region::new();
     for planned in &planned {
         match planned {
-            Planned::Shift { region: moved, dy } => {
-                assert!(moved.translated(0, -dy).difference(&sure).is_empty(), "only what is sure is moved");
+            Planned::Shift { region: moved, dx, dy } => {
+                assert!(moved.translated(-dx, -dy).difference(&sure).is_empty(), "only what is sure is moved");
                 assert!(
-                    moved.translated(0, -dy).difference(region).is_empty(),
+                    moved.translated(-dx, -dy).difference(region).is_empty(),
                     "a shift reads nothing beside the snapshot"
                 );
                 sent.add(moved);
