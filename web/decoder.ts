@@ -54,7 +54,7 @@ export type DecoderEvent =
 /** The stream broke the protocol, or a limit of ours: the connection must end. */
 export class DecoderError extends Error {}
 
-const COMMAND_NAMES = ["COPY", "SFILL", "PFILL", "BITMAP", "RAW"] as const;
+const COMMAND_NAMES = ["COPY", "SFILL", "PFILL", "BITMAP", "RAW", "KEEP", "RECALL"] as const;
 
 export interface DecoderStats {
   updates: number;

@@ -146,7 +146,7 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
         let mut commands = Vec::new();
         write(&mut CommandWriter::new(&mut commands));
         let mut bytes = Vec::new();
-        let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, commands: &commands };
+        let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
         SessionMessage::Update(update).encode(&mut bytes);
         updates.push(bytes);
     };

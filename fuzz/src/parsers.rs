@@ -162,7 +162,11 @@ fn commands(bytes: &[u8]) {
                 });
             }
             Command::Sfill { region, .. } => region.rects().iter().for_each(inside),
-            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => inside(rect),
+            Command::Pfill { rect, .. }
+            | Command::Bitmap { rect, .. }
+            | Command::Raw { rect, .. }
+            | Command::Keep { rect, .. }
+            | Command::Recall { rect, .. } => inside(rect),
         }
     }
     let mut written = Vec::new();
@@ -182,6 +186,8 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
     writer.copy(&Region::from(rect), 8, -8);
     writer.raw(rect, Encoding::Plain, &[0x55; 24]);
     writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]);
+    writer.keep(rect, 300);
+    writer.recall(rect, 300);
     let messages = [
         SessionMessage::Hello(SessionHello {
             version: thinc_protocol::VERSION,

@@ -7,8 +7,11 @@
 pub mod bitmap;
 pub mod cursor;
 pub mod predicted;
+pub mod stream;
 
 use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
+
+pub use stream::StreamUnpacker;
 
 /// What a decoded pixel has above its 24 bits: opaque, so that rows can be shown as they are.
 pub const OPAQUE: u32 = 0xff00_0000;
@@ -33,12 +36,26 @@ pub enum DecodeError {
     /// An operation this version gives no meaning.
     #[error("the pixels' operation {0:#04x} has no meaning")]
     Operation(u8),
+    /// Not an image, or not of this size.
+    #[error("the JPEG image is damaged")]
+    Jpeg,
     /// Not one whole zstd frame, or one that does not say its size.
     #[error("the zstd frame is damaged")]
     Zstd,
     /// The zstd frame says it holds more or less than it may.
     #[error("the zstd frame holds {value} bytes where at most {limit} make sense")]
     ZstdSize {
+        /// What it says.
+        value: u64,
+        /// What is allowed.
+        limit: u64,
+    },
+    /// A packed update is not what comes next in its connection's context.
+    #[error("the packed update is damaged, or another before it is missing")]
+    Stream,
+    /// A packed update says it holds more than it may, or nothing.
+    #[error("the packed update holds {value} bytes where 1 to {limit} make sense")]
+    StreamSize {
         /// What it says.
         value: u64,
         /// What is allowed.
@@ -241,6 +258,7 @@ impl Decoder {
         match encoding {
             Encoding::Plain => plain(data, width, pixels.chunks_exact_mut(width.max(1))),
             Encoding::Predicted => predicted::decode(data, width, pixels),
+            Encoding::Jpeg => Err(DecodeError::Jpeg),
             Encoding::PredictedZstd => {
                 let mut bytes = std::mem::take(&mut self.bytes);
                 let limit = pixels.len() * predicted::PIXEL_BYTES_MAX;

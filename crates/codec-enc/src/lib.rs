@@ -7,6 +7,10 @@ mod bitmap;
 mod cursor;
 mod encoder;
 mod predicted;
+mod settings;
+mod stream;
 
 pub use encoder::Encoder;
 pub use predicted::encode as encode_predicted;
+pub use settings::{EncodeSettings, Entropy};
+pub use stream::StreamPacker;

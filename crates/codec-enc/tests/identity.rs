@@ -88,6 +88,7 @@ fn show(commands: &[u8], viewer: &mut [u32], decoder: &mut Decoder) {
                 let at = place(rect);
                 decoder.raw(*encoding, data, extent(rect), &mut viewer[at..], stride).unwrap();
             }
+            Command::Keep { .. } | Command::Recall { .. } => panic!("an encoder without a cache keeps nothing"),
         }
     }
 }

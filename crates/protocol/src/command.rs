@@ -1,10 +1,10 @@
 //! Path 9/13 and 11/13: written by codec-enc and session-core/update.rs, read by viewer-core/decode.rs.
-//! The five display commands and their bytes in an update. No command but COPY reads what the viewer shows.
+//! The display commands and their bytes in an update. No command but COPY and KEEP reads what the viewer shows.
 //! Knows rectangles, colours and limits; what encoded data holds is for codec-enc and codec-dec.
 
 use thinc_region::{Rect, Region, Size};
 
-use crate::limits::{COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
+use crate::limits::{CACHE_SLOTS_MAX, COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
 use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
 /// One display command; borrowed from the update that carries it.
@@ -63,6 +63,20 @@ pub enum Command<'a> {
         /// The pixels.
         data: &'a [u8],
     },
+    /// The viewer keeps what it shows here, once all commands before this one are applied; what the slot held is gone.
+    Keep {
+        /// Which pixels.
+        rect: Rect,
+        /// Where they are kept.
+        slot: u32,
+    },
+    /// Pixels that were kept, shown again.
+    Recall {
+        /// Destination, of the size that was kept.
+        rect: Rect,
+        /// Where they were kept.
+        slot: u32,
+    },
 }
 
 /// Bits of a BITMAP's pixel.
@@ -95,6 +109,8 @@ pub enum Encoding {
     Predicted = 1,
     /// `Predicted`, then one zstd frame.
     PredictedZstd = 2,
+    /// One baseline JPEG image, RAW only: not exact. Exact pixels follow once the area rests.
+    Jpeg = 3,
 }
 
 /// Layout of a command's first byte: three bits of kind, one that ties it to the command before, four of its own.
@@ -105,11 +121,13 @@ mod head {
     pub(super) const PFILL: u8 = 2;
     pub(super) const BITMAP: u8 = 3;
     pub(super) const RAW: u8 = 4;
+    pub(super) const KEEP: u8 = 5;
+    pub(super) const RECALL: u8 = 6;
     /// The first rectangle's corner is given relative to the one of the command before.
     pub(super) const RELATIVE: u8 = 1 << 3;
     /// COPY, SFILL: more rectangles than one, their count comes first.
     pub(super) const MANY: u8 = 1 << 4;
-    /// PFILL, RAW: two bits of encoding.
+    /// PFILL, RAW: four bits of encoding.
     pub(super) const ENCODING_SHIFT: u8 = 4;
     /// BITMAP: 8-bit coverage, else 1 bit.
     pub(super) const EIGHT: u8 = 1 << 4;
@@ -136,10 +154,12 @@ impl Command<'_> {
 /// PFILL    head | rect | tile width varint | tile height varint | data
 /// BITMAP   head | rect | [fg color | bg color] | data
 /// RAW      head | rect | data
+/// KEEP     head | rect | slot varint
+/// RECALL   head | rect | slot varint
 ///
-/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW), bit 3 relative, bits 4-7 by kind:
+/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL), bit 3 relative, bits 4-7 by kind:
 ///          COPY, SFILL  bit 4: more than one rect, count is there
-///          PFILL, RAW   bits 4-5: encoding (0 plain, 1 predicted, 2 predicted and zstd)
+///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd, 3 JPEG: RAW only)
 ///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the BITMAP before, none here
 /// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the rectangle before:
 ///          of the same command, or for its first: of the command before (its first) where bit 3 is set, else (0, 0)
@@ -186,6 +206,8 @@ impl<'o> CommandWriter<'o> {
                 self.bitmap(*rect, *depth, (*fg, *bg), *packing, data);
             }
             Command::Raw { rect, encoding, data } => self.raw(*rect, *encoding, data),
+            Command::Keep { rect, slot } => self.keep(*rect, *slot),
+            Command::Recall { rect, slot } => self.recall(*rect, *slot),
         }
     }
 
@@ -236,6 +258,18 @@ impl<'o> CommandWriter<'o> {
     pub fn raw(&mut self, rect: Rect, encoding: Encoding, data: &[u8]) {
         self.first_rect(head::RAW | (encoding as u8) << head::ENCODING_SHIFT, &rect);
         self.data((encoding == Encoding::Plain).then_some(rect.area() * 3), data);
+    }
+
+    /// Appends a KEEP.
+    pub fn keep(&mut self, rect: Rect, slot: u32) {
+        self.first_rect(head::KEEP, &rect);
+        put_varint(self.out, u64::from(slot));
+    }
+
+    /// Appends a RECALL.
+    pub fn recall(&mut self, rect: Rect, slot: u32) {
+        self.first_rect(head::RECALL, &rect);
+        put_varint(self.out, u64::from(slot));
     }
 
     fn data(&mut self, plain_len: Option<u64>, data: &[u8]) {
@@ -373,7 +407,9 @@ impl<'a> CommandReader<'a> {
                 Ok(Command::Copy { region, dx, dy })
             }
             head::PFILL => {
-                let encoding = Encoding::from_bits(own >> head::ENCODING_SHIFT).ok_or_else(unknown)?;
+                let encoding = Encoding::from_bits(own >> head::ENCODING_SHIFT)
+                    .filter(|&encoding| encoding != Encoding::Jpeg)
+                    .ok_or_else(unknown)?;
                 let rect = self.first_rect(base)?;
                 let edge = u64::from(TILE_EDGE_MAX);
                 let tile_width = self.reader.at_most("a tile's width", edge)? as u16;
@@ -406,6 +442,14 @@ impl<'a> CommandReader<'a> {
                 let rect = self.first_rect(base)?;
                 let data = self.data("raw pixels", (encoding == Encoding::Plain).then_some(rect.area() * 3))?;
                 Ok(Command::Raw { rect, encoding, data })
+            }
+            kind @ (head::KEEP | head::RECALL) => {
+                if own != 0 {
+                    return Err(unknown());
+                }
+                let rect = self.first_rect(base)?;
+                let slot = self.reader.at_most("a slot of the cache", u64::from(CACHE_SLOTS_MAX) - 1)? as u32;
+                Ok(if kind == head::KEEP { Command::Keep { rect, slot } } else { Command::Recall { rect, slot } })
             }
             _ => Err(unknown()),
         }
@@ -478,6 +522,7 @@ impl Encoding {
             0 => Some(Encoding::Plain),
             1 => Some(Encoding::Predicted),
             2 => Some(Encoding::PredictedZstd),
+            3 => Some(Encoding::Jpeg),
             _ => None,
         }
     }

@@ -20,6 +20,16 @@ pub const TILE_EDGE_MAX: u32 = 256;
 pub const CURSOR_EDGE_MAX: u32 = 256;
 /// Longest name or reason, in bytes.
 pub const TEXT_BYTES_MAX: usize = 512;
+/// Slots of a viewer's cache.
+pub const CACHE_SLOTS_MAX: u32 = 65536;
+/// Most memory a viewer may offer for its cache, in bytes of 4 a pixel.
+pub const CACHE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+/// Length of the token that names what a viewer has kept, in bytes.
+pub const CACHE_TOKEN_BYTES: usize = 16;
+/// Longest commands of an update once unpacked, in bytes.
+pub const UNPACKED_BYTES_MAX: usize = SESSION_FRAME_BYTES_MAX;
+/// Window of the stream that updates are packed in, as a power of two of bytes: what a viewer remembers of it.
+pub const PACKED_WINDOW_LOG_MAX: u32 = 22;
 /// Most input events a viewer may send in a second.
 pub const INPUT_EVENTS_PER_SECOND_MAX: u32 = 4000;
 /// Longest token or session key, in bytes.

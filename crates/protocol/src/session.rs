@@ -6,8 +6,8 @@ use thinc_region::Size;
 
 use crate::command::Packing;
 use crate::frame::{Frame, put_frame, put_frame_of};
-use crate::limits::{CURSOR_EDGE_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX};
-use crate::viewer::{put_size, read_size};
+use crate::limits::{CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, UNPACKED_BYTES_MAX};
+use crate::viewer::{put_size, read_cache_token, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
 /// Everything a session may say. Commands of an update are read with `command::CommandReader`.
@@ -38,8 +38,19 @@ pub enum SessionMessage<'a> {
     Pong(u32),
     /// Everything drawn before the viewer's barrier of this number has been sent before this message.
     Barrier(u32),
+    /// Answer to the viewer's offer of a cache; before the first KEEP.
+    Cache(CacheGrant),
     /// The session ends the connection.
     Close(Close<'a>),
+}
+
+/// What becomes of a viewer's cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheGrant {
+    /// Names what is kept from now on; what a viewer says on coming back. It cannot be guessed.
+    pub token: [u8; CACHE_TOKEN_BYTES],
+    /// What the viewer holds under the token it named stays; else all slots are empty.
+    pub resumed: bool,
 }
 
 /// What the session is.
@@ -77,8 +88,20 @@ pub struct Update<'a> {
     pub echo: Option<u32>,
     /// It completes what was drawn at its time: a good moment to present.
     pub end_of_frame: bool,
-    /// Commands, back to back.
+    /// How `commands` lie here.
+    pub packed: Option<Packed>,
+    /// Commands, back to back; or packed.
     pub commands: &'a [u8],
+}
+
+/// The commands are the next part of the connection's one zstd stream, flushed after it. Updates are unpacked in the order
+/// in which they come, those of another epoch too: each part leans on all before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Packed {
+    /// Bytes of the commands once unpacked, at most `UNPACKED_BYTES_MAX`.
+    pub len: u32,
+    /// The stream begins anew here: nothing before it is leant on.
+    pub anew: bool,
 }
 
 /// An ARGB cursor.
@@ -163,6 +186,7 @@ mod kind {
     pub(super) const CLOSE: u8 = 0x0a;
     pub(super) const CURSOR_BITS: u8 = 0x0b;
     pub(super) const CURSOR_COLOR: u8 = 0x0c;
+    pub(super) const CACHE: u8 = 0x0d;
 }
 
 /// Bits of an update's first byte.
@@ -170,7 +194,9 @@ mod flag {
     pub(super) const ECHO: u8 = 1 << 0;
     pub(super) const END_OF_FRAME: u8 = 1 << 1;
     pub(super) const AFTER: u8 = 1 << 2;
-    pub(super) const ALL: u8 = ECHO | END_OF_FRAME | AFTER;
+    pub(super) const PACKED: u8 = 1 << 3;
+    pub(super) const ANEW: u8 = 1 << 4;
+    pub(super) const ALL: u8 = ECHO | END_OF_FRAME | AFTER | PACKED | ANEW;
 }
 
 impl<'a> SessionMessage<'a> {
@@ -179,7 +205,8 @@ impl<'a> SessionMessage<'a> {
     /// ```text
     /// 0x02 HELLO        version varint | caps varint | frame_bytes_max varint | name text
     /// 0x03 GEOMETRY     epoch varint | width varint | height varint
-    /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint | [echo varint] | commands
+    /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint | [echo varint] | [length varint] |
+    ///                   commands (packed, where the length is there)
     /// 0x05 CURSOR       width varint | height varint | hot x varint | hot y varint | zstd frame
     /// 0x06 CURSOR MOVE  x varint | y varint
     /// 0x07 CURSOR SHOW  u8 (0 hidden, 1 shown)
@@ -189,6 +216,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x0b CURSOR BITS  width varint | height varint | hot x varint | hot y varint | fore color | back color |
     ///                   packing u8 (0 plain, 1 zstd) | planes
     /// 0x0c CURSOR COLOR fore color | back color
+    /// 0x0d CACHE        resumed u8 (0, 1) | token 16 bytes
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -227,6 +255,10 @@ impl<'a> SessionMessage<'a> {
             SessionMessage::CursorShow(shown) => put_frame(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown))),
             SessionMessage::Pong(number) => put_frame(out, kind::PONG, |out| put_varint(out, u64::from(*number))),
             SessionMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
+            SessionMessage::Cache(grant) => put_frame(out, kind::CACHE, |out| {
+                out.push(u8::from(grant.resumed));
+                out.extend_from_slice(&grant.token);
+            }),
             SessionMessage::Close(close) => put_frame(out, kind::CLOSE, |out| {
                 out.push(close.code as u8);
                 put_text(out, close.reason, TEXT_BYTES_MAX);
@@ -263,6 +295,14 @@ impl<'a> SessionMessage<'a> {
             },
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
             kind::BARRIER => (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
+            kind::CACHE => {
+                let resumed = match reader.u8("a cache's state")? {
+                    resumed @ 0..=1 => resumed == 1,
+                    other => return Err(WireError::Unknown { what: "a cache's state", value: u64::from(other) }),
+                };
+                let token = read_cache_token(&mut reader)?;
+                (SessionMessage::Cache(CacheGrant { token, resumed }), "a cache")
+            }
             kind::CLOSE => {
                 let code = CloseCode::from_byte(reader.u8("a close's code")?)?;
                 let reason = reader.text("a reason", TEXT_BYTES_MAX)?;
@@ -275,17 +315,21 @@ impl<'a> SessionMessage<'a> {
     }
 }
 
-/// Most bytes of an update before its commands: flags, two varints of 64 bits and two of 32.
-const UPDATE_HEAD_BYTES_MAX: usize = 1 + 10 + 10 + 5 + 5;
+/// Most bytes of an update before its commands: flags, two varints of 64 bits and three of 32.
+const UPDATE_HEAD_BYTES_MAX: usize = 1 + 10 + 10 + 5 + 5 + 5;
 
 impl<'a> Update<'a> {
     /// Appends the frame; the commands are copied once, behind a head built beside them.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut head = Vec::with_capacity(UPDATE_HEAD_BYTES_MAX);
         let mut flags = 0;
-        for (set, bit) in
-            [(self.echo.is_some(), flag::ECHO), (self.end_of_frame, flag::END_OF_FRAME), (self.after != 0, flag::AFTER)]
-        {
+        for (set, bit) in [
+            (self.echo.is_some(), flag::ECHO),
+            (self.end_of_frame, flag::END_OF_FRAME),
+            (self.after != 0, flag::AFTER),
+            (self.packed.is_some(), flag::PACKED),
+            (self.packed.is_some_and(|packed| packed.anew), flag::ANEW),
+        ] {
             flags |= if set { bit } else { 0 };
         }
         head.push(flags);
@@ -297,6 +341,9 @@ impl<'a> Update<'a> {
         put_varint(&mut head, u64::from(self.epoch));
         if let Some(echo) = self.echo {
             put_varint(&mut head, u64::from(echo));
+        }
+        if let Some(packed) = self.packed {
+            put_varint(&mut head, u64::from(packed.len));
         }
         put_frame_of(out, kind::UPDATE, &head, self.commands);
     }
@@ -318,7 +365,17 @@ impl<'a> Update<'a> {
         };
         let epoch = reader.u32("an update's epoch")?;
         let echo = if flags & flag::ECHO != 0 { Some(reader.u32("an echo")?) } else { None };
-        Ok(Update { seq, after, epoch, echo, end_of_frame: flags & flag::END_OF_FRAME != 0, commands: reader.rest() })
+        let anew = flags & flag::ANEW != 0;
+        let packed = if flags & flag::PACKED != 0 {
+            let len = reader.at_most("an update's unpacked length", UNPACKED_BYTES_MAX as u64)? as u32;
+            Some(Packed { len, anew })
+        } else if anew {
+            return Err(WireError::Unknown { what: "an update's flags", value: u64::from(flags) });
+        } else {
+            None
+        };
+        let end_of_frame = flags & flag::END_OF_FRAME != 0;
+        Ok(Update { seq, after, epoch, echo, end_of_frame, packed, commands: reader.rest() })
     }
 }
 

@@ -5,7 +5,9 @@
 use thinc_region::Size;
 
 use crate::frame::{Frame, put_frame};
-use crate::limits::{NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX};
+use crate::limits::{
+    CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX,
+};
 use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
 
 /// Everything a viewer may say.
@@ -25,6 +27,8 @@ pub enum ViewerMessage {
     Barrier(u32),
     /// The viewer lacks these pixels (it dropped an update, or was reset) and wants what is there now.
     Refresh,
+    /// Offers memory for pixels that are to be shown again; once, after the hello.
+    Cache(CacheOffer),
     /// The viewer ends the connection, and why in words.
     Close(String),
 }
@@ -44,6 +48,15 @@ pub struct ViewerHello {
     pub name: String,
 }
 
+/// Memory for pixels that are to be shown again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CacheOffer {
+    /// Most bytes the viewer keeps, counted as 4 a pixel; 0 for none.
+    pub bytes: u64,
+    /// Names what it holds already, as the session named it; zeros for nothing.
+    pub token: [u8; CACHE_TOKEN_BYTES],
+}
+
 /// Bits of `ViewerHello::caps`.
 pub struct ViewerCaps;
 
@@ -52,6 +65,10 @@ impl ViewerCaps {
     pub const RESIZE: u32 = 1 << 0;
     /// Draws the cursor itself.
     pub const LOCAL_CURSOR: u32 = 1 << 1;
+    /// Takes packed updates.
+    pub const PACKED: u32 = 1 << 2;
+    /// Takes RAWs that are not exact yet (`Encoding::Jpeg`).
+    pub const LOSSY: u32 = 1 << 3;
 }
 
 /// Which updates are on the screen.
@@ -150,6 +167,7 @@ mod kind {
     pub(super) const BARRIER: u8 = 0x07;
     pub(super) const REFRESH: u8 = 0x08;
     pub(super) const CLOSE: u8 = 0x09;
+    pub(super) const CACHE: u8 = 0x0a;
 }
 
 /// What happened, first byte of an input's body; what has two states has two numbers.
@@ -178,6 +196,7 @@ impl ViewerMessage {
     /// 0x07 BARRIER  number varint
     /// 0x08 REFRESH
     /// 0x09 CLOSE    reason text
+    /// 0x0a CACHE    bytes varint | token 16 bytes
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -200,6 +219,10 @@ impl ViewerMessage {
             ViewerMessage::Resize(size) => put_frame(out, kind::RESIZE, |out| put_size(out, *size)),
             ViewerMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
             ViewerMessage::Refresh => put_frame(out, kind::REFRESH, |_| {}),
+            ViewerMessage::Cache(offer) => put_frame(out, kind::CACHE, |out| {
+                put_varint(out, offer.bytes);
+                out.extend_from_slice(&offer.token);
+            }),
             ViewerMessage::Close(reason) => put_frame(out, kind::CLOSE, |out| put_text(out, reason, TEXT_BYTES_MAX)),
         }
     }
@@ -215,6 +238,10 @@ impl ViewerMessage {
             kind::RESIZE => (ViewerMessage::Resize(read_size(&mut reader)?), "a resize"),
             kind::BARRIER => (ViewerMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
             kind::REFRESH => (ViewerMessage::Refresh, "a refresh"),
+            kind::CACHE => {
+                let bytes = reader.at_most("a cache's bytes", CACHE_BYTES_MAX)?;
+                (ViewerMessage::Cache(CacheOffer { bytes, token: read_cache_token(&mut reader)? }), "a cache's offer")
+            }
             kind::CLOSE => {
                 (ViewerMessage::Close(reader.text("a reason", TEXT_BYTES_MAX)?.to_owned()), "a viewer's close")
             }
@@ -329,6 +356,12 @@ impl Input {
 fn put_point(out: &mut Vec<u8>, x: u16, y: u16) {
     put_varint(out, u64::from(x));
     put_varint(out, u64::from(y));
+}
+
+/// A token of a cache, as its bytes.
+pub(crate) fn read_cache_token(reader: &mut Reader<'_>) -> Result<[u8; CACHE_TOKEN_BYTES], WireError> {
+    let bytes = reader.take("a cache's token", CACHE_TOKEN_BYTES)?;
+    Ok(bytes.try_into().expect("as many bytes were taken as a token has"))
 }
 
 /// A size as two varints.

@@ -4,9 +4,12 @@
 use thinc_protocol::command::{BitmapDepth, Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{
-    Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, SessionHello, SessionMessage, Update,
+    CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed, SessionHello,
+    SessionMessage, Update,
 };
-use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, TouchPhase, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{
+    Ack, CacheOffer, Input, InputEvent, Presented, TouchPhase, ViewerCaps, ViewerHello, ViewerMessage,
+};
 use thinc_region::{Rect, Region, Size};
 
 fn frame(bytes: &[u8]) -> (u8, Vec<u8>) {
@@ -56,6 +59,10 @@ fn viewer_messages() {
         (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),
         (ViewerMessage::Refresh, vec![8, 0]),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
+        (
+            ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: *b"0123456789abcdef" }),
+            [&[10, 20, 0x80, 0x80, 0x80, 0x20], &b"0123456789abcdef"[..]].concat(),
+        ),
     ];
     for (message, golden) in cases {
         let mut out = Vec::new();
@@ -76,7 +83,8 @@ fn viewer_messages() {
 #[test]
 fn session_messages() {
     let hello = SessionHello { version: 1, caps: 0, name: "demo".into(), frame_bytes_max: 65536 };
-    let update = Update { seq: 300, after: 0, epoch: 2, echo: None, end_of_frame: false, commands: &[9, 9] };
+    let update =
+        Update { seq: 300, after: 0, epoch: 2, echo: None, end_of_frame: false, packed: None, commands: &[9, 9] };
     let cases: Vec<(SessionMessage<'_>, Vec<u8>)> = vec![
         (SessionMessage::Hello(hello), vec![2, 10, 1, 0, 0x80, 0x80, 4, 4, b'd', b'e', b'm', b'o']),
         (
@@ -85,8 +93,27 @@ fn session_messages() {
         ),
         (SessionMessage::Update(update), vec![4, 6, 0, 0xac, 2, 2, 9, 9]),
         (
-            SessionMessage::Update(Update { after: 299, echo: Some(5), end_of_frame: true, commands: &[], ..update }),
+            SessionMessage::Update(Update {
+                after: 299,
+                echo: Some(5),
+                end_of_frame: true,
+                packed: None,
+                commands: &[],
+                ..update
+            }),
             vec![4, 6, 7, 0xac, 2, 1, 2, 5],
+        ),
+        (
+            SessionMessage::Update(Update { packed: Some(Packed { len: 300, anew: false }), ..update }),
+            vec![4, 8, 8, 0xac, 2, 2, 0xac, 2, 9, 9],
+        ),
+        (
+            SessionMessage::Update(Update { packed: Some(Packed { len: 2, anew: true }), ..update }),
+            vec![4, 7, 24, 0xac, 2, 2, 2, 9, 9],
+        ),
+        (
+            SessionMessage::Cache(CacheGrant { token: *b"0123456789abcdef", resumed: true }),
+            [&[13, 17, 1], &b"0123456789abcdef"[..]].concat(),
         ),
         (
             SessionMessage::Cursor(CursorImage {
@@ -155,7 +182,10 @@ fn session_messages_out_of_bounds() {
         (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1], "no such packing"),
         (12, &[0, 0, 0, 0, 0], "a colour cut off"),
         (12, &[0, 0, 0, 0, 0, 0, 0], "a colour too many"),
-        (13, &[], "no such message"),
+        (4, &[16, 1, 1], "a stream begins anew without being packed"),
+        (4, &[8, 1, 1, 0x81, 0x80, 0x80, 8], "an update longer than any, once unpacked"),
+        (13, &[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "a cache neither resumed nor new"),
+        (14, &[], "no such message"),
         (0, &[], "no such message"),
     ] {
         assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");
@@ -213,6 +243,9 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
         },
         Command::Raw { rect: Rect::at(1, 1, 1, 1), encoding: Encoding::Plain, data: &[1, 2, 3] },
         Command::Raw { rect: Rect::at(1023, 767, 1, 1), encoding: Encoding::Predicted, data: &[0xc0] },
+        Command::Raw { rect: Rect::at(1023, 767, 1, 1), encoding: Encoding::Jpeg, data: &[0xff, 0xd8] },
+        Command::Keep { rect: Rect::at(1023, 767, 1, 1), slot: 300 },
+        Command::Recall { rect: Rect::at(0, 0, 1, 1), slot: 300 },
     ];
     #[rustfmt::skip]
     let golden = vec![
@@ -227,6 +260,9 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
         0x2b, 0, 12, 0xac, 2, 100, 0, 0, 0xff, 0xfe, 0, 0, 1, 1,
         0x04, 2, 2, 1, 1, 1, 2, 3,
         0x14, 0xfe, 15, 0xfe, 11, 1, 1, 1, 0xc0,
+        0x3c, 0, 0, 1, 1, 2, 0xff, 0xd8,
+        0x0d, 0, 0, 1, 1, 0xac, 2,
+        0x06, 0, 0, 1, 1, 0xac, 2,
     ];
     (commands, golden)
 }
@@ -271,9 +307,13 @@ fn commands_cut_anywhere_give_an_error_or_the_commands_before() {
 #[test]
 fn commands_out_of_bounds() {
     for (bytes, why) in [
-        (&[0x05u8, 0, 0, 1, 1][..], "no such kind"),
+        (&[0x07u8, 0, 0, 1, 1][..], "no such kind"),
         (&[0x81, 0, 0, 1, 1, 0, 0, 0], "a bit without meaning"),
-        (&[0x34, 0, 0, 1, 1, 0], "no such encoding"),
+        (&[0xf4, 0, 0, 1, 1, 0], "no such encoding"),
+        (&[0x32, 0, 0, 1, 1, 1, 1, 0], "a tile that is not exact"),
+        (&[0x15, 0, 0, 1, 1, 0], "a bit without meaning in a KEEP"),
+        (&[0x05, 0, 0, 1, 1, 0x80, 0x80, 4], "a slot too many"),
+        (&[0x06, 0, 0, 1, 1, 0x80, 0x80, 4], "a slot too many"),
         (&[0x09, 0, 0, 1, 1, 0, 0, 0], "relative to nothing"),
         (&[0x43, 0, 0, 1, 1, 0], "colours of no bitmap"),
         (&[0x01, 0, 0, 0, 1, 0, 0, 0], "an empty rectangle"),
@@ -331,6 +371,7 @@ fn the_echo_of_a_keystroke_is_little() {
             epoch: 3,
             echo: Some(70_000),
             end_of_frame: true,
+            packed: None,
             commands: &commands,
         };
         SessionMessage::Update(update).encode(&mut out);
@@ -356,7 +397,8 @@ fn the_example_of_the_document() {
     }
     .encode(&mut commands);
     out.clear();
-    let update = Update { seq: 1234, after: 0, epoch: 1, echo: Some(7), end_of_frame: true, commands: &commands };
+    let update =
+        Update { seq: 1234, after: 0, epoch: 1, echo: Some(7), end_of_frame: true, packed: None, commands: &commands };
     SessionMessage::Update(update).encode(&mut out);
     assert_eq!(out[..7], [4, 0x2c, 3, 0xd2, 9, 1, 7]);
     assert_eq!(out[7..20], [3, 0xfc, 0x0a, 0xaa, 6, 0xc, 0xd, 0xff, 0xff, 0xff, 0, 0, 0]);

@@ -50,7 +50,11 @@ fn commands(bytes: &[u8]) {
                 region.check_invariants();
                 inside(region);
             }
-            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
+            Command::Pfill { rect, .. }
+            | Command::Bitmap { rect, .. }
+            | Command::Raw { rect, .. }
+            | Command::Keep { rect, .. }
+            | Command::Recall { rect, .. } => {
                 assert!(!rect.is_empty() && screen.rect().contains(rect));
             }
         }
@@ -69,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn garbage_bodies(kind in 0u8..12, body in proptest::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..60)) {
+    fn garbage_bodies(kind in 0u8..14, body in proptest::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..60)) {
         let frame = Frame { kind, body: &body };
         if let Ok(message) = ViewerMessage::decode(&frame) {
             let mut out = Vec::new();

@@ -52,12 +52,16 @@ impl Effects {
                     self.list.push(Effect::Unknown(region.clone()));
                     return;
                 }
+                Ok(Command::Keep { .. }) => continue,
                 // Kept apart where it is of use: what mends is then known to mend.
                 Ok(_) if arrival == Arrival::Ordered => continue,
                 Ok(Command::Sfill { region, .. }) => region,
-                Ok(Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. }) => {
-                    Region::from(rect)
-                }
+                Ok(
+                    Command::Pfill { rect, .. }
+                    | Command::Bitmap { rect, .. }
+                    | Command::Raw { rect, .. }
+                    | Command::Recall { rect, .. },
+                ) => Region::from(rect),
             };
             written.add(&write);
         }

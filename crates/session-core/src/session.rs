@@ -524,6 +524,8 @@ impl Session {
                 self.viewers[at].refresh();
                 Ok(())
             }
+            // What is kept, the shell's plans know.
+            ViewerMessage::Cache(_) => Ok(()),
             // The shell reads the reason, and the end of the stream follows.
             ViewerMessage::Close(_) => Ok(()),
         }

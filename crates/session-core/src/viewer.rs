@@ -682,6 +682,7 @@ impl Viewer {
                 epoch: screen.epoch,
                 echo: update.echo.map(|echo| echo.seq),
                 end_of_frame: update.end_of_frame,
+                packed: None,
                 commands: update.commands(),
             })
             .encode(out);
@@ -701,6 +702,7 @@ impl Viewer {
                 epoch: screen.epoch,
                 echo: None,
                 end_of_frame,
+                packed: None,
                 commands: &[],
             })
             .encode(out);

@@ -83,6 +83,7 @@ impl Shell {
                 SessionMessage::Cursor(_) | SessionMessage::CursorBits(_) | SessionMessage::CursorColor(_) => {
                     Said::Cursor
                 }
+                SessionMessage::Cache(_) => panic!("session-core grants no cache"),
                 SessionMessage::CursorMove { .. } => Said::CursorMove,
                 SessionMessage::CursorShow(shown) => Said::CursorShow(shown),
                 SessionMessage::Pong(number) => Said::Pong(number),

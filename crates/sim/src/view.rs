@@ -150,6 +150,7 @@ impl View {
             }
             SessionMessage::Close(close) => return Err(format!("closed: {}", close.reason)),
             SessionMessage::Hello(_)
+            | SessionMessage::Cache(_)
             | SessionMessage::Cursor(_)
             | SessionMessage::CursorBits(_)
             | SessionMessage::CursorColor(_)

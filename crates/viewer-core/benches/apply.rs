@@ -41,7 +41,7 @@ impl Shown {
         self.seq += 1;
         self.frame.clear();
         let (seq, epoch) = (self.seq, 1);
-        SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: true, commands })
+        SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: true, packed: None, commands })
             .encode(&mut self.frame);
         self.viewer.handle_bytes(&self.frame, seq).expect("an update of ours");
         self.answer.clear();

@@ -3,7 +3,7 @@
 //! Knows messages and the framebuffer; never sockets. What breaks the protocol ends the connection, nothing panics.
 
 use thinc_codec_dec::{Decoder, cursor};
-use thinc_protocol::command::CommandReader;
+use thinc_protocol::command::{Command, CommandReader};
 use thinc_protocol::frame::Frame;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage, Update};
 use thinc_protocol::{Micros, VERSION};
@@ -107,6 +107,9 @@ impl State {
                 self.barriers.remove(at);
                 self.events.push(ViewerEvent::Barrier(id));
             }
+            SessionMessage::Cache(_) => {
+                return Err(ViewerError::Order("a cache is granted to a viewer that offered one"));
+            }
             SessionMessage::Close(close) => {
                 self.closed = true;
                 self.events.push(ViewerEvent::Closed { code: close.code, reason: close.reason.to_owned() });
@@ -130,11 +133,17 @@ impl State {
             self.stats.updates_dropped += 1;
             return Ok(());
         }
+        if update.packed.is_some() {
+            return Err(ViewerError::Order("updates are packed for viewers that take them so"));
+        }
         let size = self.framebuffer.size();
         let mut reader = CommandReader::new(update.commands, size);
         let mut rest = reader.rest_len();
         while let Some(command) = reader.next() {
             let command = command?;
+            if matches!(command, Command::Keep { .. } | Command::Recall { .. }) {
+                return Err(ViewerError::Order("nothing is kept by a viewer that offered no cache"));
+            }
             let pixels = self.framebuffer.apply(&command, &mut self.decoder)?;
             self.stats.count_command(&command, (rest - reader.rest_len()) as u64, pixels);
             rest = reader.rest_len();

@@ -98,12 +98,14 @@ impl Framebuffer {
                 decoder.raw(*encoding, data, extent(rect), dst, stride)?;
                 rect.area()
             }
+            Command::Keep { .. } | Command::Recall { .. } => 0,
         };
         match command {
             Command::Copy { region, .. } | Command::Sfill { region, .. } => self.damage.add(region),
             Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
                 self.damage.add_rect(*rect);
             }
+            Command::Keep { .. } | Command::Recall { .. } => {}
         }
         if self.damage.rect_count() > DAMAGE_RECTS_MAX {
             self.damage = self.damage.extents().into();

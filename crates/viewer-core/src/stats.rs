@@ -8,7 +8,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 
 /// Names of [`ViewerStats::commands`], in order.
-pub const KIND_NAMES: [&str; 5] = ["copy", "sfill", "pfill", "bitmap", "raw"];
+pub const KIND_NAMES: [&str; 7] = ["copy", "sfill", "pfill", "bitmap", "raw", "keep", "recall"];
 
 /// 64: latencies of the last keys kept, enough for a median a person can watch change.
 const ECHOES_LEN_MAX: usize = 64;
@@ -53,7 +53,7 @@ pub struct ViewerStats {
     /// Bytes said, before TLS.
     pub bytes_out: u64,
     /// By kind, in the order of [`KIND_NAMES`].
-    pub commands: [CommandStats; 5],
+    pub commands: [CommandStats; 7],
     /// Bytes of messages that are not commands: heads, cursors, answers.
     pub other_bytes: u64,
     /// Cursor images received.
@@ -101,6 +101,8 @@ impl ViewerStats {
             Command::Pfill { .. } => 2,
             Command::Bitmap { .. } => 3,
             Command::Raw { .. } => 4,
+            Command::Keep { .. } => 5,
+            Command::Recall { .. } => 6,
         };
         let stats = &mut self.commands[index];
         stats.count += 1;

@@ -51,7 +51,7 @@ fn events(viewer: &mut Viewer) -> Vec<ViewerEvent> {
 }
 
 fn update(seq: u64, epoch: u32, commands: &[u8]) -> SessionMessage<'_> {
-    SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: false, commands })
+    SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: false, packed: None, commands })
 }
 
 fn bytes_of(commands: &[Command<'_>]) -> Vec<u8> {
@@ -129,7 +129,7 @@ fn every_command_is_applied_and_damages_what_it_wrote() {
     say(&mut viewer, &update(2, 1, &commands), 0).unwrap();
     assert_eq!(viewer.take_damage(), Region::from(Rect::at(3, 4, 5, 6)));
     let stats = viewer.stats();
-    assert_eq!(stats.commands.map(|c| c.count), [1, 2, 1, 2, 1]);
+    assert_eq!(stats.commands.map(|c| c.count), [1, 2, 1, 2, 1, 0, 0]);
     assert_eq!(stats.commands[1].pixels, 40 * 30 + 30);
     assert_eq!(stats.updates, 2);
 }
@@ -169,7 +169,7 @@ fn echoes_are_measured_from_the_input() {
     let first = viewer.handle_input(key, 10_000);
     let second = viewer.handle_input(key, 11_000);
     assert_eq!((first, second), (1, 2));
-    let echo = Update { seq: 1, after: 0, epoch: 1, echo: Some(second), end_of_frame: true, commands: &[] };
+    let echo = Update { seq: 1, after: 0, epoch: 1, echo: Some(second), end_of_frame: true, packed: None, commands: &[] };
     say(&mut viewer, &SessionMessage::Update(echo), 15_000).unwrap();
     assert_eq!(events(&mut viewer), [ViewerEvent::Echo { seq: 2, latency_us: 4000 }, ViewerEvent::FrameEnd]);
     viewer.handle_presented(16_500);
@@ -177,7 +177,7 @@ fn echoes_are_measured_from_the_input() {
     assert_eq!((latency.seq, latency.applied_us, latency.presented_us), (2, 4000, Some(5500)));
     // An echo of something never said, or said again, measures nothing.
     for (seq, echo) in [(2, 2), (3, 1), (4, 77)] {
-        let again = Update { seq, after: 0, epoch: 1, echo: Some(echo), end_of_frame: false, commands: &[] };
+        let again = Update { seq, after: 0, epoch: 1, echo: Some(echo), end_of_frame: false, packed: None, commands: &[] };
         say(&mut viewer, &SessionMessage::Update(again), 20_000).unwrap();
     }
     assert_eq!(viewer.stats().echoes.len(), 1);
@@ -312,7 +312,7 @@ fn numbers_out_of_order_end_the_connection() {
     for (seq, after) in [(1, 0), (5, 4)] {
         let mut viewer = greeted();
         say(&mut viewer, &update(1, 1, &[]), 0).unwrap();
-        let wrong = Update { seq, after, epoch: 1, echo: None, end_of_frame: false, commands: &[] };
+        let wrong = Update { seq, after, epoch: 1, echo: None, end_of_frame: false, packed: None, commands: &[] };
         assert!(matches!(say(&mut viewer, &SessionMessage::Update(wrong), 0), Err(ViewerError::Order(_))));
     }
 }

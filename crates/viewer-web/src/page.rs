@@ -275,7 +275,7 @@ mod tests {
 
         let mut commands = Vec::new();
         Command::Sfill { region: Rect::new(1, 1, 3, 2).into(), color: 0x11_22_33 }.encode(&mut commands);
-        let update = Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, commands: &commands };
+        let update = Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
         say(&mut page, &SessionMessage::Update(update)).unwrap();
         assert!(page.is_damaged());
         assert_eq!(page.take_damage(), [[1, 1, 2, 1]]);

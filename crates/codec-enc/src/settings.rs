@@ -1,0 +1,32 @@
+//! Path 9/13: from session-server/worker.rs, to encoder.rs.
+//! What an encoder may spend for the link at hand; said anew with every job.
+//! Knows ways to encode; never links or budgets, from which the session chooses.
+
+/// Where bytes are packed after the operations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entropy {
+    /// Nowhere: the link is faster than a packer (about 300 Mbit/s and more).
+    None,
+    /// By the connection's [`crate::StreamPacker`] when the update is sent. What its context cannot help, photographs, is
+    /// packed here all the same, on the worker's time.
+    Stream,
+    /// Here, each rectangle by itself: for viewers whose updates may be lost or come out of order.
+    Block {
+        /// zstd's.
+        level: i32,
+    },
+}
+
+/// What an encoder may spend.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodeSettings {
+    /// Where bytes are packed.
+    pub entropy: Entropy,
+}
+
+impl Default for EncodeSettings {
+    /// What every viewer can decode, whatever it has got before.
+    fn default() -> EncodeSettings {
+        EncodeSettings { entropy: Entropy::Block { level: 1 } }
+    }
+}
