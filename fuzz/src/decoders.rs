@@ -2,14 +2,16 @@
 //! Beside the path. On success exactly the rectangle is filled; whatever happens, nothing beside it is touched.
 //! Knows the public interfaces only; limits sizes so that a run stays short.
 
-use thinc_codec_dec::{Decoder, OPAQUE};
+use thinc_codec_dec::{Decoder, OPAQUE, StreamUnpacker};
 use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, put_frame};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
-use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{Geometry, Packed, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_viewer_core::{Viewer, ViewerConfig};
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, InBuffer, OutBuffer, ResetDirective};
 
 use crate::parsers::each_frame;
 
@@ -72,6 +74,60 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
         seed(5, &operations),
         seed(6, &zstd(&operations)),
     ]
+}
+
+/// Updates of one stream, each: a byte whose bit 0 says that it begins anew, the length of what comes out and that of what
+/// comes in (u16, lowest byte first), then the latter's bytes.
+pub fn packed(input: &[u8]) {
+    unpack_all(input);
+}
+
+/// Whether all of them made sense.
+fn unpack_all(mut input: &[u8]) -> bool {
+    let mut unpacker = StreamUnpacker::new();
+    let mut unpacked = Vec::new();
+    let mut all = true;
+    while let [flags, len_low, len_high, data_low, data_high, rest @ ..] = input {
+        let how = Packed { len: u16::from_le_bytes([*len_low, *len_high]).into(), anew: flags & 1 == 1 };
+        let (data, rest) = rest.split_at(rest.len().min(u16::from_le_bytes([*data_low, *data_high]).into()));
+        let result = unpacker.unpack(how, data, &mut unpacked);
+        match result {
+            Ok(()) => assert_eq!(unpacked.len(), how.len as usize, "another length came out than was said"),
+            // A block is what memory grows by.
+            Err(_) => assert!(unpacked.capacity() <= 2 * (how.len as usize + 1), "memory for more than was said"),
+        }
+        all &= result.is_ok();
+        input = rest;
+    }
+    all
+}
+
+/// Three updates in a row, of which the third repeats the first; and one that begins anew between others.
+pub fn packed_seeds() -> Vec<Vec<u8>> {
+    let texts: [&[u8]; 3] =
+        [b"The quick brown fox jumps over the lazy dog", &[9; 700], b"The quick brown fox jumps again"];
+    let stream = |anew: &[usize]| {
+        let mut zstd = CCtx::create();
+        let mut seed = Vec::new();
+        for (i, text) in texts.iter().enumerate() {
+            let anew = anew.contains(&i);
+            if anew {
+                zstd.reset(ResetDirective::SessionOnly).expect("a context can always be reset");
+            }
+            let mut data = vec![0; 256];
+            let mut output = OutBuffer::around(&mut data[..]);
+            let left = zstd.compress_stream2(&mut output, &mut InBuffer::around(text), ZSTD_EndDirective::ZSTD_e_flush);
+            assert_eq!(left, Ok(0), "256 bytes hold it");
+            let end = output.pos();
+            data.truncate(end);
+            seed.push(anew.into());
+            seed.extend((text.len() as u16).to_le_bytes());
+            seed.extend((data.len() as u16).to_le_bytes());
+            seed.extend(data);
+        }
+        seed
+    };
+    vec![stream(&[0]), stream(&[0, 2])]
 }
 
 /// 1 Mi: largest screen tried, in pixels; a larger one is as well-formed, and only slower.
@@ -146,7 +202,8 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
         let mut commands = Vec::new();
         write(&mut CommandWriter::new(&mut commands));
         let mut bytes = Vec::new();
-        let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
+        let update =
+            Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
         SessionMessage::Update(update).encode(&mut bytes);
         updates.push(bytes);
     };
@@ -172,6 +229,9 @@ mod tests {
     fn the_seeds_are_well_formed() {
         for (index, seed) in pixels_seeds().iter().enumerate() {
             assert!(decode_pixels(seed), "pixels seed {index}");
+        }
+        for (index, seed) in packed_seeds().iter().enumerate() {
+            assert!(unpack_all(seed), "packed seed {index}");
         }
         // What follows the updates are single messages, some of them out of their order.
         for (index, seed) in viewer_seeds().iter().take(8).enumerate() {

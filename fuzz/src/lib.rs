@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "viewer-to-session", run: session::viewer_to_session, seeds: parsers::viewer_message_seeds },
     Target { name: "session-message", run: parsers::session_message, seeds: parsers::session_message_seeds },
     Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
+    Target { name: "packed", run: decoders::packed, seeds: decoders::packed_seeds },
     Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },

@@ -53,14 +53,9 @@ pub enum DecodeError {
     /// A packed update is not what comes next in its connection's context.
     #[error("the packed update is damaged, or another before it is missing")]
     Stream,
-    /// A packed update says it holds more than it may, or nothing.
-    #[error("the packed update holds {value} bytes where 1 to {limit} make sense")]
-    StreamSize {
-        /// What it says.
-        value: u64,
-        /// What is allowed.
-        limit: u64,
-    },
+    /// A packed update says it holds nothing, or more than it may.
+    #[error("the packed update holds {0} bytes")]
+    StreamSize(u64),
 }
 
 /// Decodes pixels; keeps its scratch memory and the zstd context between calls.

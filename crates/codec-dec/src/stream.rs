@@ -2,22 +2,14 @@
 //! The other end of codec-enc/stream.rs: one zstd context a connection, in which each update ends with a flush.
 //! Knows bytes and their order; takes no more memory than its window and what the caller allows.
 //!
-//! ```text
-//! packed   length × 2 + restart varint | zstd
-//!
-//! length   bytes of commands that come out, at least 1
-//! restart  1: zstd begins a new frame here (the first packed update of a connection always does)
-//! zstd     the frame's next bytes (RFC 8878), ending with a whole block, without which none of `length` lacks;
-//!          the frame has a window of at most 2^WINDOW_LOG bytes, no dictionary, and never ends
-//! ```
+//! The bytes of an update are the next ones of a zstd frame (RFC 8878) that never ends, up to the end of a block; its window
+//! is at most 2^`PACKED_WINDOW_LOG_MAX` bytes. An update that begins anew begins with a frame's header.
 
-use thinc_protocol::wire::Reader;
+use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, UNPACKED_BYTES_MAX};
+use thinc_protocol::session::Packed;
 use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 use crate::DecodeError;
-
-/// 1 MiB of what was sent before can be repeated: about ten pages of text as operations.
-pub const WINDOW_LOG: u32 = 20;
 
 /// 128 KiB: memory for what comes out grows by a block, so that a short update cannot ask for much by saying so.
 const GROWTH: usize = 128 * 1024;
@@ -45,7 +37,7 @@ impl StreamUnpacker {
     /// A context that knows nothing yet.
     pub fn new() -> StreamUnpacker {
         let mut zstd = DCtx::create();
-        zstd.set_parameter(DParameter::WindowLogMax(WINDOW_LOG)).expect("zstd allows windows of this size");
+        zstd.set_parameter(DParameter::WindowLogMax(PACKED_WINDOW_LOG_MAX)).expect("zstd allows windows of this size");
         StreamUnpacker { zstd, whole: false }
     }
 
@@ -54,19 +46,17 @@ impl StreamUnpacker {
         self.zstd.sizeof()
     }
 
-    /// Replaces `out` with the commands of one update, of at most `limit` bytes.
+    /// Replaces `out` with the commands of one update, packed in `data`.
     ///
     /// # Errors
-    /// Anything that is not exactly the context's next update. After it only an update that restarts can be read.
-    pub fn unpack(&mut self, packed: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    /// Anything that is not exactly the context's next update. After it only an update that begins anew can be read.
+    pub fn unpack(&mut self, packed: Packed, data: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
         out.clear();
-        let mut reader = Reader::new(packed);
-        let head = reader.varint("a packed update's length").map_err(|_| DecodeError::Stream)?;
-        let (value, restart) = (head >> 1, head & 1 == 1);
-        let len = usize::try_from(value).ok().filter(|len| (1..=limit).contains(len));
-        let len = len.ok_or(DecodeError::StreamSize { value, limit: limit as u64 })?;
-        let data = &packed[packed.len() - reader.rest_len()..];
-        if restart {
+        let len = packed.len as usize;
+        if !(1..=UNPACKED_BYTES_MAX).contains(&len) {
+            return Err(DecodeError::StreamSize(packed.len.into()));
+        }
+        if packed.anew {
             self.zstd.reset(ResetDirective::SessionOnly).map_err(|_| DecodeError::Stream)?;
         } else if !self.whole {
             return Err(DecodeError::Stream);

@@ -9,14 +9,13 @@ use thinc_protocol::limits::RECTS_MAX;
 use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
+use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy};
 use crate::{bitmap, cursor, predicted};
 
 /// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
 const ZSTD_PREDICTED_MIN: usize = 512;
 /// 48 bytes: bits of a bitmap are less dense than operations, so a frame's 9 bytes are won back earlier.
 const ZSTD_BITS_MIN: usize = 48;
-/// The fastest level that is not negative; 3 wins a few percent for half the speed.
-const ZSTD_LEVEL: i32 = 1;
 /// 512 Ki pixels: larger RAWs are cut, so that scratch memory stays at 4 MiB and a viewer shows the first part early.
 const RAW_AREA_MAX: u64 = 512 * 1024;
 /// 16 Ki pixels: up to it two colours and coverage are tried both as a BITMAP and as a RAW. Beyond it pages of text have
@@ -32,9 +31,15 @@ enum Raw {
     IsLarger,
 }
 
+/// A byte a pixel: operations of text need a tenth, those of photographs 1.3 and more.
+const PHOTOGRAPH_BYTES_PER_PIXEL: usize = 1;
+/// 4 Ki pixels: less of a photograph costs the stream's thread little.
+const PHOTOGRAPH_AREA_MIN: usize = 64 * 64;
+
 /// Encodes planned pixels.
 pub struct Encoder {
     zstd: CCtx<'static>,
+    settings: EncodeSettings,
     /// A rectangle's pixels without a stride.
     pixels: Vec<u32>,
     /// Operations for them, and those in a zstd frame.
@@ -60,11 +65,9 @@ impl std::fmt::Debug for Encoder {
 impl Encoder {
     /// With no scratch yet.
     pub fn new() -> Encoder {
-        let mut zstd = CCtx::create();
-        let set = zstd.set_parameter(CParameter::CompressionLevel(ZSTD_LEVEL));
-        assert!(set.is_ok(), "zstd knows level {ZSTD_LEVEL}");
         Encoder {
-            zstd,
+            zstd: CCtx::create(),
+            settings: EncodeSettings::default(),
             pixels: Vec::new(),
             ops: Vec::new(),
             packed_ops: Vec::new(),
@@ -75,6 +78,18 @@ impl Encoder {
 
     /// Appends commands that make a viewer show what was planned from this snapshot; no field leans on a command before them.
     pub fn encode(&mut self, planned: &[Planned], snapshot: &Snapshot, out: &mut Vec<u8>) {
+        self.encode_with(planned, snapshot, &EncodeSettings::default(), out);
+    }
+
+    /// The same for the link at hand.
+    pub fn encode_with(
+        &mut self,
+        planned: &[Planned],
+        snapshot: &Snapshot,
+        settings: &EncodeSettings,
+        out: &mut Vec<u8>,
+    ) {
+        self.settings = *settings;
         let mut writer = CommandWriter::new(out);
         for planned in planned {
             match planned {
@@ -103,7 +118,7 @@ impl Encoder {
     pub fn cursor(&mut self, argb: &[u32], out: &mut Vec<u8>) {
         self.bits.clear();
         self.bits.extend(argb.iter().flat_map(|pixel| pixel.to_le_bytes()));
-        compress(&mut self.zstd, &self.bits, &mut self.packed_bits);
+        compress(&mut self.zstd, BLOCK_LEVEL, &self.bits, &mut self.packed_bits);
         out.extend_from_slice(&self.packed_bits);
     }
 
@@ -111,6 +126,8 @@ impl Encoder {
     /// where its foreground is, and where it is at all, row by row.
     pub fn cursor_planes(&mut self, width: usize, fore: &[bool], inside: &[bool], out: &mut Vec<u8>) -> Packing {
         cursor::planes(width, fore, inside, &mut self.bits);
+        // No update carries them, so no stream packs them.
+        self.settings.entropy = Entropy::Block { level: BLOCK_LEVEL };
         let (packing, planes) = self.pack_bits();
         out.extend_from_slice(planes);
         packing
@@ -170,8 +187,13 @@ impl Encoder {
     fn encode_pixels(&mut self, width: usize) -> Encoding {
         predicted::encode(&self.pixels, width, &mut self.ops);
         let plain_len = self.pixels.len() * 3;
-        if self.ops.len() >= ZSTD_PREDICTED_MIN {
-            compress(&mut self.zstd, &self.ops, &mut self.packed_ops);
+        let level = match self.settings.entropy {
+            Entropy::Block { level } if self.ops.len() >= ZSTD_PREDICTED_MIN => Some(level),
+            Entropy::Stream if is_photograph(self.ops.len(), self.pixels.len()) => Some(BLOCK_LEVEL),
+            _ => None,
+        };
+        if let Some(level) = level {
+            compress(&mut self.zstd, level, &self.ops, &mut self.packed_ops);
             if self.packed_ops.len() < self.ops.len().min(plain_len) {
                 return Encoding::PredictedZstd;
             }
@@ -193,8 +215,10 @@ impl Encoder {
 
     /// `bits` in the smaller packing.
     fn pack_bits(&mut self) -> (Packing, &[u8]) {
-        if self.bits.len() >= ZSTD_BITS_MIN {
-            compress(&mut self.zstd, &self.bits, &mut self.packed_bits);
+        if let Entropy::Block { level } = self.settings.entropy
+            && self.bits.len() >= ZSTD_BITS_MIN
+        {
+            compress(&mut self.zstd, level, &self.bits, &mut self.packed_bits);
             // Packed data carry their length too, two bytes or more.
             if self.packed_bits.len() + 2 < self.bits.len() {
                 return (Packing::Zstd, &self.packed_bits);
@@ -215,8 +239,14 @@ fn solid(region: &Region, color: u32, writer: &mut CommandWriter<'_>) {
     }
 }
 
+/// Whether the stream's context would find nothing in operations of this many bytes.
+fn is_photograph(ops_len: usize, area: usize) -> bool {
+    area >= PHOTOGRAPH_AREA_MIN && ops_len >= area * PHOTOGRAPH_BYTES_PER_PIXEL
+}
+
 /// Replaces `out` with one zstd frame that says how much it holds.
-fn compress(zstd: &mut CCtx<'_>, bytes: &[u8], out: &mut Vec<u8>) {
+fn compress(zstd: &mut CCtx<'_>, level: i32, bytes: &[u8], out: &mut Vec<u8>) {
+    zstd.set_parameter(CParameter::CompressionLevel(level)).expect("between frames any level can be set");
     out.resize(zstd_safe::compress_bound(bytes.len()), 0);
     let len = zstd.compress2(&mut out[..], bytes).expect("a frame fits the bound zstd gives for it");
     out.truncate(len);

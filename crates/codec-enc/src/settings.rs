@@ -24,9 +24,12 @@ pub struct EncodeSettings {
     pub entropy: Entropy,
 }
 
+/// The fastest level that is not negative; 3 wins a few percent for half the speed.
+pub(crate) const BLOCK_LEVEL: i32 = 1;
+
 impl Default for EncodeSettings {
     /// What every viewer can decode, whatever it has got before.
     fn default() -> EncodeSettings {
-        EncodeSettings { entropy: Entropy::Block { level: 1 } }
+        EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL } }
     }
 }

@@ -1,14 +1,17 @@
 //! Path 10/13: from session-core/viewer.rs with an update about to be sent, to its frame.
 //! Packs the commands of one connection's updates with one zstd context: what was sent before is the dictionary.
-//! Knows bytes and their order; never commands. codec-dec/stream.rs is its twin and pictures the bytes.
+//! Knows bytes and their order; never commands. codec-dec/stream.rs is its twin.
 
-use thinc_codec_dec::stream::WINDOW_LOG;
-use thinc_protocol::wire::put_varint;
+use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, UNPACKED_BYTES_MAX};
+use thinc_protocol::session::Packed;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// 24 bytes: below it a block's header and codes outweigh what repeats.
 const PACKED_MIN: usize = 24;
+/// 1 MiB of what was sent before can be repeated: about ten pages of text as operations.
+const WINDOW_LOG: u32 = 20;
+const _: () = assert!(WINDOW_LOG <= PACKED_WINDOW_LOG_MAX);
 
 /// One connection's context.
 pub struct StreamPacker {
@@ -46,31 +49,32 @@ impl StreamPacker {
         self.zstd.sizeof()
     }
 
-    /// Appends the packed commands of one update, or says false, with nothing appended, where they are too few to gain.
+    /// Appends the commands of one update, packed, and says how; or nothing, and `None`, where they are too few to gain.
     ///
     /// What was packed must be sent, after what was packed before it and before what is packed next.
-    pub fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> bool {
-        if commands.len() < PACKED_MIN {
-            return false;
+    pub fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
+        if !(PACKED_MIN..=UNPACKED_BYTES_MAX).contains(&commands.len()) {
+            return None;
         }
-        put_varint(out, (commands.len() as u64) << 1 | u64::from(self.fresh));
-        if std::mem::take(&mut self.fresh) {
+        let packed = Packed { len: commands.len() as u32, anew: std::mem::take(&mut self.fresh) };
+        if packed.anew {
             self.begin();
         }
-        // A block may grow by its header of 3 bytes, once in 128 KiB, and a frame has a header; the loop takes the rest.
-        out.reserve(commands.len() / 4 + 64);
         let mut input = InBuffer::around(commands);
         loop {
             let at = out.len();
-            let mut output = OutBuffer::around_pos(out, at);
+            // Text shrinks to less than a quarter; the loop takes the rest.
+            out.resize(at + commands.len() / 4 + 64, 0);
+            let mut output = OutBuffer::around_pos(&mut out[..], at);
             let left = self
                 .zstd
                 .compress_stream2(&mut output, &mut input, ZSTD_EndDirective::ZSTD_e_flush)
                 .expect("a context of ours packs any bytes");
+            let end = output.pos();
+            out.truncate(end);
             if left == 0 && input.pos() == commands.len() {
-                return true;
+                return Some(packed);
             }
-            out.reserve(left.max(64));
         }
     }
 
@@ -95,8 +99,6 @@ mod tests {
 
     use super::*;
 
-    const LIMIT: usize = 1 << 20;
-
     fn noise(seed: u64, len: usize) -> Vec<u8> {
         let mut state = seed | 1;
         let mut next = || {
@@ -116,8 +118,8 @@ mod tests {
         let mut lens = Vec::new();
         for _ in 0..3 {
             packed.clear();
-            assert!(packer.pack(&glyph, &mut packed));
-            unpacker.unpack(&packed, LIMIT, &mut unpacked).unwrap();
+            let how = packer.pack(&glyph, &mut packed).expect("it is long enough");
+            unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert_eq!(unpacked, glyph);
             lens.push(packed.len());
         }
@@ -138,9 +140,10 @@ mod tests {
                 _ => {}
             }
             packed.clear();
-            packer.pack(&glyph, &mut packed);
-            assert_eq!(packed.len() > 400, matches!(round, 0 | 2 | 4), "round {round}: {} bytes", packed.len());
-            unpacker.unpack(&packed, LIMIT, &mut unpacked).unwrap();
+            let how = packer.pack(&glyph, &mut packed).expect("it is long enough");
+            assert_eq!(how.anew, matches!(round, 0 | 2 | 4), "round {round}");
+            assert_eq!(packed.len() > 400, how.anew, "round {round}: {} bytes", packed.len());
+            unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert_eq!(unpacked, glyph);
         }
     }
@@ -149,7 +152,7 @@ mod tests {
     fn few_bytes_are_left_alone() {
         let mut packer = StreamPacker::new(1);
         let mut out = vec![1, 2];
-        assert!(!packer.pack(&[0; PACKED_MIN - 1], &mut out));
+        assert_eq!(packer.pack(&[0; PACKED_MIN - 1], &mut out), None);
         assert_eq!(out, [1, 2]);
     }
 
@@ -160,9 +163,9 @@ mod tests {
         let updates: Vec<Vec<u8>> = (0..5).map(|seed| noise(seed + 1, 700_000)).collect();
         for update in updates.iter().cycle().take(12) {
             packed.clear();
-            assert!(packer.pack(update, &mut packed));
+            let how = packer.pack(update, &mut packed).expect("it is long enough");
             assert!(packed.len() <= update.len() + update.len() / 1000 + 64, "{} bytes", packed.len());
-            unpacker.unpack(&packed, LIMIT, &mut unpacked).unwrap();
+            unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert!(unpacked == *update);
         }
     }
@@ -173,8 +176,8 @@ mod tests {
         let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
         for seed in 0..20 {
             packed.clear();
-            packer.pack(&noise(seed + 1, 500_000), &mut packed);
-            unpacker.unpack(&packed, LIMIT, &mut unpacked).unwrap();
+            let how = packer.pack(&noise(seed + 1, 500_000), &mut packed).expect("it is long enough");
+            unpacker.unpack(how, &packed, &mut unpacked).unwrap();
         }
         let window = 1 << WINDOW_LOG;
         assert!(packer.memory_bytes() < window + (2 << 20), "{} bytes", packer.memory_bytes());
@@ -185,13 +188,69 @@ mod tests {
     fn an_update_that_is_left_out_breaks_the_stream() {
         let (mut packer, mut unpacker) = (StreamPacker::new(1), StreamUnpacker::new());
         let mut unpacked = Vec::new();
-        let mut packed = [Vec::new(), Vec::new(), Vec::new()];
-        for (i, packed) in packed.iter_mut().enumerate() {
-            packer.pack(&noise(i as u64 / 2 + 1, 400), packed);
+        let mut updates = Vec::new();
+        for seed in [1, 1, 2] {
+            let mut packed = Vec::new();
+            updates.push((packer.pack(&noise(seed, 400), &mut packed).expect("it is long enough"), packed));
         }
         // The second repeats the first, of which a viewer that began later knows nothing.
-        assert_eq!(unpacker.unpack(&packed[1], LIMIT, &mut unpacked), Err(DecodeError::Stream));
-        assert_eq!(unpacker.unpack(&packed[2], LIMIT, &mut unpacked), Err(DecodeError::Stream));
+        for (how, packed) in &updates[1..] {
+            assert_eq!(unpacker.unpack(*how, packed, &mut unpacked), Err(DecodeError::Stream));
+        }
+        // Nor does it help to have had the first, once one between was left out.
+        unpacker.unpack(updates[0].0, &updates[0].1, &mut unpacked).unwrap();
+        assert_eq!(unpacked, noise(1, 400));
+    }
+
+    #[test]
+    fn a_length_that_is_not_what_comes_out_is_an_error() {
+        let update = noise(1, 400_000);
+        let mut unpacked = Vec::new();
+        for (len, expected) in [
+            (400_000, Ok(())),
+            (399_999, Err(DecodeError::Stream)),
+            (400_001, Err(DecodeError::Stream)),
+            (1, Err(DecodeError::Stream)),
+            (0, Err(DecodeError::StreamSize(0))),
+            (UNPACKED_BYTES_MAX as u32, Err(DecodeError::Stream)),
+            (UNPACKED_BYTES_MAX as u32 + 1, Err(DecodeError::StreamSize(UNPACKED_BYTES_MAX as u64 + 1))),
+        ] {
+            let (mut packer, mut packed) = (StreamPacker::new(1), Vec::new());
+            let how = packer.pack(&update, &mut packed).expect("it is long enough");
+            let mut unpacker = StreamUnpacker::new();
+            assert_eq!(unpacker.unpack(Packed { len, ..how }, &packed, &mut unpacked), expected, "{len}");
+            let whole = unpacker.unpack(how, &packed, &mut unpacked);
+            assert_eq!(whole, Ok(()), "what begins anew can be read after any error");
+            assert_eq!(unpacker.unpack(how, &packed[..packed.len() - 1], &mut unpacked), Err(DecodeError::Stream));
+        }
+    }
+
+    #[test]
+    fn a_bomb_takes_no_more_memory_than_it_may() {
+        let (mut packer, mut packed, mut unpacked) = (StreamPacker::new(1), Vec::new(), Vec::new());
+        let how = packer.pack(&vec![0; 10 << 20], &mut packed).expect("it is long enough");
+        assert!(packed.len() < 4096);
+        let small = Packed { len: 5000, ..how };
+        assert_eq!(StreamUnpacker::new().unpack(small, &packed, &mut unpacked), Err(DecodeError::Stream));
+        assert!(unpacked.capacity() <= 2 * 5001, "{} bytes", unpacked.capacity());
+        // Nor does a short update that says it is long.
+        let long = Packed { len: UNPACKED_BYTES_MAX as u32, ..how };
+        assert!(StreamUnpacker::new().unpack(long, &packed[..20], &mut unpacked).is_err());
+        assert!(unpacked.capacity() <= 1 << 20, "{} bytes", unpacked.capacity());
+    }
+
+    #[test]
+    fn a_frame_with_a_larger_window_is_refused() {
+        let mut zstd = CCtx::create();
+        zstd.set_parameter(CParameter::WindowLog(PACKED_WINDOW_LOG_MAX + 1)).unwrap();
+        let mut packed = vec![0; 1000];
+        let mut output = OutBuffer::around(&mut packed[..]);
+        let mut input = InBuffer::around(&[7; 300]);
+        zstd.compress_stream2(&mut output, &mut input, ZSTD_EndDirective::ZSTD_e_flush).unwrap();
+        let end = output.pos();
+        let how = Packed { len: 300, anew: true };
+        let unpacked = StreamUnpacker::new().unpack(how, &packed[..end], &mut Vec::new());
+        assert_eq!(unpacked, Err(DecodeError::Stream));
     }
 
     proptest! {
@@ -213,8 +272,8 @@ mod tests {
                     packer.restart();
                 }
                 packed.clear();
-                if packer.pack(&update, &mut packed) {
-                    prop_assert_eq!(unpacker.unpack(&packed, update.len(), &mut unpacked), Ok(()));
+                if let Some(how) = packer.pack(&update, &mut packed) {
+                    prop_assert_eq!(unpacker.unpack(how, &packed, &mut unpacked), Ok(()));
                     prop_assert!(unpacked == update);
                 } else {
                     prop_assert!(packed.is_empty());
@@ -223,7 +282,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_an_error_or_other_bytes_but_never_more_than_allowed(
+        fn damage_is_an_error_or_other_bytes_and_never_more_of_them(
             len in 24usize..4000,
             flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
@@ -231,15 +290,14 @@ mod tests {
             let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
             for _ in 0..3 {
                 packed.clear();
-                packer.pack(&noise(3, len).repeat(3), &mut packed);
+                let how = packer.pack(&noise(3, len).repeat(3), &mut packed).expect("it is long enough");
                 for (index, value) in &flips {
                     let at = index.index(packed.len());
                     packed[at] = *value;
                 }
-                if unpacker.unpack(&packed, 4096, &mut unpacked).is_ok() {
-                    prop_assert!(unpacked.len() <= 4096);
+                if unpacker.unpack(how, &packed, &mut unpacked).is_ok() {
+                    prop_assert_eq!(unpacked.len(), len * 3);
                 }
-                prop_assert!(unpacked.capacity() <= 4096 + 256 * 1024);
             }
         }
     }
