@@ -109,7 +109,7 @@ impl Encoder {
                     bitmap::coverage(snapshot, rect, *fg, *bg, &mut self.bits);
                     self.bitmap(*rect, BitmapDepth::Eight, (*fg, *bg), Raw::MayBeSmaller, snapshot, &mut writer);
                 }
-                Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, &mut writer),
+                Planned::Pixels { rect, .. } | Planned::Photo { rect } => self.raw(*rect, snapshot, &mut writer),
             }
         }
     }

@@ -12,5 +12,5 @@ mod stream;
 
 pub use encoder::Encoder;
 pub use predicted::encode as encode_predicted;
-pub use settings::{EncodeSettings, Entropy};
+pub use settings::{EncodeSettings, Entropy, JpegProfile};
 pub use stream::StreamPacker;

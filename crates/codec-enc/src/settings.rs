@@ -17,11 +17,24 @@ pub enum Entropy {
     },
 }
 
+/// How nearly a photograph is sent; the three profiles that TurboVNC has made known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JpegProfile {
+    /// 4:4:4, quality 95: nobody sees the difference.
+    High,
+    /// 4:2:2, quality 80.
+    Medium,
+    /// 4:2:0, quality 30.
+    Low,
+}
+
 /// What an encoder may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeSettings {
     /// Where bytes are packed.
     pub entropy: Entropy,
+    /// How photographs are sent where they need not be exact; `None`: exactly.
+    pub jpeg: Option<JpegProfile>,
 }
 
 /// The fastest level that is not negative; 3 wins a few percent for half the speed.
@@ -30,6 +43,6 @@ pub(crate) const BLOCK_LEVEL: i32 = 1;
 impl Default for EncodeSettings {
     /// What every viewer can decode, whatever it has got before.
     fn default() -> EncodeSettings {
-        EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL } }
+        EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL }, jpeg: None }
     }
 }

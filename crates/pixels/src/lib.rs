@@ -13,7 +13,7 @@ mod shift;
 mod snapshot;
 
 pub use hint::{Claim, Content, Hint, Hints, Verdict};
-pub use plan::{Planned, plan, plan_with};
+pub use plan::{Lossy, PlanSettings, Planned, plan, plan_with};
 pub use shadow::Shadow;
 pub use snapshot::Snapshot;
 

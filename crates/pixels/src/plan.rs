@@ -55,13 +55,36 @@ pub enum Planned {
         /// Coverage 0, 0xRRGGBB.
         bg: u32,
     },
-    /// Anything.
+    /// Anything, exactly.
     Pixels {
         /// Where.
         rect: Rect,
-        /// What it was drawn as: decides whether it may ever be sent lossy.
+        /// What it is, as far as anybody knows.
         content: Content,
     },
+    /// A photograph and nothing else, which may be sent lossy; the shadow takes it for inexact.
+    Photo {
+        /// Where.
+        rect: Rect,
+    },
+}
+
+/// Whether anything may be sent that is only nearly what the session shows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Lossy {
+    /// All is sent exactly. What the viewer shows only nearly is sent again even where its source did not change.
+    #[default]
+    Never,
+    /// Photographs may be sent lossy. What the viewer shows only nearly, and whose source did not change, is left for
+    /// later.
+    Photographs,
+}
+
+/// What a plan may do for the viewer and the link at hand.
+#[derive(Debug, Default)]
+pub struct PlanSettings {
+    /// What need not be exact.
+    pub lossy: Lossy,
 }
 
 /// A rectangle of at least this many pixels is looked through for parts of one colour.
@@ -83,13 +106,20 @@ const SOLIDS_MAX: usize = 64;
 /// and exact. Every rectangle lies in the snapshot, a shift's source too; a shift comes first, the order of the others
 /// means nothing.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
-    plan_with(snapshot, shadow, &Hints::NONE, out);
+    plan_with(snapshot, shadow, &Hints::NONE, PlanSettings::default(), out);
 }
 
 /// The same where something is known of what was drawn; says how much of it the pixels confirmed.
 ///
 /// Hints choose between ways to send pixels. What they say is looked up in the pixels first: a wrong one costs bytes.
-pub fn plan_with(snapshot: &Snapshot, shadow: &mut Shadow, hints: &Hints<'_>, out: &mut Vec<Planned>) -> Verdict {
+pub fn plan_with(
+    snapshot: &Snapshot,
+    shadow: &mut Shadow,
+    hints: &Hints<'_>,
+    settings: PlanSettings,
+    out: &mut Vec<Planned>,
+) -> Verdict {
+    let _ = settings.lossy;
     let mut verdict = Verdict::default();
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow);

@@ -2,7 +2,9 @@
 
 use proptest::prelude::*;
 use thinc_pixels::coverage::Line;
-use thinc_pixels::{Claim, Content, Hint, Hints, Planned, RGB, Shadow, Snapshot, Verdict, plan, plan_with};
+use thinc_pixels::{
+    Claim, Content, Hint, Hints, PlanSettings, Planned, RGB, Shadow, Snapshot, Verdict, plan, plan_with,
+};
 use thinc_region::{Rect, Region, Size};
 
 const SIZE: Size = Size { width: 200, height: 150 };
@@ -48,7 +50,8 @@ fn rect_of(planned: &Planned) -> Rect {
         Planned::Pattern { rect, .. }
         | Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
-        | Planned::Pixels { rect, .. } => *rect,
+        | Planned::Pixels { rect, .. }
+        | Planned::Photo { rect } => *rect,
     }
 }
 
@@ -77,7 +80,7 @@ fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
                 line.pixel(line.coverage(pixel(rect.x1 + x, rect.y1 + y)).expect("a pixel on the line"))
             });
         }
-        Planned::Pixels { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
+        Planned::Pixels { .. } | Planned::Photo { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
     }
 }
 
@@ -98,7 +101,7 @@ fn hinted(
     let sure = shadow.known().difference(shadow.inexact());
     let before = viewer.clone();
     let mut planned = Vec::new();
-    let verdict = plan_with(&snapshot, shadow, hints, &mut planned);
+    let verdict = plan_with(&snapshot, shadow, hints, PlanSettings::default(), &mut planned);
     let mut sent = Region::new();
     for planned in &planned {
         match planned {

@@ -2,7 +2,7 @@
 //! From actor.rs with a job of session-core, to worker.rs or the encoder in place.
 //! Knows the framebuffer, shadows and regions; never bytes of commands.
 
-use thinc_pixels::{Claim, Hint, Hints, Shadow, plan_with};
+use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Shadow, plan_with};
 use thinc_region::Size;
 use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, SnapshotVerdict, ViewerId};
@@ -61,7 +61,7 @@ impl View {
         self.hints.clear();
         self.hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: &self.hints };
-        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, &mut work.planned);
+        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut work.planned);
         // Where X was ahead of its records, nobody was wrong.
         let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
         core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });

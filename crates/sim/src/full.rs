@@ -3,7 +3,7 @@
 //! Knows the crates' public faces only.
 
 use thinc_codec_enc::Encoder;
-use thinc_pixels::{Claim, Hint, Hints, Planned, Shadow, Snapshot, Verdict, plan_with};
+use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Planned, Shadow, Snapshot, Verdict, plan_with};
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Size};
@@ -76,7 +76,7 @@ impl Pipeline for Full {
         let parts: Vec<Hint> =
             job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
-        let met = plan_with(&self.snapshot, &mut self.shadow, &hints, &mut self.planned);
+        let met = plan_with(&self.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut self.planned);
         self.encoder.encode(&self.planned, &self.snapshot, out);
         met
     }

@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use thinc_codec_enc::Encoder;
-use thinc_pixels::{Claim, Hint, Hints, Planned, Shadow, Snapshot, plan_with};
+use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Planned, Shadow, Snapshot, plan_with};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
@@ -159,7 +159,7 @@ impl Connection {
         self.hints.clear();
         self.hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: &self.hints };
-        let verdict = plan_with(&self.snapshot, &mut self.shadow, &hints, &mut self.planned);
+        let verdict = plan_with(&self.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut self.planned);
         // Where X was ahead of its records, nobody was wrong.
         let (refused, late) = if begin > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
         session.handle_proposals(self.id, Proposals { held: verdict.held, refused, late });
