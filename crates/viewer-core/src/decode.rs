@@ -2,7 +2,7 @@
 //! One frame's meaning: commands are applied in order, what belongs to another size of the screen is dropped and said.
 //! Knows messages and the framebuffer; never sockets. What breaks the protocol ends the connection, nothing panics.
 
-use thinc_codec_dec::{Decoder, cursor};
+use thinc_codec_dec::{DecodeError, Decoder, StreamUnpacker, cursor};
 use thinc_protocol::command::{Command, CommandReader};
 use thinc_protocol::frame::Frame;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage, Update};
@@ -16,6 +16,8 @@ use crate::viewer::ViewerError;
 
 /// 8: barriers a viewer may have asked for at once; more answers than questions break the protocol.
 pub(crate) const BARRIERS_LEN_MAX: usize = 8;
+/// 4 MiB: most scratch kept for the commands of a packed update; ours are rarely a tenth of it.
+const UNPACKED_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
 /// What frames change.
 #[derive(Debug, Default)]
@@ -25,6 +27,9 @@ pub(crate) struct State {
     pub(crate) outbox: Outbox,
     pub(crate) stats: ViewerStats,
     pub(crate) decoder: Decoder,
+    unpacker: StreamUnpacker,
+    /// The commands of a packed update.
+    unpacked: Vec<u8>,
     pub(crate) greeted: bool,
     pub(crate) closed: bool,
     /// Epoch of the framebuffer, none before the first geometry.
@@ -129,24 +134,20 @@ impl State {
         self.last_seq = update.seq;
         // Acknowledged even when dropped: the session's budget counts what has arrived.
         self.outbox.ack(update.seq);
+        let unpacked = self.unpack(update)?;
         if self.epoch != Some(update.epoch) {
             self.stats.updates_dropped += 1;
             return Ok(());
         }
-        if update.packed.is_some() {
-            return Err(ViewerError::Order("updates are packed for viewers that take them so"));
-        }
-        let size = self.framebuffer.size();
-        let mut reader = CommandReader::new(update.commands, size);
-        let mut rest = reader.rest_len();
-        while let Some(command) = reader.next() {
-            let command = command?;
-            if matches!(command, Command::Keep { .. } | Command::Recall { .. }) {
-                return Err(ViewerError::Order("nothing is kept by a viewer that offered no cache"));
+        if unpacked {
+            let commands = std::mem::take(&mut self.unpacked);
+            let applied = self.apply(&commands);
+            if commands.capacity() <= UNPACKED_BYTES_KEPT {
+                self.unpacked = commands;
             }
-            let pixels = self.framebuffer.apply(&command, &mut self.decoder)?;
-            self.stats.count_command(&command, (rest - reader.rest_len()) as u64, pixels);
-            rest = reader.rest_len();
+            applied?;
+        } else {
+            self.apply(update.commands)?;
         }
         self.stats.updates += 1;
         self.stats.last_update = update.seq;
@@ -160,6 +161,32 @@ impl State {
         if update.end_of_frame {
             self.stats.frames += 1;
             self.events.push(ViewerEvent::FrameEnd);
+        }
+        Ok(())
+    }
+
+    /// The stream that updates are packed in goes on whatever becomes of this one: the next leans on it. True when
+    /// `unpacked` holds the commands.
+    fn unpack(&mut self, update: &Update<'_>) -> Result<bool, DecodeError> {
+        let Some(packed) = update.packed else { return Ok(false) };
+        self.unpacker.unpack(packed, update.commands, &mut self.unpacked)?;
+        self.stats.packed_updates += 1;
+        self.stats.packed_bytes += update.commands.len() as u64;
+        self.stats.unpacked_bytes += self.unpacked.len() as u64;
+        Ok(true)
+    }
+
+    fn apply(&mut self, commands: &[u8]) -> Result<(), ViewerError> {
+        let mut reader = CommandReader::new(commands, self.framebuffer.size());
+        let mut rest = reader.rest_len();
+        while let Some(command) = reader.next() {
+            let command = command?;
+            if matches!(command, Command::Keep { .. } | Command::Recall { .. }) {
+                return Err(ViewerError::Order("nothing is kept by a viewer that offered no cache"));
+            }
+            let pixels = self.framebuffer.apply(&command, &mut self.decoder)?;
+            self.stats.count_command(&command, (rest - reader.rest_len()) as u64, pixels);
+            rest = reader.rest_len();
         }
         Ok(())
     }

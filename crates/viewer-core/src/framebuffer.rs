@@ -3,8 +3,10 @@
 //! Knows pixels and regions; never messages or windows.
 
 use thinc_codec_dec::{DecodeError, Decoder, OPAQUE};
-use thinc_protocol::command::Command;
+use thinc_protocol::command::{Command, Encoding};
 use thinc_region::{Rect, Region, Size};
+
+use crate::inexact::Inexact;
 
 /// Beyond this many rectangles damage becomes its extents: a shell uploads few large parts faster than many small.
 const DAMAGE_RECTS_MAX: usize = 256;
@@ -17,6 +19,7 @@ pub struct Framebuffer {
     size: Size,
     pixels: Vec<u32>,
     damage: Region,
+    inexact: Inexact,
     /// A PFILL's tile.
     tile: Vec<u32>,
 }
@@ -38,6 +41,11 @@ impl Framebuffer {
         &self.pixels[y * width..][..width]
     }
 
+    /// Which pixels were shown lossy, and not exactly since.
+    pub const fn inexact(&self) -> &Inexact {
+        &self.inexact
+    }
+
     /// What has changed since it was last taken.
     pub(crate) fn take_damage(&mut self) -> Region {
         self.damage.take()
@@ -55,6 +63,7 @@ impl Framebuffer {
         self.pixels.shrink_to(size.area() as usize);
         self.pixels.resize(size.area() as usize, OPAQUE);
         self.damage = size.rect().into();
+        self.inexact.reset(size);
     }
 
     /// Applies one command; gives the pixels it wrote.
@@ -101,8 +110,20 @@ impl Framebuffer {
             Command::Keep { .. } | Command::Recall { .. } => 0,
         };
         match command {
-            Command::Copy { region, .. } | Command::Sfill { region, .. } => self.damage.add(region),
+            Command::Copy { region, dx, dy } => {
+                self.inexact.copy(region, *dx, *dy);
+                self.damage.add(region);
+            }
+            Command::Sfill { region, .. } => {
+                region.rects().iter().for_each(|rect| self.inexact.subtract(rect));
+                self.damage.add(region);
+            }
+            Command::Raw { rect, encoding: Encoding::Jpeg, .. } => {
+                self.inexact.add(rect);
+                self.damage.add_rect(*rect);
+            }
             Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
+                self.inexact.subtract(rect);
                 self.damage.add_rect(*rect);
             }
             Command::Keep { .. } | Command::Recall { .. } => {}

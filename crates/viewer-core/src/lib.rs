@@ -6,11 +6,13 @@
 mod decode;
 mod event;
 mod framebuffer;
+mod inexact;
 mod outbox;
 mod stats;
 mod viewer;
 
 pub use event::{CursorPixels, ViewerEvent};
 pub use framebuffer::Framebuffer;
+pub use inexact::Inexact;
 pub use stats::{CommandStats, EchoLatency, KIND_NAMES, ViewerStats};
 pub use viewer::{Viewer, ViewerConfig, ViewerError};

@@ -20,7 +20,7 @@ const INPUTS_LEN_MAX: usize = 256;
 pub struct CommandStats {
     /// Commands.
     pub count: u64,
-    /// Bytes inside updates.
+    /// Bytes inside updates, unpacked.
     pub bytes: u64,
     /// Pixels written.
     pub pixels: u64,
@@ -52,6 +52,12 @@ pub struct ViewerStats {
     pub bytes_in: u64,
     /// Bytes said, before TLS.
     pub bytes_out: u64,
+    /// Updates that came packed.
+    pub packed_updates: u64,
+    /// Bytes of their commands as they came.
+    pub packed_bytes: u64,
+    /// The same, unpacked.
+    pub unpacked_bytes: u64,
     /// By kind, in the order of [`KIND_NAMES`].
     pub commands: [CommandStats; 7],
     /// Bytes of messages that are not commands: heads, cursors, answers.

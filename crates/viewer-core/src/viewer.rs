@@ -4,7 +4,7 @@
 
 use thinc_codec_dec::DecodeError;
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
-use thinc_protocol::viewer::{Input, InputEvent, Presented, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{Input, InputEvent, Presented, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::wire::WireError;
 use thinc_protocol::{Micros, VERSION, frame::Deframer};
 use thinc_region::{Region, Size};
@@ -12,6 +12,7 @@ use thinc_region::{Region, Size};
 use crate::decode::{BARRIERS_LEN_MAX, State};
 use crate::event::ViewerEvent;
 use crate::framebuffer::Framebuffer;
+use crate::inexact::Inexact;
 use crate::stats::ViewerStats;
 
 /// 1 s: a ping is sent with whatever happens, at most this often; nothing is sent where nothing happens.
@@ -24,7 +25,7 @@ pub struct ViewerConfig {
     pub name: String,
     /// The window in pixels; 0 × 0 keeps the session's size.
     pub size: Size,
-    /// Bits of `thinc_protocol::viewer::ViewerCaps`.
+    /// Bits of `thinc_protocol::viewer::ViewerCaps` that the shell decides; what this crate can do is always said.
     pub caps: u32,
 }
 
@@ -74,7 +75,7 @@ impl Viewer {
         let mut state = State::default();
         state.outbox.push(&ViewerMessage::Hello(ViewerHello {
             version: VERSION,
-            caps: config.caps,
+            caps: config.caps | ViewerCaps::PACKED,
             size: config.size,
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: config.name.clone(),
@@ -188,6 +189,11 @@ impl Viewer {
     /// What is to be shown.
     pub fn framebuffer(&self) -> &Framebuffer {
         &self.state.framebuffer
+    }
+
+    /// Which pixels of it are only nearly what the session's screen shows; empty as soon as all is exact.
+    pub const fn inexact(&self) -> &Inexact {
+        self.state.framebuffer.inexact()
     }
 
     /// What is to be shown anew since this was last called.

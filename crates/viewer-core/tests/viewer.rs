@@ -169,7 +169,8 @@ fn echoes_are_measured_from_the_input() {
     let first = viewer.handle_input(key, 10_000);
     let second = viewer.handle_input(key, 11_000);
     assert_eq!((first, second), (1, 2));
-    let echo = Update { seq: 1, after: 0, epoch: 1, echo: Some(second), end_of_frame: true, packed: None, commands: &[] };
+    let echo =
+        Update { seq: 1, after: 0, epoch: 1, echo: Some(second), end_of_frame: true, packed: None, commands: &[] };
     say(&mut viewer, &SessionMessage::Update(echo), 15_000).unwrap();
     assert_eq!(events(&mut viewer), [ViewerEvent::Echo { seq: 2, latency_us: 4000 }, ViewerEvent::FrameEnd]);
     viewer.handle_presented(16_500);
@@ -177,7 +178,8 @@ fn echoes_are_measured_from_the_input() {
     assert_eq!((latency.seq, latency.applied_us, latency.presented_us), (2, 4000, Some(5500)));
     // An echo of something never said, or said again, measures nothing.
     for (seq, echo) in [(2, 2), (3, 1), (4, 77)] {
-        let again = Update { seq, after: 0, epoch: 1, echo: Some(echo), end_of_frame: false, packed: None, commands: &[] };
+        let again =
+            Update { seq, after: 0, epoch: 1, echo: Some(echo), end_of_frame: false, packed: None, commands: &[] };
         say(&mut viewer, &SessionMessage::Update(again), 20_000).unwrap();
     }
     assert_eq!(viewer.stats().echoes.len(), 1);

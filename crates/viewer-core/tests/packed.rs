@@ -1,0 +1,220 @@
+//! Updates that come packed: what a viewer makes of them, of those it must not skip, and of those that are wrong.
+//! From the packer a session uses, or a hand that spoils its bytes, to the framebuffer, figures and the connection's end.
+//! Knows viewer-core's public face.
+
+use thinc_codec_enc::StreamPacker;
+use thinc_protocol::command::Command;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::UNPACKED_BYTES_MAX;
+use thinc_protocol::session::{Geometry, Packed, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_region::{Rect, Size};
+use thinc_viewer_core::{Viewer, ViewerConfig, ViewerError};
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
+
+const SIZE: Size = Size { width: 64, height: 48 };
+
+/// A viewer with a screen, and the session's end of the stream.
+struct Connection {
+    viewer: Viewer,
+    packer: StreamPacker,
+    seq: u64,
+    epoch: u32,
+}
+
+impl Connection {
+    fn new() -> Connection {
+        let viewer = Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: 0 });
+        let mut connection = Connection { viewer, packer: StreamPacker::new(1), seq: 0, epoch: 0 };
+        let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
+        connection.say(&SessionMessage::Hello(hello)).unwrap();
+        connection.geometry();
+        connection
+    }
+
+    fn say(&mut self, message: &SessionMessage<'_>) -> Result<(), ViewerError> {
+        let mut bytes = Vec::new();
+        message.encode(&mut bytes);
+        self.viewer.handle_bytes(&bytes, 0)
+    }
+
+    fn geometry(&mut self) {
+        self.epoch += 1;
+        let epoch = self.epoch;
+        self.say(&SessionMessage::Geometry(Geometry { epoch, size: SIZE })).unwrap();
+    }
+
+    fn update(&mut self, epoch: u32, packed: Option<Packed>, commands: &[u8]) -> Result<(), ViewerError> {
+        self.seq += 1;
+        let (seq, after) = (self.seq, 0);
+        self.say(&SessionMessage::Update(Update {
+            seq,
+            after,
+            epoch,
+            echo: None,
+            end_of_frame: true,
+            packed,
+            commands,
+        }))
+    }
+
+    /// Packs commands and says them for an epoch.
+    fn pack(&mut self, epoch: u32, commands: &[u8]) -> Result<usize, ViewerError> {
+        let mut bytes = Vec::new();
+        let packed = self.packer.pack(commands, &mut bytes).expect("these gain from packing");
+        self.update(epoch, Some(packed), &bytes).map(|()| bytes.len())
+    }
+
+    fn at(&self, x: usize, y: usize) -> u32 {
+        self.viewer.framebuffer().row(y)[x] & 0x00ff_ffff
+    }
+}
+
+/// Fills that paint every row in colours of their own.
+fn rows(seed: u32) -> Vec<u8> {
+    let mut out = Vec::new();
+    for y in 0..SIZE.height {
+        let region = Rect::at(0, y as i32, SIZE.width as i32, 1).into();
+        Command::Sfill { region, color: color(seed, y) }.encode(&mut out);
+    }
+    out
+}
+
+fn color(seed: u32, y: u32) -> u32 {
+    (seed * 1000 + y).wrapping_mul(0x9e37_79b1) >> 8
+}
+
+/// Bytes that a zstd stream with so large a window begins with, flushed.
+fn stream_of(commands: &[u8], window_log: u32) -> Vec<u8> {
+    let mut zstd = CCtx::create();
+    zstd.set_parameter(CParameter::WindowLog(window_log)).unwrap();
+    let mut out = vec![0; zstd_safe::compress_bound(commands.len()) + 64];
+    let mut output = OutBuffer::around(&mut out[..]);
+    zstd.compress_stream(&mut output, &mut InBuffer::around(commands)).unwrap();
+    while zstd.flush_stream(&mut output).unwrap() > 0 {}
+    let len = output.pos();
+    out.truncate(len);
+    out
+}
+
+fn whole_frame_of(bytes: &[u8]) -> Vec<u8> {
+    let mut out = vec![0; zstd_safe::compress_bound(bytes.len())];
+    let len = zstd_safe::compress(&mut out[..], bytes, 1).unwrap();
+    out.truncate(len);
+    out
+}
+
+#[test]
+fn a_viewer_says_that_it_unpacks() {
+    let mut viewer = Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: ViewerCaps::RESIZE });
+    let mut bytes = Vec::new();
+    viewer.poll_transmit(&mut bytes);
+    let mut deframer = Deframer::new(65536);
+    deframer.push(&bytes);
+    let hello = ViewerMessage::decode(&deframer.next().unwrap().unwrap()).unwrap();
+    let ViewerMessage::Hello(hello) = hello else { panic!("{hello:?}") };
+    assert_eq!(hello.caps & (ViewerCaps::PACKED | ViewerCaps::RESIZE), ViewerCaps::PACKED | ViewerCaps::RESIZE);
+}
+
+#[test]
+fn packed_and_plain_updates_take_turns() {
+    let mut connection = Connection::new();
+    let (mut wire, mut unpacked) = (0, 0);
+    for seed in 0..10 {
+        let commands = rows(seed);
+        if seed % 3 == 2 {
+            connection.update(1, None, &commands).unwrap();
+        } else {
+            wire += connection.pack(1, &commands).unwrap();
+            unpacked += commands.len();
+        }
+        for y in 0..SIZE.height {
+            assert_eq!(connection.at(5, y as usize), color(seed, y), "update {seed}, row {y}");
+        }
+    }
+    let stats = connection.viewer.stats();
+    assert_eq!((stats.packed_updates, stats.packed_bytes, stats.unpacked_bytes), (7, wire as u64, unpacked as u64));
+    assert_eq!(stats.commands[1].bytes, (unpacked + 3 * rows(0).len()) as u64, "kinds are counted unpacked");
+    assert!(stats.bytes_in > wire as u64 && wire < unpacked);
+}
+
+#[test]
+fn updates_of_another_epoch_are_unpacked_and_dropped() {
+    let mut connection = Connection::new();
+    connection.pack(1, &rows(1)).unwrap();
+    connection.geometry();
+    connection.pack(1, &rows(2)).unwrap();
+    assert_eq!(connection.at(0, 0), 0, "made for the screen before");
+    // What it leans on was in the one that was dropped.
+    let later = connection.pack(2, &rows(2)).unwrap();
+    assert!(later < 64, "{later} bytes: said before, in the update that was dropped");
+    assert_eq!(connection.at(0, 7), color(2, 7));
+    assert_eq!(connection.viewer.stats().updates_dropped, 1);
+}
+
+#[test]
+fn a_stream_that_begins_anew_leans_on_nothing() {
+    let mut connection = Connection::new();
+    connection.pack(1, &rows(1)).unwrap();
+    // Something the viewer never gets.
+    connection.packer.pack(&rows(2), &mut Vec::new()).unwrap();
+    connection.packer.restart();
+    connection.pack(1, &rows(2)).unwrap();
+    assert_eq!(connection.at(0, 7), color(2, 7));
+}
+
+#[test]
+fn wrong_packed_updates_end_the_connection() {
+    let commands = rows(1);
+    let len = commands.len() as u32;
+    let mut first = Vec::new();
+    let packed = StreamPacker::new(1).pack(&commands, &mut first).unwrap();
+    assert!(packed.anew && packed.len == len);
+    let cut = &first[..first.len() - 3];
+    let whole_frame = whole_frame_of(&commands);
+    let large_window = stream_of(&commands, 23);
+    let garbage: Vec<u8> = (0..500u32).map(|i| (i.wrapping_mul(0x9e37_79b1) >> 24) as u8).collect();
+    for (name, len, anew, bytes) in [
+        ("a stream that was never begun", len, false, &first[..]),
+        ("more comes out than was said", len - 1, true, &first),
+        ("less comes out than was said", len + 1, true, &first),
+        ("much less comes out than was said", UNPACKED_BYTES_MAX as u32, true, &first),
+        ("the end is missing", len, true, cut),
+        ("nothing at all", len, true, &[]),
+        ("a stream that ends", len, true, &whole_frame),
+        ("a window larger than a viewer remembers", len, true, &large_window),
+        ("garbage", len, true, &garbage),
+    ] {
+        let mut connection = Connection::new();
+        let error = connection.update(1, Some(Packed { len, anew }), bytes).expect_err(name);
+        assert!(matches!(error, ViewerError::Decode(_)), "{name}: {error}");
+        assert_eq!(connection.at(5, 0), 0, "{name}: nothing of it is shown");
+        assert!(connection.viewer.is_closed(), "{name}");
+    }
+    // The same bytes, told as they are.
+    let mut connection = Connection::new();
+    connection.update(1, Some(packed), &first).unwrap();
+    assert_eq!(connection.at(5, 9), color(1, 9));
+}
+
+#[test]
+fn a_missing_part_of_the_stream_is_not_taken_for_another() {
+    let mut connection = Connection::new();
+    connection.pack(1, &rows(1)).unwrap();
+    connection.packer.pack(&rows(2), &mut Vec::new()).unwrap();
+    let next = connection.pack(1, &rows(2));
+    let shown = connection.at(0, 7);
+    assert!(next.is_err() || shown != color(2, 7), "it leans on what was never there");
+    // Where its bytes happen to make sense, they are commands of the wrong update: only order can tell, and TCP keeps it.
+}
+
+#[test]
+fn commands_are_bounded_and_zeros_are_not_memory() {
+    // 16 MiB of zeros fit a few bytes; they are no commands, and the viewer keeps none of them.
+    let zeros = vec![0u8; UNPACKED_BYTES_MAX];
+    let bytes = stream_of(&zeros, 20);
+    assert!(bytes.len() < 10_000);
+    let mut connection = Connection::new();
+    let packed = Packed { len: UNPACKED_BYTES_MAX as u32, anew: true };
+    assert!(connection.update(1, Some(packed), &bytes).is_err());
+}
