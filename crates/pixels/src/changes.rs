@@ -2,12 +2,12 @@
 //! Where a snapshot differs from a shadow, as few tight rectangles; its working memory is kept from call to call.
 //! Knows equality of pixels; never what kind they are.
 
-use thinc_region::Rect;
+use thinc_region::{Rect, Region};
 
-use crate::{RGB, Shadow, Snapshot};
+use crate::{Lossy, RGB, Shadow, Snapshot};
 
 /// 16 pixels: edge of the cells in which changes are looked for; about one glyph, so that a glyph is not lost in a line.
-const CELL: i32 = 16;
+pub(crate) const CELL: i32 = 16;
 /// Rectangles may be joined when that adds at most a quarter of their area, or this many pixels: about what the fields
 /// of another command cost.
 const JOIN_PIXELS: u64 = 64;
@@ -20,8 +20,9 @@ const NONE: Rect = Rect::new(i32::MAX, i32::MAX, i32::MIN, i32::MIN);
 /// Finds rectangles.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
-    /// What differs in each cell of the extents, row by row.
-    cells: Vec<Rect>,
+    pub(crate) grid: Grid,
+    /// What differs in each cell of the grid, row by row: its bounds.
+    pub(crate) cells: Vec<Rect>,
     /// Rectangles that the next row of cells may lengthen.
     open: Vec<Rect>,
     /// Those of the row of cells at hand.
@@ -33,68 +34,70 @@ pub(crate) struct Changes {
 impl Changes {
     /// Leaves in `rects` rectangles that hold every pixel in which snapshot and shadow differ, or of which the shadow is
     /// not sure. All lie in the snapshot; two may overlap a little.
-    pub(crate) fn find(&mut self, snapshot: &Snapshot, shadow: &Shadow) {
-        self.rects.clear();
-        let extents = snapshot.region().extents();
-        if extents.is_empty() {
-            return;
-        }
-        let grid = Grid::new(&extents);
+    pub(crate) fn find(&mut self, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
+        self.grid = Grid::new(&snapshot.region().extents());
         self.cells.clear();
-        self.cells.resize(grid.columns * grid.rows, NONE);
+        self.cells.resize(self.grid.columns * self.grid.rows, NONE);
         for rect in snapshot.region().rects() {
-            self.compare(&grid, rect, snapshot, shadow);
+            self.compare(rect, snapshot, shadow, lossy);
         }
-        self.join(&grid, snapshot);
-        if self.rects.len() > RECTS_MAX {
-            self.coarsen(&grid, snapshot);
-        }
-        self.absorb(snapshot);
+        self.join(snapshot);
     }
 
-    /// Where a scroll may have happened: all that changed together, where it is dense (a scrolled page changes but for its
-    /// blank lines), else the largest change.
-    pub(crate) fn scrolled(&self, snapshot: &Snapshot) -> Rect {
-        let bounds = self.rects.iter().fold(NONE, |all, rect| grown(&all, rect));
-        let area: u64 = self.rects.iter().map(Rect::area).sum();
-        if area * 3 >= bounds.area() && snapshot.holds(&bounds) {
-            return bounds;
+    /// The same after the shadow has changed within a region of the snapshot, and only there.
+    pub(crate) fn find_again(&mut self, within: &Region, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
+        // A cell is its change's bounds, which a part of the cell cannot tell: touched cells are compared as a whole.
+        let mut touched: Region = within.rects().iter().map(|rect| self.grid.cover(rect)).collect();
+        touched.intersect(snapshot.region());
+        for rect in touched.rects() {
+            for row in self.grid.row(rect.y1)..=self.grid.row(rect.y2 - 1) {
+                let first = row * self.grid.columns;
+                self.cells[first + self.grid.column(rect.x1)..=first + self.grid.column(rect.x2 - 1)].fill(NONE);
+            }
         }
-        self.rects.iter().copied().max_by_key(Rect::area).unwrap_or_default()
+        for rect in touched.rects() {
+            self.compare(rect, snapshot, shadow, lossy);
+        }
+        self.join(snapshot);
     }
 
-    fn compare(&mut self, grid: &Grid, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
-        let exact = |part: &Rect| shadow.known.contains_rect(part) && !shadow.inexact.overlaps_rect(part);
-        if exact(rect) {
-            for y in rect.y1..rect.y2 {
-                let new = snapshot.row(rect.x1, rect.x2, y);
-                let old = shadow.row(rect.x1, rect.x2, y);
-                if differ(new, old) {
-                    self.compare_row(grid, rect.x1, y, new, old);
-                }
-            }
-            return;
+    /// Pixels in what was found.
+    pub(crate) fn area(&self) -> u64 {
+        self.rects.iter().map(Rect::area).sum()
+    }
+
+    /// Enters what differs in a rectangle of the snapshot.
+    fn compare(&mut self, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
+        if shadow.is_sure(rect, lossy) {
+            return self.compare_sure(rect, snapshot, shadow);
         }
-        for part in grid.parts(rect) {
-            let cell = grid.index(part.x1, part.y1);
-            if !exact(&part) {
-                self.cells[cell] = grown(&self.cells[cell], &part);
-                continue;
+        let mut lost = Region::from(*rect);
+        let sure = shadow.sure_within(&lost, lossy);
+        for rect in sure.rects() {
+            self.compare_sure(rect, snapshot, shadow);
+        }
+        lost.subtract(&sure);
+        for rect in lost.rects() {
+            for part in self.grid.parts(rect) {
+                let cell = &mut self.cells[self.grid.index(part.x1, part.y1)];
+                *cell = grown(cell, &part);
             }
-            for y in part.y1..part.y2 {
-                let new = snapshot.row(part.x1, part.x2, y);
-                let old = shadow.row(part.x1, part.x2, y);
-                if differ(new, old) {
-                    self.compare_row(grid, part.x1, y, new, old);
-                }
+        }
+    }
+
+    fn compare_sure(&mut self, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
+        for (y, new) in (rect.y1..).zip(snapshot.rows(rect)) {
+            let old = shadow.row(rect.x1, rect.x2, y);
+            if differ(new, old) {
+                self.compare_row(rect.x1, y, new, old);
             }
         }
     }
 
     /// Enters where two rows differ into their cells.
-    fn compare_row(&mut self, grid: &Grid, x1: i32, y: i32, new: &[u32], old: &[u32]) {
-        let first = grid.index(x1, y);
-        let head = ((CELL - (x1 - grid.x) % CELL) as usize).min(new.len());
+    fn compare_row(&mut self, x1: i32, y: i32, new: &[u32], old: &[u32]) {
+        let first = self.grid.index(x1, y);
+        let head = ((CELL - (x1 - self.grid.x) % CELL) as usize).min(new.len());
         enter(&mut self.cells[first], x1, y, &new[..head], &old[..head]);
         let x1 = x1 + head as i32;
         let (new, new_tail) = new[head..].as_chunks::<{ CELL as usize }>();
@@ -111,10 +114,20 @@ impl Changes {
         }
     }
 
+    /// Cells to rectangles, few and large where that wastes little.
+    fn join(&mut self, snapshot: &Snapshot) {
+        self.rects.clear();
+        self.join_neighbours(snapshot);
+        if self.rects.len() > RECTS_MAX {
+            self.coarsen(snapshot);
+        }
+        self.absorb(snapshot);
+    }
+
     /// Joins what lies side by side to spans, and spans that lie under each other to rectangles.
-    fn join(&mut self, grid: &Grid, snapshot: &Snapshot) {
+    fn join_neighbours(&mut self, snapshot: &Snapshot) {
         self.open.clear();
-        for cells in self.cells.chunks_exact(grid.columns) {
+        for cells in self.cells.chunks_exact(self.grid.columns.max(1)) {
             self.next.clear();
             let mut span = NONE;
             for cell in cells {
@@ -173,10 +186,11 @@ impl Changes {
     }
 
     /// Fewer and larger: all that changed within each rectangle of the region. Whoever makes regions bounds their count.
-    fn coarsen(&mut self, grid: &Grid, snapshot: &Snapshot) {
+    fn coarsen(&mut self, snapshot: &Snapshot) {
         self.rects.clear();
         for rect in snapshot.region().rects() {
-            let parts = grid.parts(rect).map(|part| self.cells[grid.index(part.x1, part.y1)].intersect(rect));
+            let cell = |part: Rect| self.cells[self.grid.index(part.x1, part.y1)].intersect(rect);
+            let parts = self.grid.parts(rect).map(cell);
             let bounds = parts.filter(|part| !part.is_empty()).fold(NONE, |all, part| grown(&all, &part));
             self.rects.extend((!bounds.is_empty()).then_some(bounds));
         }
@@ -251,11 +265,12 @@ pub(crate) fn uniform(row: &[u32], color: u32) -> bool {
 }
 
 /// Cells over the snapshot's extents, aligned to the screen so that they do not wander with the region.
-struct Grid {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Grid {
     x: i32,
     y: i32,
-    columns: usize,
-    rows: usize,
+    pub(crate) columns: usize,
+    pub(crate) rows: usize,
 }
 
 impl Grid {
@@ -266,17 +281,35 @@ impl Grid {
         Grid { x, y, columns: cells(x, extents.x2), rows: cells(y, extents.y2) }
     }
 
+    fn column(&self, x: i32) -> usize {
+        ((x - self.x) / CELL) as usize
+    }
+
+    fn row(&self, y: i32) -> usize {
+        ((y - self.y) / CELL) as usize
+    }
+
     fn index(&self, x: i32, y: i32) -> usize {
-        ((y - self.y) / CELL) as usize * self.columns + ((x - self.x) / CELL) as usize
+        self.row(y) * self.columns + self.column(x)
+    }
+
+    /// The pixels of a cell; some may lie outside the extents.
+    pub(crate) fn cell(&self, column: usize, row: usize) -> Rect {
+        Rect::at(self.x + column as i32 * CELL, self.y + row as i32 * CELL, CELL, CELL)
+    }
+
+    /// The cells that a rectangle touches, as pixels.
+    fn cover(&self, rect: &Rect) -> Rect {
+        let first = self.cell(self.column(rect.x1), self.row(rect.y1));
+        first.bound(&self.cell(self.column(rect.x2 - 1), self.row(rect.y2 - 1)))
     }
 
     /// The rectangle cut at the edges of cells.
     fn parts(&self, rect: &Rect) -> impl Iterator<Item = Rect> + use<> {
         let rect = *rect;
-        let first = |from: i32, origin: i32| (from - origin).div_euclid(CELL) * CELL + origin;
-        let (x0, y0) = (first(rect.x1, self.x), first(rect.y1, self.y));
-        (y0..rect.y2).step_by(CELL as usize).flat_map(move |y| {
-            (x0..rect.x2).step_by(CELL as usize).map(move |x| Rect::at(x, y, CELL, CELL).intersect(&rect))
+        let first = self.cover(&rect);
+        (first.y1..rect.y2).step_by(CELL as usize).flat_map(move |y| {
+            (first.x1..rect.x2).step_by(CELL as usize).map(move |x| Rect::at(x, y, CELL, CELL).intersect(&rect))
         })
     }
 }

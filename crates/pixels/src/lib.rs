@@ -3,6 +3,7 @@
 //! Knows pixels, 0x00RRGGBB with the top byte ignored; never commands' bytes, viewers or time.
 #![forbid(unsafe_code)]
 
+mod anchors;
 mod changes;
 pub mod coverage;
 mod hint;

@@ -122,15 +122,10 @@ pub fn plan_with(
     let _ = settings.lossy;
     let mut verdict = Verdict::default();
     let mut changes = std::mem::take(&mut shadow.changes);
-    changes.find(snapshot, shadow);
+    changes.find(snapshot, shadow, settings.lossy);
     hints.check_shown(&changes.rects, snapshot, shadow, &mut verdict);
     let mut shifts = std::mem::take(&mut shadow.shifts);
-    if let Some((rect, dy)) = shifts.find(&changes.scrolled(snapshot), snapshot, shadow) {
-        let region = Region::from(rect);
-        shadow.copy(&region, 0, dy);
-        out.push(Planned::Shift { region, dx: 0, dy });
-        changes.find(snapshot, shadow);
-    }
+    shifts.find(&mut changes, snapshot, shadow, settings.lossy, out);
     shadow.shifts = shifts;
     for rect in &changes.rects {
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {

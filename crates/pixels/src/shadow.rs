@@ -2,10 +2,12 @@
 //! What a viewer shows once it has applied everything sent so far: pixels, and where they are known.
 //! Knows pixels and regions; never which commands made them.
 
-use thinc_region::{Region, Size};
+use thinc_region::{Rect, Region, Size};
 
+use crate::Lossy;
+use crate::anchors::Vector;
 use crate::changes::Changes;
-use crate::shift::Shifts;
+use crate::shift::{Recent, Shifts};
 
 /// What a viewer shows.
 ///
@@ -20,6 +22,8 @@ pub struct Shadow {
     /// Working memory of the plan.
     pub(crate) changes: Changes,
     pub(crate) shifts: Shifts,
+    /// COPYs that were committed: the next one likely goes as far.
+    pub(crate) recent: Recent,
 }
 
 impl Shadow {
@@ -32,6 +36,7 @@ impl Shadow {
             inexact: Region::new(),
             changes: Changes::default(),
             shifts: Shifts::default(),
+            recent: Recent::default(),
         }
     }
 
@@ -80,6 +85,7 @@ impl Shadow {
         let (screen, extents) = (self.size.rect(), region.extents());
         let inside = screen.contains(&extents) && screen.contains(&extents.translate(-dx, -dy));
         assert!(inside, "a copy of {extents:?} by ({dx}, {dy}) stays on a screen of {screen:?}");
+        self.recent.add(Vector { dx, dy });
         let stride = self.size.width as usize;
         for rect in region.copy_order(dx, dy) {
             let width = rect.width() as usize;
@@ -97,6 +103,20 @@ impl Shadow {
             set.subtract(region);
             set.add(&moved);
         }
+    }
+
+    /// True when the viewer shows what `pixels` say, or as much of it as a plan is content with.
+    pub(crate) fn is_sure(&self, rect: &Rect, lossy: Lossy) -> bool {
+        self.known.contains_rect(rect) && (lossy == Lossy::Photographs || !self.inexact.overlaps_rect(rect))
+    }
+
+    /// Where in a region that is so.
+    pub(crate) fn sure_within(&self, region: &Region, lossy: Lossy) -> Region {
+        let mut sure = region.intersection(&self.known);
+        if lossy == Lossy::Never {
+            sure.subtract(&self.inexact);
+        }
+        sure
     }
 
     #[inline]

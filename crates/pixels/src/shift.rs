@@ -1,117 +1,336 @@
 //! Path 8/13: from plan.rs and back.
-//! A vertical scroll found by looking: where rows of a snapshot are rows the viewer shows a little higher or lower.
-//! Knows rows of pixels; a wrong guess costs bytes, never pixels: after the copy everything is compared again.
+//! Moves found by looking: where the snapshot shows what the viewer shows elsewhere. Each becomes a COPY at once.
+//! Knows cells of changed pixels and vectors; a wrong one costs bytes, never pixels: after it all is compared again.
 
-use thinc_region::Rect;
+use thinc_region::{Rect, Region};
 
-use crate::changes::{differ, uniform};
-use crate::{RGB, Shadow, Snapshot};
+use crate::anchors::{Anchors, Vector};
+use crate::changes::{CELL, Changes, differ, uniform};
+use crate::{Lossy, Planned, Shadow, Snapshot};
 
-/// A change this large, at least, is worth the search: about a fifth of what encoding it costs.
-const HEIGHT_MIN: i32 = 64;
+/// 12288 pixels in changed rectangles: less is encoded sooner than searched.
 const AREA_MIN: u64 = 128 * 96;
-/// 64 pixels: width of the strips that are compared one by one, since a scroll bar beside the text moves otherwise.
-const STRIP: i32 = 64;
-/// Strips whose rows are hashed, and rows of each that are looked up: enough to find a scroll that most rows share.
-const VOTERS: usize = 4;
-const BALLOTS: usize = 64;
-/// A row seen more often than this, as blank ones are, says nothing about where it came from.
-const REPEATS_MAX: usize = 2;
-/// Votes that a vector needs.
-const VOTES_MIN: u32 = 12;
-/// What a row of more than one colour weighs against one of one colour.
-const WEIGHT: i8 = 4;
-/// What must be won: 64 rows of more than one colour and of 64 pixels, the price of about one line of text.
-const GAIN_MIN: i32 = 64 * WEIGHT as i32;
+/// Most COPYs that one plan finds.
+const SHIFTS_MAX: usize = 8;
+/// Cells of more than one colour weigh this much, since what is of one colour is cheap to send again.
+const DETAIL: i8 = 4;
+/// 16 cells of detail, or 64 x 64 pixels: what a vector must win, about the price of a line of text.
+const GAIN_MIN: i32 = 16 * DETAIL as i32;
+/// 3 cells of detail: what each of its rectangles must.
+const BLOCK_GAIN_MIN: i32 = 3 * DETAIL as i32;
+/// Cells that moved belong together over a gap of so many that did not change: words, lines and paragraphs.
+const GAP_COLUMNS: usize = 3;
+const GAP_ROWS: usize = 3;
+/// Most rectangles of one COPY.
+const BLOCKS_MAX: usize = 32;
+/// Of the cells changed so many are asked whether a vector that worked before works again, and so many must say so.
+const ASKED: usize = 64;
+const AGREED_MIN: usize = 4;
 
-/// Finds scrolls; its working memory is kept from call to call.
+/// Finds moves; its working memory is kept from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Shifts {
-    /// Rows that the viewer shows, by hash.
-    rows: Vec<(u32, i32)>,
-    votes: Vec<u32>,
-    /// What copying a row of a strip wins, or loses where it is negative; strip by strip.
+    anchors: Anchors,
+    guesses: Vec<Vector>,
+    /// What a COPY by the vector at hand wins in each cell of the grid.
     gains: Vec<i8>,
+    blocks: Vec<Block>,
     sums: Vec<i32>,
 }
 
+/// Cells that moved together.
+#[derive(Clone, Copy, Debug)]
+struct Block {
+    /// In columns and rows of the grid.
+    cells: Rect,
+    gain: i32,
+}
+
+/// Vectors that worked, the newest first.
+#[derive(Debug, Default)]
+pub(crate) struct Recent {
+    vectors: [Option<Vector>; 4],
+}
+
+impl Recent {
+    pub(crate) fn add(&mut self, vector: Vector) {
+        let oldest = self.vectors.len() - 1;
+        let place = self.vectors.iter().position(|&known| known == Some(vector)).unwrap_or(oldest);
+        self.vectors[..=place].rotate_right(1);
+        self.vectors[0] = Some(vector);
+    }
+}
+
+/// What a COPY may read and write, and pixels to look at.
+struct View<'a> {
+    snapshot: &'a Snapshot,
+    shadow: &'a Shadow,
+    /// Where the snapshot has pixels and the viewer surely shows what the shadow says. Sources lie here and so in the
+    /// snapshot: the update that carries the COPY overlaps every update that it could depend on.
+    sure: &'a Region,
+}
+
 impl Shifts {
-    /// Where within `changed` the snapshot shows what the viewer shows `dy` rows further up, and `dy`.
-    ///
-    /// Source and destination lie in `changed`, and so in the snapshot: the update that carries the copy overlaps every
-    /// update that it could depend on.
-    pub(crate) fn find(&mut self, changed: &Rect, snapshot: &Snapshot, shadow: &Shadow) -> Option<(Rect, i32)> {
-        if changed.height() < HEIGHT_MIN || changed.area() < AREA_MIN {
-            return None;
+    /// Looks for moves in what changed; appends each, applies it to the shadow, and leaves in `changes` what still differs.
+    pub(crate) fn find(
+        &mut self,
+        changes: &mut Changes,
+        snapshot: &Snapshot,
+        shadow: &mut Shadow,
+        lossy: Lossy,
+        out: &mut Vec<Planned>,
+    ) {
+        if changes.area() < AREA_MIN {
+            return;
         }
-        if !shadow.known.contains_rect(changed) || shadow.inexact.overlaps_rect(changed) {
-            return None;
+        let sure = shadow.sure_within(snapshot.region(), lossy);
+        let mut shifts = 0;
+        for vector in shadow.recent.vectors.into_iter().flatten() {
+            let view = View { snapshot, shadow, sure: &sure };
+            if view.agree(vector, changes) {
+                shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
+            }
         }
-        let dy = self.elect(changed, snapshot, shadow)?;
-        self.weigh(changed, dy, snapshot, shadow)
+        if changes.area() < AREA_MIN {
+            return;
+        }
+        let mut guesses = std::mem::take(&mut self.guesses);
+        self.anchors.guess(&changes.rects, &sure, snapshot, shadow, &mut guesses);
+        for &vector in &guesses {
+            if shifts == SHIFTS_MAX || changes.area() < AREA_MIN {
+                break;
+            }
+            shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
+        }
+        self.guesses = guesses;
     }
 
-    /// The vector most sampled rows agree on.
-    fn elect(&mut self, changed: &Rect, snapshot: &Snapshot, shadow: &Shadow) -> Option<i32> {
-        let height = changed.height();
-        self.votes.clear();
-        self.votes.resize(height as usize * 2, 0);
-        let strips = strips(changed);
-        let every = strips.clone().count().div_ceil(VOTERS);
-        for (x1, x2) in strips.skip(every / 2).step_by(every) {
-            self.rows.clear();
-            self.rows.extend((changed.y1..changed.y2).filter_map(|y| Some((hash(shadow.row(x1, x2, y))?, y))));
-            self.rows.sort_unstable();
-            let every = (height as usize).div_ceil(BALLOTS);
-            for y in (changed.y1..changed.y2).step_by(every) {
-                let Some(new) = hash(snapshot.row(x1, x2, y)) else { continue };
-                let first = self.rows.partition_point(|&(old, _)| old < new);
-                let same = self.rows[first..].iter().take(REPEATS_MAX + 1).take_while(|&&(old, _)| old == new);
-                if same.clone().count() <= REPEATS_MAX {
-                    same.for_each(|&(_, old_y)| self.votes[(y - old_y + height) as usize] += 1);
+    /// Makes a COPY where the vector wins enough.
+    #[allow(clippy::too_many_arguments, reason = "the plan's own, handed through")]
+    fn try_out(
+        &mut self,
+        vector: Vector,
+        changes: &mut Changes,
+        snapshot: &Snapshot,
+        shadow: &mut Shadow,
+        sure: &Region,
+        lossy: Lossy,
+        out: &mut Vec<Planned>,
+    ) -> bool {
+        let view = View { snapshot, shadow, sure };
+        let Some(region) = self.weigh(vector, changes, &view) else { return false };
+        let Vector { dx, dy } = vector;
+        shadow.copy(&region, dx, dy);
+        changes.find_again(&region, snapshot, shadow, lossy);
+        out.push(Planned::Shift { region, dx, dy });
+        true
+    }
+
+    /// Where the vector wins, if that is enough.
+    fn weigh(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<Region> {
+        let won: i32 = self.enter_gains(vector, changes, view);
+        if won < GAIN_MIN {
+            return None;
+        }
+        self.gather(changes);
+        let mut blocks = std::mem::take(&mut self.blocks);
+        let mut region = Region::new();
+        let mut gain = 0;
+        for block in &blocks {
+            let Some((rect, won)) = self.settle(block, vector, changes, view) else { continue };
+            region.add_rect(view.grown(&rect, vector));
+            gain += won;
+        }
+        blocks.clear();
+        self.blocks = blocks;
+        // Blocks are rectangles, and what may be read and written need not be.
+        let mut target = view.sure.translated(vector.dx, vector.dy);
+        target.intersect(view.snapshot.region());
+        region.intersect(&target);
+        (gain >= GAIN_MIN && region.rect_count() <= BLOCKS_MAX * 2).then_some(region)
+    }
+
+    /// Enters which changed cells the vector explains; returns what that wins.
+    fn enter_gains(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> i32 {
+        self.gains.clear();
+        let gain = |cell: &Rect| match !cell.is_empty() && view.moved(cell, vector) {
+            true => view.weight(cell),
+            false => 0,
+        };
+        self.gains.extend(changes.cells.iter().map(gain));
+        self.gains.iter().map(|&gain| i32::from(gain)).sum()
+    }
+
+    /// Gathers the cells that the vector explains into blocks, from the top row of cells to the bottom.
+    fn gather(&mut self, changes: &Changes) {
+        let columns = changes.grid.columns;
+        for (row, gains) in (0i32..).zip(self.gains.chunks_exact(columns)) {
+            let mut column = 0;
+            while let Some(start) = gains[column..].iter().position(|&gain| gain > 0).map(|next| column + next) {
+                let (mut end, mut gain) = (start, 0);
+                while let Some(next) = gains[end..columns.min(end + GAP_COLUMNS + 1)].iter().position(|&gain| gain > 0)
+                {
+                    gain += i32::from(gains[end + next]);
+                    end += next + 1;
+                }
+                column = end;
+                let mut span = Block { cells: Rect::new(start as i32, row, end as i32, row + 1), gain };
+                // All blocks that it meets become one with it.
+                self.blocks.retain(|block| {
+                    let reach = Rect { y2: block.cells.y2 + GAP_ROWS as i32, ..block.cells };
+                    if !reach.overlaps(&span.cells) {
+                        // What nothing below can join must be worth a rectangle by itself.
+                        return block.gain >= BLOCK_GAIN_MIN || reach.y2 > row;
+                    }
+                    span = Block { cells: span.cells.bound(&block.cells), gain: span.gain + block.gain };
+                    false
+                });
+                if self.blocks.len() < BLOCKS_MAX {
+                    self.blocks.push(span);
                 }
             }
         }
-        let (index, &votes) = self.votes.iter().enumerate().max_by_key(|&(_, votes)| votes)?;
-        let dy = index as i32 - height;
-        (votes >= VOTES_MIN && dy != 0).then_some(dy)
+        self.blocks.retain(|block| block.gain >= BLOCK_GAIN_MIN);
     }
 
-    /// The strips and rows in which the vector wins most.
-    fn weigh(&mut self, changed: &Rect, dy: i32, snapshot: &Snapshot, shadow: &Shadow) -> Option<(Rect, i32)> {
-        let (y1, y2) = (changed.y1.max(changed.y1 + dy), changed.y2.min(changed.y2 + dy));
-        let height = (y2 - y1) as usize;
-        self.gains.clear();
-        for (x1, x2) in strips(changed) {
-            self.gains.extend((y1..y2).map(|y| {
-                let new = snapshot.row(x1, x2, y);
-                let moved = !differ(new, shadow.row(x1, x2, y - dy));
-                let stayed = !differ(new, shadow.row(x1, x2, y));
-                match i8::from(moved) - i8::from(stayed) {
-                    0 => 0,
-                    // A row of one colour is cheap to send again where a copy spoils it.
-                    gain if uniform(new, new[0]) => gain,
-                    gain => gain * WEIGHT,
-                }
-            }));
+    /// The pixels of a block, without margins in which the COPY spoils more than it explains, and what it wins.
+    fn settle(&mut self, block: &Block, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<(Rect, i32)> {
+        let columns = changes.grid.columns;
+        let Rect { x1, y1, x2, y2 } = block.cells;
+        let (width, height) = (block.cells.width() as usize, block.cells.height() as usize);
+        for (column, row) in (y1..y2).flat_map(|row| (x1..x2).map(move |column| (column as usize, row as usize))) {
+            let index = row * columns + column;
+            if changes.cells[index].is_empty() {
+                let cell = changes.grid.cell(column, row).intersect(&view.sure.extents());
+                let spoiled = view.may_move(&cell, vector) && !view.moved(&cell, vector);
+                self.gains[index] = if spoiled { -view.weight(&cell) } else { 0 };
+            }
         }
+        let gain =
+            |column: usize, row: usize| i32::from(self.gains[(y1 as usize + row) * columns + x1 as usize + column]);
         self.sums.clear();
-        self.sums.extend(
-            self.gains.chunks_exact(height).map(|strip| strip.iter().map(|&gain| i32::from(gain)).sum::<i32>()),
-        );
+        self.sums.extend((0..width).map(|column| (0..height).map(|row| gain(column, row)).sum::<i32>()));
         let (left, right, _) = best_span(&self.sums);
         self.sums.clear();
-        self.sums.extend(
-            (0..height).map(|row| (left..right).map(|strip| i32::from(self.gains[strip * height + row])).sum::<i32>()),
-        );
-        let (top, bottom, gain) = best_span(&self.sums);
-        if gain < GAIN_MIN {
+        self.sums.extend((0..height).map(|row| (left..right).map(|column| gain(column, row)).sum::<i32>()));
+        let (top, bottom, won) = best_span(&self.sums);
+        if won < BLOCK_GAIN_MIN {
             return None;
         }
-        let x1 = changed.x1 + left as i32 * STRIP;
-        let x2 = changed.x2.min(changed.x1 + right as i32 * STRIP);
-        Some((Rect::new(x1, y1 + top as i32, x2, y1 + bottom as i32), dy))
+        let cells = (top..bottom).flat_map(|row| (left..right).map(move |column| (column, row)));
+        let explained = cells.filter(|&(column, row)| gain(column, row) > 0);
+        let rect = explained.fold(Rect::default(), |rect, (column, row)| {
+            rect.bound(&changes.cells[(y1 as usize + row) * columns + x1 as usize + column])
+        });
+        Some((rect, won))
     }
+}
+
+impl View<'_> {
+    /// Whether a COPY may write this rectangle.
+    fn may_move(&self, rect: &Rect, vector: Vector) -> bool {
+        let source = rect.translate(-vector.dx, -vector.dy);
+        self.sure.contains_rect(&source) && self.snapshot.holds(rect)
+    }
+
+    /// Whether a COPY may write it, and would make the viewer show what the snapshot has.
+    fn moved(&self, rect: &Rect, vector: Vector) -> bool {
+        let Vector { dx, dy } = vector;
+        self.may_move(rect, vector)
+            && (rect.y1..).zip(self.snapshot.rows(rect)).all(|(y, new)| {
+                let old = self.shadow.row(rect.x1 - dx, rect.x2 - dx, y - dy);
+                !differ(new, old)
+            })
+    }
+
+    /// What it costs to send a rectangle.
+    fn weight(&self, rect: &Rect) -> i8 {
+        let mut rows = self.snapshot.rows(rect);
+        let color = rows.clone().next().map_or(0, |row| row[0]);
+        if rows.all(|row| uniform(row, color)) { 1 } else { DETAIL }
+    }
+
+    /// Whether a few of the cells that changed say that they moved by this vector.
+    fn agree(&self, vector: Vector, changes: &Changes) -> bool {
+        let changed = changes.cells.iter().filter(|cell| !cell.is_empty());
+        let every = (changed.clone().count() / ASKED).max(1);
+        let agreed = changed.step_by(every).filter(|cell| self.moved(cell, vector) && self.weight(cell) == DETAIL);
+        agreed.take(AGREED_MIN).count() == AGREED_MIN
+    }
+
+    /// Grows a rectangle to where the move ends, which is within a cell of each of its edges.
+    fn grown(&self, rect: &Rect, vector: Vector) -> Rect {
+        let mut rect = *rect;
+        rect.y1 -= self.rows_won(&Rect { y1: rect.y1 - CELL, y2: rect.y1, ..rect }, vector, Toward::Start);
+        rect.y2 += self.rows_won(&Rect { y1: rect.y2, y2: rect.y2 + CELL, ..rect }, vector, Toward::End);
+        rect.x1 -= self.columns_won(&Rect { x1: rect.x1 - CELL, x2: rect.x1, ..rect }, vector, Toward::Start);
+        rect.x2 += self.columns_won(&Rect { x1: rect.x2, x2: rect.x2 + CELL, ..rect }, vector, Toward::End);
+        rect
+    }
+
+    /// How many rows of a strip are worth taking along, from its end or its start.
+    fn rows_won(&self, strip: &Rect, vector: Vector, toward: Toward) -> i32 {
+        let Some(strip) = self.allowed(strip, vector) else { return 0 };
+        let mut won = [0; CELL as usize];
+        for (won, (y, new)) in won.iter_mut().zip((strip.y1..).zip(self.snapshot.rows(&strip))) {
+            *won = self.pixels_won(&strip, y, new, vector).sum();
+        }
+        best_reach(&mut won[..strip.height() as usize], toward)
+    }
+
+    fn columns_won(&self, strip: &Rect, vector: Vector, toward: Toward) -> i32 {
+        let Some(strip) = self.allowed(strip, vector) else { return 0 };
+        let mut won = [0; CELL as usize];
+        for (y, new) in (strip.y1..).zip(self.snapshot.rows(&strip)) {
+            for (won, pixel) in won.iter_mut().zip(self.pixels_won(&strip, y, new, vector)) {
+                *won += pixel;
+            }
+        }
+        best_reach(&mut won[..strip.width() as usize], toward)
+    }
+
+    /// For each pixel of a row: 1 where the COPY makes it right, -1 where it makes it wrong.
+    fn pixels_won<'a>(
+        &'a self,
+        strip: &Rect,
+        y: i32,
+        new: &'a [u32],
+        vector: Vector,
+    ) -> impl Iterator<Item = i32> + 'a {
+        let moved = self.shadow.row(strip.x1 - vector.dx, strip.x2 - vector.dx, y - vector.dy);
+        let stayed = self.shadow.row(strip.x1, strip.x2, y);
+        let same = |a: u32, b: u32| i32::from((a ^ b) & crate::RGB == 0);
+        new.iter().zip(moved).zip(stayed).map(move |((&new, &moved), &stayed)| same(new, moved) - same(new, stayed))
+    }
+
+    /// As much of a strip as a COPY may write.
+    fn allowed(&self, strip: &Rect, vector: Vector) -> Option<Rect> {
+        let extents = self.sure.extents();
+        let strip = strip.intersect(&extents).intersect(&extents.translate(vector.dx, vector.dy));
+        (!strip.is_empty() && self.may_move(&strip, vector)).then_some(strip)
+    }
+}
+
+/// Where a strip ends that a rectangle grows into.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Toward {
+    Start,
+    End,
+}
+
+/// How many values, from the near end, have the largest sum.
+fn best_reach(won: &mut [i32], toward: Toward) -> i32 {
+    if toward == Toward::Start {
+        won.reverse();
+    }
+    let (mut best, mut sum) = ((0, 0), 0);
+    for (reach, won) in (1..).zip(won) {
+        sum += *won;
+        if sum > best.1 {
+            best = (reach, sum);
+        }
+    }
+    best.0
 }
 
 /// The stretch with the largest sum, and that sum.
@@ -127,18 +346,4 @@ fn best_span(values: &[i32]) -> (usize, usize, i32) {
         }
     }
     best
-}
-
-fn strips(rect: &Rect) -> impl Iterator<Item = (i32, i32)> + Clone + use<> {
-    let (x1, x2) = (rect.x1, rect.x2);
-    (x1..x2).step_by(STRIP as usize).map(move |x| (x, x2.min(x + STRIP)))
-}
-
-/// A sum of products, so that it runs over several pixels at once; none for a row of one colour, which is everywhere.
-fn hash(row: &[u32]) -> Option<u32> {
-    if uniform(row, row[0]) {
-        return None;
-    }
-    let factor = |i: usize| (i as u32 * 2 + 1).wrapping_mul(0x9e37_79b1);
-    Some(row.iter().enumerate().fold(0u32, |sum, (i, p)| sum.wrapping_add((p & RGB).wrapping_mul(factor(i) | 1))))
 }
