@@ -8,7 +8,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
-use thinc_session_core::{Config, Job, Scheduling, Session, SnapshotVerdict, ViewerId};
+use thinc_session_core::{Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, ViewerId};
 
 use crate::parsers::{SCREEN, each_frame};
 
@@ -30,7 +30,7 @@ struct Shell {
 impl Shell {
     fn new() -> Shell {
         let scheduling = Scheduling::ShortestFirst;
-        let mut session = Session::new(Config { name: "fuzz".to_owned(), size: SCREEN, scheduling, offscreen: true });
+        let mut session = Session::new(Config { name: "fuzz".to_owned(), size: SCREEN, scheduling, offscreen: true, lossy: LossyPolicy::Auto });
         session.handle_attach(SCREEN);
         let hello = ViewerHello {
             version: thinc_protocol::VERSION,

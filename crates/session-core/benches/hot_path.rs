@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -50,6 +50,7 @@ impl Bench {
             size: SIZE,
             scheduling: Scheduling::ShortestFirst,
             offscreen: true,
+            lossy: LossyPolicy::Auto,
         });
         session.handle_attach(SIZE);
         let hello = ViewerHello {

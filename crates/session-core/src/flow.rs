@@ -13,6 +13,8 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
+use crate::quality::Rate;
+
 /// Budget before anything is known, where only acknowledgements tell: a first screen of text goes out at once, and it
 /// costs 1 Mbit/s half a second, once.
 pub const BUDGET_INITIAL_BYTES: u64 = 64 * 1024;
@@ -195,6 +197,15 @@ impl Flow {
     /// Best rate of the last rounds, in bytes a second; 0 before one was measured.
     pub fn rate(&self) -> u64 {
         (self.best_rate() * 1e6) as u64
+    }
+
+    /// The rate, and whether the path was ever full.
+    pub(crate) fn measured_rate(&self) -> Rate {
+        match self.rate() {
+            0 => Rate::Unknown,
+            rate if self.startup => Rate::AtLeast(rate),
+            rate => Rate::Measured(rate),
+        }
     }
 
     fn best_rate(&self) -> f64 {

@@ -28,6 +28,7 @@ use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::pointer::{CursorImageOwned, Pointer};
+use crate::quality::{Entropy, LossyPolicy};
 use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
@@ -56,6 +57,8 @@ pub struct Config {
     pub scheduling: Scheduling,
     /// Follow what is drawn into pixmaps (THINC §2.4). Without it, what is copied from one is new pixels.
     pub offscreen: bool,
+    /// Whether photographs may be sent lossy, to be exact when they rest.
+    pub lossy: LossyPolicy,
 }
 
 /// What the shell shall carry to the driver, or to X.
@@ -125,6 +128,7 @@ pub struct Session {
     /// The newest moment any call named; for calls that name none.
     now: Micros,
     scheduling: Scheduling,
+    lossy: LossyPolicy,
     broken: Broken,
 }
 
@@ -165,6 +169,7 @@ impl Session {
             next_barrier: 1,
             now: 0,
             scheduling: config.scheduling,
+            lossy: config.lossy,
             broken,
         }
     }
@@ -399,6 +404,7 @@ impl Session {
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
+            lossy: self.lossy,
             broken: self.broken,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
@@ -419,6 +425,7 @@ impl Session {
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
+            lossy: self.lossy,
             broken: self.broken,
         };
         let viewer = Viewer::new(id, hello, &screen, now);
@@ -623,6 +630,18 @@ impl Session {
         self.now = self.now.max(now);
         self.take_fresh();
         self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, out)).unwrap_or(false)
+    }
+
+    /// Where a viewer's connection packs bytes now; asked before `poll_transmit`. Another level of a stream begins it anew.
+    pub fn entropy(&self, id: ViewerId) -> Entropy {
+        self.viewer(id).map_or(Entropy::None, |viewer| viewer.quality.entropy())
+    }
+
+    /// Encoding or packing for a viewer took so long; `pixels` that were encoded, 0 for packing alone.
+    pub fn handle_encode_time(&mut self, id: ViewerId, pixels: u64, took: Micros) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.quality.encode_took(pixels, took);
+        }
     }
 
     /// True while a viewer has something to send or to be acknowledged, so that [`Session::handle_path`] is worth a call.

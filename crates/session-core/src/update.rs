@@ -15,6 +15,7 @@ use crate::drawable::Part;
 use crate::effects::{Arrival, Effects, spread};
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
 use crate::mutation::{Broken, Mutation};
+use crate::quality::Quality;
 use crate::scheduler::Scheduling;
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
@@ -68,6 +69,8 @@ pub struct JobHints {
     pub video: bool,
     /// Bytes a second the path carries, 0 when unknown: how much work bytes are worth.
     pub path_bytes_per_second: u64,
+    /// Where its bytes are packed, and how nearly its photographs may be sent.
+    pub quality: Quality,
 }
 
 /// How far an update has come.

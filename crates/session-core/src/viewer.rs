@@ -18,6 +18,7 @@ use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::mutation::Broken;
 use crate::pointer::{CursorNews, Pointer};
+use crate::quality::{Adaptation, LossyPolicy, Quality};
 use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES, Scheduling};
 use crate::update::{
     Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, UNSENT_REAL_TIME, Updates,
@@ -156,6 +157,7 @@ pub(crate) struct Screen<'a> {
     pub(crate) pointer: &'a Pointer,
     pub(crate) drawables: &'a Drawables,
     pub(crate) scheduling: Scheduling,
+    pub(crate) lossy: LossyPolicy,
     pub(crate) broken: Broken,
 }
 
@@ -171,6 +173,7 @@ pub(crate) struct Viewer {
     pub(crate) queue: CommandQueue,
     pub(crate) updates: Updates,
     pub(crate) flow: Flow,
+    pub(crate) quality: Adaptation,
     estimate: Estimate,
     scheduling: Scheduling,
     control: Control,
@@ -213,6 +216,7 @@ impl Viewer {
             queue,
             updates: Updates::new(screen.scheduling, screen.broken),
             flow: Flow::new(now),
+            quality: Adaptation::new(hello.caps, screen.lossy),
             estimate: Estimate::default(),
             scheduling: screen.scheduling,
             control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },
@@ -239,6 +243,7 @@ impl Viewer {
     /// Rule 9. Another geometry, or the same anew: what was not sent is void.
     pub(crate) fn reset(&mut self, size: Size, now: Micros) {
         self.updates.reset();
+        self.quality.reset();
         self.queue.reset(size, now);
         self.frame_lacks.clear();
         self.refresh_waits = false;
@@ -459,6 +464,13 @@ impl Viewer {
         self.frame_lacks.is_empty() || self.frame_is_mixed
     }
 
+    /// The answer to a hand is small and looked at: exact. So is what is small beside what the path carries.
+    fn job_quality(&self, lane: Lane, region: &Region) -> Quality {
+        let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
+        let lossy = self.quality.lossy(waiting).filter(|_| lane == Lane::Normal);
+        Quality { entropy: self.quality.entropy(), lossy }
+    }
+
     /// Commits what goes next.
     pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
         self.take_refresh(screen.size.rect(), now);
@@ -488,6 +500,8 @@ impl Viewer {
                 }
             }
         }
+        self.quality.look(self.flow.measured_rate(), now);
+        let quality = self.job_quality(lane, &region);
         let end_of_frame = self.ends_frame(&region, now);
         // What is compared takes no bytes, or tells nothing of what its kind takes.
         let area = region.area() - verify.area();
@@ -520,6 +534,7 @@ impl Viewer {
                 inline: lane == Lane::RealTime || bytes <= SMALL_BYTES,
                 video: kinds == Kinds::VIDEO,
                 path_bytes_per_second: self.flow.rate(),
+                quality,
             },
         })
     }
@@ -595,6 +610,7 @@ impl Viewer {
     /// What the transport does with updates, told before the first.
     pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
         self.updates.set_arrival(arrival);
+        self.quality.set_arrival(arrival);
     }
 
     /// These updates were applied, in whatever order.

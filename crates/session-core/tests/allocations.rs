@@ -8,7 +8,7 @@ use std::cell::Cell;
 use thinc_protocol::viewer::ViewerHello;
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Scheduling, Session};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session};
 
 struct Counting;
 
@@ -46,8 +46,13 @@ struct Records {
 
 impl Records {
     fn new() -> Records {
-        let config =
-            Config { name: "allocations".into(), size: SIZE, scheduling: Scheduling::ShortestFirst, offscreen: true };
+        let config = Config {
+            name: "allocations".into(),
+            size: SIZE,
+            scheduling: Scheduling::ShortestFirst,
+            offscreen: true,
+            lossy: LossyPolicy::Auto,
+        };
         let mut session = Session::new(config);
         session.handle_attach(SIZE);
         let hello = ViewerHello { version: 1, caps: 0, size: SIZE, frame_bytes_max: 1 << 24, name: String::new() };

@@ -9,7 +9,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const BYTES_PER_SECOND: u64 = 1_250_000;
@@ -55,7 +55,13 @@ fn squares() -> impl Iterator<Item = (i32, i32)> {
 
 impl Load {
     fn new(scheduling: Scheduling) -> Load {
-        let mut session = Session::new(Config { name: "load".into(), size: SIZE, scheduling, offscreen: false });
+        let mut session = Session::new(Config {
+            name: "load".into(),
+            size: SIZE,
+            scheduling,
+            offscreen: false,
+            lossy: LossyPolicy::Auto,
+        });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

@@ -8,8 +8,8 @@ use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, Vi
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Scheduling, Session, SnapshotVerdict, ViewerId,
-    Violation,
+    Config, CursorData, CursorImageOwned, Job, LossyPolicy, RECORD_AGE_MAX, Request, Scheduling, Session,
+    SnapshotVerdict, ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -34,6 +34,7 @@ impl Shell {
             size: SIZE,
             scheduling: Scheduling::ShortestFirst,
             offscreen: true,
+            lossy: LossyPolicy::Auto,
         });
         session.handle_attach(SIZE);
         Shell { session, now: 1_000, op: 0 }

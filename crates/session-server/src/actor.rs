@@ -16,7 +16,7 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
 use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, PathFigures, Request, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, ViewerId};
 use thinc_transport::socket::{TcpFigures, TcpPath};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -162,6 +162,7 @@ impl Actor {
             size,
             scheduling: if config.fifo { Scheduling::Fifo } else { Scheduling::ShortestFirst },
             offscreen: config.offscreen,
+            lossy: if config.lossless { LossyPolicy::Never } else { LossyPolicy::Auto },
         });
         ring.set_want_offscreen(config.offscreen);
         core.handle_attach(size);

@@ -59,6 +59,8 @@ pub struct SessionConfig {
     pub fifo: bool,
     /// Follow what is drawn into pixmaps.
     pub offscreen: bool,
+    /// Nothing is sent lossy, however slow the link.
+    pub lossless: bool,
     /// Where somebody may ask for a trace.
     pub trace_socket: PathBuf,
     /// Where one is written from the first record on.

@@ -13,8 +13,8 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::mutation::Mutation;
 use thinc_session_core::{
-    Arrival, Config, CursorData, CursorImageOwned, Job, Proposals, Request, Scheduling, Session, SnapshotVerdict,
-    ViewerId,
+    Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
+    SnapshotVerdict, ViewerId,
 };
 
 use crate::datagrams::Datagrams;
@@ -158,7 +158,13 @@ impl<P: Pipeline> World<P> {
             _ => None,
         };
         let mut session = Session::with_broken_rule(
-            Config { name: "sim".into(), size, scheduling: Scheduling::ShortestFirst, offscreen: true },
+            Config {
+                name: "sim".into(),
+                size,
+                scheduling: Scheduling::ShortestFirst,
+                offscreen: true,
+                lossy: LossyPolicy::Auto,
+            },
             mutation,
         );
         session.handle_attach(size);

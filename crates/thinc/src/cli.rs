@@ -94,6 +94,11 @@ pub struct Serve {
     /// Host that links name, where it is another than the address listened on; without a port, the one listened on
     #[arg(long, value_name = "HOST[:PORT]")]
     pub public: Option<String>,
+    /// Send photographs nearly as they are where the link is slow, and exactly as soon as they rest; or never
+    ///
+    /// Text and everything that is no photograph is exact at any speed. A viewer shows what is not exact yet.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Lossy::Auto)]
+    pub lossy: Lossy,
     /// Order in which what changed leaves: shortest remaining first, or as it was drawn, for comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf, help_heading = MEASURING)]
     pub scheduler: Scheduler,
@@ -119,6 +124,15 @@ pub struct Serve {
 }
 
 const MEASURING: &str = "Options for measurements";
+
+/// When photographs may be sent lossy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lossy {
+    /// Below about 50 Mbit/s.
+    Auto,
+    /// Never.
+    Never,
+}
 
 /// Order in which what changed leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

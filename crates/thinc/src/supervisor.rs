@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
-use crate::cli::{Scheduler, Serve, Switch, name_from};
+use crate::cli::{Lossy, Scheduler, Serve, Switch, name_from};
 use crate::control::{Answer, LINE_BYTES_MAX, Pids, Ready, Request, Status};
 use crate::log::{Log, last_lines, make_folder};
 use crate::runtime_dir::{RuntimeDir, RuntimeError, TRACE_SOCKET};
@@ -467,6 +467,7 @@ impl Place {
             base_path: self.options.base_path.clone(),
             fifo: self.options.scheduler == Scheduler::Fifo,
             offscreen: self.options.offscreen == Switch::On,
+            lossless: self.options.lossy == Lossy::Never,
             trace_socket: self.folder.join(TRACE_SOCKET),
             trace: self.trace.clone(),
             authority: self.public.authority(),
