@@ -34,6 +34,8 @@ interface Exports {
   viewer_damaged(): number;
   viewer_damage(): number;
   viewer_damage_at(): number;
+  viewer_inexact(): number;
+  viewer_inexact_at(): number;
   viewer_rgba(x: number, y: number, width: number, height: number): number;
   viewer_stats(): number;
   viewer_stats_at(): number;
@@ -60,6 +62,9 @@ export interface DecoderStats {
   updates: number;
   bytesIn: number;
   bytesOut: number;
+  packedBytes: number;
+  unpackedBytes: number;
+  inexactPixels: number;
   rttUs: number;
   rttMinUs: number;
   /** From an input to the present of its effect, oldest first. */
@@ -201,6 +206,12 @@ export class Decoder {
     return new Int32Array(this.calls.memory.buffer, this.calls.viewer_damage_at() >>> 0, rects * 4).slice();
   }
 
+  /** Where the screen is not exact yet: x, y, width, height of each rectangle, disjoint. */
+  inexact(): Int32Array {
+    const rects = this.calls.viewer_inexact();
+    return new Int32Array(this.calls.memory.buffer, this.calls.viewer_inexact_at() >>> 0, rects * 4).slice();
+  }
+
   /** A rectangle's pixels as red, green, blue, 255; a view that the next call invalidates. */
   rgba(x: number, y: number, width: number, height: number): Uint8ClampedArray {
     const at = this.calls.viewer_rgba(x, y, width, height) >>> 0;
@@ -210,9 +221,11 @@ export class Decoder {
   stats(): DecoderStats {
     const count = this.calls.viewer_stats();
     const values = new Float64Array(this.calls.memory.buffer, this.calls.viewer_stats_at() >>> 0, count);
-    const [updates = 0, , , bytesIn = 0, bytesOut = 0, rttUs = 0, rttMinUs = 0, ...rest] = values;
+    const [updates = 0, , , bytesIn = 0, bytesOut = 0, ...more] = values;
+    const [packedBytes = 0, unpackedBytes = 0, inexactPixels = 0, rttUs = 0, rttMinUs = 0, ...rest] = more;
     const commands = COMMAND_NAMES.map((name, i) => ({ name, count: rest[3 * i] ?? 0, bytes: rest[3 * i + 1] ?? 0 }));
-    return { updates, bytesIn, bytesOut, rttUs, rttMinUs, commands, photonUs: rest.slice(3 * COMMAND_NAMES.length) };
+    const photonUs = rest.slice(3 * COMMAND_NAMES.length);
+    return { updates, bytesIn, bytesOut, packedBytes, unpackedBytes, inexactPixels, rttUs, rttMinUs, commands, photonUs };
   }
 
   /** What a panic said that has just thrown out of one of these calls; the instance is of no use any more. */

@@ -42,6 +42,7 @@ export class Engine {
   private visible = true;
   private presentScheduled = false;
   private presents = 0;
+  private tellsInexact = false;
   /** Until when the old picture is held back from a new, still incomplete one; 0: it is not. */
   private holdUntilMs = 0;
   private newSize: { width: number; height: number } | undefined;
@@ -84,6 +85,10 @@ export class Engine {
       case "visible":
         this.visible = message.visible;
         if (this.visible) this.schedulePresent();
+        break;
+      case "tellInexact":
+        this.tellsInexact = message.tell;
+        this.tellInexact();
         break;
       case "retry":
         this.retry().catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
@@ -261,8 +266,15 @@ export class Engine {
     const damage = decoder.takeDamage();
     presenter.present(decoder, damage);
     this.presents += 1;
+    this.tellInexact();
     this.act(() => decoder.presented(nowUs()));
     for (const waiting of [...this.awaitPicture.splice(0), ...this.awaitPresent.splice(0)]) waiting.resolve();
+  }
+
+  private tellInexact(): void {
+    if (!this.tellsInexact || this.decoder === undefined) return;
+    const rects = this.decoder.inexact();
+    this.tell({ type: "inexact", rects }, [rects.buffer]);
   }
 
   /** After the canvas lost what it showed. */

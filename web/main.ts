@@ -4,6 +4,7 @@
 
 import { Cursor } from "./cursor";
 import { Engine } from "./engine";
+import { InexactOverlay } from "./inexact";
 import { Input, isTouchOnly, type Placement } from "./input";
 import type { ConnectionState, FromEngine, Pixels, PresenterKind, Stats, ToEngine } from "./messages";
 import { StatsOverlay } from "./stats";
@@ -82,6 +83,7 @@ function told(message: FromEngine): void {
     case "geometry":
       screenSize = { width: message.width, height: message.height };
       layOut();
+      inexact.resize(message.width, message.height);
       break;
     case "name":
       document.title = message.name === "" ? NAME : `${message.name} – ${NAME}`;
@@ -91,6 +93,9 @@ function told(message: FromEngine): void {
       break;
     case "cursorShow":
       cursor.setShown(message.shown);
+      break;
+    case "inexact":
+      inexact.show(message.rects);
       break;
     case "answer":
       questions.get(message.id)?.resolve(message.value);
@@ -165,10 +170,12 @@ function layOut(): void {
   // Whole device pixels, or the browser would blend neighbours.
   const left = Math.max(0, Math.floor((stageSize.width - width * scale) / 2));
   const top = Math.max(0, Math.floor((stageSize.height - height * scale) / 2));
-  canvas.style.width = `${(width * scale) / ratio}px`;
-  canvas.style.height = `${(height * scale) / ratio}px`;
-  canvas.style.left = `${left / ratio}px`;
-  canvas.style.top = `${top / ratio}px`;
+  for (const { style } of [canvas, inexact.canvas]) {
+    style.width = `${(width * scale) / ratio}px`;
+    style.height = `${(height * scale) / ratio}px`;
+    style.left = `${left / ratio}px`;
+    style.top = `${top / ratio}px`;
+  }
   canvas.classList.toggle("scaled", scale !== 1);
 }
 
@@ -273,6 +280,7 @@ function prepareMenu(): void {
   element("menu-handle").addEventListener("click", () => menu.classList.toggle("open"));
   element("menu-fullscreen").addEventListener("click", () => void toggleFullscreen());
   element("menu-stats").addEventListener("click", () => stats.toggle());
+  element("menu-inexact").addEventListener("click", () => inexact.toggle());
   element("menu-keyboard").addEventListener("click", () => {
     keys.inputMode = "text";
     keys.blur();
@@ -297,8 +305,10 @@ async function toggleFullscreen(): Promise<void> {
 
 function shortcut(event: KeyboardEvent): boolean {
   if (!event.ctrlKey || !event.altKey || event.shiftKey || event.metaKey) return false;
-  if (event.getModifierState("AltGraph") || event.code !== "KeyS") return false;
-  if (!event.repeat) stats.toggle();
+  if (event.getModifierState("AltGraph")) return false;
+  const overlay = event.code === "KeyS" ? stats : event.code === "KeyE" ? inexact : undefined;
+  if (overlay === undefined) return false;
+  if (!event.repeat) overlay.toggle();
   return true;
 }
 
@@ -312,6 +322,7 @@ function lacking(): string | undefined {
 }
 
 const cursor = new Cursor(stage);
+const inexact = new InexactOverlay(element("inexact"), (tell) => send({ type: "tellInexact", tell }));
 const stats = new StatsOverlay(element("stats"), async () => (await ask("stats")) as Stats);
 const input = new Input({
   stage,

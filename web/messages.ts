@@ -33,6 +33,8 @@ export type ToEngine =
   | { type: "releaseAll" }
   | { type: "resize"; width: number; height: number }
   | { type: "visible"; visible: boolean }
+  /** Whether the page wants to be told what is not exact yet. */
+  | { type: "tellInexact"; tell: boolean }
   | { type: "retry" }
   | { type: "disconnect" }
   | { type: "ask"; id: number; what: "quiet" | "pixels" | "stats" };
@@ -65,6 +67,11 @@ export interface Stats {
   presents: number;
   bytesIn: number;
   bytesOut: number;
+  /** Bytes of packed commands, as they came and unpacked. */
+  packedBytes: number;
+  unpackedBytes: number;
+  /** Pixels that are only nearly what the session shows, so far. */
+  inexactPixels: number;
   /** Round trip in microseconds, of late and at best; 0 before the first answer. */
   rttUs: number;
   rttMinUs: number;
@@ -90,5 +97,7 @@ export type FromEngine =
   | { type: "name"; name: string }
   | { type: "cursor"; width: number; height: number; hotX: number; hotY: number; rgba: Uint8ClampedArray }
   | { type: "cursorShow"; shown: boolean }
+  /** Where the picture shown last is not exact yet: x, y, width, height of each rectangle, disjoint. */
+  | { type: "inexact"; rects: Int32Array }
   | { type: "answer"; id: number; value: undefined | Pixels | Stats }
   | { type: "failed"; id: number; reason: string };

@@ -54,6 +54,8 @@ export class StatsOverlay {
       ["Updates", `${stats.updates}, ${rate((s) => s.updates).toFixed(0)}/s`],
       ["Shown", `${stats.presents}, ${rate((s) => s.presents).toFixed(0)}/s`],
       ["Received", `${bytes(stats.bytesIn)}, ${bytes(rate((s) => s.bytesIn))}/s`],
+      ["Packed", `${bytes(stats.packedBytes)}, unpacked ${bytes(stats.unpackedBytes)}`],
+      ["Exact", exact(stats.inexactPixels, stats.width * stats.height)],
       ["Sent", `${bytes(stats.bytesOut)}, ${bytes(rate((s) => s.bytesOut))}/s`],
       ...stats.commands.map((c): [string, string] => [c.name, `${c.count}, ${bytes(c.bytes)}`]),
     ];
@@ -67,6 +69,13 @@ export class StatsOverlay {
       }),
     );
   }
+}
+
+/** How much of the screen is exact; never "all" while a pixel is not. */
+function exact(inexact: number, area: number): string {
+  if (inexact === 0) return "all";
+  const percent = Math.floor(((area - inexact) * 1000) / Math.max(area, 1)) / 10;
+  return `${percent.toFixed(1)} %, not yet ${inexact} pixels`;
 }
 
 /** The median of the last ones, and the last one. */

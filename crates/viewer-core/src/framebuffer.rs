@@ -63,7 +63,7 @@ impl Framebuffer {
         self.pixels.shrink_to(size.area() as usize);
         self.pixels.resize(size.area() as usize, OPAQUE);
         self.damage = size.rect().into();
-        self.inexact.reset(size);
+        self.inexact = Inexact::new(size);
     }
 
     /// Applies one command; gives the pixels it wrote.

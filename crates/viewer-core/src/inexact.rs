@@ -28,6 +28,11 @@ pub struct Inexact {
 }
 
 impl Inexact {
+    /// All of a screen of this size is exact.
+    pub fn new(size: Size) -> Inexact {
+        Inexact { size, row_len: (size.width as usize).div_ceil(BITS), ..Inexact::default() }
+    }
+
     /// How many pixels are not exact.
     pub const fn pixels(&self) -> u64 {
         self.pixels
@@ -66,13 +71,8 @@ impl Inexact {
         region.simplified(RECTS_MAX)
     }
 
-    /// All of a screen of this size is exact.
-    pub(crate) fn reset(&mut self, size: Size) {
-        *self = Inexact { size, row_len: (size.width as usize).div_ceil(BITS), ..Inexact::default() };
-    }
-
     /// Lossy pixels were written.
-    pub(crate) fn add(&mut self, rect: &Rect) {
+    pub fn add(&mut self, rect: &Rect) {
         if self.bits.is_empty() {
             self.bits.resize(self.row_len * self.size.height as usize, 0);
         }
@@ -225,8 +225,7 @@ mod tests {
     proptest! {
         #[test]
         fn bits_are_a_set_of_pixels(ops in proptest::collection::vec(op(), 1..30)) {
-            let mut inexact = Inexact::default();
-            inexact.reset(SIZE);
+            let mut inexact = Inexact::new(SIZE);
             let at = |(x, y): (usize, usize)| y * SIZE.width as usize + x;
             let mut mask = vec![false; SIZE.area() as usize];
             for op in ops {
@@ -266,8 +265,7 @@ mod tests {
     #[test]
     fn what_has_too_many_rectangles_is_told_more_coarsely_and_counted_exactly() {
         let size = Size { width: 300, height: 200 };
-        let mut inexact = Inexact::default();
-        inexact.reset(size);
+        let mut inexact = Inexact::new(size);
         for (x, y) in points(&size.rect().into()).filter(|(x, y)| (x + y) % 2 == 0) {
             inexact.add(&Rect::at(x as i32, y as i32, 1, 1));
         }
@@ -280,15 +278,5 @@ mod tests {
         );
         inexact.subtract(&size.rect());
         assert!(inexact.is_empty() && inexact.region().is_empty());
-    }
-
-    #[test]
-    fn another_screen_is_exact_and_costs_nothing() {
-        let mut inexact = Inexact::default();
-        inexact.reset(SIZE);
-        inexact.add(&Rect::at(0, 0, 5, 5));
-        inexact.reset(Size { width: 10, height: 10 });
-        assert!(inexact.is_empty() && !inexact.contains(3, 3));
-        assert_eq!(inexact.bits.capacity(), 0);
     }
 }

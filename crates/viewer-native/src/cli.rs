@@ -76,6 +76,7 @@ const AFTER_HELP: &str = "\
 Keys in the window:
   Ctrl+Alt+F    fullscreen on and off
   Ctrl+Alt+S    statistics on and off
+  Ctrl+Alt+E    hatches what is not exact yet, on and off: on slow links photographs are shown before they are exact
   Ctrl+Alt+G    the keys of the desktop (Alt+Tab, Super…) go to the session, or no longer; on by itself in fullscreen
   Ctrl+Alt+Q    closes the viewer; the session goes on
   Ctrl+Alt+R    after a loss: tries again now
@@ -140,7 +141,7 @@ mod tests {
         command().debug_assert();
         let help = command().render_long_help().to_string();
         assert!(help.starts_with("Shows a thinc session"), "it says first what it is for: {help}");
-        for word in ["--headless", "--when-quiet", "Ctrl+Alt+F", "wait-quiet"] {
+        for word in ["--headless", "--when-quiet", "Ctrl+Alt+F", "Ctrl+Alt+E", "wait-quiet"] {
             assert!(help.contains(word), "{word} is not in --help");
         }
     }

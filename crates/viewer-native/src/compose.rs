@@ -3,14 +3,19 @@
 //! Knows pixels and places; never SDL. Copies only what it is asked for.
 
 use thinc_region::{Rect, Size};
+use thinc_viewer_core::Inexact;
 
 use crate::overlay::{Panel, dim};
 use crate::place::Placement;
 
 /// What lies round a picture smaller than the window.
 const BORDER: u32 = 0xff10_1010;
+/// Lines over what is not exact yet, and from one to the next: bright, thin, and the picture stays readable under them.
+const HATCH: u32 = 0xffff_00a0;
+const HATCH_STEP: i32 = 8;
 
 /// Everything that is seen in the window.
+#[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
     /// Where the picture lies.
     pub(crate) placement: Placement,
@@ -18,6 +23,8 @@ pub(crate) struct Scene<'a> {
     pub(crate) screen: &'a [u32],
     /// The picture is old: shown darker.
     pub(crate) dimmed: bool,
+    /// Where hatching shows that pixels are not exact yet, if it is to.
+    pub(crate) hatched: Option<&'a Inexact>,
     /// Text, and the place of its corner in the window; later ones lie on top.
     pub(crate) panels: &'a [(Panel, i32, i32)],
 }
@@ -79,6 +86,15 @@ impl Scene<'_> {
                     *out = self.average(x, y - shown.y1);
                 }
             }
+            if let Some(inexact) = self.hatched.filter(|inexact| !inexact.is_empty()) {
+                for (out, x) in picture.iter_mut().zip(start - shown.x1..) {
+                    let (x, y) = (x, y - shown.y1);
+                    let (column, line) = self.screen_pixel(x, y);
+                    if (x + y) % HATCH_STEP == 0 && inexact.contains(column, line) {
+                        *out = HATCH;
+                    }
+                }
+            }
             if self.dimmed {
                 for pixel in picture {
                     *pixel = dim(*pixel);
@@ -93,6 +109,14 @@ impl Scene<'_> {
                 row[(start - x1) as usize..(end - x1) as usize].copy_from_slice(source);
             }
         }
+    }
+
+    /// The screen's pixel in the middle of those that pixel (x, y) of the picture stands for.
+    fn screen_pixel(&self, x: i32, y: i32) -> (usize, usize) {
+        let (screen, shown) = (self.placement.screen, self.placement.shown);
+        let middle =
+            |at: i32, shown: i32, whole: u32| ((2 * at as u64 + 1) * u64::from(whole) / (2 * shown as u64)) as usize;
+        (middle(x, shown.width(), screen.width), middle(y, shown.height(), screen.height))
     }
 
     /// Mean of the screen's pixels that pixel (x, y) of the smaller picture stands for.
@@ -145,8 +169,13 @@ mod tests {
     fn one_to_one_is_exact_with_a_border() {
         let screen = size(5, 4);
         let pixels = ramp(screen);
-        let scene =
-            Scene { placement: Placement::new(screen, size(9, 8)), screen: &pixels, dimmed: false, panels: &[] };
+        let scene = Scene {
+            placement: Placement::new(screen, size(9, 8)),
+            screen: &pixels,
+            dimmed: false,
+            hatched: None,
+            panels: &[],
+        };
         let out = shot(&scene, size(9, 8).rect(), Order::Rgb);
         for y in 0..8 {
             for x in 0..9 {
@@ -163,7 +192,13 @@ mod tests {
         let pixels = ramp(screen);
         let panels = [(Panel::draw("ab", 1), 3, 2)];
         for (window, dimmed) in [(size(40, 30), false), (size(50, 44), true), (size(17, 23), false)] {
-            let scene = Scene { placement: Placement::new(screen, window), screen: &pixels, dimmed, panels: &panels };
+            let scene = Scene {
+                placement: Placement::new(screen, window),
+                screen: &pixels,
+                dimmed,
+                hatched: None,
+                panels: &panels,
+            };
             let whole = shot(&scene, window.rect(), Order::Rgb);
             for (x, y, w, h) in [(0, 0, 1, 1), (3, 2, 9, 9), (10, 5, 7, 18), (16, 22, 1, 1)] {
                 let rect = Rect::at(x, y, w, h);
@@ -181,11 +216,44 @@ mod tests {
     }
 
     #[test]
+    fn only_what_is_not_exact_is_hatched_and_only_while_it_is_not() {
+        let screen = size(64, 48);
+        let pixels = vec![0x0020_4060; 64 * 48];
+        let mut inexact = Inexact::new(screen);
+        let photograph = Rect::at(10, 20, 30, 9);
+        inexact.add(&photograph);
+        for window in [size(64, 48), size(80, 60), size(32, 24)] {
+            let placement = Placement::new(screen, window);
+            let plain = Scene { placement, screen: &pixels, dimmed: false, hatched: None, panels: &[] };
+            let hatched = Scene { hatched: Some(&inexact), ..plain };
+            let of = |scene: &Scene<'_>| shot(scene, window.rect(), Order::Rgb);
+            let (before, after) = (of(&plain), of(&hatched));
+            let mut lines = 0;
+            for (i, (before, after)) in before.iter().zip(&after).enumerate() {
+                let at = Rect::at(i as i32 % window.width as i32, i as i32 / window.width as i32, 1, 1);
+                if before != after {
+                    assert!(placement.cover(&photograph).contains(&at) && *after == HATCH, "{at:?} in {window:?}");
+                    lines += 1;
+                }
+            }
+            let covered = placement.cover(&photograph).area();
+            assert!((covered / 10..covered / 6).contains(&lines), "{lines} of {covered} pixels in {window:?}");
+            let exact = Inexact::new(screen);
+            assert_eq!(of(&Scene { hatched: Some(&exact), ..plain }), before);
+        }
+    }
+
+    #[test]
     fn scaling_down_averages_what_each_pixel_stands_for() {
         let screen = size(4, 2);
         let pixels = [0x000000, 0xffffff, 0x100000, 0x300000, 0x000000, 0xffffff, 0x100000, 0x300000];
-        let scene =
-            Scene { placement: Placement::new(screen, size(2, 1)), screen: &pixels, dimmed: false, panels: &[] };
+        let scene = Scene {
+            placement: Placement::new(screen, size(2, 1)),
+            screen: &pixels,
+            dimmed: false,
+            hatched: None,
+            panels: &[],
+        };
         assert_eq!(shot(&scene, size(2, 1).rect(), Order::Rgb), [0xff80_8080, 0xff20_0000]);
         assert_eq!(shot(&scene, size(2, 1).rect(), Order::Bgr), [0xff80_8080, 0xff00_0020]);
     }

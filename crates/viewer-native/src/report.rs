@@ -42,7 +42,15 @@ pub struct Report {
     pub bytes_out: u64,
     /// Bytes received that are no commands: heads, cursors, answers.
     pub other_bytes: u64,
-    /// By command: copy, sfill, pfill, bitmap, raw.
+    /// Pixels that are only nearly what the session shows, so far.
+    pub inexact_pixels: u64,
+    /// Updates whose commands came packed.
+    pub packed_updates: u64,
+    /// Bytes of those commands as they came.
+    pub packed_bytes: u64,
+    /// The same, unpacked.
+    pub unpacked_bytes: u64,
+    /// By command, bytes unpacked: copy, sfill, pfill, bitmap, raw, keep, recall.
     pub commands: BTreeMap<&'static str, CommandReport>,
     /// Cursor images received.
     pub cursors: u64,
@@ -117,6 +125,10 @@ impl Report {
             bytes_in: stats.bytes_in,
             bytes_out: stats.bytes_out,
             other_bytes: stats.other_bytes,
+            inexact_pixels: state.viewer.inexact().pixels(),
+            packed_updates: stats.packed_updates,
+            packed_bytes: stats.packed_bytes,
+            unpacked_bytes: stats.unpacked_bytes,
             commands: KIND_NAMES
                 .iter()
                 .zip(&stats.commands)

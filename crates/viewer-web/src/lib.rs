@@ -203,6 +203,18 @@ pub extern "C" fn viewer_damage_at() -> *const [i32; 4] {
     with(|page| page.damage().as_ptr())
 }
 
+/// Collects where the screen is not exact yet: how many rectangles.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_inexact() -> u32 {
+    with(|page| page.collect_inexact().len() as u32)
+}
+
+/// Their x, y, width and height, as i32.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_inexact_at() -> *const [i32; 4] {
+    with(|page| page.inexact().as_ptr())
+}
+
 /// Pixels of a rectangle as red, green, blue, 255; nothing is written for one that is not inside the screen.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_rgba(x: u32, y: u32, width: u32, height: u32) -> *const u32 {

@@ -41,6 +41,7 @@ pub(crate) struct Page {
     text: String,
     image: Vec<u32>,
     damage: Vec<[i32; 4]>,
+    inexact: Vec<[i32; 4]>,
     rgba: Vec<u32>,
     stats: Vec<f64>,
 }
@@ -55,6 +56,7 @@ impl Page {
             text: String::new(),
             image: Vec::new(),
             damage: Vec::new(),
+            inexact: Vec::new(),
             rgba: Vec::new(),
             stats: Vec::new(),
         }
@@ -177,13 +179,26 @@ impl Page {
         self.damage.clear();
         if let Some(viewer) = &mut self.viewer {
             let damage = viewer.take_damage();
-            self.damage.extend(damage.rects().iter().map(|r| [r.x1, r.y1, r.width(), r.height()]));
+            self.damage.extend(damage.rects().iter().map(numbers_of));
         }
         &self.damage
     }
 
     pub(crate) fn damage(&self) -> &[[i32; 4]] {
         &self.damage
+    }
+
+    /// Where the screen is not exact yet.
+    pub(crate) fn collect_inexact(&mut self) -> &[[i32; 4]] {
+        self.inexact.clear();
+        if let Some(viewer) = &self.viewer {
+            self.inexact.extend(viewer.inexact().region().rects().iter().map(numbers_of));
+        }
+        &self.inexact
+    }
+
+    pub(crate) fn inexact(&self) -> &[[i32; 4]] {
+        &self.inexact
     }
 
     /// Pixels of a part of the screen in the order a canvas wants; nothing for a part that is not inside.
@@ -200,7 +215,8 @@ impl Page {
         &self.rgba
     }
 
-    /// Updates, frames, presents, bytes in and out, round trip and the least of them in microseconds (0: unknown);
+    /// Updates, frames, presents, bytes in and out, bytes of packed commands as they came and unpacked, pixels not exact
+    /// yet, round trip and the least of them in microseconds (0: unknown);
     /// count, bytes and pixels of each kind of command; then microseconds from input to present of the last ones.
     pub(crate) fn collect_stats(&mut self) -> &[f64] {
         self.stats.clear();
@@ -208,9 +224,11 @@ impl Page {
             let stats = viewer.stats();
             let rtts = [stats.rtt_us, stats.rtt_min_us].map(Option::unwrap_or_default);
             let counts = [stats.updates, stats.frames, stats.presents, stats.bytes_in, stats.bytes_out];
+            let packed = [stats.packed_bytes, stats.unpacked_bytes, viewer.inexact().pixels()];
             let commands = stats.commands.iter().flat_map(|kind| [kind.count, kind.bytes, kind.pixels]);
             let echoes = stats.echoes.iter().filter_map(|echo| echo.presented_us);
-            self.stats.extend(counts.into_iter().chain(rtts).chain(commands).chain(echoes).map(|value| value as f64));
+            let heads = counts.into_iter().chain(packed).chain(rtts);
+            self.stats.extend(heads.chain(commands).chain(echoes).map(|value| value as f64));
         }
         &self.stats
     }
@@ -218,6 +236,11 @@ impl Page {
     pub(crate) fn stats(&self) -> &[f64] {
         &self.stats
     }
+}
+
+/// x, y, width and height.
+fn numbers_of(rect: &Rect) -> [i32; 4] {
+    [rect.x1, rect.y1, rect.width(), rect.height()]
 }
 
 /// 0xAARRGGBB → 0xAABBGGRR, which little-endian memory holds as red, green, blue, alpha.
@@ -275,7 +298,8 @@ mod tests {
 
         let mut commands = Vec::new();
         Command::Sfill { region: Rect::new(1, 1, 3, 2).into(), color: 0x11_22_33 }.encode(&mut commands);
-        let update = Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
+        let update =
+            Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
         say(&mut page, &SessionMessage::Update(update)).unwrap();
         assert!(page.is_damaged());
         assert_eq!(page.take_damage(), [[1, 1, 2, 1]]);
@@ -283,7 +307,7 @@ mod tests {
         assert_eq!(page.rgba(Rect::new(0, 1, 2, 2)), [0xff00_0000, 0xff33_2211]);
         assert_eq!(page.screen()[5], 0xff11_2233);
         assert_eq!(page.collect_stats()[0], 1.0, "one update");
-        assert_eq!(page.collect_stats().len(), 7 + 3 * 5, "no input was echoed");
+        assert_eq!(page.collect_stats().len(), 10 + 3 * 7, "no input was echoed");
     }
 
     #[test]

@@ -135,6 +135,7 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
         pointer: Pointer::default(),
         placement: Placement::new(size, Size::default()),
         statistics: options.statistics,
+        hatched: false,
         panels: Vec::new(),
         message: None,
         host,
@@ -223,6 +224,8 @@ struct App<'a> {
     pointer: Pointer,
     placement: Placement,
     statistics: bool,
+    /// What is not exact yet is hatched.
+    hatched: bool,
     /// Statistics, then the message: drawn when they change.
     panels: Vec<(Panel, i32, i32)>,
     message: Option<String>,
@@ -332,6 +335,10 @@ impl App<'_> {
             Command::Statistics => {
                 self.statistics = !self.statistics;
                 self.statistics_at = Instant::now();
+                self.redraw = true;
+            }
+            Command::Hatch => {
+                self.hatched = !self.hatched;
                 self.redraw = true;
             }
             Command::Grab => {
@@ -477,6 +484,7 @@ impl App<'_> {
             placement: self.placement,
             screen: state.viewer.framebuffer().pixels(),
             dimmed: !state.is_connected(),
+            hatched: self.hatched.then(|| state.viewer.inexact()),
             panels: &self.panels,
         };
         let drawn = self.presenter.draw(pump, &due, &scene, &mut self.row)?;
@@ -514,6 +522,7 @@ fn panel_rect(panel: &Panel, x: i32, y: i32) -> Rect {
 enum Command {
     Fullscreen,
     Statistics,
+    Hatch,
     Grab,
     Quit,
     Retry,
@@ -527,6 +536,7 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod) -> Option<Command> {
     Some(match keycode? {
         Keycode::F => Command::Fullscreen,
         Keycode::S => Command::Statistics,
+        Keycode::E => Command::Hatch,
         Keycode::G => Command::Grab,
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,

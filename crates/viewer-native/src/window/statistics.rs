@@ -25,11 +25,26 @@ pub(super) fn text(state: &State) -> String {
     let _ = writeln!(text, "present         {} after receipt", millis(stats.present_delay_us));
     let _ = writeln!(text, "updates {}  frames {}  presents {}", stats.updates, stats.frames, stats.presents);
     let _ = writeln!(text, "bytes in {}  out {}", bytes(stats.bytes_in), bytes(stats.bytes_out));
+    let (packed, unpacked) = (bytes(stats.packed_bytes), bytes(stats.unpacked_bytes));
+    let _ = writeln!(text, "packed   {packed}, unpacked {unpacked}");
+    let _ = writeln!(text, "exact    {}", exact(state.viewer.inexact().pixels(), size.area()));
     for (name, command) in KIND_NAMES.iter().zip(&stats.commands) {
         let _ = writeln!(text, "  {name:<7} {:>8}  {:>9}", command.count, bytes(command.bytes));
     }
     let _ = write!(text, "  other             {:>9}", bytes(stats.other_bytes));
     text
+}
+
+/// How much of the screen is exact; never "all" while a pixel is not.
+fn exact(inexact: u64, area: u64) -> String {
+    match inexact {
+        0 => "all".to_owned(),
+        // In tenths of a percent, rounded down.
+        _ => {
+            let tenths = (area - inexact) * 1000 / area.max(1);
+            format!("{}.{} %, not yet {inexact} pixels", tenths / 10, tenths % 10)
+        }
+    }
 }
 
 fn millis(us: Option<u64>) -> String {
@@ -55,5 +70,8 @@ mod tests {
         assert_eq!(bytes(9_999), "9999 B");
         assert_eq!(bytes(10_000), "10 KB");
         assert_eq!(bytes(12_345_678), "12 MB");
+        assert_eq!(exact(0, 480_000), "all");
+        assert_eq!(exact(1, 480_000), "99.9 %, not yet 1 pixels");
+        assert_eq!(exact(480_000, 480_000), "0.0 %, not yet 480000 pixels");
     }
 }

@@ -257,7 +257,8 @@ impl State {
 
     fn update(&mut self, commands: &[u8], echo: Option<u32>) {
         self.seq += 1;
-        let update = Update { seq: self.seq, after: 0, epoch: self.epoch, echo, end_of_frame: true, packed: None, commands };
+        let update =
+            Update { seq: self.seq, after: 0, epoch: self.epoch, echo, end_of_frame: true, packed: None, commands };
         self.send(&SessionMessage::Update(update));
     }
 
