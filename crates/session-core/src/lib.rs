@@ -13,6 +13,7 @@ mod input;
 pub mod mutation;
 mod pointer;
 mod quality;
+mod refresh;
 pub mod scheduler;
 mod session;
 mod translate;

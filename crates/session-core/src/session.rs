@@ -405,6 +405,7 @@ impl Session {
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
             lossy: self.lossy,
+            encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             broken: self.broken,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
@@ -426,6 +427,7 @@ impl Session {
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
             lossy: self.lossy,
+            encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             broken: self.broken,
         };
         let viewer = Viewer::new(id, hello, &screen, now);
@@ -637,10 +639,17 @@ impl Session {
         self.viewer(id).map_or(Entropy::None, |viewer| viewer.quality.entropy())
     }
 
-    /// Encoding or packing for a viewer took so long; `pixels` that were encoded, 0 for packing alone.
-    pub fn handle_encode_time(&mut self, id: ViewerId, pixels: u64, took: Micros) {
+    /// Encoding a job took so long, and so many of its pixels were no plain colour or equal. Told before `handle_encoded`.
+    pub fn handle_encode_time(&mut self, id: ViewerId, job: JobId, pixels: u64, took: Micros) {
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.quality.encode_took(pixels, took);
+            viewer.encode_took(job, pixels, took);
+        }
+    }
+
+    /// Packing what left for a viewer took so long.
+    pub fn handle_pack_time(&mut self, id: ViewerId, took: Micros) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.quality.encode_took(0, took);
         }
     }
 

@@ -302,6 +302,15 @@ impl Updates {
         Some(lacking)
     }
 
+    /// Pixels as they are once everything sent was applied, as they will be once everything committed was: where COPYs take
+    /// them, and without those that are read anew.
+    pub(crate) fn settle(&self, region: &mut Region) {
+        for update in &self.unsent {
+            update.effects.follow(region);
+            region.subtract(&update.region);
+        }
+    }
+
     /// Rule 5. Update `seq` will not be applied: what the viewer lacks for that, after everything committed. All that it
     /// wrote, and what later ones took from there, less what they wrote over it. Empty where it is known to be applied.
     ///

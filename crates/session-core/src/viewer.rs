@@ -18,7 +18,8 @@ use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::mutation::Broken;
 use crate::pointer::{CursorNews, Pointer};
-use crate::quality::{Adaptation, LossyPolicy, Quality};
+use crate::quality::{Adaptation, ENCODE_TIME_MAX, LossyPolicy, Quality};
+use crate::refresh::Refresh;
 use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES, Scheduling};
 use crate::update::{
     Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, UNSENT_REAL_TIME, Updates,
@@ -119,6 +120,8 @@ const REFRESH_PAUSE: Micros = 100_000;
 const ECHO_AGE_MAX: Micros = 1_000_000;
 /// Least frame limit that is believed; a viewer that says less could not take a COPY.
 const FRAME_BYTES_MIN: usize = 16 * 1024;
+/// Fewest pixels that a job is cut down to for the encoders' sake: 16 ms of one that takes twenty times what is usual.
+const WORK_AREA_MIN: u64 = 1 << 16;
 /// Bytes of an update beside its commands, and of a frame beside its body.
 const UPDATE_HEAD_BYTES: usize = 64;
 
@@ -148,6 +151,15 @@ struct Control {
     closed: bool,
 }
 
+/// What is committed next.
+struct Next {
+    picked: Picked,
+    /// The part of it that is only compared.
+    verify: Region,
+    /// It makes exact what the viewer shows nearly.
+    mends: bool,
+}
+
 /// What session.rs knows and a viewer needs.
 pub(crate) struct Screen<'a> {
     pub(crate) name: &'a str,
@@ -158,6 +170,8 @@ pub(crate) struct Screen<'a> {
     pub(crate) drawables: &'a Drawables,
     pub(crate) scheduling: Scheduling,
     pub(crate) lossy: LossyPolicy,
+    /// Work that waits for the encoders, of all viewers.
+    pub(crate) encode_work: Micros,
     pub(crate) broken: Broken,
 }
 
@@ -174,6 +188,7 @@ pub(crate) struct Viewer {
     pub(crate) updates: Updates,
     pub(crate) flow: Flow,
     pub(crate) quality: Adaptation,
+    refresh: Refresh,
     estimate: Estimate,
     scheduling: Scheduling,
     control: Control,
@@ -217,6 +232,7 @@ impl Viewer {
             updates: Updates::new(screen.scheduling, screen.broken),
             flow: Flow::new(now),
             quality: Adaptation::new(hello.caps, screen.lossy),
+            refresh: Refresh::new(),
             estimate: Estimate::default(),
             scheduling: screen.scheduling,
             control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },
@@ -244,6 +260,7 @@ impl Viewer {
     pub(crate) fn reset(&mut self, size: Size, now: Micros) {
         self.updates.reset();
         self.quality.reset();
+        self.refresh.reset();
         self.queue.reset(size, now);
         self.frame_lacks.clear();
         self.refresh_waits = false;
@@ -330,7 +347,7 @@ impl Viewer {
 
     /// Something waits to be sent or acknowledged: what the path's transport knows is worth asking for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.queue.is_empty() || self.updates.unsent_len() > 0 || self.flow.in_flight() > 0
+        !self.queue.is_empty() || self.updates.unsent_len() > 0 || self.flow.in_flight() > 0 || !self.refresh.is_empty()
     }
 
     /// It lacks pixels and does not say which. However often it says so, it costs one mark.
@@ -401,13 +418,14 @@ impl Viewer {
         idle || now >= oldest + RECORD_AGE_MAX || self.draining()
     }
 
-    fn room(&mut self, now: Micros) -> Room {
+    fn room(&mut self, encode_work: Micros, now: Micros) -> Room {
         // The last places are kept for answers to a hand, and so is their room: they overtake what is unsent.
-        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
+        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME || encode_work >= ENCODE_TIME_MAX;
+        let encoded_in_time = self.quality.work_area(ENCODE_TIME_MAX.saturating_sub(encode_work));
         Room {
             bytes: if crowded { 0 } else { self.flow.commit_room(self.updates.unsent_bytes(), now) },
             real_time_bytes: self.flow.real_time_room(now),
-            area_max: self.area_max,
+            area_max: self.area_max.min(encoded_in_time.max(WORK_AREA_MIN)),
             update_bytes: self.flow.update_bytes(),
         }
     }
@@ -415,34 +433,75 @@ impl Viewer {
     /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
     pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
         let refresh = self.refresh_waits.then_some(self.refresh_from);
+        let inexact = self.refresh.due().filter(|_| self.updates.unsent_len() < UNSENT_MAX);
         let doubt = scheduler::doubt_due(&self.queue, idle).filter(|_| self.updates.unsent_len() < UNSENT_MAX);
         let blocked = self.updates.unsent_len() >= UNSENT_MAX
             || self.flow.commit_room(self.updates.unsent_bytes(), now) == 0 && !self.flow.may_send_real_time();
         let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_ripe(idle, now));
         let doubt = doubt.filter(|&due| due > now);
-        let waits = self.updates.unsent_len() > 0 || !self.queue.is_empty() && self.is_ripe(idle, now);
+        let waits = self.updates.unsent_len() > 0
+            || !self.queue.is_empty() && self.is_ripe(idle, now)
+            || inexact.is_some_and(|due| due <= now);
+        let inexact = inexact.filter(|&due| due > now);
         let paced = self.flow.room_at(now).filter(|_| waits);
-        refresh.into_iter().chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX)).chain(doubt).chain(paced).min()
+        refresh
+            .into_iter()
+            .chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX))
+            .chain(doubt)
+            .chain(inexact)
+            .chain(paced)
+            .min()
     }
 
-    /// What goes next: pending pixels, or COPYs alone, or, where neither may, pixels to be compared.
-    fn pick(&mut self, screen: &Screen<'_>, now: Micros) -> Option<(Picked, Region)> {
+    /// What goes next: pending pixels, or COPYs alone, or, where neither may, pixels to be compared or made exact.
+    fn pick(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
         if self.is_ripe(screen.idle, now) {
-            let room = self.room(now);
+            let hand = self.queue.items().iter().any(|item| item.origin.lane == Lane::RealTime);
+            if !hand
+                && self.refresh.is_overdue(now)
+                && let Some(next) = self.pick_inexact(screen, now)
+            {
+                return Some(next);
+            }
+            let room = self.room(screen.encode_work, now);
             let picked = scheduler::pick(self.queue.items(), &self.estimate, room, self.scheduling, now);
             // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
             let copies_alone = self.queue.items().is_empty() && room.bytes > 0;
             if let Some(picked) = picked.or_else(|| copies_alone.then(Picked::nothing)) {
-                return Some((picked, Region::new()));
+                return Some(Next { picked, verify: Region::new(), mends: false });
             }
         }
+        self.pick_doubt(screen, now).or_else(|| self.pick_inexact(screen, now))
+    }
+
+    fn pick_doubt(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
         let due = scheduler::doubt_due(&self.queue, screen.idle)?;
         let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
         if now < due && !self.draining() || crowded || self.flow.room(now) == 0 {
             return None;
         }
         let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
-        Some((Picked { region: verify.clone(), ..Picked::nothing() }, verify))
+        Some(Next { picked: Picked { region: verify.clone(), ..Picked::nothing() }, verify, mends: false })
+    }
+
+    /// What the viewer shows only nearly, and has rested.
+    fn pick_inexact(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
+        let room = self.room(screen.encode_work, now);
+        let bytes = room.bytes.min(room.update_bytes);
+        if bytes == 0 {
+            return None;
+        }
+        let Viewer { refresh, updates, queue, .. } = self;
+        let settle = |region: &mut Region| {
+            updates.settle(region);
+            // A commit takes them along.
+            queue.copies().for_each(|copy| *region = copy.follow(region));
+            region.subtract(&queue.pending());
+        };
+        let unsent = |job| updates.unsent().any(|update| update.id == job);
+        let (region, bytes) = refresh.pick(bytes, room.area_max, settle, unsent, now)?;
+        let picked = Picked { region, lane: Lane::Normal, bytes, kinds: Kinds::STALE };
+        Some(Next { picked, verify: Region::new(), mends: true })
     }
 
     /// A frame is what waited when its first update was committed. What is drawn meanwhile is the next one's, or an
@@ -477,7 +536,8 @@ impl Viewer {
         if self.control.close.is_some() || self.updates.unsent_len() >= UNSENT_MAX {
             return None;
         }
-        let (Picked { region, lane, bytes, kinds }, verify) = self.pick(screen, now)?;
+        self.quality.look(self.flow.measured_rate(), now);
+        let Next { picked: Picked { region, lane, bytes, kinds }, verify, mends } = self.pick(screen, now)?;
         if lane == Lane::RealTime {
             self.flow.spend_real_time(bytes);
         }
@@ -500,11 +560,22 @@ impl Viewer {
                 }
             }
         }
-        self.quality.look(self.flow.measured_rate(), now);
-        let quality = self.job_quality(lane, &region);
+        let mut quality = self.job_quality(lane, &region);
+        if mends {
+            quality.lossy = None;
+            let takes = bytes * 1_000_000 / self.flow.rate().max(1);
+            self.refresh.committed(id, &region, takes, now);
+        }
+        if quality.lossy.is_some() {
+            self.refresh.lossy_committed(id);
+        }
+        let inline = lane == Lane::RealTime || bytes <= SMALL_BYTES;
+        if !inline {
+            self.quality.work_begins(id, region.area());
+        }
         let end_of_frame = self.ends_frame(&region, now);
-        // What is compared takes no bytes, or tells nothing of what its kind takes.
-        let area = region.area() - verify.area();
+        // What is compared or made exact tells nothing of what its kind takes.
+        let area = if mends { 0 } else { region.area() - verify.area() };
         self.stats.pixels += area;
         self.stats.copies += copies.len() as u64;
         self.stats.derived_copies += derived;
@@ -530,12 +601,7 @@ impl Viewer {
             parts,
             translated: self.queue.passed_op(),
             bytes_estimate: bytes,
-            hints: JobHints {
-                inline: lane == Lane::RealTime || bytes <= SMALL_BYTES,
-                video: kinds == Kinds::VIDEO,
-                path_bytes_per_second: self.flow.rate(),
-                quality,
-            },
+            hints: JobHints { inline, video: kinds == Kinds::VIDEO, path_bytes_per_second: self.flow.rate(), quality },
         })
     }
 
@@ -560,6 +626,13 @@ impl Viewer {
         self.stats.proposals.late += proposals.late;
     }
 
+    pub(crate) fn encode_took(&mut self, job: JobId, pixels: u64, took: Micros) {
+        self.quality.encode_took(pixels, took);
+        if let Some(update) = self.updates.committed(job) {
+            self.quality.work_took(update.region.area(), took);
+        }
+    }
+
     /// False when the viewer would refuse it.
     pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
         let Some(update) = self.updates.committed(job) else { return true };
@@ -571,8 +644,11 @@ impl Viewer {
             return false;
         }
         self.estimate.learn(kind, area, commands.len() as u64);
+        self.refresh.encoded(job, commands.len() as u64);
+        self.quality.work_ends(job);
         if let Err(echo) = self.updates.encoded(job, commands, self.queue.size()) {
             self.stats.equal_jobs += u64::from(area > 0);
+            self.refresh.done(job);
             // Nothing changed that could be seen, so the answer to the hand is still to come.
             if let Some(echo) = echo {
                 self.arm(echo);
@@ -587,6 +663,7 @@ impl Viewer {
             return;
         }
         self.queue.read_cancelled(job.0);
+        self.quality.work_ends(job);
         if let Some(lacking) = self.updates.cancelled(job) {
             self.stats.cancelled += 1;
             self.queue.stale_before_copies(&lacking, now);
@@ -692,6 +769,8 @@ impl Viewer {
             let before = out.len();
             self.stats.overtakes += u64::from(at > 0);
             let (seq, after, update) = self.updates.send(at);
+            self.refresh.sent(update.id, update.commands(), screen.size, now);
+            self.refresh.done(update.id);
             SessionMessage::Update(Update {
                 seq,
                 after,
@@ -771,6 +850,7 @@ impl Viewer {
         self.queue.is_empty()
             && self.queue.in_doubt().is_empty()
             && !self.refresh_waits
+            && self.refresh.is_empty()
             && self.updates.unsent_len() == 0
             && self.flow.in_flight() == 0
     }
@@ -779,6 +859,7 @@ impl Viewer {
         self.queue.check_invariants();
         self.updates.check_invariants();
         self.flow.check_invariants();
+        self.refresh.check_invariants();
         assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");
         assert!(self.armed.len() <= ARMED_MAX, "at most {ARMED_MAX} echoes are awaited");
         assert!(self.control.pongs.len() <= PONGS_MAX, "at most {PONGS_MAX} pongs wait");
