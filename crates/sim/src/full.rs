@@ -143,6 +143,14 @@ impl Pipeline for Full {
         std::mem::take(&mut self.heard)
     }
 
+    fn inexact_len(&self) -> u64 {
+        self.viewer.inexact().pixels()
+    }
+
+    fn is_inexact(&self, (x, y): (usize, usize)) -> bool {
+        self.viewer.inexact().contains(x, y)
+    }
+
     fn shown(&self) -> (Size, &[u32]) {
         let framebuffer = self.viewer.framebuffer();
         (framebuffer.size(), framebuffer.pixels())

@@ -11,7 +11,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job};
 
 use crate::pipeline::{Fate, Heard, Pipeline};
-use crate::surface::pixels;
+use crate::surface::{LOST, pixels};
 use crate::view::{View, copy_pixels};
 
 /// Both ends of a connection whose pixels are numbers.
@@ -138,7 +138,7 @@ impl Pipeline for Ids {
         rect = rect.intersect(&self.view.size.rect());
         let width = self.view.size.width as usize;
         for (x, y) in pixels(&rect) {
-            self.view.pixels[y as usize * width + x as usize] = 0x00dead;
+            self.view.pixels[y as usize * width + x as usize] = LOST;
         }
         Some(self.view.newest)
     }

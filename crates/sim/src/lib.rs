@@ -7,6 +7,7 @@
 mod apps;
 mod datagrams;
 mod full;
+mod history;
 mod ids;
 mod link;
 mod op;

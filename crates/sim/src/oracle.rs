@@ -6,7 +6,8 @@ use thinc_region::{Rect, Size};
 use thinc_session_core::drawable::PARTS_MAX;
 use thinc_session_core::{Job, Part, Proposal, Proposals, ViewerStats};
 
-use crate::surface::{Made, RGB, Surface, pixels};
+use crate::history::History;
+use crate::surface::{LOST, Made, RGB, Surface, pixels};
 use crate::world::Divergence;
 
 /// What a run has checked: a test that saw none of a thing has shown nothing of it.
@@ -69,6 +70,40 @@ impl Tally {
         parts.text += more.text;
         parts.image += more.image;
         parts.video += more.video;
+    }
+}
+
+/// What a viewer showed when it was last looked at.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    size: Size,
+    pixels: Vec<u32>,
+}
+
+impl Seen {
+    /// Looks at a viewer's screen: whatever it shows, X has shown at some moment, but for what is said to be `inexact`, and
+    /// what a viewer lost.
+    pub(crate) fn check(
+        &mut self,
+        (size, shown): (Size, &[u32]),
+        history: &History,
+        inexact: impl Fn((usize, usize)) -> bool,
+    ) -> Result<(), Divergence> {
+        if self.size != size {
+            (self.size, self.pixels) = (size, vec![0; shown.len()]);
+        }
+        let width = size.width as usize;
+        for (at, (before, now)) in self.pixels.iter_mut().zip(shown).enumerate() {
+            let (place, now) = ((at % width, at / width), now & RGB);
+            if *before == now {
+                continue;
+            }
+            *before = now;
+            if now != LOST && !inexact(place) && !history.has(now) {
+                return Err(Divergence(format!("shows {now:06x} at {place:?}, which X never did")));
+            }
+        }
+        Ok(())
     }
 }
 

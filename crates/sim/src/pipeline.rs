@@ -84,6 +84,14 @@ pub trait Pipeline {
     fn poll_transmit(&mut self, out: &mut Vec<u8>);
     /// What it noticed.
     fn poll_heard(&mut self) -> Vec<Heard>;
+    /// How many pixels it shows only nearly.
+    fn inexact_len(&self) -> u64 {
+        0
+    }
+    /// Whether it says so of this one.
+    fn is_inexact(&self, _place: (usize, usize)) -> bool {
+        false
+    }
     /// What it shows; the high byte of a pixel counts for nothing.
     fn shown(&self) -> (Size, &[u32]);
 }

@@ -7,6 +7,8 @@ use thinc_ring::{Alpha, Drawn};
 
 /// Colour without alpha.
 pub(crate) const RGB: u32 = 0x00ff_ffff;
+/// What is shown in place of pixels that a viewer lost.
+pub(crate) const LOST: u32 = 0x00_dead;
 const OPAQUE: u32 = 0xff00_0000;
 
 /// What fills a drawing.

@@ -20,7 +20,7 @@ use thinc_session_core::{
 use crate::datagrams::Datagrams;
 use crate::link::{Link, Path, Tells};
 use crate::op::{Op, draw};
-use crate::oracle::{self, Tally};
+use crate::oracle::{self, Seen, Tally};
 use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::random::Random;
 use crate::x_server::XServer;
@@ -70,6 +70,7 @@ struct Connection<P> {
     /// Read and not encoded.
     encodings: Vec<Encoding>,
     last_ends_frame: bool,
+    seen: Seen,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
 }
@@ -357,6 +358,7 @@ impl<P: Pipeline> World<P> {
             jobs: VecDeque::new(),
             encodings: Vec::new(),
             last_ends_frame: true,
+            seen: Seen::default(),
             lost: false,
         });
     }
@@ -631,10 +633,12 @@ impl<P: Pipeline> World<P> {
                     let result = self.connections[at].pipeline.handle_bytes(&chunk, self.now);
                     result.map_err(|error| Divergence(format!("viewer {at} at {}: {error}", self.now)))?;
                     self.hear(at)?;
+                    self.look(at)?;
                 }
             }
             self.deliver_datagrams(at)?;
             self.hear(at)?;
+            self.look(at)?;
             let connection = &mut self.connections[at];
             let mut out = Vec::new();
             if !connection.stalled {
@@ -663,6 +667,13 @@ impl<P: Pipeline> World<P> {
             }
         }
         Ok(())
+    }
+
+    /// A page may present at any moment.
+    fn look(&mut self, at: usize) -> Result<(), Divergence> {
+        let Connection { pipeline, seen, .. } = &mut self.connections[at];
+        let seen = seen.check(pipeline.shown(), self.x.history(), |place| pipeline.is_inexact(place));
+        seen.map_err(|Divergence(words)| Divergence(format!("viewer {at} at {} {words}", self.now)))
     }
 
     fn hear(&mut self, at: usize) -> Result<(), Divergence> {
@@ -774,6 +785,10 @@ impl<P: Pipeline> World<P> {
                     shown[i] & 0x00ff_ffff,
                     screen.pixels[i] & 0x00ff_ffff
                 )));
+            }
+            let inexact = connection.pipeline.inexact_len();
+            if inexact > 0 {
+                return Err(Divergence(format!("viewer {at} is told that {inexact} pixels are not exact")));
             }
             if !connection.last_ends_frame && connection.lossy.is_none() {
                 return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));

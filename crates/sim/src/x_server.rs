@@ -8,6 +8,7 @@ use std::rc::Rc;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
 
+use crate::history::History;
 use crate::surface::{Fill, Made, Surface, over, pixels};
 
 /// Edge of a dirty tile, as small to these screens as the driver's 64 is to real ones.
@@ -57,6 +58,7 @@ pub struct XServer {
     next_pixel: u32,
     /// The op that changed each pixel last.
     changed: Vec<u64>,
+    history: History,
 }
 
 impl XServer {
@@ -76,6 +78,7 @@ impl XServer {
             dirty: Region::new(),
             next_pixel: 1,
             changed: vec![0; size.area() as usize],
+            history: History::new(),
         }
     }
 
@@ -92,6 +95,11 @@ impl XServer {
     /// The op that changed each pixel last.
     pub fn changed(&self) -> &[u64] {
         &self.changed
+    }
+
+    /// Every value that a pixel of the screen has had.
+    pub(crate) const fn history(&self) -> &History {
+        &self.history
     }
 
     /// Counts framebuffers.
@@ -220,6 +228,7 @@ impl XServer {
             if drawing.dst == DrawableId::SCREEN {
                 self.fb.write(at, pixel, made);
                 self.changed[at] = self.begin;
+                self.history.note(pixel);
             } else if let Some(pixmap) = self.pixmaps.get_mut(&drawing.dst) {
                 pixmap.write(at, pixel, made);
             }
