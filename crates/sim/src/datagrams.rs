@@ -3,8 +3,12 @@
 //! Knows whole updates and when they arrive; never what they say.
 
 use thinc_protocol::Micros;
+use thinc_protocol::frame::{Deframer, put_frame};
+use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
+use thinc_protocol::session::SessionMessage;
 
 use crate::link::Path;
+use crate::pipeline::Fate;
 use crate::random::Random;
 
 /// How long the viewer waits for what an update names as applied before it: a small window, for what is only late.
@@ -49,5 +53,48 @@ impl Datagrams {
     /// When the next arrives.
     pub(crate) fn next_at(&self) -> Option<Micros> {
         self.flying.iter().map(|(at, _)| *at).min()
+    }
+}
+
+/// The way of a viewer's updates, where they are lost and overtake one another; all else goes by the stream.
+#[derive(Debug)]
+pub(crate) struct Lossy {
+    pub(crate) down: Datagrams,
+    pub(crate) delay: Micros,
+    /// What became of updates, and when the session hears of it.
+    pub(crate) reports: Vec<(Micros, u64, Fate)>,
+}
+
+impl Lossy {
+    pub(crate) fn new(path: Path, lost: u64) -> Lossy {
+        Lossy { down: Datagrams::new(path, lost), delay: path.delay, reports: Vec::new() }
+    }
+
+    /// Sends each update by itself, and gives back what is no update.
+    pub(crate) fn send(&mut self, frames: &[u8], now: Micros, random: &mut Random) -> Vec<u8> {
+        let mut rest = Vec::new();
+        let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+        deframer.push(frames);
+        while let Some(frame) = deframer.next().expect("what a session says is well-formed") {
+            let seq = match SessionMessage::decode(&frame).expect("what a session says can be read") {
+                SessionMessage::Update(update) => Some(update.seq),
+                _ => None,
+            };
+            let mut bytes = Vec::new();
+            put_frame(&mut bytes, frame.kind, |out| out.extend_from_slice(frame.body));
+            match seq {
+                Some(seq) => {
+                    if let Some(known) = self.down.send(bytes, now, random) {
+                        self.reports.push((known, seq, Fate::Discarded));
+                    }
+                }
+                None => rest.append(&mut bytes),
+            }
+        }
+        rest
+    }
+
+    pub(crate) fn next_at(&self) -> Option<Micros> {
+        self.reports.iter().map(|(at, ..)| *at).chain(self.down.next_at()).min()
     }
 }

@@ -5,9 +5,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use thinc_protocol::Micros;
-use thinc_protocol::frame::{Deframer, put_frame};
-use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::SessionMessage;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
@@ -17,7 +16,7 @@ use thinc_session_core::{
     SnapshotVerdict, ViewerId,
 };
 
-use crate::datagrams::Datagrams;
+use crate::datagrams::Lossy;
 use crate::link::{Link, Path, Tells};
 use crate::op::{Op, draw};
 use crate::oracle::{self, Seen, Tally};
@@ -73,45 +72,6 @@ struct Connection<P> {
     seen: Seen,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
-}
-
-/// The way of a viewer's updates, where they are lost and overtake one another; all else goes by the stream.
-#[derive(Debug)]
-struct Lossy {
-    down: Datagrams,
-    delay: Micros,
-    /// What became of updates, and when the session hears of it.
-    reports: Vec<(Micros, u64, Fate)>,
-}
-
-impl Lossy {
-    /// Sends each update by itself, and gives back what is no update.
-    fn send(&mut self, frames: &[u8], now: Micros, random: &mut Random) -> Vec<u8> {
-        let mut rest = Vec::new();
-        let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
-        deframer.push(frames);
-        while let Some(frame) = deframer.next().expect("what a session says is well-formed") {
-            let seq = match SessionMessage::decode(&frame).expect("what a session says can be read") {
-                SessionMessage::Update(update) => Some(update.seq),
-                _ => None,
-            };
-            let mut bytes = Vec::new();
-            put_frame(&mut bytes, frame.kind, |out| out.extend_from_slice(frame.body));
-            match seq {
-                Some(seq) => {
-                    if let Some(known) = self.down.send(bytes, now, random) {
-                        self.reports.push((known, seq, Fate::Discarded));
-                    }
-                }
-                None => rest.append(&mut bytes),
-            }
-        }
-        rest
-    }
-
-    fn next_at(&self) -> Option<Micros> {
-        self.reports.iter().map(|(at, ..)| *at).chain(self.down.next_at()).min()
-    }
 }
 
 /// A viewer's barrier on its way through the driver and back.
@@ -319,8 +279,7 @@ impl<P: Pipeline> World<P> {
                 self.join(*path);
                 let connection = self.connections.last_mut().expect("it has just come");
                 if connection.pipeline.takes_any_order() {
-                    connection.lossy =
-                        Some(Lossy { down: Datagrams::new(*path, *lost), delay: path.delay, reports: Vec::new() });
+                    connection.lossy = Some(Lossy::new(*path, *lost));
                     self.session.set_arrival(connection.id, Arrival::Unordered);
                 }
             }
