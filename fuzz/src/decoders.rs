@@ -40,7 +40,8 @@ fn decode_pixels(input: &[u8]) -> bool {
         2 | 3 => bitmap(BitmapDepth::Eight),
         4 => decoder.raw(Encoding::Plain, data, (width, height), &mut dst, stride),
         5 => decoder.raw(Encoding::Predicted, data, (width, height), &mut dst, stride),
-        _ => decoder.raw(Encoding::PredictedZstd, data, (width, height), &mut dst, stride),
+        6 => decoder.raw(Encoding::PredictedZstd, data, (width, height), &mut dst, stride),
+        _ => decoder.raw(Encoding::Jpeg, data, (width, height), &mut dst, stride),
     };
     for row in dst.chunks_exact(stride) {
         let (inside, beside) = row.split_at(width);
@@ -73,6 +74,7 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
         seed(4, &[0x33; 96]),
         seed(5, &operations),
         seed(6, &zstd(&operations)),
+        seed(7, &[0x02, 0x1e, 0xc6, 0x5a, 0x28, 0xa2, 0xba, 0xd9, 0x91]),
     ]
 }
 

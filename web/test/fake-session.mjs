@@ -62,6 +62,8 @@ export const draw = {
   fill: (x, y, width, height, color) =>
     Buffer.concat([Buffer.from([1]), rect(x, y, width, height), Buffer.from([color & 255, (color >> 8) & 255, color >> 16])]),
   copy: (x, y, width, height, dx, dy) => Buffer.concat([Buffer.from([0]), rect(x, y, width, height), zigzag(dx), zigzag(dy)]),
+  /** `data`: as doc/protocol.md says, section 8. */
+  jpeg: (x, y, width, height, data) => Buffer.concat([Buffer.from([0x34]), rect(x, y, width, height), varint(data.length), data]),
   /** `bgr`: 3 bytes a pixel. */
   raw: (x, y, width, height, bgr) => Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
 };

@@ -4,6 +4,7 @@
 
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
+import { readFileSync } from "node:fs";
 import { after, before, test as nodeTest } from "node:test";
 import { openTab, startChromium } from "./chromium.mjs";
 import { draw, FakeSession, say } from "./fake-session.mjs";
@@ -100,6 +101,35 @@ for (const { query, presenter } of PICTURES) {
     assert.deepEqual(page.problems, []);
   });
 }
+
+test("a photograph has the same pixels here as in the native viewer", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  // crates/codec-dec/tests/jpeg.rs holds the native decoder against the same sums.
+  const file = new URL("../../crates/codec-dec/tests/photographs.txt", import.meta.url);
+  const lines = readFileSync(file, "utf8").split("\n").filter((line) => line !== "" && !line.startsWith("#"));
+  assert.equal(lines.length, 3);
+  for (const [i, line] of lines.entries()) {
+    const [name, width, height, sum, hex] = line.split(" ");
+    viewer.send(say.update(i + 1, 1, [draw.jpeg(5, 7, Number(width), Number(height), Buffer.from(hex, "hex"))]));
+    await quiet(page);
+    const found = await page.evaluate(
+      async ([columns, rows]) => {
+        const { width, data } = await window.thinc.pixels();
+        let fnv = 0x811c9dc5;
+        for (let y = 7; y < 7 + rows; y += 1) {
+          for (let x = 5; x < 5 + columns; x += 1) {
+            for (const channel of [2, 1, 0]) fnv = Math.imul(fnv ^ data[(y * width + x) * 4 + channel], 0x01000193);
+          }
+        }
+        return (fnv >>> 0).toString(16).padStart(8, "0");
+      },
+      [Number(width), Number(height)],
+    );
+    assert.equal(found, sum, name);
+  }
+  assert.deepEqual(page.problems, []);
+});
 
 test("one pixel of the session is one pixel of the display, and the session follows the tab", async (t) => {
   const { page, viewer } = await opened(t, { tab: { deviceScaleFactor: 2 } });

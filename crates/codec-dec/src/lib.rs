@@ -6,6 +6,7 @@
 
 pub mod bitmap;
 pub mod cursor;
+pub mod jpeg;
 pub mod predicted;
 pub mod stream;
 
@@ -68,6 +69,8 @@ pub struct Decoder {
     bytes: Vec<u8>,
     /// One rectangle's pixels without a stride.
     pixels: Vec<u32>,
+    /// Samples of JPEG images.
+    images: jpeg::Images,
 }
 
 impl Default for Decoder {
@@ -88,7 +91,12 @@ const SCRATCH_BYTES_KEPT: usize = 4 * 1024 * 1024;
 impl Decoder {
     /// With no scratch yet.
     pub fn new() -> Decoder {
-        Decoder { zstd: zstd_safe::DCtx::create(), bytes: Vec::new(), pixels: Vec::new() }
+        Decoder {
+            zstd: zstd_safe::DCtx::create(),
+            bytes: Vec::new(),
+            pixels: Vec::new(),
+            images: jpeg::Images::default(),
+        }
     }
 
     /// Decodes a RAW of `width` × `height` pixels.
@@ -253,7 +261,7 @@ impl Decoder {
         match encoding {
             Encoding::Plain => plain(data, width, pixels.chunks_exact_mut(width.max(1))),
             Encoding::Predicted => predicted::decode(data, width, pixels),
-            Encoding::Jpeg => Err(DecodeError::Jpeg),
+            Encoding::Jpeg => self.images.decode(data, width, pixels),
             Encoding::PredictedZstd => {
                 let mut bytes = std::mem::take(&mut self.bytes);
                 let limit = pixels.len() * predicted::PIXEL_BYTES_MAX;
@@ -272,6 +280,9 @@ impl Decoder {
         }
         if self.pixels.capacity() > SCRATCH_BYTES_KEPT / 4 {
             self.pixels = Vec::new();
+        }
+        if self.images.capacity() > SCRATCH_BYTES_KEPT {
+            self.images = jpeg::Images::default();
         }
     }
 }

@@ -9,7 +9,8 @@ use thinc_protocol::limits::RECTS_MAX;
 use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
-use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy};
+use crate::jpeg::Photographs;
+use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy, JpegProfile};
 use crate::{bitmap, cursor, predicted};
 
 /// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
@@ -36,6 +37,11 @@ const PHOTOGRAPH_BYTES_PER_PIXEL: usize = 1;
 /// 4 Ki pixels: less of a photograph costs the stream's thread little.
 const PHOTOGRAPH_AREA_MIN: usize = 64 * 64;
 
+/// 2: lossy pixels are sent a second time, exactly, so they have to be there much earlier.
+const LOSSY_GAIN_MIN: u64 = 2;
+/// 8 Ki pixels: encoding all of them twice costs less than a wrong guess.
+const SAMPLED_AREA_MIN: u64 = 8 * 1024;
+
 /// Encodes planned pixels.
 pub struct Encoder {
     zstd: CCtx<'static>,
@@ -48,6 +54,9 @@ pub struct Encoder {
     /// Bits or coverage, and those in a zstd frame.
     bits: Vec<u8>,
     packed_bits: Vec<u8>,
+    photographs: Photographs,
+    /// A photograph, lossy.
+    jpeg: Vec<u8>,
 }
 
 impl Default for Encoder {
@@ -73,6 +82,8 @@ impl Encoder {
             packed_ops: Vec::new(),
             bits: Vec::new(),
             packed_bits: Vec::new(),
+            photographs: Photographs::default(),
+            jpeg: Vec::new(),
         }
     }
 
@@ -109,7 +120,13 @@ impl Encoder {
                     bitmap::coverage(snapshot, rect, *fg, *bg, &mut self.bits);
                     self.bitmap(*rect, BitmapDepth::Eight, (*fg, *bg), Raw::MayBeSmaller, snapshot, &mut writer);
                 }
-                Planned::Pixels { rect, .. } | Planned::Photo { rect } => self.raw(*rect, snapshot, &mut writer),
+                Planned::Recall { rect, slot } => writer.recall(*rect, *slot),
+                Planned::Keep { rect, slot } => writer.keep(*rect, *slot),
+                Planned::Pixels { rect, .. } => self.raw(*rect, snapshot, &mut writer),
+                Planned::Photo { rect } => match settings.jpeg {
+                    Some(profile) => self.photo(*rect, profile, snapshot, &mut writer),
+                    None => self.raw(*rect, snapshot, &mut writer),
+                },
             }
         }
     }
@@ -141,6 +158,42 @@ impl Encoder {
             let encoding = self.encode_pixels(part.width() as usize);
             writer.raw(part, encoding, self.data(encoding));
         }
+    }
+
+    /// A photograph, lossy where that is much smaller.
+    fn photo(&mut self, rect: Rect, profile: JpegProfile, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        // Whole rows of the blocks that share samples of colour.
+        let rows = (RAW_AREA_MAX / rect.width() as u64).max(16) as usize / 16 * 16;
+        for y in (rect.y1..rect.y2).step_by(rows) {
+            let part = Rect { y1: y, y2: rect.y2.min(y + rows as i32), ..rect };
+            let mut jpeg = std::mem::take(&mut self.jpeg);
+            let worth = self.photographs.encode(&part, snapshot, profile, &mut jpeg)
+                && jpeg.len() as u64 * LOSSY_GAIN_MIN <= self.exact_len(&part, snapshot);
+            if worth {
+                writer.raw(part, Encoding::Jpeg, &jpeg);
+            } else {
+                self.raw(part, snapshot, writer);
+            }
+            self.jpeg = jpeg;
+        }
+    }
+
+    /// About how many bytes a rectangle needs exactly: measured on three bands of it, all of a small one.
+    fn exact_len(&mut self, rect: &Rect, snapshot: &Snapshot) -> u64 {
+        let height = if rect.area() <= SAMPLED_AREA_MIN { rect.height() } else { (rect.height() / 24).max(4) };
+        let (mut len, mut area) = (0, 0);
+        for third in 0..3 {
+            let y = (rect.y1 + rect.height() * (third * 2 + 1) / 6 - height / 2).max(rect.y1);
+            let band = Rect { y1: y, y2: (y + height).min(rect.y2), ..*rect };
+            self.take(snapshot, &band);
+            let encoding = self.encode_pixels(band.width() as usize);
+            len += self.data(encoding).len() as u64;
+            area += band.area();
+            if band == *rect {
+                break;
+            }
+        }
+        len * rect.area() / area
     }
 
     fn pattern(&mut self, rect: Rect, tile: (u16, u16), snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {

@@ -6,6 +6,7 @@
 mod bitmap;
 mod cursor;
 mod encoder;
+mod jpeg;
 mod predicted;
 mod settings;
 mod stream;

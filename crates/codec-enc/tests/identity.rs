@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use thinc_codec_dec::bitmap::blend;
 use thinc_codec_dec::{Decoder, OPAQUE, RGB, cursor, predicted};
-use thinc_codec_enc::{Encoder, encode_predicted};
+use thinc_codec_enc::{EncodeSettings, Encoder, JpegProfile, encode_predicted};
 use thinc_pixels::coverage::Line;
 use thinc_pixels::{Content, Planned, Shadow, Snapshot, plan};
 use thinc_protocol::command::{Command, CommandReader, Encoding, Packing};
@@ -209,6 +209,48 @@ fn large_pictures_are_cut_into_several_commands() {
         covered.add_rect(*rect);
     }
     assert_eq!((read.len(), covered), (3, Region::from(rect)));
+}
+
+/// How many bytes a planned photograph takes, and the encodings of its parts.
+fn photo(settings: &EncodeSettings, snapshot: &Snapshot) -> (usize, Vec<Encoding>) {
+    let (mut commands, rect) = (Vec::new(), snapshot.region().extents());
+    Encoder::new().encode_with(&[Planned::Photo { rect }], snapshot, settings, &mut commands);
+    let encodings = CommandReader::new(&commands, Size { width: 2000, height: 2000 }).map(|command| match command {
+        Ok(Command::Raw { encoding, .. }) => encoding,
+        other => panic!("{other:?}"),
+    });
+    (commands.len(), encodings.collect())
+}
+
+#[test]
+fn a_photograph_is_lossy_only_where_that_is_much_smaller() {
+    let mut snapshot = Snapshot::new();
+    let mut fill = |size: Size, pixel: &dyn Fn(i32, i32) -> u32| {
+        snapshot.fill(&size.rect().into(), |rect, to, stride| {
+            for (y, row) in (0..rect.height()).zip(to.chunks_mut(stride)) {
+                row.iter_mut().zip(0..rect.width()).for_each(|(to, x)| *to = pixel(x, y));
+            }
+        });
+        std::mem::take(&mut snapshot)
+    };
+    let soft = |x: i32, y: i32| {
+        let channel = |a: i32| ((a as f32 / 40.0).sin() * 100.0 + 120.0) as u32 + (noise(9, x, y) >> (a & 7) & 3);
+        channel(x + y) << 16 | channel(x - 2 * y) << 8 | channel(3 * x + 5)
+    };
+    let photograph = fill(Size { width: 1500, height: 1100 }, &soft);
+    let drawing =
+        fill(Size { width: 300, height: 200 }, &|x, y| if (x / 20 + y / 20) % 2 == 0 { 0x00ff_ffff } else { 0 });
+    let exact = photo(&EncodeSettings::default(), &photograph);
+    assert!(exact.1.iter().all(|encoding| *encoding != Encoding::Jpeg));
+    let mut before = exact.0;
+    for profile in [JpegProfile::High, JpegProfile::Medium, JpegProfile::Low] {
+        let settings = EncodeSettings { jpeg: Some(profile), ..EncodeSettings::default() };
+        let (len, encodings) = photo(&settings, &photograph);
+        assert_eq!(encodings, [Encoding::Jpeg; 4], "1.6 million pixels in parts of half a million");
+        assert!(len * 2 < before, "{profile:?} {len} after {before}");
+        before = len;
+        assert_eq!(photo(&settings, &drawing), photo(&EncodeSettings::default(), &drawing), "{profile:?}");
+    }
 }
 
 proptest! {
