@@ -292,3 +292,167 @@ impl Adaptation {
         (time as f64 / self.us_per_pixel.max(1e-6)) as u64
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const CAPS: u32 = ViewerCaps::PACKED | ViewerCaps::LOSSY;
+    /// More than any link carries in a moment.
+    const SCREEN: u64 = 16384 * 4096;
+    /// How often rates are looked at, and for how long.
+    const EVERY: Micros = 50_000;
+    const LOOKS: usize = 1200;
+
+    fn at(rate: Rate) -> Adaptation {
+        let mut adaptation = Adaptation::new(CAPS, LossyPolicy::Auto);
+        adaptation.look(rate, 0);
+        adaptation
+    }
+
+    fn chosen(adaptation: &Adaptation) -> (Entropy, Option<JpegProfile>) {
+        (adaptation.entropy(), adaptation.lossy(SCREEN))
+    }
+
+    /// When each choice changed.
+    fn changes(adaptation: &mut Adaptation, rates: impl Iterator<Item = u64>) -> (Vec<Micros>, Vec<Micros>) {
+        let (mut packing, mut nearness) = (Vec::new(), Vec::new());
+        for (i, rate) in rates.enumerate() {
+            let now = i as Micros * EVERY;
+            let before = chosen(adaptation);
+            adaptation.look(Rate::Measured(rate), now);
+            let after = chosen(adaptation);
+            if before.0 != after.0 {
+                packing.push(now);
+            }
+            if before.1 != after.1 {
+                nearness.push(now);
+            }
+        }
+        (packing, nearness)
+    }
+
+    #[test]
+    fn bytes_where_the_link_is_fast_and_time_where_it_is_slow() {
+        use JpegProfile::{High, Low, Medium};
+        let small = Entropy::Stream { level: LEVEL_SMALL };
+        let fast = Entropy::Stream { level: LEVEL_FAST };
+        for (mbit, expected) in [
+            (1, (small, Some(Low))),
+            (5, (small, Some(Medium))),
+            (10, (small, Some(Medium))),
+            (18, (small, Some(High))),
+            (25, (fast, Some(High))),
+            (100, (fast, None)),
+            (1000, (Entropy::None, None)),
+        ] {
+            assert_eq!(chosen(&at(Rate::Measured(mbit * MBIT))), expected, "{mbit} Mbit/s");
+        }
+    }
+
+    #[test]
+    fn nothing_is_sent_lossy_before_a_link_is_known_to_be_slow() {
+        for rate in [Rate::Unknown, Rate::AtLeast(MBIT)] {
+            assert_eq!(chosen(&at(rate)), (Entropy::Stream { level: LEVEL_FAST }, None), "{rate:?}");
+        }
+    }
+
+    #[test]
+    fn nor_to_a_viewer_that_cannot_show_it_nor_where_it_is_forbidden() {
+        for (caps, policy) in [(ViewerCaps::PACKED, LossyPolicy::Auto), (CAPS, LossyPolicy::Never)] {
+            let mut adaptation = Adaptation::new(caps, policy);
+            adaptation.look(Rate::Measured(MBIT), 0);
+            assert_eq!(adaptation.lossy(SCREEN), None);
+        }
+        let mut plain = Adaptation::new(ViewerCaps::LOSSY, LossyPolicy::Auto);
+        plain.look(Rate::Measured(MBIT), 0);
+        assert_eq!(plain.entropy(), Entropy::Block { level: LEVEL_SMALL }, "and what knows no stream gets none");
+        let mut unordered = at(Rate::Measured(MBIT));
+        unordered.set_arrival(Arrival::Unordered);
+        assert_eq!(unordered.entropy(), Entropy::Block { level: LEVEL_SMALL }, "nor does what may be lost");
+    }
+
+    #[test]
+    fn what_is_through_in_a_moment_is_sent_exactly() {
+        let adaptation = at(Rate::Measured(10 * MBIT));
+        assert_eq!(adaptation.lossy(100 * 100), None, "15 kB take 12 ms");
+        assert_eq!(adaptation.lossy(300 * 200), Some(JpegProfile::Medium), "90 kB take 72 ms");
+    }
+
+    #[test]
+    fn a_slow_machine_packs_less() {
+        let mut adaptation = at(Rate::Measured(100 * MBIT));
+        let rates = || std::iter::repeat_n(100 * MBIT, LOOKS);
+        assert_eq!(changes(&mut adaptation, rates()).0, []);
+        for _ in 0..20 {
+            // 60 ns a pixel: a fifth of the speed that the bounds are for.
+            adaptation.encode_took(1_000_000, 60_000);
+        }
+        assert_eq!(changes(&mut adaptation, rates()).0.len(), 1);
+        assert_eq!(adaptation.entropy(), Entropy::None);
+        for _ in 0..20 {
+            // Without packing it takes half as long, which says nothing else of the machine.
+            adaptation.encode_took(1_000_000, 29_000);
+        }
+        assert_eq!(changes(&mut adaptation, rates()).0, []);
+    }
+
+    #[test]
+    fn no_more_than_a_frame_time_of_work_waits_whatever_a_pixel_takes() {
+        for ns_per_pixel in [5, 12, 200] {
+            let mut adaptation = at(Rate::Unknown);
+            for _ in 0..40 {
+                adaptation.work_took(1_000_000, 1000 * ns_per_pixel);
+            }
+            let area = adaptation.work_area(ENCODE_TIME_MAX);
+            assert!(
+                (area * ns_per_pixel / 1000).abs_diff(ENCODE_TIME_MAX) <= ENCODE_TIME_MAX / 50,
+                "{ns_per_pixel} ns"
+            );
+            adaptation.work_begins(JobId(1), area / 2);
+            adaptation.work_begins(JobId(2), area / 4);
+            assert!(adaptation.work().abs_diff(ENCODE_TIME_MAX * 3 / 4) <= ENCODE_TIME_MAX / 50);
+            adaptation.work_ends(JobId(1));
+            assert!(adaptation.work().abs_diff(ENCODE_TIME_MAX / 4) <= ENCODE_TIME_MAX / 50);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_rate_that_sways_round_a_bound_changes_a_choice_once_at_most(
+            bound in prop::sample::select([&ENTROPY_BOUNDS[..], &LOSSY_BOUNDS].concat()),
+            off in 0.7..1.4f64,
+            sway in prop::collection::vec(0.8..1.25f64, LOOKS),
+        ) {
+            let mut adaptation = Adaptation::new(CAPS, LossyPolicy::Auto);
+            let rates = sway.iter().map(|sway| (bound as f64 * off * sway) as u64);
+            adaptation.look(Rate::Measured((bound as f64 * off) as u64), 0);
+            let (packing, nearness) = changes(&mut adaptation, rates);
+            prop_assert!(packing.len() <= 1 && nearness.len() <= 1, "{:?}, {:?}", packing, nearness);
+        }
+
+        #[test]
+        fn whatever_a_rate_does_choices_stay_a_while(rates in prop::collection::vec(MBIT..1000 * MBIT, LOOKS)) {
+            let mut adaptation = at(Rate::Measured(rates[0]));
+            let (packing, nearness) = changes(&mut adaptation, rates.iter().copied());
+            let apart = |times: &[Micros], hold: Micros| times.windows(2).all(|pair| pair[1] - pair[0] >= hold);
+            prop_assert!(apart(&packing, ENTROPY_HOLD), "{:?}", packing);
+            prop_assert!(apart(&nearness, LOSSY_HOLD), "{:?}", nearness);
+        }
+
+        #[test]
+        fn a_rate_that_has_really_changed_is_followed(from in 1..1000u64, to in 1..1000u64) {
+            let mut adaptation = at(Rate::Measured(from * MBIT));
+            changes(&mut adaptation, std::iter::repeat_n(to * MBIT, LOOKS));
+            // Where both lie within a quarter of a bound, either side of it will do.
+            let near = |bounds: &[u64]| {
+                bounds.iter().any(|&bound| ((to * MBIT) as f64 / bound as f64).ln().abs() <= CLEAR.ln() + 1e-9)
+            };
+            let fresh = at(Rate::Measured(to * MBIT));
+            prop_assert!(near(&ENTROPY_BOUNDS) || adaptation.entropy() == fresh.entropy());
+            prop_assert!(near(&LOSSY_BOUNDS) || adaptation.lossy(SCREEN) == fresh.lossy(SCREEN));
+        }
+    }
+}
