@@ -4,15 +4,18 @@
 #![forbid(unsafe_code)]
 
 mod anchors;
+pub mod cache;
 mod changes;
 pub mod coverage;
 mod hint;
 mod kind;
 mod plan;
+mod reuse;
 mod shadow;
 mod shift;
 mod snapshot;
 
+pub use cache::Cache;
 pub use hint::{Claim, Content, Hint, Hints, Verdict};
 pub use plan::{Lossy, PlanSettings, Planned, plan, plan_with};
 pub use shadow::Shadow;

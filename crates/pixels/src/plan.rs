@@ -7,7 +7,7 @@ use thinc_region::{Rect, Region};
 use crate::changes::{RECTS_MAX, uniform};
 use crate::hint::{Content, Hints, Verdict};
 use crate::kind::{self, Colors};
-use crate::{RGB, Shadow, Snapshot};
+use crate::{Cache, RGB, Shadow, Snapshot};
 
 /// Pixels to be sent, by what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,6 +62,20 @@ pub enum Planned {
         /// What it is, as far as anybody knows.
         content: Content,
     },
+    /// What the viewer keeps in a slot. No other planned pixels lie here.
+    Recall {
+        /// Where.
+        rect: Rect,
+        /// From where.
+        slot: u32,
+    },
+    /// The viewer keeps what it shows here once what is planned before this is there.
+    Keep {
+        /// What.
+        rect: Rect,
+        /// Where.
+        slot: u32,
+    },
     /// A photograph and nothing else, which may be sent lossy; the shadow takes it for inexact.
     Photo {
         /// Where.
@@ -82,9 +96,11 @@ pub enum Lossy {
 
 /// What a plan may do for the viewer and the link at hand.
 #[derive(Debug, Default)]
-pub struct PlanSettings {
+pub struct PlanSettings<'a> {
     /// What need not be exact.
     pub lossy: Lossy,
+    /// What the viewer keeps, where it keeps anything.
+    pub cache: Option<&'a mut Cache>,
 }
 
 /// A rectangle of at least this many pixels is looked through for parts of one colour.
@@ -103,8 +119,8 @@ const SOLIDS_MAX: usize = 64;
 /// Appends to `out` what a viewer needs so that it shows the snapshot, and makes the shadow show it.
 ///
 /// COPYs that leave before these pixels must have been applied to the shadow. After it the snapshot's region is known
-/// and exact. Every rectangle lies in the snapshot, a shift's source too; a shift comes first, the order of the others
-/// means nothing.
+/// and exact. Every rectangle lies in the snapshot, a shift's source too; shifts come first, KEEPs last, the order of the
+/// others means nothing.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
     plan_with(snapshot, shadow, &Hints::NONE, PlanSettings::default(), out);
 }
@@ -116,16 +132,16 @@ pub fn plan_with(
     snapshot: &Snapshot,
     shadow: &mut Shadow,
     hints: &Hints<'_>,
-    settings: PlanSettings,
+    settings: PlanSettings<'_>,
     out: &mut Vec<Planned>,
 ) -> Verdict {
-    let _ = settings.lossy;
+    let PlanSettings { lossy, mut cache } = settings;
     let mut verdict = Verdict::default();
     let mut changes = std::mem::take(&mut shadow.changes);
-    changes.find(snapshot, shadow, settings.lossy);
+    changes.find(snapshot, shadow, lossy);
     hints.check_shown(&changes.rects, snapshot, shadow, &mut verdict);
     let mut shifts = std::mem::take(&mut shadow.shifts);
-    shifts.find(&mut changes, snapshot, shadow, settings.lossy, out);
+    shifts.find(&mut changes, snapshot, shadow, lossy, out);
     shadow.shifts = shifts;
     for rect in &changes.rects {
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
@@ -138,10 +154,17 @@ pub fn plan_with(
         shadow.known.add(snapshot.region());
     }
     shadow.inexact.subtract(snapshot.region());
-    let mut sorter = Sorter { snapshot, hints, first: out.len(), out };
+    if let Some(cache) = &mut cache {
+        cache.recall(&mut changes.rects, snapshot, shadow, out);
+    }
+    let first = out.len();
+    let mut sorter = Sorter { snapshot, hints, first, out };
     for rect in &changes.rects {
         hints.check_solids(rect, snapshot, &mut verdict);
         sorter.sort(rect, SPLITS_MAX);
+    }
+    if let Some(cache) = cache {
+        cache.keep(shadow, first, out);
     }
     shadow.changes = changes;
     verdict

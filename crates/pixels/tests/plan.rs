@@ -51,6 +51,8 @@ fn rect_of(planned: &Planned) -> Rect {
         | Planned::TwoColor { rect, .. }
         | Planned::Coverage { rect, .. }
         | Planned::Pixels { rect, .. }
+        | Planned::Recall { rect, .. }
+        | Planned::Keep { rect, .. }
         | Planned::Photo { rect } => *rect,
     }
 }
@@ -81,6 +83,7 @@ fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
             });
         }
         Planned::Pixels { .. } | Planned::Photo { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
+        Planned::Recall { .. } | Planned::Keep { .. } => panic!("nobody offered a cache"),
     }
 }
 
