@@ -75,7 +75,7 @@ impl Viewer {
         let mut state = State::default();
         state.outbox.push(&ViewerMessage::Hello(ViewerHello {
             version: VERSION,
-            caps: config.caps | ViewerCaps::PACKED,
+            caps: config.caps | ViewerCaps::PACKED | ViewerCaps::LOSSY,
             size: config.size,
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: config.name.clone(),

@@ -4,10 +4,8 @@
 
 use thinc_codec_enc::StreamPacker;
 use thinc_protocol::command::Command;
-use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::UNPACKED_BYTES_MAX;
 use thinc_protocol::session::{Geometry, Packed, SessionHello, SessionMessage, Update};
-use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerError};
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer};
@@ -102,18 +100,6 @@ fn whole_frame_of(bytes: &[u8]) -> Vec<u8> {
     let len = zstd_safe::compress(&mut out[..], bytes, 1).unwrap();
     out.truncate(len);
     out
-}
-
-#[test]
-fn a_viewer_says_that_it_unpacks() {
-    let mut viewer = Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: ViewerCaps::RESIZE });
-    let mut bytes = Vec::new();
-    viewer.poll_transmit(&mut bytes);
-    let mut deframer = Deframer::new(65536);
-    deframer.push(&bytes);
-    let hello = ViewerMessage::decode(&deframer.next().unwrap().unwrap()).unwrap();
-    let ViewerMessage::Hello(hello) = hello else { panic!("{hello:?}") };
-    assert_eq!(hello.caps & (ViewerCaps::PACKED | ViewerCaps::RESIZE), ViewerCaps::PACKED | ViewerCaps::RESIZE);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use thinc_protocol::command::{BitmapDepth, Command, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
-use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerMessage};
+use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_viewer_core::{CursorPixels, Viewer, ViewerConfig, ViewerError, ViewerEvent};
 
@@ -67,7 +67,11 @@ fn at(viewer: &Viewer, x: usize, y: usize) -> u32 {
 #[test]
 fn hello_comes_first_on_both_sides() {
     let mut viewer = new_viewer();
-    assert!(matches!(said(&mut viewer).as_slice(), [ViewerMessage::Hello(hello)] if hello.size.width == 800));
+    let said_first = said(&mut viewer);
+    let [ViewerMessage::Hello(hello_of_ours)] = said_first.as_slice() else { panic!("{said_first:?}") };
+    assert_eq!(hello_of_ours.size.width, 800);
+    // What the shell decides, and what viewer-core can do whatever the shell says.
+    assert_eq!(hello_of_ours.caps, 3 | ViewerCaps::PACKED | ViewerCaps::LOSSY);
     let error = say(&mut viewer, &SessionMessage::CursorShow(true), 0).unwrap_err();
     assert!(matches!(error, ViewerError::Order(_)));
     assert!(matches!(said(&mut viewer).as_slice(), [ViewerMessage::Close(reason)] if reason.contains("hello")));
