@@ -12,6 +12,7 @@ mod gate;
 mod http;
 mod keyboard;
 mod native;
+mod packing;
 mod recorder;
 mod render;
 mod websocket;

@@ -2,11 +2,13 @@
 //! From actor.rs with a job of session-core, to worker.rs or the encoder in place.
 //! Knows the framebuffer, shadows and regions; never bytes of commands.
 
-use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Shadow, plan_with};
+use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Shadow, plan_with};
+use thinc_protocol::Micros;
 use thinc_region::Size;
 use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, SnapshotVerdict, ViewerId};
 
+use crate::packing;
 use crate::worker::Work;
 
 /// What one viewer shows, as far as the session knows.
@@ -61,7 +63,11 @@ impl View {
         self.hints.clear();
         self.hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: &self.hints };
-        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut work.planned);
+        let quality = job.hints.quality;
+        work.settings = packing::settings(quality);
+        let lossy = if quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
+        let settings = PlanSettings { lossy, ..PlanSettings::default() };
+        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, settings, &mut work.planned);
         // Where X was ahead of its records, nobody was wrong.
         let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
         core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });
@@ -70,6 +76,7 @@ impl View {
     /// Gives the job's bytes to session-core. Where that gives the job up (its frame was too long for the viewer), the
     /// shadow shows pixels that were never sent; it is cheaper to forget them all than to follow them.
     pub(crate) fn encoded(&mut self, core: &mut Session, work: &Work) {
+        core.handle_encode_time(work.viewer, work.job, work.pixels(), work.took.as_micros() as Micros);
         core.handle_encoded(work.viewer, work.job, &work.commands);
         let cancelled = core.stats(work.viewer).map_or(0, |stats| stats.cancelled);
         if self.cancelled != cancelled {

@@ -5,8 +5,9 @@
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
+use std::time::{Duration, Instant};
 
-use thinc_codec_enc::Encoder;
+use thinc_codec_enc::{EncodeSettings, Encoder};
 use thinc_pixels::{Planned, Snapshot};
 use thinc_session_core::{JobId, ViewerId};
 
@@ -24,7 +25,10 @@ pub(crate) struct Work {
     pub(crate) job: JobId,
     pub(crate) snapshot: Snapshot,
     pub(crate) planned: Vec<Planned>,
+    pub(crate) settings: EncodeSettings,
     pub(crate) commands: Vec<u8>,
+    /// How long that took.
+    pub(crate) took: Duration,
 }
 
 /// Work whose `commands` are complete.
@@ -33,13 +37,35 @@ pub(crate) type Encoded = Work;
 impl Work {
     pub(crate) fn new() -> Work {
         let (viewer, job) = (ViewerId(0), JobId(0));
-        Work { viewer, job, snapshot: Snapshot::new(), planned: Vec::new(), commands: Vec::new() }
+        Work {
+            viewer,
+            job,
+            snapshot: Snapshot::new(),
+            planned: Vec::new(),
+            settings: EncodeSettings::default(),
+            commands: Vec::new(),
+            took: Duration::ZERO,
+        }
     }
 
     /// Fills `commands`.
     pub(crate) fn encode(&mut self, encoder: &mut Encoder) {
+        let begun = Instant::now();
         self.commands.clear();
-        encoder.encode(&self.planned, &self.snapshot, &mut self.commands);
+        encoder.encode_with(&self.planned, &self.snapshot, &self.settings, &mut self.commands);
+        self.took = begun.elapsed();
+    }
+
+    /// Pixels whose encoding takes time: what is of one colour, or there already, takes none to speak of.
+    pub(crate) fn pixels(&self) -> u64 {
+        let area = |planned: &Planned| match planned {
+            Planned::TwoColor { rect, .. }
+            | Planned::Coverage { rect, .. }
+            | Planned::Pixels { rect, .. }
+            | Planned::Photo { rect } => rect.area(),
+            _ => 0,
+        };
+        self.planned.iter().map(area).sum()
     }
 }
 
