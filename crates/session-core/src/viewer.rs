@@ -202,6 +202,8 @@ pub(crate) struct Viewer {
     frame_since: Micros,
     /// Some of what it lacked was drawn anew: it will show two pictures in parts, however long it is held back.
     frame_is_mixed: bool,
+    /// A part of the open frame may be sent lossy: the rest is then no sharper.
+    frame_is_lossy: bool,
     /// Jobs whose snapshot was asked for again.
     reread: Option<JobId>,
     pub(crate) input_second: Micros,
@@ -243,6 +245,7 @@ impl Viewer {
             frame_lacks: Region::new(),
             frame_since: now,
             frame_is_mixed: false,
+            frame_is_lossy: false,
             reread: None,
             input_second: now,
             input_count: 0,
@@ -526,6 +529,7 @@ impl Viewer {
     /// The answer to a hand is small and looked at: exact. So is what is small beside what the path carries.
     fn job_quality(&self, lane: Lane, region: &Region) -> Quality {
         let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
+        let waiting = if self.frame_is_lossy { u64::MAX } else { waiting };
         let lossy = self.quality.lossy(waiting).filter(|_| lane == Lane::Normal);
         Quality { entropy: self.quality.entropy(), lossy }
     }
@@ -574,6 +578,7 @@ impl Viewer {
             self.quality.work_begins(id, region.area());
         }
         let end_of_frame = self.ends_frame(&region, now);
+        self.frame_is_lossy = !end_of_frame && (self.frame_is_lossy || quality.lossy.is_some());
         // What is compared or made exact tells nothing of what its kind takes.
         let area = if mends { 0 } else { region.area() - verify.area() };
         self.stats.pixels += area;
