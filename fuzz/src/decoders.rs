@@ -20,7 +20,7 @@ const BESIDE: u32 = 0x0011_2233;
 /// Pixels of destination between one row's end and the next row's start.
 const GAP: usize = 3;
 
-/// First byte: bits 0-2 say what is decoded. Second and third: width and height, from 1. Then the data.
+/// First byte: what is decoded, modulo 9. Second and third: width and height, from 1. Then the data.
 pub fn pixels(input: &[u8]) {
     decode_pixels(input);
 }
@@ -35,13 +35,14 @@ fn decode_pixels(input: &[u8]) -> bool {
     let packing = if form & 1 == 0 { Packing::Plain } else { Packing::Zstd };
     let colors = (0x00ff_ffff, 0x0012_3456);
     let mut bitmap = |depth| decoder.bitmap(depth, packing, data, colors, (width, height), &mut dst, stride);
-    let result = match form & 7 {
+    let result = match form % 9 {
         0 | 1 => bitmap(BitmapDepth::One),
         2 | 3 => bitmap(BitmapDepth::Eight),
         4 => decoder.raw(Encoding::Plain, data, (width, height), &mut dst, stride),
         5 => decoder.raw(Encoding::Predicted, data, (width, height), &mut dst, stride),
         6 => decoder.raw(Encoding::PredictedZstd, data, (width, height), &mut dst, stride),
-        _ => decoder.raw(Encoding::Jpeg, data, (width, height), &mut dst, stride),
+        7 => decoder.raw(Encoding::Jpeg, data, (width, height), &mut dst, stride),
+        _ => decoder.raw(Encoding::Residuals, data, (width, height), &mut dst, stride),
     };
     for row in dst.chunks_exact(stride) {
         let (inside, beside) = row.split_at(width);
@@ -65,7 +66,7 @@ fn zstd(data: &[u8]) -> Vec<u8> {
 pub fn pixels_seeds() -> Vec<Vec<u8>> {
     let seed = |form: u8, data: &[u8]| [&[form, 7, 3], data].concat();
     // Two colours and a run of 30 pixels, in the byte operations of doc/protocol.md.
-    let operations = [0xff, 1, 2, 3, 0xff, 9, 9, 9, 0xdd];
+    let operations = [0xff, 1, 2, 3, 0xff, 9, 9, 9, 0xf9, 13];
     vec![
         seed(0, &[0x55; 4]),
         seed(1, &zstd(&[0x55; 4])),
@@ -74,6 +75,8 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
         seed(4, &[0x33; 96]),
         seed(5, &operations),
         seed(6, &zstd(&operations)),
+        // The first row is of grade 2, what follows rows without errors of grade 0.
+        seed(8, &[&[0, 24, 0, 8, 0, 0], &zstd(&[0; 96])[..]].concat()),
         seed(7, &[0x02, 0x1e, 0xc6, 0x5a, 0x28, 0xa2, 0xba, 0xd9, 0x91]),
     ]
 }
@@ -210,7 +213,7 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
     };
     update(1, &|writer| writer.sfill(&Region::from(rect), 0x00ff_8000));
     update(2, &|writer| writer.raw(rect, Encoding::Plain, &[0x55; 96]));
-    update(3, &|writer| writer.raw(rect, Encoding::PredictedZstd, &zstd(&[0xff, 1, 2, 3, 0xde])));
+    update(3, &|writer| writer.raw(rect, Encoding::PredictedZstd, &zstd(&[0xff, 1, 2, 3, 0xf9, 14])));
     update(4, &|writer| writer.bitmap(rect, BitmapDepth::One, (0x00ff_ffff, 0), Packing::Plain, &[0x5a; 4]));
     update(5, &|writer| writer.bitmap(rect, BitmapDepth::Eight, (0x00ff_ffff, 0), Packing::Zstd, &zstd(&[0x5a; 32])));
     update(6, &|writer| writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]));

@@ -5,9 +5,11 @@
 #![forbid(unsafe_code)]
 
 pub mod bitmap;
+pub mod context;
 pub mod cursor;
 pub mod jpeg;
 pub mod predicted;
+pub mod residuals;
 pub mod stream;
 
 use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
@@ -28,12 +30,9 @@ pub enum DecodeError {
     /// Data are left after the rectangle is full.
     #[error("the pixels' data are longer than their rectangle")]
     Trailing,
-    /// A run passes the rectangle's end.
+    /// A run passes the rectangle's end, or there are more pixels of a kind than were said.
     #[error("a run of pixels passes the end of its rectangle")]
     Run,
-    /// A row above is named in the first row.
-    #[error("pixels are copied from above the first row")]
-    Above,
     /// An operation this version gives no meaning.
     #[error("the pixels' operation {0:#04x} has no meaning")]
     Operation(u8),
@@ -67,8 +66,10 @@ pub struct Decoder {
     zstd: zstd_safe::DCtx<'static>,
     /// What a zstd frame held.
     bytes: Vec<u8>,
-    /// One rectangle's pixels without a stride.
+    /// One rectangle's pixels without a stride, behind what operations need before the first.
     pixels: Vec<u32>,
+    contexts: context::Contexts,
+    rows: residuals::Rows,
     /// Samples of JPEG images.
     images: jpeg::Images,
 }
@@ -95,6 +96,8 @@ impl Decoder {
             zstd: zstd_safe::DCtx::create(),
             bytes: Vec::new(),
             pixels: Vec::new(),
+            contexts: context::Contexts::default(),
+            rows: residuals::Rows::default(),
             images: jpeg::Images::default(),
         }
     }
@@ -118,17 +121,13 @@ impl Decoder {
         if encoding == Encoding::Plain {
             return plain(data, width, rows_mut(dst, width, height, stride));
         }
-        // Ops run over row ends, so rows with gaps between them are decoded in one piece first.
+        // Operations run over row ends, so rows with gaps between them are decoded in one piece first.
         let mut scratch = std::mem::take(&mut self.pixels);
-        let result = if width == stride {
-            self.pixels(encoding, data, width, &mut dst[..width * height])
-        } else {
-            self.decode_to(encoding, data, (width, height), &mut scratch).inspect(|()| {
-                for (row, pixels) in rows_mut(dst, width, height, stride).zip(scratch.chunks_exact(width)) {
-                    row.copy_from_slice(pixels);
-                }
-            })
-        };
+        let result = self.pixels(encoding, data, (width, height), &mut scratch).map(|pixels| {
+            for (row, pixels) in rows_mut(dst, width, height, stride).zip(pixels.chunks_exact(width.max(1))) {
+                row.copy_from_slice(pixels);
+            }
+        });
         self.pixels = scratch;
         self.trim();
         result
@@ -145,7 +144,13 @@ impl Decoder {
         (width, height): (usize, usize),
         tile: &mut Vec<u32>,
     ) -> Result<(), DecodeError> {
-        self.decode_to(encoding, data, (width, height), tile)
+        let mut scratch = std::mem::take(&mut self.pixels);
+        let result = self.pixels(encoding, data, (width, height), &mut scratch).map(|pixels| {
+            tile.clear();
+            tile.extend_from_slice(pixels);
+        });
+        self.pixels = scratch;
+        result
     }
 
     /// Decodes a BITMAP of `width` × `height` pixels; `colors` are foreground and background.
@@ -245,32 +250,36 @@ impl Decoder {
         }
     }
 
-    fn decode_to(
+    /// Decodes into rows without gaps, and lends them.
+    fn pixels<'s>(
         &mut self,
         encoding: Encoding,
         data: &[u8],
         (width, height): (usize, usize),
-        pixels: &mut Vec<u32>,
-    ) -> Result<(), DecodeError> {
-        pixels.resize(width * height, 0);
-        self.pixels(encoding, data, width, pixels)
-    }
-
-    /// Decodes into rows without gaps.
-    fn pixels(&mut self, encoding: Encoding, data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
-        match encoding {
-            Encoding::Plain => plain(data, width, pixels.chunks_exact_mut(width.max(1))),
-            Encoding::Predicted => predicted::decode(data, width, pixels),
-            Encoding::Jpeg => self.images.decode(data, width, pixels),
+        scratch: &'s mut Vec<u32>,
+    ) -> Result<&'s [u32], DecodeError> {
+        let lead = match encoding {
+            Encoding::Predicted | Encoding::PredictedZstd => context::lead(width),
+            Encoding::Plain | Encoding::Residuals | Encoding::Jpeg => 0,
+        };
+        scratch.resize(lead + width * height, 0);
+        let mut bytes = std::mem::take(&mut self.bytes);
+        let result = match encoding {
+            Encoding::Plain => plain(data, width, scratch.chunks_exact_mut(width.max(1))),
+            Encoding::Predicted => predicted::decode(data, width, &mut self.contexts, scratch),
+            Encoding::Jpeg => self.images.decode(data, width, scratch),
             Encoding::PredictedZstd => {
-                let mut bytes = std::mem::take(&mut self.bytes);
-                let limit = pixels.len() * predicted::PIXEL_BYTES_MAX;
-                let result =
-                    self.unzstd_at_most(data, limit, &mut bytes).and_then(|_| predicted::decode(&bytes, width, pixels));
-                self.bytes = bytes;
-                result
+                let limit = width * height * predicted::PIXEL_BYTES_MAX;
+                self.unzstd_at_most(data, limit, &mut bytes)
+                    .and_then(|_| predicted::decode(&bytes, width, &mut self.contexts, scratch))
             }
-        }
+            Encoding::Residuals => residuals::Head::read(data, width * height).and_then(|head| {
+                self.unzstd(&data[head.len..], width * height * 3, &mut bytes)?;
+                self.rows.decode(&head, &bytes, width, scratch)
+            }),
+        };
+        self.bytes = bytes;
+        result.map(|()| &scratch[lead..])
     }
 
     /// Gives back what an unusually large rectangle needed.

@@ -1,21 +1,24 @@
 //! Path 11/13: from lib.rs, for RAW and PFILL; the twin of codec-enc/predicted.rs, which shares the rules below.
-//! Byte operations on pixels in reading order: runs, rows above, a cache of colours, differences from a prediction.
+//! Byte operations on pixels in reading order: runs of what is expected, a cache of colours, differences.
 //! Knows 24-bit pixels and a width; every index is checked, no input panics.
 //!
 //! ```text
 //! 00iiiiii             pixel i of the cache
-//! 01rrggbb             differences from the prediction, -2 .. 1 each, stored + 2
+//! 01rrggbb             differences from the median, -2 .. 1 each, stored + 2
 //! 10gggggg rrrrbbbb    green differs by -32 .. 31 (+ 32); red and blue by that and -8 .. 7 more (+ 8)
-//! 110nnnnn             the pixel before, n + 1 times: 1 .. 32
-//! 1110nnnn             the pixels one row above, n + 1 of them: 1 .. 16
-//! 11110000 n varint    the pixel before, n + 33 times
-//! 11110001 n varint    the pixels one row above, n + 17 of them
-//! 11111111 g r' b'     green's difference, red's and blue's less green's, each modulo 256
+//! 0xc0 .. 0xd7         what is expected (context.rs), 1 .. 24 pixels
+//! 0xd8 .. 0xe7         the pixel before, 1 .. 16 times
+//! 0xe8 .. 0xf7         the pixels one row above, 1 .. 16 of them
+//! 0xf8 n varint        what is expected, n + 25 pixels
+//! 0xf9 n varint        the pixel before, n + 17 times
+//! 0xfa n varint        the pixels one row above, n + 17 of them
+//! 0xff g r' b'         green's difference, red's and blue's less green's, each modulo 256
 //! ```
 //!
-//! At the start the pixel before is black and the cache all black. Every pixel that is coded as a difference goes into
-//! the cache at its hash. All differences are modulo 256.
+//! Before the first pixel all is black, and so is the cache. Every pixel that is coded as a difference goes into the cache
+//! at its hash. Differences are modulo 256, from the median of left, above, and left + above - corner.
 
+use crate::context::{Contexts, Key, Neighbours, lead, right_step};
 use crate::{DecodeError, OPAQUE, RGB};
 
 /// Most bytes a pixel takes.
@@ -29,18 +32,24 @@ pub mod op {
     pub const SMALL: u8 = 0x40;
     /// Middle differences.
     pub const MIDDLE: u8 = 0x80;
-    /// Short run.
-    pub const RUN: u8 = 0xc0;
+    /// Short run of what is expected.
+    pub const EXPECTED: u8 = 0xc0;
+    /// Short run of the pixel before.
+    pub const LEFT: u8 = 0xd8;
     /// Short run of the row above.
-    pub const ABOVE: u8 = 0xe0;
-    /// Long run.
-    pub const RUN_LONG: u8 = 0xf0;
+    pub const ABOVE: u8 = 0xe8;
+    /// Long run of what is expected.
+    pub const EXPECTED_LONG: u8 = 0xf8;
+    /// Long run of the pixel before.
+    pub const LEFT_LONG: u8 = 0xf9;
     /// Long run of the row above.
-    pub const ABOVE_LONG: u8 = 0xf1;
+    pub const ABOVE_LONG: u8 = 0xfa;
     /// Whole differences.
     pub const WHOLE: u8 = 0xff;
-    /// Longest short run.
-    pub const RUN_MAX: usize = 32;
+    /// Longest short run of what is expected.
+    pub const EXPECTED_MAX: usize = 24;
+    /// Longest short run of the pixel before.
+    pub const LEFT_MAX: usize = 16;
     /// Longest short run of the row above.
     pub const ABOVE_MAX: usize = 16;
 }
@@ -58,7 +67,7 @@ pub const CACHE_LEN: usize = 64;
 ///
 /// Written with minima and maxima of small arrays because photographs make branches here unpredictable.
 #[inline(always)]
-fn median(left: u32, above: u32, corner: u32) -> [u8; 4] {
+pub fn median(left: u32, above: u32, corner: u32) -> [u8; 4] {
     let wide = |pixel: u32| pixel.to_le_bytes().map(i16::from);
     let (left, above, corner) = (wide(left), wide(above), wide(corner));
     let mut out = [0; 4];
@@ -69,48 +78,32 @@ fn median(left: u32, above: u32, corner: u32) -> [u8; 4] {
     out
 }
 
-/// The channels blue, green, red.
-#[inline(always)]
-pub const fn channels(pixel: u32) -> [u8; 3] {
-    [pixel as u8, (pixel >> 8) as u8, (pixel >> 16) as u8]
-}
-
-/// What pixel `i` is expected to be: the median of its neighbours, or the pixel before where there is no row above.
-///
-/// Neighbours are those of the reading order: left of a row's first pixel is the last pixel of the row before.
-#[inline(always)]
-pub fn predict(pixels: &[u32], i: usize, width: usize, before: u32) -> [u8; 3] {
-    if i < width {
-        return channels(before);
-    }
-    let above_at = i - width;
-    let [blue, green, red, _] = median(before, pixels[above_at], pixels[above_at.saturating_sub(1)]);
-    [blue, green, red]
-}
-
-/// Fills `pixels` (rows of `width`) with 0xFFRRGGBB from `data`.
+/// Fills `pixels` with 0xFFRRGGBB from `data`: rows of `width` without gaps, behind `lead(width)` pixels that this fills
+/// with black. Forgets what is in `contexts`.
 ///
 /// # Errors
 /// Data that are not exactly as many pixels, or not operations.
-pub fn decode(data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
+pub fn decode(data: &[u8], width: usize, contexts: &mut Contexts, pixels: &mut [u32]) -> Result<(), DecodeError> {
+    let start = lead(width);
+    pixels[..start].fill(OPAQUE);
+    contexts.begin(pixels.len() - start);
     let mut cache = [OPAQUE; CACHE_LEN];
-    let mut before = OPAQUE;
     let mut input = Input { data, at: 0 };
-    let mut i = 0;
-    while i < pixels.len() {
+    let mut at = start;
+    while at < pixels.len() {
         let first = input.byte()?;
         let differences = match first {
-            op::CACHE..=0x3f => {
-                before = cache[usize::from(first)];
-                pixels[i] = before;
-                i += 1;
+            op::CACHE..op::SMALL => {
+                let around = Neighbours::at(pixels, at, width);
+                put(pixels, at, cache[usize::from(first)], &around, contexts);
+                at += 1;
                 continue;
             }
-            op::SMALL..=0x7f => {
+            op::SMALL..op::MIDDLE => {
                 let bits = |shift: u8| (first >> shift & 3).wrapping_sub(2);
                 [bits(0), bits(2), bits(4)]
             }
-            op::MIDDLE..=0xbf => {
+            op::MIDDLE..op::EXPECTED => {
                 let green = (first & 63).wrapping_sub(32);
                 let others = input.byte()?;
                 let red = green.wrapping_add((others >> 4).wrapping_sub(8));
@@ -123,33 +116,34 @@ pub fn decode(data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), Decod
                 let blue = green.wrapping_add(input.byte()?);
                 [blue, green, red]
             }
-            op::RUN..=0xdf | op::RUN_LONG => {
-                let len = if first == op::RUN_LONG { input.long(op::RUN_MAX)? } else { usize::from(first & 31) + 1 };
-                let run = pixels[i..].get_mut(..len).ok_or(DecodeError::Run)?;
-                run.fill(before);
-                i += len;
+            op::EXPECTED..op::LEFT | op::EXPECTED_LONG => {
+                let len = input.len(first, op::EXPECTED, op::EXPECTED_LONG, op::EXPECTED_MAX)?;
+                run(pixels, &mut at, len, width, contexts, Contexts::expect)?;
                 continue;
             }
-            op::ABOVE..=0xef | op::ABOVE_LONG => {
-                let long = first == op::ABOVE_LONG;
-                let len = if long { input.long(op::ABOVE_MAX)? } else { usize::from(first & 15) + 1 };
-                copy_above(pixels, i, len, width)?;
-                i += len;
-                before = pixels[i - 1];
+            op::LEFT..op::ABOVE | op::LEFT_LONG => {
+                let len = input.len(first, op::LEFT, op::LEFT_LONG, op::LEFT_MAX)?;
+                run(pixels, &mut at, len, width, contexts, |_, _, around| around.left)?;
+                continue;
+            }
+            op::ABOVE..op::EXPECTED_LONG | op::ABOVE_LONG => {
+                let len = input.len(first, op::ABOVE, op::ABOVE_LONG, op::ABOVE_MAX)?;
+                run(pixels, &mut at, len, width, contexts, |_, _, around| around.above)?;
                 continue;
             }
             other => return Err(DecodeError::Operation(other)),
         };
-        let [blue, green, red] = predict(pixels, i, width, before);
-        before = u32::from_le_bytes([
+        let around = Neighbours::at(pixels, at, width);
+        let [blue, green, red, _] = median(around.left, around.above, around.corner);
+        let pixel = u32::from_le_bytes([
             blue.wrapping_add(differences[0]),
             green.wrapping_add(differences[1]),
             red.wrapping_add(differences[2]),
             0xff,
         ]);
-        cache[hash(before)] = before;
-        pixels[i] = before;
-        i += 1;
+        cache[hash(pixel)] = pixel;
+        put(pixels, at, pixel, &around, contexts);
+        at += 1;
     }
     if input.at != data.len() {
         return Err(DecodeError::Trailing);
@@ -157,22 +151,65 @@ pub fn decode(data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), Decod
     Ok(())
 }
 
-/// Copies `len` pixels at `i` from one row above; a run longer than a row repeats it.
-fn copy_above(pixels: &mut [u32], mut i: usize, len: usize, width: usize) -> Result<(), DecodeError> {
-    if i < width || width == 0 {
-        return Err(DecodeError::Above);
+#[inline(always)]
+fn put(pixels: &mut [u32], at: usize, pixel: u32, around: &Neighbours, contexts: &mut Contexts) {
+    if !around.are_flat() {
+        contexts.learn(Key::new(around), pixel);
     }
-    if len > pixels.len() - i {
+    pixels[at] = pixel;
+}
+
+/// Writes `len` pixels from `at` on, which it moves behind them; each is what `choose` makes of its neighbours.
+fn run(
+    pixels: &mut [u32],
+    at: &mut usize,
+    len: usize,
+    width: usize,
+    contexts: &mut Contexts,
+    choose: impl Fn(&Contexts, Key, &Neighbours) -> u32,
+) -> Result<(), DecodeError> {
+    if len > pixels.len() - *at {
         return Err(DecodeError::Run);
     }
-    let end = i + len;
-    while i < end {
-        // Never more than a row at once, so that source and destination stay apart.
-        let part = (end - i).min(width);
-        pixels.copy_within(i - width..i - width + part, i);
-        i += part;
+    let end = *at + len;
+    while *at < end {
+        // Of at most so many pixels, no one has another as its neighbour to the right.
+        let len = (end - *at).min(width.max(2) - 1);
+        let (before, now) = pixels.split_at_mut(*at);
+        let now = &mut now[..len];
+        let rights = &before[*at - width + right_step(width)..][..len];
+        let higher = &before[*at - 2 * width..][..len];
+        let mut around = Neighbours::at(before, *at, width);
+        let mut i = 0;
+        while i < len {
+            (around.right, around.higher) = (rights[i], higher[i]);
+            if around.are_flat() {
+                // Whatever is chosen here, it is this colour, as far as the row above has no other.
+                let flat = equal_len(&rights[i..], around.left);
+                now[i..i + flat].fill(around.left);
+                around.step(around.left);
+                i += flat;
+                continue;
+            }
+            let key = Key::new(&around);
+            let pixel = choose(contexts, key, &around);
+            contexts.learn(key, pixel);
+            now[i] = pixel;
+            around.step(pixel);
+            i += 1;
+        }
+        *at += len;
     }
     Ok(())
+}
+
+/// How many pixels from the start on are of this colour.
+#[inline(always)]
+fn equal_len(pixels: &[u32], color: u32) -> usize {
+    let (blocks, _) = pixels.as_chunks::<16>();
+    let same = |block: &&[u32; 16]| block.iter().fold(0, |all, pixel| all | (pixel ^ color)) == 0;
+    let far = blocks.iter().take_while(same).count() * 16;
+    far + pixels[far..].iter().take_while(|pixel| **pixel == color).count()
 }
 
 struct Input<'a> {
@@ -186,6 +223,12 @@ impl Input<'_> {
         let byte = *self.data.get(self.at).ok_or(DecodeError::Truncated)?;
         self.at += 1;
         Ok(byte)
+    }
+
+    /// The length of a run whose first byte was `first`.
+    #[inline(always)]
+    fn len(&mut self, first: u8, short: u8, long: u8, short_max: usize) -> Result<usize, DecodeError> {
+        if first == long { self.long(short_max) } else { Ok(usize::from(first - short) + 1) }
     }
 
     /// The length of a long run: a varint beyond the longest short one.
@@ -208,10 +251,10 @@ mod tests {
     use super::*;
 
     fn decoded(data: &[u8], width: usize, len: usize) -> Result<Vec<u32>, DecodeError> {
-        let mut pixels = vec![0; len];
-        decode(data, width, &mut pixels)?;
+        let mut pixels = vec![0; lead(width) + len];
+        decode(data, width, &mut Contexts::default(), &mut pixels)?;
         assert!(pixels.iter().all(|p| p & OPAQUE == OPAQUE));
-        Ok(pixels.into_iter().map(|p| p & RGB).collect())
+        Ok(pixels[lead(width)..].iter().map(|p| p & RGB).collect())
     }
 
     #[test]
@@ -225,14 +268,40 @@ mod tests {
         // Cache: the pixel of a difference is found again by its hash.
         let index = hash(0x12_3456) as u8;
         assert_eq!(decoded(&[&whole[..], &[0x70, index]].concat(), 4, 3).map(|p| p[2]), Ok(0x12_3456));
-        // Runs, short and long, and rows above.
-        assert_eq!(decoded(&[&whole[..], &[0xc2]].concat(), 4, 4), Ok(vec![0x12_3456; 4]));
-        assert_eq!(decoded(&[&whole[..], &[0xf0, 0x80, 0x02]].concat(), 4, 290), Ok(vec![0x12_3456; 290]));
-        assert_eq!(decoded(&[0xff, 1, 0, 0, 0xc0, 0xe1], 2, 4), Ok(vec![0x01_0101; 4]));
-        let above = decoded(&[&whole[..], &[0xff, 1, 1, 1, 0xf1, 0x03]].concat(), 2, 22).unwrap();
+        // Runs, short and long, of the pixel before and of the row above, which is black at first.
+        assert_eq!(decoded(&[&whole[..], &[0xda]].concat(), 4, 4), Ok(vec![0x12_3456; 4]));
+        assert_eq!(decoded(&[&whole[..], &[0xf9, 0x80, 0x02]].concat(), 4, 274), Ok(vec![0x12_3456; 274]));
+        assert_eq!(
+            decoded(&[0xe9, 0xff, 1, 0, 0, 0xd8, 0xe9], 2, 6),
+            Ok([[0; 2], [0x01_0101; 2], [0x01_0101; 2]].concat())
+        );
+        let above = decoded(&[&whole[..], &[0xff, 1, 1, 1, 0xfa, 0x03]].concat(), 2, 22).unwrap();
         assert!(above.chunks_exact(2).all(|row| row == &above[..2]));
-        // The second row predicts from three neighbours: median(left, above, corner).
-        assert_eq!(decoded(&[0xff, 10, 0, 0, 0xff, 10, 0, 0, 0xe0, 0x6a], 2, 4).map(|p| p[3]), Ok(0x14_1414));
+        // Expected amid one colour: that colour.
+        assert_eq!(decoded(&[0xf8, 0x07], 4, 32), Ok(vec![0; 32]));
+        // The second row is differences from the median of its three neighbours.
+        assert_eq!(decoded(&[0xff, 10, 0, 0, 0xff, 10, 0, 0, 0xe8, 0x6a], 2, 4).map(|p| p[3]), Ok(0x14_1414));
+    }
+
+    /// Two rows of a letter teach what the next letter like it looks like.
+    #[test]
+    fn what_was_seen_is_expected() {
+        let width = 12;
+        // A dot of one pixel on white, three times in a row: the middle row of the second and third are expected.
+        let dots = |x: usize, y: usize| if y == 1 && x % 4 == 1 { 0x00_0000 } else { 0xff_ffff };
+        let pixels: Vec<u32> = (0..width * 3).map(|i| dots(i % width, i / width)).collect();
+        let operations = [
+            &[0x55][..],                              // white: differences of -1 from black
+            &[0xda, 0xdf],                            // the pixel before, 3 and 8 times more
+            &[0xd8, 0xff, 1, 0, 0, 0xff, 0xff, 0, 0], // white, a black dot, white
+        ]
+        .concat();
+        let done = 1 + 3 + 8 + 1 + 1 + 1;
+        let expected = [&operations[..], &[0xc0 + (width * 3 - done - 1) as u8]].concat();
+        let decoded = decoded(&expected, width, width * 3).unwrap();
+        assert_eq!(decoded[..done], pixels[..done]);
+        // In the flat row above nothing tells where a dot comes; below the dot, its left and right have been seen.
+        assert!(decoded[done..].iter().all(|pixel| [0, 0xff_ffff].contains(pixel)));
     }
 
     #[test]
@@ -266,13 +335,15 @@ mod tests {
         for (data, error) in [
             (&[][..], DecodeError::Truncated),
             (&[0xff, 1, 2], DecodeError::Truncated),
-            (&[0xf0], DecodeError::Truncated),
+            (&[0x80], DecodeError::Truncated),
+            (&[0xf8], DecodeError::Truncated),
             (&[0xc4], DecodeError::Run),
-            (&[0xf0, 0xff, 0xff, 0xff, 0x7f], DecodeError::Run),
-            (&[0xf0, 0xff, 0xff, 0xff, 0xff, 0x7f], DecodeError::Run),
-            (&[0xe0], DecodeError::Above),
-            (&[0xc1, 0xe3], DecodeError::Run),
-            (&[0xf2], DecodeError::Operation(0xf2)),
+            (&[0xdc], DecodeError::Run),
+            (&[0xec], DecodeError::Run),
+            (&[0xf9, 0xff, 0xff, 0xff, 0x7f], DecodeError::Run),
+            (&[0xf9, 0xff, 0xff, 0xff, 0xff, 0x7f], DecodeError::Run),
+            (&[0xc1, 0xeb], DecodeError::Run),
+            (&[0xfb], DecodeError::Operation(0xfb)),
             (&[0xfe], DecodeError::Operation(0xfe)),
             (&[0xc3, 0], DecodeError::Trailing),
         ] {

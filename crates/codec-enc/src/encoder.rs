@@ -2,7 +2,8 @@
 //! Chooses a command and an encoding for what was planned, and writes it behind what is already there.
 //! Knows snapshots, commands and sizes; its memory is used again from call to call.
 
-use thinc_codec_dec::RGB;
+use thinc_codec_dec::OPAQUE;
+use thinc_codec_dec::context::lead;
 use thinc_pixels::{Planned, Snapshot};
 use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
 use thinc_protocol::limits::RECTS_MAX;
@@ -10,8 +11,10 @@ use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
 use crate::jpeg::Photographs;
+use crate::predicted::Predictor;
+use crate::residuals::{self, Residuals};
 use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy, JpegProfile};
-use crate::{bitmap, cursor, predicted};
+use crate::{bitmap, cursor};
 
 /// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
 const ZSTD_PREDICTED_MIN: usize = 512;
@@ -46,8 +49,10 @@ const SAMPLED_AREA_MIN: u64 = 8 * 1024;
 pub struct Encoder {
     zstd: CCtx<'static>,
     settings: EncodeSettings,
-    /// A rectangle's pixels without a stride.
+    /// A rectangle's pixels without a stride, behind the black ones that operations begin with.
     pixels: Vec<u32>,
+    predictor: Predictor,
+    residuals: Residuals,
     /// Operations for them, and those in a zstd frame.
     ops: Vec<u8>,
     packed_ops: Vec<u8>,
@@ -78,6 +83,8 @@ impl Encoder {
             zstd: CCtx::create(),
             settings: EncodeSettings::default(),
             pixels: Vec::new(),
+            predictor: Predictor::default(),
+            residuals: Residuals::new(),
             ops: Vec::new(),
             packed_ops: Vec::new(),
             bits: Vec::new(),
@@ -228,21 +235,29 @@ impl Encoder {
         }
     }
 
-    /// Copies a rectangle's pixels together.
+    /// Copies a rectangle's pixels together. Their top bytes mean nothing, and cost nothing from here on.
     fn take(&mut self, snapshot: &Snapshot, rect: &Rect) {
         self.pixels.clear();
+        self.pixels.resize(lead(rect.width() as usize), OPAQUE);
         for row in snapshot.rows(rect) {
-            self.pixels.extend(row.iter().map(|pixel| pixel & RGB));
+            self.pixels.extend(row.iter().map(|pixel| pixel | OPAQUE));
         }
     }
 
     /// Encodes `pixels`; `data` lends what came out.
     fn encode_pixels(&mut self, width: usize) -> Encoding {
-        predicted::encode(&self.pixels, width, &mut self.ops);
-        let plain_len = self.pixels.len() * 3;
+        let pixels = &self.pixels[lead(width)..];
+        let plain_len = pixels.len() * 3;
+        if residuals::suit(pixels, width) {
+            self.residuals.encode(pixels, width, &mut self.ops);
+            if self.ops.len() < plain_len {
+                return Encoding::Residuals;
+            }
+        }
+        self.predictor.encode(&self.pixels, width, &mut self.ops);
         let level = match self.settings.entropy {
             Entropy::Block { level } if self.ops.len() >= ZSTD_PREDICTED_MIN => Some(level),
-            Entropy::Stream if is_photograph(self.ops.len(), self.pixels.len()) => Some(BLOCK_LEVEL),
+            Entropy::Stream if is_photograph(self.ops.len(), pixels.len()) => Some(BLOCK_LEVEL),
             _ => None,
         };
         if let Some(level) = level {
@@ -255,13 +270,13 @@ impl Encoder {
             return Encoding::Predicted;
         }
         self.ops.clear();
-        self.ops.extend(self.pixels.iter().flat_map(|pixel| pixel.to_le_bytes().into_iter().take(3)));
+        self.ops.extend(pixels.iter().flat_map(|pixel| pixel.to_le_bytes().into_iter().take(3)));
         Encoding::Plain
     }
 
     fn data(&self, encoding: Encoding) -> &[u8] {
         match encoding {
-            Encoding::Plain | Encoding::Predicted => &self.ops,
+            Encoding::Plain | Encoding::Predicted | Encoding::Residuals => &self.ops,
             Encoding::PredictedZstd | Encoding::Jpeg => &self.packed_ops,
         }
     }

@@ -8,10 +8,11 @@ mod cursor;
 mod encoder;
 mod jpeg;
 mod predicted;
+mod residuals;
 mod settings;
 mod stream;
 
 pub use encoder::Encoder;
-pub use predicted::encode as encode_predicted;
+pub use predicted::Predictor;
 pub use settings::{EncodeSettings, Entropy, JpegProfile};
 pub use stream::StreamPacker;

@@ -2,61 +2,139 @@
 //! Pixels in reading order to byte operations: the longest run, then the cache, then the smallest difference.
 //! Knows 24-bit pixels without a stride; never rectangles.
 
-use thinc_codec_dec::predicted::{CACHE_LEN, channels, hash, op, predict};
+use thinc_codec_dec::OPAQUE;
+use thinc_codec_dec::context::{Contexts, Key, Neighbours, lead};
+use thinc_codec_dec::predicted::{CACHE_LEN, hash, median, op};
 
-/// Replaces `out` with the operations for `pixels`, rows of `width`; the pixels' top bytes are 0.
-pub fn encode(pixels: &[u32], width: usize, out: &mut Vec<u8>) {
-    // By value, so that the buffer's place and length stay in registers.
-    let mut writer = Writer { bytes: std::mem::take(out), at: 0 };
-    let mut cache = [0u32; CACHE_LEN];
-    let mut before = 0u32;
-    let mut i = 0;
-    while i < pixels.len() {
-        writer.make_room();
-        let pixel = pixels[i];
-        if pixel == before {
-            let rest = &pixels[i..];
-            // Each pixel like the one before it, from the second on.
-            let len = 1 + equal_len(&rest[1..], rest);
-            writer.run(len, op::RUN_MAX, op::RUN, op::RUN_LONG);
-            i += len;
-            continue;
-        }
-        if i >= width && pixel == pixels[i - width] {
-            let above = &pixels[i - width..];
-            let len = equal_len(&pixels[i..], above);
-            writer.run(len, op::ABOVE_MAX, op::ABOVE, op::ABOVE_LONG);
-            i += len;
-            before = pixels[i - 1];
-            continue;
-        }
-        let slot = hash(pixel);
-        if cache[slot] == pixel {
-            writer.byte(slot as u8);
-        } else {
-            cache[slot] = pixel;
-            writer.difference(channels(pixel), predict(pixels, i, width, before));
-        }
-        before = pixel;
-        i += 1;
-    }
-    *out = writer.bytes;
-    out.truncate(writer.at);
+/// Pixels looked at together, where all around them is of one colour.
+const BLOCK: usize = 16;
+
+/// Turns pixels into operations; its memory is used again from call to call.
+#[derive(Debug, Default)]
+pub struct Predictor {
+    contexts: Contexts,
+    /// A bit a pixel: it is what is expected; the pixel before; the one a row above. One word of zeros follows.
+    expected: Vec<u64>,
+    left: Vec<u64>,
+    above: Vec<u64>,
 }
 
-/// How many pixels of `a` are those of `b`, from their starts on.
-#[inline(always)]
-fn equal_len(a: &[u32], b: &[u32]) -> usize {
-    // Text has short runs, which are over before a comparison of sixteen would pay.
-    const NEAR: usize = 16;
-    let near = a.iter().zip(b).take(NEAR).take_while(|(a, b)| a == b).count();
-    if near < NEAR {
-        return near;
+impl Predictor {
+    /// Replaces `out` with the operations for `pixels`: rows of `width`, 0xFFRRGGBB, behind `lead(width)` black ones.
+    pub fn encode(&mut self, pixels: &[u32], width: usize, out: &mut Vec<u8>) {
+        self.compare(pixels, width);
+        // By value, so that the buffer's place and length stay in registers.
+        let mut writer = Writer { bytes: std::mem::take(out), at: 0 };
+        let mut cache = [OPAQUE; CACHE_LEN];
+        let mut at = lead(width);
+        while at < pixels.len() {
+            writer.make_room();
+            let i = at - lead(width);
+            let (expected, left, above) = (ones(&self.expected, i), ones(&self.left, i), ones(&self.above, i));
+            let len = expected.max(left).max(above);
+            if len > 0 {
+                // Where two runs are of one length the same kind is always taken, so that what repeats looks the same.
+                if expected == len {
+                    writer.run(len, op::EXPECTED_MAX, op::EXPECTED, op::EXPECTED_LONG);
+                } else if left == len {
+                    writer.run(len, op::LEFT_MAX, op::LEFT, op::LEFT_LONG);
+                } else {
+                    writer.run(len, op::ABOVE_MAX, op::ABOVE, op::ABOVE_LONG);
+                }
+                at += len;
+                continue;
+            }
+            let pixel = pixels[at];
+            let slot = hash(pixel);
+            if cache[slot] == pixel {
+                writer.byte(slot as u8);
+            } else {
+                cache[slot] = pixel;
+                writer.difference(pixel, median(pixels[at - 1], pixels[at - width], pixels[at - width - 1]));
+            }
+            at += 1;
+        }
+        *out = writer.bytes;
+        out.truncate(writer.at);
     }
-    let (a_blocks, b_blocks) = (a[NEAR..].as_chunks::<16>().0, b[NEAR..].as_chunks::<16>().0);
-    let same = |(a, b): &(&[u32; 16], &[u32; 16])| a.iter().zip(*b).fold(0, |all, (a, b)| all | (a ^ b)) == 0;
-    let far = NEAR + a_blocks.iter().zip(b_blocks).take_while(same).count() * 16;
-    far + a[far..].iter().zip(&b[far..]).take_while(|(a, b)| a == b).count()
+
+    /// Compares each pixel with what it could be a run of. What is learnt does not depend on which run is taken.
+    fn compare(&mut self, pixels: &[u32], width: usize) {
+        let start = lead(width);
+        let area = pixels.len() - start;
+        self.contexts.begin(area);
+        for bits in [&mut self.expected, &mut self.left, &mut self.above] {
+            bits.clear();
+            bits.resize(area.div_ceil(64) + 1, 0);
+        }
+        for i in (0..area).step_by(BLOCK) {
+            let at = start + i;
+            let len = (area - i).min(BLOCK);
+            let (expected, left, above) = if len == BLOCK && is_flat(pixels, at, width) {
+                (FLAT, FLAT, FLAT)
+            } else {
+                self.block(pixels, at, len, width)
+            };
+            let (word, shift) = (i / 64, i % 64);
+            self.expected[word] |= expected << shift;
+            self.left[word] |= left << shift;
+            self.above[word] |= above << shift;
+        }
+    }
+
+    fn block(&mut self, pixels: &[u32], start: usize, len: usize, width: usize) -> (u64, u64, u64) {
+        let (mut expected, mut left, mut above) = (0, 0, 0);
+        for i in 0..len {
+            let pixel = pixels[start + i];
+            let around = Neighbours::at(pixels, start + i, width);
+            let guess = if around.are_flat() {
+                around.left
+            } else {
+                let key = Key::new(&around);
+                let guess = self.contexts.expect(key, &around);
+                self.contexts.learn(key, pixel);
+                guess
+            };
+            expected |= u64::from(guess == pixel) << i;
+            left |= u64::from(around.left == pixel) << i;
+            above |= u64::from(around.above == pixel) << i;
+        }
+        (expected, left, above)
+    }
+}
+
+/// Every pixel of a block is all it could be.
+const FLAT: u64 = (1 << BLOCK) - 1;
+
+/// Whether a whole block and all neighbours of its pixels are of one colour.
+#[inline(always)]
+fn is_flat(pixels: &[u32], at: usize, width: usize) -> bool {
+    // Narrower, and the block would be part of the row above.
+    if width <= BLOCK {
+        return false;
+    }
+    let color = pixels[at - 1];
+    let (row, _) = pixels[at..].as_chunks::<BLOCK>();
+    let (above, beyond) = pixels[at - width..].split_at(BLOCK);
+    let other = row[0].iter().zip(above).fold(0, |other, (a, b)| other | (a ^ color) | (b ^ color));
+    other | (pixels[at - width - 1] ^ color) | (beyond[0] ^ color) == 0
+}
+
+/// How many ones there are from bit `i` on; a zero follows.
+#[inline(always)]
+fn ones(bits: &[u64], i: usize) -> usize {
+    let (mut word, shift) = (i / 64, i % 64);
+    let first = (!(bits[word] >> shift)).trailing_zeros() as usize;
+    if first < 64 - shift {
+        return first;
+    }
+    let mut len = 64 - shift;
+    word += 1;
+    while bits[word] == u64::MAX {
+        len += 64;
+        word += 1;
+    }
+    len + (!bits[word]).trailing_zeros() as usize
 }
 
 /// Most bytes of an operation: a long run's code and the four groups of its length, of 2^28 pixels at most.
@@ -89,7 +167,7 @@ impl Writer {
 
     fn run(&mut self, len: usize, short_max: usize, short: u8, long: u8) {
         if len <= short_max {
-            return self.byte(short | (len - 1) as u8);
+            return self.byte(short + (len - 1) as u8);
         }
         self.byte(long);
         let mut value = len - short_max - 1;
@@ -101,7 +179,8 @@ impl Writer {
     }
 
     #[inline(always)]
-    fn difference(&mut self, pixel: [u8; 3], predicted: [u8; 3]) {
+    fn difference(&mut self, pixel: u32, predicted: [u8; 4]) {
+        let pixel = pixel.to_le_bytes();
         let [blue, green, red] = [0, 1, 2].map(|i| pixel[i].wrapping_sub(predicted[i]) as i8);
         let (red_more, blue_more) = (red.wrapping_sub(green), blue.wrapping_sub(green));
         let small = |d: i8| (-2..2).contains(&d);
@@ -125,16 +204,41 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_pixels_are_counted_to_the_first_that_differs() {
-        let a: Vec<u32> = (0..100).collect();
-        for len in 0..a.len() {
-            for at in 0..len {
-                let mut b = a[..len].to_vec();
-                b[at] ^= 1;
-                assert_eq!(equal_len(&a, &b), at);
-                assert_eq!(equal_len(&b, &a[..len]), at);
+    fn ones_are_counted_to_the_first_zero() {
+        for start in 0..200 {
+            for len in 0..200 {
+                let mut bits = vec![0u64; 8];
+                (start..start + len).for_each(|i| bits[i / 64] |= 1 << (i % 64));
+                assert_eq!(ones(&bits, start), len, "{len} from {start}");
+                bits[(start + len + 1) / 64] |= 1 << ((start + len + 1) % 64);
+                assert_eq!(ones(&bits, start), len, "{len} from {start}, and more behind a zero");
             }
-            assert_eq!(equal_len(&a[..len], &a), len);
         }
+    }
+
+    /// A line of text is learnt once: the second like it is expected but for where its letters begin.
+    #[test]
+    fn what_was_seen_is_cheap() {
+        let (width, height) = (200, 60);
+        // Shades as smooth letters have them.
+        let letter = |x: usize, y: usize| ((x * 7 + y * 13 + x * y) % 11 * 23) as u32 * 0x01_0101;
+        let page = |lines: usize| {
+            let mut pixels = vec![OPAQUE; lead(width)];
+            pixels.extend((0..width * height).map(|i| {
+                let (x, y) = (i % width, i / width);
+                let inked = y / 12 < lines && x % 9 < 7 && y % 12 < 9;
+                OPAQUE | if inked { letter(x % 9, y % 12) } else { 0xff_ffff }
+            }));
+            pixels
+        };
+        let len = |lines| {
+            let mut out = Vec::new();
+            Predictor::default().encode(&page(lines), width, &mut out);
+            out.len()
+        };
+        let (one, two, five) = (len(1), len(2), len(5));
+        assert!(one > 60, "{one} bytes");
+        assert!((two - one) * 2 < one, "{one} bytes for a line, {two} for two");
+        assert!(five - two <= (two - one) * 3 + 10, "{two} bytes for two lines, {five} for five");
     }
 }

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 use thinc_codec_dec::bitmap::blend;
+use thinc_codec_dec::context::{Contexts, lead};
 use thinc_codec_dec::{Decoder, OPAQUE, RGB, cursor, predicted};
-use thinc_codec_enc::{EncodeSettings, Encoder, JpegProfile, encode_predicted};
+use thinc_codec_enc::{EncodeSettings, Encoder, JpegProfile, Predictor};
 use thinc_pixels::coverage::Line;
 use thinc_pixels::{Content, Planned, Shadow, Snapshot, plan};
 use thinc_protocol::command::{Command, CommandReader, Encoding, Packing};
@@ -261,14 +262,17 @@ proptest! {
         let pixels: Vec<u32> = (0..(width * height) as i32)
             .map(|i| picture(kind, seed, i % width as i32, i / width as i32) & RGB)
             .collect();
-        let mut ops = Vec::new();
-        encode_predicted(&pixels, width, &mut ops);
+        let mut framed = vec![OPAQUE; lead(width)];
+        framed.extend(pixels.iter().map(|pixel| pixel | OPAQUE));
+        let (mut ops, mut contexts) = (Vec::new(), Contexts::default());
+        Predictor::default().encode(&framed, width, &mut ops);
         prop_assert!(ops.len() <= pixels.len() * predicted::PIXEL_BYTES_MAX);
-        let mut decoded = vec![0; pixels.len()];
-        prop_assert_eq!(predicted::decode(&ops, width, &mut decoded), Ok(()));
-        prop_assert!(decoded.iter().zip(&pixels).all(|(d, p)| *d == *p | OPAQUE));
+        let mut decoded = vec![0; framed.len()];
+        prop_assert_eq!(predicted::decode(&ops, width, &mut contexts, &mut decoded), Ok(()));
+        prop_assert!(decoded == framed);
         for cut in 0..ops.len().min(100) {
-            prop_assert!(predicted::decode(&ops[..cut], width, &mut decoded).is_err(), "cut to {}", cut);
+            let result = predicted::decode(&ops[..cut], width, &mut contexts, &mut decoded);
+            prop_assert!(result.is_err(), "cut to {}", cut);
         }
     }
 
@@ -277,7 +281,12 @@ proptest! {
         data in proptest::collection::vec(prop_oneof![any::<u8>(), 0xc0u8..=0xff], 0..300),
         width in 1usize..40,
         height in 1usize..20,
-        encoding in prop_oneof![Just(Encoding::Plain), Just(Encoding::Predicted), Just(Encoding::PredictedZstd)],
+        encoding in prop_oneof![
+            Just(Encoding::Plain),
+            Just(Encoding::Predicted),
+            Just(Encoding::PredictedZstd),
+            Just(Encoding::Residuals),
+        ],
     ) {
         let mut dst = vec![7; 50 * 20];
         let _ = Decoder::new().raw(encoding, &data, (width, height), &mut dst, 50);

@@ -111,6 +111,8 @@ pub enum Encoding {
     PredictedZstd = 2,
     /// One baseline JPEG image, RAW only: not exact. Exact pixels follow once the area rests.
     Jpeg = 3,
+    /// Differences from a prediction, sorted by how busy their place is, in one zstd frame: photographs.
+    Residuals = 4,
 }
 
 /// Layout of a command's first byte: three bits of kind, one that ties it to the command before, four of its own.
@@ -159,7 +161,8 @@ impl Command<'_> {
 ///
 /// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL), bit 3 relative, bits 4-7 by kind:
 ///          COPY, SFILL  bit 4: more than one rect, count is there
-///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd, 3 JPEG: RAW only)
+///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd, 3 JPEG: RAW only,
+///                        4 residuals)
 ///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the BITMAP before, none here
 /// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the rectangle before:
 ///          of the same command, or for its first: of the command before (its first) where bit 3 is set, else (0, 0)
@@ -523,6 +526,7 @@ impl Encoding {
             1 => Some(Encoding::Predicted),
             2 => Some(Encoding::PredictedZstd),
             3 => Some(Encoding::Jpeg),
+            4 => Some(Encoding::Residuals),
             _ => None,
         }
     }

@@ -1,0 +1,269 @@
+//! Path 11/13: from lib.rs, for RAW and PFILL; the twin of codec-enc/residuals.rs, which shares the rules below.
+//! Photographs, exactly: each pixel's difference from a prediction, sorted by how far off the row above was there.
+//! Knows 24-bit pixels and a width; every index is checked, no input panics.
+//!
+//! ```text
+//! prediction   u8: 0 the median of left, above and left + above - corner; 1 half the median and a quarter of left and above
+//! counts       5 varints: how many pixels have grade 0 .. 4; the others have 5
+//! zstd         one frame: for each grade the differences of green, then those of red less green's, then those of blue
+//!              less the mean of red's and green's; in reading order
+//! ```
+//!
+//! A pixel's grade says how far off the three predictions above it were: quiet places and busy ones each get their own
+//! bytes, which is what the codes of zstd gain most from.
+
+use thinc_protocol::wire::Reader;
+
+use crate::{DecodeError, OPAQUE};
+
+/// Grades of a place, from quiet to busy.
+pub const GRADES: usize = 6;
+/// Where the next grade begins, of four times a pixel's error: powers of two, less one.
+const GRADE_LIMITS: [u16; GRADES - 1] = [7, 15, 31, 63, 127];
+/// Grade of the first row, and of rows that are too narrow to have neighbours on both sides.
+const GRADE_UNKNOWN: u8 = 2;
+
+/// How a pixel is predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prediction {
+    /// The median: follows edges.
+    Median = 0,
+    /// Half the median, a quarter of left and of above: evens out the grain of a sensor.
+    Even = 1,
+}
+
+/// Blue, green, red, and what is above them.
+pub type Channels = [i16; 4];
+
+/// A pixel's channels, wide enough to add.
+#[inline(always)]
+pub fn channels(pixel: u32) -> Channels {
+    pixel.to_le_bytes().map(i16::from)
+}
+
+/// What a pixel should be, with the even prediction where `EVEN`.
+#[inline(always)]
+pub fn predict<const EVEN: bool>(left: Channels, above: Channels, corner: Channels) -> Channels {
+    let mut out = [0; 4];
+    for i in 0..4 {
+        let (low, high) = (left[i].min(above[i]), left[i].max(above[i]));
+        let median = (left[i] + above[i] - corner[i]).min(high).max(low);
+        out[i] = if EVEN { (2 * median + left[i] + above[i]) >> 2 } else { median };
+    }
+    out
+}
+
+/// The mean of two differences, rounded down; differences are modulo 256, from -128 on.
+#[inline(always)]
+pub fn mean(a: u8, b: u8) -> u8 {
+    ((i16::from(a as i8) + i16::from(b as i8)) >> 1) as u8
+}
+
+/// How far off a prediction was by these differences.
+#[inline(always)]
+pub fn error(differences: [u8; 3]) -> u16 {
+    differences.iter().map(|&d| u16::from((d as i8).unsigned_abs())).sum()
+}
+
+/// Writes the grades of a row's pixels from the errors of the row above.
+pub fn grade(errors: &[u16], grades: &mut [u8]) {
+    let one = |weighed: u16| GRADE_LIMITS.iter().map(|&limit| u8::from(weighed >= limit)).sum();
+    let width = errors.len();
+    if width < 3 {
+        return grades.fill(GRADE_UNKNOWN);
+    }
+    for (grade, errors) in grades[1..width - 1].iter_mut().zip(errors.windows(3)) {
+        *grade = one(errors[0] + 2 * errors[1] + errors[2]);
+    }
+    grades[0] = one(3 * errors[0] + errors[1]);
+    grades[width - 1] = one(errors[width - 2] + 3 * errors[width - 1]);
+}
+
+/// The grades of the first row.
+pub fn grade_first(grades: &mut [u8]) {
+    grades.fill(GRADE_UNKNOWN);
+}
+
+/// Where a grade's differences lie: green's from `at` on, red's and blue's each `count` further on.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Shelf {
+    /// The next one's place.
+    pub at: usize,
+    /// Pixels of this grade.
+    pub count: usize,
+}
+
+/// All grades' places. There are eight, so that the lowest bits of a number always name one.
+pub fn shelves(counts: [usize; GRADES]) -> [Shelf; 8] {
+    let mut shelves = [Shelf::default(); 8];
+    let mut at = 0;
+    for (shelf, count) in shelves.iter_mut().zip(counts) {
+        *shelf = Shelf { at, count };
+        at += 3 * count;
+    }
+    shelves
+}
+
+/// What comes before the frame.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    prediction: Prediction,
+    counts: [usize; GRADES],
+    /// Bytes of the head.
+    pub(crate) len: usize,
+}
+
+impl Head {
+    /// Reads it, for `area` pixels.
+    pub(crate) fn read(data: &[u8], area: usize) -> Result<Head, DecodeError> {
+        let mut reader = Reader::new(data);
+        let truncated = |_| DecodeError::Truncated;
+        let prediction = match reader.u8("a prediction").map_err(truncated)? {
+            0 => Prediction::Median,
+            1 => Prediction::Even,
+            other => return Err(DecodeError::Operation(other)),
+        };
+        let (mut counts, mut left) = ([0; GRADES], area as u64);
+        for count in &mut counts[..GRADES - 1] {
+            let value = reader.varint("a grade's count").map_err(truncated)?;
+            left = left.checked_sub(value).ok_or(DecodeError::Run)?;
+            *count = value as usize;
+        }
+        counts[GRADES - 1] = left as usize;
+        Ok(Head { prediction, counts, len: data.len() - reader.rest_len() })
+    }
+}
+
+/// Rows of working memory.
+#[derive(Debug, Default)]
+pub(crate) struct Rows {
+    grades: Vec<u8>,
+    errors: Vec<u16>,
+    differences: Vec<u32>,
+    black: Vec<u32>,
+}
+
+impl Rows {
+    /// Fills `pixels`, rows of `width` without gaps, from the differences that the frame held, three a pixel.
+    pub(crate) fn decode(
+        &mut self,
+        head: &Head,
+        bytes: &[u8],
+        width: usize,
+        pixels: &mut [u32],
+    ) -> Result<(), DecodeError> {
+        match head.prediction {
+            Prediction::Median => self.rebuild::<false>(head.counts, bytes, width, pixels),
+            Prediction::Even => self.rebuild::<true>(head.counts, bytes, width, pixels),
+        }
+    }
+
+    fn rebuild<const EVEN: bool>(
+        &mut self,
+        counts: [usize; GRADES],
+        bytes: &[u8],
+        width: usize,
+        pixels: &mut [u32],
+    ) -> Result<(), DecodeError> {
+        assert_eq!(bytes.len(), pixels.len() * 3, "three differences a pixel");
+        let mut shelves = shelves(counts);
+        let ends = shelves.map(|shelf| shelf.at + shelf.count);
+        self.grades.resize(width, 0);
+        self.errors.resize(width, 0);
+        self.differences.resize(width, 0);
+        self.black.resize(width, OPAQUE);
+        grade_first(&mut self.grades);
+        let (mut above, mut rest) = (&self.black[..], pixels);
+        while !rest.is_empty() {
+            for (&grade, differences) in self.grades.iter().zip(&mut self.differences) {
+                let grade = usize::from(grade & 7);
+                let Shelf { at, count } = shelves[grade];
+                if at == ends[grade] {
+                    return Err(DecodeError::Run);
+                }
+                shelves[grade].at = at + 1;
+                *differences = u32::from_le_bytes([bytes[at], bytes[at + count], bytes[at + 2 * count], 0]);
+            }
+            for (differences, off) in self.differences.iter_mut().zip(&mut self.errors) {
+                let [green, red_more, blue_more, _] = differences.to_le_bytes();
+                let red = red_more.wrapping_add(green);
+                let blue = blue_more.wrapping_add(mean(red, green));
+                *off = error([blue, green, red]);
+                *differences = u32::from_le_bytes([blue, green, red, 0]);
+            }
+            let (row, below) = rest.split_at_mut(width);
+            let mut left = channels(above[0]);
+            let mut corner = left;
+            for ((pixel, above), differences) in row.iter_mut().zip(above).zip(&self.differences) {
+                let (above, differences) = (channels(*above), channels(*differences));
+                let predicted = predict::<EVEN>(left, above, corner);
+                for i in 0..4 {
+                    left[i] = (predicted[i] + differences[i]) & 0xff;
+                }
+                *pixel = OPAQUE | u32::from_le_bytes(left.map(|channel| channel as u8));
+                corner = above;
+            }
+            grade(&self.errors, &mut self.grades);
+            (above, rest) = (row, below);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grades_weigh_the_three_errors_above() {
+        let mut grades = [9; 6];
+        grade(&[0, 0, 4, 0, 100, 40], &mut grades);
+        // 0, 4, 8, 104, 240, 220.
+        assert_eq!(grades, [0, 0, 1, 4, 5, 5]);
+        let mut narrow = [9; 2];
+        grade(&[100, 100], &mut narrow);
+        assert_eq!(narrow, [GRADE_UNKNOWN; 2]);
+    }
+
+    #[test]
+    fn the_largest_errors_still_fit() {
+        let mut grades = [0; 3];
+        let largest = error([128, 128, 128]);
+        assert_eq!(largest, 384);
+        grade(&[largest; 3], &mut grades);
+        assert_eq!(grades, [5; 3]);
+    }
+
+    #[test]
+    fn the_mean_of_differences_rounds_down() {
+        for (a, b, expected) in [(2i8, 3i8, 2i8), (-2, -3, -3), (-128, 127, -1), (127, 127, 127), (-128, -128, -128)] {
+            assert_eq!(mean(a as u8, b as u8), expected as u8, "{a} and {b}");
+        }
+    }
+
+    #[test]
+    fn a_picture_by_hand() {
+        // 3 x 1, grade 2: green's differences, red's less green's, blue's less their mean.
+        let head = Head::read(&[0, 0, 0, 3, 0, 0], 3).unwrap();
+        assert_eq!(head.len, 6);
+        let mut pixels = [0; 3];
+        Rows::default().decode(&head, &[10, 1, 0, 2, 0, 0, 1, 0, 255], 3, &mut pixels).unwrap();
+        assert_eq!(pixels, [0xff0c_0a0c, 0xff0d_0b0d, 0xff0d_0b0c]);
+    }
+
+    #[test]
+    fn counts_that_do_not_fit_the_grades_are_refused() {
+        for (data, error) in [
+            (&[][..], DecodeError::Truncated),
+            (&[2, 0, 0, 3, 0, 0], DecodeError::Operation(2)),
+            (&[0, 0, 0, 3, 0], DecodeError::Truncated),
+            (&[0, 0, 0, 4, 0, 0], DecodeError::Run),
+            (&[0, 1, 1, 1, 1, 0], DecodeError::Run),
+        ] {
+            assert_eq!(Head::read(data, 3).map(|head| head.len), Err(error), "{data:?}");
+        }
+        // The first row is of grade 2, of which there are only two here.
+        let head = Head::read(&[1, 1, 0, 2, 0, 0], 3).unwrap();
+        assert_eq!(Rows::default().decode(&head, &[0; 9], 3, &mut [0; 3]), Err(DecodeError::Run));
+    }
+}

@@ -1,0 +1,176 @@
+//! Path 9/13: from encoder.rs, for photographs; the twin of codec-dec/residuals.rs, where the bytes are pictured.
+//! Pixels to differences from a prediction, sorted by how busy their place is, and those to one zstd frame of codes alone.
+//! Knows 24-bit pixels without a stride; never rectangles.
+
+use thinc_codec_dec::OPAQUE;
+use thinc_codec_dec::residuals::{
+    GRADES, Prediction, Shelf, channels, error, grade, grade_first, mean, predict, shelves,
+};
+use thinc_protocol::wire::put_varint;
+use zstd_safe::zstd_sys::ZSTD_EndDirective;
+use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, ResetDirective};
+
+/// 4 Ki pixels: below it the codes of the grades outweigh what they save.
+pub(crate) const AREA_MIN: usize = 64 * 64;
+/// One row of so many is looked at to guess what the whole will be like.
+const SAMPLED_ROW: usize = 8;
+/// 2 KiB: fewer bytes share the codes of those behind them, because a table of codes takes a hundred.
+const OWN_CODES_MIN: usize = 2048;
+
+/// Turns photographs into differences; its memory is used again from call to call.
+pub(crate) struct Residuals {
+    zstd: CCtx<'static>,
+    differences: Vec<[u8; 4]>,
+    errors: Vec<u16>,
+    grades: Vec<u8>,
+    black: Vec<u32>,
+    /// The differences by grade.
+    sorted: Vec<u8>,
+}
+
+impl Residuals {
+    pub(crate) fn new() -> Residuals {
+        let mut zstd = CCtx::create();
+        let parameters = [
+            CParameter::CompressionLevel(1),
+            // No search: what looks the same in a photograph is chance, and dearer as a match than as codes.
+            CParameter::TargetLength(1 << 17),
+            CParameter::LiteralCompressionMode(ParamSwitch::Enable),
+            CParameter::HashLog(6),
+            // The longest block, and no more memory than for one.
+            CParameter::WindowLog(17),
+        ];
+        for parameter in parameters {
+            zstd.set_parameter(parameter).expect("zstd knows these parameters");
+        }
+        Residuals {
+            zstd,
+            differences: Vec::new(),
+            errors: Vec::new(),
+            grades: Vec::new(),
+            black: Vec::new(),
+            sorted: Vec::new(),
+        }
+    }
+
+    /// Replaces `out` with the encoding of `pixels`, rows of `width` without gaps.
+    pub(crate) fn encode(&mut self, pixels: &[u32], width: usize, out: &mut Vec<u8>) {
+        let prediction = better_prediction(pixels, width);
+        self.differences.resize(pixels.len(), [0; 4]);
+        self.errors.resize(pixels.len(), 0);
+        self.grades.resize(pixels.len(), 0);
+        self.black.resize(width, OPAQUE);
+        match prediction {
+            Prediction::Median => self.difference::<false>(pixels, width),
+            Prediction::Even => self.difference::<true>(pixels, width),
+        }
+        let (first, others) = self.grades.split_at_mut(width);
+        grade_first(first);
+        for (grades, errors) in others.chunks_exact_mut(width).zip(self.errors.chunks_exact(width)) {
+            grade(errors, grades);
+        }
+        let counts = self.sort();
+        out.clear();
+        out.push(prediction as u8);
+        counts[..GRADES - 1].iter().for_each(|&count| put_varint(out, count as u64));
+        self.pack(counts, out);
+    }
+
+    fn difference<const EVEN: bool>(&mut self, pixels: &[u32], width: usize) {
+        let mut above = &self.black[..];
+        let rows = pixels.chunks_exact(width);
+        let outs = self.differences.chunks_exact_mut(width).zip(self.errors.chunks_exact_mut(width));
+        for (row, (differences, errors)) in rows.zip(outs) {
+            let mut one = |x: usize, left: u32, corner: u32| {
+                let predicted = predict::<EVEN>(channels(left), channels(above[x]), channels(corner));
+                let pixel = row[x].to_le_bytes();
+                let [blue, green, red] = [0, 1, 2].map(|i| pixel[i].wrapping_sub(predicted[i] as u8));
+                errors[x] = error([blue, green, red]);
+                differences[x] = [green, red.wrapping_sub(green), blue.wrapping_sub(mean(red, green)), 0];
+            };
+            one(0, above[0], above[0]);
+            for x in 1..width {
+                one(x, row[x - 1], above[x - 1]);
+            }
+            above = row;
+        }
+    }
+
+    /// Sorts the differences by grade; gives each grade's count of pixels.
+    fn sort(&mut self) -> [usize; GRADES] {
+        let mut counts = [0; 8];
+        self.grades.iter().for_each(|&grade| counts[usize::from(grade & 7)] += 1);
+        let counts = std::array::from_fn(|grade| counts[grade]);
+        let mut shelves = shelves(counts);
+        self.sorted.resize(self.differences.len() * 3, 0);
+        for (&grade, &[green, red_more, blue_more, _]) in self.grades.iter().zip(&self.differences) {
+            let shelf = &mut shelves[usize::from(grade & 7)];
+            let Shelf { at, count } = *shelf;
+            self.sorted[at] = green;
+            self.sorted[at + count] = red_more;
+            self.sorted[at + 2 * count] = blue_more;
+            shelf.at = at + 1;
+        }
+        counts
+    }
+
+    /// Appends one frame in which each kind of differences ends a block, and so has codes of its own.
+    fn pack(&mut self, counts: [usize; GRADES], out: &mut Vec<u8>) {
+        self.zstd.reset(ResetDirective::SessionOnly).expect("a context can always be reset");
+        self.zstd.set_pledged_src_size(Some(self.sorted.len() as u64)).expect("no frame has begun");
+        let at = out.len();
+        // Blocks that do not shrink take three bytes more; there are at most so many more than of the longest.
+        out.resize(at + zstd_safe::compress_bound(self.sorted.len()) + 3 * 3 * GRADES, 0);
+        let mut output = OutBuffer::around_pos(&mut out[..], at);
+        let (mut from, mut to) = (0, 0);
+        let ends = counts.into_iter().flat_map(|count| [count; 3]);
+        for (i, count) in ends.enumerate() {
+            to += count;
+            let last = i + 1 == 3 * GRADES;
+            if last || to - from >= OWN_CODES_MIN {
+                let directive = if last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_flush };
+                let mut input = InBuffer::around(&self.sorted[from..to]);
+                let left = self.zstd.compress_stream2(&mut output, &mut input, directive);
+                assert_eq!(left, Ok(0), "the bound holds all blocks");
+                from = to;
+            }
+        }
+        let end = output.pos();
+        out.truncate(end);
+    }
+}
+
+/// Whether pixels are so unlike their neighbours that operations would be mostly differences.
+pub(crate) fn suit(pixels: &[u32], width: usize) -> bool {
+    if pixels.len() < AREA_MIN || width < 16 {
+        return false;
+    }
+    let (mut new, mut all) = (0, 0);
+    for pair in pixels.chunks_exact(2 * width).step_by(SAMPLED_ROW / 2) {
+        let (above, row) = pair.split_at(width);
+        let unlike = row.windows(2).zip(&above[1..]).filter(|(pair, above)| pair[1] != pair[0] && pair[1] != **above);
+        new += unlike.count();
+        all += width - 1;
+    }
+    new * 2 > all
+}
+
+/// The prediction that errs less on some of the rows.
+fn better_prediction(pixels: &[u32], width: usize) -> Prediction {
+    let (mut median, mut even) = (0, 0);
+    for pair in pixels.chunks_exact(2 * width).step_by(SAMPLED_ROW / 2) {
+        let (above, row) = pair.split_at(width);
+        for (lefts, aboves) in row.windows(2).zip(above.windows(2)) {
+            let around = (channels(lefts[0]), channels(aboves[1]), channels(aboves[0]));
+            let pixel = channels(lefts[1]);
+            // Codes grow with the logarithm of an error, so the large ones of edges must not outweigh all others.
+            let cost = |predicted: [i16; 4]| {
+                let bits = |i: usize| 16 - (pixel[i] - predicted[i]).unsigned_abs().leading_zeros();
+                bits(0) + bits(1) + bits(2)
+            };
+            median += u64::from(cost(predict::<false>(around.0, around.1, around.2)));
+            even += u64::from(cost(predict::<true>(around.0, around.1, around.2)));
+        }
+    }
+    if even < median { Prediction::Even } else { Prediction::Median }
+}

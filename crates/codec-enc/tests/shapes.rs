@@ -1,0 +1,193 @@
+//! Pictures of every odd size and of the kinds that are worst for a codec come back bit by bit, whatever the link allows;
+//! what is cut, flipped or swollen on the way ends in an error.
+
+use thinc_codec_dec::{Decoder, OPAQUE, RGB};
+use thinc_codec_enc::{EncodeSettings, Encoder, Entropy};
+use thinc_pixels::{Content, Planned, Snapshot};
+use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_region::{Region, Size};
+
+const ENTROPIES: [Entropy; 4] =
+    [Entropy::None, Entropy::Stream, Entropy::Block { level: 1 }, Entropy::Block { level: 3 }];
+
+fn noise(seed: u32, x: u32, y: u32) -> u32 {
+    let mut n = seed ^ x.wrapping_mul(0x9e37_79b1) ^ y.wrapping_mul(0x85eb_ca6b);
+    n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
+    n ^ (n >> 12)
+}
+
+/// A picture by its name; a pixel from its place.
+const PICTURES: [(&str, fn(u32, u32) -> u32); 10] = [
+    ("noise", |x, y| noise(1, x, y)),
+    ("one colour", |_, _| 0x0012_3456),
+    ("black", |_, _| 0),
+    ("chess", |x, y| if (x + y) % 2 == 0 { 0x00ff_ffff } else { 0x0000_0001 }),
+    ("columns", |x, _| x % 3 * 0x0055_1133),
+    ("rows", |_, y| y.wrapping_mul(0x0012_5677)),
+    ("grey ramp", |x, y| ((x + y * 2) & 0xff) * 0x0001_0101),
+    ("photograph", |x, y| {
+        let wave = |f: f32| ((x as f32 / f).sin() * (y as f32 / 19.0).cos() * 100.0 + 120.0) as u32;
+        wave(31.0) << 16 | wave(47.0) << 8 | wave(23.0) + (noise(2, x, y) & 3)
+    }),
+    ("letters", |x, y| if noise(3, x % 9, y % 12) % 5 < 2 { 0x0020_2124 } else { 0x00ff_ffff }),
+    ("few colours", |x, y| noise(4, x / 3, y / 2) % 17 * 0x000f_1e2d),
+];
+
+const SIZES: [(u32, u32); 26] = [
+    (1, 1),
+    (1, 2),
+    (2, 1),
+    (1, 7),
+    (7, 1),
+    (1, 300),
+    (300, 1),
+    (2, 2),
+    (2, 129),
+    (129, 2),
+    (3, 3),
+    (3, 5),
+    (5, 3),
+    (13, 11),
+    (15, 16),
+    (16, 15),
+    (16, 16),
+    (17, 16),
+    (17, 17),
+    (18, 37),
+    (31, 32),
+    (64, 64),
+    (65, 63),
+    (127, 61),
+    (16, 256),
+    (211, 97),
+];
+
+fn snapshot(size: (u32, u32), pixel: impl Fn(u32, u32) -> u32) -> Snapshot {
+    let mut snapshot = Snapshot::new();
+    let size = Size { width: size.0, height: size.1 };
+    snapshot.fill(&Region::from(size.rect()), |rect, dst, stride| {
+        for (y, row) in (0..rect.height() as u32).zip(dst.chunks_mut(stride)) {
+            row.iter_mut().zip(0..rect.width() as u32).for_each(|(dst, x)| *dst = pixel(x, y));
+        }
+    });
+    snapshot
+}
+
+fn encoded(snapshot: &Snapshot, entropy: Entropy, encoder: &mut Encoder) -> Vec<u8> {
+    let planned = [Planned::Pixels { rect: snapshot.region().extents(), content: Content::Unknown }];
+    let settings = EncodeSettings { entropy, ..EncodeSettings::default() };
+    let mut commands = Vec::new();
+    encoder.encode_with(&planned, snapshot, &settings, &mut commands);
+    commands
+}
+
+/// The one RAW of a picture.
+fn raw(commands: &[u8], (width, height): (u32, u32)) -> (Encoding, &[u8]) {
+    let mut reader = CommandReader::new(commands, Size { width, height });
+    let Some(Ok(Command::Raw { encoding, data, .. })) = reader.next() else { panic!("a RAW of {width} x {height}") };
+    assert_eq!(reader.rest_len(), 0, "and nothing else");
+    (encoding, data)
+}
+
+#[test]
+fn pictures_of_all_sizes_come_back() {
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let mut used = Vec::new();
+    for size in SIZES {
+        for (name, pixel) in PICTURES {
+            let snapshot = snapshot(size, pixel);
+            for entropy in ENTROPIES {
+                let commands = encoded(&snapshot, entropy, &mut encoder);
+                let (encoding, data) = raw(&commands, size);
+                let (width, height) = (size.0 as usize, size.1 as usize);
+                assert!(data.len() <= width * height * 3, "{name} of {size:?} takes more than it has");
+                let stride = width + 3;
+                let mut dst = vec![7; stride * height];
+                decoder.raw(encoding, data, (width, height), &mut dst, stride).unwrap();
+                for (y, row) in dst.chunks(stride).enumerate() {
+                    for (x, &got) in row.iter().enumerate() {
+                        let wanted = if x < width { pixel(x as u32, y as u32) & RGB | OPAQUE } else { 7 };
+                        assert_eq!(got, wanted, "{name} of {size:?} by {encoding:?} at ({x}, {y})");
+                    }
+                }
+                used.push(encoding);
+            }
+        }
+    }
+    for encoding in [Encoding::Plain, Encoding::Predicted, Encoding::PredictedZstd, Encoding::Residuals] {
+        assert!(used.contains(&encoding), "{encoding:?} was never chosen");
+    }
+}
+
+#[test]
+fn padding_costs_nothing() {
+    let mut encoder = Encoder::new();
+    for size in SIZES {
+        for (name, pixel) in PICTURES {
+            let clean = snapshot(size, |x, y| pixel(x, y) & RGB);
+            let dirty = snapshot(size, |x, y| pixel(x, y) & RGB | noise(9, x, y) << 24);
+            for entropy in ENTROPIES {
+                let both = [&clean, &dirty].map(|snapshot| encoded(snapshot, entropy, &mut encoder));
+                assert_eq!(both[0], both[1], "{name} of {size:?}");
+            }
+        }
+    }
+}
+
+/// What an encoder did before must not show in its bytes: two workers, or one, and a viewer sees the same.
+#[test]
+fn an_encoder_remembers_nothing() {
+    let mut used = Encoder::new();
+    for size in SIZES.into_iter().rev() {
+        for (name, pixel) in PICTURES {
+            let snapshot = snapshot(size, pixel);
+            for entropy in ENTROPIES {
+                let fresh = encoded(&snapshot, entropy, &mut Encoder::new());
+                assert_eq!(fresh, encoded(&snapshot, entropy, &mut used), "{name} of {size:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_or_too_long_is_an_error() {
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    for size in [(64, 64), (127, 61), (1, 7), (17, 17)] {
+        let (width, height) = (size.0 as usize, size.1 as usize);
+        let mut dst = vec![0; width * height];
+        for (name, pixel) in PICTURES {
+            let snapshot = snapshot(size, pixel);
+            for entropy in ENTROPIES {
+                let commands = encoded(&snapshot, entropy, &mut encoder);
+                let (encoding, data) = raw(&commands, size);
+                let mut decode = |data: &[u8]| decoder.raw(encoding, data, (width, height), &mut dst, width);
+                let cuts = (0..data.len()).step_by(1 + data.len() / 50);
+                for cut in cuts {
+                    assert!(decode(&data[..cut]).is_err(), "{name} by {encoding:?}, {cut} of {} bytes", data.len());
+                }
+                assert!(decode(&[data, &[0]].concat()).is_err(), "{name} by {encoding:?} and a byte more");
+            }
+        }
+    }
+}
+
+#[test]
+fn flipped_bits_never_panic() {
+    let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    for (_, pixel) in PICTURES {
+        let snapshot = snapshot((127, 61), pixel);
+        for entropy in ENTROPIES {
+            let commands = encoded(&snapshot, entropy, &mut encoder);
+            let (encoding, data) = raw(&commands, (127, 61));
+            let mut data = data.to_vec();
+            let mut dst = vec![0; 127 * 61];
+            for i in 0..200u32 {
+                let bit = noise(i, 5, 6) as usize % (data.len() * 8);
+                data[bit / 8] ^= 1 << (bit % 8);
+                // Another picture or an error: both are fine, since the transport knows what it carries.
+                let _ = decoder.raw(encoding, &data, (127, 61), &mut dst, 127);
+                data[bit / 8] ^= 1 << (bit % 8);
+            }
+        }
+    }
+}
