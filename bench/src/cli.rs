@@ -9,7 +9,7 @@ use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
 use crate::questions::{awareness, echo_under_load, functions, key_to_photon, memory, overwrite, page_down};
 use crate::report::{self, compare};
-use crate::{Error, apps, process, run, smoke};
+use crate::{Error, apps, corpus, process, run, smoke};
 
 /// Measures remote display systems from outside: thinc and its peers, on emulated links, with real applications.
 #[derive(Parser)]
@@ -53,6 +53,8 @@ enum Question {
     Overwrite(overwrite::Options),
     /// What does following offscreen drawing bring GTK3 programs and LibreOffice, in bytes, CPU and latency?
     Awareness(awareness::Options),
+    /// Take pictures of real programs' screens, on which codecs are compared.
+    Corpus(corpus::Options),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
     /// One end of a testbed, started by it.
@@ -101,6 +103,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::EchoUnderLoad(options) => echo_under_load::run(&options),
         Question::Overwrite(options) => overwrite::run(&options),
         Question::Awareness(options) => awareness::run(&options),
+        Question::Corpus(options) => corpus::run(&options),
         Question::Functions(options) => functions::run(&options),
         Question::HoldEnd(options) => end::hold(&options),
         Question::App(app) => apps::run(&app),

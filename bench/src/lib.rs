@@ -5,6 +5,7 @@
 
 pub mod apps;
 pub mod cli;
+pub mod corpus;
 pub mod display;
 mod figures;
 pub mod net;

@@ -19,7 +19,7 @@ use crate::run::parse_size;
 use crate::stage::{Operation, Stage};
 use crate::workloads::{Effort, own};
 
-mod documents;
+pub(crate) mod documents;
 
 /// How `awareness` runs.
 #[derive(Args)]

@@ -31,12 +31,20 @@ pub enum Browser {
     Firefox,
 }
 
+/// How much of a browser is to be seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame {
+    /// The page alone, on the whole screen.
+    Kiosk,
+    /// With tabs and the bar of addresses.
+    Bars,
+}
+
 /// What both are told; the profile, the size and the page come after.
 const CHROMIUM: &[&str] = &[
     // The browser's own sandbox wants namespaces inside of the testbed's, which a kernel may refuse; the pages are ours.
     "--no-sandbox",
     "--test-type",
-    "--kiosk",
     "--no-first-run",
     "--no-default-browser-check",
     "--disable-gpu",
@@ -107,11 +115,18 @@ impl Browser {
         }
     }
 
-    /// The command that shows `url` on the whole screen, with a new profile in `folder`.
-    fn command(self, stage: &Stage, folder: &Path, url: &str) -> Result<Command, Error> {
+    /// Makes of `command`, which runs [`Browser::program`], one that shows `url` in a window of this size, with a new profile
+    /// in `folder`.
+    pub(crate) fn dress(
+        self,
+        mut command: Command,
+        (width, height): (u32, u32),
+        frame: Frame,
+        folder: &Path,
+        url: &str,
+    ) -> Result<Command, Error> {
         let profile = folder.join(self.program());
         fs::create_dir_all(&profile)?;
-        let mut command = stage.command(self.program());
         // Settings and caches of the person who measures stay out of it, and theirs are not touched.
         for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
             command.env(name, &profile);
@@ -119,15 +134,17 @@ impl Browser {
         command.env("LANG", "C.UTF-8").env("NO_AT_BRIDGE", "1");
         match self {
             Browser::Chromium => {
-                let (width, height) = stage.site.size;
                 command.args(CHROMIUM);
+                command.args((frame == Frame::Kiosk).then_some("--kiosk"));
                 command.arg(format!("--window-size={width},{height}")).arg("--window-position=0,0");
                 command.arg(format!("--user-data-dir={}", profile.display())).arg(url);
             }
             Browser::Firefox => {
                 fs::write(profile.join("user.js"), FIREFOX)?;
                 command.env("MOZ_CRASHREPORTER_DISABLE", "1");
-                command.arg("--profile").arg(&profile).args(["--no-remote", "--kiosk", url]);
+                command.arg("--profile").arg(&profile).arg("--no-remote");
+                command.args(["--width", &width.to_string(), "--height", &height.to_string()]);
+                command.args((frame == Frame::Kiosk).then_some("--kiosk")).arg(url);
             }
         }
         Ok(command)
@@ -137,7 +154,9 @@ impl Browser {
     pub fn show(self, stage: &Stage, pages: &Path, page: &str, number: usize) -> Result<Running, Error> {
         let strips = FrameWatch::start(&stage.site.screen, strip_on(stage))?;
         let url = format!("file://{}/{page}", pages.display());
-        let mut running = stage.application(self.program(), self.command(stage, stage.site.folder.path(), &url)?)?;
+        let command = stage.command(self.program());
+        let command = self.dress(command, stage.site.size, Frame::Kiosk, stage.site.folder.path(), &url)?;
+        let mut running = stage.application(self.program(), command)?;
         wait_for_page(&strips, number, SHOWN_LIMIT, || running.check())
             .map_err(|error| format!("{} shows {page}: {error}", self.program()))?;
         stage.settle()?;

@@ -170,13 +170,19 @@ impl Workload for Edit {
     }
 }
 
-/// Starts GIMP with a photograph and waits until it is on the client's screen.
-fn start(stage: &Stage) -> Result<Running, Error> {
-    let profile = stage.site.folder.path().join("gimp");
-    fs::create_dir_all(&profile)?;
+/// Writes settings with which GIMP looks the same everywhere and rests when nobody acts.
+pub(crate) fn write_profile(profile: &Path) -> Result<(), Error> {
+    fs::create_dir_all(profile)?;
     for (name, text) in [("gimprc", GIMPRC), ("gtkrc", GTKRC), ("sessionrc", SESSIONRC)] {
         fs::write(profile.join(name), text)?;
     }
+    Ok(())
+}
+
+/// Starts GIMP with a photograph and waits until it is on the client's screen.
+fn start(stage: &Stage) -> Result<Running, Error> {
+    let profile = stage.site.folder.path().join("gimp");
+    write_profile(&profile)?;
     if let Some(plugins) = PLUGINS.get() {
         fs::write(profile.join("pluginrc"), plugins)?;
     }

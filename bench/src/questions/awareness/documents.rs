@@ -28,7 +28,7 @@ const LIBREOFFICE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 "#;
 
 /// Settings of all programs, in a home of their own.
-pub(super) fn write_settings(home: &Path) -> Result<(), Error> {
+pub(crate) fn write_settings(home: &Path) -> Result<(), Error> {
     let (gtk, runtime) = (home.join(".config/gtk-3.0"), home.join("run"));
     let libreoffice = home.join("libreoffice/user");
     for folder in [&gtk, &runtime, &libreoffice] {

@@ -3,8 +3,12 @@
 //! Knows pixels and HTML; never who shows them or what they cost.
 
 pub mod clip;
+pub mod code;
+pub mod documents;
 pub mod pages;
 pub mod pictures;
+pub mod sites;
+pub mod terminal;
 
 /// A small generator of numbers that look random: SplitMix64 (Steele, Lea and Flood, 2014), the same everywhere.
 #[derive(Clone, Debug)]

@@ -61,7 +61,7 @@ impl Pages {
     }
 
     fn make() -> Result<Pages, Error> {
-        let mut maker = Maker { files: Vec::new(), random: Random::new(0), page: 0, picture: 0 };
+        let mut maker = Maker::new(PAGES, STYLE);
         maker.add("logo.png", logo(7, 300, 56, [255; 3]).png()?);
         maker.html(
             START,
@@ -95,12 +95,12 @@ pub fn page_name(page: usize) -> String {
     format!("{page:02}.html")
 }
 
-fn code_name(page: usize) -> String {
+pub(super) fn code_name(page: usize) -> String {
     format!("code-{page:02}.png")
 }
 
 /// The strip that says `page`.
-fn strip(page: usize) -> Bitmap {
+pub(super) fn strip(page: usize) -> Bitmap {
     let mut pixels = vec![0; (STRIP.width * STRIP.height) as usize];
     for place in [barcode::top(STRIP), barcode::bottom(STRIP)] {
         barcode::draw(page_number(page), &mut pixels, STRIP.width as usize, place);
@@ -256,33 +256,49 @@ const WORDS: &[&str] = &[
     "approximately",
 ];
 
-struct Maker {
-    files: Vec<(String, Vec<u8>)>,
-    random: Random,
-    page: usize,
-    picture: usize,
+/// An animated caret, a hover or another pointer shape would be traffic that no page caused.
+pub(super) const STILL: &str =
+    "*{cursor:default!important;caret-color:transparent;animation:none!important;transition:none!important}";
+
+/// How the 54 pages look.
+const STYLE: &str = "html{overflow-y:scroll;background:#fff}body{margin:0;padding:12px 20px;color:#111}\
+    img{border:0;vertical-align:top}h1{margin:.3em 0;font-size:26px}h2{margin:.5em 0 .2em;font-size:18px}\
+    p{margin:.4em 0 .7em}a{color:#0645ad}table{border-collapse:collapse}\
+    .bar{margin:-12px -20px 10px;padding:6px 20px;background:#e8ecf2;border-bottom:1px solid #9ab}\
+    .small{font-size:12px;color:#555}.left{float:left;margin:4px 14px 6px 0}.right{float:right;margin:4px 0 6px 14px}";
+
+/// Writes pages that follow each other by a key, from words and pictures of a seed.
+pub(super) struct Maker {
+    pub(super) files: Vec<(String, Vec<u8>)>,
+    pub(super) random: Random,
+    /// The page that is being written.
+    pub(super) page: usize,
+    /// Pictures of this page so far.
+    pub(super) picture: usize,
+    /// The last of them.
+    pages: usize,
+    style: &'static str,
 }
 
 impl Maker {
-    fn add(&mut self, name: impl Into<String>, content: Vec<u8>) {
+    /// One that will write this many pages.
+    pub(super) fn new(pages: usize, style: &'static str) -> Maker {
+        Maker { files: Vec::new(), random: Random::new(0), page: 0, picture: 0, pages, style }
+    }
+
+    pub(super) fn add(&mut self, name: impl Into<String>, content: Vec<u8>) {
         self.files.push((name.into(), content));
     }
 
     /// Writes a page around `body`; `page` is its place, 0 for the start, and past the last it goes nowhere. Its title says
     /// so once everything has been loaded and painted.
-    fn html(&mut self, name: &str, page: usize, title: &str, body: &str) {
-        // An animated caret, a hover or another pointer shape would be traffic that no page caused.
-        let style = "html{overflow-y:scroll;background:#fff}body{margin:0;padding:12px 20px;color:#111}\
-            *{cursor:default!important;caret-color:transparent;animation:none!important;transition:none!important}\
-            img{border:0;vertical-align:top}h1{margin:.3em 0;font-size:26px}h2{margin:.5em 0 .2em;font-size:18px}\
-            p{margin:.4em 0 .7em}a{color:#0645ad}table{border-collapse:collapse}\
-            .bar{margin:-12px -20px 10px;padding:6px 20px;background:#e8ecf2;border-bottom:1px solid #9ab}\
-            .small{font-size:12px;color:#555}.left{float:left;margin:4px 14px 6px 0}.right{float:right;margin:4px 0 6px 14px}";
+    pub(super) fn html(&mut self, name: &str, page: usize, title: &str, body: &str) {
+        let (style, pages) = (self.style, self.pages);
         let next =
-            if page < PAGES { format!("'{}'+location.search", page_name(page + 1)) } else { String::from("null") };
+            if page < pages { format!("'{}'+location.search", page_name(page + 1)) } else { String::from("null") };
         // A key goes on, as a click did in i-Bench's time. A page that shows its number lies under the strip.
         // The first page and the long one show their numbers always: the test begins when they are seen.
-        let shows = if (1..=PAGES).contains(&page) { "location.search" } else { "true" };
+        let shows = if (1..=pages).contains(&page) { "location.search" } else { "true" };
         let script = format!(
             "const next=()=>{{const page={next};if(page)location.href=page}};\
              addEventListener('keydown',event=>{{if(event.key==='Enter'&&!event.repeat)next()}});\
@@ -294,13 +310,13 @@ impl Maker {
             code = code_name(page),
         );
         let html = format!(
-            "<!doctype html><html lang=en><meta charset=utf-8><title>Loading</title><style>{style}</style><script>{script}</script>\n<body>{body}"
+            "<!doctype html><html lang=en><meta charset=utf-8><title>Loading</title><style>{STILL}{style}</style><script>{script}</script>\n<body>{body}"
         );
         self.add(name, html.into_bytes());
     }
 
     /// Adds a picture as JPEG and gives its element.
-    fn photo(&mut self, width: usize, height: usize, class: &str) -> Result<String, Error> {
+    pub(super) fn photo(&mut self, width: usize, height: usize, class: &str) -> Result<String, Error> {
         let scene =
             *self.random.pick(&[Scene::Landscape, Scene::Landscape, Scene::Thing, Scene::Thing, Scene::Surface]);
         let quality = *self.random.pick(&[70, 80, 85, 90]);
@@ -310,7 +326,7 @@ impl Maker {
     }
 
     /// Adds a drawing as PNG and gives its element.
-    fn drawing(&mut self, picture: &Bitmap, class: &str) -> Result<String, Error> {
+    pub(super) fn drawing(&mut self, picture: &Bitmap, class: &str) -> Result<String, Error> {
         let file = picture.png()?;
         Ok(self.element(picture, "png", file, class))
     }
@@ -330,7 +346,7 @@ impl Maker {
         WORDS[(place * WORDS.len() as f32) as usize]
     }
 
-    fn words(&mut self, count: usize) -> String {
+    pub(super) fn words(&mut self, count: usize) -> String {
         let words: Vec<_> = (0..count).map(|_| self.word()).collect();
         let mut text = words.join(" ");
         if let Some(first) = text.get_mut(0..1) {
@@ -339,7 +355,7 @@ impl Maker {
         text
     }
 
-    fn sentences(&mut self, count: usize) -> String {
+    pub(super) fn sentences(&mut self, count: usize) -> String {
         let mut text = String::new();
         for _ in 0..count {
             let length = 6 + self.random.below(14);
@@ -364,7 +380,7 @@ impl Maker {
         text
     }
 
-    fn paragraphs(&mut self, count: usize) -> String {
+    pub(super) fn paragraphs(&mut self, count: usize) -> String {
         (0..count)
             .map(|_| {
                 let sentences = 3 + self.random.below(4);
@@ -373,7 +389,7 @@ impl Maker {
             .collect()
     }
 
-    fn title(&mut self) -> String {
+    pub(super) fn title(&mut self) -> String {
         let length = 2 + self.random.below(4);
         self.words(length)
     }

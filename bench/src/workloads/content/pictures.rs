@@ -80,6 +80,14 @@ impl Bitmap {
         Ok(file)
     }
 
+    /// Of a JPEG file, scaled until it covers this size and cut at its edges.
+    pub fn of_jpeg(file: &[u8], width: usize, height: usize) -> Result<Bitmap, Error> {
+        let picture = image::load_from_memory_with_format(file, image::ImageFormat::Jpeg)?;
+        let (w, h) = (u32::try_from(width)?, u32::try_from(height)?);
+        let rgb = picture.resize_to_fill(w, h, image::imageops::FilterType::Lanczos3).into_rgb8().into_raw();
+        Ok(Bitmap { width, height, rgb })
+    }
+
     /// As a PNG file.
     pub fn png(&self) -> Result<Vec<u8>, Error> {
         let mut file = Vec::new();
