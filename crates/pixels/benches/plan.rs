@@ -1,15 +1,20 @@
 //! What does it cost to find out what a viewer has to be told, against comparing or copying all pixels once?
 //!
 //! `cargo bench -p thinc-pixels --bench plan`. A screen of 1024 x 768 is in the snapshot, or 12 x 14 pixels where the case
-//! says "its rectangle"; the viewer shows the page. Setting up the shadow is not measured.
+//! says "its rectangle"; the viewer shows the page. Setting up the shadow is not measured. Bytes are those of the snapshot.
+//!
+//! The second group is of screens of 1920 x 1080 that change as a whole: all of a plan, of which the search for moves is
+//! what `valgrind --tool=callgrind --toggle-collect='*Shifts*find'` counts. Nothing has moved before: no vector is known.
+//! `cold` goes round through more screens and shadows than any cache holds.
 
 mod screens;
 
 use std::hint::black_box;
+use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use thinc_pixels::{Planned, Shadow, Snapshot, plan};
-use thinc_region::Rect;
+use thinc_region::{Rect, Region, Size};
 
 /// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
 #[inline(never)]
@@ -68,5 +73,100 @@ fn benches(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(plans, benches);
+const FULL: Size = Size { width: 1920, height: 1080 };
+
+/// A large screen, drawn pixel by pixel.
+fn full(pixel: impl Fn(usize, usize) -> u32) -> Snapshot {
+    let mut snapshot = Snapshot::new();
+    snapshot.fill(&Region::from(FULL.rect()), |_, to, stride| {
+        for (y, row) in to.chunks_mut(stride).take(FULL.height as usize).enumerate() {
+            row.iter_mut().enumerate().for_each(|(x, to)| *to = pixel(x, y));
+        }
+    });
+    snapshot
+}
+
+/// Text, headings and pictures without an end, three columns that differ.
+struct Book(Vec<screens::Screen>);
+
+impl Book {
+    /// Where the page that `screens` draws has its text.
+    const TEXT: Rect = Rect::new(204, 80, 1024, 768);
+
+    fn new() -> Book {
+        Book((0..7).map(|page| screens::page(page * Book::TEXT.height())).collect())
+    }
+
+    fn at(&self, x: usize, y: usize) -> u32 {
+        let (width, height) = (Book::TEXT.width() as usize, Book::TEXT.height() as usize);
+        let y = y + x / width * 1000;
+        let page = &self.0[y / height % self.0.len()];
+        let (x, y) = (Book::TEXT.x1 as usize + x % width, Book::TEXT.y1 as usize + y % height);
+        page.0[y * screens::SIZE.width as usize + x]
+    }
+}
+
+fn moves(criterion: &mut Criterion) {
+    let book = Book::new();
+    let photograph = screens::photograph();
+    let photo = |x: usize, y: usize| photograph.0[y % 768 * 1024 + x % 1024];
+    let noise =
+        |seed: usize| move |x: usize, y: usize| ((x * 7919 + y) * 2_654_435_761 + seed) as u32 >> 7 ^ (x * y) as u32;
+    let page = full(|x, y| book.at(x, y));
+    let panes = |left: usize, right: usize| full(|x, y| book.at(x, y + if x < 960 { left } else { right }));
+    let framed = |top: usize| full(|x, y| book.at(x, if x < 300 || !(60..1040).contains(&y) { y } else { y + top }));
+    let mut group = criterion.benchmark_group("moves");
+    group.throughput(Throughput::Bytes(FULL.area() * 4));
+    for (name, before, after, shifts) in [
+        ("unchanged", &page, full(|x, y| book.at(x, y)), 0),
+        ("scrolled", &page, full(|x, y| book.at(x, y + 120)), 1),
+        ("scrolled sideways", &page, full(|x, y| book.at(x + 53, y)), 1),
+        ("scrolled beside a sidebar, under a header", &framed(0), framed(120), 1),
+        ("two panes by two vectors", &panes(200, 0), panes(320, 77), 2),
+        ("another page", &page, full(|x, y| book.at(x, y + 2500) ^ 0x0f_0f0f), 0),
+        ("another photograph", &full(photo), full(|x, y| photo(2048 - x, y)), 0),
+        ("noise", &full(noise(1)), full(noise(2)), 0),
+    ] {
+        let mut shadow = Shadow::new(FULL);
+        let mut planned: Vec<Planned> = Vec::new();
+        plan(before, &mut shadow, &mut planned);
+        planned.clear();
+        plan(&after, &mut shadow, &mut planned);
+        let found = planned.iter().filter(|planned| matches!(planned, Planned::Shift { .. })).count();
+        assert_eq!(found, shifts, "{name}");
+        group.bench_function(name, |b| {
+            b.iter_custom(|times| {
+                let mut spent = Duration::ZERO;
+                for _ in 0..times {
+                    // As it was before, with memory that was used before.
+                    shadow.reset();
+                    plan(before, &mut shadow, &mut planned);
+                    planned.clear();
+                    let start = Instant::now();
+                    measured(|| plan(black_box(&after), &mut shadow, &mut planned));
+                    spent += start.elapsed();
+                }
+                spent
+            });
+        });
+    }
+    let mut many: Vec<(Snapshot, Shadow)> = (0..12)
+        .map(|_| {
+            let mut shadow = Shadow::new(FULL);
+            plan(&page, &mut shadow, &mut Vec::new());
+            (full(|x, y| book.at(x, y)), shadow)
+        })
+        .collect();
+    let mut next = 0;
+    group.bench_function("unchanged, cold", |b| {
+        b.iter(|| {
+            next = (next + 1) % many.len();
+            let (snapshot, shadow) = &mut many[next];
+            measured(|| plan(black_box(snapshot), shadow, &mut Vec::new()));
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(plans, benches, moves);
 criterion_main!(plans);

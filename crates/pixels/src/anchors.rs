@@ -13,18 +13,18 @@ pub(crate) struct Vector {
     pub(crate) dy: i32,
 }
 
-/// 32 pixels of a row are compared by their hash: four characters or so, which few lines share.
+/// 32 steps from a pixel to the next are compared by their hash: four characters or so, which few lines share.
 const REACH: usize = 32;
-/// 8 pixels decide whether such a stretch is looked at. They do so on both sides alike, wherever they lie: that is how two
+/// 8 steps decide whether such a stretch is looked at. They do so on both sides alike, wherever they lie: that is how two
 /// pictures are sampled at the same places before anybody knows what moved where.
 const WINDOW: usize = 8;
 /// One row in so many is looked at in the snapshot.
-const STEP: i32 = 8;
-/// 512 Ki pixels: most that are looked at of what the viewer shows. Of a larger change every second, third … band of `STEP`
+const STEP: i32 = 16;
+/// 256 Ki pixels: most that are looked at of what the viewer shows. Of a larger change every second, third … band of `STEP`
 /// rows; whatever the vector, as many of the snapshot's rows fall into one.
-const SHOWN_PIXELS_MAX: u64 = 512 * 1024;
-/// Of all windows one in 2^3 is chosen at first; fewer where that is too many.
-const LEVEL_MIN: u32 = 3;
+const SHOWN_PIXELS_MAX: u64 = 256 * 1024;
+/// Of all windows one in 2^4 is chosen at first; fewer where that is too many.
+const LEVEL_MIN: u32 = 4;
 const LEVEL_MAX: u32 = 20;
 /// Most stretches of the snapshot, and of what the viewer shows; what a photograph has of them at a higher level is plenty.
 const FOUND_MAX: usize = 4096;
@@ -78,7 +78,7 @@ impl Anchors {
         guesses: &mut Vec<Vector>,
     ) {
         guesses.clear();
-        let wide = || rects.iter().filter(|rect| rect.width() as usize >= REACH);
+        let wide = || rects.iter().filter(|rect| rect.width() as usize > REACH);
         let area: u64 = wide().map(Rect::area).sum();
         let every = area.div_ceil(SHOWN_PIXELS_MAX).max(1) as i32;
         let mut level = self.look(wide(), snapshot);
@@ -193,15 +193,16 @@ fn probe(shown: &[Shown], key: u32) -> usize {
     slot
 }
 
-/// A window chosen at one level is chosen at every lower one.
+/// A window chosen at one level is chosen at every lower one; what is flat never, or it would be everywhere.
 fn chosen(window: u32, level: u32) -> bool {
-    window >> (32 - level) == 0
+    window.wrapping_sub(1) >> (32 - level) == 0
 }
 
-/// Hashes of each window of a row, a sum of products that is made by doubling: of one pixel, two, four, eight.
+/// Hashes of each window of a row, a sum of products that is made by doubling: of two steps from a pixel to the next, of
+/// four, of eight. Steps, so that of what is flat the hash is 0.
 #[derive(Debug, Default)]
 struct Windows {
-    pairs: Vec<u32>,
+    twos: Vec<u32>,
     fours: Vec<u32>,
     eights: Vec<u32>,
 }
@@ -209,38 +210,34 @@ struct Windows {
 impl Windows {
     /// Calls `take(x, window, key)` for each stretch that is chosen.
     fn choose(&mut self, row: &[u32], level: u32, mut take: impl FnMut(usize, u32, u32)) {
-        if row.len() < REACH {
+        if row.len() <= REACH {
             return;
         }
         self.hash(row);
-        let starts = row.len() - REACH + 1;
-        const LANES: usize = 16;
-        for (first, windows) in (0..starts).step_by(LANES).zip(self.eights[..starts].chunks(LANES)) {
-            let (left, right) = (&row[first..], &row[first + 1..]);
-            // Nothing chosen in most chunks, and no branch a pixel to see it. A window must begin with an edge: what is
-            // flat would be chosen everywhere or nowhere.
-            let any = windows.iter().zip(left).zip(right).fold(false, |any, ((&window, left), right)| {
-                any | (chosen(window, level) & ((left ^ right) & RGB != 0))
-            });
-            if !any {
-                continue;
+        let starts = &self.eights[..row.len() - REACH];
+        let (blocks, tail) = starts.as_chunks::<16>();
+        let mut look = |first: usize, windows: &[u32]| {
+            for (x, &window) in (first..).zip(windows).filter(|(_, window)| chosen(**window, level)) {
+                take(x, window, self.key(x));
             }
-            for (x, &window) in (first..).zip(windows) {
-                if chosen(window, level) && (row[x] ^ row[x + 1]) & RGB != 0 {
-                    take(x, window, self.key(x));
-                }
+        };
+        for (block, windows) in blocks.iter().enumerate() {
+            // In most blocks none is, and no branch a pixel to see it.
+            if windows.iter().fold(0, |any, &window| any | u32::from(chosen(window, level))) != 0 {
+                look(block * 16, windows);
             }
         }
+        look(starts.len() - tail.len(), tail);
     }
 
     fn hash(&mut self, row: &[u32]) {
-        self.pairs.clear();
-        self.pairs.extend(row.iter().zip(&row[1..]).map(|(a, b)| folded(a & RGB, b & RGB, 5)));
+        let steps = row.iter().zip(&row[1..]).zip(&row[2..]).map(|((a, b), c)| ((a ^ b) & RGB, (b ^ c) & RGB));
+        self.twos.clear();
+        self.twos.extend(steps.map(|(a, b)| joined(a, b, 5)));
         self.fours.clear();
-        self.fours.extend(self.pairs.iter().zip(&self.pairs[2..]).map(|(&a, &b)| folded(a, b, 11)));
+        self.fours.extend(self.twos.iter().zip(&self.twos[2..]).map(|(&a, &b)| joined(a, b, 11)));
         self.eights.clear();
-        let eights = self.fours.iter().zip(&self.fours[4..]).map(|(&a, &b)| folded(a, b, 19));
-        self.eights.extend(eights.map(|window| window.wrapping_mul(0x9e37_79b1)));
+        self.eights.extend(self.fours.iter().zip(&self.fours[4..]).map(|(&a, &b)| joined(a, b, 19)));
     }
 
     /// Hash of the stretch from `x`.
@@ -251,7 +248,8 @@ impl Windows {
     }
 }
 
-/// Twice the pixels in one hash; an odd factor, that two shifts and additions make.
-fn folded(a: u32, b: u32, shift: u32) -> u32 {
+/// Two hashes in one: the first times an odd number, which a shift and an addition make.
+#[inline]
+fn joined(a: u32, b: u32, shift: u32) -> u32 {
     a.wrapping_add(a << shift).wrapping_add(b)
 }

@@ -64,6 +64,7 @@ impl Shadow {
     pub fn reset(&mut self) {
         self.known.clear();
         self.inexact.clear();
+        self.recent = Recent::default();
     }
 
     /// The viewer lacks these pixels.
@@ -122,6 +123,14 @@ impl Shadow {
     #[inline]
     pub(crate) fn row(&self, x1: i32, x2: i32, y: i32) -> &[u32] {
         &self.pixels[y as usize * self.size.width as usize..][x1 as usize..x2 as usize]
+    }
+
+    /// The rows of a rectangle, top to bottom.
+    #[inline]
+    pub(crate) fn rows(&self, rect: &Rect) -> impl Iterator<Item = &[u32]> {
+        let (stride, width) = (self.size.width as usize, rect.width() as usize);
+        let rows = self.pixels[rect.y1 as usize * stride + rect.x1 as usize..].chunks(stride);
+        rows.take(rect.height() as usize).map(move |row| &row[..width])
     }
 
     #[inline]

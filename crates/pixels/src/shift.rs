@@ -6,7 +6,7 @@ use thinc_region::{Rect, Region};
 
 use crate::anchors::{Anchors, Vector};
 use crate::changes::{CELL, Changes, differ, uniform};
-use crate::{Lossy, Planned, Shadow, Snapshot};
+use crate::{Lossy, Planned, RGB, Shadow, Snapshot};
 
 /// 12288 pixels in changed rectangles: less is encoded sooner than searched.
 const AREA_MIN: u64 = 128 * 96;
@@ -18,14 +18,16 @@ const DETAIL: i8 = 4;
 const GAIN_MIN: i32 = 16 * DETAIL as i32;
 /// 3 cells of detail: what each of its rectangles must.
 const BLOCK_GAIN_MIN: i32 = 3 * DETAIL as i32;
+/// What a cell loses that the vector does not explain: it is sent either way, but another vector may want it as it is.
+const STRANGE: i8 = 2;
 /// Cells that moved belong together over a gap of so many that did not change: words, lines and paragraphs.
 const GAP_COLUMNS: usize = 3;
 const GAP_ROWS: usize = 3;
 /// Most rectangles of one COPY.
 const BLOCKS_MAX: usize = 32;
-/// Of the cells changed so many are asked whether a vector that worked before works again, and so many must say so.
-const ASKED: usize = 64;
-const AGREED_MIN: usize = 4;
+/// Of the cells changed so many are asked about a vector before all are, and so many must have moved by it.
+const ASKED: usize = 128;
+const AGREED_MIN: usize = 2;
 
 /// Finds moves; its working memory is kept from call to call.
 #[derive(Debug, Default)]
@@ -84,12 +86,12 @@ impl Shifts {
             return;
         }
         let sure = shadow.sure_within(snapshot.region(), lossy);
+        if sure.is_empty() {
+            return;
+        }
         let mut shifts = 0;
         for vector in shadow.recent.vectors.into_iter().flatten() {
-            let view = View { snapshot, shadow, sure: &sure };
-            if view.agree(vector, changes) {
-                shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
-            }
+            shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
         }
         if changes.area() < AREA_MIN {
             return;
@@ -128,8 +130,7 @@ impl Shifts {
 
     /// Where the vector wins, if that is enough.
     fn weigh(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<Region> {
-        let won: i32 = self.enter_gains(vector, changes, view);
-        if won < GAIN_MIN {
+        if !view.agree(vector, changes) || self.enter_gains(vector, changes, view) < GAIN_MIN {
             return None;
         }
         self.gather(changes);
@@ -166,9 +167,10 @@ impl Shifts {
         let columns = changes.grid.columns;
         for (row, gains) in (0i32..).zip(self.gains.chunks_exact(columns)) {
             let mut column = 0;
-            while let Some(start) = gains[column..].iter().position(|&gain| gain > 0).map(|next| column + next) {
+            while let Some(start) = gains[column..].iter().position(|&gain| gain == DETAIL).map(|next| column + next) {
                 let (mut end, mut gain) = (start, 0);
-                while let Some(next) = gains[end..columns.min(end + GAP_COLUMNS + 1)].iter().position(|&gain| gain > 0)
+                while let Some(next) =
+                    gains[end..columns.min(end + GAP_COLUMNS + 1)].iter().position(|&gain| gain == DETAIL)
                 {
                     gain += i32::from(gains[end + next]);
                     end += next + 1;
@@ -204,6 +206,8 @@ impl Shifts {
                 let cell = changes.grid.cell(column, row).intersect(&view.sure.extents());
                 let spoiled = view.may_move(&cell, vector) && !view.moved(&cell, vector);
                 self.gains[index] = if spoiled { -view.weight(&cell) } else { 0 };
+            } else if self.gains[index] == 0 {
+                self.gains[index] = -STRANGE;
             }
         }
         let gain =
@@ -230,17 +234,22 @@ impl View<'_> {
     /// Whether a COPY may write this rectangle.
     fn may_move(&self, rect: &Rect, vector: Vector) -> bool {
         let source = rect.translate(-vector.dx, -vector.dy);
-        self.sure.contains_rect(&source) && self.snapshot.holds(rect)
+        let sure = match self.sure.rects() {
+            [all] => all.contains(&source),
+            _ => self.sure.contains_rect(&source),
+        };
+        sure && self.snapshot.holds(rect)
     }
 
     /// Whether a COPY may write it, and would make the viewer show what the snapshot has.
     fn moved(&self, rect: &Rect, vector: Vector) -> bool {
         let Vector { dx, dy } = vector;
         self.may_move(rect, vector)
-            && (rect.y1..).zip(self.snapshot.rows(rect)).all(|(y, new)| {
-                let old = self.shadow.row(rect.x1 - dx, rect.x2 - dx, y - dy);
-                !differ(new, old)
-            })
+            && self
+                .snapshot
+                .rows(rect)
+                .zip(self.shadow.rows(&rect.translate(-dx, -dy)))
+                .all(|(new, old)| same(new, old))
     }
 
     /// What it costs to send a rectangle.
@@ -299,7 +308,7 @@ impl View<'_> {
     ) -> impl Iterator<Item = i32> + 'a {
         let moved = self.shadow.row(strip.x1 - vector.dx, strip.x2 - vector.dx, y - vector.dy);
         let stayed = self.shadow.row(strip.x1, strip.x2, y);
-        let same = |a: u32, b: u32| i32::from((a ^ b) & crate::RGB == 0);
+        let same = |a: u32, b: u32| i32::from((a ^ b) & RGB == 0);
         new.iter().zip(moved).zip(stayed).map(move |((&new, &moved), &stayed)| same(new, moved) - same(new, stayed))
     }
 
@@ -308,6 +317,15 @@ impl View<'_> {
         let extents = self.sure.extents();
         let strip = strip.intersect(&extents).intersect(&extents.translate(vector.dx, vector.dy));
         (!strip.is_empty() && self.may_move(&strip, vector)).then_some(strip)
+    }
+}
+
+/// Whether two short rows are equal; most are as wide as a cell, and take no loop.
+fn same(a: &[u32], b: &[u32]) -> bool {
+    const WIDE: usize = CELL as usize;
+    match (a.as_array::<WIDE>(), b.as_array::<WIDE>()) {
+        (Some(a), Some(b)) => a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB == 0,
+        _ => !differ(a, b),
     }
 }
 

@@ -66,8 +66,9 @@ impl Snapshot {
 
     /// True when every pixel of the rectangle is there and its rows can be had.
     pub fn holds(&self, rect: &Rect) -> bool {
-        match self.planes.as_slice() {
-            [_] => self.region.contains_rect(rect),
+        match (self.planes.as_slice(), self.region.rects()) {
+            ([_], [all]) => all.contains(rect),
+            ([_], _) => self.region.contains_rect(rect),
             _ => self.plane(rect.x1, rect.y1).is_some_and(|plane| plane.rect.contains(rect)),
         }
     }
