@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thinc_codec_enc::Encoder;
@@ -31,7 +32,7 @@ use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
 use crate::recorder::{self, Recorder};
 use crate::render::View;
-use crate::worker::{Work, Workers};
+use crate::worker::{Encoded, Work, Workers};
 use crate::{SessionConfig, SessionError};
 
 /// Viewers of one session at a time.
@@ -73,8 +74,6 @@ struct Seat {
     frames: Deframer,
     viewer: Option<ViewerId>,
     view: View,
-    /// A job that waits for a place at the workers; until then its viewer gets no other.
-    held: Option<Work>,
     opened: Micros,
     /// Since when bytes wait for an acknowledgement with none coming.
     unacknowledged: Option<Micros>,
@@ -135,6 +134,8 @@ pub(crate) struct Actor {
     encoder: Encoder,
     workers: Workers,
     spare: Vec<Work>,
+    /// Commands of the job that is encoded in place.
+    commands: Vec<u8>,
     /// While somebody wants a trace.
     recorder: Option<Recorder>,
     start: Instant,
@@ -187,6 +188,7 @@ impl Actor {
             encoder: Encoder::new(),
             workers: Workers::new(events),
             spare: Vec::new(),
+            commands: Vec::new(),
             recorder: None,
             start: Instant::now(),
         };
@@ -467,7 +469,7 @@ impl Actor {
                 }
             }
             Event::Gone(id, ending) => self.gone(id, &ending),
-            Event::Encoded(work) => self.encoded(work),
+            Event::Encoded(encoded) => self.encoded(encoded),
             Event::Trace(stream) => self.record_to(stream),
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
             Event::Bound => {
@@ -491,7 +493,6 @@ impl Actor {
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             viewer: None,
             view: View::new(),
-            held: None,
             opened: self.now(),
             unacknowledged: None,
             cut_at: None,
@@ -635,26 +636,19 @@ impl Actor {
         let Some(seat) = self.seats.get_mut(&id) else { return false };
         let Some(viewer) = seat.viewer else { return false };
         seat.tell_path(&mut self.core, viewer);
-        let mut inline = false;
-        let work = seat.held.take().or_else(|| {
-            let job = self.core.poll_job(viewer, now)?;
+        let mut more = false;
+        if let Some(job) = self.core.poll_job(viewer, now) {
             let mut work = self.spare.pop().unwrap_or_else(Work::new);
             seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
-            inline = job.hints.inline || work.planned.is_empty();
-            Some(work)
-        });
-        let mut more = false;
-        if let Some(mut work) = work {
-            if inline {
-                work.encode(&mut self.encoder);
-                seat.view.encoded(&mut self.core, &work);
+            if job.hints.inline || work.planned.is_empty() {
+                self.commands = kept(std::mem::take(&mut self.commands));
+                let took = work.encode(&mut self.encoder, &mut self.commands);
+                seat.view.encoded(&mut self.core, &work, &self.commands, took);
                 recycle(&mut self.spare, work);
-                more = true;
             } else {
-                // Where all threads have enough to do, the first job that they finish brings us here again.
-                seat.held = self.workers.submit(work);
-                more = seat.held.is_none();
+                self.workers.submit(work);
             }
+            more = true;
         }
         // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
         let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { return more };
@@ -675,12 +669,16 @@ impl Actor {
         more
     }
 
-    fn encoded(&mut self, work: Work) {
-        let seat = self.seats.values_mut().find(|seat| seat.viewer == Some(work.viewer));
-        if let Some(seat) = seat {
-            seat.view.encoded(&mut self.core, &work);
+    fn encoded(&mut self, encoded: Encoded) {
+        let work = encoded.work.clone();
+        match self.seats.values_mut().find(|seat| seat.viewer == Some(work.viewer)) {
+            Some(seat) => seat.view.gather(&mut self.core, encoded),
+            None => drop(encoded),
         }
-        recycle(&mut self.spare, work);
+        // The last stretch of a job brings its memory back.
+        if let Some(work) = Arc::into_inner(work) {
+            recycle(&mut self.spare, work);
+        }
     }
 
     /// Tells every viewer that the session ends, and gives them a moment to hear it.
@@ -711,9 +709,8 @@ fn kept(mut buffer: Vec<u8>) -> Vec<u8> {
     if buffer.capacity() <= BUFFER_BYTES_KEPT { buffer } else { Vec::new() }
 }
 
-fn recycle(spare: &mut Vec<Work>, mut work: Work) {
+fn recycle(spare: &mut Vec<Work>, work: Work) {
     if spare.len() < SPARE_WORK_MAX {
-        work.commands = kept(work.commands);
         spare.push(work);
     }
 }
@@ -744,16 +741,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_waits_for_the_next_job_keeps_no_more_memory_than_usual() {
-        let mut spare = Vec::new();
-        for bytes in [1000, BUFFER_BYTES_KEPT + 1, 1000, BUFFER_BYTES_KEPT * 8, 1000, 1000] {
-            let mut work = Work::new();
-            work.commands = vec![7; bytes];
-            recycle(&mut spare, work);
+    fn what_waits_for_the_next_bytes_keeps_no_more_memory_than_usual() {
+        for (bytes, left) in [(1000, 1000), (BUFFER_BYTES_KEPT + 1, 0), (BUFFER_BYTES_KEPT * 8, 0)] {
+            let buffer = kept(vec![7; bytes]);
+            assert_eq!((buffer.len(), buffer.capacity()), (0, left));
         }
+        let mut spare = Vec::new();
+        (0..2 * SPARE_WORK_MAX).for_each(|_| recycle(&mut spare, Work::new()));
         assert_eq!(spare.len(), SPARE_WORK_MAX);
-        let capacities: Vec<usize> = spare.iter().map(|work| work.commands.capacity()).collect();
-        assert_eq!(capacities, [1000, 0, 1000, 0]);
-        assert!(spare.iter().all(|work| work.commands.is_empty()));
     }
 }

@@ -30,7 +30,7 @@ pub(crate) enum Event {
     Drained(ConnectionId, Vec<u8>),
     /// The connection has ended.
     Gone(ConnectionId, Ending),
-    /// Pixels a worker has encoded.
+    /// Pixels that a worker has encoded, a stretch of a job.
     Encoded(crate::worker::Encoded),
     /// The X server's keymap, at the start and after each change.
     Keymap(thinc_session_core::Keymap),

@@ -2,6 +2,8 @@
 //! From actor.rs with a job of session-core, to worker.rs or the encoder in place.
 //! Knows the framebuffer, shadows and regions; never bytes of commands.
 
+use std::time::Duration;
+
 use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Shadow, plan_with};
 use thinc_protocol::Micros;
 use thinc_region::Size;
@@ -9,7 +11,7 @@ use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, SnapshotVerdict, ViewerId};
 
 use crate::packing;
-use crate::worker::Work;
+use crate::worker::{Encoded, Gathered, Work};
 
 /// What one viewer shows, as far as the session knows.
 #[derive(Debug)]
@@ -18,13 +20,21 @@ pub(crate) struct View {
     shadow: Shadow,
     /// `ViewerStats::cancelled` when it was last looked at.
     cancelled: u64,
+    /// Jobs at the workers of which some stretches have come.
+    gathered: Vec<Gathered>,
     /// Working memory: what a job's pixels are said to be.
     hints: Vec<Hint>,
 }
 
 impl View {
     pub(crate) fn new() -> View {
-        View { epoch: 0, shadow: Shadow::new(Size { width: 0, height: 0 }), cancelled: 0, hints: Vec::new() }
+        View {
+            epoch: 0,
+            shadow: Shadow::new(Size { width: 0, height: 0 }),
+            cancelled: 0,
+            gathered: Vec::new(),
+            hints: Vec::new(),
+        }
     }
 
     /// The viewer has lost track of what it shows.
@@ -75,13 +85,28 @@ impl View {
 
     /// Gives the job's bytes to session-core. Where that gives the job up (its frame was too long for the viewer), the
     /// shadow shows pixels that were never sent; it is cheaper to forget them all than to follow them.
-    pub(crate) fn encoded(&mut self, core: &mut Session, work: &Work) {
-        core.handle_encode_time(work.viewer, work.job, work.pixels(), work.took.as_micros() as Micros);
-        core.handle_encoded(work.viewer, work.job, &work.commands);
+    pub(crate) fn encoded(&mut self, core: &mut Session, work: &Work, commands: &[u8], took: Duration) {
+        core.handle_encode_time(work.viewer, work.job, work.pixels(), took.as_micros() as Micros);
+        core.handle_encoded(work.viewer, work.job, commands);
         let cancelled = core.stats(work.viewer).map_or(0, |stats| stats.cancelled);
         if self.cancelled != cancelled {
             self.cancelled = cancelled;
             self.forget();
+        }
+    }
+
+    /// A stretch of a job has come from the workers.
+    pub(crate) fn gather(&mut self, core: &mut Session, encoded: Encoded) {
+        let Encoded { work, index, count, commands, took } = encoded;
+        let known = self.gathered.iter().position(|gathered| gathered.job == work.job);
+        let at = known.unwrap_or_else(|| {
+            self.gathered.push(Gathered::new(work.job, count));
+            self.gathered.len() - 1
+        });
+        self.gathered[at].put(index, commands, took);
+        if let Some((commands, took)) = self.gathered[at].take() {
+            self.gathered.swap_remove(at);
+            self.encoded(core, &work, &commands, took);
         }
     }
 }

@@ -1,9 +1,13 @@
 //! Path 9/13: jobs too large for the event loop, from actor.rs to codec-enc on threads, and back as events.
 //! From actor.rs, with pixels already copied and planned; nothing here reads shared memory.
-//! Knows one job at a time; never viewers' order, which session-core keeps.
+//! Knows one job at a time; never viewers' order, which session-core keeps, and which bounds how much waits here.
+//!
+//! A job's plan is shared out in stretches, which depend on nothing but the plan, and its commands are theirs in that order:
+//! however many threads there are, and whichever is faster, the same bytes leave.
 
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -15,10 +19,10 @@ use crate::connection::{Event, Events};
 
 /// More threads than this would take the machine from the applications.
 const THREADS_MAX: usize = 4;
-/// Jobs that wait for a thread; past it viewers wait, each with one job of its own.
-const WAITING_MAX: usize = 8;
+/// Pixels of a stretch: a millisecond and a half of a core, worth waking another for.
+const STRETCH_PIXELS: u64 = 1 << 17;
 
-/// A job's pixels and what becomes of them; its memory goes round.
+/// A job's pixels and what is to be said of them; its memory goes round.
 #[derive(Debug)]
 pub(crate) struct Work {
     pub(crate) viewer: ViewerId,
@@ -26,92 +30,269 @@ pub(crate) struct Work {
     pub(crate) snapshot: Snapshot,
     pub(crate) planned: Vec<Planned>,
     pub(crate) settings: EncodeSettings,
-    pub(crate) commands: Vec<u8>,
-    /// How long that took.
-    pub(crate) took: Duration,
 }
-
-/// Work whose `commands` are complete.
-pub(crate) type Encoded = Work;
 
 impl Work {
     pub(crate) fn new() -> Work {
-        let (viewer, job) = (ViewerId(0), JobId(0));
         Work {
-            viewer,
-            job,
+            viewer: ViewerId(0),
+            job: JobId(0),
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             settings: EncodeSettings::default(),
-            commands: Vec::new(),
-            took: Duration::ZERO,
         }
     }
 
-    /// Fills `commands`.
-    pub(crate) fn encode(&mut self, encoder: &mut Encoder) {
-        let begun = Instant::now();
-        self.commands.clear();
-        encoder.encode_with(&self.planned, &self.snapshot, &self.settings, &mut self.commands);
-        self.took = begun.elapsed();
+    /// All of it, encoded here and now. Gives the time that took.
+    pub(crate) fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) -> Duration {
+        self.encode_stretch(&self.planned, encoder, out)
     }
 
-    /// Pixels whose encoding takes time: what is of one colour, or there already, takes none to speak of.
+    fn encode_stretch(&self, planned: &[Planned], encoder: &mut Encoder, out: &mut Vec<u8>) -> Duration {
+        let begun = Instant::now();
+        encoder.encode_with(planned, &self.snapshot, &self.settings, out);
+        begun.elapsed()
+    }
+
+    /// Pixels whose encoding takes time.
     pub(crate) fn pixels(&self) -> u64 {
-        let area = |planned: &Planned| match planned {
-            Planned::TwoColor { rect, .. }
-            | Planned::Coverage { rect, .. }
-            | Planned::Pixels { rect, .. }
-            | Planned::Photo { rect } => rect.area(),
-            _ => 0,
-        };
-        self.planned.iter().map(area).sum()
+        self.planned.iter().map(pixels).sum()
+    }
+
+    /// The plan in parts that are encoded apart.
+    fn stretches(&self) -> Vec<Range<usize>> {
+        let mut stretches = Vec::new();
+        let (mut start, mut held) = (0, 0);
+        for (at, planned) in self.planned.iter().enumerate() {
+            held += pixels(planned);
+            if held >= STRETCH_PIXELS {
+                stretches.push(start..at + 1);
+                (start, held) = (at + 1, 0);
+            }
+        }
+        if start < self.planned.len() || stretches.is_empty() {
+            stretches.push(start..self.planned.len());
+        }
+        stretches
+    }
+}
+
+/// What is of one colour, or there already, takes no time to speak of.
+fn pixels(planned: &Planned) -> u64 {
+    match planned {
+        Planned::TwoColor { rect, .. }
+        | Planned::Coverage { rect, .. }
+        | Planned::Pixels { rect, .. }
+        | Planned::Photo { rect } => rect.area(),
+        Planned::Shift { .. }
+        | Planned::Solid { .. }
+        | Planned::Pattern { .. }
+        | Planned::Recall { .. }
+        | Planned::Keep { .. } => 0,
+    }
+}
+
+/// A stretch of a job to be encoded.
+#[derive(Debug)]
+struct Task {
+    work: Arc<Work>,
+    /// Its place, and how many there are.
+    index: usize,
+    count: usize,
+    planned: Range<usize>,
+}
+
+/// A stretch of a job that is encoded.
+#[derive(Debug)]
+pub(crate) struct Encoded {
+    pub(crate) work: Arc<Work>,
+    pub(crate) index: usize,
+    pub(crate) count: usize,
+    pub(crate) commands: Vec<u8>,
+    pub(crate) took: Duration,
+}
+
+/// The stretches of one job that have come.
+#[derive(Debug)]
+pub(crate) struct Gathered {
+    pub(crate) job: JobId,
+    stretches: Vec<Option<Vec<u8>>>,
+    /// What they took, on however many threads.
+    took: Duration,
+}
+
+impl Gathered {
+    pub(crate) fn new(job: JobId, count: usize) -> Gathered {
+        Gathered { job, stretches: vec![None; count], took: Duration::ZERO }
+    }
+
+    pub(crate) fn put(&mut self, index: usize, commands: Vec<u8>, took: Duration) {
+        self.stretches[index] = Some(commands);
+        self.took += took;
+    }
+
+    /// The job's commands and what they took, once all have come.
+    pub(crate) fn take(&mut self) -> Option<(Vec<u8>, Duration)> {
+        if self.stretches.iter().any(Option::is_none) {
+            return None;
+        }
+        let mut stretches = self.stretches.drain(..).flatten();
+        let mut commands = stretches.next().unwrap_or_default();
+        stretches.for_each(|stretch| commands.extend(stretch));
+        Some((commands, self.took))
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    closed: bool,
+}
+
+/// What threads and the event loop share.
+#[derive(Debug, Default)]
+struct Shared {
+    queue: Mutex<Queue>,
+    more: Condvar,
+}
+
+impl Shared {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().expect("no holder of this lock can panic")
+    }
+
+    /// Waits for a stretch; None: there will be no more.
+    fn next(&self) -> Option<Task> {
+        let mut queue = self.queue();
+        loop {
+            if queue.closed {
+                return None;
+            }
+            if let Some(task) = queue.tasks.pop_front() {
+                return Some(task);
+            }
+            queue = self.more.wait(queue).expect("no holder of this lock can panic");
+        }
     }
 }
 
 /// The threads, which start with the first job.
 #[derive(Debug)]
 pub(crate) struct Workers {
-    jobs: Option<SyncSender<Work>>,
+    shared: Option<Arc<Shared>>,
     events: Events,
 }
 
 impl Workers {
     pub(crate) fn new(events: Events) -> Workers {
-        Workers { jobs: None, events }
+        Workers { shared: None, events }
     }
 
-    /// Hands a job over; it comes back as `Event::Encoded`. Given back at once where all threads have enough to do.
-    pub(crate) fn submit(&mut self, work: Work) -> Option<Work> {
+    /// Hands a job over; its stretches come back as `Event::Encoded`, in any order. The queue has no bound of its own:
+    /// session-core commits no more than a frame time of work, and a few jobs for each viewer.
+    pub(crate) fn submit(&mut self, work: Work) {
         let events = &self.events;
-        let jobs = self.jobs.get_or_insert_with(|| start(events));
-        match jobs.try_send(work) {
-            Ok(()) => None,
-            Err(TrySendError::Full(work) | TrySendError::Disconnected(work)) => Some(work),
+        let shared = self.shared.get_or_insert_with(|| start(events));
+        let stretches = work.stretches();
+        let (work, count) = (Arc::new(work), stretches.len());
+        let tasks = stretches.into_iter().enumerate();
+        shared.queue().tasks.extend(tasks.map(|(index, planned)| Task { work: work.clone(), index, count, planned }));
+        for _ in 0..count {
+            shared.more.notify_one();
         }
     }
 }
 
-fn start(events: &Events) -> SyncSender<Work> {
-    let (jobs, receiver) = sync_channel(WAITING_MAX);
-    let receiver = Arc::new(Mutex::new(receiver));
+impl Drop for Workers {
+    fn drop(&mut self) {
+        if let Some(shared) = &self.shared {
+            shared.queue().closed = true;
+            shared.more.notify_all();
+        }
+    }
+}
+
+fn start(events: &Events) -> Arc<Shared> {
+    let shared = Arc::new(Shared::default());
     let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get).min(THREADS_MAX);
     for _ in 0..threads {
-        let (receiver, events) = (receiver.clone(), events.clone());
-        thread::spawn(move || run(&receiver, &events));
+        let (shared, events) = (shared.clone(), events.clone());
+        thread::spawn(move || run(&shared, &events));
     }
-    jobs
+    shared
 }
 
-fn run(jobs: &Mutex<Receiver<Work>>, events: &Events) {
+fn run(shared: &Shared, events: &Events) {
     let mut encoder = Encoder::new();
-    loop {
-        // Held while waiting: the next thread then waits for this one to have got its job.
-        let next = jobs.lock().expect("no holder of this lock can panic").recv();
-        let Ok(mut work) = next else { return };
-        work.encode(&mut encoder);
-        if events.blocking_send(Event::Encoded(work)).is_err() {
+    while let Some(Task { work, index, count, planned }) = shared.next() {
+        let mut commands = Vec::new();
+        let took = work.encode_stretch(&work.planned[planned], &mut encoder, &mut commands);
+        if events.blocking_send(Event::Encoded(Encoded { work, index, count, commands, took })).is_err() {
             return;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use thinc_pixels::Content;
+    use thinc_region::{Rect, Region};
+
+    use super::*;
+
+    /// A job of bands whose pixels repeat little, with a line of one colour between.
+    fn work() -> Work {
+        let mut work = Work::new();
+        let screen = Rect::new(0, 0, 640, 640);
+        work.snapshot.fill(&Region::from(screen), |rect, dst, _| {
+            for (i, pixel) in dst.iter_mut().enumerate() {
+                *pixel = (i as u32 + rect.x1 as u32).wrapping_mul(0x9e37_79b9) >> 8;
+            }
+        });
+        for y in (0..640).step_by(32) {
+            let (rect, line) = (Rect::new(0, y, 640, y + 30), Rect::new(0, y + 30, 640, y + 32));
+            work.planned.push(Planned::Pixels { rect, content: Content::Image });
+            work.planned.push(Planned::Solid { region: Region::from(line), color: y as u32 });
+        }
+        work
+    }
+
+    #[test]
+    fn stretches_are_all_of_the_plan_in_its_order() {
+        let work = work();
+        let stretches = work.stretches();
+        assert!(stretches.len() > 2, "{stretches:?}");
+        assert_eq!(
+            stretches.iter().cloned().flatten().collect::<Vec<_>>(),
+            (0..work.planned.len()).collect::<Vec<_>>()
+        );
+        assert_eq!(Work::new().stretches(), [0..0], "a job of nothing is a stretch of nothing");
+    }
+
+    #[test]
+    fn the_same_bytes_leave_whichever_thread_is_faster() {
+        let (events, mut inbox) = crate::connection::channel();
+        let mut workers = Workers::new(events);
+        let mut joined = Vec::new();
+        for _ in 0..8 {
+            workers.submit(work());
+            let mut gathered: Option<Gathered> = None;
+            joined.push(loop {
+                let Some(Event::Encoded(encoded)) = inbox.blocking_recv() else { panic!("only jobs were given") };
+                let gathered = gathered.get_or_insert_with(|| Gathered::new(encoded.work.job, encoded.count));
+                gathered.put(encoded.index, encoded.commands, encoded.took);
+                if let Some((commands, _)) = gathered.take() {
+                    assert!(Arc::into_inner(encoded.work).is_some(), "the last that comes back is the only one");
+                    break commands;
+                }
+            });
+        }
+        assert!(joined.iter().all(|commands| *commands == joined[0]));
+        let mut alone = Vec::new();
+        let (work, mut encoder) = (work(), Encoder::new());
+        for stretch in work.stretches() {
+            work.encode_stretch(&work.planned[stretch], &mut encoder, &mut alone);
+        }
+        assert!(alone == joined[0], "and those of one thread");
     }
 }
