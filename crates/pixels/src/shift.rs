@@ -298,7 +298,7 @@ impl View<'_> {
         best_reach(&mut won[..strip.width() as usize], toward)
     }
 
-    /// For each pixel of a row: 1 where the COPY makes it right, -1 where it makes it wrong.
+    /// For each pixel of a row: 1 where the COPY makes it right that was wrong, -1 where it is wrong after it.
     fn pixels_won<'a>(
         &'a self,
         strip: &Rect,
@@ -308,8 +308,11 @@ impl View<'_> {
     ) -> impl Iterator<Item = i32> + 'a {
         let moved = self.shadow.row(strip.x1 - vector.dx, strip.x2 - vector.dx, y - vector.dy);
         let stayed = self.shadow.row(strip.x1, strip.x2, y);
-        let same = |a: u32, b: u32| i32::from((a ^ b) & RGB == 0);
-        new.iter().zip(moved).zip(stayed).map(move |((&new, &moved), &stayed)| same(new, moved) - same(new, stayed))
+        let differ = |a: u32, b: u32| i32::from((a ^ b) & RGB != 0);
+        new.iter().zip(moved).zip(stayed).map(move |((&new, &moved), &stayed)| {
+            let wrong = differ(new, moved);
+            (1 - wrong) * differ(new, stayed) - wrong
+        })
     }
 
     /// As much of a strip as a COPY may write.

@@ -1,159 +1,17 @@
 //! What a plan sends is what differs, it is exact, and it is tight.
 
+mod model;
+
+use model::{Screen, hinted, noise, rect_of, step};
 use proptest::prelude::*;
 use thinc_pixels::coverage::Line;
-use thinc_pixels::{
-    Claim, Content, Hint, Hints, PlanSettings, Planned, RGB, Shadow, Snapshot, Verdict, plan, plan_with,
-};
+use thinc_pixels::{Claim, Content, Hint, Hints, Planned, RGB, Shadow, Snapshot, Verdict, plan};
 use thinc_region::{Rect, Region, Size};
 
 const SIZE: Size = Size { width: 200, height: 150 };
 
-/// A screen to draw on.
-#[derive(Clone)]
-struct Screen {
-    pixels: Vec<u32>,
-}
-
-impl Screen {
-    fn new(color: u32) -> Screen {
-        Screen { pixels: vec![color; SIZE.area() as usize] }
-    }
-
-    fn draw(&mut self, rect: &Rect, mut pixel: impl FnMut(i32, i32) -> u32) {
-        for y in rect.y1..rect.y2 {
-            for x in rect.x1..rect.x2 {
-                self.pixels[(y * SIZE.width as i32 + x) as usize] = pixel(x - rect.x1, y - rect.y1);
-            }
-        }
-    }
-
-    fn at(&self, x: i32, y: i32) -> u32 {
-        self.pixels[(y * SIZE.width as i32 + x) as usize]
-    }
-
-    fn snapshot(&self, region: &Region) -> Snapshot {
-        let mut snapshot = Snapshot::new();
-        snapshot.fill(region, |rect, dst, stride| {
-            for (i, row) in dst.chunks_mut(stride).take(rect.height() as usize).enumerate() {
-                let start = (rect.y1 as usize + i) * SIZE.width as usize + rect.x1 as usize;
-                row[..rect.width() as usize].copy_from_slice(&self.pixels[start..][..rect.width() as usize]);
-            }
-        });
-        snapshot
-    }
-}
-
-fn rect_of(planned: &Planned) -> Rect {
-    match planned {
-        Planned::Shift { region, .. } | Planned::Solid { region, .. } => region.extents(),
-        Planned::Pattern { rect, .. }
-        | Planned::TwoColor { rect, .. }
-        | Planned::Coverage { rect, .. }
-        | Planned::Pixels { rect, .. }
-        | Planned::Recall { rect, .. }
-        | Planned::Keep { rect, .. }
-        | Planned::Photo { rect } => *rect,
-    }
-}
-
-/// What a viewer shows after it got this, by the meaning of each kind.
-fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
-    let pixel = |x: i32, y: i32| snapshot.row(x, x + 1, y)[0] & RGB;
-    let rect = rect_of(planned);
-    match planned {
-        Planned::Shift { region, dx, dy } => {
-            let before = viewer.clone();
-            for rect in region.rects() {
-                viewer.draw(rect, |x, y| before.at(rect.x1 + x - dx, rect.y1 + y - dy));
-            }
-        }
-        Planned::Solid { region, color } => region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color)),
-        Planned::Pattern { tile_width, tile_height, .. } => {
-            let (w, h) = (i32::from(*tile_width), i32::from(*tile_height));
-            viewer.draw(&rect, |x, y| pixel(rect.x1 + x % w, rect.y1 + y % h));
-        }
-        Planned::TwoColor { fg, bg, .. } => {
-            viewer.draw(&rect, |x, y| if pixel(rect.x1 + x, rect.y1 + y) == *fg { *fg } else { *bg });
-        }
-        Planned::Coverage { fg, bg, .. } => {
-            let line = Line::new(*fg, *bg);
-            viewer.draw(&rect, |x, y| {
-                line.pixel(line.coverage(pixel(rect.x1 + x, rect.y1 + y)).expect("a pixel on the line"))
-            });
-        }
-        Planned::Pixels { .. } | Planned::Photo { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
-        Planned::Recall { .. } | Planned::Keep { .. } => panic!("nobody offered a cache"),
-    }
-}
-
-/// Plans, applies, and checks everything a plan promises.
-fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Screen) -> Vec<Planned> {
-    hinted(screen, region, &Hints::NONE, shadow, viewer).0
-}
-
-/// The same, where something is said of the pixels, true or not.
-fn hinted(
-    screen: &Screen,
-    region: &Region,
-    hints: &Hints<'_>,
-    shadow: &mut Shadow,
-    viewer: &mut Screen,
-) -> (Vec<Planned>, Verdict) {
-    let snapshot = screen.snapshot(region);
-    let sure = shadow.known().difference(shadow.inexact());
-    let before = viewer.clone();
-    let mut planned = Vec::new();
-    let verdict = plan_with(&snapshot, shadow, hints, PlanSettings::default(), &mut planned);
-    let mut sent = Region::new();
-    for planned in &planned {
-        match planned {
-            Planned::Shift { region: moved, dx, dy } => {
-                assert!(moved.translated(-dx, -dy).difference(&sure).is_empty(), "only what is sure is moved");
-                assert!(
-                    moved.translated(-dx, -dy).difference(region).is_empty(),
-                    "a shift reads nothing beside the snapshot"
-                );
-                sent.add(moved);
-            }
-            Planned::Solid { region, .. } => sent.add(region),
-            other => sent.add_rect(rect_of(other)),
-        }
-        apply(planned, &snapshot, viewer);
-    }
-    assert!(sent.difference(region).is_empty(), "nothing beside the snapshot is sent");
-    assert!(region.difference(&sure).difference(&sent).is_empty(), "what is not surely shown is sent");
-    assert!(region.difference(shadow.known()).is_empty());
-    assert!(!shadow.inexact().overlaps(region));
-    for y in 0..SIZE.height as i32 {
-        for x in 0..SIZE.width as i32 {
-            if region.contains_point(x, y) {
-                assert_eq!(viewer.at(x, y) & RGB, screen.at(x, y) & RGB, "the viewer shows ({x}, {y})");
-            } else {
-                assert_eq!(viewer.at(x, y), before.at(x, y), "({x}, {y}) is not touched");
-            }
-            if shadow.known().contains_point(x, y) && !shadow.inexact().contains_point(x, y) {
-                let known = shadow.pixels()[(y * SIZE.width as i32 + x) as usize];
-                assert_eq!(known, viewer.at(x, y) & RGB, "the shadow knows ({x}, {y})");
-            }
-        }
-    }
-    (planned, verdict)
-}
-
 fn known_screen(color: u32) -> (Screen, Shadow, Screen) {
-    let screen = Screen::new(color);
-    let mut shadow = Shadow::new(SIZE);
-    let mut viewer = Screen::new(0x0012_3456);
-    let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
-    assert_eq!(planned, [Planned::Solid { region: SIZE.rect().into(), color }]);
-    (screen, shadow, viewer)
-}
-
-fn noise(seed: u32, x: i32, y: i32) -> u32 {
-    let mut n = seed ^ (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
-    n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
-    n ^ (n >> 12)
+    model::known_screen(SIZE, color)
 }
 
 #[test]
@@ -269,12 +127,12 @@ fn what_is_said_and_is_not_so_is_counted_and_sent_as_it_is() {
 
 #[test]
 fn margins_do_not_drag_along() {
-    let mut screen = Screen::new(0x0033_6699);
+    let mut screen = Screen::new(SIZE, 0x0033_6699);
     let window = Rect::at(50, 40, 100, 70);
     screen.draw(&window, |_, _| 0x00ff_ffff);
     let photo = Rect::at(90, 80, 40, 20);
     screen.draw(&photo, |x, y| noise(4, x, y) & RGB);
-    let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(0));
+    let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(SIZE, 0));
     let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
     let pixels: u64 = planned.iter().map(|p| if let Planned::Pixels { rect, .. } = p { rect.area() } else { 0 }).sum();
     assert!(pixels <= 60 * 30, "{planned:?}");
@@ -420,8 +278,8 @@ proptest! {
         seed in any::<u32>(),
         ops in proptest::collection::vec(op(), 1..14),
     ) {
-        let mut screen = Screen::new(0x0044_5566);
-        let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(0));
+        let mut screen = Screen::new(SIZE, 0x0044_5566);
+        let (mut shadow, mut viewer) = (Shadow::new(SIZE), Screen::new(SIZE, 0));
         // Mostly a screen of many things that the viewer shows, sometimes one of which nothing is known.
         if seed % 4 != 0 {
             screen.draw(&SIZE.rect(), |x, y| noise(seed, x / 9, y / 7));
