@@ -30,6 +30,10 @@ const SLOTS_MAX: u32 = 65536;
 const PIXEL_BYTES: u64 = 4;
 /// No piece takes more than a sixteenth of the cache.
 const PIECE_SHARE: u64 = 16;
+/// A 256th of the cache stays free: a slot of which it is not known whether its KEEP came is emptied to a pixel, and holds
+/// that pixel more than before where it never came. A piece is larger than 256 pixels, so there are not more such slots.
+const SPARE_SHARE: u64 = 256;
+const _: () = assert!(PIECE_AREA_MIN > SPARE_SHARE);
 
 /// Most slots that make room for one piece.
 pub(crate) const EMPTIED_MAX: usize = 64;
@@ -233,8 +237,10 @@ impl Cache {
         }
     }
 
-    /// A viewer comes back that holds what it held after this update of the connection that has ended.
-    pub fn resume(&mut self, update: u64) {
+    /// A viewer comes back that holds what it held after this update of the connection that has ended, and offers so many
+    /// bytes. False where that is less than it holds.
+    #[must_use]
+    pub fn resume(&mut self, update: u64, bytes_max: u64) -> bool {
         for slot in 0..self.slots.len() as u32 {
             let resumed = &mut self.slots[slot as usize];
             if std::mem::take(&mut resumed.since) > update {
@@ -248,6 +254,11 @@ impl Cache {
             let resumed = &mut self.slots[slot as usize];
             resumed.held_max = resumed.held;
         }
+        // What is known of it may be more than there is, but it never was more than it offered before.
+        let fits = bytes_max >= self.bytes_max || self.held <= bytes_max;
+        self.bytes_max = bytes_max;
+        self.reuse.set_capacity(bytes_max);
+        fits
     }
 
     /// Takes out of `rects`, which the shadow shows and the viewer shall, what the viewer can show again by itself.
@@ -372,21 +383,29 @@ impl Cache {
         hasher.finalize128()
     }
 
-    /// Finds a slot and memory for what was missed.
+    /// Finds a slot and memory for what was missed, where that is worth more than what would have to go.
     fn admit(&mut self, miss: &Miss, out: &mut Vec<Planned>) {
         let bytes = miss.rect.area() * PIXEL_BYTES;
         if bytes > self.bytes_max / PIECE_SHARE || self.planning.keeps.len() >= PIECES_MAX {
             return;
         }
-        let room = self.bytes_max.saturating_sub(self.held + self.coming) as i64;
+        // Less than nothing where many KEEPs have no known fate: then what is there comes first.
+        let room = (self.bytes_max - self.bytes_max / SPARE_SHARE) as i64 - (self.held + self.coming) as i64;
         let fits = |freed: u64, planning: &JobUse| planning.added + bytes as i64 - freed as i64 <= room;
         let mut chosen = Vec::new();
-        if (self.slots.len() as u32) < SLOTS_MAX && fits(0, &self.planning) {
-            chosen.push(self.slots.len() as u32);
+        let mut filled = None;
+        let smallest = self.free.first().copied();
+        if let Some((_, slot)) = smallest.filter(|&(held, _)| fits(held, &self.planning)) {
+            filled = Some(slot);
+        } else if (self.slots.len() as u32) < SLOTS_MAX && fits(0, &self.planning) {
+            filled = Some(self.slots.len() as u32);
             self.slots.push(Slot::default());
         } else {
             let mut freed = 0;
             let mut enough = |slot: u32| {
+                if chosen.contains(&slot) {
+                    return false;
+                }
                 // All but the last keep a pixel.
                 freed += self.slots[slot as usize].held - if chosen.is_empty() { 0 } else { PIXEL_BYTES };
                 chosen.push(slot);
@@ -394,31 +413,30 @@ impl Cache {
             };
             let idle = self.free.iter().rev().take_while(|&&(held, _)| held > PIXEL_BYTES).map(|&(_, slot)| slot);
             let in_use = |slot: u32| self.slots[slot as usize].in_use();
-            if !idle.take(EMPTIED_MAX).any(&mut enough) && !self.reuse.victims(miss.past, in_use, enough) {
+            if idle.take(EMPTIED_MAX).any(&mut enough) || self.reuse.victims(miss.past, in_use, enough) {
+                filled = chosen.pop();
+            } else if room >= 0 {
                 return;
             }
         }
-        // The last is filled; of the others a single pixel is left, which is how a slot gives its memory back.
-        let last = chosen.len() - 1;
-        for (i, slot) in chosen.into_iter().enumerate() {
-            self.free.remove(&(self.slots[slot as usize].held, slot));
-            self.disown(slot);
-            if i < last {
-                let pixel = Rect { x2: miss.rect.x1 + 1, y2: miss.rect.y1 + 1, ..miss.rect };
-                self.fill(slot, pixel, out);
-            } else {
-                self.fill(slot, miss.rect, out);
-                self.slots[slot as usize].hash = Some(miss.hash);
-                self.by_hash.insert(miss.hash, slot);
-                self.reuse.insert(slot, bytes, miss.past);
-                self.stats.kept += 1;
-            }
+        for slot in chosen {
+            // A single pixel is left, which is how a slot gives its memory back.
+            self.fill(slot, Rect { x2: miss.rect.x1 + 1, y2: miss.rect.y1 + 1, ..miss.rect }, out);
+        }
+        if let Some(slot) = filled {
+            self.fill(slot, miss.rect, out);
+            self.slots[slot as usize].hash = Some(miss.hash);
+            self.by_hash.insert(miss.hash, slot);
+            self.reuse.insert(slot, bytes, miss.past);
+            self.stats.kept += 1;
         }
     }
 
     fn fill(&mut self, slot: u32, rect: Rect, out: &mut Vec<Planned>) {
         let bytes = rect.area() * PIXEL_BYTES;
         let (job, held) = (self.planning.job, self.slots[slot as usize].held);
+        self.free.remove(&(held, slot));
+        self.disown(slot);
         self.slots[slot as usize].coming = Some(Coming { job, bytes });
         self.planning.keeps.push(slot);
         self.planning.added += bytes as i64 - held as i64;

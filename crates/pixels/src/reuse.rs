@@ -90,6 +90,11 @@ impl Reuse {
         }
     }
 
+    /// The memory has this size now.
+    pub(crate) fn set_capacity(&mut self, capacity: u64) {
+        self.capacity = capacity;
+    }
+
     /// What is kept in `slot` is wanted.
     pub(crate) fn wanted(&mut self, slot: u32) {
         let Some(mut resident) = self.take(slot) else { return };

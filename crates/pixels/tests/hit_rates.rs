@@ -22,7 +22,8 @@ struct Pair {
 
 impl Pair {
     fn with_room_for(frames: u64) -> Pair {
-        let cache = Cache::new([1, 2, 3, 4], frames * FRAME_BYTES);
+        // A 256th of it is not used.
+        let cache = Cache::new([1, 2, 3, 4], (frames * FRAME_BYTES * 256).div_ceil(255));
         Pair { cache, shadow: Shadow::new(SIZE), job: 0, planned: Vec::new() }
     }
 

@@ -55,6 +55,8 @@ pub struct CacheOffer {
     pub bytes: u64,
     /// Names what it holds already, as the session named it; zeros for nothing.
     pub token: [u8; CACHE_TOKEN_BYTES],
+    /// What it holds is what it held after this update of the connection that the token is from.
+    pub update: u64,
 }
 
 /// Bits of `ViewerHello::caps`.
@@ -222,6 +224,7 @@ impl ViewerMessage {
             ViewerMessage::Cache(offer) => put_frame(out, kind::CACHE, |out| {
                 put_varint(out, offer.bytes);
                 out.extend_from_slice(&offer.token);
+                put_varint(out, offer.update);
             }),
             ViewerMessage::Close(reason) => put_frame(out, kind::CLOSE, |out| put_text(out, reason, TEXT_BYTES_MAX)),
         }
@@ -240,7 +243,8 @@ impl ViewerMessage {
             kind::REFRESH => (ViewerMessage::Refresh, "a refresh"),
             kind::CACHE => {
                 let bytes = reader.at_most("a cache's bytes", CACHE_BYTES_MAX)?;
-                (ViewerMessage::Cache(CacheOffer { bytes, token: read_cache_token(&mut reader)? }), "a cache's offer")
+                let (token, update) = (read_cache_token(&mut reader)?, reader.varint("a cache's update")?);
+                (ViewerMessage::Cache(CacheOffer { bytes, token, update }), "a cache's offer")
             }
             kind::CLOSE => {
                 (ViewerMessage::Close(reader.text("a reason", TEXT_BYTES_MAX)?.to_owned()), "a viewer's close")

@@ -60,8 +60,8 @@ fn viewer_messages() {
         (ViewerMessage::Refresh, vec![8, 0]),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
-            ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: *b"0123456789abcdef" }),
-            [&[10, 20, 0x80, 0x80, 0x80, 0x20], &b"0123456789abcdef"[..]].concat(),
+            ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: *b"0123456789abcdef", update: 300 }),
+            [&[10, 22, 0x80, 0x80, 0x80, 0x20], &b"0123456789abcdef"[..], &[0xac, 2]].concat(),
         ),
     ];
     for (message, golden) in cases {

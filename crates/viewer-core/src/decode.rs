@@ -8,6 +8,7 @@ use thinc_protocol::frame::Frame;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage, Update};
 use thinc_protocol::{Micros, VERSION};
 
+use crate::cache::Granted;
 use crate::event::{CursorPixels, Events, ViewerEvent};
 use crate::framebuffer::Framebuffer;
 use crate::outbox::Outbox;
@@ -27,6 +28,7 @@ pub(crate) struct State {
     pub(crate) outbox: Outbox,
     pub(crate) stats: ViewerStats,
     pub(crate) decoder: Decoder,
+    pub(crate) cache: Granted,
     unpacker: StreamUnpacker,
     /// The commands of a packed update.
     unpacked: Vec<u8>,
@@ -112,9 +114,7 @@ impl State {
                 self.barriers.remove(at);
                 self.events.push(ViewerEvent::Barrier(id));
             }
-            SessionMessage::Cache(_) => {
-                return Err(ViewerError::Order("a cache is granted to a viewer that offered one"));
-            }
+            SessionMessage::Cache(grant) => self.cache.grant(&grant)?,
             SessionMessage::Close(close) => {
                 self.closed = true;
                 self.events.push(ViewerEvent::Closed { code: close.code, reason: close.reason.to_owned() });
@@ -137,6 +137,7 @@ impl State {
         let unpacked = self.unpack(update)?;
         if self.epoch != Some(update.epoch) {
             self.stats.updates_dropped += 1;
+            self.cache.applied(update.seq);
             return Ok(());
         }
         if unpacked {
@@ -149,6 +150,7 @@ impl State {
         } else {
             self.apply(update.commands)?;
         }
+        self.cache.applied(update.seq);
         self.stats.updates += 1;
         self.stats.last_update = update.seq;
         let since = self.unpresented.map_or(now, |(_, since)| since);
@@ -181,10 +183,17 @@ impl State {
         let mut rest = reader.rest_len();
         while let Some(command) = reader.next() {
             let command = command?;
-            if matches!(command, Command::Keep { .. } | Command::Recall { .. }) {
-                return Err(ViewerError::Order("nothing is kept by a viewer that offered no cache"));
-            }
-            let pixels = self.framebuffer.apply(&command, &mut self.decoder)?;
+            let pixels = match &command {
+                Command::Keep { rect, slot } => {
+                    self.cache.keep(rect, *slot, &self.framebuffer)?;
+                    0
+                }
+                Command::Recall { rect, slot } => {
+                    self.cache.recall(rect, *slot, &mut self.framebuffer)?;
+                    rect.area()
+                }
+                command => self.framebuffer.apply(command, &mut self.decoder)?,
+            };
             self.stats.count_command(&command, (rest - reader.rest_len()) as u64, pixels);
             rest = reader.rest_len();
         }

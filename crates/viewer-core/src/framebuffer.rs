@@ -107,7 +107,7 @@ impl Framebuffer {
                 decoder.raw(*encoding, data, extent(rect), dst, stride)?;
                 rect.area()
             }
-            Command::Keep { .. } | Command::Recall { .. } => 0,
+            Command::Keep { .. } | Command::Recall { .. } => unreachable!("these are the cache's"),
         };
         match command {
             Command::Copy { region, dx, dy } => {
@@ -128,10 +128,38 @@ impl Framebuffer {
             }
             Command::Keep { .. } | Command::Recall { .. } => {}
         }
+        self.bound_damage();
+        Ok(written)
+    }
+
+    /// The pixels of a rectangle.
+    pub(crate) fn read(&self, rect: &Rect) -> Box<[u32]> {
+        let (width, height) = extent(rect);
+        let mut pixels = Vec::with_capacity(width * height);
+        for row in self.pixels[offset(rect, self.size.width as usize)..].chunks(self.size.width as usize).take(height) {
+            pixels.extend_from_slice(&row[..width]);
+        }
+        pixels.into_boxed_slice()
+    }
+
+    /// A rectangle has these pixels now, which are exact or only nearly so.
+    pub(crate) fn write(&mut self, rect: &Rect, pixels: &[u32], exact: bool) {
+        for (row, pixels) in self.rows_mut(rect).zip(pixels.chunks_exact(rect.width() as usize)) {
+            row.copy_from_slice(pixels);
+        }
+        if exact {
+            self.inexact.subtract(rect);
+        } else {
+            self.inexact.add(rect);
+        }
+        self.damage.add_rect(*rect);
+        self.bound_damage();
+    }
+
+    fn bound_damage(&mut self) {
         if self.damage.rect_count() > DAMAGE_RECTS_MAX {
             self.damage = self.damage.extents().into();
         }
-        Ok(written)
     }
 
     fn copy(&mut self, region: &Region, dx: i32, dy: i32) {

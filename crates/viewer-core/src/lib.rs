@@ -3,6 +3,7 @@
 //! Knows no clock, thread, socket or window: time is an argument, bytes come and go through `handle_*` and `poll_*`.
 #![forbid(unsafe_code)]
 
+mod cache;
 mod decode;
 mod event;
 mod framebuffer;
@@ -11,6 +12,7 @@ mod outbox;
 mod stats;
 mod viewer;
 
+pub use cache::{CACHE_BYTES_DEFAULT, Cache, CacheError, SavedCacheError};
 pub use event::{CursorPixels, ViewerEvent};
 pub use framebuffer::Framebuffer;
 pub use inexact::Inexact;

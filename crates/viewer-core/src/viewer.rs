@@ -9,6 +9,7 @@ use thinc_protocol::wire::WireError;
 use thinc_protocol::{Micros, VERSION, frame::Deframer};
 use thinc_region::{Region, Size};
 
+use crate::cache::{Cache, CacheError};
 use crate::decode::{BARRIERS_LEN_MAX, State};
 use crate::event::ViewerEvent;
 use crate::framebuffer::Framebuffer;
@@ -38,6 +39,9 @@ pub enum ViewerError {
     /// A command's pixels.
     #[error("the session's pixels are wrong: {0}")]
     Decode(#[from] DecodeError),
+    /// A slot.
+    #[error("the session's use of the cache is wrong: {0}")]
+    Cache(#[from] CacheError),
     /// A message that may not come here.
     #[error("the session's messages are out of order: {0}")]
     Order(&'static str),
@@ -88,6 +92,27 @@ impl Viewer {
             last_ping: 0,
             next_ping_at: 0,
         }
+    }
+
+    /// Offers to keep pixels that are to be shown again, in this cache, which may hold some from an earlier connection.
+    ///
+    /// # Panics
+    /// After anything else but [`Viewer::new`]: the offer follows the hello.
+    pub fn offer_cache(&mut self, cache: Cache) {
+        assert!(self.state.cache.get().is_none() && !self.state.greeted, "a cache is offered once, after the hello");
+        let offer = self.state.cache.offer(cache);
+        self.state.outbox.push(&ViewerMessage::Cache(offer));
+    }
+
+    /// The cache as it is now, to be saved.
+    pub fn cache(&self) -> Option<&Cache> {
+        self.state.cache.get()
+    }
+
+    /// Takes the cache out of a connection that has ended, for the next.
+    pub fn take_cache(&mut self) -> Option<Cache> {
+        self.state.closed = true;
+        self.state.cache.take()
     }
 
     /// The next bytes from the session, in chunks of any size.

@@ -1,0 +1,359 @@
+//! Whatever becomes of jobs, in whatever order they leave: what is shown from a viewer's cache is what the screen shows.
+//! Random screens, plans, fates, reconnections and saved copies, against a viewer that does what it is told.
+//! A failing seed is printed; `CACHE_SEED=n` runs it alone.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use thinc_pixels::cache::{CacheStats, Fate};
+use thinc_pixels::{Cache, Hints, Lossy, PlanSettings, Planned, RGB, Shadow, Snapshot, plan_with};
+use thinc_region::{Rect, Region, Size};
+
+const SEEDS: u64 = 300;
+/// Room for 17 cells: the screen has 12, and pictures come and go.
+const BYTES: u64 = 17 * 64 * 64 * 4;
+
+struct Noise(u64);
+
+impl Noise {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Picture {
+    width: i32,
+    pixels: Vec<u32>,
+}
+
+impl Picture {
+    fn of(size: Size) -> Picture {
+        Picture { width: size.width as i32, pixels: vec![0; size.area() as usize] }
+    }
+
+    fn row(&self, x1: i32, x2: i32, y: i32) -> &[u32] {
+        &self.pixels[(y * self.width + x1) as usize..(y * self.width + x2) as usize]
+    }
+
+    fn set(&mut self, rect: &Rect, mut pixel: impl FnMut(i32, i32) -> u32) {
+        for y in rect.y1..rect.y2 {
+            for x in rect.x1..rect.x2 {
+                self.pixels[(y * self.width + x) as usize] = pixel(x, y);
+            }
+        }
+    }
+}
+
+struct Job {
+    id: u64,
+    region: Region,
+    planned: Vec<Planned>,
+    /// The screen when it was planned.
+    screen: Picture,
+}
+
+impl Job {
+    /// What it may not change places with another for: pixels, and nothing that a cache knows.
+    fn conflicts(&self, other: &Job) -> bool {
+        self.region.overlaps(&other.region)
+    }
+}
+
+/// Does what it is told, and holds it to what it offered.
+#[derive(Clone, Default)]
+struct Viewer {
+    shown: Picture,
+    slots: BTreeMap<u32, (Size, Vec<u32>)>,
+    update: u64,
+}
+
+impl Viewer {
+    fn apply(&mut self, job: &Job) {
+        self.update += 1;
+        for planned in &job.planned {
+            match planned {
+                Planned::Shift { region, dx, dy } => {
+                    let before = self.shown.clone();
+                    for rect in region.rects() {
+                        self.shown.set(rect, |x, y| before.row(x - dx, x - dx + 1, y - dy)[0]);
+                    }
+                }
+                Planned::Keep { rect, slot } => {
+                    let size = Size { width: rect.width() as u32, height: rect.height() as u32 };
+                    let rows = (rect.y1..rect.y2).flat_map(|y| self.shown.row(rect.x1, rect.x2, y));
+                    self.slots.insert(*slot, (size, rows.copied().collect()));
+                    let held: usize = self.slots.values().map(|(_, pixels)| pixels.len() * 4).sum();
+                    assert!(held as u64 <= BYTES, "{held} bytes are kept of {BYTES}");
+                }
+                Planned::Recall { rect, slot } => {
+                    let (size, pixels) = self.slots.get(slot).expect("only what is there is recalled");
+                    assert_eq!((size.width, size.height), (rect.width() as u32, rect.height() as u32));
+                    let mut pixels = pixels.iter();
+                    self.shown.set(rect, |_, _| *pixels.next().expect("as many as its size says"));
+                }
+                Planned::Photo { rect } => self.shown.set(rect, |x, y| job.screen.row(x, x + 1, y)[0] ^ 0x01_0101),
+                Planned::Solid { region, .. } => {
+                    region.rects().iter().for_each(|rect| self.shown.set(rect, |x, y| job.screen.row(x, x + 1, y)[0]));
+                }
+                Planned::Pattern { rect, .. }
+                | Planned::TwoColor { rect, .. }
+                | Planned::Coverage { rect, .. }
+                | Planned::Pixels { rect, .. } => self.shown.set(rect, |x, y| job.screen.row(x, x + 1, y)[0]),
+            }
+        }
+    }
+}
+
+/// A session, what is between it and its viewer, and the viewer.
+struct World {
+    noise: Noise,
+    size: Size,
+    screen: Picture,
+    pending: Region,
+    shadow: Shadow,
+    cache: Cache,
+    next_job: u64,
+    unsent: Vec<Job>,
+    /// Sent and not applied; applied and not acknowledged.
+    under_way: VecDeque<Job>,
+    applied: VecDeque<(u64, u64)>,
+    viewer: Viewer,
+    /// A copy of the viewer's cache that was saved in this connection, as it was after its update.
+    saved: Option<Viewer>,
+}
+
+const SIZES: [Size; 2] = [Size { width: 256, height: 192 }, Size { width: 200, height: 130 }];
+
+impl World {
+    fn new(seed: u64) -> World {
+        let mut world = World {
+            noise: Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            size: SIZES[0],
+            screen: Picture::default(),
+            pending: Region::new(),
+            shadow: Shadow::new(SIZES[0]),
+            cache: Cache::new([seed, 2, 3, 4], BYTES),
+            next_job: 0,
+            unsent: Vec::new(),
+            under_way: VecDeque::new(),
+            applied: VecDeque::new(),
+            viewer: Viewer::default(),
+            saved: None,
+        };
+        world.resize(0);
+        world
+    }
+
+    /// Another geometry: what was not sent is void, what was sent is applied before it.
+    fn resize(&mut self, index: u64) {
+        self.size = SIZES[index as usize];
+        for job in std::mem::take(&mut self.unsent) {
+            self.cache.settle(job.id, Fate::Void);
+        }
+        while let Some(job) = self.under_way.pop_front() {
+            self.arrives(&job);
+        }
+        self.screen = Picture::of(self.size);
+        self.viewer.shown = Picture::of(self.size);
+        self.shadow = Shadow::new(self.size);
+        self.pending = self.size.rect().into();
+    }
+
+    /// One of a few pictures at one of a few places.
+    fn draw(&mut self) {
+        let picture = self.noise.below(6) as u32;
+        // Every other one is a page that covers all there is.
+        let page = self.noise.one_in(2);
+        let (width, height) = [(30, 30), (64, 64), (100, 120), (200, 130), (180, 20)][self.noise.below(5) as usize];
+        let (x, y) = [(0, 0), (64, 0), (13, 7), (40, 64), (0, 5)][self.noise.below(5) as usize];
+        let (x, y, width, height) = if page { (0, 0, 256, 192) } else { (x, y, width, height) };
+        let rect = Rect::at(x, y, width, height).intersect(&self.size.rect());
+        if rect.is_empty() {
+            return;
+        }
+        // Half of them are no pictures at all, and some differ in one corner only.
+        let color = |x: i32, y: i32| match picture {
+            0 => 0x12_3456,
+            1 => ((x / 3 + y / 5) as u32 & 1) * 0xff_ffff,
+            _ => ((x + 512 * y) as u32 + picture.max(3) * 77_777).wrapping_mul(0x9e37_79b9) >> 8,
+        };
+        self.screen.set(&rect, |px, py| color(px - x, py - y));
+        self.pending.add_rect(rect);
+    }
+
+    fn commit(&mut self) {
+        if self.pending.is_empty() || self.unsent.len() >= 8 {
+            return;
+        }
+        let region = self.pending.take();
+        let mut snapshot = Snapshot::new();
+        let screen = &self.screen;
+        snapshot.fill(&region, |rect, dst, stride| {
+            for (i, row) in dst.chunks_mut(stride).take(rect.height() as usize).enumerate() {
+                row[..rect.width() as usize].copy_from_slice(screen.row(rect.x1, rect.x2, rect.y1 + i as i32));
+            }
+        });
+        self.next_job += 1;
+        let mut planned = Vec::new();
+        self.cache.begin(self.next_job);
+        let settings = PlanSettings { lossy: Lossy::Never, cache: Some(&mut self.cache) };
+        plan_with(&snapshot, &mut self.shadow, &Hints::NONE, settings, &mut planned);
+        for pixel in self.screen.pixels.iter_mut() {
+            *pixel &= RGB;
+        }
+        self.unsent.push(Job { id: self.next_job, region, planned, screen: self.screen.clone() });
+    }
+
+    /// Any that has to wait for none before it.
+    fn send(&mut self) {
+        let free: Vec<usize> = (0..self.unsent.len())
+            .filter(|&at| self.unsent[..at].iter().all(|earlier| !earlier.conflicts(&self.unsent[at])))
+            .collect();
+        if !free.is_empty() {
+            let at = free[self.noise.below(free.len() as u64) as usize];
+            let job = self.unsent.remove(at);
+            self.under_way.push_back(job);
+        }
+    }
+
+    fn arrives(&mut self, job: &Job) {
+        self.viewer.apply(job);
+        self.applied.push_back((job.id, self.viewer.update));
+    }
+
+    fn acknowledge(&mut self) {
+        let Some(&(_, mut update)) = self.applied.front() else { return };
+        // One acknowledgement may stand for several.
+        while let Some((job, seq)) = self.applied.pop_front_if(|(_, seq)| *seq <= update) {
+            update = update.max(seq);
+            self.cache.settle(job, Fate::Applied { update });
+        }
+    }
+
+    /// The job's pixels will not leave. What the viewer lacks for that, after all that was planned since, is drawn again.
+    fn cancel(&mut self) {
+        if self.unsent.is_empty() {
+            return;
+        }
+        let at = self.noise.below(self.unsent.len() as u64) as usize;
+        let job = self.unsent.remove(at);
+        self.cache.settle(job.id, Fate::Void);
+        let mut lacking = job.region;
+        for later in &self.unsent[at..] {
+            for planned in &later.planned {
+                if let Planned::Shift { region, dx, dy } = planned {
+                    let mut moved = region.translated(-dx, -dy);
+                    moved.intersect(&lacking);
+                    lacking.add(&moved.translated(*dx, *dy));
+                }
+            }
+        }
+        self.shadow.mark_stale(&lacking);
+        self.pending.add(&lacking);
+    }
+
+    fn refresh(&mut self) {
+        // It has lost some of what it shows, and says so.
+        for pixel in self.viewer.shown.pixels.iter_mut().step_by(7) {
+            *pixel ^= 0x33;
+        }
+        self.shadow.reset();
+        self.cache.distrust();
+        self.pending = self.size.rect().into();
+    }
+
+    fn reconnect(&mut self) {
+        // Some of what was under way still came.
+        for _ in 0..self.noise.below(self.under_way.len() as u64 + 1) {
+            let job = self.under_way.pop_front().expect("there are that many");
+            self.viewer.apply(&job);
+        }
+        self.under_way.clear();
+        self.unsent.clear();
+        self.applied.clear();
+        self.cache.disconnect();
+        let back = if self.noise.one_in(2) { self.saved.take() } else { None };
+        let back = back.unwrap_or_else(|| self.viewer.clone());
+        // Another number space for updates: all that it holds is from before.
+        assert!(self.cache.resume(back.update, BYTES), "it holds no more than it did");
+        self.viewer = Viewer { update: 0, shown: Picture::of(self.size), ..back };
+        self.saved = None;
+        self.shadow = Shadow::new(self.size);
+        self.pending = self.size.rect().into();
+    }
+
+    fn step(&mut self) {
+        match self.noise.below(60) {
+            0..12 => self.draw(),
+            12..32 => self.commit(),
+            32..42 => self.send(),
+            42..50 => {
+                if let Some(job) = self.under_way.pop_front() {
+                    self.arrives(&job);
+                }
+            }
+            50..54 => self.acknowledge(),
+            54 => self.cancel(),
+            55..57 => self.saved = Some(self.viewer.clone()),
+            57 if self.noise.one_in(4) => self.refresh(),
+            58 if self.noise.one_in(3) => {
+                let index = self.noise.below(2);
+                self.resize(index);
+            }
+            59 if self.noise.one_in(2) => self.reconnect(),
+            _ => {}
+        }
+        self.cache.check_invariants();
+    }
+
+    fn drain(&mut self) {
+        while !self.pending.is_empty() || !self.unsent.is_empty() || !self.under_way.is_empty() {
+            self.commit();
+            self.send();
+            if let Some(job) = self.under_way.pop_front() {
+                self.arrives(&job);
+            }
+        }
+        while !self.applied.is_empty() {
+            self.acknowledge();
+        }
+        for (at, (&shown, &drawn)) in self.viewer.shown.pixels.iter().zip(&self.screen.pixels).enumerate() {
+            let (x, y) = (at as i32 % self.screen.width, at as i32 / self.screen.width);
+            assert_eq!(shown & RGB, drawn & RGB, "the viewer shows ({x}, {y})");
+        }
+    }
+}
+
+fn run(seed: u64) -> CacheStats {
+    let mut world = World::new(seed);
+    for _ in 0..12 {
+        for _ in 0..60 {
+            world.step();
+        }
+        world.drain();
+        world.cache.check_invariants();
+    }
+    world.cache.stats()
+}
+
+#[test]
+fn what_is_recalled_is_what_the_screen_shows() {
+    if let Some(seed) = std::env::var("CACHE_SEED").ok().and_then(|seed| seed.parse().ok()) {
+        println!("{:?}", run(seed));
+        return;
+    }
+    let mut all = CacheStats::default();
+    for seed in 0..SEEDS {
+        let stats = std::panic::catch_unwind(|| run(seed)).unwrap_or_else(|_| panic!("seed {seed}"));
+        all.recalled += stats.recalled;
+        all.missed += stats.missed;
+        all.kept += stats.kept;
+    }
+    println!("{SEEDS} seeds: {all:?}");
+    assert!(all.recalled > 20 * SEEDS && all.kept > 20 * SEEDS, "nothing is shown by that: {all:?}");
+}
