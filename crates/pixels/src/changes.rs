@@ -47,16 +47,18 @@ impl Changes {
     /// The same after the shadow has changed within a region of the snapshot, and only there.
     pub(crate) fn find_again(&mut self, within: &Region, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
         // A cell is its change's bounds, which a part of the cell cannot tell: touched cells are compared as a whole.
-        let mut touched: Region = within.rects().iter().map(|rect| self.grid.cover(rect)).collect();
-        touched.intersect(snapshot.region());
+        let touched: Region = within.rects().iter().map(|rect| self.grid.cover(rect)).collect();
         for rect in touched.rects() {
             for row in self.grid.row(rect.y1)..=self.grid.row(rect.y2 - 1) {
                 let first = row * self.grid.columns;
                 self.cells[first + self.grid.column(rect.x1)..=first + self.grid.column(rect.x2 - 1)].fill(NONE);
             }
         }
-        for rect in touched.rects() {
-            self.compare(rect, snapshot, shadow, lossy);
+        // By the snapshot's own rectangles, since each may lie in a plane of its own.
+        for rect in snapshot.region().rects() {
+            for part in touched.rects().iter().map(|touched| touched.intersect(rect)).filter(|part| !part.is_empty()) {
+                self.compare(&part, snapshot, shadow, lossy);
+            }
         }
         self.join(snapshot);
     }

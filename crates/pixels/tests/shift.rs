@@ -235,6 +235,15 @@ fn only_what_the_snapshot_holds_is_read() {
 }
 
 #[test]
+fn a_move_may_meet_several_planes_of_a_snapshot() {
+    // Found at random: so far apart that each has a plane of its own, and cells of the move reach over two of them.
+    let apart = [Rect::new(342, 278, 515, 470), Rect::new(294, 317, 342, 444), Rect::new(0, 0, 1, 1)];
+    let mut session = Session::new(text);
+    session.draw(&SIZE.rect(), |x, y| text(x, y - 65));
+    assert_eq!(session.send_region(&apart.into_iter().collect()).vectors(), [(0, 65)]);
+}
+
+#[test]
 fn other_pixels_are_no_move() {
     let mut session = Session::new(text);
     session.draw(&SIZE.rect(), |x, y| text(x + 9000, y + 9000));
