@@ -9,6 +9,7 @@ mod changes;
 pub mod coverage;
 mod hint;
 mod kind;
+mod photo;
 mod plan;
 mod reuse;
 mod shadow;

@@ -7,6 +7,7 @@ use thinc_region::{Rect, Region};
 use crate::changes::{RECTS_MAX, uniform};
 use crate::hint::{Content, Hints, Verdict};
 use crate::kind::{self, Colors};
+use crate::photo::Photos;
 use crate::{Cache, RGB, Shadow, Snapshot};
 
 /// Pixels to be sent, by what they are.
@@ -115,6 +116,8 @@ const TWO_COLOR_TIMES_MIN: u64 = 16;
 const SPLITS_MAX: u32 = 4;
 /// Most colours whose parts are gathered into regions in one plan; the others stay where they are.
 const SOLIDS_MAX: usize = 64;
+/// Most rectangles of what is inexact; beyond it more is taken for inexact than is.
+const INEXACT_RECTS_MAX: usize = 1024;
 
 /// Appends to `out` what a viewer needs so that it shows the snapshot, and makes the shadow show it.
 ///
@@ -127,7 +130,8 @@ pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
 
 /// The same where something is known of what was drawn; says how much of it the pixels confirmed.
 ///
-/// Hints choose between ways to send pixels. What they say is looked up in the pixels first: a wrong one costs bytes.
+/// Hints choose between ways to send pixels. What they say is looked up in the pixels first: a wrong one costs bytes. With
+/// `Lossy::Photographs` not all of the snapshot's region is exact afterwards: what is not is in the shadow's `inexact`.
 pub fn plan_with(
     snapshot: &Snapshot,
     shadow: &mut Shadow,
@@ -153,15 +157,28 @@ pub fn plan_with(
     if !shadow.known.contains_rect(&snapshot.region().extents()) {
         shadow.known.add(snapshot.region());
     }
-    shadow.inexact.subtract(snapshot.region());
+    // With photographs, what did not change stays as inexact as it was.
+    match lossy {
+        Lossy::Never => shadow.inexact.subtract(snapshot.region()),
+        Lossy::Photographs => shadow.inexact.subtract(&changes.rects.iter().copied().collect()),
+    }
     if let Some(cache) = &mut cache {
         cache.recall(&mut changes.rects, snapshot, shadow, out);
     }
     let first = out.len();
-    let mut sorter = Sorter { snapshot, hints, first, out };
+    let photos = (lossy == Lossy::Photographs).then_some(&mut shadow.photos);
+    let mut sorter = Sorter { snapshot, hints, photos, first, out };
     for rect in &changes.rects {
         hints.check_solids(rect, snapshot, &mut verdict);
         sorter.sort(rect, SPLITS_MAX);
+    }
+    for planned in &out[first..] {
+        if let Planned::Photo { rect } = planned {
+            shadow.inexact.add_rect(*rect);
+        }
+    }
+    if shadow.inexact.rect_count() > INEXACT_RECTS_MAX {
+        shadow.inexact = shadow.inexact.simplified(INEXACT_RECTS_MAX / 2);
     }
     if let Some(cache) = cache {
         cache.keep(shadow, first, out);
@@ -174,6 +191,8 @@ pub fn plan_with(
 struct Sorter<'a> {
     snapshot: &'a Snapshot,
     hints: &'a Hints<'a>,
+    /// Where photographs may be sent lossy.
+    photos: Option<&'a mut Photos>,
     /// Index in `out` of the first kind.
     first: usize,
     out: &'a mut Vec<Planned>,
@@ -221,6 +240,9 @@ impl Sorter<'_> {
     fn mixed(&mut self, rect: &Rect) {
         let (snapshot, rect) = (self.snapshot, *rect);
         let content = self.hints.content(&rect);
+        if self.photographs(&rect) {
+            return;
+        }
         if content == Content::Image {
             // Neither a tile nor a line between two colours is looked for in a photograph.
             self.out.push(Planned::Pixels { rect, content });
@@ -231,6 +253,22 @@ impl Sorter<'_> {
         } else {
             self.out.push(Planned::Pixels { rect, content });
         }
+    }
+
+    /// Takes the photographs out of a rectangle, if there are any, and sorts what is left.
+    fn photographs(&mut self, rect: &Rect) -> bool {
+        let Some(photos) = self.photos.take() else { return false };
+        photos.find(self.snapshot, rect, self.hints);
+        let found = !photos.rects.is_empty();
+        if found {
+            self.out.extend(photos.rects.iter().map(|&rect| Planned::Photo { rect }));
+            let rest = Region::from(*rect).difference(&photos.rects.iter().copied().collect());
+            for rect in rest.rects() {
+                self.sort(rect, 0);
+            }
+        }
+        self.photos = Some(photos);
+        found
     }
 
     /// Adds a rectangle to its colour's region.

@@ -7,6 +7,7 @@ use thinc_region::{Rect, Region, Size};
 use crate::Lossy;
 use crate::anchors::Vector;
 use crate::changes::Changes;
+use crate::photo::Photos;
 use crate::shift::{Recent, Shifts};
 
 /// What a viewer shows.
@@ -22,6 +23,7 @@ pub struct Shadow {
     /// Working memory of the plan.
     pub(crate) changes: Changes,
     pub(crate) shifts: Shifts,
+    pub(crate) photos: Photos,
     /// COPYs that were committed: the next one likely goes as far.
     pub(crate) recent: Recent,
 }
@@ -36,6 +38,7 @@ impl Shadow {
             inexact: Region::new(),
             changes: Changes::default(),
             shifts: Shifts::default(),
+            photos: Photos::default(),
             recent: Recent::default(),
         }
     }

@@ -1,0 +1,280 @@
+//! Path 8/13: from plan.rs and back, where something may be sent lossy.
+//! Which parts of a rectangle are photographs and nothing else: never a glyph, whatever lies behind or beside it.
+//! Knows one rectangle's pixels; in doubt it says no, which costs bytes.
+//!
+//! A photograph's neighbouring pixels differ nearly always, and rarely by much. Text that can be read has edges, as high as
+//! its contrast, within a pixel or two. So a part is one of a photograph if it is busy, and if no edge in it or near it is
+//! high (`EDGE`), or high for the part it is in (`EDGE_SOFT`, `EDGE_ROUGH`): a photograph's own high edges stay exact too.
+
+use thinc_region::Rect;
+
+use crate::hint::{Claim, Hints};
+use crate::{RGB, Snapshot};
+
+/// 4 pixels: edge of the cells in which edges are looked for, and how far from an edge a letter's softest pixels lie.
+const CELL: usize = 4;
+/// 8 pixels: edge of the blocks of four cells that are parts of a photograph or are not.
+const BLOCK: usize = 2 * CELL;
+/// 32 pixels: edge of the tiles of which a few rows are looked at first; most of what screens show is told by them.
+const TILE: usize = 32;
+/// Every eighth row.
+const SAMPLED: usize = 8;
+/// 16 pixels: photographs begin and end at a multiple of it from their rectangle's top, as JPEG's blocks of colour do.
+const BAND: usize = 2 * BLOCK;
+
+/// 48 levels in one channel: higher edges are one in fifty of a photograph's, and every second of black letters'.
+const EDGE: u32 = 48;
+/// 8 levels, and three times what neighbours differ by in the mean: letters that are nearly as what is behind them.
+const EDGE_SOFT: u32 = 8;
+const EDGE_ROUGH: u32 = 3;
+/// Two of three: where more neighbours are equal, it is no photograph, or one so soft that it costs little anyway.
+const EQUAL: (u32, u32) = (2, 3);
+/// 24 x 32 pixels: smaller parts cost more as commands of their own than they win.
+const BLOCKS_MIN: usize = 3;
+const AREA_MIN: u64 = 24 * 32;
+/// Most photographs of one rectangle; what is left stays exact.
+const PHOTOS_MAX: usize = 256;
+
+/// What is known of a cell of four by four pixels, each compared with the one to the left and the one above.
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    /// The largest difference in a channel.
+    edge: u8,
+    /// Pairs without any difference, of 32.
+    equal: u8,
+    /// All differences: at most 32 pairs of three channels.
+    sum: u16,
+}
+
+/// Pairs of neighbours in a block.
+const PAIRS: u32 = 4 * 32;
+
+/// Not looked at, or known to be something else.
+const NONE: Cell = Cell { edge: u8::MAX, equal: 32, sum: 0 };
+
+/// Finds photographs; its working memory is kept from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Photos {
+    /// Row by row, an even number each way.
+    cells: Vec<Cell>,
+    columns: usize,
+    /// Which cells have no high edge.
+    soft: Vec<bool>,
+    /// Rectangles that the next band may lengthen.
+    open: Vec<Rect>,
+    next: Vec<Rect>,
+    /// Which blocks of a band are parts of a photograph.
+    band: Vec<bool>,
+    /// What was found.
+    pub(crate) rects: Vec<Rect>,
+}
+
+impl Photos {
+    /// Leaves in `rects` those parts of a rectangle that are photographs; they do not overlap.
+    pub(crate) fn find(&mut self, snapshot: &Snapshot, rect: &Rect, hints: &Hints<'_>) {
+        self.rects.clear();
+        let (width, height) = (rect.width() as usize / BLOCK * BLOCK, rect.height() as usize / BAND * BAND);
+        let whole = Rect::at(rect.x1, rect.y1, width as i32, height as i32);
+        if whole.area() < AREA_MIN || !self.measure(snapshot, &whole) {
+            return;
+        }
+        for hint in hints.parts.iter().filter(|hint| hint.claim == Claim::Text) {
+            self.strike(&hint.rect.intersect(&whole), &whole);
+        }
+        self.judge();
+        self.join(&whole);
+    }
+
+    /// Measures the cells; false if all of them are something else at first glance.
+    fn measure(&mut self, snapshot: &Snapshot, whole: &Rect) -> bool {
+        self.columns = whole.width() as usize / CELL;
+        self.cells.clear();
+        self.cells.resize(self.columns * (whole.height() as usize / CELL), NONE);
+        let mut any = false;
+        for y in (whole.y1..whole.y2).step_by(TILE) {
+            for x in (whole.x1..whole.x2).step_by(TILE) {
+                let tile = Rect::at(x, y, TILE as i32, TILE as i32).intersect(whole);
+                if is_busy(snapshot, &tile) {
+                    any = true;
+                    self.measure_tile(snapshot, &tile, whole);
+                }
+            }
+        }
+        any
+    }
+
+    fn measure_tile(&mut self, snapshot: &Snapshot, tile: &Rect, whole: &Rect) {
+        // The pixels to the left and above; at the rectangle's edges the tile's own.
+        let left = if tile.x1 > whole.x1 { tile.x1 - 1 } else { tile.x1 };
+        let mut above = Row::new(snapshot, left, tile, tile.y1.max(whole.y1 + 1) - 1);
+        let first = (tile.x1 - whole.x1) as usize / CELL;
+        for y in (tile.y1..tile.y2).step_by(CELL) {
+            let mut totals = Totals::default();
+            for y in y..y + CELL as i32 {
+                let row = Row::new(snapshot, left, tile, y);
+                totals.add(&row, &above);
+                above = row;
+            }
+            let row = (y - whole.y1) as usize / CELL * self.columns;
+            let cells = &mut self.cells[row + first..][..tile.width() as usize / CELL];
+            cells.iter_mut().enumerate().for_each(|(i, cell)| *cell = totals.cell(i));
+        }
+    }
+
+    /// Takes out what is known for something else.
+    fn strike(&mut self, known: &Rect, whole: &Rect) {
+        let cells = |from: i32, to: i32| from as usize / CELL..(to as usize).div_ceil(CELL);
+        if known.is_empty() {
+            return;
+        }
+        for row in cells(known.y1 - whole.y1, known.y2 - whole.y1) {
+            self.cells[row * self.columns..][cells(known.x1 - whole.x1, known.x2 - whole.x1)].fill(NONE);
+        }
+    }
+
+    /// Decides which cells are soft.
+    fn judge(&mut self) {
+        let columns = self.columns;
+        self.soft.clear();
+        self.soft.resize(self.cells.len(), false);
+        for (cells, soft) in self.cells.chunks_exact(2 * columns).zip(self.soft.chunks_exact_mut(2 * columns)) {
+            for x in (0..columns).step_by(2) {
+                let block = [x, x + 1, columns + x, columns + x + 1];
+                let equal: u32 = block.iter().map(|&i| u32::from(cells[i].equal)).sum();
+                if equal * EQUAL.1 > PAIRS * EQUAL.0 {
+                    continue;
+                }
+                let sum: u32 = block.iter().map(|&i| u32::from(cells[i].sum)).sum();
+                // The mean is over the three channels too.
+                let edge = (EDGE_SOFT + EDGE_ROUGH * sum / (PAIRS * 3)).min(EDGE);
+                block.iter().for_each(|&i| soft[i] = u32::from(cells[i].edge) < edge);
+            }
+        }
+    }
+
+    /// Soft cells to rectangles: blocks to spans of a band, and like spans of successive bands to one rectangle.
+    fn join(&mut self, whole: &Rect) {
+        self.open.clear();
+        let bands = self.soft.len() / self.columns * CELL / BAND;
+        for band in 0..bands {
+            self.find_blocks(band);
+            let y1 = whole.y1 + (band * BAND) as i32;
+            let across = |rect: &Rect| {
+                let column = |x: i32| (x - whole.x1) as usize / BLOCK;
+                column(rect.x1)..column(rect.x2)
+            };
+            self.next.clear();
+            for above in &self.open {
+                let blocks = &mut self.band[across(above)];
+                if blocks.iter().all(|&block| block) {
+                    blocks.fill(false);
+                    self.next.push(Rect { y2: y1 + BAND as i32, ..*above });
+                } else if above.area() >= AREA_MIN {
+                    self.rects.push(*above);
+                }
+            }
+            let mut x = 0;
+            for span in self.band.chunk_by(|a, b| a == b) {
+                if span[0] && span.len() >= BLOCKS_MIN {
+                    let x1 = whole.x1 + (x * BLOCK) as i32;
+                    self.next.push(Rect::at(x1, y1, (span.len() * BLOCK) as i32, BAND as i32));
+                }
+                x += span.len();
+            }
+            std::mem::swap(&mut self.open, &mut self.next);
+        }
+        self.rects.extend(self.open.iter().filter(|rect| rect.area() >= AREA_MIN));
+        self.rects.truncate(PHOTOS_MAX);
+    }
+
+    /// Leaves in `band` which blocks have nothing but soft cells in them and around them.
+    fn find_blocks(&mut self, band: usize) {
+        let (first, rows) = (band * BAND / CELL, self.soft.len() / self.columns);
+        let near = first.saturating_sub(1)..(first + BAND / CELL + 1).min(rows);
+        self.band.clear();
+        self.band.resize(self.columns * CELL / BLOCK, true);
+        for row in self.soft[near.start * self.columns..near.end * self.columns].chunks_exact(self.columns) {
+            for (x, block) in self.band.iter_mut().enumerate() {
+                let across = &row[(x * 2).saturating_sub(1)..(x * 2 + 3).min(self.columns)];
+                *block &= across.iter().all(|&soft| soft);
+            }
+        }
+    }
+}
+
+/// One row of a tile as bytes, the one pixel to its left in front; where the tile is narrower, its last pixel goes on.
+struct Row([u8; (TILE + 1) * 4]);
+
+impl Row {
+    #[inline(always)]
+    fn new(snapshot: &Snapshot, left: i32, tile: &Rect, y: i32) -> Row {
+        let pixels = snapshot.row(left, tile.x2, y);
+        let inside = &pixels[(tile.x1 - left) as usize..];
+        let mut row = Row([0; (TILE + 1) * 4]);
+        let (first, rest) = row.0.split_first_chunk_mut::<4>().expect("a row holds a pixel");
+        *first = (pixels[0] & RGB).to_le_bytes();
+        let last = (inside[inside.len() - 1] & RGB).to_le_bytes();
+        let mut bytes = rest.as_chunks_mut::<4>().0.iter_mut();
+        for (to, pixel) in bytes.by_ref().zip(inside) {
+            *to = (pixel & RGB).to_le_bytes();
+        }
+        bytes.for_each(|to| *to = last);
+        row
+    }
+}
+
+/// Differences in a row of cells, a byte of a pixel a lane: arrays of one length, so that they are added without a branch.
+struct Totals {
+    edge: [u8; TILE * 4],
+    sum: [u16; TILE * 4],
+    equal: [u8; TILE],
+}
+
+impl Default for Totals {
+    fn default() -> Totals {
+        Totals { edge: [0; TILE * 4], sum: [0; TILE * 4], equal: [0; TILE] }
+    }
+}
+
+impl Totals {
+    #[inline(always)]
+    fn add(&mut self, row: &Row, above: &Row) {
+        let own: &[u8; TILE * 4] = row.0.last_chunk().expect("a row is longer");
+        let left: &[u8; TILE * 4] = row.0.first_chunk().expect("a row is longer");
+        let above: &[u8; TILE * 4] = above.0.last_chunk().expect("a row is longer");
+        let (mut across, mut down) = ([0; TILE * 4], [0; TILE * 4]);
+        for i in 0..TILE * 4 {
+            across[i] = own[i].abs_diff(left[i]);
+            down[i] = own[i].abs_diff(above[i]);
+        }
+        for i in 0..TILE * 4 {
+            self.edge[i] = self.edge[i].max(across[i]).max(down[i]);
+            self.sum[i] += u16::from(across[i]) + u16::from(down[i]);
+        }
+        let is_zero = |bytes: &[u8; 4]| u8::from(u32::from_le_bytes(*bytes) == 0);
+        for ((equal, across), down) in self.equal.iter_mut().zip(across.as_chunks().0).zip(down.as_chunks().0) {
+            *equal += is_zero(across) + is_zero(down);
+        }
+    }
+
+    /// The cell at this place.
+    #[inline(always)]
+    fn cell(&self, i: usize) -> Cell {
+        let lanes = i * CELL * 4..(i + 1) * CELL * 4;
+        Cell {
+            edge: self.edge[lanes.clone()].iter().fold(0, |all, &edge| all.max(edge)),
+            sum: self.sum[lanes].iter().sum(),
+            equal: self.equal[i * CELL..(i + 1) * CELL].iter().sum(),
+        }
+    }
+}
+
+/// Whether few enough neighbours of some rows are equal.
+fn is_busy(snapshot: &Snapshot, tile: &Rect) -> bool {
+    let (mut equal, mut pairs) = (0, 0);
+    for row in snapshot.rows(tile).skip(SAMPLED / 2).step_by(SAMPLED) {
+        equal += row[1..].iter().zip(row).fold(0, |equal, (a, b)| equal + u32::from((a ^ b) & RGB == 0));
+        pairs += row.len() as u32 - 1;
+    }
+    equal * EQUAL.1 <= pairs * EQUAL.0
+}
