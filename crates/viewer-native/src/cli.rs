@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser, ValueEnum};
 use thinc_region::Size;
 
+use crate::saved::CacheOptions;
 use crate::script;
 
 /// Shows a thinc session in a window, or without one for scripts and tests.
@@ -59,6 +60,22 @@ pub struct Cli {
     /// $XDG_CONFIG_HOME or ~/.config.
     #[arg(long, value_name = "FILE")]
     pub pin_store: Option<PathBuf>,
+
+    /// Memory for pixels that are shown again: animations, windows and pages one goes back to. 0 for none.
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
+    pub cache: u64,
+
+    /// Keeps these pixels in files of this folder when the program ends, for the next time it is started. They are parts of
+    /// your screen. Default: they are not kept.
+    #[arg(long, value_name = "DIR")]
+    pub cache_dir: Option<PathBuf>,
+}
+
+impl Cli {
+    /// What may be kept of what is shown.
+    pub fn cache(&self) -> CacheOptions {
+        CacheOptions { bytes: self.cache, dir: self.cache_dir.clone() }
+    }
 }
 
 /// How the picture gets into the window.
@@ -122,6 +139,20 @@ fn parse_seconds(text: &str) -> Result<Duration, String> {
         .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
         .filter(|limit| !limit.is_zero() && *limit <= Duration::from_secs(24 * 3600))
         .ok_or_else(|| format!("{text:?} is not a number of seconds above 0"))
+}
+
+fn parse_bytes(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
+        _ => (text, 0),
+    };
+    let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
+    let most = thinc_protocol::limits::CACHE_BYTES_MAX;
+    bytes
+        .filter(|&bytes| bytes <= most)
+        .ok_or_else(|| format!("{text:?} is no size like 64M, of at most {}M", most >> 20))
 }
 
 /// Where keys of servers are remembered unless told otherwise.

@@ -10,13 +10,15 @@ use std::time::{Duration, Instant};
 
 use thinc_protocol::viewer::{InputEvent, ViewerCaps};
 use thinc_region::Size;
+use thinc_transport::pin::SpkiPin;
 use thinc_transport::{ConnectOptions, Link, Writer};
-use thinc_viewer_core::{CursorPixels, Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{Cache, CursorPixels, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::backoff::Backoff;
 use crate::clock::Clock;
 use crate::error::ViewError;
 use crate::resize::ResizePacer;
+use crate::saved::{CacheFile, CacheOptions};
 
 /// 64 KiB: what is taken from the connection at once; the picture is locked while so much is applied.
 const READ_BYTES: usize = 64 * 1024;
@@ -40,6 +42,8 @@ pub struct ClientConfig {
     pub connect_timeout: Duration,
     /// What happens when the connection is lost.
     pub reconnect: Reconnect,
+    /// What may be kept of what was shown.
+    pub cache: CacheOptions,
 }
 
 /// Whether a lost session is looked for again.
@@ -113,6 +117,10 @@ pub struct State {
     pub connections: u32,
     /// The connection that has not shown a screen yet.
     fresh: Option<Viewer>,
+    /// What was kept, while no connection is open; none before the first.
+    cache: Option<Cache>,
+    /// Where it is saved.
+    cache_file: Option<CacheFile>,
     session_name: Option<String>,
     clock: Clock,
     pacer: ResizePacer,
@@ -272,6 +280,8 @@ impl Client {
             news: News::default(),
             connections: 0,
             fresh: None,
+            cache: None,
+            cache_file: None,
             session_name: None,
             clock: Clock::start(),
             pacer: ResizePacer::default(),
@@ -341,6 +351,14 @@ impl Drop for Client {
         {
             closer.close();
         }
+        let mut state = self.lock();
+        if let Some(file) = state.cache_file.take() {
+            let cache = state.cache.take().or_else(|| state.active().take_cache());
+            drop(state);
+            cache.iter().for_each(|cache| file.save(cache));
+        } else {
+            drop(state);
+        }
         let Some(thread) = self.thread.take() else { return };
         if ended.is_some() {
             assert!(thread.join().is_ok() || std::thread::panicking(), "the network thread panicked");
@@ -389,6 +407,7 @@ impl Shared {
                 Ok(connection) => {
                     self.lock().retry = false;
                     options.session_key = Some(connection.session_key.clone());
+                    self.open_cache(&connection.pin);
                     let (reader, writer) = connection.split();
                     self.serve(reader, writer, &mut backoff)
                 }
@@ -416,6 +435,18 @@ impl Shared {
         }
     }
 
+    /// What a server kept here before, when it is first spoken to.
+    fn open_cache(&self, pin: &SpkiPin) {
+        let options = &self.config.cache;
+        let is_first = options.bytes > 0 && self.lock().cache.is_none();
+        if is_first {
+            let file = CacheFile::new(options, pin, &self.config.link);
+            let cache = file.as_ref().map_or_else(|| Cache::new(options.bytes), CacheFile::load);
+            let mut state = self.lock();
+            (state.cache, state.cache_file) = (Some(cache), file);
+        }
+    }
+
     /// Waits out a backoff; false when the viewer was closed meanwhile.
     fn rest(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
@@ -437,7 +468,11 @@ impl Shared {
     fn serve(self: &Arc<Self>, mut reader: impl Read, mut closer: Writer, backoff: &mut Backoff) -> ViewError {
         {
             let mut state = self.lock();
-            state.fresh = Some(new_viewer(state.window));
+            let mut viewer = new_viewer(state.window);
+            if let Some(cache) = state.cache.take() {
+                viewer.offer_cache(cache);
+            }
+            state.fresh = Some(viewer);
             state.closer = Some(closer.clone());
             state.writing = true;
         }
@@ -464,6 +499,7 @@ impl Shared {
             }
         }
         state.leaving = false;
+        state.cache = state.active().take_cache();
         state.fresh = None;
         state.closer = None;
         state.resize_barrier = None;

@@ -15,6 +15,7 @@ use crate::client::{Client, ClientConfig, Reconnect, State, Status};
 use crate::error::ViewError;
 use crate::keys::{self, Key};
 use crate::report::Report;
+use crate::saved::CacheOptions;
 use crate::shot;
 
 /// 10 s: limit of one wait unless told otherwise.
@@ -31,11 +32,19 @@ pub struct HeadlessOptions {
     pub known_hosts: Option<PathBuf>,
     /// Whether to come back after a loss.
     pub reconnect: Reconnect,
+    /// What may be kept of what was shown.
+    pub cache: CacheOptions,
 }
 
 impl Default for HeadlessOptions {
     fn default() -> HeadlessOptions {
-        HeadlessOptions { timeout: TIMEOUT_DEFAULT, size: None, known_hosts: None, reconnect: Reconnect::Never }
+        HeadlessOptions {
+            timeout: TIMEOUT_DEFAULT,
+            size: None,
+            known_hosts: None,
+            reconnect: Reconnect::Never,
+            cache: CacheOptions::default(),
+        }
     }
 }
 
@@ -86,6 +95,7 @@ impl Headless {
             size: options.size.unwrap_or_default(),
             connect_timeout: options.timeout,
             reconnect: options.reconnect,
+            cache: options.cache,
         };
         let client = Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
         let mut headless = Headless {

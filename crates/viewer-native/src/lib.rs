@@ -21,6 +21,7 @@ mod overlay;
 mod place;
 pub mod report;
 mod resize;
+pub mod saved;
 pub mod script;
 #[cfg(feature = "window")]
 mod scroll;

@@ -30,6 +30,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         size: cli.size,
         known_hosts: cli.pin_store.clone().or_else(cli::default_pin_store),
         reconnect: if cli.script.is_some() { Reconnect::Always } else { Reconnect::Never },
+        cache: cli.cache(),
     };
     let mut viewer = Headless::connect_with(&cli.link, options)?;
     let scripted = match &cli.script {
@@ -64,6 +65,7 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         timeout: cli.timeout,
         known_hosts: cli.pin_store.clone().or_else(cli::default_pin_store),
         stats_json: cli.stats_json.clone(),
+        cache: cli.cache(),
     };
     window::run(cli.link.parse()?, &options)
 }

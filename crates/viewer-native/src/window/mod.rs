@@ -28,6 +28,7 @@ use crate::client::{Client, ClientConfig, News, Reconnect, State, Status};
 use crate::compose::Scene;
 use crate::error::ViewError;
 use crate::overlay::Panel;
+use crate::saved::CacheOptions;
 use crate::place::Placement;
 use crate::report::Report;
 
@@ -56,6 +57,8 @@ pub struct WindowOptions {
     pub known_hosts: Option<PathBuf>,
     /// Where the figures go at the end.
     pub stats_json: Option<PathBuf>,
+    /// What may be kept of what was shown.
+    pub cache: CacheOptions,
 }
 
 /// The client has news.
@@ -84,6 +87,7 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
         size: options.size.unwrap_or_default(),
         connect_timeout: options.timeout,
         reconnect: Reconnect::Always,
+        cache: options.cache.clone(),
     };
     let client = Client::start(config, wake).map_err(|error| ViewError::Lost(error.to_string()))?;
     // The window opens when there is something to show, at the size it has; what fails until then is said on stderr.
