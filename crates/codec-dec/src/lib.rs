@@ -274,7 +274,7 @@ impl Decoder {
                     .and_then(|_| predicted::decode(&bytes, width, &mut self.contexts, scratch))
             }
             Encoding::Residuals => residuals::Head::read(data, width * height).and_then(|head| {
-                self.unzstd(&data[head.len..], width * height * 3, &mut bytes)?;
+                self.unzstd_at_most(&data[head.len..], width * height * residuals::PIXEL_BYTES_MAX, &mut bytes)?;
                 self.rows.decode(&head, &bytes, width, scratch)
             }),
         };

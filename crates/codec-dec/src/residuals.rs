@@ -4,24 +4,28 @@
 //!
 //! ```text
 //! prediction   u8: 0 the median of left, above and left + above - corner; 1 half the median and a quarter of left and above
-//! counts       5 varints: how many pixels have grade 0 .. 4; the others have 5
-//! zstd         one frame: for each grade the differences of green, then those of red less green's, then those of blue
-//!              less the mean of red's and green's; in reading order
+//! counts       6 varints: how many pixels have grade 0 .. 5; the others have 6
+//! zstd         one frame: for each of the grades 0 .. 3 a symbol a pixel; for each of the others, and last for all pixels
+//!              whose symbol is ESCAPE, the differences of green, then those of red less green's, then those of blue less
+//!              the mean of red's and green's; in reading order
 //! ```
 //!
 //! A pixel's grade says how far off the three predictions above it were: quiet places and busy ones each get their own
-//! bytes, which is what the codes of zstd gain most from.
+//! bytes, which is what the codes of zstd gain most from. Where it is quiet one code for three small differences is
+//! shorter than three.
 
 use thinc_protocol::wire::Reader;
 
-use crate::{DecodeError, OPAQUE};
+use crate::{DecodeError, OPAQUE, exact_len};
 
 /// Grades of a place, from quiet to busy.
-pub const GRADES: usize = 6;
+pub const GRADES: usize = 7;
+/// Grades below this one have a symbol a pixel.
+pub const QUIET: usize = 4;
 /// Where the next grade begins, of four times a pixel's error: powers of two, less one.
-const GRADE_LIMITS: [u16; GRADES - 1] = [7, 15, 31, 63, 127];
+const GRADE_LIMITS: [u16; GRADES - 1] = [3, 7, 15, 31, 63, 127];
 /// Grade of the first row, and of rows that are too narrow to have neighbours on both sides.
-const GRADE_UNKNOWN: u8 = 2;
+const GRADE_UNKNOWN: u8 = 3;
 
 /// How a pixel is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,36 @@ pub fn grade_first(grades: &mut [u8]) {
     grades.fill(GRADE_UNKNOWN);
 }
 
-/// Where a grade's differences lie: green's from `at` on, red's and blue's each `count` further on.
+/// The symbol of differences that no other stands for.
+pub const ESCAPE: u8 = 255;
+/// Symbols stand for differences of green and red up to 3, and of blue up to 2, either way.
+const SYMBOL_COUNT: usize = 7 * 7 * 5;
+
+/// The symbol of three differences, as they are sent; `ESCAPE` where one is too large.
+#[inline(always)]
+pub fn symbol([green, red_more, blue_more]: [u8; 3]) -> u8 {
+    let (green, red_more, blue_more) = (green.wrapping_add(3), red_more.wrapping_add(3), blue_more.wrapping_add(2));
+    if green < 7 && red_more < 7 && blue_more < 5 { (green * 7 + red_more) * 5 + blue_more } else { ESCAPE }
+}
+
+/// What each symbol stands for, the lowest byte first.
+const SYMBOLS: [u32; SYMBOL_COUNT] = {
+    let mut symbols = [0; SYMBOL_COUNT];
+    let mut symbol = 0;
+    while symbol < SYMBOL_COUNT {
+        let (green, red_more, blue_more) = (symbol / 35, symbol / 5 % 7, symbol % 5);
+        symbols[symbol] = u32::from_le_bytes([
+            (green as u8).wrapping_sub(3),
+            (red_more as u8).wrapping_sub(3),
+            (blue_more as u8).wrapping_sub(2),
+            0,
+        ]);
+        symbol += 1;
+    }
+    symbols
+};
+
+/// Where a grade's bytes lie: symbols, or green's from `at` on, red's and blue's each `count` further on.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shelf {
     /// The next one's place.
@@ -93,14 +126,16 @@ pub struct Shelf {
     pub count: usize,
 }
 
-/// All grades' places. There are eight, so that the lowest bits of a number always name one.
+/// All grades' places; the last is where those begin whose symbol is `ESCAPE`. There are eight, so that the lowest bits of
+/// a number always name one.
 pub fn shelves(counts: [usize; GRADES]) -> [Shelf; 8] {
     let mut shelves = [Shelf::default(); 8];
     let mut at = 0;
-    for (shelf, count) in shelves.iter_mut().zip(counts) {
+    for (grade, (shelf, count)) in shelves.iter_mut().zip(counts).enumerate() {
         *shelf = Shelf { at, count };
-        at += 3 * count;
+        at += if grade < QUIET { count } else { 3 * count };
     }
+    shelves[GRADES].at = at;
     shelves
 }
 
@@ -134,6 +169,9 @@ impl Head {
     }
 }
 
+/// Most bytes a pixel takes in the frame: an escape and three differences.
+pub(crate) const PIXEL_BYTES_MAX: usize = 4;
+
 /// Rows of working memory.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
@@ -144,7 +182,10 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Fills `pixels`, rows of `width` without gaps, from the differences that the frame held, three a pixel.
+    /// Fills `pixels`, rows of `width` without gaps, from what the frame held.
+    ///
+    /// # Errors
+    /// Bytes or grades that are more or fewer than the counts say, and symbols that stand for nothing.
     pub(crate) fn decode(
         &mut self,
         head: &Head,
@@ -165,8 +206,11 @@ impl Rows {
         width: usize,
         pixels: &mut [u32],
     ) -> Result<(), DecodeError> {
-        assert_eq!(bytes.len(), pixels.len() * 3, "three differences a pixel");
         let mut shelves = shelves(counts);
+        let escapes = shelves[GRADES].at;
+        let symbols = bytes.get(..shelves[QUIET].at).ok_or(DecodeError::Truncated)?;
+        shelves[GRADES].count = symbols.iter().map(|&symbol| usize::from(symbol == ESCAPE)).sum();
+        exact_len(bytes, escapes + 3 * shelves[GRADES].count)?;
         let ends = shelves.map(|shelf| shelf.at + shelf.count);
         self.grades.resize(width, 0);
         self.errors.resize(width, 0);
@@ -176,7 +220,23 @@ impl Rows {
         let (mut above, mut rest) = (&self.black[..], pixels);
         while !rest.is_empty() {
             for (&grade, differences) in self.grades.iter().zip(&mut self.differences) {
-                let grade = usize::from(grade & 7);
+                let mut grade = usize::from(grade & 7);
+                if grade < QUIET {
+                    let at = shelves[grade].at;
+                    if at == ends[grade] {
+                        return Err(DecodeError::Run);
+                    }
+                    shelves[grade].at = at + 1;
+                    let symbol = bytes[at];
+                    if let Some(&known) = SYMBOLS.get(usize::from(symbol)) {
+                        *differences = known;
+                        continue;
+                    }
+                    if symbol != ESCAPE {
+                        return Err(DecodeError::Operation(symbol));
+                    }
+                    grade = GRADES;
+                }
                 let Shelf { at, count } = shelves[grade];
                 if at == ends[grade] {
                     return Err(DecodeError::Run);
@@ -219,7 +279,7 @@ mod tests {
         let mut grades = [9; 6];
         grade(&[0, 0, 4, 0, 100, 40], &mut grades);
         // 0, 4, 8, 104, 240, 220.
-        assert_eq!(grades, [0, 0, 1, 4, 5, 5]);
+        assert_eq!(grades, [0, 1, 2, 5, 6, 6]);
         let mut narrow = [9; 2];
         grade(&[100, 100], &mut narrow);
         assert_eq!(narrow, [GRADE_UNKNOWN; 2]);
@@ -231,7 +291,7 @@ mod tests {
         let largest = error([128, 128, 128]);
         assert_eq!(largest, 384);
         grade(&[largest; 3], &mut grades);
-        assert_eq!(grades, [5; 3]);
+        assert_eq!(grades, [6; 3]);
     }
 
     #[test]
@@ -242,28 +302,53 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_by_hand() {
-        // 3 x 1, grade 2: green's differences, red's less green's, blue's less their mean.
-        let head = Head::read(&[0, 0, 0, 3, 0, 0], 3).unwrap();
-        assert_eq!(head.len, 6);
-        let mut pixels = [0; 3];
-        Rows::default().decode(&head, &[10, 1, 0, 2, 0, 0, 1, 0, 255], 3, &mut pixels).unwrap();
-        assert_eq!(pixels, [0xff0c_0a0c, 0xff0d_0b0d, 0xff0d_0b0c]);
+    fn symbols_stand_for_what_they_were_made_of() {
+        for (symbol, differences) in SYMBOLS.iter().enumerate() {
+            let [green, red_more, blue_more, _] = differences.to_le_bytes();
+            assert_eq!(super::symbol([green, red_more, blue_more]), symbol as u8);
+        }
+        for large in [[4, 0, 0], [252, 0, 0], [0, 4, 0], [0, 252, 0], [0, 0, 3], [0, 0, 253]] {
+            assert_eq!(symbol(large), ESCAPE, "{large:?}");
+        }
+    }
+
+    fn decoded(head: &[u8], bytes: &[u8], width: usize, len: usize) -> Result<Vec<u32>, DecodeError> {
+        let mut pixels = vec![0; len];
+        Rows::default().decode(&Head::read(head, len)?, bytes, width, &mut pixels)?;
+        Ok(pixels)
     }
 
     #[test]
-    fn counts_that_do_not_fit_the_grades_are_refused() {
-        for (data, error) in [
+    fn a_picture_by_hand() {
+        // 3 x 1, grade 3: two symbols; one escape, its green's difference, red's less green's, blue's less their mean.
+        let bytes = [ESCAPE, symbol([1, 0, 0]), symbol([0, 0, 255]), 10, 2, 1];
+        assert_eq!(decoded(&[0, 0, 0, 0, 3, 0, 0], &bytes, 3, 3), Ok(vec![0xff0c_0a0c, 0xff0d_0b0d, 0xff0d_0b0c]));
+    }
+
+    #[test]
+    fn what_does_not_fit_the_grades_is_refused() {
+        for (head, error) in [
             (&[][..], DecodeError::Truncated),
-            (&[2, 0, 0, 3, 0, 0], DecodeError::Operation(2)),
-            (&[0, 0, 0, 3, 0], DecodeError::Truncated),
-            (&[0, 0, 0, 4, 0, 0], DecodeError::Run),
-            (&[0, 1, 1, 1, 1, 0], DecodeError::Run),
+            (&[2, 0, 0, 0, 3, 0, 0], DecodeError::Operation(2)),
+            (&[0, 0, 0, 0, 3, 0], DecodeError::Truncated),
+            (&[0, 0, 0, 0, 4, 0, 0], DecodeError::Run),
+            (&[0, 1, 1, 0, 1, 1, 0], DecodeError::Run),
         ] {
-            assert_eq!(Head::read(data, 3).map(|head| head.len), Err(error), "{data:?}");
+            assert_eq!(decoded(head, &[0; 3], 3, 3), Err(error), "{head:?}");
         }
-        // The first row is of grade 2, of which there are only two here.
-        let head = Head::read(&[1, 1, 0, 2, 0, 0], 3).unwrap();
-        assert_eq!(Rows::default().decode(&head, &[0; 9], 3, &mut [0; 3]), Err(DecodeError::Run));
+        let all_third = [0, 0, 0, 0, 3, 0, 0];
+        for (head, bytes, error) in [
+            (all_third, &[9; 2][..], DecodeError::Truncated),
+            (all_third, &[9; 4], DecodeError::Trailing),
+            (all_third, &[9, 9, ESCAPE, 1, 2], DecodeError::Truncated),
+            (all_third, &[9, 9, ESCAPE, 1, 2, 3, 4], DecodeError::Trailing),
+            (all_third, &[9, 9, SYMBOL_COUNT as u8], DecodeError::Operation(SYMBOL_COUNT as u8)),
+            (all_third, &[9, 9, ESCAPE - 1], DecodeError::Operation(ESCAPE - 1)),
+            // The first row is of grade 3, of which there are only two here.
+            ([1, 1, 0, 0, 2, 0, 0], &[9; 3], DecodeError::Run),
+            ([1, 0, 0, 0, 2, 0, 0], &[9; 5], DecodeError::Run),
+        ] {
+            assert_eq!(decoded(&head, bytes, 3, 3), Err(error), "{head:?} {bytes:?}");
+        }
     }
 }

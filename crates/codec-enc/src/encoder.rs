@@ -11,8 +11,9 @@ use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
 use crate::jpeg::Photographs;
+use crate::parts::Parts;
 use crate::predicted::Predictor;
-use crate::residuals::{self, Residuals};
+use crate::residuals::Residuals;
 use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy, JpegProfile};
 use crate::{bitmap, cursor};
 
@@ -45,12 +46,20 @@ const LOSSY_GAIN_MIN: u64 = 2;
 /// 8 Ki pixels: encoding all of them twice costs less than a wrong guess.
 const SAMPLED_AREA_MIN: u64 = 8 * 1024;
 
+/// How a rectangle's pixels are most likely smallest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Operations,
+    Residuals,
+}
+
 /// Encodes planned pixels.
 pub struct Encoder {
     zstd: CCtx<'static>,
     settings: EncodeSettings,
     /// A rectangle's pixels without a stride, behind the black ones that operations begin with.
     pixels: Vec<u32>,
+    parts: Parts,
     predictor: Predictor,
     residuals: Residuals,
     /// Operations for them, and those in a zstd frame.
@@ -83,6 +92,7 @@ impl Encoder {
             zstd: CCtx::create(),
             settings: EncodeSettings::default(),
             pixels: Vec::new(),
+            parts: Parts::default(),
             predictor: Predictor::default(),
             residuals: Residuals::new(),
             ops: Vec::new(),
@@ -157,12 +167,25 @@ impl Encoder {
         packing
     }
 
+    /// Any pixels: photographs apart from all else, because they need another encoding.
     fn raw(&mut self, rect: Rect, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        let mut rest = Region::from(rect);
+        for photograph in self.parts.photographs(snapshot, &rect).to_vec() {
+            rest.subtract_rect(&photograph);
+            self.pieces(photograph, Kind::Residuals, snapshot, writer);
+        }
+        for rect in rest.rects() {
+            self.pieces(*rect, Kind::Operations, snapshot, writer);
+        }
+    }
+
+    /// Encodes a rectangle in parts of at most `RAW_AREA_MAX`.
+    fn pieces(&mut self, rect: Rect, kind: Kind, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
         let rows = (RAW_AREA_MAX / rect.width() as u64).max(1) as usize;
         for y in (rect.y1..rect.y2).step_by(rows) {
             let part = Rect { y1: y, y2: rect.y2.min(y + rows as i32), ..rect };
             self.take(snapshot, &part);
-            let encoding = self.encode_pixels(part.width() as usize);
+            let encoding = self.encode_pixels(part.width() as usize, kind);
             writer.raw(part, encoding, self.data(encoding));
         }
     }
@@ -193,7 +216,7 @@ impl Encoder {
             let y = (rect.y1 + rect.height() * (third * 2 + 1) / 6 - height / 2).max(rect.y1);
             let band = Rect { y1: y, y2: (y + height).min(rect.y2), ..*rect };
             self.take(snapshot, &band);
-            let encoding = self.encode_pixels(band.width() as usize);
+            let encoding = self.encode_pixels(band.width() as usize, Kind::Residuals);
             len += self.data(encoding).len() as u64;
             area += band.area();
             if band == *rect {
@@ -205,7 +228,7 @@ impl Encoder {
 
     fn pattern(&mut self, rect: Rect, tile: (u16, u16), snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
         self.take(snapshot, &Rect::at(rect.x1, rect.y1, tile.0.into(), tile.1.into()));
-        let encoding = self.encode_pixels(tile.0.into());
+        let encoding = self.encode_pixels(tile.0.into(), Kind::Operations);
         writer.pfill(rect, tile.0, tile.1, encoding, self.data(encoding));
     }
 
@@ -224,7 +247,7 @@ impl Encoder {
             return writer.bitmap(rect, depth, colors, packing, data);
         }
         self.take(snapshot, &rect);
-        let encoding = self.encode_pixels(rect.width() as usize);
+        let encoding = self.encode_pixels(rect.width() as usize, Kind::Operations);
         let raw_len = self.data(encoding).len();
         let (packing, data) = self.pack_bits();
         // A BITMAP names its two colours, six bytes more than a RAW.
@@ -245,10 +268,10 @@ impl Encoder {
     }
 
     /// Encodes `pixels`; `data` lends what came out.
-    fn encode_pixels(&mut self, width: usize) -> Encoding {
+    fn encode_pixels(&mut self, width: usize, kind: Kind) -> Encoding {
         let pixels = &self.pixels[lead(width)..];
         let plain_len = pixels.len() * 3;
-        if residuals::suit(pixels, width) {
+        if kind == Kind::Residuals {
             self.residuals.encode(pixels, width, &mut self.ops);
             if self.ops.len() < plain_len {
                 return Encoding::Residuals;

@@ -7,6 +7,7 @@ mod bitmap;
 mod cursor;
 mod encoder;
 mod jpeg;
+mod parts;
 mod predicted;
 mod residuals;
 mod settings;

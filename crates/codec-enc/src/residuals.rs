@@ -4,14 +4,12 @@
 
 use thinc_codec_dec::OPAQUE;
 use thinc_codec_dec::residuals::{
-    GRADES, Prediction, Shelf, channels, error, grade, grade_first, mean, predict, shelves,
+    ESCAPE, GRADES, Prediction, QUIET, Shelf, channels, error, grade, grade_first, mean, predict, shelves, symbol,
 };
 use thinc_protocol::wire::put_varint;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, ResetDirective};
 
-/// 4 Ki pixels: below it the codes of the grades outweigh what they save.
-pub(crate) const AREA_MIN: usize = 64 * 64;
 /// One row of so many is looked at to guess what the whole will be like.
 const SAMPLED_ROW: usize = 8;
 /// 2 KiB: fewer bytes share the codes of those behind them, because a table of codes takes a hundred.
@@ -20,12 +18,15 @@ const OWN_CODES_MIN: usize = 2048;
 /// Turns photographs into differences; its memory is used again from call to call.
 pub(crate) struct Residuals {
     zstd: CCtx<'static>,
+    /// Of green, red less green's, blue less their mean, and the symbol of all three.
     differences: Vec<[u8; 4]>,
     errors: Vec<u16>,
     grades: Vec<u8>,
     black: Vec<u32>,
-    /// The differences by grade.
+    /// Symbols and differences by grade.
     sorted: Vec<u8>,
+    /// The differences of pixels whose symbol is `ESCAPE`.
+    escaped: [Vec<u8>; 3],
 }
 
 impl Residuals {
@@ -50,6 +51,7 @@ impl Residuals {
             grades: Vec::new(),
             black: Vec::new(),
             sorted: Vec::new(),
+            escaped: Default::default(),
         }
     }
 
@@ -86,7 +88,8 @@ impl Residuals {
                 let pixel = row[x].to_le_bytes();
                 let [blue, green, red] = [0, 1, 2].map(|i| pixel[i].wrapping_sub(predicted[i] as u8));
                 errors[x] = error([blue, green, red]);
-                differences[x] = [green, red.wrapping_sub(green), blue.wrapping_sub(mean(red, green)), 0];
+                let sent = [green, red.wrapping_sub(green), blue.wrapping_sub(mean(red, green))];
+                differences[x] = [sent[0], sent[1], sent[2], symbol(sent)];
             };
             one(0, above[0], above[0]);
             for x in 1..width {
@@ -102,57 +105,62 @@ impl Residuals {
         self.grades.iter().for_each(|&grade| counts[usize::from(grade & 7)] += 1);
         let counts = std::array::from_fn(|grade| counts[grade]);
         let mut shelves = shelves(counts);
-        self.sorted.resize(self.differences.len() * 3, 0);
-        for (&grade, &[green, red_more, blue_more, _]) in self.grades.iter().zip(&self.differences) {
-            let shelf = &mut shelves[usize::from(grade & 7)];
-            let Shelf { at, count } = *shelf;
-            self.sorted[at] = green;
-            self.sorted[at + count] = red_more;
-            self.sorted[at + 2 * count] = blue_more;
-            shelf.at = at + 1;
+        self.sorted.resize(shelves[GRADES].at, 0);
+        self.escaped.iter_mut().for_each(Vec::clear);
+        for (&grade, &[green, red_more, blue_more, symbol]) in self.grades.iter().zip(&self.differences) {
+            let grade = usize::from(grade & 7);
+            let Shelf { at, count } = shelves[grade];
+            shelves[grade].at = at + 1;
+            if grade >= QUIET {
+                self.sorted[at] = green;
+                self.sorted[at + count] = red_more;
+                self.sorted[at + 2 * count] = blue_more;
+                continue;
+            }
+            self.sorted[at] = symbol;
+            if symbol == ESCAPE {
+                self.escaped[0].push(green);
+                self.escaped[1].push(red_more);
+                self.escaped[2].push(blue_more);
+            }
         }
         counts
     }
 
-    /// Appends one frame in which each kind of differences ends a block, and so has codes of its own.
+    /// Appends one frame in which each kind of symbols and differences ends a block, and so has codes of its own.
     fn pack(&mut self, counts: [usize; GRADES], out: &mut Vec<u8>) {
+        let len = self.sorted.len() + self.escaped[0].len() * 3;
         self.zstd.reset(ResetDirective::SessionOnly).expect("a context can always be reset");
-        self.zstd.set_pledged_src_size(Some(self.sorted.len() as u64)).expect("no frame has begun");
+        self.zstd.set_pledged_src_size(Some(len as u64)).expect("no frame has begun");
         let at = out.len();
-        // Blocks that do not shrink take three bytes more; there are at most so many more than of the longest.
-        out.resize(at + zstd_safe::compress_bound(self.sorted.len()) + 3 * 3 * GRADES, 0);
+        // A block that does not shrink takes three bytes more, and each piece may end one.
+        out.resize(at + zstd_safe::compress_bound(len) + 3 * 3 * (GRADES + 1), 0);
         let mut output = OutBuffer::around_pos(&mut out[..], at);
-        let (mut from, mut to) = (0, 0);
-        let ends = counts.into_iter().flat_map(|count| [count; 3]);
-        for (i, count) in ends.enumerate() {
-            to += count;
-            let last = i + 1 == 3 * GRADES;
-            if last || to - from >= OWN_CODES_MIN {
-                let directive = if last { ZSTD_EndDirective::ZSTD_e_end } else { ZSTD_EndDirective::ZSTD_e_flush };
-                let mut input = InBuffer::around(&self.sorted[from..to]);
-                let left = self.zstd.compress_stream2(&mut output, &mut input, directive);
-                assert_eq!(left, Ok(0), "the bound holds all blocks");
-                from = to;
-            }
+        let mut sorted = &self.sorted[..];
+        let lens = counts
+            .iter()
+            .enumerate()
+            .flat_map(|(grade, count)| std::iter::repeat_n(*count, if grade < QUIET { 1 } else { 3 }));
+        let pieces = lens.map(|len| {
+            let (piece, rest) = sorted.split_at(len);
+            sorted = rest;
+            piece
+        });
+        let mut pending = 0;
+        for piece in pieces.chain(self.escaped.iter().map(Vec::as_slice)) {
+            pending += piece.len();
+            let own = pending >= OWN_CODES_MIN;
+            let directive = if own { ZSTD_EndDirective::ZSTD_e_flush } else { ZSTD_EndDirective::ZSTD_e_continue };
+            let mut input = InBuffer::around(piece);
+            self.zstd.compress_stream2(&mut output, &mut input, directive).expect("a context of ours packs any bytes");
+            assert_eq!(input.pos(), piece.len(), "the bound holds all blocks");
+            pending = if own { 0 } else { pending };
         }
+        let left = self.zstd.compress_stream2(&mut output, &mut InBuffer::around(&[]), ZSTD_EndDirective::ZSTD_e_end);
+        assert_eq!(left, Ok(0), "the bound holds all blocks");
         let end = output.pos();
         out.truncate(end);
     }
-}
-
-/// Whether pixels are so unlike their neighbours that operations would be mostly differences.
-pub(crate) fn suit(pixels: &[u32], width: usize) -> bool {
-    if pixels.len() < AREA_MIN || width < 16 {
-        return false;
-    }
-    let (mut new, mut all) = (0, 0);
-    for pair in pixels.chunks_exact(2 * width).step_by(SAMPLED_ROW / 2) {
-        let (above, row) = pair.split_at(width);
-        let unlike = row.windows(2).zip(&above[1..]).filter(|(pair, above)| pair[1] != pair[0] && pair[1] != **above);
-        new += unlike.count();
-        all += width - 1;
-    }
-    new * 2 > all
 }
 
 /// The prediction that errs less on some of the rows.

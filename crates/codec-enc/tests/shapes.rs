@@ -5,7 +5,7 @@ use thinc_codec_dec::{Decoder, OPAQUE, RGB};
 use thinc_codec_enc::{EncodeSettings, Encoder, Entropy};
 use thinc_pixels::{Content, Planned, Snapshot};
 use thinc_protocol::command::{Command, CommandReader, Encoding};
-use thinc_region::{Region, Size};
+use thinc_region::{Rect, Region, Size};
 
 const ENTROPIES: [Entropy; 4] =
     [Entropy::None, Entropy::Stream, Entropy::Block { level: 1 }, Entropy::Block { level: 3 }];
@@ -16,8 +16,10 @@ fn noise(seed: u32, x: u32, y: u32) -> u32 {
     n ^ (n >> 12)
 }
 
-/// A picture by its name; a pixel from its place.
-const PICTURES: [(&str, fn(u32, u32) -> u32); 10] = [
+/// A picture's name, and a pixel by its place.
+type Picture = (&'static str, fn(u32, u32) -> u32);
+
+const PICTURES: [Picture; 10] = [
     ("noise", |x, y| noise(1, x, y)),
     ("one colour", |_, _| 0x0012_3456),
     ("black", |_, _| 0),
@@ -27,7 +29,7 @@ const PICTURES: [(&str, fn(u32, u32) -> u32); 10] = [
     ("grey ramp", |x, y| ((x + y * 2) & 0xff) * 0x0001_0101),
     ("photograph", |x, y| {
         let wave = |f: f32| ((x as f32 / f).sin() * (y as f32 / 19.0).cos() * 100.0 + 120.0) as u32;
-        wave(31.0) << 16 | wave(47.0) << 8 | wave(23.0) + (noise(2, x, y) & 3)
+        wave(31.0) << 16 | wave(47.0) << 8 | (wave(23.0) + (noise(2, x, y) & 3))
     }),
     ("letters", |x, y| if noise(3, x % 9, y % 12) % 5 < 2 { 0x0020_2124 } else { 0x00ff_ffff }),
     ("few colours", |x, y| noise(4, x / 3, y / 2) % 17 * 0x000f_1e2d),
@@ -81,12 +83,13 @@ fn encoded(snapshot: &Snapshot, entropy: Entropy, encoder: &mut Encoder) -> Vec<
     commands
 }
 
-/// The one RAW of a picture.
-fn raw(commands: &[u8], (width, height): (u32, u32)) -> (Encoding, &[u8]) {
-    let mut reader = CommandReader::new(commands, Size { width, height });
-    let Some(Ok(Command::Raw { encoding, data, .. })) = reader.next() else { panic!("a RAW of {width} x {height}") };
-    assert_eq!(reader.rest_len(), 0, "and nothing else");
-    (encoding, data)
+/// The RAWs of a picture: one, or several where a part of it is like a photograph.
+fn raws(commands: &[u8], (width, height): (u32, u32)) -> Vec<(Rect, Encoding, &[u8])> {
+    let raw = |command| match command {
+        Ok(Command::Raw { rect, encoding, data }) => (rect, encoding, data),
+        other => panic!("{other:?} is no RAW"),
+    };
+    CommandReader::new(commands, Size { width, height }).map(raw).collect()
 }
 
 #[test]
@@ -98,19 +101,21 @@ fn pictures_of_all_sizes_come_back() {
             let snapshot = snapshot(size, pixel);
             for entropy in ENTROPIES {
                 let commands = encoded(&snapshot, entropy, &mut encoder);
-                let (encoding, data) = raw(&commands, size);
-                let (width, height) = (size.0 as usize, size.1 as usize);
-                assert!(data.len() <= width * height * 3, "{name} of {size:?} takes more than it has");
-                let stride = width + 3;
-                let mut dst = vec![7; stride * height];
-                decoder.raw(encoding, data, (width, height), &mut dst, stride).unwrap();
-                for (y, row) in dst.chunks(stride).enumerate() {
-                    for (x, &got) in row.iter().enumerate() {
-                        let wanted = if x < width { pixel(x as u32, y as u32) & RGB | OPAQUE } else { 7 };
-                        assert_eq!(got, wanted, "{name} of {size:?} by {encoding:?} at ({x}, {y})");
+                let stride = size.0 as usize + 3;
+                let mut dst = vec![7; stride * size.1 as usize];
+                for (rect, encoding, data) in raws(&commands, size) {
+                    assert!(data.len() as u64 <= rect.area() * 3, "{name} of {size:?} takes more than it has");
+                    let at = rect.y1 as usize * stride + rect.x1 as usize;
+                    let extent = (rect.width() as usize, rect.height() as usize);
+                    decoder.raw(encoding, data, extent, &mut dst[at..], stride).unwrap();
+                    used.push(encoding);
+                }
+                for (row, y) in dst.chunks(stride).zip(0..) {
+                    for (&got, x) in row.iter().zip(0..) {
+                        let wanted = if x < size.0 { pixel(x, y) & RGB | OPAQUE } else { 7 };
+                        assert_eq!(got, wanted, "{name} of {size:?} with {entropy:?} at ({x}, {y})");
                     }
                 }
-                used.push(encoding);
             }
         }
     }
@@ -153,19 +158,19 @@ fn an_encoder_remembers_nothing() {
 fn what_is_cut_or_too_long_is_an_error() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
     for size in [(64, 64), (127, 61), (1, 7), (17, 17)] {
-        let (width, height) = (size.0 as usize, size.1 as usize);
-        let mut dst = vec![0; width * height];
         for (name, pixel) in PICTURES {
             let snapshot = snapshot(size, pixel);
             for entropy in ENTROPIES {
                 let commands = encoded(&snapshot, entropy, &mut encoder);
-                let (encoding, data) = raw(&commands, size);
-                let mut decode = |data: &[u8]| decoder.raw(encoding, data, (width, height), &mut dst, width);
-                let cuts = (0..data.len()).step_by(1 + data.len() / 50);
-                for cut in cuts {
-                    assert!(decode(&data[..cut]).is_err(), "{name} by {encoding:?}, {cut} of {} bytes", data.len());
+                for (rect, encoding, data) in raws(&commands, size) {
+                    let (width, height) = (rect.width() as usize, rect.height() as usize);
+                    let mut dst = vec![0; width * height];
+                    let mut decode = |data: &[u8]| decoder.raw(encoding, data, (width, height), &mut dst, width);
+                    for cut in (0..data.len()).step_by(1 + data.len() / 50) {
+                        assert!(decode(&data[..cut]).is_err(), "{name} by {encoding:?}, {cut} of {} bytes", data.len());
+                    }
+                    assert!(decode(&[data, &[0]].concat()).is_err(), "{name} by {encoding:?} and a byte more");
                 }
-                assert!(decode(&[data, &[0]].concat()).is_err(), "{name} by {encoding:?} and a byte more");
             }
         }
     }
@@ -174,19 +179,21 @@ fn what_is_cut_or_too_long_is_an_error() {
 #[test]
 fn flipped_bits_never_panic() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
+    let mut dst = vec![0; 127 * 61];
     for (_, pixel) in PICTURES {
         let snapshot = snapshot((127, 61), pixel);
         for entropy in ENTROPIES {
             let commands = encoded(&snapshot, entropy, &mut encoder);
-            let (encoding, data) = raw(&commands, (127, 61));
-            let mut data = data.to_vec();
-            let mut dst = vec![0; 127 * 61];
-            for i in 0..200u32 {
-                let bit = noise(i, 5, 6) as usize % (data.len() * 8);
-                data[bit / 8] ^= 1 << (bit % 8);
-                // Another picture or an error: both are fine, since the transport knows what it carries.
-                let _ = decoder.raw(encoding, &data, (127, 61), &mut dst, 127);
-                data[bit / 8] ^= 1 << (bit % 8);
+            for (rect, encoding, data) in raws(&commands, (127, 61)) {
+                let mut data = data.to_vec();
+                let (width, height) = (rect.width() as usize, rect.height() as usize);
+                for i in 0..200u32 {
+                    let bit = noise(i, 5, 6) as usize % (data.len() * 8);
+                    data[bit / 8] ^= 1 << (bit % 8);
+                    // Another picture or an error: both are fine, since the transport knows what it carries.
+                    let _ = decoder.raw(encoding, &data, (width, height), &mut dst, width);
+                    data[bit / 8] ^= 1 << (bit % 8);
+                }
             }
         }
     }

@@ -1,0 +1,140 @@
+//! Path 9/13: from encoder.rs, for RAW; to residuals.rs and predicted.rs.
+//! Which parts of a picture are cheaper as residuals than as operations: photographs, and nothing that repeats.
+//! Knows one rectangle of a snapshot; guesses from every fourth row, and a wrong guess costs bytes alone.
+
+use std::ops::Range;
+
+use thinc_codec_dec::OPAQUE;
+use thinc_codec_dec::residuals::{channels, predict};
+use thinc_pixels::Snapshot;
+use thinc_region::Rect;
+
+/// 32 pixels: least edge of the tiles that are judged one by one.
+const TILE: usize = 32;
+/// One row of so many is looked at.
+const SAMPLED: usize = 4;
+/// 4 Ki pixels: smaller photographs do not win back a command, and codes, of their own.
+const AREA_MIN: u64 = 4096;
+/// 500 bytes in quarters of a bit, of the rows looked at: what is left around a photograph is cut apart, and has to be
+/// learnt anew in each part.
+const GAIN_MIN: i32 = 500 * 8 * 4 / SAMPLED as i32;
+/// Most photographs of one rectangle.
+const PHOTOGRAPHS_MAX: usize = 16;
+/// 1 Ki tiles are looked through in a tenth of a millisecond; larger rectangles have larger tiles.
+const TILES_MAX: usize = 1024;
+/// Of a tile that lies in a photograph already.
+const TAKEN: i32 = i32::MIN / 4;
+
+/// What a pixel costs as an operation, in quarters of a bit, measured over screens after zstd: as part of a run; where it
+/// is like a neighbour; as a small difference and as any other, which in text is mostly one that was seen before.
+const RUN: u32 = 1;
+const LIKE: u32 = 8;
+const SMALL: u32 = 36;
+const OTHER: u32 = 52;
+
+/// What a pixel costs as a residual, in quarters of a bit, by the bits of its error.
+const RESIDUAL: [u32; 11] = [5, 9, 18, 29, 41, 53, 64, 74, 84, 92, 96];
+
+/// Finds photographs; its memory is used again from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    /// What the operations of each tile would cost, less what residuals would.
+    gains: Vec<i32>,
+    /// Of the tiles between two edges, row by row.
+    sums: Vec<i32>,
+    /// A row and the two above it.
+    rows: [Vec<u32>; 3],
+    photographs: Vec<Rect>,
+}
+
+impl Parts {
+    /// The photographs in a rectangle, apart from each other.
+    pub(crate) fn photographs(&mut self, snapshot: &Snapshot, rect: &Rect) -> &[Rect] {
+        self.photographs.clear();
+        let (width, height) = (rect.width() as usize, rect.height() as usize);
+        if rect.area() < AREA_MIN || width < TILE || height < TILE {
+            return &[];
+        }
+        let mut tile = TILE;
+        while width.div_ceil(tile) * height.div_ceil(tile) > TILES_MAX {
+            tile *= 2;
+        }
+        let columns = width.div_ceil(tile);
+        self.gains.clear();
+        self.gains.resize(columns * height.div_ceil(tile), 0);
+        for y in (SAMPLED / 2..height).step_by(SAMPLED) {
+            for (row, up) in self.rows.iter_mut().zip(0..) {
+                row.clear();
+                let pixels = snapshot.row(rect.x1, rect.x2, rect.y1 + y as i32 - up);
+                row.extend(pixels.iter().map(|pixel| pixel | OPAQUE));
+            }
+            let gains = &mut self.gains[y / tile * columns..][..columns];
+            for (column, gain) in gains.iter_mut().enumerate() {
+                let from = (column * tile).max(2);
+                let to = ((column + 1) * tile).min(width - 1);
+                *gain += gain_of(from, to, &self.rows);
+            }
+        }
+        while self.photographs.len() < PHOTOGRAPHS_MAX
+            && let Some((x, y)) = self.best(columns)
+        {
+            for gains in self.gains.chunks_mut(columns).take(y.end).skip(y.start) {
+                gains[x.clone()].fill(TAKEN);
+            }
+            let edges = |tiles: Range<usize>, from: i32, to: i32| {
+                (from + (tiles.start * tile) as i32, to.min(from + (tiles.end * tile) as i32))
+            };
+            let ((x1, x2), (y1, y2)) = (edges(x, rect.x1, rect.x2), edges(y, rect.y1, rect.y2));
+            self.photographs.push(Rect { x1, y1, x2, y2 });
+        }
+        self.photographs.retain(|photograph| photograph.area() >= AREA_MIN);
+        &self.photographs
+    }
+
+    /// The tiles that together gain most, as columns and rows; `None` where that is too little.
+    ///
+    /// Each pair of edges left and right makes one column of sums, in which the best stretch is found in one go.
+    fn best(&mut self, columns: usize) -> Option<(Range<usize>, Range<usize>)> {
+        let rows = self.gains.len() / columns;
+        let mut best = (GAIN_MIN, None);
+        for left in 0..columns {
+            self.sums.clear();
+            self.sums.resize(rows, 0);
+            for right in left..columns {
+                let (mut gain, mut top) = (0i32, 0);
+                for (y, sum) in self.sums.iter_mut().enumerate() {
+                    *sum = sum.saturating_add(self.gains[y * columns + right]);
+                    if gain <= 0 {
+                        (gain, top) = (0, y);
+                    }
+                    gain = gain.saturating_add(*sum);
+                    if gain > best.0 {
+                        best = (gain, Some((left..right + 1, top..y + 1)));
+                    }
+                }
+            }
+        }
+        best.1
+    }
+}
+
+/// What residuals gain on the pixels `from..to` of a row.
+fn gain_of(from: usize, to: usize, [row, above, higher]: &[Vec<u32>; 3]) -> i32 {
+    let (mut operations, mut residuals) = (0, 0);
+    for x in from..to {
+        let (pixel, left, up, corner) = (row[x], row[x - 1], above[x], above[x - 1]);
+        let run = pixel == left || pixel == up;
+        let like = pixel == corner || pixel == above[x + 1] || pixel == row[x - 2] || pixel == higher[x];
+        let predicted = predict::<false>(channels(left), channels(up), channels(corner));
+        let pixel = channels(pixel);
+        let error: u16 = (0..3).map(|i| (pixel[i] - predicted[i]).unsigned_abs()).sum();
+        residuals += RESIDUAL[(16 - error.leading_zeros()) as usize];
+        operations += match (run, like) {
+            (true, _) => RUN,
+            (_, true) => LIKE,
+            _ if error <= 5 => SMALL,
+            _ => OTHER,
+        };
+    }
+    operations as i32 - residuals as i32
+}
