@@ -7,7 +7,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
-use crate::questions::{awareness, echo_under_load, functions, key_to_photon, memory, overwrite, page_down};
+use crate::questions::{awareness, echo_under_load, functions, key_to_photon, memory, overwrite, page_down, photographs};
 use crate::report::{self, compare};
 use crate::{Error, apps, corpus, process, run, smoke};
 
@@ -51,6 +51,8 @@ enum Question {
     EchoUnderLoad(echo_under_load::Options),
     /// How old is what the viewer shows of a screen that is redrawn 200 times a second, and after it stopped reading?
     Overwrite(overwrite::Options),
+    /// How soon is a photograph whole on a narrow link, and how soon exact, with lossy coding and without?
+    Photographs(photographs::Options),
     /// What does following offscreen drawing bring GTK3 programs and LibreOffice, in bytes, CPU and latency?
     Awareness(awareness::Options),
     /// Take pictures of real programs' screens, on which codecs are compared.
@@ -102,6 +104,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::Memory(options) => memory::run(&options),
         Question::EchoUnderLoad(options) => echo_under_load::run(&options),
         Question::Overwrite(options) => overwrite::run(&options),
+        Question::Photographs(options) => photographs::run(&options),
         Question::Awareness(options) => awareness::run(&options),
         Question::Corpus(options) => corpus::run(&options),
         Question::Functions(options) => functions::run(&options),

@@ -71,6 +71,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Fifo }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOn }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOff }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Lossless }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),

@@ -42,6 +42,8 @@ pub enum Setting {
     OffscreenOn,
     /// Does not follow what is drawn offscreen.
     OffscreenOff,
+    /// Sends nothing lossy, however slow the link.
+    Lossless,
 }
 
 impl Setting {
@@ -52,6 +54,7 @@ impl Setting {
             Setting::Fifo => &["--scheduler", "fifo"],
             Setting::OffscreenOn => &["--offscreen", "on"],
             Setting::OffscreenOff => &["--offscreen", "off"],
+            Setting::Lossless => &["--lossy", "never"],
         }
     }
 
@@ -80,6 +83,7 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::Fifo) => "thinc-fifo",
             (Viewer::Native, Setting::OffscreenOn) => "thinc-offscreen-on",
             (Viewer::Native, Setting::OffscreenOff) => "thinc-offscreen-off",
+            (Viewer::Native, Setting::Lossless) => "thinc-lossless",
             (Viewer::Browser, _) => "thinc-web",
         }
     }

@@ -202,14 +202,14 @@ impl Found {
 }
 
 /// The slide show, driven line by line.
-struct Show {
+pub(super) struct Show {
     _running: Running,
     stdin: ChildStdin,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Show {
-    fn start(stage: &Stage) -> Result<Show, Error> {
+    pub(super) fn start(stage: &Stage) -> Result<Show, Error> {
         let (width, height) = stage.site.size;
         let words = words(&["slides", "--width", &width.to_string(), "--height", &height.to_string()])?;
         let watch = stage.site.screen.watch()?;
@@ -227,13 +227,13 @@ impl Show {
     }
 
     /// Begins to show slides; [`Show::drawn`] waits for them.
-    fn begin(&mut self, first: u32, count: u32, period_ms: u32) -> Result<(), Error> {
+    pub(super) fn begin(&mut self, first: u32, count: u32, period_ms: u32) -> Result<(), Error> {
         writeln!(self.stdin, "{first} {count} {period_ms}")?;
         Ok(self.stdin.flush()?)
     }
 
     /// When each of them was drawn.
-    fn drawn(&mut self) -> Result<Vec<Instant>, Error> {
+    pub(super) fn drawn(&mut self) -> Result<Vec<Instant>, Error> {
         let mut drawn = Vec::new();
         loop {
             let mut line = String::new();

@@ -7,4 +7,5 @@ pub mod key_to_photon;
 pub mod memory;
 pub mod overwrite;
 pub mod page_down;
+pub mod photographs;
 mod trial;
