@@ -294,15 +294,21 @@ impl Flow {
     /// Bytes that may still go now.
     pub fn room(&self, now: Micros) -> u64 {
         // What is under way may all stand in one queue: after a pause the path is filled no faster than it empties.
-        let gap = (now + self.queue_time()).saturating_sub(self.leaves_at);
+        let gap = (now + self.queue_time()).saturating_sub(self.leaves_at(now));
         let pace = self.pace().map_or(u64::MAX, |pace| (pace * gap as f64) as u64);
         self.room_within(0).min(pace)
+    }
+
+    /// When all that was sent has left. Nothing is still to leave once all has come, whatever a rate that was too low said.
+    fn leaves_at(&self, now: Micros) -> Micros {
+        if self.in_flight == 0 { self.leaves_at.min(now) } else { self.leaves_at }
     }
 
     /// Bytes a microsecond at which a pause is filled up; a little more than the path carries, or it would find nothing
     /// that it has gained. None while the rate is being found.
     fn pace(&self) -> Option<f64> {
-        (!self.startup).then(|| self.best_rate() * PACE_GAIN)
+        // A path that is full from the start ends the search before the first measurement.
+        (!self.startup && self.best_rate() > 0.0).then(|| self.best_rate() * PACE_GAIN)
     }
 
     /// When there is room for the next update although nothing is acknowledged; None where only that helps.
@@ -310,7 +316,7 @@ impl Flow {
         let pace = self.pace()?;
         let update = self.update_bytes();
         let waits = self.room(now) < update && self.room_within(0) >= update;
-        waits.then(|| (self.leaves_at + (update as f64 / pace) as Micros).saturating_sub(self.queue_time()).max(now))
+        waits.then(|| (self.leaves_at(now) + (update as f64 / pace) as Micros).saturating_sub(self.queue_time()).max(now))
     }
 
     fn room_within(&self, reserve: u64) -> u64 {
@@ -388,7 +394,7 @@ impl Flow {
         }
         self.hand_over(bytes);
         let pace = self.pace().unwrap_or(f64::INFINITY);
-        self.leaves_at = self.leaves_at.max(now) + (bytes as f64 / pace) as Micros;
+        self.leaves_at = self.leaves_at(now).max(now) + (bytes as f64 / pace) as Micros;
         let bytes = bytes + std::mem::take(&mut self.unaccounted);
         let app_limited = self.app_limited_until > self.delivered;
         self.in_flight += bytes;
