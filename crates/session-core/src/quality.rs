@@ -65,6 +65,8 @@ pub enum LossyPolicy {
     Auto,
     /// Nothing.
     Never,
+    /// Photographs on every link, however few wait: for the simulator, whose screens are small.
+    Always,
 }
 
 /// What is known of a path's rate, in bytes a second.
@@ -173,7 +175,7 @@ impl Ladder {
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptation {
     packs: bool,
-    lossy: bool,
+    lossy: LossyPolicy,
     entropy: Ladder,
     profile: Ladder,
     rate: u64,
@@ -191,7 +193,7 @@ impl Adaptation {
     pub(crate) fn new(caps: u32, policy: LossyPolicy) -> Adaptation {
         Adaptation {
             packs: caps & ViewerCaps::PACKED != 0,
-            lossy: caps & ViewerCaps::LOSSY != 0 && policy == LossyPolicy::Auto,
+            lossy: if caps & ViewerCaps::LOSSY != 0 { policy } else { LossyPolicy::Never },
             // Until a rate is known the middle of the one, and all of the other.
             entropy: Ladder::new(&ENTROPY_BOUNDS, ENTROPY_HOLD, 1),
             profile: Ladder::new(&LOSSY_BOUNDS, LOSSY_HOLD, LOSSY_BOUNDS.len()),
@@ -240,10 +242,12 @@ impl Adaptation {
     /// How nearly photographs are sent where so many pixels wait. None: exactly.
     pub(crate) fn lossy(&self, waiting: u64) -> Option<JpegProfile> {
         let passes = waiting as f64 * PHOTO_BYTES_PER_PIXEL * 1e6 <= self.rate as f64 * PATIENCE as f64;
-        if !self.lossy || passes {
-            return None;
+        let profiles = [JpegProfile::Low, JpegProfile::Medium, JpegProfile::High];
+        match self.lossy {
+            LossyPolicy::Auto if !passes => profiles.get(self.profile.step).copied(),
+            LossyPolicy::Auto | LossyPolicy::Never => None,
+            LossyPolicy::Always => Some(profiles[self.profile.step.min(profiles.len() - 1)]),
         }
-        [JpegProfile::Low, JpegProfile::Medium, JpegProfile::High].get(self.profile.step).copied()
     }
 
     /// Encoding so many pixels took so long; packing their bytes tells no pixels, which the encoder has told already.

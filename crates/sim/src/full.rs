@@ -2,12 +2,14 @@
 //! From world.rs, to world.rs: nothing between them but bytes.
 //! Knows the crates' public faces only.
 
-use thinc_codec_enc::Encoder;
-use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Planned, Shadow, Snapshot, Verdict, plan_with};
-use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello};
-use thinc_protocol::{Micros, VERSION};
+use thinc_codec_enc::{EncodeSettings, Encoder};
+use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, plan_with};
+use thinc_protocol::Micros;
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_session_core::{CopyCommand, Job, Proposal};
+use thinc_session_core::{CopyCommand, Entropy, Job, JpegProfile, Proposal, Quality};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
 use crate::pipeline::{Heard, Pipeline};
@@ -20,6 +22,7 @@ pub struct Full {
     planned: Vec<Planned>,
     encoder: Encoder,
     viewer: Viewer,
+    hello: ViewerHello,
     heard: Vec<Heard>,
     barriers_waiting: u32,
     inputs: u32,
@@ -28,13 +31,15 @@ pub struct Full {
 impl Pipeline for Full {
     fn new() -> Full {
         let caps = ViewerCaps::LOCAL_CURSOR;
-        let config = ViewerConfig { name: "sim".into(), size: Size::default(), caps };
+        let mut viewer = Viewer::new(&ViewerConfig { name: "sim".into(), size: Size::default(), caps });
+        let hello = first_words(&mut viewer);
         Full {
             shadow: Shadow::new(Size::default()),
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             encoder: Encoder::new(),
-            viewer: Viewer::new(&config),
+            viewer,
+            hello,
             heard: Vec::new(),
             barriers_waiting: 0,
             inputs: 0,
@@ -42,13 +47,7 @@ impl Pipeline for Full {
     }
 
     fn hello(&self) -> ViewerHello {
-        ViewerHello {
-            version: VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR,
-            size: Size::default(),
-            frame_bytes_max: thinc_protocol::limits::SESSION_FRAME_BYTES_MAX as u32,
-            name: "sim".into(),
-        }
+        self.hello.clone()
     }
 
     fn reset_shadow(&mut self, size: Size) {
@@ -76,8 +75,10 @@ impl Pipeline for Full {
         let parts: Vec<Hint> =
             job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
-        let met = plan_with(&self.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut self.planned);
-        self.encoder.encode(&self.planned, &self.snapshot, out);
+        let lossy = if job.hints.quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
+        let plan = PlanSettings { lossy, ..PlanSettings::default() };
+        let met = plan_with(&self.snapshot, &mut self.shadow, &hints, plan, &mut self.planned);
+        self.encoder.encode_with(&self.planned, &self.snapshot, &settings(job.hints.quality), out);
         met
     }
 
@@ -155,6 +156,34 @@ impl Pipeline for Full {
         let framebuffer = self.viewer.framebuffer();
         (framebuffer.size(), framebuffer.pixels())
     }
+}
+
+/// What a viewer says of itself.
+fn first_words(viewer: &mut Viewer) -> ViewerHello {
+    let mut bytes = Vec::new();
+    viewer.poll_transmit(&mut bytes);
+    let mut deframer = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+    deframer.push(&bytes);
+    let frame = deframer.next().expect("a viewer's own frames").expect("it has something to say");
+    match ViewerMessage::decode(&frame) {
+        Ok(ViewerMessage::Hello(hello)) => hello,
+        other => panic!("a viewer begins with its hello: {other:?}"),
+    }
+}
+
+/// What the encoder makes of the session's choice.
+fn settings(quality: Quality) -> EncodeSettings {
+    let entropy = match quality.entropy {
+        Entropy::None => thinc_codec_enc::Entropy::None,
+        Entropy::Stream { .. } => thinc_codec_enc::Entropy::Stream,
+        Entropy::Block { level } => thinc_codec_enc::Entropy::Block { level },
+    };
+    let jpeg = quality.lossy.map(|profile| match profile {
+        JpegProfile::High => thinc_codec_enc::JpegProfile::High,
+        JpegProfile::Medium => thinc_codec_enc::JpegProfile::Medium,
+        JpegProfile::Low => thinc_codec_enc::JpegProfile::Low,
+    });
+    EncodeSettings { entropy, jpeg }
 }
 
 /// What the planner makes of a proposal.

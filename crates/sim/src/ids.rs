@@ -8,11 +8,16 @@ use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Job};
+use thinc_session_core::{CopyCommand, Job, Proposal};
 
 use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::surface::{LOST, pixels};
 use crate::view::{View, copy_pixels};
+
+/// What a lossy encoder makes of a number: one that X rarely draws.
+const fn nearly(pixel: u32) -> u32 {
+    0x00e0_0000 | (pixel >> 1 & 0x001f_ffff)
+}
 
 /// Both ends of a connection whose pixels are numbers.
 #[derive(Debug)]
@@ -27,6 +32,30 @@ struct Shadow {
     size: Size,
     /// None where it is not known.
     pixels: Vec<Option<u32>>,
+    /// Where the viewer shows that only nearly.
+    inexact: Vec<bool>,
+}
+
+impl Ids {
+    /// What the viewer does not show yet; in a `lossy` job what it shows nearly and has not changed stays so.
+    fn encode_rows(&mut self, rect: &Rect, screen: &[u32], (lossy, encoding): (bool, Encoding), out: &mut Vec<u8>) {
+        let width = self.shadow.size.width as usize;
+        for y in rect.y1..rect.y2 {
+            let row = y as usize * width + rect.x1 as usize..y as usize * width + rect.x2 as usize;
+            let (shadow, read) = (&mut self.shadow.pixels[row.clone()], &screen[row.clone()]);
+            let inexact = &mut self.shadow.inexact[row];
+            let unchanged = shadow.iter().zip(read).all(|(known, pixel)| *known == Some(*pixel));
+            if unchanged && (lossy || !inexact.contains(&true)) {
+                continue;
+            }
+            shadow.iter_mut().zip(read).for_each(|(known, pixel)| *known = Some(*pixel));
+            inexact.fill(encoding == Encoding::Jpeg);
+            let sent = |pixel: &u32| if encoding == Encoding::Jpeg { nearly(*pixel) } else { *pixel };
+            let data: Vec<u8> = read.iter().flat_map(|pixel| sent(pixel).to_le_bytes()[..3].to_vec()).collect();
+            let rect = Rect::new(rect.x1, y, rect.x2, y + 1);
+            Command::Raw { rect, encoding, data: &data }.encode(out);
+        }
+    }
 }
 
 impl Pipeline for Ids {
@@ -37,7 +66,7 @@ impl Pipeline for Ids {
     fn hello(&self) -> ViewerHello {
         ViewerHello {
             version: VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR,
+            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::LOSSY,
             size: Size::default(),
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "ids".into(),
@@ -48,11 +77,14 @@ impl Pipeline for Ids {
         self.shadow.size = size;
         self.shadow.pixels.clear();
         self.shadow.pixels.resize(size.area() as usize, None);
+        self.shadow.inexact.clear();
+        self.shadow.inexact.resize(size.area() as usize, false);
     }
 
     fn copy_shadow(&mut self, copy: &CopyCommand) {
         let width = self.shadow.size.width as usize;
         copy_pixels(&mut self.shadow.pixels, width, (&copy.region, copy.dx, copy.dy));
+        copy_pixels(&mut self.shadow.inexact, width, (&copy.region, copy.dx, copy.dy));
     }
 
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {
@@ -66,28 +98,24 @@ impl Pipeline for Ids {
                 None => {}
             }
         }
-        for rect in job.region.rects() {
-            for y in rect.y1..rect.y2 {
-                let row = y as usize * width + rect.x1 as usize..y as usize * width + rect.x2 as usize;
-                let shadow = &mut self.shadow.pixels[row.clone()];
-                let read = &screen[row];
-                if shadow.iter().zip(read).all(|(known, pixel)| *known == Some(*pixel)) {
-                    continue;
-                }
-                shadow.iter_mut().zip(read).for_each(|(known, pixel)| *known = Some(*pixel));
-                let data: Vec<u8> = read.iter().flat_map(|pixel| pixel.to_le_bytes()[..3].to_vec()).collect();
-                let rect = Rect::new(rect.x1, y, rect.x2, y + 1);
-                Command::Raw { rect, encoding: Encoding::Plain, data: &data }.encode(out);
-            }
+        let lossy = job.hints.quality.lossy.is_some();
+        let photographs: Region =
+            job.parts.iter().filter(|part| lossy && part.what == Proposal::Image).map(|part| part.rect).collect();
+        for rect in job.region.difference(&photographs).rects() {
+            self.encode_rows(rect, screen, (lossy, Encoding::Plain), out);
+        }
+        for rect in job.region.intersection(&photographs).rects() {
+            self.encode_rows(rect, screen, (lossy, Encoding::Jpeg), out);
         }
         met
     }
 
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
-        let known = std::mem::take(&mut self.shadow.pixels);
-        self.shadow.pixels = vec![None; known.len()];
+        let unknown = Shadow { size: self.shadow.size, ..Shadow::default() };
+        let known = std::mem::replace(&mut self.shadow, unknown);
+        self.reset_shadow(known.size);
         self.encode(job, screen, out);
-        self.shadow.pixels = known;
+        self.shadow = known;
     }
 
     fn handle_bytes(&mut self, bytes: &[u8], _now: Micros) -> Result<(), String> {
@@ -151,6 +179,14 @@ impl Pipeline for Ids {
 
     fn poll_heard(&mut self) -> Vec<Heard> {
         std::mem::take(&mut self.view.heard)
+    }
+
+    fn inexact_len(&self) -> u64 {
+        self.view.inexact.iter().filter(|&&inexact| inexact).count() as u64
+    }
+
+    fn is_inexact(&self, (x, y): (usize, usize)) -> bool {
+        self.view.inexact[y * self.view.size.width as usize + x]
     }
 
     fn shown(&self) -> (Size, &[u32]) {

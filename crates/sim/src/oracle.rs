@@ -21,6 +21,8 @@ pub struct Tally {
     pub derived_copies: u64,
     /// Updates that were lost, or discarded for coming too late.
     pub lost: u64,
+    /// Pixels that viewers showed only nearly, and said so.
+    pub inexact: u64,
     /// Proposals that met their pixels.
     pub proposals: Proposals,
     /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
@@ -61,6 +63,7 @@ impl Tally {
         self.barriers += other.barriers;
         self.copies += other.copies;
         self.lost += other.lost;
+        self.inexact += other.inexact;
         self.derived_copies += other.derived_copies;
         self.add_proposals(&other.proposals);
         self.text_drawn += other.text_drawn;
@@ -88,6 +91,7 @@ impl Seen {
         (size, shown): (Size, &[u32]),
         history: &History,
         inexact: impl Fn((usize, usize)) -> bool,
+        tally: &mut Tally,
     ) -> Result<(), Divergence> {
         if self.size != size {
             (self.size, self.pixels) = (size, vec![0; shown.len()]);
@@ -99,7 +103,9 @@ impl Seen {
                 continue;
             }
             *before = now;
-            if now != LOST && !inexact(place) && !history.has(now) {
+            if inexact(place) {
+                tally.inexact += 1;
+            } else if now != LOST && !history.has(now) {
                 return Err(Divergence(format!("shows {now:06x} at {place:?}, which X never did")));
             }
         }

@@ -20,6 +20,8 @@ pub enum Fill {
     Solid(u32),
     /// Rows that repeat.
     Pattern(u32),
+    /// Neighbours that differ a little, as in a photograph.
+    Photograph(u32),
     /// Two colours in no order.
     Text(u32),
     /// One colour, where letters are; what is between them stays.
@@ -34,7 +36,7 @@ impl Fill {
     /// What it does to the alpha of every pixel of its rectangle, as the driver tells it.
     pub fn alpha(self) -> Alpha {
         match self {
-            Fill::Distinct | Fill::Solid(_) | Fill::Pattern(_) | Fill::Text(_) => Alpha::Opaque,
+            Fill::Distinct | Fill::Solid(_) | Fill::Pattern(_) | Fill::Photograph(_) | Fill::Text(_) => Alpha::Opaque,
             Fill::Ink(_) | Fill::Glass(_) => Alpha::Kept,
             Fill::Sheer(_) => Alpha::Unknown,
         }
@@ -50,6 +52,7 @@ impl Fill {
             }
             Fill::Solid(color) => Some(color | OPAQUE),
             Fill::Pattern(color) => Some((color ^ (x as u32 & 3) << 8) | OPAQUE),
+            Fill::Photograph(seed) => Some(photograph(x as u32, y as u32, seed) | OPAQUE),
             Fill::Text(color) => Some(if ink { color } else { !color & RGB } | OPAQUE),
             Fill::Ink(color) => ink.then_some(color | OPAQUE),
             Fill::Glass(color) => Some(over(half(color), under)),
@@ -61,6 +64,15 @@ impl Fill {
 /// The colour at half its opacity, premultiplied.
 fn half(color: u32) -> u32 {
     0x8000_0000 | (color >> 1 & 0x007f_7f7f)
+}
+
+/// Three gentle slopes and a little noise.
+fn photograph(x: u32, y: u32, seed: u32) -> u32 {
+    let channel = |at: u32, shift: u32| {
+        let (slope, noise) = (at % 360, (at ^ seed.wrapping_add(x << 9)).wrapping_mul(0x9e37_79b1) >> 29);
+        (20 + if slope < 180 { slope } else { 360 - slope } + noise) << shift
+    };
+    channel(2 * x + 3 * y + seed % 97, 0) | channel(3 * x + y + seed % 89, 8) | channel(x + 4 * y + seed % 83, 16)
 }
 
 /// RENDER's Over, of premultiplied colours.

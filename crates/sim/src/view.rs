@@ -22,6 +22,8 @@ pub(crate) struct View {
     pub(crate) size: Size,
     epoch: u32,
     pub(crate) pixels: Vec<u32>,
+    /// Which of them came lossy.
+    pub(crate) inexact: Vec<bool>,
     pub(crate) newest: u64,
     acked: u64,
     pub(crate) out: Vec<u8>,
@@ -93,6 +95,7 @@ impl View {
             size: Size::default(),
             epoch: 0,
             pixels: Vec::new(),
+            inexact: Vec::new(),
             newest: 0,
             acked: 0,
             out: Vec::new(),
@@ -125,6 +128,7 @@ impl View {
                 self.size = geometry.size;
                 let area = geometry.size.area() as usize;
                 self.pixels = vec![0; area];
+                self.inexact = vec![false; area];
                 self.order.written = vec![0; area];
                 self.order.read = vec![0; area];
             }
@@ -174,12 +178,17 @@ impl View {
         let width = self.size.width as usize;
         for command in CommandReader::new(update.commands, self.size) {
             match command.map_err(|error| error.to_string())? {
-                Command::Copy { region, dx, dy } => copy_pixels(&mut self.pixels, width, (&region, dx, dy)),
-                Command::Raw { rect, encoding: Encoding::Plain, data } => {
+                Command::Copy { region, dx, dy } => {
+                    copy_pixels(&mut self.pixels, width, (&region, dx, dy));
+                    copy_pixels(&mut self.inexact, width, (&region, dx, dy));
+                }
+                Command::Raw { rect, encoding: encoding @ (Encoding::Plain | Encoding::Jpeg), data } => {
                     let mut data = data.chunks_exact(3);
                     for (x, y) in pixels(&rect) {
                         let Some(&[b, g, r]) = data.next() else { return Err("short RAW".into()) };
-                        self.pixels[y as usize * width + x as usize] = u32::from_le_bytes([b, g, r, 0]);
+                        let at = y as usize * width + x as usize;
+                        self.pixels[at] = u32::from_le_bytes([b, g, r, 0]);
+                        self.inexact[at] = encoding == Encoding::Jpeg;
                     }
                 }
                 other => return Err(format!("the ids pipeline never sends {other:?}")),

@@ -15,6 +15,9 @@ use crate::surface::Fill;
 /// Largest screen of a run: small, so that things meet.
 const SCREEN: Size = Size { width: 56, height: 40 };
 
+/// Largest screen of one that shows photographs: smaller ones are never sent lossy.
+const ALBUM: Size = Size { width: 190, height: 130 };
+
 /// A seed's operations and the world they are for.
 #[derive(Debug)]
 pub struct Workload {
@@ -25,6 +28,8 @@ pub struct Workload {
     pub ring_max: usize,
     /// What is to happen next, before anything new is drawn by lot.
     script: std::collections::VecDeque<Op>,
+    /// Photographs are shown, on a screen with room for them: in some runs.
+    album: bool,
     /// An area that changes all the time, in some runs.
     video: Option<Rect>,
     /// What draws offscreen, and how often in a thousand operations it begins something.
@@ -36,12 +41,13 @@ impl Workload {
     /// The operations of this seed.
     pub fn new(seed: u64) -> Workload {
         let mut random = Random::new(seed ^ 0x5eed);
-        let size = random_size(&mut random);
+        let album = random.one_in(10);
+        let size = random_size(&mut random, album);
         let ring_max = if random.one_in(3) { 6 + random.below(20) as usize } else { 4096 };
         // Mostly something of everything; at times nothing offscreen, or little else.
         let apps_share = [0, 40, 40, 40, 200][random.below(5) as usize];
         let apps = Apps::new(size);
-        let mut workload = Workload { random, size, ring_max, script: [].into(), video: None, apps, apps_share };
+        let mut workload = Workload { random, size, ring_max, script: [].into(), album, video: None, apps, apps_share };
         if workload.random.one_in(4) {
             workload.video = Some(workload.rect(20));
         }
@@ -144,6 +150,7 @@ impl Workload {
                 let op = self.draw();
                 self.publish(op)
             }
+            190..200 if self.album => self.photograph(),
             200..330 => {
                 let op = self.copy();
                 self.publish(op)
@@ -179,7 +186,7 @@ impl Workload {
             988..990 => self.join(),
             990..992 => Op::Leave(viewer),
             992..994 => {
-                self.size = random_size(&mut self.random);
+                self.size = random_size(&mut self.random, self.album);
                 self.video = None;
                 self.apps.resized(self.size);
                 Op::Resize(self.size)
@@ -224,6 +231,28 @@ impl Workload {
                 2 => self.script.push_back(Op::Read(2)),
                 _ => {}
             }
+        }
+        Op::Finish
+    }
+
+    /// A page of an album: a photograph with a line under it or across it, that is looked at for a while, scrolled or not.
+    fn photograph(&mut self) -> Op {
+        let (place, seed, window) = (self.rect(120), self.random.bits() as u32, self.window());
+        let draw = |rect: Rect, fill, what| Op::Draw { region: rect.into(), fill, what, window };
+        self.script.push_back(draw(place, Fill::Photograph(seed), Drawn::Image));
+        let y = self.random.between(place.y1, place.y2 - 1);
+        let line = Rect { y1: y, y2: (y + 9).min(place.y2), ..place };
+        match self.random.below(3) {
+            0 => self.script.push_back(draw(line, Fill::Text(seed), Drawn::Glyphs)),
+            1 => self.script.push_back(draw(line, Fill::Ink(seed), Drawn::Glyphs)),
+            _ => {}
+        }
+        self.script.extend([Op::Finish, Op::Idle, Op::Shell]);
+        for _ in 0..self.random.below(4) {
+            let (dx, dy) = (self.random.between(-3, 3), self.random.between(-20, 20));
+            self.script.push_back(Op::Wait(self.random.below(150_000)));
+            self.script.push_back(Op::Copy { region: place.into(), dx, dy, window });
+            self.script.extend([Op::Finish, Op::Idle, Op::Shell]);
         }
         Op::Finish
     }
@@ -292,7 +321,8 @@ impl Workload {
     }
 }
 
-fn random_size(random: &mut Random) -> Size {
-    let (width, height) = (random.between(16, SCREEN.width as i32), random.between(16, SCREEN.height as i32));
+fn random_size(random: &mut Random, album: bool) -> Size {
+    let Size { width, height } = if album { ALBUM } else { SCREEN };
+    let (width, height) = (random.between(16, width as i32), random.between(16, height as i32));
     Size { width: width as u32, height: height as u32 }
 }
