@@ -91,28 +91,11 @@ impl Changes {
         for (y, new) in (rect.y1..).zip(snapshot.rows(rect)) {
             let old = shadow.row(rect.x1, rect.x2, y);
             if differ(new, old) {
-                self.compare_row(rect.x1, y, new, old);
+                let cells = &mut self.cells;
+                self.grid.each_differing(rect.x1, y, new, old, |cell, x, new, old| {
+                    enter(&mut cells[cell], x, y, new, old);
+                });
             }
-        }
-    }
-
-    /// Enters where two rows differ into their cells.
-    fn compare_row(&mut self, x1: i32, y: i32, new: &[u32], old: &[u32]) {
-        let first = self.grid.index(x1, y);
-        let head = ((CELL - (x1 - self.grid.x) % CELL) as usize).min(new.len());
-        enter(&mut self.cells[first], x1, y, &new[..head], &old[..head]);
-        let x1 = x1 + head as i32;
-        let (new, new_tail) = new[head..].as_chunks::<{ CELL as usize }>();
-        let (old, old_tail) = old[head..].as_chunks::<{ CELL as usize }>();
-        let mut cells = self.cells[first + 1..].iter_mut();
-        for (((new, old), cell), x) in new.iter().zip(old).zip(&mut cells).zip((x1..).step_by(CELL as usize)) {
-            // A constant length, so that a cell is compared without a loop.
-            if new.iter().zip(old).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0 {
-                enter(cell, x, y, new, old);
-            }
-        }
-        if let (false, Some(cell)) = (new_tail.is_empty(), cells.next()) {
-            enter(cell, x1 + (new.len() as i32) * CELL, y, new_tail, old_tail);
         }
     }
 
@@ -291,13 +274,41 @@ impl Grid {
         ((y - self.y) / CELL) as usize
     }
 
-    fn index(&self, x: i32, y: i32) -> usize {
+    pub(crate) fn index(&self, x: i32, y: i32) -> usize {
         self.row(y) * self.columns + self.column(x)
     }
 
     /// The pixels of a cell; some may lie outside the extents.
     pub(crate) fn cell(&self, column: usize, row: usize) -> Rect {
         Rect::at(self.x + column as i32 * CELL, self.y + row as i32 * CELL, CELL, CELL)
+    }
+
+    /// Calls `take(cell, x, new, old)` with the parts of two rows from `x1` that lie in one cell and differ; the first and
+    /// the last part, which need not be as wide as a cell, whether they differ or not.
+    #[inline]
+    pub(crate) fn each_differing<'a>(
+        &self,
+        x1: i32,
+        y: i32,
+        new: &'a [u32],
+        old: &'a [u32],
+        mut take: impl FnMut(usize, i32, &'a [u32], &'a [u32]),
+    ) {
+        let first = self.index(x1, y);
+        let head = ((CELL - (x1 - self.x) % CELL) as usize).min(new.len());
+        take(first, x1, &new[..head], &old[..head]);
+        let x1 = x1 + head as i32;
+        let (new, new_tail) = new[head..].as_chunks::<{ CELL as usize }>();
+        let (old, old_tail) = old[head..].as_chunks::<{ CELL as usize }>();
+        for (((new, old), cell), x) in new.iter().zip(old).zip(first + 1..).zip((x1..).step_by(CELL as usize)) {
+            // A constant length, so that a cell is compared without a loop.
+            if new.iter().zip(old).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0 {
+                take(cell, x, new, old);
+            }
+        }
+        if !new_tail.is_empty() {
+            take(first + 1 + new.len(), x1 + (new.len() as i32) * CELL, new_tail, old_tail);
+        }
     }
 
     /// The cells that a rectangle touches, as pixels.
@@ -307,7 +318,7 @@ impl Grid {
     }
 
     /// The rectangle cut at the edges of cells.
-    fn parts(&self, rect: &Rect) -> impl Iterator<Item = Rect> + use<> {
+    pub(crate) fn parts(&self, rect: &Rect) -> impl Iterator<Item = Rect> + use<> {
         let rect = *rect;
         let first = self.cover(&rect);
         (first.y1..rect.y2).step_by(CELL as usize).flat_map(move |y| {

@@ -25,6 +25,8 @@ const GAP_COLUMNS: usize = 3;
 const GAP_ROWS: usize = 3;
 /// Most rectangles of one COPY.
 const BLOCKS_MAX: usize = 32;
+/// Pairs of rectangles, of what may be written and of the snapshot: in a screen so torn nothing large has moved.
+const PIECES_MAX: usize = 4096;
 /// Of the cells changed so many are asked about a vector before all are, and so many must have moved by it.
 const ASKED: usize = 128;
 const AGREED_MIN: usize = 2;
@@ -34,10 +36,20 @@ const AGREED_MIN: usize = 2;
 pub(crate) struct Shifts {
     anchors: Anchors,
     guesses: Vec<Vector>,
-    /// What a COPY by the vector at hand wins in each cell of the grid.
+    /// Of each cell of the grid, what a COPY by the vector at hand makes of it, and what that wins.
+    after: Vec<After>,
     gains: Vec<i8>,
     blocks: Vec<Block>,
     sums: Vec<i32>,
+}
+
+/// A cell after a COPY.
+#[derive(Clone, Copy, Debug, Default)]
+struct After {
+    /// Pixels that the COPY may write.
+    pixels: i16,
+    /// One of them at least is not what the snapshot has.
+    wrong: bool,
 }
 
 /// Cells that moved together.
@@ -130,7 +142,16 @@ impl Shifts {
 
     /// Where the vector wins, if that is enough.
     fn weigh(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<Region> {
-        if !view.agree(vector, changes) || self.enter_gains(vector, changes, view) < GAIN_MIN {
+        if !view.agree(vector, changes) {
+            return None;
+        }
+        let mut target = view.sure.translated(vector.dx, vector.dy);
+        target.intersect(view.snapshot.region());
+        if target.rect_count() * view.snapshot.region().rect_count() > PIECES_MAX {
+            return None;
+        }
+        self.look_ahead(&target, vector, changes, view);
+        if self.enter_gains(vector, changes, view) < GAIN_MIN {
             return None;
         }
         self.gather(changes);
@@ -138,27 +159,49 @@ impl Shifts {
         let mut region = Region::new();
         let mut gain = 0;
         for block in &blocks {
-            let Some((rect, won)) = self.settle(block, vector, changes, view) else { continue };
+            let Some((rect, won)) = self.settle(block, changes, view) else { continue };
             region.add_rect(view.grown(&rect, vector));
             gain += won;
         }
         blocks.clear();
         self.blocks = blocks;
         // Blocks are rectangles, and what may be read and written need not be.
-        let mut target = view.sure.translated(vector.dx, vector.dy);
-        target.intersect(view.snapshot.region());
         region.intersect(&target);
         (gain >= GAIN_MIN && region.rect_count() <= BLOCKS_MAX * 2).then_some(region)
     }
 
+    /// Compares the snapshot with what the viewer would show after a COPY to all of `target`.
+    fn look_ahead(&mut self, target: &Region, vector: Vector, changes: &Changes, view: &View<'_>) {
+        self.after.clear();
+        self.after.resize(changes.cells.len(), After::default());
+        let after = &mut self.after;
+        // By the snapshot's own rectangles, since each may lie in a plane of its own.
+        for rect in view.snapshot.region().rects() {
+            for rect in target.rects().iter().map(|target| target.intersect(rect)).filter(|rect| !rect.is_empty()) {
+                for part in changes.grid.parts(&rect) {
+                    after[changes.grid.index(part.x1, part.y1)].pixels += part.area() as i16;
+                }
+                let source = rect.translate(-vector.dx, -vector.dy);
+                for (y, (new, old)) in (rect.y1..).zip(view.snapshot.rows(&rect).zip(view.shadow.rows(&source))) {
+                    if differ(new, old) {
+                        changes.grid.each_differing(rect.x1, y, new, old, |cell, _, new, old| {
+                            after[cell].wrong |= differ(new, old);
+                        });
+                    }
+                }
+            }
+        }
+    }
+
     /// Enters which changed cells the vector explains; returns what that wins.
     fn enter_gains(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> i32 {
+        const WHOLE: i16 = (CELL * CELL) as i16;
         self.gains.clear();
-        let gain = |cell: &Rect| match !cell.is_empty() && view.moved(cell, vector) {
-            true => view.weight(cell),
-            false => 0,
-        };
-        self.gains.extend(changes.cells.iter().map(gain));
+        self.gains.extend(changes.cells.iter().zip(&self.after).map(|(cell, after)| {
+            // At the edge of what moved, of a cell only what changed is asked for.
+            let moved = !cell.is_empty() && (after.pixels == WHOLE && !after.wrong || view.moved(cell, vector));
+            if moved { view.weight(cell) } else { 0 }
+        }));
         self.gains.iter().map(|&gain| i32::from(gain)).sum()
     }
 
@@ -196,16 +239,19 @@ impl Shifts {
     }
 
     /// The pixels of a block, without margins in which the COPY spoils more than it explains, and what it wins.
-    fn settle(&mut self, block: &Block, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<(Rect, i32)> {
+    fn settle(&mut self, block: &Block, changes: &Changes, view: &View<'_>) -> Option<(Rect, i32)> {
         let columns = changes.grid.columns;
         let Rect { x1, y1, x2, y2 } = block.cells;
         let (width, height) = (block.cells.width() as usize, block.cells.height() as usize);
         for (column, row) in (y1..y2).flat_map(|row| (x1..x2).map(move |column| (column as usize, row as usize))) {
             let index = row * columns + column;
             if changes.cells[index].is_empty() {
-                let cell = changes.grid.cell(column, row).intersect(&view.sure.extents());
-                let spoiled = view.may_move(&cell, vector) && !view.moved(&cell, vector);
-                self.gains[index] = if spoiled { -view.weight(&cell) } else { 0 };
+                let cell = changes.grid.cell(column, row).intersect(&view.snapshot.region().extents());
+                self.gains[index] = match self.after[index].wrong {
+                    true if view.snapshot.holds(&cell) => -view.weight(&cell),
+                    true => -DETAIL,
+                    false => 0,
+                };
             } else if self.gains[index] == 0 {
                 self.gains[index] = -STRANGE;
             }
@@ -245,11 +291,7 @@ impl View<'_> {
     fn moved(&self, rect: &Rect, vector: Vector) -> bool {
         let Vector { dx, dy } = vector;
         self.may_move(rect, vector)
-            && self
-                .snapshot
-                .rows(rect)
-                .zip(self.shadow.rows(&rect.translate(-dx, -dy)))
-                .all(|(new, old)| same(new, old))
+            && self.snapshot.rows(rect).zip(self.shadow.rows(&rect.translate(-dx, -dy))).all(|(a, b)| !differ(a, b))
     }
 
     /// What it costs to send a rectangle.
@@ -320,15 +362,6 @@ impl View<'_> {
         let extents = self.sure.extents();
         let strip = strip.intersect(&extents).intersect(&extents.translate(vector.dx, vector.dy));
         (!strip.is_empty() && self.may_move(&strip, vector)).then_some(strip)
-    }
-}
-
-/// Whether two short rows are equal; most are as wide as a cell, and take no loop.
-fn same(a: &[u32], b: &[u32]) -> bool {
-    const WIDE: usize = CELL as usize;
-    match (a.as_array::<WIDE>(), b.as_array::<WIDE>()) {
-        (Some(a), Some(b)) => a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB == 0,
-        _ => !differ(a, b),
     }
 }
 
