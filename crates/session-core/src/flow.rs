@@ -316,7 +316,9 @@ impl Flow {
         let pace = self.pace()?;
         let update = self.update_bytes();
         let waits = self.room(now) < update && self.room_within(0) >= update;
-        waits.then(|| (self.leaves_at(now) + (update as f64 / pace) as Micros).saturating_sub(self.queue_time()).max(now))
+        waits.then(|| {
+            (self.leaves_at(now) + (update as f64 / pace) as Micros).saturating_sub(self.queue_time()).max(now)
+        })
     }
 
     fn room_within(&self, reserve: u64) -> u64 {
