@@ -9,6 +9,9 @@ interface Exports {
   memory: WebAssembly.Memory;
   viewer_buffer(bytes: number): number;
   viewer_open(nameBytes: number, width: number, height: number): void;
+  viewer_load_cache(bytes: number): number;
+  viewer_save_cache(): number;
+  viewer_saved_cache_at(): number;
   viewer_bytes(bytes: number, nowUs: number): number;
   viewer_key(code: number, keysym: number, down: number, nowUs: number): number;
   viewer_motion(x: number, y: number, nowUs: number): number;
@@ -95,6 +98,17 @@ export class Decoder {
   /** Begins a connection: all that was known of the last one is forgotten. Width and height are the window's. */
   open(name: string, width: number, height: number): void {
     this.calls.viewer_open(this.put(new TextEncoder().encode(name)), width, height);
+  }
+
+  /** Takes what an earlier page kept, before the first connection; the words why not, where it is of no use. */
+  loadCache(saved: Uint8Array): string | undefined {
+    return this.calls.viewer_load_cache(this.put(saved)) === 0 ? undefined : this.text();
+  }
+
+  /** What is kept, for a later page; undefined where nothing is new. */
+  saveCache(): Uint8Array<ArrayBuffer> | undefined {
+    const length = this.calls.viewer_save_cache();
+    return length === 0 ? undefined : new Uint8Array(this.calls.memory.buffer, this.calls.viewer_saved_cache_at() >>> 0, length >>> 0).slice();
   }
 
   /** Applies the next bytes of the stream. */

@@ -4,6 +4,7 @@
 
 import { Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
 import { nowUs, type ConnectionState, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
+import { loadKept, saveKept } from "./kept";
 import { choosePresenter, type Presenter } from "./present";
 import { Transport } from "./transport";
 
@@ -17,6 +18,8 @@ const BARRIERS_MAX = 4;
 const RESIZE_ANSWER_MS_MAX = 1_000;
 /** After a new size or connection the old picture stays until the new one is whole, but no longer than this. */
 const HOLD_MS_MAX = 400;
+/** What is kept is saved so often, and when the page is hidden: a page that is closed is given no time for it. */
+const SAVE_MS = 60_000;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
 
@@ -43,6 +46,9 @@ export class Engine {
   private presentScheduled = false;
   private presents = 0;
   private tellsInexact = false;
+  /** The session's address where what is kept is saved, and whether that is under way. */
+  private keptAs: string | undefined;
+  private saving = false;
   /** Until when the old picture is held back from a new, still incomplete one; 0: it is not. */
   private holdUntilMs = 0;
   private newSize: { width: number; height: number } | undefined;
@@ -85,6 +91,7 @@ export class Engine {
       case "visible":
         this.visible = message.visible;
         if (this.visible) this.schedulePresent();
+        else void this.save();
         break;
       case "tellInexact":
         this.tellsInexact = message.tell;
@@ -122,7 +129,36 @@ export class Engine {
     });
     this.module = await compileDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
+    if (message.keep) await this.load(this.decoder, message.socketUrl);
     this.transport.open();
+  }
+
+  /** What an earlier page kept, and from now on what this one keeps. */
+  private async load(decoder: Decoder, session: string): Promise<void> {
+    this.keptAs = session;
+    setInterval(() => void this.save(), SAVE_MS);
+    try {
+      const saved = await loadKept(session);
+      const refused = saved && decoder.loadCache(saved);
+      if (refused !== undefined) console.warn(`thinc: what an earlier page kept is not used: ${refused}`);
+    } catch (error) {
+      console.warn(`thinc: what an earlier page kept is not to be had: ${wordsOf(error)}`);
+    }
+  }
+
+  private async save(): Promise<void> {
+    if (this.keptAs === undefined || this.saving) return;
+    const bytes = this.decoder?.saveCache();
+    if (bytes === undefined) return;
+    this.saving = true;
+    try {
+      await saveKept(this.keptAs, bytes);
+    } catch (error) {
+      console.warn(`thinc: what is kept is not saved: ${wordsOf(error)}`);
+      this.keptAs = undefined;
+    } finally {
+      this.saving = false;
+    }
   }
 
   private async retry(): Promise<void> {

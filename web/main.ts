@@ -141,6 +141,7 @@ async function startEngine(): Promise<void> {
     width: stageSize.width,
     height: stageSize.height,
     ...(presenter && { presenter }),
+    keep: new URLSearchParams(location.search).get("keep") === "yes",
   };
   const worker = new URLSearchParams(location.search).get("thread") === "page" ? undefined : await startWorker();
   if (worker) {

@@ -24,6 +24,8 @@ export type ToEngine =
       height: number;
       /** Only this way of presenting, for tests; otherwise the engine chooses. */
       presenter?: PresenterKind;
+      /** Keep pixels that may be shown again in the browser's store. */
+      keep: boolean;
     }
   | { type: "key"; code: number; keysym: number; down: boolean; timeUs: number }
   | { type: "motion"; x: number; y: number }

@@ -56,6 +56,8 @@ export const say = {
   pong: (id) => frame(0x08, varint(id)),
   barrier: (id) => frame(0x09, varint(id)),
   close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),
+  /** `token`: 16 bytes. */
+  cache: (resumed, token) => frame(0x0d, Buffer.from([Number(resumed)]), token),
 };
 
 export const draw = {
@@ -64,6 +66,8 @@ export const draw = {
   copy: (x, y, width, height, dx, dy) => Buffer.concat([Buffer.from([0]), rect(x, y, width, height), zigzag(dx), zigzag(dy)]),
   /** `data`: as doc/protocol.md says, section 8. */
   jpeg: (x, y, width, height, data) => Buffer.concat([Buffer.from([0x34]), rect(x, y, width, height), varint(data.length), data]),
+  keep: (x, y, width, height, slot) => Buffer.concat([Buffer.from([5]), rect(x, y, width, height), varint(slot)]),
+  recall: (x, y, width, height, slot) => Buffer.concat([Buffer.from([6]), rect(x, y, width, height), varint(slot)]),
   /** `bgr`: 3 bytes a pixel. */
   raw: (x, y, width, height, bgr) => Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
 };
@@ -125,6 +129,11 @@ function message(kind, byte, number, signed, rest) {
       return { kind: "barrier", id: number() };
     case 0x08:
       return { kind: "refresh" };
+    case 0x0a: {
+      const bytes = number();
+      const token = String.fromCharCode(...Array.from({ length: 16 }, byte));
+      return { kind: "cache", bytes, token, update: number() };
+    }
     default:
       return { kind: "close", reason: rest().slice(1) };
   }

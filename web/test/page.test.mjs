@@ -220,6 +220,77 @@ test("a held key is not repeated, and Ctrl+Alt+S is the viewer's own", async (t)
   assert.deepEqual(letters.map((m) => [m.code, m.down]), [[45, true], [45, false], [21, true], [21, false]]);
 });
 
+/** Grants a cache and keeps a square of a colour in slot 3. */
+function keepSquare(viewer, token) {
+  greet(viewer);
+  viewer.send(
+    say.cache(false, Buffer.from(token)),
+    say.update(1, 1, [draw.fill(0, 0, 20, 20, 0x345678), draw.keep(0, 0, 20, 20, 3)]),
+    say.update(2, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0)]),
+  );
+}
+
+/** The next page or connection offers what this token names, and shows the square elsewhere. */
+async function recallSquare(page, viewer, token) {
+  const offer = await viewer.heard((m) => m.kind === "cache");
+  assert.deepEqual([offer.token, offer.update, offer.bytes], [token, 2, 64 << 20]);
+  greet(viewer);
+  viewer.send(say.cache(true, Buffer.from("t".repeat(16))), say.update(1, 1, [draw.recall(100, 50, 20, 20, 3)]));
+  await quiet(page);
+  const [pixel] = await page.evaluate(async () => {
+    const { width, data } = await window.thinc.pixels();
+    return [Array.from(data.slice((60 * width + 110) * 4, (60 * width + 110) * 4 + 3))];
+  });
+  assert.deepEqual(pixel, [0x34, 0x56, 0x78]);
+}
+
+test("what is kept outlives the connection", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  const nothing = await viewer.heard((m) => m.kind === "cache");
+  assert.equal(nothing.token, "\0".repeat(16));
+  keepSquare(viewer, "a token 16 long.");
+  await quiet(page);
+  viewer.socket.destroy();
+  await recallSquare(page, await session.viewer(1), "a token 16 long.");
+  assert.deepEqual(page.problems.filter((problem) => !/WebSocket/.test(problem)), []);
+});
+
+test("what is kept outlives the page where the person asks for it, and only there", async (t) => {
+  const stored = (page) =>
+    page.evaluate(
+      () =>
+        new Promise((resolve) => {
+          const opening = indexedDB.open("thinc");
+          opening.onsuccess = () => {
+            const database = opening.result;
+            if (!database.objectStoreNames.contains("kept")) return resolve(0);
+            database.transaction("kept").objectStore("kept").count().onsuccess = (event) => resolve(event.target.result);
+          };
+        }),
+    );
+  const hide = (page) =>
+    page.evaluate(() => {
+      Object.defineProperty(document, "hidden", { value: true, configurable: true });
+      document.dispatchEvent(new Event("visibilitychange"));
+    });
+  for (const asked of [true, false]) {
+    const { session, page, viewer } = await opened(t, { query: asked ? "?keep=yes" : "?keep=no" });
+    keepSquare(viewer, "a token 16 long.");
+    await quiet(page);
+    await hide(page);
+    if (asked) while ((await stored(page)) === 0) await page.waitForTimeout(20);
+    await page.goto(`${session.url}${asked ? "?keep=yes" : "?keep=no"}`);
+    const again = await session.viewer(2);
+    if (asked) {
+      await recallSquare(page, again, "a token 16 long.");
+    } else {
+      assert.equal((await again.heard((m) => m.kind === "cache")).token, "\0".repeat(16));
+      assert.equal(await stored(page), 0);
+    }
+    assert.deepEqual(page.problems.filter((problem) => !/WebSocket/.test(problem)), []);
+  }
+});
+
 test("the cursor is the browser's own, exact, hidden when the session hides it, and drawn when too large for a browser", async (t) => {
   const { page, viewer } = await opened(t);
   greet(viewer);

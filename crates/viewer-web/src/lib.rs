@@ -45,6 +45,24 @@ pub extern "C" fn viewer_open(name_bytes: u32, width: u32, height: u32) {
     with(|page| page.open(name_bytes as usize, Size { width, height }));
 }
 
+/// Takes what an earlier page kept, which lies in the buffer; 0, or 1 where it is of no use for what the text says.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_load_cache(bytes: u32) -> u32 {
+    with(|page| u32::from(page.load_cache(bytes as usize).is_err()))
+}
+
+/// Collects what is kept, for a later page; its length in bytes, 0 where nothing is new.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_save_cache() -> u32 {
+    with(|page| page.save_cache().len() as u32)
+}
+
+/// Where `viewer_save_cache` put it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_saved_cache_at() -> *const u8 {
+    with(|page| page.saved().as_ptr())
+}
+
 /// Applies the session's next bytes, which lie in the buffer; 0, or 1 when the connection must end for what the text says.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_bytes(bytes: u32, now_us: f64) -> u32 {

@@ -5,7 +5,7 @@
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::{InputEvent, ViewerCaps};
 use thinc_region::{Rect, Size};
-use thinc_viewer_core::{CursorPixels, Viewer, ViewerConfig, ViewerError, ViewerEvent};
+use thinc_viewer_core::{CACHE_BYTES_DEFAULT, Cache, CursorPixels, SavedCacheError, Viewer, ViewerConfig, ViewerError, ViewerEvent};
 
 /// Kinds of events, as web/decoder.ts numbers them; behind each, its four numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,11 @@ pub(crate) enum EventKind {
 #[derive(Debug)]
 pub(crate) struct Page {
     viewer: Option<Viewer>,
+    /// What is kept, before the first connection.
+    cache: Option<Cache>,
+    /// The same as bytes, and the update after which it was so.
+    saved: Vec<u8>,
+    saved_update: u64,
     buffer: Vec<u8>,
     output: Vec<u8>,
     event: [f64; 4],
@@ -50,6 +55,9 @@ impl Page {
     pub(crate) const fn new() -> Page {
         Page {
             viewer: None,
+            cache: None,
+            saved: Vec::new(),
+            saved_update: 0,
             buffer: Vec::new(),
             output: Vec::new(),
             event: [0.0; 4],
@@ -73,7 +81,43 @@ impl Page {
     pub(crate) fn open(&mut self, name_bytes: usize, size: Size) {
         let name = String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
         let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR;
-        self.viewer = Some(Viewer::new(&ViewerConfig { name, size, caps }));
+        let before = self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
+        let mut viewer = Viewer::new(&ViewerConfig { name, size, caps });
+        viewer.offer_cache(before.unwrap_or_else(|| Cache::new(CACHE_BYTES_DEFAULT)));
+        self.viewer = Some(viewer);
+        self.saved_update = 0;
+    }
+
+    /// What was kept by an earlier page, which lies in the buffer; offered with the first connection.
+    pub(crate) fn load_cache(&mut self, bytes: usize) -> Result<(), SavedCacheError> {
+        let loaded = Cache::load(self.buffer.get(..bytes).unwrap_or_default(), CACHE_BYTES_DEFAULT);
+        // The buffer was never so large before, and will not be again.
+        self.buffer = Vec::new();
+        match loaded {
+            Ok(cache) => {
+                self.cache = Some(cache);
+                Ok(())
+            }
+            Err(error) => {
+                self.text = error.to_string();
+                Err(error)
+            }
+        }
+    }
+
+    /// What is kept, as bytes for a later page; none where that is as it was.
+    pub(crate) fn save_cache(&mut self) -> &[u8] {
+        self.saved = Vec::new();
+        let cache = self.viewer.as_ref().and_then(Viewer::cache);
+        if let Some(cache) = cache.filter(|cache| cache.update() != self.saved_update) {
+            cache.save(&mut self.saved);
+            self.saved_update = cache.update();
+        }
+        &self.saved
+    }
+
+    pub(crate) fn saved(&self) -> &[u8] {
+        &self.saved
     }
 
     pub(crate) fn bytes(&mut self, bytes: usize, now: Micros) -> Result<(), ViewerError> {
