@@ -86,8 +86,8 @@ impl std::fmt::Debug for Decoder {
     }
 }
 
-/// 4 MiB: most scratch kept after a larger rectangle; an encoder of ours splits above that.
-const SCRATCH_BYTES_KEPT: usize = 4 * 1024 * 1024;
+/// 5 MiB: most scratch kept after a larger rectangle; an encoder of ours splits above 1 Mi pixels.
+const SCRATCH_BYTES_KEPT: usize = 5 * 1024 * 1024;
 
 impl Decoder {
     /// With no scratch yet.

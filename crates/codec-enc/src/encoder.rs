@@ -21,8 +21,11 @@ use crate::{bitmap, cursor};
 const ZSTD_PREDICTED_MIN: usize = 512;
 /// 48 bytes: bits of a bitmap are less dense than operations, so a frame's 9 bytes are won back earlier.
 const ZSTD_BITS_MIN: usize = 48;
-/// 512 Ki pixels: larger RAWs are cut, so that scratch memory stays at 4 MiB and a viewer shows the first part early.
-const RAW_AREA_MAX: u64 = 512 * 1024;
+/// 1 Mi pixels: larger RAWs are cut, so that scratch memory stays at 8 MiB. Each part has to learn anew what it looks like:
+/// in parts of half as many pixels, screens of text take a tenth more bytes.
+const RAW_AREA_MAX: u64 = 1024 * 1024;
+/// 512 Ki pixels: the same for JPEG, which learns nothing, and whose first part shows the earlier.
+const JPEG_AREA_MAX: u64 = 512 * 1024;
 /// 16 Ki pixels: up to it two colours and coverage are tried both as a BITMAP and as a RAW. Beyond it pages of text have
 /// shown that a bit a pixel is smaller than a RAW (8.3 against 10.6 KB for an xterm), and eight bits are larger.
 const BOTH_AREA_MAX: u64 = 16 * 1024;
@@ -193,7 +196,7 @@ impl Encoder {
     /// A photograph, lossy where that is much smaller.
     fn photo(&mut self, rect: Rect, profile: JpegProfile, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
         // Whole rows of the blocks that share samples of colour.
-        let rows = (RAW_AREA_MAX / rect.width() as u64).max(16) as usize / 16 * 16;
+        let rows = (JPEG_AREA_MAX / rect.width() as u64).max(16) as usize / 16 * 16;
         for y in (rect.y1..rect.y2).step_by(rows) {
             let part = Rect { y1: y, y2: rect.y2.min(y + rows as i32), ..rect };
             let mut jpeg = std::mem::take(&mut self.jpeg);

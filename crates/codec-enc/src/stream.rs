@@ -2,15 +2,22 @@
 //! Packs the commands of one connection's updates with one zstd context: what was sent before is the dictionary.
 //! Knows bytes and their order; never commands. codec-dec/stream.rs is its twin.
 
-use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, UNPACKED_BYTES_MAX};
+use thinc_protocol::command::{Command, CommandReader, Encoding, Packing};
+use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, SCREEN_EDGE_MAX, UNPACKED_BYTES_MAX};
 use thinc_protocol::session::Packed;
+use thinc_region::Size;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
 /// 24 bytes: below it a block's header and codes outweigh what repeats.
 const PACKED_MIN: usize = 24;
-/// 1 MiB of what was sent before can be repeated: about ten pages of text as operations.
-const WINDOW_LOG: u32 = 20;
+/// 16: of an update, less than a 16th is not worth the stream's thread and its window.
+const PACKED_PART_MAX: usize = 16;
+/// 2 MiB of what was sent before can be repeated, some twenty pages of text as operations: on text 1 (screens) to 9 %
+/// (300 x 200) less than with 1 MiB, and 1 MiB more on either side. 4 MiB are worth 0 to 2 % more.
+const WINDOW_LOG: u32 = 21;
+/// 512 KiB of places: level 1's own 64 KiB forget a glyph before it comes again (10 to 15 % more bytes of text).
+const HASH_LOG: u32 = 17;
 const _: () = assert!(WINDOW_LOG <= PACKED_WINDOW_LOG_MAX);
 
 /// One connection's context.
@@ -49,11 +56,12 @@ impl StreamPacker {
         self.zstd.sizeof()
     }
 
-    /// Appends the commands of one update, packed, and says how; or nothing, and `None`, where they are too few to gain.
+    /// Appends the commands of one update, packed, and says how; or nothing, and `None`, where there is nothing to gain: they
+    /// are too few, or nearly all of their bytes are packed already.
     ///
     /// What was packed must be sent, after what was packed before it and before what is packed next.
     pub fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
-        if !(PACKED_MIN..=UNPACKED_BYTES_MAX).contains(&commands.len()) {
+        if !(PACKED_MIN..=UNPACKED_BYTES_MAX).contains(&commands.len()) || !gains(commands) {
             return None;
         }
         let packed = Packed { len: commands.len() as u32, anew: std::mem::take(&mut self.fresh) };
@@ -82,6 +90,7 @@ impl StreamPacker {
         let parameters = [
             CParameter::CompressionLevel(self.level),
             CParameter::WindowLog(WINDOW_LOG),
+            CParameter::HashLog(HASH_LOG),
             CParameter::ContentSizeFlag(false),
         ];
         self.zstd.reset(ResetDirective::SessionAndParameters).expect("a context can always be reset");
@@ -89,6 +98,19 @@ impl StreamPacker {
             self.zstd.set_parameter(parameter).expect("zstd knows these parameters");
         }
     }
+}
+
+/// Whether enough of the commands is not packed yet: what is would only push text out of the window.
+fn gains(commands: &[u8]) -> bool {
+    // Their screen is not known here, and need not be: none is larger.
+    let any = Size { width: SCREEN_EDGE_MAX, height: SCREEN_EDGE_MAX };
+    let packed_len = |command: &Command<'_>| match command {
+        Command::Raw { encoding: Encoding::PredictedZstd | Encoding::Residuals | Encoding::Jpeg, data, .. }
+        | Command::Bitmap { packing: Packing::Zstd, data, .. } => data.len(),
+        _ => 0,
+    };
+    let packed: usize = CommandReader::new(commands, any).flatten().map(|command| packed_len(&command)).sum();
+    (commands.len() - packed) * PACKED_PART_MAX > commands.len()
 }
 
 #[cfg(test)]
@@ -145,6 +167,26 @@ mod tests {
             assert_eq!(packed.len() > 400, how.anew, "round {round}: {} bytes", packed.len());
             unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert_eq!(unpacked, glyph);
+        }
+    }
+
+    #[test]
+    fn what_is_packed_already_is_left_alone() {
+        let mut packer = StreamPacker::new(1);
+        let (photograph, text) = (noise(1, 9000), noise(2, 400));
+        let rect = thinc_region::Rect::at(16000, 9, 300, 200);
+        for (encoding, text_times, packs) in [
+            (Encoding::Residuals, 1, false),
+            (Encoding::Jpeg, 1, false),
+            (Encoding::PredictedZstd, 1, false),
+            (Encoding::Predicted, 1, true),
+            (Encoding::Residuals, 2, true),
+        ] {
+            let (mut commands, mut out) = (Vec::new(), Vec::new());
+            let mut writer = thinc_protocol::command::CommandWriter::new(&mut commands);
+            writer.raw(rect, encoding, &photograph);
+            (0..text_times).for_each(|_| writer.raw(rect, Encoding::Predicted, &text));
+            assert_eq!(packer.pack(&commands, &mut out).is_some(), packs, "{encoding:?}, {text_times} times text");
         }
     }
 
