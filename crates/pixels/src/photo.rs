@@ -24,15 +24,17 @@ const BAND: usize = 2 * BLOCK;
 
 /// 48 levels in one channel: higher edges are one in fifty of a photograph's, and every second of black letters'.
 const EDGE: u32 = 48;
-/// 8 levels, and three times what neighbours differ by in the mean: letters that are nearly as what is behind them.
-const EDGE_SOFT: u32 = 8;
-const EDGE_ROUGH: u32 = 3;
+/// 7 levels, and four times what neighbours differ by in the mean: letters that are nearly as what is behind them.
+const EDGE_SOFT: u32 = 7;
+const EDGE_ROUGH: u32 = 4;
+/// 2 cells to each side of one with a high edge: if there is no other, it is a speck; the smallest letters are higher.
+const ALONE: usize = 2;
 /// Two of three: where more neighbours are equal, it is no photograph, or one so soft that it costs little anyway.
 const EQUAL: (u32, u32) = (2, 3);
 /// 24 x 32 pixels: smaller parts cost more as commands of their own than they win.
 const BLOCKS_MIN: usize = 3;
 const AREA_MIN: u64 = 24 * 32;
-/// Most photographs of one rectangle; what is left stays exact.
+/// Most photographs of one rectangle, the largest; what is left stays exact.
 const PHOTOS_MAX: usize = 256;
 
 /// What is known of a cell of four by four pixels, each compared with the one to the left and the one above.
@@ -82,6 +84,7 @@ impl Photos {
             self.strike(&hint.rect.intersect(&whole), &whole);
         }
         self.judge();
+        self.forgive();
         self.join(&whole);
     }
 
@@ -106,18 +109,19 @@ impl Photos {
     fn measure_tile(&mut self, snapshot: &Snapshot, tile: &Rect, whole: &Rect) {
         // The pixels to the left and above; at the rectangle's edges the tile's own.
         let left = if tile.x1 > whole.x1 { tile.x1 - 1 } else { tile.x1 };
-        let mut above = Row::new(snapshot, left, tile, tile.y1.max(whole.y1 + 1) - 1);
+        let mut rows = [Row([0; LANES + 4]), Row([0; LANES + 4])];
+        let [mut row, mut above] = rows.each_mut();
+        above.fill(snapshot, left, tile, tile.y1.max(whole.y1 + 1) - 1);
         let first = (tile.x1 - whole.x1) as usize / CELL;
         for y in (tile.y1..tile.y2).step_by(CELL) {
-            let mut totals = Totals::default();
+            let mut totals = Totals::NONE;
             for y in y..y + CELL as i32 {
-                let row = Row::new(snapshot, left, tile, y);
-                totals.add(&row, &above);
-                above = row;
+                row.fill(snapshot, left, tile, y);
+                totals.add(row, above);
+                std::mem::swap(&mut row, &mut above);
             }
-            let row = (y - whole.y1) as usize / CELL * self.columns;
-            let cells = &mut self.cells[row + first..][..tile.width() as usize / CELL];
-            cells.iter_mut().enumerate().for_each(|(i, cell)| *cell = totals.cell(i));
+            let at = (y - whole.y1) as usize / CELL * self.columns + first;
+            totals.cells(&mut self.cells[at..][..tile.width() as usize / CELL]);
         }
     }
 
@@ -149,6 +153,22 @@ impl Photos {
                 let edge = (EDGE_SOFT + EDGE_ROUGH * sum / (PAIRS * 3)).min(EDGE);
                 block.iter().for_each(|&i| soft[i] = u32::from(cells[i].edge) < edge);
             }
+        }
+    }
+
+    /// Takes cells for soft whose high edge is the only one around.
+    fn forgive(&mut self) {
+        let (columns, rows) = (self.columns, self.soft.len() / self.columns);
+        for at in 0..self.soft.len() {
+            if self.soft[at] || self.cells[at].edge == NONE.edge {
+                continue;
+            }
+            let (x, y) = (at % columns, at / columns);
+            let across = x.saturating_sub(ALONE)..(x + ALONE + 1).min(columns);
+            let near = y.saturating_sub(ALONE)..(y + ALONE + 1).min(rows);
+            let hard = |y: usize| self.soft[y * columns..][across.clone()].iter().filter(|&&soft| !soft).count();
+            // One that is alone is near no other that is, so what was forgiven before changes nothing here.
+            self.soft[at] = near.map(hard).sum::<usize>() == 1;
         }
     }
 
@@ -184,7 +204,10 @@ impl Photos {
             std::mem::swap(&mut self.open, &mut self.next);
         }
         self.rects.extend(self.open.iter().filter(|rect| rect.area() >= AREA_MIN));
-        self.rects.truncate(PHOTOS_MAX);
+        if self.rects.len() > PHOTOS_MAX {
+            self.rects.sort_unstable_by_key(|rect| std::cmp::Reverse(rect.area()));
+            self.rects.truncate(PHOTOS_MAX);
+        }
     }
 
     /// Leaves in `band` which blocks have nothing but soft cells in them and around them.
@@ -202,54 +225,49 @@ impl Photos {
     }
 }
 
-/// One row of a tile as bytes, the one pixel to its left in front; where the tile is narrower, its last pixel goes on.
-struct Row([u8; (TILE + 1) * 4]);
+/// Lanes of a tile's row, one a byte of a pixel: arrays of one length, so that they are compared without a branch.
+const LANES: usize = TILE * 4;
+
+/// One row of a tile as bytes, the pixel to its left in front; where the tile is narrower, what follows means nothing.
+struct Row([u8; LANES + 4]);
 
 impl Row {
     #[inline(always)]
-    fn new(snapshot: &Snapshot, left: i32, tile: &Rect, y: i32) -> Row {
+    fn fill(&mut self, snapshot: &Snapshot, left: i32, tile: &Rect, y: i32) {
         let pixels = snapshot.row(left, tile.x2, y);
-        let inside = &pixels[(tile.x1 - left) as usize..];
-        let mut row = Row([0; (TILE + 1) * 4]);
-        let (first, rest) = row.0.split_first_chunk_mut::<4>().expect("a row holds a pixel");
-        *first = (pixels[0] & RGB).to_le_bytes();
-        let last = (inside[inside.len() - 1] & RGB).to_le_bytes();
-        let mut bytes = rest.as_chunks_mut::<4>().0.iter_mut();
-        for (to, pixel) in bytes.by_ref().zip(inside) {
+        let (first, rest) = self.0.as_chunks_mut::<4>().0.split_at_mut(1);
+        first[0] = (pixels[0] & RGB).to_le_bytes();
+        for (to, pixel) in rest.iter_mut().zip(&pixels[(tile.x1 - left) as usize..]) {
             *to = (pixel & RGB).to_le_bytes();
         }
-        bytes.for_each(|to| *to = last);
-        row
     }
 }
 
-/// Differences in a row of cells, a byte of a pixel a lane: arrays of one length, so that they are added without a branch.
+/// Differences in a row of cells.
 struct Totals {
-    edge: [u8; TILE * 4],
-    sum: [u16; TILE * 4],
+    edge: [u8; LANES],
+    sum: [u16; TILE / CELL],
     equal: [u8; TILE],
 }
 
-impl Default for Totals {
-    fn default() -> Totals {
-        Totals { edge: [0; TILE * 4], sum: [0; TILE * 4], equal: [0; TILE] }
-    }
-}
-
 impl Totals {
+    const NONE: Totals = Totals { edge: [0; LANES], sum: [0; TILE / CELL], equal: [0; TILE] };
+
     #[inline(always)]
     fn add(&mut self, row: &Row, above: &Row) {
-        let own: &[u8; TILE * 4] = row.0.last_chunk().expect("a row is longer");
-        let left: &[u8; TILE * 4] = row.0.first_chunk().expect("a row is longer");
-        let above: &[u8; TILE * 4] = above.0.last_chunk().expect("a row is longer");
-        let (mut across, mut down) = ([0; TILE * 4], [0; TILE * 4]);
-        for i in 0..TILE * 4 {
+        let own: &[u8; LANES] = row.0.last_chunk().expect("a row is longer");
+        let left: &[u8; LANES] = row.0.first_chunk().expect("a row is longer");
+        let above: &[u8; LANES] = above.0.last_chunk().expect("a row is longer");
+        let (mut across, mut down) = ([0; LANES], [0; LANES]);
+        for i in 0..LANES {
             across[i] = own[i].abs_diff(left[i]);
             down[i] = own[i].abs_diff(above[i]);
-        }
-        for i in 0..TILE * 4 {
             self.edge[i] = self.edge[i].max(across[i]).max(down[i]);
-            self.sum[i] += u16::from(across[i]) + u16::from(down[i]);
+        }
+        let cells = across.as_chunks::<{ CELL * 4 }>().0.iter().zip(down.as_chunks::<{ CELL * 4 }>().0);
+        for (sum, (across, down)) in self.sum.iter_mut().zip(cells) {
+            let total = |differences: &[u8; CELL * 4]| differences.iter().map(|&byte| u16::from(byte)).sum::<u16>();
+            *sum += total(across) + total(down);
         }
         let is_zero = |bytes: &[u8; 4]| u8::from(u32::from_le_bytes(*bytes) == 0);
         for ((equal, across), down) in self.equal.iter_mut().zip(across.as_chunks().0).zip(down.as_chunks().0) {
@@ -257,14 +275,13 @@ impl Totals {
         }
     }
 
-    /// The cell at this place.
+    /// What has been added becomes cells.
     #[inline(always)]
-    fn cell(&self, i: usize) -> Cell {
-        let lanes = i * CELL * 4..(i + 1) * CELL * 4;
-        Cell {
-            edge: self.edge[lanes.clone()].iter().fold(0, |all, &edge| all.max(edge)),
-            sum: self.sum[lanes].iter().sum(),
-            equal: self.equal[i * CELL..(i + 1) * CELL].iter().sum(),
+    fn cells(&self, cells: &mut [Cell]) {
+        let edges = self.edge.as_chunks::<{ CELL * 4 }>().0.iter().zip(self.equal.as_chunks::<CELL>().0);
+        for ((cell, &sum), (edges, equal)) in cells.iter_mut().zip(&self.sum).zip(edges) {
+            let edge = edges.iter().fold(0, |all, &edge| all.max(edge));
+            *cell = Cell { edge, sum, equal: equal.iter().sum() };
         }
     }
 }

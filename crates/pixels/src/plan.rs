@@ -263,8 +263,12 @@ impl Sorter<'_> {
         if found {
             self.out.extend(photos.rects.iter().map(|&rect| Planned::Photo { rect }));
             let rest = Region::from(*rect).difference(&photos.rects.iter().copied().collect());
-            for rect in rest.rects() {
-                self.sort(rect, 0);
+            for &rect in rest.rects() {
+                match kind::colors(self.snapshot, &rect) {
+                    Colors::One(color) => self.solid(&rect, color),
+                    Colors::Two(fg, bg) => self.out.push(Planned::TwoColor { rect, fg, bg }),
+                    Colors::More => self.out.push(Planned::Pixels { rect, content: self.hints.content(&rect) }),
+                }
             }
         }
         self.photos = Some(photos);
