@@ -10,6 +10,7 @@ pub mod coverage;
 mod hint;
 mod kind;
 mod photo;
+mod pieces;
 mod plan;
 mod reuse;
 mod shadow;
@@ -18,6 +19,7 @@ mod snapshot;
 
 pub use cache::Cache;
 pub use hint::{Claim, Content, Hint, Hints, Verdict};
+pub use pieces::cut;
 pub use plan::{Lossy, PlanSettings, Planned, plan, plan_with};
 pub use shadow::Shadow;
 pub use snapshot::Snapshot;

@@ -4,14 +4,14 @@
 
 use std::time::Duration;
 
-use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Shadow, plan_with};
+use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Shadow, cut, plan_with};
 use thinc_protocol::Micros;
 use thinc_region::Size;
 use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, SnapshotVerdict, ViewerId};
 
 use crate::packing;
-use crate::worker::{Encoded, Gathered, Work};
+use crate::worker::{Encoded, Gathered, STRETCH_PIXELS, Work};
 
 /// What one viewer shows, as far as the session knows.
 #[derive(Debug)]
@@ -78,6 +78,7 @@ impl View {
         let lossy = if quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
         let settings = PlanSettings { lossy, ..PlanSettings::default() };
         let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, settings, &mut work.planned);
+        cut(&mut work.planned, STRETCH_PIXELS);
         // Where X was ahead of its records, nobody was wrong.
         let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
         core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });

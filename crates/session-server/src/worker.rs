@@ -19,8 +19,8 @@ use crate::connection::{Event, Events};
 
 /// More threads than this would take the machine from the applications.
 const THREADS_MAX: usize = 4;
-/// Pixels of a stretch: a millisecond and a half of a core, worth waking another for.
-const STRETCH_PIXELS: u64 = 1 << 17;
+/// About so many pixels are a stretch, and at most twice as many: a millisecond and a half of a core, worth waking another for.
+pub(crate) const STRETCH_PIXELS: u64 = 1 << 17;
 
 /// A job's pixels and what is to be said of them; its memory goes round.
 #[derive(Debug)]
