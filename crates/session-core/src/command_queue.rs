@@ -120,7 +120,8 @@ pub struct Pending {
     pub area: u64,
     /// What it was drawn as, since when; `since` is the oldest of what it took over, so that redrawing does not starve.
     pub origin: Origin,
-    /// Where it was cut last, so that what is drawn anew faster than it leaves is sent all round and not its top alone.
+    /// Where it was cut last, where it is more than one update holds, so that what is drawn anew faster than it leaves is
+    /// sent all round and not its top alone.
     pub sweep: Sweep,
 }
 
@@ -207,6 +208,10 @@ static EMPTY: Region = Region::new();
 pub struct CommandQueue {
     screen: Rect,
     items: Vec<Pending>,
+    /// Was committed and has not left: of what is pending of it, each item sends that first; and since when the oldest of
+    /// it has waited.
+    taken_back: Region,
+    taken_since: Micros,
     /// When something was drawn last.
     newest: Micros,
     copies: Copies,
@@ -236,6 +241,8 @@ impl CommandQueue {
         CommandQueue {
             screen: size.rect(),
             items: Vec::new(),
+            taken_back: Region::new(),
+            taken_since: 0,
             newest: 0,
             copies: Copies::new(broken),
             copies_since: 0,
@@ -256,6 +263,7 @@ impl CommandQueue {
     pub fn reset(&mut self, size: Size, now: Micros) {
         self.screen = size.rect();
         self.items.clear();
+        self.taken_back.clear();
         self.copies.clear();
         self.copies_echo = None;
         self.doubt.clear();
@@ -278,6 +286,18 @@ impl CommandQueue {
     /// What waits, in no order.
     pub fn items(&self) -> &[Pending] {
         &self.items
+    }
+
+    /// What each item sends first; some of it may not be pending.
+    pub fn taken_back(&self) -> &Region {
+        &self.taken_back
+    }
+
+    /// Since when what an item sends first has waited. The rest of it is as old as its own drawing, or what is redrawn all
+    /// the time would stay the oldest of all.
+    pub fn since(&self, item: &Pending) -> Micros {
+        let first = item.region.overlaps(&self.taken_back);
+        if first { item.origin.since.min(self.taken_since) } else { item.origin.since }
     }
 
     /// The COPYs that wait, oldest first.
@@ -396,7 +416,23 @@ impl CommandQueue {
         for copy in self.copies.iter().filter(|_| !self.broken.is(Mutation::StaleDoesNotFollowCopies)) {
             lacking = copy.follow(&lacking);
         }
+        // What waits already is known better, by what it was drawn as.
+        self.items.iter().for_each(|item| lacking.subtract(&item.region));
         self.stale(&lacking, now);
+    }
+
+    /// Rule 4. These pixels were committed, have waited `since` then, and will not be sent. They are pending, and go before
+    /// the rest of what waits with them, or what is redrawn faster than it leaves would never be sent whole.
+    pub fn take_back(&mut self, region: &Region, since: Micros, echo: Option<Echo>) {
+        self.taken_since = if self.taken_back.is_empty() { since } else { self.taken_since.min(since) };
+        self.taken_back.add(region);
+        if self.taken_back.rect_count() > DOUBT_RECTS_MAX {
+            self.taken_back = self.taken_back.simplified(DOUBT_RECTS_MAX / 4);
+        }
+        let mut echo = echo;
+        for item in self.items.iter_mut().filter(|item| item.region.overlaps(region)) {
+            item.origin.echo = Echo::later(item.origin.echo, echo.take());
+        }
     }
 
     /// Rule 9. Records are missing, and this is where the screen changed meanwhile.
@@ -534,6 +570,7 @@ impl CommandQueue {
         }
         self.items.retain(|item| !item.region.is_empty());
         self.bound_pending();
+        self.taken_back.subtract(region);
         self.doubt.subtract(region);
         self.bound_doubt();
         if !region.is_empty() {

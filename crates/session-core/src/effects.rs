@@ -1,9 +1,8 @@
-//! Path 7/13: beside update.rs, which remembers what its updates do until they are known to be applied.
-//! What an update makes of pixels that its viewer lacks: COPYs carry them on, and all other commands mend them.
+//! Path 7/13: beside update.rs, which remembers what its updates do until they are known to be applied; from parts.rs.
+//! What commands make of pixels that their viewer lacks: COPYs carry them on, and all others mend them.
 //! Knows the rectangles of commands; never their pixels.
 
-use thinc_protocol::command::{Command, CommandReader};
-use thinc_region::{Region, Size};
+use thinc_region::Region;
 
 use crate::copies::CopyCommand;
 
@@ -21,11 +20,11 @@ pub enum Arrival {
 enum Effect {
     Copy(CopyCommand),
     Write(Region),
-    /// Commands that cannot be read, or not yet: any pixel may come from any other.
+    /// Commands that cannot be read: any pixel may come from any other.
     Unknown(Region),
 }
 
-/// What an update does, command by command.
+/// What commands do, one by one.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     list: Vec<Effect>,
@@ -36,42 +35,18 @@ impl Effects {
         self.list.push(Effect::Copy(copy));
     }
 
-    /// Adds what these commands do, which were made of `region`'s pixels.
-    pub(crate) fn read(&mut self, commands: &[u8], region: &Region, screen: Size, arrival: Arrival) {
-        let before = self.list.len();
-        let mut written = Region::new();
-        for command in CommandReader::new(commands, screen) {
-            let write = match command {
-                Ok(Command::Copy { region, dx, dy }) => {
-                    self.push_write(written.take());
-                    self.push_copy(CopyCommand { region, dx, dy });
-                    continue;
-                }
-                Err(_) => {
-                    self.list.truncate(before);
-                    self.list.push(Effect::Unknown(region.clone()));
-                    return;
-                }
-                Ok(Command::Keep { .. }) => continue,
-                // Kept apart where it is of use: what mends is then known to mend.
-                Ok(_) if arrival == Arrival::Ordered => continue,
-                Ok(Command::Sfill { region, .. }) => region,
-                Ok(
-                    Command::Pfill { rect, .. }
-                    | Command::Bitmap { rect, .. }
-                    | Command::Raw { rect, .. }
-                    | Command::Recall { rect, .. },
-                ) => Region::from(rect),
-            };
-            written.add(&write);
+    /// These pixels were changed, and made of nothing that the viewer shows.
+    pub(crate) fn push_write(&mut self, region: &Region) {
+        if let Some(Effect::Write(written)) = self.list.last_mut() {
+            written.add(region);
+        } else if !region.is_empty() {
+            self.list.push(Effect::Write(region.clone()));
         }
-        self.push_write(written);
     }
 
-    fn push_write(&mut self, region: Region) {
-        if !region.is_empty() {
-            self.list.push(Effect::Write(region));
-        }
+    /// Nobody knows what was done to these, which were made of each other.
+    pub(crate) fn push_unknown(&mut self, region: &Region) {
+        self.list.push(Effect::Unknown(region.clone()));
     }
 
     /// `lacking` of what came before this update, after it.
@@ -83,18 +58,6 @@ impl Effects {
                 Effect::Unknown(region) => spread(lacking, region),
             }
         }
-    }
-
-    /// Every pixel it changes.
-    pub(crate) fn writes(&self) -> Region {
-        let mut writes = Region::new();
-        for effect in &self.list {
-            writes.add(match effect {
-                Effect::Copy(copy) => &copy.region,
-                Effect::Write(region) | Effect::Unknown(region) => region,
-            });
-        }
-        writes
     }
 
     /// What it takes to remember it.

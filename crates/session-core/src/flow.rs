@@ -32,7 +32,8 @@ const UPDATE_TIME: Micros = QUEUE_TIME / 2;
 const UPDATE_BYTES_MIN: u64 = 2 * 1024;
 /// Bytes of an update before a rate is known.
 const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
-/// Updates that may be committed and wait for room or for their encoders: enough for every worker to have one.
+/// Updates' worth of bytes that may be committed and wait for room or for their encoders: enough for every worker to have
+/// one.
 const AHEAD_UPDATES: u64 = 4;
 /// One frame of a 60 Hz screen: how much a viewer may take to apply what has reached it, and be no slow viewer.
 const FRAME_TIME: Micros = 16_667;
@@ -276,7 +277,7 @@ impl Flow {
         most.min(doubled.max(BUDGET_INITIAL_BYTES))
     }
 
-    /// Most bytes of one update, so that several are under way and each tells of the path.
+    /// Bytes of one update, where it can be cut, so that several are under way and each tells of the path.
     pub fn update_bytes(&self) -> u64 {
         let rate = self.best_rate();
         if rate == 0.0 {
@@ -339,11 +340,11 @@ impl Flow {
         room > 0 && (room >= bytes.min(self.update_bytes()) || self.in_flight == 0)
     }
 
-    /// Bytes that may be committed while `unsent` are committed and have not gone: what there is room for, and some
-    /// ahead, so that it is encoded when its turn comes.
-    pub fn commit_room(&self, unsent: u64, now: Micros) -> u64 {
+    /// Bytes that may be committed and not yet sent: what there is room for, and some ahead, so that it is encoded when its
+    /// turn comes.
+    pub fn commit_room(&self, now: Micros) -> u64 {
         let update = self.update_bytes();
-        (self.room(now) + update).min(update * AHEAD_UPDATES).saturating_sub(unsent)
+        (self.room(now) + update).min(update * AHEAD_UPDATES)
     }
 
     /// True while the real-time lane and cursors may go, which may use a reserve above the budget. The reserve is not

@@ -11,6 +11,7 @@ pub mod flow;
 mod hand;
 mod input;
 pub mod mutation;
+mod parts;
 mod pointer;
 mod quality;
 mod refresh;

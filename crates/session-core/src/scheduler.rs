@@ -24,8 +24,11 @@ pub const SMALL_BYTES: u64 = 16 * 1024;
 pub const REAL_TIME_BYTES_MAX: u64 = 8 * 1024;
 /// After this long an item goes before shorter ones: a page that waited 250 ms has lost its claim on patience.
 pub const ITEM_AGE_MAX: Micros = 250_000;
-/// Most pixels of one update: its plain bytes are 3 MiB, a fifth of the longest frame.
-pub const JOB_AREA_MAX: u64 = 1 << 20;
+/// Most pixels of one update: 1920 × 1200, so that what scrolls on a usual screen is looked for in all of it. To read and
+/// compare them takes this thread some milliseconds; their plain bytes are 7 MiB, half of the longest frame.
+pub const JOB_AREA_MAX: u64 = 1920 * 1200;
+/// Fewest pixels of a piece: 32 × 32.
+const PIECE_AREA_MIN: u64 = 1024;
 /// How long after the last pixels came into doubt they are compared, where X sleeps and nothing else waits: what scrolls is
 /// compared when it stops.
 const DOUBT_REST: Micros = 30_000;
@@ -33,8 +36,6 @@ const DOUBT_REST: Micros = 30_000;
 const DOUBT_AGE_MAX: Micros = 1_000_000;
 /// Most pixels compared by one job: what is read may hold back a COPY, and takes this thread half a millisecond.
 const DOUBT_AREA_MAX: u64 = 1 << 18;
-/// Fewest pixels worth an update of their own when the room is small.
-const JOB_AREA_MIN: u64 = 1024;
 /// Upper bounds of the classes of remaining size, in bytes; the last class has none.
 const CLASS_BYTES: [u64; 6] = [256, 1024, 4 * 1024, 16 * 1024, 64 * 1024, 256 * 1024];
 /// Bytes an item costs beside its pixels.
@@ -65,9 +66,9 @@ impl Estimate {
         (area as f32 * self.bytes_per_pixel[kinds.dearest()]) as u64 + ITEM_BYTES
     }
 
-    /// Pixels of this kind that so many bytes hold.
-    fn area(&self, kinds: Kinds, bytes: u64) -> u64 {
-        (bytes as f32 / self.bytes_per_pixel[kinds.dearest()]) as u64
+    /// Pixels of the dearest kind in the set that so many bytes hold.
+    pub fn piece_area(&self, kinds: Kinds, bytes: u64) -> u64 {
+        ((bytes as f32 / self.bytes_per_pixel[kinds.dearest()]) as u64).clamp(PIECE_AREA_MIN, JOB_AREA_MAX)
     }
 
     /// So many pixels of this kind took so many bytes.
@@ -88,17 +89,36 @@ fn class(bytes: u64) -> usize {
     CLASS_BYTES.iter().position(|&bound| bytes <= bound).unwrap_or(CLASS_BYTES.len())
 }
 
+/// Who goes first: the least. What is committed goes on being ranked by what of it has not left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank {
+    lane: u8,
+    class: u8,
+    since: Micros,
+}
+
+impl Rank {
+    /// Of something that takes so many bytes more and has waited since then.
+    pub fn new(lane: Lane, bytes: u64, since: Micros, now: Micros) -> Rank {
+        let old = now.saturating_sub(since) > ITEM_AGE_MAX;
+        let (lane, class) = match (lane, old) {
+            (Lane::RealTime, _) => (0, 0),
+            (Lane::Normal, true) => (1, 0),
+            (Lane::Normal, false) => (2, class(bytes) as u8),
+        };
+        Rank { lane, class, since }
+    }
+}
+
 /// What may be taken now.
 #[derive(Clone, Copy, Debug)]
 pub struct Room {
-    /// Bytes within the budget.
+    /// Bytes within the budget, what is committed and has not left included.
     pub bytes: u64,
     /// Bytes the real-time lane may take, the budget spent or not.
     pub real_time_bytes: u64,
     /// Most pixels of one update.
     pub area_max: u64,
-    /// Most bytes of one update, where it can be cut.
-    pub update_bytes: u64,
 }
 
 /// What goes into the next update.
@@ -110,14 +130,16 @@ pub struct Picked {
     pub lane: Lane,
     /// Estimate of its bytes.
     pub bytes: u64,
+    /// Since when the oldest of it has waited.
+    pub since: Micros,
     /// Dearest kind in it.
     pub kinds: Kinds,
 }
 
 impl Picked {
     /// No pixels.
-    pub fn nothing() -> Picked {
-        Picked { region: Region::new(), lane: Lane::Normal, bytes: 0, kinds: Kinds::default() }
+    pub fn nothing(since: Micros) -> Picked {
+        Picked { region: Region::new(), lane: Lane::Normal, bytes: 0, since, kinds: Kinds::default() }
     }
 }
 
@@ -141,79 +163,83 @@ pub fn pick_doubt(queue: &mut CommandQueue, area_max: u64) -> Option<Region> {
     (!doubted.is_empty()).then(|| top(doubted, area_max.min(DOUBT_AREA_MAX), area_max))
 }
 
-/// Chooses the next update's pixels. None: nothing waits that there is room for.
-pub fn pick(items: &[Pending], estimate: &Estimate, room: Room, scheduling: Scheduling, now: Micros) -> Option<Picked> {
+/// Chooses the next update's pixels: the item of the first rank, all of it that one update may hold, and where it is small
+/// the next ones too. None: nothing waits that there is room for, behind the bytes that are committed and go `before` it.
+pub fn pick(
+    queue: &CommandQueue,
+    estimate: &Estimate,
+    room: Room,
+    before: impl Fn(Rank) -> u64,
+    scheduling: Scheduling,
+    now: Micros,
+) -> Option<Picked> {
+    let items = queue.items();
     let fifo = scheduling == Scheduling::Fifo;
-    // (lane, class, age) of each item; the least goes first. At most ITEMS_MAX: sorting indexes on the stack is cheap.
-    let mut ranks = [(0u8, 0u8, 0u64, 0u8); crate::command_queue::ITEMS_MAX];
+    // At most ITEMS_MAX: sorting indexes on the stack is cheap.
+    let mut ranks = [(Rank::new(Lane::Normal, 0, 0, 0), 0u8); crate::command_queue::ITEMS_MAX];
     let ranks = &mut ranks[..items.len()];
     for (i, (item, rank)) in items.iter().zip(ranks.iter_mut()).enumerate() {
         let bytes = estimate.bytes(item.origin.kinds, item.area);
-        let old = now.saturating_sub(item.origin.since) > ITEM_AGE_MAX;
         let real_time = item.origin.lane == Lane::RealTime && bytes <= room.real_time_bytes && !fifo;
-        let (lane, class) = match (real_time, old || fifo) {
-            (true, _) => (0, 0),
-            (false, true) => (1, 0),
-            (false, false) => (2, class(bytes) as u8),
-        };
-        *rank = (lane, class, item.origin.since, i as u8);
+        let lane = if real_time { Lane::RealTime } else { Lane::Normal };
+        let since = queue.since(item);
+        *rank = (if fifo { Rank { lane: 1, class: 0, since } } else { Rank::new(lane, bytes, since, now) }, i as u8);
     }
     ranks.sort_unstable();
 
-    let mut picked = Picked { region: Region::new(), lane: Lane::RealTime, bytes: 0, kinds: Kinds::default() };
+    let mut picked = Picked { lane: Lane::RealTime, ..Picked::nothing(Micros::MAX) };
     let mut area = 0;
-    for &(lane, _, _, i) in &*ranks {
+    for &(rank, i) in &*ranks {
         let item = &items[i as usize];
         let bytes = estimate.bytes(item.origin.kinds, item.area);
-        let lane = if lane == 0 { Lane::RealTime } else { Lane::Normal };
+        let lane = if rank.lane == 0 { Lane::RealTime } else { Lane::Normal };
+        let normal = room.bytes.saturating_sub(before(rank));
         let left = match lane {
-            Lane::RealTime => room.real_time_bytes.max(room.bytes),
-            Lane::Normal => room.bytes,
+            Lane::RealTime => room.real_time_bytes.max(normal),
+            Lane::Normal => normal,
         }
         .saturating_sub(picked.bytes);
         if left == 0 {
             break;
         }
         if picked.region.is_empty() {
-            // The first goes whatever its size: as much of it as there is room for.
-            let left = left.min(room.update_bytes);
-            let whole = bytes <= left && item.area <= room.area_max;
-            if whole || item.origin.kinds == Kinds::VIDEO && item.area <= room.area_max {
-                picked.region = item.region.clone();
-            } else {
-                let area = estimate.area(item.origin.kinds, left).max(JOB_AREA_MIN).min(room.area_max);
-                picked.region = cut(item, area, room.area_max);
-            }
+            // The first goes whatever its size: it is read and compared as a whole, and cut when it leaves.
+            picked.region = of_item(item, queue.taken_back(), room.area_max);
             area = picked.region.area();
             picked.bytes = estimate.bytes(item.origin.kinds, area);
             picked.lane = lane;
-            picked.kinds = item.origin.kinds;
             if picked.bytes > SMALL_BYTES || area < item.area {
+                picked.since = rank.since;
+                picked.kinds = item.origin.kinds;
                 break;
             }
         } else {
-            if picked.bytes + bytes > SMALL_BYTES.min(left + picked.bytes).min(room.update_bytes)
-                || area + item.area > room.area_max
-            {
+            if picked.bytes + bytes > SMALL_BYTES.min(left + picked.bytes) || area + item.area > room.area_max {
                 break;
             }
             picked.region.add(&item.region);
             area += item.area;
             picked.bytes += bytes;
-            picked.kinds = picked.kinds.with(item.origin.kinds);
             if lane == Lane::Normal {
                 picked.lane = Lane::Normal;
             }
         }
+        picked.since = picked.since.min(rank.since);
+        picked.kinds = picked.kinds.with(item.origin.kinds);
     }
     (!picked.region.is_empty()).then_some(picked)
 }
 
-/// At most `area` pixels of an item, or one row, from where it was cut last; never more than `area_max`.
-fn cut(item: &Pending, area: u64, area_max: u64) -> Region {
-    let mut below = item.region.clone();
-    below.intersect_rect(&Rect { y1: item.sweep.next_y.max(item.bounds.y1), ..item.bounds });
-    top(if below.is_empty() { &item.region } else { &below }, area, area_max)
+/// What leaves of an item next: what was taken back before the rest, or what is redrawn faster than it leaves would be sent
+/// its top for ever; and no more than `area_max` pixels, from where it was cut last.
+fn of_item(item: &Pending, taken_back: &Region, area_max: u64) -> Region {
+    let mut first = item.region.intersection(taken_back);
+    if first.is_empty() && item.area > area_max {
+        first = item.region.clone();
+        first.intersect_rect(&Rect { y1: item.sweep.next_y.max(item.bounds.y1), ..item.bounds });
+    }
+    let first = if first.is_empty() { item.region.clone() } else { first };
+    if first.area() > area_max { top(&first, area_max, area_max) } else { first }
 }
 
 /// The first rows of a region that hold at most `area` pixels, or its first row; of a row wider than `area_max`, the left.
@@ -259,8 +285,7 @@ mod tests {
     use thinc_region::Size;
 
     const SRSF: Scheduling = Scheduling::ShortestFirst;
-    const ROOM: Room =
-        Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX, update_bytes: 1 << 20 };
+    const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX };
 
     fn queue(draws: &[(Rect, Kinds, Micros, Lane)]) -> CommandQueue {
         let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
@@ -276,14 +301,14 @@ mod tests {
     #[test]
     fn the_shorter_goes_first_and_alone() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(queue.items(), &Estimate::default(), ROOM, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(LITTLE));
     }
 
     #[test]
     fn an_old_one_goes_before_a_shorter_one() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(queue.items(), &Estimate::default(), ROOM, SRSF, ITEM_AGE_MAX + 5).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, ITEM_AGE_MAX + 5).unwrap();
         assert_eq!(picked.region, Region::from(BIG));
     }
 
@@ -291,11 +316,11 @@ mod tests {
     fn a_hand_s_answer_goes_although_the_budget_is_spent() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
         let spent = Room { bytes: 0, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), spent, SRSF, ITEM_AGE_MAX * 2).unwrap();
+        let picked = pick(&queue, &Estimate::default(), spent, |_| 0, SRSF, ITEM_AGE_MAX * 2).unwrap();
         assert_eq!((picked.region, picked.lane), (Region::from(LITTLE), Lane::RealTime));
         let capped = Room { bytes: 0, real_time_bytes: 0, ..ROOM };
         assert!(
-            pick(queue.items(), &Estimate::default(), capped, SRSF, 20).is_none(),
+            pick(&queue, &Estimate::default(), capped, |_| 0, SRSF, 20).is_none(),
             "the lane has a cap in a round trip"
         );
     }
@@ -303,29 +328,52 @@ mod tests {
     #[test]
     fn a_queue_that_is_only_a_queue_sends_the_oldest_first_whatever_it_is() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
-        let picked = pick(queue.items(), &Estimate::default(), ROOM, Scheduling::Fifo, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, Scheduling::Fifo, 20).unwrap();
         assert_eq!((picked.region, picked.lane), (Region::from(BIG), Lane::Normal));
         let spent = Room { bytes: 0, ..ROOM };
-        assert!(pick(queue.items(), &Estimate::default(), spent, Scheduling::Fifo, 20).is_none(), "it has no lane");
+        assert!(pick(&queue, &Estimate::default(), spent, |_| 0, Scheduling::Fifo, 20).is_none(), "it has no lane");
     }
 
     #[test]
     fn small_ones_share_an_update() {
         let draws: Vec<_> =
             (0..5).map(|i| (Rect::at(i * 100, 0, 20, 20), Kinds::GLYPHS, i as u64, Lane::Normal)).collect();
-        let picked = pick(queue(&draws).items(), &Estimate::default(), ROOM, SRSF, 20).unwrap();
+        let picked = pick(&queue(&draws), &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
         assert_eq!(picked.region.area(), 5 * 400);
     }
 
     #[test]
-    fn a_large_one_is_cut_to_the_room_from_its_top() {
+    fn a_large_one_goes_whole_where_there_is_any_room() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal)]);
-        let room = Room { bytes: 60_000, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), room, SRSF, 20).unwrap();
-        assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 50)));
-        let room = Room { update_bytes: 30_000, ..ROOM };
-        let picked = pick(queue.items(), &Estimate::default(), room, SRSF, 20).unwrap();
-        assert_eq!(picked.region, Region::from(Rect::new(0, 0, 800, 25)));
+        let room = Room { bytes: 1_000, ..ROOM };
+        let picked = pick(&queue, &Estimate::default(), room, |_| 999, SRSF, 20).unwrap();
+        assert_eq!(picked.region, Region::from(BIG));
+        assert!(pick(&queue, &Estimate::default(), room, |_| 1_000, SRSF, 20).is_none(), "enough is committed");
+        let small = Room { area_max: 800 * 50, ..room };
+        let picked = pick(&queue, &Estimate::default(), small, |_| 0, SRSF, 20).unwrap();
+        assert_eq!(picked.region, Region::from(Rect { y2: 50, ..BIG }));
+    }
+
+    #[test]
+    fn a_small_one_has_room_beside_a_large_one_that_is_committed() {
+        let queue = queue(&[(LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
+        let committed = Rank::new(Lane::Normal, 500_000, 0, 20);
+        let before = |rank| if committed <= rank { 500_000 } else { 0 };
+        let room = Room { bytes: 2_000, ..ROOM };
+        assert!(pick(&queue, &Estimate::default(), room, before, SRSF, 20).is_some());
+    }
+
+    #[test]
+    fn what_was_taken_back_goes_before_the_rest() {
+        let mut queue = queue(&[(BIG, Kinds::IMAGE, 5, Lane::Normal)]);
+        let bottom = Rect { y1: 300, ..BIG };
+        queue.take_back(&Region::from(bottom), 2, None);
+        queue.check_invariants();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        assert_eq!((&picked.region, picked.since), (&Region::from(bottom), 2));
+        queue.commit(0, &picked.region, &Region::new());
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        assert_eq!(picked.region, Region::from(Rect { y2: 300, ..BIG }));
     }
 
     #[test]
@@ -336,7 +384,7 @@ mod tests {
         queue.draw(&Region::from(size.rect()), origin);
         let room = Room { area_max: 3_000, ..ROOM };
         let mut jobs = 0;
-        while let Some(picked) = pick(queue.items(), &Estimate::default(), room, SRSF, 20) {
+        while let Some(picked) = pick(&queue, &Estimate::default(), room, |_| 0, SRSF, 20) {
             assert!(picked.region.area() <= room.area_max, "{:?}", picked.region);
             queue.commit(jobs, &picked.region, &Region::new());
             queue.read_done(jobs, 0);
@@ -377,14 +425,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_anew_before_it_has_left_goes_all_round() {
+    fn what_is_drawn_anew_before_all_of_it_was_committed_goes_all_round() {
         let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
-        let room = Room { bytes: 240_000, update_bytes: 240_000, ..ROOM };
+        let room = Room { area_max: 160_000, ..ROOM };
         let mut seen = Region::new();
         for turn in 0..6 {
             let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: turn * 5_000, lane: Lane::Normal, echo: None };
             queue.draw(&Region::from(BIG), origin);
-            let picked = pick(queue.items(), &Estimate::default(), room, SRSF, turn * 5_000 + 10).unwrap();
+            let picked = pick(&queue, &Estimate::default(), room, |_| 0, SRSF, turn * 5_000 + 10).unwrap();
             seen.add(&picked.region);
             queue.commit(turn, &picked.region, &Region::new());
         }

@@ -3,7 +3,7 @@
 //! Knows all viewers and the records' order; never pixels, sockets or clocks.
 //!
 //! The shell's loop: drain the ring into [`Session::handle_record`]; carry out [`Session::poll_request`]; for each viewer,
-//! while [`Session::poll_job`] gives one: apply its COPYs to the shadow, read the pixels, *then* load `begin`,
+//! while [`Session::poll_job`] gives one: let the shadow forget, apply its COPYs to it, read the pixels, *then* load `begin`,
 //! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what [`Session::poll_transmit`] gives;
 //! wait until something happens or [`Session::poll_deadline`] passes.
 
@@ -573,16 +573,22 @@ impl Session {
         }
     }
 
-    /// The job's pixels, encoded; empty when all were equal to what the viewer shows. Jobs of a geometry that has gone,
-    /// or of a viewer that has, are ignored. False: they are longer than the viewer takes and will not be sent, so the
-    /// shadow must forget that it holds them; they come again in smaller jobs.
+    /// A stretch of the job's pixels, encoded; more follow in their order, and `handle_encoded` brings the last. What is
+    /// here may leave. False: as there.
+    pub fn handle_encoding(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
+        let now = self.now;
+        self.viewer_mut(id).is_none_or(|viewer| viewer.encoding(job, commands, now))
+    }
+
+    /// The job's pixels, encoded, or the last stretch of them; empty when all were equal to what the viewer shows. Jobs of a
+    /// geometry that has gone, or of a viewer that has, are ignored. False: one command is longer than the viewer takes, and
+    /// the job is given up; its pixels come again in smaller jobs.
     pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
         let now = self.now;
         self.viewer_mut(id).is_none_or(|viewer| viewer.encoded(job, commands, now))
     }
 
-    /// The job's pixels could not be read or encoded: they will be asked for again. Where they were planned already, the
-    /// shadow must forget that it holds them.
+    /// The job's pixels could not be read or encoded: they will be asked for again.
     pub fn handle_cancelled(&mut self, id: ViewerId, job: JobId) {
         let now = self.now;
         if let Some(viewer) = self.viewer_mut(id) {
@@ -591,7 +597,7 @@ impl Session {
     }
 
     /// The viewer is known to lack `region` of what it showed after update `since`: it is sent again, wherever COPYs have
-    /// taken it since. The shadow must forget that it holds any of it.
+    /// taken it since.
     pub fn handle_stale(&mut self, id: ViewerId, region: &Region, since: u64) {
         let (now, screen) = (self.now, self.size.rect());
         self.take_fresh();
@@ -619,7 +625,7 @@ impl Session {
 
     /// An update will not be applied, because it was lost, reset, or discarded by the viewer for coming after something
     /// newer. What it wrote, and what later ones took from there, is sent again. Gives that region, as it is after all
-    /// jobs handed out: the shadow must forget that it holds any of it.
+    /// jobs handed out.
     pub fn handle_lost(&mut self, id: ViewerId, seq: u64, now: Micros) -> Region {
         self.now = self.now.max(now);
         let (now, screen) = (self.now, self.size.rect());

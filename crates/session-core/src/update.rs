@@ -1,12 +1,11 @@
 //! Path 7/13 and 10/13: from scheduler.rs, through the shell's snapshot, plan and encoders, to transport.
-//! One viewer's updates from commit to acknowledgement: order is fixed at commit, overlapping ones leave in that order.
-//! Knows regions, bytes and numbers; never pixels or sockets.
+//! One viewer's updates from commit to acknowledgement: order is fixed at commit, overlapping ones leave in that order, each
+//! in parts between which others may go. Knows regions, bytes and numbers; never pixels or sockets.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
-use thinc_protocol::command::Command;
 use thinc_region::{Region, Size};
 
 use crate::command_queue::{Echo, Lane};
@@ -15,8 +14,9 @@ use crate::drawable::Part;
 use crate::effects::{Arrival, Effects, spread};
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
 use crate::mutation::{Broken, Mutation};
+use crate::parts::{Cut, Parts, Touched};
 use crate::quality::Quality;
-use crate::scheduler::Scheduling;
+use crate::scheduler::{Rank, Scheduling};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
@@ -32,8 +32,13 @@ const SENT_MAX: usize = 2 * UPDATES_IN_FLIGHT_MAX;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct JobId(pub u64);
 
-/// What the shell shall do for one update: apply `copies` to the viewer's shadow in order, read the pixels of `region`,
-/// say so with `handle_snapshot`, plan and encode them, and give the bytes back with `handle_encoded`.
+/// A frame that takes longer is shown in parts, and what is older and drawn anew goes no more: after a tenth of a second a
+/// person waits, and what takes less is one picture.
+pub(crate) const FRAME_AGE_MAX: Micros = 100_000;
+
+/// What the shell shall do for one update: forget what the viewer's shadow says of `forget`, apply `copies` to it in order,
+/// read the pixels of `region`, say so with `handle_snapshot`, plan and encode them, and give the bytes back with
+/// `handle_encoded`.
 ///
 /// Shadows are planned in the order of jobs; encoding may end in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub struct Job {
     pub id: JobId,
     /// Geometry it is for; where it differs from the job before, the shadow is void.
     pub epoch: u32,
+    /// What the viewer will not show although it was planned: taken back, given up, lost, or said to be lacking.
+    pub forget: Region,
     /// COPYs that go first; session-core encodes them itself.
     pub copies: Vec<CopyCommand>,
     /// Pixels to read; may be empty.
@@ -69,6 +76,8 @@ pub struct JobHints {
     pub video: bool,
     /// Bytes a second the path carries, 0 when unknown: how much work bytes are worth.
     pub path_bytes_per_second: u64,
+    /// Pixels that take about as many bytes as should leave at once: where commands are no larger, others can go between.
+    pub piece_area: u64,
     /// Where its bytes are packed, and how nearly its photographs may be sent.
     pub quality: Quality,
 }
@@ -76,54 +85,116 @@ pub struct JobHints {
 /// How far an update has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// The shell has the job.
+    /// The shell has the job, and has given some of its bytes at most.
     Committed,
-    /// Its bytes are here.
+    /// All its bytes are here.
     Encoded,
 }
 
-/// An update that was committed and not yet sent.
+/// An update that was committed and of which not all was sent.
 #[derive(Debug)]
 pub(crate) struct Unsent {
     pub(crate) id: JobId,
     state: State,
     pub(crate) region: Region,
-    effects: Effects,
-    /// Pixels it writes, COPY destinations included.
-    writes: Region,
-    /// Pixels its COPYs read.
-    reads: Region,
+    /// What it may do, for as long as that is not known.
+    whole: Touched,
+    parts: Parts,
     pub(crate) lane: Lane,
+    /// It is encoded where it is, and not by a thread that may be faster than another.
+    inline: bool,
     pub(crate) echo: Option<Echo>,
-    pub(crate) end_of_frame: bool,
-    pub(crate) bytes_estimate: u64,
+    end_of_frame: bool,
+    /// Some of it has left.
+    begun: bool,
+    committed_at: Micros,
+    /// Since when the oldest of its pixels has waited.
+    since: Micros,
+    bytes_estimate: u64,
+    /// Of all commands that came, those that have left too.
+    pub(crate) bytes: u64,
     /// Dearest kind of its pixels, for the estimate's correction.
     pub(crate) kind: usize,
     pub(crate) area: u64,
-    commands: Vec<u8>,
 }
 
 impl Unsent {
     /// What is lacking before it, after it.
     fn follow(&self, lacking: &mut Region) {
-        self.effects.follow(lacking);
+        self.parts.iter().for_each(|part| part.effects.follow(lacking));
         if self.state == State::Committed {
             // Planned against what the viewer was believed to show, and how is not known before it is encoded.
             spread(lacking, &self.region);
         }
     }
 
-    pub(crate) fn commands(&self) -> &[u8] {
-        &self.commands
+    /// Bytes that have not left: known, or estimated.
+    fn bytes_left(&self) -> u64 {
+        match self.state {
+            State::Committed => self.bytes_estimate.saturating_sub(self.bytes).max(self.parts.bytes_left()),
+            State::Encoded => self.parts.bytes_left(),
+        }
     }
 
-    pub(crate) fn into_commands(self) -> Vec<u8> {
-        self.commands
+    fn rank(&self, now: Micros) -> Rank {
+        Rank::new(self.lane, self.bytes_left(), self.since, now)
+    }
+
+    /// Something that was committed later may not leave before the rest of this.
+    fn holds_back(&self, later: &Touched) -> bool {
+        match self.state {
+            // Which slots of the cache it will fill is not known.
+            State::Committed => later.uses_slots() || later.conflicts(&self.whole),
+            State::Encoded => self.parts.iter().any(|part| later.conflicts(&part.touched)),
+        }
+    }
+
+    /// It was committed by then, and could be taken back.
+    fn is_late(&self, before: Micros) -> bool {
+        self.state == State::Encoded && self.committed_at <= before
+    }
+
+    /// What leaves of it next, where that is complete: commands, or nothing but the end of a frame.
+    fn next(&self) -> Option<Next<'_>> {
+        match self.parts.first() {
+            Some(part) => Some(Next::Part(&part.touched)),
+            None => (self.state == State::Encoded).then_some(Next::FrameEnd),
+        }
     }
 }
 
-fn conflict(a: (&Region, &Region), b: (&Region, &Region)) -> bool {
-    a.0.overlaps(b.0) || a.0.overlaps(b.1) || a.1.overlaps(b.0)
+enum Next<'a> {
+    Part(&'a Touched),
+    FrameEnd,
+}
+
+/// What leaves now.
+#[derive(Debug)]
+pub(crate) struct Leaving<'a> {
+    pub(crate) job: JobId,
+    /// The job's last: nothing more leaves of it.
+    pub(crate) is_last: bool,
+    pub(crate) seq: u64,
+    /// The update that it must follow.
+    pub(crate) after: u64,
+    pub(crate) echo: Option<Echo>,
+    pub(crate) end_of_frame: bool,
+    /// It is the first of an update that goes before an earlier one.
+    pub(crate) overtakes: bool,
+    pub(crate) commands: &'a [u8],
+}
+
+/// What was committed and will not leave.
+#[derive(Debug, Default)]
+pub(crate) struct TakenBack {
+    /// What will be sent in its stead.
+    pub(crate) region: Region,
+    /// What the viewer lacks for that after everything committed.
+    pub(crate) lacking: Region,
+    /// Since when the oldest of it has waited.
+    pub(crate) since: Micros,
+    /// Input that it was to answer.
+    pub(crate) echo: Option<Echo>,
 }
 
 /// What is known of an update that was sent.
@@ -140,9 +211,15 @@ enum Fate {
 struct Sent {
     seq: u64,
     fate: Fate,
-    writes: Region,
-    reads: Region,
+    touched: Touched,
     effects: Effects,
+}
+
+impl Sent {
+    /// An update without commands.
+    fn nothing(seq: u64) -> Sent {
+        Sent { seq, fate: Fate::UnderWay, touched: Touched::default(), effects: Effects::default() }
+    }
 }
 
 /// One viewer's updates.
@@ -158,8 +235,9 @@ pub(crate) struct Updates {
     next_job: u64,
     pub(crate) newest_seq: u64,
     pub(crate) acked_seq: u64,
-    /// The last update sent did not end a frame.
+    /// The last update sent did not end a frame, whose first was sent then.
     pub(crate) frame_open: bool,
+    frame_began: Micros,
     /// Buffers that were used and are free.
     spare: Vec<Vec<u8>>,
     scheduling: Scheduling,
@@ -174,10 +252,22 @@ pub(crate) struct Commit {
     /// Pixels of the region that were not only to be compared.
     pub(crate) area: u64,
     pub(crate) lane: Lane,
+    pub(crate) inline: bool,
     pub(crate) echo: Option<Echo>,
     pub(crate) end_of_frame: bool,
+    /// Since when the oldest of its pixels has waited.
+    pub(crate) since: Micros,
     pub(crate) bytes_estimate: u64,
     pub(crate) kind: usize,
+}
+
+/// How large parts are to be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartBytes {
+    /// What should leave at once.
+    pub(crate) wanted: u64,
+    /// What the viewer takes.
+    pub(crate) most: u64,
 }
 
 impl Updates {
@@ -198,47 +288,52 @@ impl Updates {
         self.unsent.len()
     }
 
-    /// Bytes that will want room: known, or estimated.
-    pub(crate) fn unsent_bytes(&self) -> u64 {
-        self.unsent
-            .iter()
-            .map(|update| match update.state {
-                State::Committed => update.bytes_estimate,
-                State::Encoded => update.commands.len() as u64,
-            })
-            .sum()
+    /// Bytes that were committed and have not left.
+    pub(crate) fn bytes_left(&self) -> u64 {
+        self.unsent.iter().map(Unsent::bytes_left).sum()
+    }
+
+    /// Bytes that leave before something of this rank would.
+    pub(crate) fn bytes_before(&self, rank: Rank, now: Micros) -> u64 {
+        let before = |update: &&Unsent| self.scheduling == Scheduling::Fifo || update.rank(now) <= rank;
+        self.unsent.iter().filter(before).map(Unsent::bytes_left).sum()
     }
 
     /// Rule 4. Fixes an update's place.
-    pub(crate) fn commit(&mut self, commit: Commit) -> JobId {
+    pub(crate) fn commit(&mut self, commit: Commit, screen: Size, now: Micros) -> JobId {
         let id = self.next_job();
         self.next_job += 1;
-        let mut writes = commit.region.clone();
-        let mut reads = Region::new();
-        let mut commands = self.spare.pop().unwrap_or_default();
-        commands.clear();
-        let mut effects = Effects::default();
+        let mut parts = Parts::within(self.spare.pop().unwrap_or_default());
+        let mut whole = Touched::default();
+        whole.writes.add(&commit.region);
+        let cut = Cut { region: &commit.region, screen, arrival: self.arrival, bytes: u64::MAX, bytes_max: u64::MAX };
         for copy in commit.copies {
-            writes.add(&copy.region);
-            reads.add(&copy.source());
-            Command::Copy { region: copy.region.clone(), dx: copy.dx, dy: copy.dy }.encode(&mut commands);
-            effects.push_copy(copy);
+            whole.writes.add(&copy.region);
+            whole.reads.add(&copy.source());
+            parts.push_copy(copy, cut);
         }
-        let state = if commit.region.is_empty() { State::Encoded } else { State::Committed };
+        let mut state = State::Committed;
+        if commit.region.is_empty() {
+            parts.close();
+            state = State::Encoded;
+        }
         self.unsent.push_back(Unsent {
             id,
             state,
             region: commit.region,
-            effects,
-            writes,
-            reads,
+            whole,
+            parts,
             lane: commit.lane,
+            inline: commit.inline,
             echo: commit.echo,
             end_of_frame: commit.end_of_frame,
+            begun: false,
+            committed_at: now,
+            since: commit.since,
             bytes_estimate: commit.bytes_estimate,
+            bytes: 0,
             kind: commit.kind,
             area: commit.area,
-            commands,
         });
         id
     }
@@ -252,14 +347,25 @@ impl Updates {
         self.unsent.iter().find(|update| update.id == id && update.state == State::Committed)
     }
 
-    /// The job's bytes are here. True when the update has something to say; else it is gone, and its echo comes back.
-    pub(crate) fn encoded(&mut self, id: JobId, commands: &[u8], screen: Size) -> Result<(), Option<Echo>> {
+    /// Some of the job's bytes are here, more are to come; false, with none of them taken, where the viewer would refuse
+    /// one of the commands.
+    pub(crate) fn encoding(&mut self, id: JobId, commands: &[u8], screen: Size, bytes: PartBytes) -> bool {
+        let Some(at) = self.position(id) else { return true };
+        let update = &mut self.unsent[at];
+        let PartBytes { wanted, most } = bytes;
+        let cut =
+            Cut { region: &update.region, screen, arrival: self.arrival, bytes: wanted.min(most), bytes_max: most };
+        update.bytes += commands.len() as u64;
+        update.parts.push(commands, cut)
+    }
+
+    /// All of the job's bytes are here. An update that has nothing to say is gone, and its echo comes back.
+    pub(crate) fn encoded(&mut self, id: JobId) -> Result<(), Option<Echo>> {
         let Some(at) = self.position(id) else { return Ok(()) };
         let update = &mut self.unsent[at];
         update.state = State::Encoded;
-        update.effects.read(commands, &update.region, screen, self.arrival);
-        update.commands.extend_from_slice(commands);
-        if !update.commands.is_empty() {
+        update.parts.close();
+        if !update.parts.is_empty() {
             return Ok(());
         }
         // All of it was equal. The frame's end is said by the update before it, or by this one with nothing else in it.
@@ -269,21 +375,71 @@ impl Updates {
         } else if ends_frame && self.frame_open {
             return Ok(());
         }
-        let update = self.unsent.remove(at).expect("its place was just found");
-        self.recycle(update.commands);
-        Err(update.echo)
+        Err(self.remove(at).echo)
+    }
+
+    fn remove(&mut self, at: usize) -> Unsent {
+        let mut update = self.unsent.remove(at).expect("its place was just found");
+        self.recycle(std::mem::take(&mut update.parts).into_buffer());
+        update
     }
 
     /// Takes the job's pixels out of its update, which keeps its COPYs, and gives what the viewer will lack *after
     /// everything committed*: the pixels, followed through what was committed later.
     pub(crate) fn cancelled(&mut self, id: JobId) -> Option<Region> {
         let at = self.position(id)?;
-        let mut lacking = self.unsent[at].region.take();
+        let update = &mut self.unsent[at];
+        let mut lacking = update.region.take();
+        // Its COPYs stay, and what was encoded before it was given up.
+        update.whole.writes.clear();
+        update.parts.iter().for_each(|part| update.whole.writes.add(&part.touched.writes));
         if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
             return Some(lacking);
         }
         self.unsent.iter().skip(at + 1).for_each(|later| later.follow(&mut lacking));
         Some(lacking)
+    }
+
+    /// True when something was committed by `before` that could be taken back.
+    pub(crate) fn is_late(&self, before: Micros) -> bool {
+        self.unsent.iter().any(|update| update.is_late(before))
+    }
+
+    /// Rule 4. Takes back what was committed by `before`, is encoded and has not left, where all of it is drawn anew.
+    pub(crate) fn take_back(&mut self, drawn: &Region, before: Micros) -> Option<TakenBack> {
+        self.take_back_where(before, |writes| writes.difference(drawn).is_empty())
+    }
+
+    /// Rule 4. Takes back what is encoded, has not left, and would hold back an answer to a hand: a few rows around it.
+    pub(crate) fn make_way(&mut self, answer: &Region) -> Option<TakenBack> {
+        self.take_back_where(Micros::MAX, |writes| writes.overlaps(answer))
+    }
+
+    /// The frame of what is taken back ends with what is committed in its stead.
+    fn take_back_where(&mut self, before: Micros, needless: impl Fn(&Region) -> bool) -> Option<TakenBack> {
+        let mut taken = TakenBack { since: Micros::MAX, ..TakenBack::default() };
+        for update in &mut self.unsent {
+            if !update.is_late(before) {
+                update.follow(&mut taken.lacking);
+                continue;
+            }
+            let region = update.parts.take_back(&needless, &mut taken.lacking);
+            if region.is_empty() {
+                continue;
+            }
+            taken.region.add(&region);
+            taken.since = taken.since.min(update.since);
+            if update.parts.is_empty() {
+                taken.echo = Echo::later(taken.echo, update.echo);
+            }
+        }
+        if taken.region.is_empty() {
+            return None;
+        }
+        while let Some(at) = self.unsent.iter().position(|update| update.is_late(before) && update.parts.is_empty()) {
+            self.remove(at);
+        }
+        Some(taken)
     }
 
     /// Rule 5. What the viewer lacked after update `since`, followed through everything committed after it.
@@ -306,8 +462,13 @@ impl Updates {
     /// them, and without those that are read anew.
     pub(crate) fn settle(&self, region: &mut Region) {
         for update in &self.unsent {
-            update.effects.follow(region);
-            region.subtract(&update.region);
+            for part in update.parts.iter() {
+                part.effects.follow(region);
+                region.subtract(&part.touched.writes);
+            }
+            if update.state == State::Committed {
+                region.subtract(&update.region);
+            }
         }
     }
 
@@ -322,7 +483,7 @@ impl Updates {
             return Some(Region::new());
         }
         sent.fate = Fate::Lost;
-        let lacking = if seq <= self.history_after { None } else { Some(sent.effects.writes()) };
+        let lacking = if seq <= self.history_after { None } else { Some(sent.touched.writes.clone()) };
         let lacking = lacking.and_then(|lacking| self.follow(&lacking, seq));
         self.forget_sent();
         lacking
@@ -360,59 +521,77 @@ impl Updates {
         self.sent.len() >= SENT_MAX
     }
 
-    /// Index of the update that goes next: the first in the order of commits that is encoded and overlaps none before it
-    /// that is not; one of the real-time lane first.
-    pub(crate) fn next(&self) -> Option<usize> {
-        if self.scheduling == Scheduling::Fifo {
-            return self.unsent.front().filter(|update| update.state == State::Encoded).map(|_| 0);
-        }
-        let may_go = |at: usize| {
-            let update = &self.unsent[at];
-            let free = |earlier: &Unsent| {
-                !conflict((&update.writes, &update.reads), (&earlier.writes, &earlier.reads))
-                    || self.broken.is(Mutation::OverlappingUpdatesOvertake)
-            };
-            update.state == State::Encoded && self.unsent.iter().take(at).all(free)
+    /// Index of the update of which something goes next: of those that conflict with none before them, the one of the first
+    /// rank, and of those the one that was committed first.
+    pub(crate) fn next(&self, now: Micros) -> Option<usize> {
+        let free = |at: usize, touched: &Touched| {
+            self.broken.is(Mutation::OverlappingUpdatesOvertake)
+                || !self.unsent.iter().take(at).any(|earlier| earlier.holds_back(touched))
         };
-        let mut normal = None;
-        for at in 0..self.unsent.len() {
-            if self.unsent[at].lane == Lane::RealTime {
-                if may_go(at) {
-                    return Some(at);
-                }
-            } else if normal.is_none() && may_go(at) {
-                normal = Some(at);
+        // Which thread is faster decides nothing.
+        let at_threads = |update: &Unsent| !update.inline && update.state == State::Committed;
+        let may_go = |&at: &usize| match self.unsent[at].next() {
+            _ if !self.unsent[at].inline && self.unsent.iter().take(at).any(at_threads) => false,
+            Some(Next::Part(touched)) => free(at, touched),
+            Some(Next::FrameEnd) => true,
+            None => false,
+        };
+        match self.scheduling {
+            Scheduling::Fifo => (!self.unsent.is_empty()).then_some(0).filter(may_go),
+            Scheduling::ShortestFirst => {
+                (0..self.unsent.len()).filter(may_go).min_by_key(|&at| self.unsent[at].rank(now))
             }
         }
-        normal
     }
 
-    pub(crate) fn get(&self, at: usize) -> &Unsent {
-        &self.unsent[at]
+    /// Lane of the update at `at`, and bytes of it that leave next.
+    pub(crate) fn next_bytes(&self, at: usize) -> (Lane, u64) {
+        let update = &self.unsent[at];
+        (update.lane, update.parts.first().map_or(0, |part| update.parts.commands(part).len() as u64))
     }
 
-    /// Takes the update at `at` to be sent: its number, the number it must follow, and itself.
-    pub(crate) fn send(&mut self, at: usize) -> (u64, u64, Unsent) {
-        let mut update = self.unsent.remove(at).expect("an update is sent once");
-        if update.end_of_frame && at > 0 {
+    /// Hands what leaves next of the update at `at` to `write`.
+    pub(crate) fn send(&mut self, at: usize, now: Micros, write: impl FnOnce(Leaving<'_>)) {
+        let update = &mut self.unsent[at];
+        let part = update.parts.pop();
+        let is_last = update.state == State::Encoded && update.parts.is_empty();
+        let mut end_of_frame = is_last && update.end_of_frame;
+        // Small news that overtake a large frame are to be seen now, and not when that has arrived.
+        let small = is_last && update.lane == Lane::RealTime;
+        if end_of_frame && at > 0 {
             // It overtakes what its frame still lacks: the frame ends with that.
             self.unsent[at - 1].end_of_frame = true;
-            update.end_of_frame = false;
+            end_of_frame = false;
         }
-        // Small news that overtake a large frame are to be seen now, and not when that has arrived.
-        update.end_of_frame |= update.lane == Lane::RealTime;
+        if !self.frame_open {
+            self.frame_began = now;
+        }
+        end_of_frame |= small || now.saturating_sub(self.frame_began) >= FRAME_AGE_MAX;
+        self.frame_open = !end_of_frame;
         self.newest_seq += 1;
         let seq = self.newest_seq;
-        let touched = (&update.writes, &update.reads);
-        // What was applied need not be waited for, and what was lost would be waited for in vain.
-        let under_way = self.sent.iter().rev().filter(|sent| sent.fate == Fate::UnderWay);
-        let after = under_way.into_iter().find(|sent| conflict(touched, (&sent.writes, &sent.reads)));
-        let after = after.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
-        let (writes, reads) = (update.writes.take(), update.reads.take());
-        let effects = std::mem::take(&mut update.effects);
-        self.remember(Sent { seq, fate: Fate::UnderWay, writes, reads, effects });
-        self.frame_open = !update.end_of_frame;
-        (seq, after, update)
+        let update = &mut self.unsent[at];
+        let (job, echo) = (update.id, update.echo.take());
+        let overtakes = !std::mem::replace(&mut update.begun, true) && at > 0;
+        let sent = match part {
+            Some(part) => {
+                // What was applied need not be waited for, and what was lost would be waited for in vain.
+                let meets = |sent: &&Sent| sent.fate == Fate::UnderWay && part.touched.conflicts(&sent.touched);
+                let newest = self.sent.iter().rev().find(meets);
+                let after = newest.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
+                let commands = update.parts.commands(&part);
+                write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, commands });
+                Sent { seq, fate: Fate::UnderWay, touched: part.touched, effects: part.effects }
+            }
+            None => {
+                write(Leaving { job, is_last, seq, after: 0, echo, end_of_frame, overtakes, commands: &[] });
+                Sent::nothing(seq)
+            }
+        };
+        self.remember(sent);
+        if is_last {
+            self.remove(at);
+        }
     }
 
     fn remember(&mut self, sent: Sent) {
@@ -429,13 +608,12 @@ impl Updates {
     /// An update without commands, for its acknowledgement.
     pub(crate) fn send_marker(&mut self) -> u64 {
         self.newest_seq += 1;
-        let (writes, reads, effects) = (Region::new(), Region::new(), Effects::default());
-        self.remember(Sent { seq: self.newest_seq, fate: Fate::UnderWay, writes, reads, effects });
+        self.remember(Sent::nothing(self.newest_seq));
         self.newest_seq
     }
 
     /// Gives a buffer back for the next update.
-    pub(crate) fn recycle(&mut self, buffer: Vec<u8>) {
+    fn recycle(&mut self, buffer: Vec<u8>) {
         // A few small ones: a large one is worth returning.
         if self.spare.len() < UNSENT_MAX && buffer.capacity() <= 64 * 1024 {
             self.spare.push(buffer);
@@ -449,8 +627,7 @@ impl Updates {
         }
         self.frame_open = false;
         for sent in &mut self.sent {
-            sent.writes.clear();
-            sent.reads.clear();
+            sent.touched = Touched::default();
             sent.effects = Effects::default();
         }
         self.history_rects = 0;
@@ -491,48 +668,4 @@ pub enum SnapshotVerdict {
 pub const RECORD_AGE_MAX: Micros = 3_000;
 
 #[cfg(test)]
-mod tests {
-    use thinc_region::Rect;
-
-    use super::*;
-
-    const SCREEN: Size = Size { width: 100, height: 100 };
-
-    /// Commits an update of one rectangle.
-    fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
-        let region = Region::from(Rect::new(x, 0, x + 10, 10));
-        let (area, echo) = (region.area(), None);
-        updates.commit(Commit { region, copies: vec![], area, lane, echo, end_of_frame, bytes_estimate: 10, kind: 0 })
-    }
-
-    /// Sends what may go, and says what each said of its frame.
-    fn sent(updates: &mut Updates) -> Vec<bool> {
-        std::iter::from_fn(|| updates.next().map(|at| updates.send(at).2.end_of_frame)).collect()
-    }
-
-    #[test]
-    fn a_frame_ends_with_the_update_that_is_sent_last() {
-        let mut updates = Updates::new(Scheduling::default(), Broken::default());
-        let large = commit(&mut updates, 0, Lane::Normal, false);
-        let middle = commit(&mut updates, 20, Lane::Normal, false);
-        let small = commit(&mut updates, 40, Lane::Normal, true);
-        updates.encoded(small, b"s", SCREEN).unwrap();
-        assert_eq!(sent(&mut updates), [false], "the small one overtakes what its frame lacks");
-        updates.encoded(large, b"l", SCREEN).unwrap();
-        assert_eq!(sent(&mut updates), [false]);
-        updates.encoded(middle, b"m", SCREEN).unwrap();
-        assert_eq!(sent(&mut updates), [true]);
-        assert!(!updates.frame_open, "the viewer shows what it has");
-    }
-
-    #[test]
-    fn an_answer_to_a_hand_is_shown_at_once_and_leaves_the_frames_end_to_the_frame() {
-        let mut updates = Updates::new(Scheduling::default(), Broken::default());
-        let large = commit(&mut updates, 0, Lane::Normal, false);
-        let echo = commit(&mut updates, 20, Lane::RealTime, true);
-        updates.encoded(echo, b"e", SCREEN).unwrap();
-        assert_eq!(sent(&mut updates), [true]);
-        updates.encoded(large, b"l", SCREEN).unwrap();
-        assert_eq!(sent(&mut updates), [true]);
-    }
-}
+mod tests;

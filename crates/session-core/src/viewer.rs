@@ -2,6 +2,8 @@
 //! From session.rs, to transport.
 //! Knows one viewer; never another, nor records, pixels or sockets.
 
+mod commit;
+
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
@@ -11,19 +13,17 @@ use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
-use crate::command_queue::{CommandQueue, Echo, Kinds, Lane, Origin};
-use crate::copies::{CopyCommand, Proof, Taken};
+use crate::command_queue::{CommandQueue, Echo, Lane, Origin};
+use crate::copies::{CopyCommand, Proof};
 use crate::drawable::Drawables;
 use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::mutation::Broken;
 use crate::pointer::{CursorNews, Pointer};
-use crate::quality::{Adaptation, ENCODE_TIME_MAX, LossyPolicy, Quality};
+use crate::quality::{Adaptation, LossyPolicy};
 use crate::refresh::Refresh;
-use crate::scheduler::{self, Estimate, JOB_AREA_MAX, Picked, REAL_TIME_BYTES_MAX, Room, SMALL_BYTES, Scheduling};
-use crate::update::{
-    Commit, Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict, UNSENT_MAX, UNSENT_REAL_TIME, Updates,
-};
+use crate::scheduler::{Estimate, JOB_AREA_MAX, REAL_TIME_BYTES_MAX, Scheduling};
+use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 
 /// Names a viewer of a session; never used twice in one session process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -93,6 +93,8 @@ pub struct ViewerStats {
     pub lost: u64,
     /// Jobs given up or too large, whose pixels went again.
     pub cancelled: u64,
+    /// Times that something committed was taken back: late and drawn anew, or in the way of an answer to a hand.
+    pub taken_back: u64,
     /// Smoothed round trip in microseconds, the viewer's work included.
     pub rtt_us: u64,
     /// Best rate lately, in bytes a second.
@@ -109,8 +111,6 @@ pub struct ViewerStats {
 const PONGS_MAX: usize = 8;
 /// Most barriers that wait.
 pub(crate) const BARRIERS_MAX: usize = 16;
-/// A frame that takes longer to commit is shown in parts: after a tenth of a second a person waits.
-const FRAME_AGE_MAX: Micros = 100_000;
 /// Most inputs whose echo is awaited; past it the oldest goes without.
 const ARMED_MAX: usize = 16;
 /// Least time between two screens that one viewer has sent again because it asked: one that asks without end would
@@ -120,10 +120,10 @@ const REFRESH_PAUSE: Micros = 100_000;
 const ECHO_AGE_MAX: Micros = 1_000_000;
 /// Least frame limit that is believed; a viewer that says less could not take a COPY.
 const FRAME_BYTES_MIN: usize = 16 * 1024;
-/// Fewest pixels that a job is cut down to for the encoders' sake: 16 ms of one that takes twenty times what is usual.
-const WORK_AREA_MIN: u64 = 1 << 16;
-/// Bytes of an update beside its commands, and of a frame beside its body.
+/// Bytes of an update beside its commands, of a frame beside its body, and what a command takes more that begins a part.
 const UPDATE_HEAD_BYTES: usize = 64;
+/// Most rectangles that the shadow is to forget; past it they become coarser, which costs equal pixels that are sent.
+const FORGET_RECTS_MAX: usize = 128;
 
 #[derive(Debug)]
 enum BarrierState {
@@ -149,15 +149,6 @@ struct Control {
     pongs: VecDeque<u32>,
     close: Option<(CloseCode, String)>,
     closed: bool,
-}
-
-/// What is committed next.
-struct Next {
-    picked: Picked,
-    /// The part of it that is only compared.
-    verify: Region,
-    /// It makes exact what the viewer shows nearly.
-    mends: bool,
 }
 
 /// What session.rs knows and a viewer needs.
@@ -202,6 +193,10 @@ pub(crate) struct Viewer {
     frame_since: Micros,
     /// Some of what it lacked was drawn anew: it will show two pictures in parts, however long it is held back.
     frame_is_mixed: bool,
+    /// What the shadow must forget before the next job: of what was planned, what will not be shown.
+    forget: Region,
+    /// Something was late and taken back: nothing is committed ahead before the path has moved, or it would be late too.
+    path_stands: bool,
     /// A part of the open frame may be sent lossy: the rest is then no sharper.
     frame_is_lossy: bool,
     /// Jobs whose snapshot was asked for again.
@@ -245,6 +240,8 @@ impl Viewer {
             frame_lacks: Region::new(),
             frame_since: now,
             frame_is_mixed: false,
+            forget: Region::new(),
+            path_stands: false,
             frame_is_lossy: false,
             reread: None,
             input_second: now,
@@ -266,6 +263,7 @@ impl Viewer {
         self.refresh.reset();
         self.queue.reset(size, now);
         self.frame_lacks.clear();
+        self.forget.clear();
         self.refresh_waits = false;
         self.control.geometry = true;
         for barrier in &mut self.barriers {
@@ -344,6 +342,7 @@ impl Viewer {
         if update > self.updates.acked_seq {
             self.updates.applied(&(0..=update));
             self.flow.acked(update, now);
+            self.path_stands = false;
         }
         Ok(())
     }
@@ -368,6 +367,7 @@ impl Viewer {
         let screen = Region::from(screen);
         // Wherever COPYs take it, all of the screen stays all of the screen.
         self.queue.stale(&screen, now);
+        self.forget.add(&screen);
         for barrier in &mut self.barriers {
             if let BarrierState::Draining { region, .. } = &mut barrier.state {
                 region.add(&screen);
@@ -411,205 +411,6 @@ impl Viewer {
         }
     }
 
-    fn draining(&self) -> bool {
-        self.barriers.iter().any(|barrier| matches!(barrier.state, BarrierState::Draining { .. }))
-    }
-
-    /// Something waits that is ripe: X sleeps, it is old, or a barrier asks for it.
-    fn is_ripe(&self, idle: bool, now: Micros) -> bool {
-        let Some(oldest) = self.queue.oldest() else { return false };
-        idle || now >= oldest + RECORD_AGE_MAX || self.draining()
-    }
-
-    fn room(&mut self, encode_work: Micros, now: Micros) -> Room {
-        // The last places are kept for answers to a hand, and so is their room: they overtake what is unsent.
-        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME || encode_work >= ENCODE_TIME_MAX;
-        let encoded_in_time = self.quality.work_area(ENCODE_TIME_MAX.saturating_sub(encode_work));
-        Room {
-            bytes: if crowded { 0 } else { self.flow.commit_room(self.updates.unsent_bytes(), now) },
-            real_time_bytes: self.flow.real_time_room(now),
-            area_max: self.area_max.min(encoded_in_time.max(WORK_AREA_MIN)),
-            update_bytes: self.flow.update_bytes(),
-        }
-    }
-
-    /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
-    pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
-        let refresh = self.refresh_waits.then_some(self.refresh_from);
-        let inexact = self.refresh.due().filter(|_| self.updates.unsent_len() < UNSENT_MAX);
-        let doubt = scheduler::doubt_due(&self.queue, idle).filter(|_| self.updates.unsent_len() < UNSENT_MAX);
-        let blocked = self.updates.unsent_len() >= UNSENT_MAX
-            || self.flow.commit_room(self.updates.unsent_bytes(), now) == 0 && !self.flow.may_send_real_time();
-        let oldest = self.queue.oldest().filter(|_| !blocked && !self.is_ripe(idle, now));
-        let doubt = doubt.filter(|&due| due > now);
-        let waits = self.updates.unsent_len() > 0
-            || !self.queue.is_empty() && self.is_ripe(idle, now)
-            || inexact.is_some_and(|due| due <= now);
-        let inexact = inexact.filter(|&due| due > now);
-        let paced = self.flow.room_at(now).filter(|_| waits);
-        refresh
-            .into_iter()
-            .chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX))
-            .chain(doubt)
-            .chain(inexact)
-            .chain(paced)
-            .min()
-    }
-
-    /// What goes next: pending pixels, or COPYs alone, or, where neither may, pixels to be compared or made exact.
-    fn pick(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
-        if self.is_ripe(screen.idle, now) {
-            let hand = self.queue.items().iter().any(|item| item.origin.lane == Lane::RealTime);
-            if !hand
-                && self.refresh.is_overdue(now)
-                && let Some(next) = self.pick_inexact(screen, now)
-            {
-                return Some(next);
-            }
-            let room = self.room(screen.encode_work, now);
-            let picked = scheduler::pick(self.queue.items(), &self.estimate, room, self.scheduling, now);
-            // Only COPYs wait: they are a few bytes, and everything drawn later stands behind them.
-            let copies_alone = self.queue.items().is_empty() && room.bytes > 0;
-            if let Some(picked) = picked.or_else(|| copies_alone.then(Picked::nothing)) {
-                return Some(Next { picked, verify: Region::new(), mends: false });
-            }
-        }
-        self.pick_doubt(screen, now).or_else(|| self.pick_inexact(screen, now))
-    }
-
-    fn pick_doubt(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
-        let due = scheduler::doubt_due(&self.queue, screen.idle)?;
-        let crowded = self.updates.unsent_len() >= UNSENT_MAX - UNSENT_REAL_TIME;
-        if now < due && !self.draining() || crowded || self.flow.room(now) == 0 {
-            return None;
-        }
-        let verify = scheduler::pick_doubt(&mut self.queue, self.area_max)?;
-        Some(Next { picked: Picked { region: verify.clone(), ..Picked::nothing() }, verify, mends: false })
-    }
-
-    /// What the viewer shows only nearly, and has rested.
-    fn pick_inexact(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Next> {
-        let room = self.room(screen.encode_work, now);
-        let bytes = room.bytes.min(room.update_bytes);
-        if bytes == 0 {
-            return None;
-        }
-        let Viewer { refresh, updates, queue, .. } = self;
-        let settle = |region: &mut Region| {
-            updates.settle(region);
-            // A commit takes them along.
-            queue.copies().for_each(|copy| *region = copy.follow(region));
-            region.subtract(&queue.pending());
-        };
-        let unsent = |job| updates.unsent().any(|update| update.id == job);
-        let (region, bytes) = refresh.pick(bytes, room.area_max, settle, unsent, now)?;
-        let picked = Picked { region, lane: Lane::Normal, bytes, kinds: Kinds::STALE };
-        Some(Next { picked, verify: Region::new(), mends: true })
-    }
-
-    /// A frame is what waited when its first update was committed. What is drawn meanwhile is the next one's, or an
-    /// application that draws faster than the path carries would never be shown at all. One that takes long is shown in
-    /// parts, and so is one that was overtaken by the next: to hold its parts back would only make them older.
-    fn ends_frame(&mut self, committed: &Region, now: Micros) -> bool {
-        if self.frame_lacks.is_empty() {
-            self.frame_lacks = self.queue.pending();
-            self.frame_since = now;
-            self.frame_is_mixed = false;
-        } else {
-            self.frame_lacks.subtract(committed);
-            // A COPY may have taken some of it elsewhere.
-            self.frame_lacks.intersect(&self.queue.pending());
-        }
-        if now.saturating_sub(self.frame_since) >= FRAME_AGE_MAX {
-            self.frame_lacks.clear();
-        }
-        self.frame_lacks.is_empty() || self.frame_is_mixed
-    }
-
-    /// The answer to a hand is small and looked at: exact. So is what is small beside what the path carries.
-    fn job_quality(&self, lane: Lane, region: &Region) -> Quality {
-        let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
-        let waiting = if self.frame_is_lossy { u64::MAX } else { waiting };
-        let lossy = self.quality.lossy(waiting).filter(|_| lane == Lane::Normal);
-        Quality { entropy: self.quality.entropy(), lossy }
-    }
-
-    /// Commits what goes next.
-    pub(crate) fn poll_job(&mut self, screen: &Screen<'_>, now: Micros) -> Option<Job> {
-        self.take_refresh(screen.size.rect(), now);
-        if self.control.close.is_some() || self.updates.unsent_len() >= UNSENT_MAX {
-            return None;
-        }
-        self.quality.look(self.flow.measured_rate(), now);
-        let Next { picked: Picked { region, lane, bytes, kinds }, verify, mends } = self.pick(screen, now)?;
-        if lane == Lane::RealTime {
-            self.flow.spend_real_time(bytes);
-        }
-        let id = self.updates.next_job();
-        let (Taken { copies, derived }, echo) = self.queue.commit(id.0, &region, &verify);
-        if region.is_empty() && copies.is_empty() {
-            // Every COPY was covered by what is still pending: nothing to say.
-            if let Some(echo) = echo {
-                self.arm(echo);
-            }
-            return None;
-        }
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region: wanted, copies, job_end } = &mut barrier.state {
-                // Whatever was committed may be what the barrier waits for: a job too many costs its sending time.
-                if *copies || wanted.overlaps(&region) {
-                    *job_end = JobId(id.0 + 1);
-                    *copies = false;
-                    wanted.subtract(&region);
-                }
-            }
-        }
-        let mut quality = self.job_quality(lane, &region);
-        if mends {
-            quality.lossy = None;
-            let takes = bytes * 1_000_000 / self.flow.rate().max(1);
-            self.refresh.committed(id, &region, takes, now);
-        }
-        if quality.lossy.is_some() {
-            self.refresh.lossy_committed(id);
-        }
-        let inline = lane == Lane::RealTime || bytes <= SMALL_BYTES;
-        if !inline {
-            self.quality.work_begins(id, region.area());
-        }
-        let end_of_frame = self.ends_frame(&region, now);
-        self.frame_is_lossy = !end_of_frame && (self.frame_is_lossy || quality.lossy.is_some());
-        // What is compared or made exact tells nothing of what its kind takes.
-        let area = if mends { 0 } else { region.area() - verify.area() };
-        self.stats.pixels += area;
-        self.stats.copies += copies.len() as u64;
-        self.stats.derived_copies += derived;
-        let committed = self.updates.commit(Commit {
-            region: region.clone(),
-            copies: copies.clone(),
-            area,
-            lane,
-            echo,
-            end_of_frame,
-            bytes_estimate: bytes,
-            kind: kinds.dearest(),
-        });
-        assert_eq!(committed, id, "a commit takes the number it was told");
-        let mut parts = Vec::new();
-        screen.drawables.parts(&region, &mut parts);
-        Some(Job {
-            id,
-            epoch: screen.epoch,
-            copies,
-            region,
-            verify,
-            parts,
-            translated: self.queue.passed_op(),
-            bytes_estimate: bytes,
-            hints: JobHints { inline, video: kinds == Kinds::VIDEO, path_bytes_per_second: self.flow.rate(), quality },
-        })
-    }
-
     pub(crate) fn snapshot(&mut self, job: JobId, begin_before: Option<u64>, tag: u64) -> SnapshotVerdict {
         if self.updates.committed(job).is_none() {
             return SnapshotVerdict::Keep;
@@ -638,20 +439,33 @@ impl Viewer {
         }
     }
 
-    /// False when the viewer would refuse it.
-    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
-        let Some(update) = self.updates.committed(job) else { return true };
-        let (kind, area, head) = (update.kind, update.area, update.commands().len());
-        if head + commands.len() + UPDATE_HEAD_BYTES > self.frame_bytes_max {
+    /// Some of the job's commands, more are to come. False when the viewer would refuse one of them.
+    pub(crate) fn encoding(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
+        if self.updates.committed(job).is_none() {
+            return true;
+        }
+        let most = (self.frame_bytes_max - UPDATE_HEAD_BYTES) as u64;
+        let bytes = PartBytes { wanted: self.flow.update_bytes(), most };
+        let taken = self.updates.encoding(job, commands, self.queue.size(), bytes);
+        if !taken {
             // The same pixels again, in smaller parts.
             self.area_max = (self.area_max / 2).max(64);
             self.cancelled(job, now);
+        }
+        taken
+    }
+
+    /// The job's last commands. False when the viewer would refuse one of them.
+    pub(crate) fn encoded(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
+        if !self.encoding(job, commands, now) {
             return false;
         }
-        self.estimate.learn(kind, area, commands.len() as u64);
-        self.refresh.encoded(job, commands.len() as u64);
+        let Some(update) = self.updates.committed(job) else { return true };
+        let (area, bytes) = (update.area, update.bytes);
+        self.estimate.learn(update.kind, area, bytes);
+        self.refresh.encoded(job, bytes);
         self.quality.work_ends(job);
-        if let Err(echo) = self.updates.encoded(job, commands, self.queue.size()) {
+        if let Err(echo) = self.updates.encoded(job) {
             self.stats.equal_jobs += u64::from(area > 0);
             self.refresh.done(job);
             // Nothing changed that could be seen, so the answer to the hand is still to come.
@@ -671,14 +485,9 @@ impl Viewer {
         self.quality.work_ends(job);
         if let Some(lacking) = self.updates.cancelled(job) {
             self.stats.cancelled += 1;
-            self.queue.stale_before_copies(&lacking, now);
-            for barrier in &mut self.barriers {
-                if let BarrierState::Draining { region, .. } = &mut barrier.state {
-                    region.add(&lacking);
-                }
-            }
+            self.lacks(&lacking, now);
         }
-        if let Err(Some(echo)) = self.updates.encoded(job, &[], self.queue.size()) {
+        if let Err(Some(echo)) = self.updates.encoded(job) {
             self.arm(echo);
         }
     }
@@ -686,7 +495,7 @@ impl Viewer {
     /// The viewer lacks `region` of what it showed after update `since`.
     pub(crate) fn stale(&mut self, region: &Region, since: u64, screen: Rect, now: Micros) {
         let lacking = self.updates.follow(region, since).unwrap_or_else(|| Region::from(screen));
-        self.queue.stale_before_copies(&lacking, now);
+        self.lacks(&lacking, now);
     }
 
     /// What the transport does with updates, told before the first.
@@ -702,6 +511,7 @@ impl Viewer {
         }
         self.updates.applied(seqs);
         self.flow.applied(seqs, now);
+        self.path_stands = false;
         Ok(())
     }
 
@@ -716,7 +526,14 @@ impl Viewer {
 
     /// It lacks this of what it would show after everything committed.
     fn lacks(&mut self, lacking: &Region, now: Micros) {
+        self.forget.add(lacking);
+        if self.forget.rect_count() > FORGET_RECTS_MAX {
+            self.forget = self.forget.simplified(FORGET_RECTS_MAX / 4);
+        }
         self.queue.stale_before_copies(lacking, now);
+        if self.barriers.is_empty() {
+            return;
+        }
         let pending = self.queue.pending();
         for barrier in &mut self.barriers {
             if let BarrierState::Draining { region, .. } = &mut barrier.state {
@@ -760,11 +577,10 @@ impl Viewer {
             self.control.closed = true;
             return true;
         }
-        while let Some(at) = self.updates.next().filter(|_| !self.updates.is_full()) {
-            let update = self.updates.get(at);
-            let real_time = update.lane == Lane::RealTime;
-            let may_go = self.flow.may_send(update.commands().len() as u64, now);
-            if !(may_go || real_time && self.flow.may_send_real_time()) {
+        while let Some(at) = self.updates.next(now).filter(|_| !self.updates.is_full()) {
+            let (lane, bytes) = self.updates.next_bytes(at);
+            let may_go = self.flow.may_send(bytes, now);
+            if !(may_go || lane == Lane::RealTime && self.flow.may_send_real_time()) {
                 break;
             }
             if out.len() - start >= self.flow.chunk_bytes() {
@@ -772,23 +588,28 @@ impl Viewer {
                 break;
             }
             let before = out.len();
-            self.stats.overtakes += u64::from(at > 0);
-            let (seq, after, update) = self.updates.send(at);
-            self.refresh.sent(update.id, update.commands(), screen.size, now);
-            self.refresh.done(update.id);
-            SessionMessage::Update(Update {
-                seq,
-                after,
-                epoch: screen.epoch,
-                echo: update.echo.map(|echo| echo.seq),
-                end_of_frame: update.end_of_frame,
-                packed: None,
-                commands: update.commands(),
-            })
-            .encode(out);
-            self.stats.updates += 1;
-            self.stats.echoes += u64::from(update.echo.is_some());
-            self.updates.recycle(update.into_commands());
+            let Viewer { updates, refresh, stats, .. } = self;
+            let mut seq = 0;
+            updates.send(at, now, |leaving| {
+                seq = leaving.seq;
+                stats.updates += 1;
+                stats.echoes += u64::from(leaving.echo.is_some());
+                stats.overtakes += u64::from(leaving.overtakes);
+                refresh.sent(leaving.job, leaving.commands, screen.size, now);
+                if leaving.is_last {
+                    refresh.done(leaving.job);
+                }
+                SessionMessage::Update(Update {
+                    seq,
+                    after: leaving.after,
+                    epoch: screen.epoch,
+                    echo: leaving.echo.map(|echo| echo.seq),
+                    end_of_frame: leaving.end_of_frame,
+                    packed: None,
+                    commands: leaving.commands,
+                })
+                .encode(out);
+            });
             let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
             self.flow.sent(seq, (out.len() - before) as u64, more, now);
         }

@@ -4,6 +4,7 @@
 
 use std::collections::VecDeque;
 
+use thinc_protocol::command::{Command, CommandReader, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
@@ -30,11 +31,11 @@ struct Load {
     op: u64,
     deframer: Deframer,
     free_at: u64,
-    /// When an update arrives, its number, and its job.
-    under_way: VecDeque<(u64, u64, Option<u64>)>,
+    /// When an update arrives, its number, and what was committed of each of its pixels.
+    under_way: VecDeque<(u64, u64, Vec<(u64, Rect)>)>,
     acks: VecDeque<(u64, u64)>,
-    /// What each job is of.
-    jobs: Vec<(u64, Region)>,
+    /// When each job was committed.
+    jobs: Vec<u64>,
     /// Since when each square has waited to be committed.
     waits: Vec<Option<u64>>,
     /// When what each square shows was committed.
@@ -51,6 +52,13 @@ struct Load {
 fn squares() -> impl Iterator<Item = (i32, i32)> {
     let (columns, rows) = (SIZE.width as i32 / SQUARE, SIZE.height as i32 / SQUARE);
     (0..rows).flat_map(move |y| (0..columns).map(move |x| (x * SQUARE + SQUARE / 2, y * SQUARE + SQUARE / 2)))
+}
+
+/// A rectangle's rows, so many together as have that many pixels.
+fn pieces(rect: &Rect, area: u64) -> impl Iterator<Item = Rect> {
+    let rows = (area / rect.width() as u64).max(1) as i32;
+    let rect = *rect;
+    (rect.y1..rect.y2).step_by(rows as usize).map(move |y| Rect { y1: y, y2: rect.y2.min(y + rows), ..rect })
 }
 
 impl Load {
@@ -136,10 +144,14 @@ impl Load {
         while let Some(job) = self.session.poll_job(self.viewer, self.now) {
             self.session.handle_snapshot(self.viewer, job.id, None, self.op);
             let photograph = !TERMINAL.contains(&job.region.extents());
-            let bytes = if photograph { job.region.area() * 3 / 2 } else { job.region.area() / 2 + 8 };
-            // Nobody reads them but the end of this link, which looks for the job.
-            let mut commands = vec![0; bytes as usize];
-            commands[..8].copy_from_slice(&(job.id.0 + 1).to_le_bytes());
+            let mut commands = Vec::new();
+            for piece in job.region.rects().iter().flat_map(|rect| pieces(rect, job.hints.piece_area)) {
+                let bytes = if photograph { piece.area() * 3 / 2 } else { piece.area() / 2 + 8 };
+                // Nobody reads them but the end of this link, which looks for the job.
+                let mut data = vec![0; bytes.max(8) as usize];
+                data[..8].copy_from_slice(&job.id.0.to_le_bytes());
+                Command::Raw { rect: piece, encoding: Encoding::Predicted, data: &data }.encode(&mut commands);
+            }
             self.session.handle_encoded(self.viewer, job.id, &commands);
             for ((x, y), waits) in squares().zip(&mut self.waits) {
                 if job.region.contains_point(x, y)
@@ -148,7 +160,7 @@ impl Load {
                     self.waited_max = self.waited_max.max(self.now - since);
                 }
             }
-            self.jobs.push((self.now, job.region));
+            self.jobs.push(self.now);
             assert_eq!(self.jobs.len() as u64, job.id.0 + 1);
         }
         let mut out = Vec::new();
@@ -167,35 +179,39 @@ impl Load {
         while let Some(frame) = self.deframer.next().unwrap() {
             self.free_at = self.free_at.max(self.now) + frame.body.len() as u64 * 1_000_000 / BYTES_PER_SECOND;
             if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap() {
-                let job = update.commands.first_chunk().map(|id| u64::from_le_bytes(*id) - 1);
+                let commands = CommandReader::new(update.commands, SIZE).map(|command| match command.unwrap() {
+                    Command::Raw { rect, data, .. } => (u64::from_le_bytes(*data.first_chunk().unwrap()), rect),
+                    other => panic!("this shell encodes RAWs, not {other:?}"),
+                });
+                let commands: Vec<_> = commands.map(|(job, rect)| (self.jobs[job as usize], rect)).collect();
                 if update.end_of_frame {
                     self.without_frame_max = self.without_frame_max.max(self.now - self.frame_at);
                     self.frame_at = self.now;
                 }
-                self.under_way.push_back((self.free_at + DELAY, update.seq, job));
+                self.under_way.push_back((self.free_at + DELAY, update.seq, commands));
             }
         }
     }
 
     fn arrive(&mut self) {
         while self.under_way.front().is_some_and(|&(at, ..)| at <= self.now) {
-            let (at, update, job) = self.under_way.pop_front().unwrap();
+            let (at, update, commands) = self.under_way.pop_front().unwrap();
             self.acks.push_back((at + DELAY, update));
-            let Some(job) = job else { continue };
-            let (committed, region) = &self.jobs[job as usize];
-            for ((x, y), shown) in squares().zip(&mut self.shown) {
-                if region.contains_point(x, y) {
-                    *shown = (*shown).max(*committed);
+            for (committed, rect) in commands {
+                for ((x, y), shown) in squares().zip(&mut self.shown) {
+                    if rect.contains_point(x, y) {
+                        *shown = (*shown).max(committed);
+                    }
                 }
+                let answers = &mut self.answers;
+                self.letters.retain(|(typed, letter)| {
+                    let seen = *typed <= committed && rect.contains(letter);
+                    if seen {
+                        answers.push(at - typed);
+                    }
+                    !seen
+                });
             }
-            let answers = &mut self.answers;
-            self.letters.retain(|(typed, letter)| {
-                let seen = typed <= committed && region.contains_rect(letter);
-                if seen {
-                    answers.push(at - typed);
-                }
-                !seen
-            });
         }
     }
 

@@ -247,6 +247,9 @@ impl World {
     /// Plans as thinc-pixels does: what differs is sent, what is inexact only where everything must be exact.
     fn encode(&mut self, at: usize, job: &Job) {
         let peer = &mut self.peers[at];
+        for rect in job.forget.rects() {
+            peer.shadow.fill(rect, (u32::MAX, true));
+        }
         for copy in &job.copies {
             peer.shadow.copy(&copy.region, copy.dx, copy.dy);
         }
@@ -271,7 +274,7 @@ impl World {
         let mut writer = CommandWriter::new(&mut commands);
         let photo = sent.intersection(&self.photos);
         let plain = sent.difference(&self.photos);
-        for rect in photo.rects() {
+        for rect in photo.rects().iter().flat_map(|rect| pieces(rect, job.hints.piece_area)) {
             let area = rect.area();
             let (encoding, bytes) = if lossy {
                 (Encoding::Jpeg, area / LOSSY_PIXELS_PER_BYTE + 8)
@@ -280,10 +283,10 @@ impl World {
             };
             let mut data = vec![0; bytes as usize];
             data[..8].copy_from_slice(&job.id.0.to_le_bytes());
-            writer.raw(*rect, encoding, &data);
+            writer.raw(rect, encoding, &data);
             *(if lossy { &mut peer.lossy_bytes } else { &mut peer.exact_bytes }) += bytes;
             for y in rect.y1..rect.y2 {
-                for (had, is) in peer.shadow.row_mut(rect, y).iter_mut().zip(self.screen.row(rect, y)) {
+                for (had, is) in peer.shadow.row_mut(&rect, y).iter_mut().zip(self.screen.row(&rect, y)) {
                     *had = (is.0, !lossy);
                 }
             }
@@ -340,14 +343,18 @@ impl World {
                 }
                 (true, false) => self.session.handle_applied(peer.id, update..=update, self.now).unwrap(),
                 (true, true) => {
-                    let lacking = self.session.handle_lost(peer.id, update, self.now);
-                    for rect in lacking.rects() {
-                        peer.shadow.fill(rect, (u32::MAX, true));
-                    }
+                    self.session.handle_lost(peer.id, update, self.now);
                 }
             }
         }
     }
+}
+
+/// A rectangle's rows, so many together as have that many pixels.
+fn pieces(rect: &Rect, area: u64) -> impl Iterator<Item = Rect> {
+    let rows = (area / rect.width() as u64).max(1) as i32;
+    let rect = *rect;
+    (rect.y1..rect.y2).step_by(rows as usize).map(move |y| Rect { y1: y, y2: rect.y2.min(y + rows), ..rect })
 }
 
 /// What nobody has said anything of.

@@ -55,6 +55,7 @@ impl View {
             self.epoch = job.epoch;
             self.shadow = Shadow::new(core.size());
         }
+        self.shadow.mark_stale(&job.forget);
         for copy in &job.copies {
             self.shadow.copy(&copy.region, copy.dx, copy.dy);
         }

@@ -8,7 +8,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
-use thinc_region::{Rect, Size};
+use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Entropy, Job, JpegProfile, Proposal, Quality};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
@@ -60,6 +60,10 @@ impl Pipeline for Full {
 
     fn copy_shadow(&mut self, copy: &CopyCommand) {
         self.shadow.copy(&copy.region, copy.dx, copy.dy);
+    }
+
+    fn forget(&mut self, region: &Region) {
+        self.shadow.mark_stale(region);
     }
 
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {

@@ -87,6 +87,8 @@ pub enum Op {
     Snapshot(usize, usize, Option<Box<Op>>),
     /// An encoder finishes one of a viewer's jobs: which, counted from the oldest.
     Encode(usize, usize),
+    /// An encoder gives away what it has of such a job.
+    EncodeHalf(usize, usize),
     /// The pixels of a viewer's oldest job could not be had.
     Cancel(usize),
     /// Bytes are handed to a viewer's connection.

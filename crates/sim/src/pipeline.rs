@@ -69,9 +69,7 @@ pub trait Pipeline {
         Ok(Vec::new())
     }
     /// The viewer does not show what the shadow says of `region`.
-    fn forget(&mut self, _region: &Region) {
-        unreachable!("this viewer loses nothing");
-    }
+    fn forget(&mut self, region: &Region);
     /// The viewer's hand.
     fn handle_input(&mut self, event: InputEvent, now: Micros);
     /// The viewer asks for a barrier; None where it may not now.

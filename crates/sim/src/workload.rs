@@ -170,7 +170,8 @@ impl Workload {
                 };
                 Op::Snapshot(viewer, self.random.below(120) as usize, meanwhile)
             }
-            750..810 => Op::Encode(viewer, self.random.below(4) as usize),
+            750..800 => Op::Encode(viewer, self.random.below(4) as usize),
+            800..810 => Op::EncodeHalf(viewer, self.random.below(4) as usize),
             810..815 => Op::Cancel(viewer),
             815..870 => Op::Transmit(viewer),
             870..930 => Op::Wait(self.random.below(8_000)),

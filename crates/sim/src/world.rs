@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use thinc_protocol::Micros;
+use thinc_protocol::command::{Command, CommandReader, CommandWriter};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::ViewerMessage;
@@ -72,6 +73,19 @@ struct Connection<P> {
     seen: Seen,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
+}
+
+/// Commands as two stretches, of which the second leans on nothing in the first; None where they are too few.
+fn halves(commands: &[u8], screen: Size) -> Option<(Vec<u8>, Vec<u8>)> {
+    let commands: Vec<_> = CommandReader::new(commands, screen).collect::<Result<_, _>>().ok()?;
+    let (first, rest) = commands.split_at(commands.len() / 2);
+    let written = |commands: &[Command<'_>]| {
+        let mut out = Vec::new();
+        let mut writer = CommandWriter::new(&mut out);
+        commands.iter().for_each(|command| writer.put(command));
+        out
+    };
+    (!first.is_empty()).then(|| (written(first), written(rest)))
 }
 
 /// A viewer's barrier on its way through the driver and back.
@@ -210,6 +224,11 @@ impl<P: Pipeline> World<P> {
             Op::Encode(viewer, which) => {
                 if let Some(at) = self.at(*viewer) {
                     self.encode(at, *which);
+                }
+            }
+            Op::EncodeHalf(viewer, which) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.encode_half(at, *which);
                 }
             }
             Op::Cancel(viewer) => {
@@ -389,6 +408,9 @@ impl<P: Pipeline> World<P> {
             connection.shadow_epoch = job.epoch;
             connection.pipeline.reset_shadow(size);
         }
+        if self.breakage != Some(Breakage::ShadowIgnoresLoss) {
+            connection.pipeline.forget(&job.forget);
+        }
         if self.breakage != Some(Breakage::ShadowIgnoresCopies) {
             job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
         }
@@ -458,10 +480,22 @@ impl<P: Pipeline> World<P> {
         }
         let which = which % connection.encodings.len();
         let encoding = connection.encodings.remove(which);
-        if !self.session.handle_encoded(connection.id, encoding.job.id, &encoding.bytes) {
-            connection.pipeline.reset_shadow(self.session.size());
-        }
+        self.session.handle_encoded(connection.id, encoding.job.id, &encoding.bytes);
         true
+    }
+
+    /// Gives the session a stretch of a job's bytes; the rest comes another time.
+    fn encode_half(&mut self, at: usize, which: usize) {
+        let connection = &mut self.connections[at];
+        let which = which % connection.encodings.len().max(1);
+        let Some(Encoding { job, bytes }) = connection.encodings.get_mut(which) else { return };
+        if let Some((first, rest)) = halves(bytes, self.session.size()) {
+            if self.session.handle_encoding(connection.id, job.id, &first) {
+                *bytes = rest;
+            } else {
+                connection.encodings.remove(which);
+            }
+        }
     }
 
     fn cancel(&mut self, at: usize) {
@@ -469,6 +503,7 @@ impl<P: Pipeline> World<P> {
         if let Some(job) = connection.jobs.front() {
             // Not read: its COPYs go all the same.
             if connection.shadow_epoch == job.epoch {
+                connection.pipeline.forget(&job.forget);
                 job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
             }
             let id = job.id;
@@ -476,9 +511,6 @@ impl<P: Pipeline> World<P> {
             self.session.handle_cancelled(connection.id, id);
         } else if !connection.encodings.is_empty() {
             let encoding = connection.encodings.remove(0);
-            if encoding.job.epoch == connection.shadow_epoch {
-                connection.pipeline.reset_shadow(self.session.size());
-            }
             self.session.handle_cancelled(connection.id, encoding.job.id);
         }
     }
@@ -486,9 +518,6 @@ impl<P: Pipeline> World<P> {
     fn lose(&mut self, at: usize, rect: &Rect) {
         let connection = &mut self.connections[at];
         let Some(since) = connection.pipeline.lose(rect) else { return };
-        if self.breakage != Some(Breakage::ShadowIgnoresLoss) && connection.shadow_epoch == self.session.epoch() {
-            connection.pipeline.reset_shadow(self.session.size());
-        }
         connection.lost = true;
         let region = Region::from(rect.intersect(&self.session.size().rect()));
         self.session.handle_stale(connection.id, &region, since);
@@ -513,9 +542,7 @@ impl<P: Pipeline> World<P> {
 
     /// What came by itself, and what is known by now of what was sent so.
     fn deliver_datagrams(&mut self, at: usize) -> Result<(), Divergence> {
-        let Connection { id, pipeline, lossy: Some(lossy), stalled, jobs, shadow_epoch, .. } =
-            &mut self.connections[at]
-        else {
+        let Connection { id, pipeline, lossy: Some(lossy), stalled, .. } = &mut self.connections[at] else {
             return Ok(());
         };
         while !*stalled && let Some(update) = lossy.down.receive(self.now) {
@@ -536,16 +563,8 @@ impl<P: Pipeline> World<P> {
                 applied.map_err(|violation| Divergence(format!("viewer {at} at {now}: {violation}")))?;
                 continue;
             }
-            let lacking = self.session.handle_lost(*id, seq, now);
+            self.session.handle_lost(*id, seq, now);
             self.tally.lost += 1;
-            if *shadow_epoch == self.session.epoch() {
-                if jobs.is_empty() {
-                    pipeline.forget(&lacking);
-                } else {
-                    // What jobs that are not planned yet will move about is more than `lacking` says.
-                    pipeline.reset_shadow(self.session.size());
-                }
-            }
         }
         Ok(())
     }
@@ -610,9 +629,6 @@ impl<P: Pipeline> World<P> {
                     let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
                     if matches!(message, ViewerMessage::Hello(_)) {
                         continue;
-                    }
-                    if matches!(message, ViewerMessage::Refresh) && connection.shadow_epoch == self.session.epoch() {
-                        connection.pipeline.reset_shadow(self.session.size());
                     }
                     self.session
                         .handle_message(connection.id, &message, self.now)

@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::Drawn;
 use thinc_session_core::ViewerStats;
@@ -50,11 +51,22 @@ fn send() -> Vec<Op> {
     vec![Op::Snapshot(0, 0, None), Op::Encode(0, 0), Op::Transmit(0)]
 }
 
-fn run(ring_max: usize, steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result<(), Divergence> {
-    let mut world = World::<Ids>::new(1, SIZE, ring_max, breakage);
-    world.apply(&Op::Join(PATH))?;
+/// Where a scenario takes place.
+#[derive(Clone, Copy)]
+struct Place {
+    size: Size,
+    path: Path,
+    ring_max: usize,
+}
+
+const PLACE: Place = Place { size: SIZE, path: PATH, ring_max: 4096 };
+
+fn run(place: Place, steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result<(), Divergence> {
+    let Place { size, path, ring_max } = place;
+    let mut world = World::<Ids>::new(1, size, ring_max, breakage);
+    world.apply(&Op::Join(path))?;
     // No two pixels alike, and the viewer shows them all.
-    let screen = Op::Draw { region: SIZE.rect().into(), fill: Fill::Distinct, what: Drawn::Image, window: 1 };
+    let screen = Op::Draw { region: size.rect().into(), fill: Fill::Distinct, what: Drawn::Image, window: 1 };
     world.apply(&screen)?;
     world.drain()?;
     for op in steps.iter().flatten() {
@@ -65,26 +77,40 @@ fn run(ring_max: usize, steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result
 
 /// What was counted when the scenario had come to rest.
 fn stats(steps: &[Vec<Op>]) -> ViewerStats {
-    let mut world = World::<Ids>::new(1, SIZE, 4096, None);
-    world.apply(&Op::Join(PATH)).unwrap();
-    world.drain().unwrap();
-    for op in steps.iter().flatten() {
-        world.apply(op).unwrap();
-    }
+    stats_at(PLACE, steps)
+}
+
+fn stats_at(place: Place, steps: &[Vec<Op>]) -> ViewerStats {
+    let mut world = after(place, steps);
     world.drain().unwrap();
     world.session.stats(world.viewer_id(0)).unwrap()
 }
 
+/// The world right after the last step.
+fn after(place: Place, steps: &[Vec<Op>]) -> World<Ids> {
+    let mut world = World::<Ids>::new(1, place.size, place.ring_max, None);
+    world.apply(&Op::Join(place.path)).unwrap();
+    world.drain().unwrap();
+    for op in steps.iter().flatten() {
+        world.apply(op).unwrap();
+    }
+    world
+}
+
 /// The scenario holds, and does not with the rule broken.
 fn needs(breakage: Breakage, steps: &[Vec<Op>]) {
-    needs_with_ring(4096, breakage, steps);
+    needs_at(PLACE, breakage, steps);
 }
 
 fn needs_with_ring(ring_max: usize, breakage: Breakage, steps: &[Vec<Op>]) {
-    if let Err(divergence) = run(ring_max, steps, None) {
+    needs_at(Place { ring_max, ..PLACE }, breakage, steps);
+}
+
+fn needs_at(place: Place, breakage: Breakage, steps: &[Vec<Op>]) {
+    if let Err(divergence) = run(place, steps, None) {
         panic!("with every rule: {}", divergence.0);
     }
-    let broken = catch_unwind(AssertUnwindSafe(|| run(ring_max, steps, Some(breakage))));
+    let broken = catch_unwind(AssertUnwindSafe(|| run(place, steps, Some(breakage))));
     assert!(!matches!(broken, Ok(Ok(()))), "without the rule the scenario holds as well: {breakage:?} shows nothing");
 }
 
@@ -234,6 +260,57 @@ fn rule_4_overlapping_updates_keep_their_order() {
 #[test]
 fn rule_4_others_overtake() {
     assert_eq!(stats(&two_updates(A, B)).overtakes, 1);
+}
+
+/// A screen that takes 0.4 s to send.
+const SLOW: Place =
+    Place { size: Size { width: 160, height: 100 }, path: Path { bytes_per_second: 125_000, ..PATH }, ring_max: 4096 };
+
+/// All of the slow screen is one update, of which some has left when it is late.
+fn late(fill_of: Fill) -> Vec<Vec<Op>> {
+    let wait = vec![Op::Wait(150_000)];
+    vec![fill(SLOW.size.rect(), fill_of), read(), commit(), send(), wait]
+}
+
+#[test]
+fn rule_4_what_is_late_and_drawn_anew_is_taken_back_and_the_shadow_forgets_it() {
+    // Grey has left in part. White is drawn, and the rest of grey is taken back; what is read is grey again, and seems to be
+    // there already.
+    let (grey, white) = (Fill::Solid(0x0080_8080), Fill::Solid(0x00ff_ffff));
+    let all = SLOW.size.rect();
+    let mut steps = late(grey);
+    steps.extend([fill(all, white), read(), commit(), fill(all, grey), send(), read()]);
+    needs_at(SLOW, Breakage::ShadowIgnoresLoss, &steps);
+    assert!(stats_at(SLOW, &steps).taken_back > 0);
+}
+
+#[test]
+fn rule_4_what_was_copied_from_what_is_taken_back_is_drawn() {
+    let (from, to) = (Rect::new(0, 50, 80, 100), Rect::new(80, 50, 160, 100));
+    let mut steps = late(Fill::Distinct);
+    // The COPY waits when its source is taken back.
+    steps.extend([copy(from, to), vec![Op::Read(ALL)], draw(Rect { x2: 160, ..from }), read(), commit(), send()]);
+    let copied = [late(Fill::Distinct), vec![copy(from, to), draw(from), read(), commit(), send()]].concat();
+    for steps in [steps, copied] {
+        run(SLOW, &steps, None).unwrap_or_else(|divergence| panic!("{}", divergence.0));
+    }
+}
+
+#[test]
+fn rule_4_an_answer_to_a_hand_does_not_wait_for_the_rows_that_it_lies_over() {
+    let key = |down| Op::Input(0, InputEvent::Key { code: 30, keysym: 0, down });
+    let letter = Rect::at(100, 80, 8, 12);
+    let mut steps = late(Fill::Distinct);
+    steps.extend([
+        vec![key(true), Op::Wait(3_000), Op::Wait(3_000), Op::Deliver(1)],
+        vec![Op::Draw { region: letter.into(), fill: Fill::Distinct, what: Drawn::Glyphs, window: 1 }, Op::Finish],
+        vec![Op::Idle, Op::Read(ALL), Op::Commit(0)],
+        send(),
+    ]);
+    run(SLOW, &steps, None).unwrap_or_else(|divergence| panic!("{}", divergence.0));
+    let world = after(SLOW, &steps);
+    let stats = world.session.stats(world.viewer_id(0)).unwrap();
+    assert_eq!((stats.taken_back, stats.echoes, stats.overtakes), (1, 1, 1), "{stats:?}");
 }
 
 #[test]

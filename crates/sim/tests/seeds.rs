@@ -10,7 +10,7 @@ use thinc_sim::{Breakage, Full, Ids, Pipeline, Tally, run_seed, run_seeds};
 
 const OPERATIONS: usize = 800;
 /// As many as hold without the breakage: one that takes longer to find may be missed.
-const SEEDS_TO_FIND_A_BREAKAGE: u64 = 5_000;
+const SEEDS_TO_FIND_A_BREAKAGE: u64 = 10_000;
 
 fn hold<P: Pipeline>(seeds: u64) -> Tally {
     let (tally, failed) = run_seeds::<P>(0..seeds, OPERATIONS);

@@ -146,6 +146,7 @@ impl Connection {
             self.epoch = job.epoch;
             self.shadow = Shadow::new(session.size());
         }
+        self.shadow.mark_stale(&job.forget);
         for copy in &job.copies {
             self.shadow.copy(&copy.region, copy.dx, copy.dy);
         }
