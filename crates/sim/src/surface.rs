@@ -69,7 +69,7 @@ fn half(color: u32) -> u32 {
 /// Three gentle slopes and a little noise.
 fn photograph(x: u32, y: u32, seed: u32) -> u32 {
     let channel = |at: u32, shift: u32| {
-        let (slope, noise) = (at % 360, (at ^ seed.wrapping_add(x << 9)).wrapping_mul(0x9e37_79b1) >> 29);
+        let (slope, noise) = (at % 360, (at ^ seed.wrapping_add(x << 9)).wrapping_mul(0x9e37_79b1) >> 30);
         (20 + if slope < 180 { slope } else { 360 - slope } + noise) << shift
     };
     channel(2 * x + 3 * y + seed % 97, 0) | channel(3 * x + y + seed % 89, 8) | channel(x + 4 * y + seed % 83, 16)

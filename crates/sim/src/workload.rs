@@ -146,11 +146,11 @@ impl Workload {
         }
         let viewer = self.random.below(3) as usize;
         match self.random.below(1000) {
+            0..15 if self.album => self.photograph(),
             0..200 => {
                 let op = self.draw();
                 self.publish(op)
             }
-            190..200 if self.album => self.photograph(),
             200..330 => {
                 let op = self.copy();
                 self.publish(op)
