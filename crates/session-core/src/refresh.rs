@@ -271,3 +271,69 @@ fn block(region: &Region, area: u64) -> Region {
     let higher = rows((area * height as u64 / first.area().max(1)).min(1 << 14) as i32);
     if higher.area() <= area { higher } else { first }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCREEN: Size = Size { width: 1024, height: 768 };
+
+    fn raw(rect: Rect, encoding: Encoding) -> Vec<u8> {
+        let mut out = Vec::new();
+        Command::Raw { rect, encoding, data: &[0; 9] }.encode(&mut out);
+        out
+    }
+
+    fn pick(refresh: &mut Refresh, now: Micros) -> Option<Region> {
+        refresh.pick(1 << 20, 1 << 20, |_| (), |_| true, now).map(|(region, _)| region)
+    }
+
+    #[test]
+    fn what_is_told_coarsely_ends_all_the_same() {
+        let mut refresh = Refresh::new();
+        refresh.lossy_committed(JobId(1));
+        // 1600 squares, as a chessboard: far more than are told apart.
+        for i in 0..3200 {
+            let (x, y) = (i % 64, i / 64);
+            if (x + y) % 2 == 0 {
+                refresh.sent(JobId(1), &raw(Rect::at(x * 16, y * 15, 16, 15), Encoding::Jpeg), SCREEN, 0);
+                refresh.check_invariants();
+            }
+        }
+        let mut jobs = 1;
+        while let Some(region) = pick(&mut refresh, REST) {
+            jobs += 1;
+            refresh.committed(JobId(jobs), &region, 0, REST);
+            // The squares that were exact already are not sent: they need not be known to have been.
+            refresh.done(JobId(jobs));
+            refresh.check_invariants();
+        }
+        assert!(refresh.is_empty() && jobs > 1);
+    }
+
+    #[test]
+    fn a_job_that_was_given_up_is_asked_for_again() {
+        let mut refresh = Refresh::new();
+        refresh.lossy_committed(JobId(1));
+        refresh.sent(JobId(1), &raw(Rect::at(0, 0, 64, 64), Encoding::Jpeg), SCREEN, 0);
+        assert_eq!(pick(&mut refresh, REST - 1), None, "it does not rest yet");
+        assert_eq!(refresh.due(), Some(REST));
+        let region = pick(&mut refresh, REST).unwrap();
+        refresh.committed(JobId(2), &region, 0, REST);
+        let again = refresh.pick(1 << 20, 1 << 20, |_| (), |job| job != JobId(2), REST);
+        assert_eq!(again.map(|(region, _)| region), Some(region));
+    }
+
+    #[test]
+    fn a_block_is_nearly_square_and_no_larger_than_asked() {
+        let photo = Region::from(Rect::new(10, 20, 910, 620));
+        for area in [1024, 5_000, 100_000] {
+            let block = block(&photo, area);
+            let bounds = block.extents();
+            assert!(block.area() <= area && block.area() * 5 > area * 4, "{bounds:?} of {area} pixels");
+            assert!(bounds.width() < 2 * bounds.height() && bounds.height() < 2 * bounds.width(), "{bounds:?}");
+        }
+        let narrow = Region::from(Rect::new(0, 0, 8, 700));
+        assert_eq!(block(&narrow, 1024), Region::from(Rect::new(0, 0, 8, 128)), "or as high as it is narrow");
+    }
+}
