@@ -120,9 +120,18 @@ impl Parts {
 
 /// What residuals gain on the pixels `from..to` of a row.
 fn gain_of(from: usize, to: usize, [row, above, higher]: &[Vec<u32>; 3]) -> i32 {
+    if row[from - 1..to] == above[from - 1..to] {
+        // Most of a screen, and no photograph.
+        return (to.saturating_sub(from) as i32) * (RUN as i32 - RESIDUAL[0] as i32);
+    }
     let (mut operations, mut residuals) = (0, 0);
     for x in from..to {
         let (pixel, left, up, corner) = (row[x], row[x - 1], above[x], above[x - 1]);
+        if pixel == up && left == corner {
+            operations += RUN;
+            residuals += RESIDUAL[0];
+            continue;
+        }
         let run = pixel == left || pixel == up;
         let like = pixel == corner || pixel == above[x + 1] || pixel == row[x - 2] || pixel == higher[x];
         let predicted = predict::<false>(channels(left), channels(up), channels(corner));
@@ -137,4 +146,74 @@ fn gain_of(from: usize, to: usize, [row, above, higher]: &[Vec<u32>; 3]) -> i32 
         };
     }
     operations as i32 - residuals as i32
+}
+
+#[cfg(test)]
+mod tests {
+    use thinc_region::{Region, Size};
+
+    use super::*;
+
+    fn noise(x: i32, y: i32) -> u32 {
+        let mut n = (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
+        n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
+        n ^ (n >> 12)
+    }
+
+    fn photograph(x: i32, y: i32) -> u32 {
+        let channel = |from: i32| (120 + (x + y * from) / 8 % 90) as u32 + (noise(x, y) >> (from * 3) & 3);
+        channel(1) << 16 | channel(2) << 8 | channel(3)
+    }
+
+    /// Letters with soft edges on white.
+    fn text(x: i32, y: i32) -> u32 {
+        if x % 9 < 7 && y % 14 < 10 && noise(x % 9, y % 14) % 5 < 2 {
+            noise(x % 9, y % 14 + 50) % 8 * 0x0020_2020
+        } else {
+            0x00ff_ffff
+        }
+    }
+
+    fn found(size: Size, pixel: impl Fn(i32, i32) -> u32) -> Vec<Rect> {
+        let mut snapshot = Snapshot::new();
+        snapshot.fill(&Region::from(size.rect()), |rect, dst, stride| {
+            for (y, row) in (0..rect.height()).zip(dst.chunks_mut(stride)) {
+                row.iter_mut().zip(0..rect.width()).for_each(|(dst, x)| *dst = pixel(x, y));
+            }
+        });
+        Parts::default().photographs(&snapshot, &size.rect()).to_vec()
+    }
+
+    const SIZE: Size = Size { width: 640, height: 480 };
+
+    #[test]
+    fn a_photograph_is_one_part_and_text_none() {
+        assert_eq!(found(SIZE, photograph), [SIZE.rect()]);
+        assert_eq!(found(SIZE, text), []);
+        assert_eq!(found(SIZE, |_, y| y as u32 / 2 * 0x0001_0101), [], "a gradient");
+        assert_eq!(found(SIZE, |x, y| (x + y) as u32 % 2 * 0x00ff_ffff), [], "a chess board");
+        assert_eq!(found(Size { width: 20, height: 20 }, photograph), [], "too small to be worth it");
+    }
+
+    #[test]
+    fn photographs_amid_text_are_found_where_they_lie() {
+        let pictures = [Rect::at(64, 96, 256, 192), Rect::at(384, 96, 192, 128), Rect::at(96, 320, 128, 96)];
+        let inside = |x: i32, y: i32| pictures.iter().any(|p| (p.x1..p.x2).contains(&x) && (p.y1..p.y2).contains(&y));
+        let mut rects = found(SIZE, |x, y| if inside(x, y) { photograph(x, y) } else { text(x, y) });
+        rects.sort_by_key(|rect| (rect.y1, rect.x1));
+        assert_eq!(rects, pictures);
+    }
+
+    #[test]
+    fn photographs_of_large_screens_lie_apart_and_inside() {
+        for size in
+            [Size { width: 3840, height: 2160 }, Size { width: 16384, height: 40 }, Size { width: 37, height: 5000 }]
+        {
+            let rects = found(size, |x, y| if (x / 512 + y / 384) % 2 == 0 { photograph(x, y) } else { text(x, y) });
+            let mut all = Region::new();
+            rects.iter().for_each(|rect| all.add_rect(*rect));
+            assert_eq!(all.area(), rects.iter().map(Rect::area).sum::<u64>(), "none lies in another");
+            assert!(size.rect().contains(&all.extents()));
+        }
+    }
 }
