@@ -7,7 +7,9 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
-use crate::questions::{awareness, echo_under_load, functions, key_to_photon, memory, overwrite, page_down, photographs};
+use crate::questions::{
+    awareness, codecs, echo_under_load, functions, key_to_photon, memory, overwrite, page_down, photographs,
+};
 use crate::report::{self, compare};
 use crate::{Error, apps, corpus, process, run, smoke};
 
@@ -57,6 +59,8 @@ enum Question {
     Awareness(awareness::Options),
     /// Take pictures of real programs' screens, on which codecs are compared.
     Corpus(corpus::Options),
+    /// What do thinc's codec and others make of a corpus, in bytes, speed and memory?
+    Codecs(codecs::Options),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
     /// One end of a testbed, started by it.
@@ -107,6 +111,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::Photographs(options) => photographs::run(&options),
         Question::Awareness(options) => awareness::run(&options),
         Question::Corpus(options) => corpus::run(&options),
+        Question::Codecs(options) => codecs::run(&options),
         Question::Functions(options) => functions::run(&options),
         Question::HoldEnd(options) => end::hold(&options),
         Question::App(app) => apps::run(&app),

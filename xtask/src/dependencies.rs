@@ -82,6 +82,11 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     // Drives the programs from outside, as a person would.
     ("thinc-bench", &[]),
+    // One codec in one process, for `thinc-bench codecs`, which runs it as any other program.
+    (
+        "thinc-bench-codecs",
+        &["thinc-bench", "thinc-region", "thinc-protocol", "thinc-pixels", "thinc-codec-enc", "thinc-codec-dec"],
+    ),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
     ("xtask", &["thinc", "thinc-bench", "thinc-viewer-native"]),

@@ -1,6 +1,7 @@
 //! Single questions with single answers: of thinc alone, or of one claim with what it is held against in the same run.
 
 pub mod awareness;
+pub mod codecs;
 pub mod echo_under_load;
 pub mod functions;
 pub mod key_to_photon;

@@ -101,9 +101,7 @@ impl Notebook {
     /// Adds the claims to the results of a peer, and prints them.
     pub(super) fn judge(&mut self, peer: &str, claims: &[Claim]) -> Result<(), Error> {
         println!("{peer}");
-        for claim in claims {
-            println!("  {}  {}", if claim.holds { "pass" } else { "FAIL" }, claim.words);
-        }
+        claims.iter().for_each(Claim::print);
         let trial = self.results.trials.iter_mut().rev().find(|trial| trial.peer == peer);
         if let Some(Outcome::Measured(measures)) = trial.map(|trial| &mut trial.outcome) {
             measures.extend(claims.iter().map(|claim| Measure {
@@ -156,12 +154,17 @@ pub(super) fn stage(peer: &dyn Peer, link: &Link, size: (u32, u32), congestion: 
 
 /// Something that was to be shown.
 pub(super) struct Claim {
-    name: &'static str,
-    words: String,
-    holds: bool,
+    pub(super) name: &'static str,
+    pub(super) words: String,
+    pub(super) holds: bool,
 }
 
 impl Claim {
+    /// One line: whether it holds, and what it is.
+    pub(super) fn print(&self) {
+        println!("  {}  {}", if self.holds { "pass" } else { "FAIL" }, self.words);
+    }
+
     /// That `value` is at most `limit`.
     pub(super) fn at_most(name: &'static str, value: f64, limit: f64, unit: &str) -> Claim {
         let words = format!("{name}: {} {unit}, at most {} wanted", short(value), short(limit));
