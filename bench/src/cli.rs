@@ -8,7 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
 use crate::questions::{
-    awareness, codecs, echo_under_load, functions, key_to_photon, memory, overwrite, page_down, photographs,
+    awareness, codecs, echo_under_load, functions, key_to_photon, loops, memory, overwrite, page_down, pages,
+    photographs,
 };
 use crate::report::{self, compare};
 use crate::{Error, apps, corpus, process, run, smoke};
@@ -47,6 +48,10 @@ enum Question {
     KeyToPhoton(key_to_photon::Options),
     /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
     PageDown(page_down::Options),
+    /// What do twenty pages and twenty page-downs in Chromium cost on every system, and how soon are they seen?
+    Pages(pages::Options),
+    /// Does a cache keep serving a loop of pictures that is longer than the cache?
+    Loops(loops::Options),
     /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
     Memory(memory::Options),
     /// Does a key's echo stay immediate while photographs fill a narrow link? With the scheduler, in FIFO mode, and TigerVNC.
@@ -105,6 +110,8 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::Compare(options) => return compare::run(&options),
         Question::KeyToPhoton(options) => key_to_photon::run(&options),
         Question::PageDown(options) => page_down::run(&options),
+        Question::Pages(options) => pages::run(&options),
+        Question::Loops(options) => loops::run(&options),
         Question::Memory(options) => memory::run(&options),
         Question::EchoUnderLoad(options) => echo_under_load::run(&options),
         Question::Overwrite(options) => overwrite::run(&options),

@@ -92,15 +92,16 @@ impl Plan {
 }
 
 /// One round of a loop.
-struct Round {
-    spent: Spent,
+pub(crate) struct Round {
+    pub(crate) spent: Spent,
     /// Frames that the client's screen showed whole.
-    seen: usize,
+    pub(crate) seen: usize,
     /// From the key to the last of them.
-    seconds: f64,
+    pub(crate) seconds: f64,
 }
 
-fn play(stage: &mut Stage, area: Rect, frames: u32, period: Duration) -> Result<Round, Error> {
+/// Plays a loop of `thinc-bench app animation` once, and watches it in `area` until its last picture stands.
+pub(crate) fn play(stage: &mut Stage, area: Rect, frames: u32, period: Duration) -> Result<Round, Error> {
     stage.settle()?;
     let watch = FrameWatch::start(&stage.site.screen, area)?;
     let meter = stage.meter()?;
