@@ -39,6 +39,10 @@ pub enum Mutation {
     OverflowIsIgnored,
     /// Rule 9: an overflow's tiles are believed to be of the ops before it.
     OverflowHasNoTag,
+    /// Refresh: what is sent lossy is not remembered.
+    RefreshIsForgotten,
+    /// Refresh: what was sent lossy is made exact where it was, not where COPYs took it.
+    RefreshIgnoresCopies,
     /// Drawable maps: what was drawn on is still equal to what it was equal to.
     EqualityIgnoresChangesHere,
     /// Drawable maps: what is equal to a drawable that is drawn on is still equal to it.

@@ -14,6 +14,7 @@ use thinc_protocol::command::{Command, CommandReader, Encoding};
 use thinc_region::{Rect, Region, Size};
 
 use crate::copies::CopyCommand;
+use crate::mutation::{Broken, Mutation};
 use crate::update::JobId;
 
 /// How long nothing lossy may have come to a place before it is made exact: six frames of a 60 Hz screen, so that a video
@@ -55,10 +56,11 @@ pub(crate) struct Refresh {
     bytes_per_pixel: f64,
     /// From when it may go before what waits in the queue.
     turn_at: Micros,
+    broken: Broken,
 }
 
 impl Refresh {
-    pub(crate) fn new() -> Refresh {
+    pub(crate) fn new(broken: Broken) -> Refresh {
         Refresh {
             rested: Region::new(),
             fresh: VecDeque::new(),
@@ -66,6 +68,7 @@ impl Refresh {
             lossy_job: None,
             bytes_per_pixel: BYTES_PER_PIXEL_INITIAL,
             turn_at: 0,
+            broken,
         }
     }
 
@@ -122,6 +125,9 @@ impl Refresh {
     /// Lossy pixels are here now.
     fn came(&mut self, region: &Region, now: Micros) {
         self.mended(region);
+        if self.broken.is(Mutation::RefreshIsForgotten) {
+            return;
+        }
         match self.fresh.back_mut() {
             Some((since, newest)) if now < *since + REST_STEP => {
                 newest.add(region);
@@ -141,7 +147,7 @@ impl Refresh {
             }
         }
         self.mended(&copy.region);
-        if !moved.is_empty() {
+        if !moved.is_empty() && !self.broken.is(Mutation::RefreshIgnoresCopies) {
             moved.translate(copy.dx, copy.dy);
             self.came(&moved, now);
         }
@@ -290,7 +296,7 @@ mod tests {
 
     #[test]
     fn what_is_told_coarsely_ends_all_the_same() {
-        let mut refresh = Refresh::new();
+        let mut refresh = Refresh::new(Broken::default());
         refresh.lossy_committed(JobId(1));
         // 1600 squares, as a chessboard: far more than are told apart.
         for i in 0..3200 {
@@ -313,7 +319,7 @@ mod tests {
 
     #[test]
     fn a_job_that_was_given_up_is_asked_for_again() {
-        let mut refresh = Refresh::new();
+        let mut refresh = Refresh::new(Broken::default());
         refresh.lossy_committed(JobId(1));
         refresh.sent(JobId(1), &raw(Rect::at(0, 0, 64, 64), Encoding::Jpeg), SCREEN, 0);
         assert_eq!(pick(&mut refresh, REST - 1), None, "it does not rest yet");

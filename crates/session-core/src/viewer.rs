@@ -229,7 +229,7 @@ impl Viewer {
             updates: Updates::new(screen.scheduling, screen.broken),
             flow: Flow::new(now),
             quality: Adaptation::new(hello.caps, screen.lossy),
-            refresh: Refresh::new(),
+            refresh: Refresh::new(screen.broken),
             estimate: Estimate::default(),
             scheduling: screen.scheduling,
             control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },

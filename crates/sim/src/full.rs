@@ -13,6 +13,7 @@ use thinc_session_core::{CopyCommand, Entropy, Job, JpegProfile, Proposal, Quali
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
 use crate::pipeline::{Heard, Pipeline};
+use crate::world::Breakage;
 
 /// Both ends of a connection as they are in earnest.
 #[derive(Debug)]
@@ -29,7 +30,7 @@ pub struct Full {
 }
 
 impl Pipeline for Full {
-    fn new() -> Full {
+    fn new(_breakage: Option<Breakage>) -> Full {
         let caps = ViewerCaps::LOCAL_CURSOR;
         let mut viewer = Viewer::new(&ViewerConfig { name: "sim".into(), size: Size::default(), caps });
         let hello = first_words(&mut viewer);

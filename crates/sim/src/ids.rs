@@ -13,6 +13,7 @@ use thinc_session_core::{CopyCommand, Job, Proposal};
 use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::surface::{LOST, pixels};
 use crate::view::{View, copy_pixels};
+use crate::world::Breakage;
 
 /// What a lossy encoder makes of a number: one that X rarely draws.
 const fn nearly(pixel: u32) -> u32 {
@@ -24,6 +25,7 @@ const fn nearly(pixel: u32) -> u32 {
 pub struct Ids {
     shadow: Shadow,
     view: View,
+    breakage: Option<Breakage>,
 }
 
 /// What the session believes the viewer shows.
@@ -59,8 +61,8 @@ impl Ids {
 }
 
 impl Pipeline for Ids {
-    fn new() -> Ids {
-        Ids { shadow: Shadow::default(), view: View::new() }
+    fn new(breakage: Option<Breakage>) -> Ids {
+        Ids { shadow: Shadow::default(), view: View::new(breakage), breakage }
     }
 
     fn hello(&self) -> ViewerHello {
@@ -84,7 +86,9 @@ impl Pipeline for Ids {
     fn copy_shadow(&mut self, copy: &CopyCommand) {
         let width = self.shadow.size.width as usize;
         copy_pixels(&mut self.shadow.pixels, width, (&copy.region, copy.dx, copy.dy));
-        copy_pixels(&mut self.shadow.inexact, width, (&copy.region, copy.dx, copy.dy));
+        if self.breakage != Some(Breakage::ShadowMovesExactPixels) {
+            copy_pixels(&mut self.shadow.inexact, width, (&copy.region, copy.dx, copy.dy));
+        }
     }
 
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {

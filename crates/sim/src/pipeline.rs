@@ -8,6 +8,8 @@ use thinc_protocol::viewer::{InputEvent, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job};
 
+use crate::world::Breakage;
+
 /// What a viewer noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
@@ -35,8 +37,8 @@ pub enum Fate {
 
 /// Both ends of one connection: shadow, plan and encoders on this side, a viewer on the other.
 pub trait Pipeline {
-    /// A connection on which nothing has been said.
-    fn new() -> Self;
+    /// A connection on which nothing has been said, with a rule that does not hold there.
+    fn new(breakage: Option<Breakage>) -> Self;
     /// The viewer's first message.
     fn hello(&self) -> ViewerHello;
     /// The shadow knows nothing any more.

@@ -15,6 +15,7 @@ use thinc_region::{Region, Size};
 use crate::datagrams::WAIT_MAX;
 use crate::pipeline::{Fate, Heard};
 use crate::surface::pixels;
+use crate::world::Breakage;
 
 #[derive(Debug)]
 pub(crate) struct View {
@@ -32,6 +33,7 @@ pub(crate) struct View {
     pub(crate) barriers: u32,
     pub(crate) barriers_waiting: u32,
     order: AnyOrder,
+    breakage: Option<Breakage>,
 }
 
 /// What it takes to apply updates that come in any order.
@@ -89,7 +91,7 @@ fn with_update<R>(bytes: &[u8], take: impl FnOnce(&Update<'_>) -> R) -> R {
 }
 
 impl View {
-    pub(crate) fn new() -> View {
+    pub(crate) fn new(breakage: Option<Breakage>) -> View {
         View {
             deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
             size: Size::default(),
@@ -104,6 +106,7 @@ impl View {
             barriers: 0,
             barriers_waiting: 0,
             order: AnyOrder::default(),
+            breakage,
         }
     }
 
@@ -180,7 +183,9 @@ impl View {
             match command.map_err(|error| error.to_string())? {
                 Command::Copy { region, dx, dy } => {
                     copy_pixels(&mut self.pixels, width, (&region, dx, dy));
-                    copy_pixels(&mut self.inexact, width, (&region, dx, dy));
+                    if self.breakage != Some(Breakage::ViewerMovesExactPixels) {
+                        copy_pixels(&mut self.inexact, width, (&region, dx, dy));
+                    }
                 }
                 Command::Raw { rect, encoding: encoding @ (Encoding::Plain | Encoding::Jpeg), data } => {
                     let mut data = data.chunks_exact(3);

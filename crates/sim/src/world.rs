@@ -38,6 +38,10 @@ pub enum Breakage {
     ShadowIgnoresCopies,
     /// Rule 7: the shadow is not told what the viewer lost.
     ShadowIgnoresLoss,
+    /// Lossy: the shadow takes for exact what a COPY moved.
+    ShadowMovesExactPixels,
+    /// Lossy: the viewer takes for exact what a COPY moved.
+    ViewerMovesExactPixels,
     /// Unordered: the viewer applies an update over a newer one.
     LateUpdatesAreApplied,
     /// Unordered: what the viewer discarded is taken for applied.
@@ -320,7 +324,7 @@ impl<P: Pipeline> World<P> {
     }
 
     fn join(&mut self, path: Path) {
-        let pipeline = P::new();
+        let pipeline = P::new(self.breakage);
         let id = self.session.add_viewer(&pipeline.hello(), self.now);
         self.connections.push(Connection {
             id,

@@ -25,6 +25,7 @@ fn framebuffers_equal_the_screen_for_every_seed() {
     assert!(tally.barriers > 10_000, "barriers were answered and checked: {tally:?}");
     assert!(tally.copies > 100_000 && tally.derived_copies > 5_000, "COPYs were sent, found ones too: {tally:?}");
     assert!(tally.lost > 5_000, "updates were lost and made up for: {tally:?}");
+    assert!(tally.inexact > 500_000, "photographs were shown before they were exact: {tally:?}");
     assert!(tally.proposals.held > 50_000, "what viewers should have was looked up: {tally:?}");
     let parts = &tally.parts;
     let least = [parts.solid, parts.pattern, parts.image, parts.video].into_iter().min();
@@ -34,7 +35,8 @@ fn framebuffers_equal_the_screen_for_every_seed() {
 
 #[test]
 fn so_they_do_through_the_real_encoders_and_viewer_core() {
-    hold::<Full>(1_000);
+    let tally = hold::<Full>(1_000);
+    assert!(tally.inexact > 50_000, "photographs were shown before they were exact: {tally:?}");
 }
 
 thread_local! {
@@ -84,6 +86,8 @@ fn every_rule_is_missed_by_some_seed() {
         EpochsAreIgnored,
         OverflowIsIgnored,
         OverflowHasNoTag,
+        RefreshIsForgotten,
+        RefreshIgnoresCopies,
         EqualityIgnoresChangesHere,
         EqualityIgnoresChangesThere,
         EqualityDoesNotMove,
@@ -97,6 +101,8 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::PixelsAreReadTwice,
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,
+        Breakage::ShadowMovesExactPixels,
+        Breakage::ViewerMovesExactPixels,
         Breakage::LateUpdatesAreApplied,
         Breakage::DiscardedIsNotLost,
     ]);
