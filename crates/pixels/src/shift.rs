@@ -75,13 +75,15 @@ impl Recent {
     }
 }
 
-/// What a COPY may read and write, and pixels to look at.
-struct View<'a> {
+/// A snapshot, what the viewer shows, and how the two differ.
+struct Scene<'a> {
     snapshot: &'a Snapshot,
-    shadow: &'a Shadow,
+    shadow: &'a mut Shadow,
+    changes: &'a mut Changes,
+    lossy: Lossy,
     /// Where the snapshot has pixels and the viewer surely shows what the shadow says. Sources lie here and so in the
     /// snapshot: the update that carries the COPY overlaps every update that it could depend on.
-    sure: &'a Region,
+    sure: Region,
 }
 
 impl Shifts {
@@ -101,66 +103,55 @@ impl Shifts {
         if sure.is_empty() {
             return;
         }
-        let mut shifts = 0;
-        for vector in shadow.recent.vectors.into_iter().flatten() {
-            shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
+        let mut scene = Scene { snapshot, shadow, changes, lossy, sure };
+        let before = out.len();
+        for vector in scene.shadow.recent.vectors.into_iter().flatten() {
+            out.extend(self.find_one(vector, &mut scene));
         }
-        if changes.area() < AREA_MIN {
+        if scene.changes.area() < AREA_MIN {
             return;
         }
         let mut guesses = std::mem::take(&mut self.guesses);
-        self.anchors.guess(&changes.rects, &sure, snapshot, shadow, &mut guesses);
+        self.anchors.guess(&scene.changes.rects, &scene.sure, snapshot, scene.shadow, &mut guesses);
         for &vector in &guesses {
-            if shifts == SHIFTS_MAX || changes.area() < AREA_MIN {
+            if out.len() - before >= SHIFTS_MAX || scene.changes.area() < AREA_MIN {
                 break;
             }
-            shifts += usize::from(self.try_out(vector, changes, snapshot, shadow, &sure, lossy, out));
+            out.extend(self.find_one(vector, &mut scene));
         }
         self.guesses = guesses;
     }
 
     /// Makes a COPY where the vector wins enough.
-    #[allow(clippy::too_many_arguments, reason = "the plan's own, handed through")]
-    fn try_out(
-        &mut self,
-        vector: Vector,
-        changes: &mut Changes,
-        snapshot: &Snapshot,
-        shadow: &mut Shadow,
-        sure: &Region,
-        lossy: Lossy,
-        out: &mut Vec<Planned>,
-    ) -> bool {
-        let view = View { snapshot, shadow, sure };
-        let Some(region) = self.weigh(vector, changes, &view) else { return false };
+    fn find_one(&mut self, vector: Vector, scene: &mut Scene<'_>) -> Option<Planned> {
+        let region = self.weigh(vector, scene)?;
         let Vector { dx, dy } = vector;
-        shadow.copy(&region, dx, dy);
-        changes.find_again(&region, snapshot, shadow, lossy);
-        out.push(Planned::Shift { region, dx, dy });
-        true
+        scene.shadow.copy(&region, dx, dy);
+        scene.changes.find_again(&region, scene.snapshot, scene.shadow, scene.lossy);
+        Some(Planned::Shift { region, dx, dy })
     }
 
     /// Where the vector wins, if that is enough.
-    fn weigh(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> Option<Region> {
-        if !view.agree(vector, changes) {
+    fn weigh(&mut self, vector: Vector, scene: &Scene<'_>) -> Option<Region> {
+        if !scene.agree(vector) {
             return None;
         }
-        let mut target = view.sure.translated(vector.dx, vector.dy);
-        target.intersect(view.snapshot.region());
-        if target.rect_count() * view.snapshot.region().rect_count() > PIECES_MAX {
+        let mut target = scene.sure.translated(vector.dx, vector.dy);
+        target.intersect(scene.snapshot.region());
+        if target.rect_count() * scene.snapshot.region().rect_count() > PIECES_MAX {
             return None;
         }
-        self.look_ahead(&target, vector, changes, view);
-        if self.enter_gains(vector, changes, view) < GAIN_MIN {
+        self.look_ahead(&target, vector, scene);
+        if self.enter_gains(vector, scene) < GAIN_MIN {
             return None;
         }
-        self.gather(changes);
+        self.gather(scene.changes.grid.columns);
         let mut blocks = std::mem::take(&mut self.blocks);
         let mut region = Region::new();
         let mut gain = 0;
         for block in &blocks {
-            let Some((rect, won)) = self.settle(block, changes, view) else { continue };
-            region.add_rect(view.grown(&rect, vector));
+            let Some((rect, won)) = self.settle(block, scene) else { continue };
+            region.add_rect(scene.grown(&rect, vector));
             gain += won;
         }
         blocks.clear();
@@ -171,20 +162,20 @@ impl Shifts {
     }
 
     /// Compares the snapshot with what the viewer would show after a COPY to all of `target`.
-    fn look_ahead(&mut self, target: &Region, vector: Vector, changes: &Changes, view: &View<'_>) {
+    fn look_ahead(&mut self, target: &Region, vector: Vector, scene: &Scene<'_>) {
         self.after.clear();
-        self.after.resize(changes.cells.len(), After::default());
+        self.after.resize(scene.changes.cells.len(), After::default());
         let after = &mut self.after;
         // By the snapshot's own rectangles, since each may lie in a plane of its own.
-        for rect in view.snapshot.region().rects() {
+        for rect in scene.snapshot.region().rects() {
             for rect in target.rects().iter().map(|target| target.intersect(rect)).filter(|rect| !rect.is_empty()) {
-                for part in changes.grid.parts(&rect) {
-                    after[changes.grid.index(part.x1, part.y1)].pixels += part.area() as i16;
+                for part in scene.changes.grid.parts(&rect) {
+                    after[scene.changes.grid.index(part.x1, part.y1)].pixels += part.area() as i16;
                 }
                 let source = rect.translate(-vector.dx, -vector.dy);
-                for (y, (new, old)) in (rect.y1..).zip(view.snapshot.rows(&rect).zip(view.shadow.rows(&source))) {
+                for (y, (new, old)) in (rect.y1..).zip(scene.snapshot.rows(&rect).zip(scene.shadow.rows(&source))) {
                     if differ(new, old) {
-                        changes.grid.each_differing(rect.x1, y, new, old, |cell, _, new, old| {
+                        scene.changes.grid.each_differing(rect.x1, y, new, old, |cell, _, new, old| {
                             after[cell].wrong |= differ(new, old);
                         });
                     }
@@ -194,20 +185,19 @@ impl Shifts {
     }
 
     /// Enters which changed cells the vector explains; returns what that wins.
-    fn enter_gains(&mut self, vector: Vector, changes: &Changes, view: &View<'_>) -> i32 {
+    fn enter_gains(&mut self, vector: Vector, scene: &Scene<'_>) -> i32 {
         const WHOLE: i16 = (CELL * CELL) as i16;
         self.gains.clear();
-        self.gains.extend(changes.cells.iter().zip(&self.after).map(|(cell, after)| {
+        self.gains.extend(scene.changes.cells.iter().zip(&self.after).map(|(cell, after)| {
             // At the edge of what moved, of a cell only what changed is asked for.
-            let moved = !cell.is_empty() && (after.pixels == WHOLE && !after.wrong || view.moved(cell, vector));
-            if moved { view.weight(cell) } else { 0 }
+            let moved = !cell.is_empty() && (after.pixels == WHOLE && !after.wrong || scene.moved(cell, vector));
+            if moved { scene.weight(cell) } else { 0 }
         }));
         self.gains.iter().map(|&gain| i32::from(gain)).sum()
     }
 
     /// Gathers the cells that the vector explains into blocks, from the top row of cells to the bottom.
-    fn gather(&mut self, changes: &Changes) {
-        let columns = changes.grid.columns;
+    fn gather(&mut self, columns: usize) {
         for (row, gains) in (0i32..).zip(self.gains.chunks_exact(columns)) {
             let mut column = 0;
             while let Some(start) = gains[column..].iter().position(|&gain| gain == DETAIL).map(|next| column + next) {
@@ -239,16 +229,16 @@ impl Shifts {
     }
 
     /// The pixels of a block, without margins in which the COPY spoils more than it explains, and what it wins.
-    fn settle(&mut self, block: &Block, changes: &Changes, view: &View<'_>) -> Option<(Rect, i32)> {
-        let columns = changes.grid.columns;
+    fn settle(&mut self, block: &Block, scene: &Scene<'_>) -> Option<(Rect, i32)> {
+        let columns = scene.changes.grid.columns;
         let Rect { x1, y1, x2, y2 } = block.cells;
         let (width, height) = (block.cells.width() as usize, block.cells.height() as usize);
         for (column, row) in (y1..y2).flat_map(|row| (x1..x2).map(move |column| (column as usize, row as usize))) {
             let index = row * columns + column;
-            if changes.cells[index].is_empty() {
-                let cell = changes.grid.cell(column, row).intersect(&view.snapshot.region().extents());
+            if scene.changes.cells[index].is_empty() {
+                let cell = scene.changes.grid.cell(column, row).intersect(&scene.snapshot.region().extents());
                 self.gains[index] = match self.after[index].wrong {
-                    true if view.snapshot.holds(&cell) => -view.weight(&cell),
+                    true if scene.snapshot.holds(&cell) => -scene.weight(&cell),
                     true => -DETAIL,
                     false => 0,
                 };
@@ -270,13 +260,13 @@ impl Shifts {
         let cells = (top..bottom).flat_map(|row| (left..right).map(move |column| (column, row)));
         let explained = cells.filter(|&(column, row)| gain(column, row) > 0);
         let rect = explained.fold(Rect::default(), |rect, (column, row)| {
-            rect.bound(&changes.cells[(y1 as usize + row) * columns + x1 as usize + column])
+            rect.bound(&scene.changes.cells[(y1 as usize + row) * columns + x1 as usize + column])
         });
         Some((rect, won))
     }
 }
 
-impl View<'_> {
+impl Scene<'_> {
     /// Whether a COPY may write this rectangle.
     fn may_move(&self, rect: &Rect, vector: Vector) -> bool {
         let source = rect.translate(-vector.dx, -vector.dy);
@@ -302,8 +292,8 @@ impl View<'_> {
     }
 
     /// Whether a few of the cells that changed say that they moved by this vector.
-    fn agree(&self, vector: Vector, changes: &Changes) -> bool {
-        let changed = changes.cells.iter().filter(|cell| !cell.is_empty());
+    fn agree(&self, vector: Vector) -> bool {
+        let changed = self.changes.cells.iter().filter(|cell| !cell.is_empty());
         let every = (changed.clone().count() / ASKED).max(1);
         let agreed = changed.step_by(every).filter(|cell| self.moved(cell, vector) && self.weight(cell) == DETAIL);
         agreed.take(AGREED_MIN).count() == AGREED_MIN
