@@ -17,6 +17,8 @@ pub enum Content {
     Text,
     /// A client's pixels and nothing else.
     Image,
+    /// Frames of a video, or what changes like one: the next follows soon, so time counts for more than bytes.
+    Video,
 }
 
 /// What one part of a snapshot is said to be.
@@ -30,6 +32,8 @@ pub enum Claim {
     Text,
     /// A client's pixels and nothing else.
     Image,
+    /// Frames of a video.
+    Video,
 }
 
 /// A claim and where it holds.
@@ -134,7 +138,7 @@ impl Hints<'_> {
             match hint.claim {
                 Claim::Text => return 0,
                 Claim::Pattern => edge = TILE_EDGE_CLAIMED,
-                Claim::Solid(_) | Claim::Image => {}
+                Claim::Solid(_) | Claim::Image | Claim::Video => {}
             }
         }
         edge
@@ -142,14 +146,19 @@ impl Hints<'_> {
 
     /// What a rectangle holds. Text anywhere in it makes it text.
     pub(crate) fn content(&self, rect: &Rect) -> Content {
-        let mut images = 0;
+        let (mut images, mut videos) = (0, 0);
         for hint in self.parts.iter().filter(|hint| hint.rect.overlaps(rect)) {
             match hint.claim {
                 Claim::Text => return Content::Text,
                 Claim::Image => images += hint.rect.intersect(rect).area(),
+                Claim::Video => videos += hint.rect.intersect(rect).area(),
                 Claim::Solid(_) | Claim::Pattern => {}
             }
         }
-        if images == rect.area() { Content::Image } else { Content::Unknown }
+        match rect.area() {
+            area if videos == area => Content::Video,
+            area if images + videos == area => Content::Image,
+            _ => Content::Unknown,
+        }
     }
 }

@@ -9,6 +9,7 @@ mod changes;
 pub mod coverage;
 mod hint;
 mod kind;
+mod motion;
 mod photo;
 mod pieces;
 mod plan;

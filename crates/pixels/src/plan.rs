@@ -7,6 +7,7 @@ use thinc_region::{Rect, Region};
 use crate::changes::{RECTS_MAX, uniform};
 use crate::hint::{Content, Hints, Verdict};
 use crate::kind::{self, Colors};
+use crate::motion::Motion;
 use crate::photo::Photos;
 use crate::{Cache, RGB, Shadow, Snapshot};
 
@@ -147,6 +148,7 @@ pub fn plan_with(
     let mut shifts = std::mem::take(&mut shadow.shifts);
     shifts.find(&mut changes, snapshot, shadow, lossy, out);
     shadow.shifts = shifts;
+    shadow.motion.note(&changes.rects);
     for rect in &changes.rects {
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
             for (old, new) in shadow.row_mut(rect.x1, rect.x2, y).iter_mut().zip(row) {
@@ -167,7 +169,7 @@ pub fn plan_with(
     }
     let first = out.len();
     let photos = (lossy == Lossy::Photographs).then_some(&mut shadow.photos);
-    let mut sorter = Sorter { snapshot, hints, photos, first, out };
+    let mut sorter = Sorter { snapshot, hints, motion: &shadow.motion, photos, first, out };
     for rect in &changes.rects {
         hints.check_solids(rect, snapshot, &mut verdict);
         sorter.sort(rect, SPLITS_MAX);
@@ -191,6 +193,7 @@ pub fn plan_with(
 struct Sorter<'a> {
     snapshot: &'a Snapshot,
     hints: &'a Hints<'a>,
+    motion: &'a Motion,
     /// Where photographs may be sent lossy.
     photos: Option<&'a mut Photos>,
     /// Index in `out` of the first kind.
@@ -236,15 +239,24 @@ impl Sorter<'_> {
         kind::tile(self.snapshot, rect, times_min, self.hints.tile_edge(rect))
     }
 
+    /// What a rectangle holds, as it is said and as it has changed of late.
+    fn content(&self, rect: &Rect) -> Content {
+        match self.hints.content(rect) {
+            Content::Text => Content::Text,
+            _ if self.motion.is_video(rect) => Content::Video,
+            content => content,
+        }
+    }
+
     /// More than two colours.
     fn mixed(&mut self, rect: &Rect) {
         let (snapshot, rect) = (self.snapshot, *rect);
-        let content = self.hints.content(&rect);
+        let content = self.content(&rect);
         if self.photographs(&rect) {
             return;
         }
-        if content == Content::Image {
-            // Neither a tile nor a line between two colours is looked for in a photograph.
+        if matches!(content, Content::Image | Content::Video) {
+            // Neither a tile nor a line between two colours is looked for in a photograph or a frame.
             self.out.push(Planned::Pixels { rect, content });
         } else if let Some((tile_width, tile_height)) = self.tile(&rect, TIMES_MIN) {
             self.out.push(Planned::Pattern { rect, tile_width, tile_height });
@@ -267,7 +279,7 @@ impl Sorter<'_> {
                 match kind::colors(self.snapshot, &rect) {
                     Colors::One(color) => self.solid(&rect, color),
                     Colors::Two(fg, bg) => self.out.push(Planned::TwoColor { rect, fg, bg }),
-                    Colors::More => self.out.push(Planned::Pixels { rect, content: self.hints.content(&rect) }),
+                    Colors::More => self.out.push(Planned::Pixels { rect, content: self.content(&rect) }),
                 }
             }
         }

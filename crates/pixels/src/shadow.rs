@@ -7,6 +7,7 @@ use thinc_region::{Rect, Region, Size};
 use crate::Lossy;
 use crate::anchors::Vector;
 use crate::changes::Changes;
+use crate::motion::Motion;
 use crate::photo::Photos;
 use crate::shift::{Recent, Shifts};
 
@@ -24,6 +25,8 @@ pub struct Shadow {
     pub(crate) changes: Changes,
     pub(crate) shifts: Shifts,
     pub(crate) photos: Photos,
+    /// What changes like a video.
+    pub(crate) motion: Motion,
     /// COPYs that were committed: the next one likely goes as far.
     pub(crate) recent: Recent,
 }
@@ -39,6 +42,7 @@ impl Shadow {
             changes: Changes::default(),
             shifts: Shifts::default(),
             photos: Photos::default(),
+            motion: Motion::new(size),
             recent: Recent::default(),
         }
     }

@@ -227,6 +227,25 @@ fn a_change_in_every_other_cell_is_few_rectangles() {
     assert!(shadow.pixels().iter().eq(snapshot.rows(&size.rect()).flatten()));
 }
 
+#[test]
+fn what_changes_all_the_time_is_a_video_and_nothing_is_looked_for_in_it() {
+    let (mut screen, mut shadow, mut viewer) = known_screen(0);
+    let player = Rect::at(64, 0, 128, 128);
+    let mut contents = Vec::new();
+    for frame in 0..16 {
+        screen.draw(&player, |x, y| noise(frame, x % 16, y % 16) & RGB);
+        let planned = step(&screen, &SIZE.rect().into(), &mut shadow, &mut viewer);
+        contents.push(match planned.as_slice() {
+            [Planned::Pixels { rect, content }] if *rect == player => Some(*content),
+            [Planned::Pattern { rect, .. }] if *rect == player => None,
+            other => panic!("frame {frame}: {other:?}"),
+        });
+    }
+    // The screen before it was a change too.
+    assert_eq!(contents[..10], [None; 10], "a pattern is found at first");
+    assert_eq!(contents[10..], [Some(Content::Video); 6]);
+}
+
 fn rect() -> impl Strategy<Value = Rect> {
     (0i32..200, 0i32..150, 1i32..90, 1i32..70).prop_map(|(x, y, w, h)| Rect::at(x, y, w, h).intersect(&SIZE.rect()))
 }

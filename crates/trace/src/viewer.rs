@@ -226,7 +226,8 @@ fn hint(part: &Part) -> Hint {
         Proposal::Solid(color) => Claim::Solid(color),
         Proposal::Pattern => Claim::Pattern,
         Proposal::Text(_) => Claim::Text,
-        Proposal::Image | Proposal::Video(_) => Claim::Image,
+        Proposal::Image => Claim::Image,
+        Proposal::Video(_) => Claim::Video,
     };
     Hint { rect: part.rect, claim }
 }
