@@ -5,11 +5,12 @@
 use thinc_codec_dec::{Decoder, OPAQUE, StreamUnpacker};
 use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, put_frame};
-use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
-use thinc_protocol::session::{Geometry, Packed, SessionHello, SessionMessage, Update};
+use thinc_protocol::limits::{CACHE_TOKEN_BYTES, SESSION_FRAME_BYTES_MAX};
+use thinc_protocol::session::{CacheGrant, Geometry, Packed, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Viewer, ViewerConfig};
+use thinc_viewer_core::{Cache, Viewer, ViewerConfig};
+use xxhash_rust::xxh3::xxh3_64;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, InBuffer, OutBuffer, ResetDirective};
 
@@ -62,6 +63,9 @@ fn zstd(data: &[u8]) -> Vec<u8> {
     out
 }
 
+/// A photograph of 8 by 4 pixels.
+const JPEG: [u8; 9] = [0x02, 0x1e, 0xc6, 0x5a, 0x28, 0xa2, 0xba, 0xd9, 0x91];
+
 /// Every form on 8 by 4 pixels, with data that fit.
 pub fn pixels_seeds() -> Vec<Vec<u8>> {
     let seed = |form: u8, data: &[u8]| [&[form, 7, 3], data].concat();
@@ -77,7 +81,7 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
         seed(6, &zstd(&operations)),
         // The first row is of grade 3; no differences, so all others are of grade 0. 122 is the symbol of none.
         seed(8, &[&[0, 24, 0, 0, 8, 0, 0], &zstd(&[122; 32])[..]].concat()),
-        seed(7, &[0x02, 0x1e, 0xc6, 0x5a, 0x28, 0xa2, 0xba, 0xd9, 0x91]),
+        seed(7, &JPEG),
     ]
 }
 
@@ -136,6 +140,8 @@ pub fn packed_seeds() -> Vec<Vec<u8>> {
 
 /// 1 Mi: largest screen tried, in pixels; a larger one is as well-formed, and only slower.
 const SCREEN_AREA_TRIED_MAX: u64 = 1 << 20;
+/// 64 KiB: what the viewer keeps, so that its bound is met.
+const CACHE_TRIED: u64 = 1 << 16;
 
 /// A viewer that is told whatever the input says, after a proper greeting.
 pub fn viewer(input: &[u8]) {
@@ -145,6 +151,7 @@ pub fn viewer(input: &[u8]) {
 /// Whether the viewer took all of it.
 fn tell_viewer(input: &[u8]) -> bool {
     let mut viewer = Viewer::new(&ViewerConfig { name: "fuzz".to_owned(), size: Size::default(), caps: 0 });
+    viewer.offer_cache(Cache::new(CACHE_TRIED));
     let mut now = 1_000;
     let mut told = Vec::new();
     greeting().iter().for_each(|message| message.encode(&mut told));
@@ -174,6 +181,13 @@ fn check_viewer(viewer: &mut Viewer) {
         let row = viewer.framebuffer().row(rect.y1 as usize);
         assert!(row.iter().all(|pixel| pixel & OPAQUE == OPAQUE), "a pixel is not opaque");
     }
+    assert!(viewer.inexact().pixels() <= size.area(), "more is inexact than there is");
+    let inexact = viewer.inexact().region();
+    assert_eq!(inexact.is_empty(), viewer.inexact().is_empty(), "where it is inexact is not told");
+    assert!(inexact.is_empty() || size.rect().contains(&inexact.extents()), "what is inexact lies outside the screen");
+    if let Some(cache) = viewer.cache() {
+        assert!(cache.bytes() <= CACHE_TRIED, "more is kept than was offered");
+    }
     while viewer.poll_event().is_some() {}
     let mut said = Vec::new();
     while viewer.poll_transmit(&mut said) {}
@@ -185,7 +199,7 @@ fn check_viewer(viewer: &mut Viewer) {
     assert_eq!(deframer.buffered_len(), 0, "what a viewer says is whole");
 }
 
-fn greeting() -> [SessionMessage<'static>; 2] {
+fn greeting() -> [SessionMessage<'static>; 3] {
     [
         SessionMessage::Hello(SessionHello {
             version: thinc_protocol::VERSION,
@@ -194,6 +208,7 @@ fn greeting() -> [SessionMessage<'static>; 2] {
             frame_bytes_max: 65_536,
         }),
         SessionMessage::Geometry(Geometry { epoch: 1, size: Size { width: 64, height: 64 } }),
+        SessionMessage::Cache(CacheGrant { token: [7; CACHE_TOKEN_BYTES], resumed: false }),
     ]
 }
 
@@ -218,10 +233,79 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
     update(5, &|writer| writer.bitmap(rect, BitmapDepth::Eight, (0x00ff_ffff, 0), Packing::Zstd, &zstd(&[0x5a; 32])));
     update(6, &|writer| writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]));
     update(7, &|writer| writer.copy(&Region::from(rect), 8, -8));
+    update(8, &|writer| writer.raw(rect, Encoding::Jpeg, &JPEG));
+    update(9, &|writer| {
+        writer.keep(rect, 300);
+        writer.recall(Rect { x1: 40, y1: 3, x2: 48, y2: 7 }, 300);
+    });
     updates.iter().for_each(|update| all.extend_from_slice(update));
+    updates.push(packed_updates(rect));
     updates.push(all);
     updates.extend(crate::parsers::session_message_seeds());
     updates
+}
+
+/// Two packed updates, of which the second leans on the first.
+fn packed_updates(rect: Rect) -> Vec<u8> {
+    let mut stream = CCtx::create();
+    let mut updates = Vec::new();
+    for seq in 1..3 {
+        let mut commands = Vec::new();
+        CommandWriter::new(&mut commands).raw(rect, Encoding::Plain, &[0x55; 96]);
+        let mut data = vec![0; 256];
+        let mut output = OutBuffer::around(&mut data[..]);
+        let left =
+            stream.compress_stream2(&mut output, &mut InBuffer::around(&commands), ZSTD_EndDirective::ZSTD_e_flush);
+        assert_eq!(left, Ok(0), "256 bytes hold it");
+        let end = output.pos();
+        let packed = Some(Packed { len: commands.len() as u32, anew: seq == 1 });
+        let update =
+            Update { seq, after: seq - 1, epoch: 1, echo: None, end_of_frame: true, packed, commands: &data[..end] };
+        SessionMessage::Update(update).encode(&mut updates);
+    }
+    updates
+}
+
+/// A cache as a viewer finds it in a file, but for the hash at its end, which no mutation would hit.
+pub fn saved_cache(input: &[u8]) {
+    load_cache(input);
+}
+
+/// Whether it is one.
+fn load_cache(input: &[u8]) -> bool {
+    let saved = [input, &xxh3_64(input).to_le_bytes()[..]].concat();
+    let Ok(cache) = Cache::load(&saved, CACHE_TRIED) else { return false };
+    assert!(cache.bytes() <= CACHE_TRIED, "more is kept than is offered");
+    let mut again = Vec::new();
+    cache.save(&mut again);
+    let mut twice = Vec::new();
+    Cache::load(&again, CACHE_TRIED).expect("what we save we load").save(&mut twice);
+    assert!(again == twice, "a cache reads back as another");
+    true
+}
+
+/// One with nothing in it, and one with two pieces.
+pub fn saved_cache_seeds() -> Vec<Vec<u8>> {
+    let mut viewer = Viewer::new(&ViewerConfig { name: "fuzz".to_owned(), size: Size::default(), caps: 0 });
+    viewer.offer_cache(Cache::new(CACHE_TRIED));
+    let mut told = Vec::new();
+    greeting().iter().for_each(|message| message.encode(&mut told));
+    let mut commands = Vec::new();
+    let mut writer = CommandWriter::new(&mut commands);
+    writer.keep(Rect::at(3, 4, 5, 2), 7);
+    writer.keep(Rect::at(0, 0, 1, 9), 65_535);
+    let update =
+        Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
+    SessionMessage::Update(update).encode(&mut told);
+    viewer.handle_bytes(&told, 0).expect("a proper greeting and two pieces");
+    [Cache::new(CACHE_TRIED), viewer.take_cache().expect("it offered one")]
+        .map(|cache| {
+            let mut saved = Vec::new();
+            cache.save(&mut saved);
+            saved.truncate(saved.len() - 8);
+            saved
+        })
+        .to_vec()
 }
 
 #[cfg(test)]
@@ -237,8 +321,11 @@ mod tests {
         for (index, seed) in packed_seeds().iter().enumerate() {
             assert!(unpack_all(seed), "packed seed {index}");
         }
+        for (index, seed) in saved_cache_seeds().iter().enumerate() {
+            assert!(load_cache(seed), "saved cache seed {index}");
+        }
         // What follows the updates are single messages, some of them out of their order.
-        for (index, seed) in viewer_seeds().iter().take(8).enumerate() {
+        for (index, seed) in viewer_seeds().iter().take(11).enumerate() {
             assert!(tell_viewer(seed), "viewer seed {index}");
         }
     }

@@ -5,9 +5,13 @@
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::limits::{PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::{Close, CloseCode, CursorBits, CursorColors, Geometry, SessionHello, SessionMessage};
-use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
+use thinc_protocol::limits::{
+    CACHE_TOKEN_BYTES, PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX,
+};
+use thinc_protocol::session::{
+    CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, SessionHello, SessionMessage, Update,
+};
+use thinc_protocol::viewer::{CacheOffer, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_transport::link::{Link, LinkError};
@@ -125,6 +129,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
         ViewerMessage::Refresh,
+        ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: [7; CACHE_TOKEN_BYTES], update: 300 }),
         ViewerMessage::Close("done".to_owned()),
     ];
     let mut seeds = plain_frames();
@@ -207,6 +212,16 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         }),
         SessionMessage::CursorColor(CursorColors { fore: 0, back: 0x00_ff00 }),
         SessionMessage::Pong(300),
+        SessionMessage::Cache(CacheGrant { token: [7; CACHE_TOKEN_BYTES], resumed: true }),
+        SessionMessage::Update(Update {
+            seq: 300,
+            after: 299,
+            epoch: 1,
+            echo: Some(5),
+            end_of_frame: true,
+            packed: Some(Packed { len: 70_000, anew: true }),
+            commands: &[0x28, 0xb5, 0x2f, 0xfd],
+        }),
         SessionMessage::Close(Close { code: CloseCode::SessionEnded, reason: "done" }),
     ];
     let mut seeds = plain_frames();

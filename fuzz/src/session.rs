@@ -2,6 +2,7 @@
 //! Beside the path. Whatever they say, session-core keeps its promises and its bounds, and its jobs lie on the screen.
 //! Knows the public interfaces only.
 
+use thinc_protocol::command::{CommandWriter, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
@@ -30,11 +31,17 @@ struct Shell {
 impl Shell {
     fn new() -> Shell {
         let scheduling = Scheduling::ShortestFirst;
-        let mut session = Session::new(Config { name: "fuzz".to_owned(), size: SCREEN, scheduling, offscreen: true, lossy: LossyPolicy::Auto });
+        let mut session = Session::new(Config {
+            name: "fuzz".to_owned(),
+            size: SCREEN,
+            scheduling,
+            offscreen: true,
+            lossy: LossyPolicy::Always,
+        });
         session.handle_attach(SCREEN);
         let hello = ViewerHello {
             version: thinc_protocol::VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR,
+            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::PACKED | ViewerCaps::LOSSY,
             size: Size::default(),
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "fuzz".to_owned(),
@@ -109,7 +116,22 @@ impl Shell {
             let job = self.jobs.remove(0);
             let verdict = self.session.handle_snapshot(self.viewer, job.id, None, self.newest_op);
             assert_eq!(verdict, SnapshotVerdict::Keep, "read again, though nobody said it could be");
-            self.session.handle_encoded(self.viewer, job.id, &[0x55; 40]);
+            self.finish(&job);
+        }
+    }
+
+    /// Stretch by stretch. Nobody decodes what stands here, but what is sent lossy is made exact later.
+    fn finish(&mut self, job: &Job) {
+        let encoding = if job.hints.quality.lossy.is_some() { Encoding::Jpeg } else { Encoding::Predicted };
+        let mut stretches = job.region.rects().chunks(3).map(|rects| {
+            let mut commands = Vec::new();
+            let mut writer = CommandWriter::new(&mut commands);
+            rects.iter().for_each(|rect| writer.raw(*rect, encoding, &[0x55; 9]));
+            commands
+        });
+        let last = stretches.next_back().unwrap_or_default();
+        if stretches.all(|commands| self.session.handle_encoding(self.viewer, job.id, &commands)) {
+            self.session.handle_encoded(self.viewer, job.id, &last);
         }
     }
 
