@@ -208,17 +208,6 @@ impl Cache {
         }
     }
 
-    /// The viewer has applied a job's KEEP into this slot, whatever becomes of the rest of the job.
-    pub fn settle_keep(&mut self, job: u64, slot: u32, update: u64) {
-        self.end_plan();
-        let Ok(at) = self.jobs.binary_search_by_key(&job, |used| used.job) else { return };
-        if let Some(i) = self.jobs[at].keeps.iter().position(|&kept| kept == slot) {
-            // Its bytes stay counted as coming until the job is over.
-            self.jobs[at].keeps.swap_remove(i);
-            self.kept(slot, Fate::Applied { update });
-        }
-    }
-
     /// Nothing that the viewer holds is to be relied on: it has lost track of what it shows.
     pub fn distrust(&mut self) {
         self.end_plan();

@@ -14,13 +14,14 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
-use thinc_protocol::session::{CloseCode, CursorColors};
+use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
 use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::effects::Arrival;
+use crate::fates::Fate;
 use crate::flow::PathFigures;
 use crate::hand::Hand;
 use crate::input::{KeyAction, Keyboard, Keymap};
@@ -459,6 +460,21 @@ impl Session {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.close(code, reason);
         }
+    }
+
+    /// What becomes of the cache that a viewer offered: said before the next update. From now on the fates of its jobs
+    /// are told.
+    pub fn grant_cache(&mut self, id: ViewerId, grant: CacheGrant) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.grant_cache(grant);
+        }
+    }
+
+    /// What became of the viewer's jobs, in the order in which it became known; for viewers that were granted a cache, and
+    /// whose updates arrive in their order. To be asked until it is dry after each acknowledgement and before each job is
+    /// planned.
+    pub fn poll_fate(&mut self, id: ViewerId) -> Option<(JobId, Fate)> {
+        self.viewer_mut(id)?.updates.fates.poll()
     }
 
     /// True when the viewer's last message was given to transport.

@@ -12,6 +12,7 @@ use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
 use crate::drawable::Part;
 use crate::effects::{Arrival, Effects, spread};
+use crate::fates::{Fate, Fates};
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
 use crate::mutation::{Broken, Mutation};
 use crate::parts::{Cut, Parts, Touched};
@@ -107,6 +108,10 @@ pub(crate) struct Unsent {
     end_of_frame: bool,
     /// Some of it has left.
     begun: bool,
+    /// The update that left of it last.
+    last_seq: u64,
+    /// Some of it will not leave, which was told.
+    void: bool,
     committed_at: Micros,
     /// Since when the oldest of its pixels has waited.
     since: Micros,
@@ -119,6 +124,13 @@ pub(crate) struct Unsent {
 }
 
 impl Unsent {
+    /// Some of it will not leave.
+    fn become_void(&mut self, fates: &mut Fates) {
+        if !std::mem::replace(&mut self.void, true) {
+            fates.push(self.id, Fate::Void);
+        }
+    }
+
     /// What is lacking before it, after it.
     fn follow(&self, lacking: &mut Region) {
         self.parts.iter().for_each(|part| part.effects.follow(lacking));
@@ -199,7 +211,7 @@ pub(crate) struct TakenBack {
 
 /// What is known of an update that was sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum Arrived {
     UnderWay,
     Applied,
     /// It will not be applied. Should it come late all the same, what is sent instead comes after it, or undoes it.
@@ -210,7 +222,10 @@ enum Fate {
 #[derive(Debug)]
 struct Sent {
     seq: u64,
-    fate: Fate,
+    /// The job that it is of, and whether it is the last of one that is not void.
+    job: Option<JobId>,
+    is_last: bool,
+    fate: Arrived,
     touched: Touched,
     effects: Effects,
 }
@@ -218,7 +233,14 @@ struct Sent {
 impl Sent {
     /// An update without commands.
     fn nothing(seq: u64) -> Sent {
-        Sent { seq, fate: Fate::UnderWay, touched: Touched::default(), effects: Effects::default() }
+        Sent {
+            seq,
+            job: None,
+            is_last: false,
+            fate: Arrived::UnderWay,
+            touched: Touched::default(),
+            effects: Effects::default(),
+        }
     }
 }
 
@@ -234,6 +256,7 @@ pub(crate) struct Updates {
     arrival: Arrival,
     next_job: u64,
     pub(crate) newest_seq: u64,
+    pub(crate) fates: Fates,
     pub(crate) acked_seq: u64,
     /// The last update sent did not end a frame, whose first was sent then.
     pub(crate) frame_open: bool,
@@ -328,6 +351,8 @@ impl Updates {
             echo: commit.echo,
             end_of_frame: commit.end_of_frame,
             begun: false,
+            last_seq: 0,
+            void: false,
             committed_at: now,
             since: commit.since,
             bytes_estimate: commit.bytes_estimate,
@@ -375,7 +400,15 @@ impl Updates {
         } else if ends_frame && self.frame_open {
             return Ok(());
         }
-        Err(self.remove(at).echo)
+        let Unsent { last_seq, void, echo, .. } = self.remove(at);
+        if !void {
+            // What has left of it was all there is.
+            match self.sent.binary_search_by_key(&last_seq, |sent| sent.seq) {
+                Ok(at) if self.sent[at].fate == Arrived::UnderWay => self.sent[at].is_last = true,
+                _ => self.fates.push(id, Fate::Applied),
+            }
+        }
+        Err(echo)
     }
 
     fn remove(&mut self, at: usize) -> Unsent {
@@ -389,6 +422,7 @@ impl Updates {
     pub(crate) fn cancelled(&mut self, id: JobId) -> Option<Region> {
         let at = self.position(id)?;
         let update = &mut self.unsent[at];
+        update.become_void(&mut self.fates);
         let mut lacking = update.region.take();
         // Its COPYs stay, and what was encoded before it was given up.
         update.whole.writes.clear();
@@ -427,6 +461,7 @@ impl Updates {
             if region.is_empty() {
                 continue;
             }
+            update.become_void(&mut self.fates);
             taken.region.add(&region);
             taken.since = taken.since.min(update.since);
             if update.parts.is_empty() {
@@ -452,7 +487,7 @@ impl Updates {
         if self.broken.is(Mutation::StaleDoesNotFollowCopies) {
             return Some(lacking);
         }
-        let later = self.sent.iter().filter(|sent| sent.seq > since && sent.fate != Fate::Lost);
+        let later = self.sent.iter().filter(|sent| sent.seq > since && sent.fate != Arrived::Lost);
         later.for_each(|sent| sent.effects.follow(&mut lacking));
         self.unsent.iter().for_each(|update| update.follow(&mut lacking));
         Some(lacking)
@@ -479,10 +514,13 @@ impl Updates {
     pub(crate) fn lost(&mut self, seq: u64) -> Option<Region> {
         let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq) else { return Some(Region::new()) };
         let sent = &mut self.sent[at];
-        if sent.fate != Fate::UnderWay {
+        if sent.fate != Arrived::UnderWay {
             return Some(Region::new());
         }
-        sent.fate = Fate::Lost;
+        sent.fate = Arrived::Lost;
+        if let Some(job) = sent.job {
+            self.fates.push(job, Fate::Void);
+        }
         let lacking = if seq <= self.history_after { None } else { Some(sent.touched.writes.clone()) };
         let lacking = lacking.and_then(|lacking| self.follow(&lacking, seq));
         self.forget_sent();
@@ -491,15 +529,18 @@ impl Updates {
 
     /// These were applied, in whatever order.
     pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>) {
-        for sent in self.sent.iter_mut().filter(|sent| sent.fate == Fate::UnderWay && seqs.contains(&sent.seq)) {
-            sent.fate = Fate::Applied;
+        for sent in self.sent.iter_mut().filter(|sent| sent.fate == Arrived::UnderWay && seqs.contains(&sent.seq)) {
+            sent.fate = Arrived::Applied;
+            if let Some(job) = sent.job.filter(|_| sent.is_last) {
+                self.fates.push(job, Fate::Applied);
+            }
         }
         self.forget_sent();
     }
 
     /// Nothing can become lacking of what lies before the first that is under way.
     fn forget_sent(&mut self) {
-        while let Some(sent) = self.sent.pop_front_if(|sent| sent.fate != Fate::UnderWay) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.fate != Arrived::UnderWay) {
             self.acked_seq = sent.seq;
             self.forget_effects(&sent);
         }
@@ -576,19 +617,22 @@ impl Updates {
         let sent = match part {
             Some(part) => {
                 // What was applied need not be waited for, and what was lost would be waited for in vain.
-                let meets = |sent: &&Sent| sent.fate == Fate::UnderWay && part.touched.conflicts(&sent.touched);
+                let meets = |sent: &&Sent| sent.fate == Arrived::UnderWay && part.touched.conflicts(&sent.touched);
                 let newest = self.sent.iter().rev().find(meets);
                 let after = newest.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
                 let commands = update.parts.commands(&part);
                 write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, commands });
-                Sent { seq, fate: Fate::UnderWay, touched: part.touched, effects: part.effects }
+                Sent { touched: part.touched, effects: part.effects, ..Sent::nothing(seq) }
             }
             None => {
                 write(Leaving { job, is_last, seq, after: 0, echo, end_of_frame, overtakes, commands: &[] });
                 Sent::nothing(seq)
             }
         };
-        self.remember(sent);
+        let update = &mut self.unsent[at];
+        update.last_seq = seq;
+        let is_whole = is_last && !update.void;
+        self.remember(Sent { job: Some(job), is_last: is_whole, ..sent });
         if is_last {
             self.remove(at);
         }
@@ -623,6 +667,7 @@ impl Updates {
     /// Rule 9. Another geometry: what was not sent never will be.
     pub(crate) fn reset(&mut self) {
         if !self.broken.is(Mutation::EpochsAreIgnored) {
+            self.unsent.iter_mut().for_each(|update| update.become_void(&mut self.fates));
             self.unsent.clear();
         }
         self.frame_open = false;
@@ -645,7 +690,7 @@ impl Updates {
         let rects: usize = remembered.map(|sent| sent.effects.rects()).sum();
         assert_eq!(rects, self.history_rects, "effects that are remembered are counted");
         assert!(self.sent.len() <= SENT_MAX + 1, "at most {SENT_MAX} sent updates are remembered, and a marker");
-        let oldest = self.sent.front().is_none_or(|sent| sent.fate == Fate::UnderWay);
+        let oldest = self.sent.front().is_none_or(|sent| sent.fate == Arrived::UnderWay);
         assert!(oldest, "the oldest that is remembered is under way");
         assert!(self.acked_seq <= self.newest_seq, "nothing is acknowledged that was not sent");
         let ordered = self.unsent.iter().zip(self.unsent.iter().skip(1)).all(|(a, b)| a.id < b.id);

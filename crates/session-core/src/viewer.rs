@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 
 use thinc_protocol::limits::{NAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{CacheGrant, Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
@@ -145,6 +145,7 @@ struct Barrier {
 struct Control {
     hello: bool,
     geometry: bool,
+    cache: Option<CacheGrant>,
     cursor: CursorNews,
     pongs: VecDeque<u32>,
     close: Option<(CloseCode, String)>,
@@ -279,6 +280,11 @@ impl Viewer {
         if self.control.close.is_none() {
             self.control.close = Some((code, reason.to_owned()));
         }
+    }
+
+    pub(crate) fn grant_cache(&mut self, grant: CacheGrant) {
+        self.control.cache = Some(grant);
+        self.updates.fates.want();
     }
 
     pub(crate) fn is_closed(&self) -> bool {
@@ -554,6 +560,10 @@ impl Viewer {
         }
         if std::mem::take(&mut control.geometry) {
             SessionMessage::Geometry(Geometry { epoch: screen.epoch, size: screen.size }).encode(out);
+        }
+        // Before the first update that keeps anything, which is planned after the grant.
+        if let Some(grant) = control.cache.take() {
+            SessionMessage::Cache(grant).encode(out);
         }
         while let Some(number) = control.pongs.pop_front() {
             SessionMessage::Pong(number).encode(out);

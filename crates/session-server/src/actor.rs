@@ -26,12 +26,13 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info, warn};
 
+use crate::caches::Caches;
 use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
 use crate::cursor::CursorSeen;
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
 use crate::recorder::{self, Recorder};
-use crate::render::View;
+use crate::render::{self, View};
 use crate::worker::{Encoded, Work, Workers};
 use crate::{SessionConfig, SessionError};
 
@@ -128,6 +129,7 @@ pub(crate) struct Actor {
     bindings: u32,
     held: Held,
     seats: BTreeMap<ConnectionId, Seat>,
+    caches: Caches,
     /// The seat, or the next after it, with which the next turn of serving begins.
     served_first: ConnectionId,
     cursor: CursorSeen,
@@ -183,6 +185,7 @@ impl Actor {
             bindings: 0,
             held: Held::Free,
             seats: BTreeMap::new(),
+            caches: Caches::default(),
             served_first: ConnectionId(0),
             cursor: CursorSeen::default(),
             encoder: Encoder::new(),
@@ -536,14 +539,22 @@ impl Actor {
             };
             match &message {
                 // It shows nothing it can rely on: neither may we.
-                ViewerMessage::Refresh => seat.view.forget(),
+                ViewerMessage::Refresh => {
+                    seat.view.forget();
+                    self.caches.distrust(id);
+                }
+                ViewerMessage::Cache(offer) => match self.caches.offer(id, offer, now, random) {
+                    Ok(grant) => grant.into_iter().for_each(|grant| self.core.grant_cache(viewer, grant)),
+                    Err(wrong) => break (CloseCode::Protocol, wrong.to_owned()),
+                },
                 ViewerMessage::Close(reason) => info!("{}: leaves: {reason}", seat.label),
                 _ => {}
             }
             if let Err(violation) = self.core.handle_message(viewer, &message, now) {
                 break (CloseCode::Protocol, violation.to_string());
             }
-            if let ViewerMessage::Ack(_) = message {
+            if let ViewerMessage::Ack(ack) = message {
+                self.caches.acked(id, viewer, ack.update, &mut self.core);
                 let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
                 seat.unacknowledged = more.then_some(now);
             }
@@ -572,6 +583,7 @@ impl Actor {
 
     fn gone(&mut self, id: ConnectionId, ending: &Ending) {
         let Some(seat) = self.seats.remove(&id) else { return };
+        self.caches.leave(id, self.now());
         if let Some(viewer) = seat.viewer {
             let stats = self.core.stats(viewer).unwrap_or_default();
             debug!("{}: {stats:?}", seat.label);
@@ -639,11 +651,13 @@ impl Actor {
         let mut more = false;
         if let Some(job) = self.core.poll_job(viewer, now) {
             let mut work = self.spare.pop().unwrap_or_else(Work::new);
-            seat.view.render(&mut self.core, viewer, &job, (&self.ring, &self.framebuffer), &mut work);
+            let cache = self.caches.get(id, viewer, &mut self.core);
+            let screen = (&self.ring, &self.framebuffer);
+            seat.view.render(&mut self.core, viewer, &job, screen, cache, &mut work);
             if job.hints.inline || work.planned.is_empty() {
                 self.commands = kept(std::mem::take(&mut self.commands));
                 let took = work.encode(&mut self.encoder, &mut self.commands);
-                seat.view.encoded(&mut self.core, &work, &self.commands, took);
+                render::finish(&mut self.core, &work, &self.commands, took);
                 recycle(&mut self.spare, work);
             } else {
                 self.workers.submit(work);
@@ -713,6 +727,11 @@ fn recycle(spare: &mut Vec<Work>, work: Work) {
     if spare.len() < SPARE_WORK_MAX {
         spare.push(work);
     }
+}
+
+/// Bytes that nobody can guess.
+fn random(bytes: &mut [u8]) {
+    getrandom::fill(bytes).expect("the system has random bytes");
 }
 
 fn size_of(framebuffer: &Framebuffer) -> Size {

@@ -5,6 +5,7 @@
 
 mod actor;
 mod assets;
+mod caches;
 mod connection;
 mod cursor;
 mod front;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Shadow, cut, plan_with};
+use thinc_pixels::{Cache, Claim, Hint, Hints, Lossy, PlanSettings, Shadow, cut, plan_with};
 use thinc_protocol::Micros;
 use thinc_region::Size;
 use thinc_ring::{Framebuffer, Ring};
@@ -18,8 +18,6 @@ use crate::worker::{Encoded, Gathered, STRETCH_PIXELS, Work};
 pub(crate) struct View {
     epoch: u32,
     shadow: Shadow,
-    /// `ViewerStats::cancelled` when it was last looked at.
-    cancelled: u64,
     /// Jobs at the workers of which some stretches have come.
     gathered: Vec<Gathered>,
     /// Working memory: what a job's pixels are said to be.
@@ -28,13 +26,7 @@ pub(crate) struct View {
 
 impl View {
     pub(crate) fn new() -> View {
-        View {
-            epoch: 0,
-            shadow: Shadow::new(Size { width: 0, height: 0 }),
-            cancelled: 0,
-            gathered: Vec::new(),
-            hints: Vec::new(),
-        }
+        View { epoch: 0, shadow: Shadow::new(Size { width: 0, height: 0 }), gathered: Vec::new(), hints: Vec::new() }
     }
 
     /// The viewer has lost track of what it shows.
@@ -49,6 +41,7 @@ impl View {
         viewer: ViewerId,
         job: &Job,
         (ring, framebuffer): (&Ring, &Framebuffer),
+        cache: Option<&mut Cache>,
         work: &mut Work,
     ) {
         if self.epoch != job.epoch {
@@ -77,27 +70,20 @@ impl View {
         let quality = job.hints.quality;
         work.settings = packing::settings(quality);
         let lossy = if quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
-        let settings = PlanSettings { lossy, ..PlanSettings::default() };
+        // Nothing of a video comes again.
+        let mut cache = cache.filter(|_| !job.hints.video);
+        if let Some(cache) = &mut cache {
+            cache.begin(job.id.0);
+        }
+        let settings = PlanSettings { lossy, cache };
         let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, settings, &mut work.planned);
-        cut(&mut work.planned, STRETCH_PIXELS);
+        cut(&mut work.planned, STRETCH_PIXELS.min(job.hints.piece_area));
         // Where X was ahead of its records, nobody was wrong.
         let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
         core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });
     }
 
-    /// Gives the job's bytes to session-core. Where that gives the job up (its frame was too long for the viewer), the
-    /// shadow shows pixels that were never sent; it is cheaper to forget them all than to follow them.
-    pub(crate) fn encoded(&mut self, core: &mut Session, work: &Work, commands: &[u8], took: Duration) {
-        core.handle_encode_time(work.viewer, work.job, work.pixels(), took.as_micros() as Micros);
-        core.handle_encoded(work.viewer, work.job, commands);
-        let cancelled = core.stats(work.viewer).map_or(0, |stats| stats.cancelled);
-        if self.cancelled != cancelled {
-            self.cancelled = cancelled;
-            self.forget();
-        }
-    }
-
-    /// A stretch of a job has come from the workers.
+    /// A stretch of a job has come from the workers: it may leave once all before it are here.
     pub(crate) fn gather(&mut self, core: &mut Session, encoded: Encoded) {
         let Encoded { work, index, count, commands, took } = encoded;
         let known = self.gathered.iter().position(|gathered| gathered.job == work.job);
@@ -106,11 +92,21 @@ impl View {
             self.gathered.len() - 1
         });
         self.gathered[at].put(index, commands, took);
-        if let Some((commands, took)) = self.gathered[at].take() {
-            self.gathered.swap_remove(at);
-            self.encoded(core, &work, &commands, took);
+        while let Some(commands) = self.gathered[at].take() {
+            if !self.gathered[at].is_whole() {
+                core.handle_encoding(work.viewer, work.job, &commands);
+                continue;
+            }
+            let took = self.gathered.swap_remove(at).took;
+            return finish(core, &work, &commands, took);
         }
     }
+}
+
+/// Gives a job's bytes to session-core, or the last of them.
+pub(crate) fn finish(core: &mut Session, work: &Work, commands: &[u8], took: Duration) {
+    core.handle_encode_time(work.viewer, work.job, work.pixels(), took.as_micros() as Micros);
+    core.handle_encoded(work.viewer, work.job, commands);
 }
 
 fn hint(part: &Part) -> Hint {
@@ -118,7 +114,8 @@ fn hint(part: &Part) -> Hint {
         Proposal::Solid(color) => Claim::Solid(color),
         Proposal::Pattern => Claim::Pattern,
         Proposal::Text(_) => Claim::Text,
-        Proposal::Image | Proposal::Video(_) => Claim::Image,
+        Proposal::Image => Claim::Image,
+        Proposal::Video(_) => Claim::Video,
     };
     Hint { rect: part.rect, claim }
 }

@@ -112,18 +112,20 @@ pub(crate) struct Encoded {
     pub(crate) took: Duration,
 }
 
-/// The stretches of one job that have come.
+/// The stretches of one job that have come, until all before them have.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub(crate) job: JobId,
     stretches: Vec<Option<Vec<u8>>>,
+    /// All before this one were taken.
+    next: usize,
     /// What they took, on however many threads.
-    took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl Gathered {
     pub(crate) fn new(job: JobId, count: usize) -> Gathered {
-        Gathered { job, stretches: vec![None; count], took: Duration::ZERO }
+        Gathered { job, stretches: vec![None; count], next: 0, took: Duration::ZERO }
     }
 
     pub(crate) fn put(&mut self, index: usize, commands: Vec<u8>, took: Duration) {
@@ -131,15 +133,16 @@ impl Gathered {
         self.took += took;
     }
 
-    /// The job's commands and what they took, once all have come.
-    pub(crate) fn take(&mut self) -> Option<(Vec<u8>, Duration)> {
-        if self.stretches.iter().any(Option::is_none) {
-            return None;
-        }
-        let mut stretches = self.stretches.drain(..).flatten();
-        let mut commands = stretches.next().unwrap_or_default();
-        stretches.for_each(|stretch| commands.extend(stretch));
-        Some((commands, self.took))
+    /// The commands of the next stretch, once they are here.
+    pub(crate) fn take(&mut self) -> Option<Vec<u8>> {
+        let commands = self.stretches.get_mut(self.next)?.take()?;
+        self.next += 1;
+        Some(commands)
+    }
+
+    /// The last was taken.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.next == self.stretches.len()
     }
 }
 
@@ -277,15 +280,18 @@ mod tests {
         for _ in 0..8 {
             workers.submit(work());
             let mut gathered: Option<Gathered> = None;
-            joined.push(loop {
+            let mut commands = Vec::new();
+            loop {
                 let Some(Event::Encoded(encoded)) = inbox.blocking_recv() else { panic!("only jobs were given") };
                 let gathered = gathered.get_or_insert_with(|| Gathered::new(encoded.work.job, encoded.count));
                 gathered.put(encoded.index, encoded.commands, encoded.took);
-                if let Some((commands, _)) = gathered.take() {
+                commands.extend(std::iter::from_fn(|| gathered.take()).flatten());
+                if gathered.is_whole() {
                     assert!(Arc::into_inner(encoded.work).is_some(), "the last that comes back is the only one");
-                    break commands;
+                    break;
                 }
-            });
+            }
+            joined.push(commands);
         }
         assert!(joined.iter().all(|commands| *commands == joined[0]));
         let mut alone = Vec::new();

@@ -137,3 +137,33 @@ fn what_is_late_and_drawn_anew_is_taken_back_and_what_was_made_of_it_lacks() {
     assert_eq!(sent(&mut updates).len(), 2, "the last row, and the COPY");
     assert_eq!(updates.unsent_len(), 0);
 }
+
+#[test]
+fn a_job_is_applied_with_its_last_part_and_void_as_soon_as_one_is_taken_back() {
+    let mut updates = Updates::new(Scheduling::default(), Broken::default());
+    updates.fates.want();
+    let fates = |updates: &mut Updates| std::iter::from_fn(|| updates.fates.poll()).collect::<Vec<_>>();
+    let (whole, cut, equal) = (
+        commit(&mut updates, 0, Lane::Normal, false),
+        commit(&mut updates, 20, Lane::Normal, false),
+        commit(&mut updates, 40, Lane::Normal, false),
+    );
+    encode(&mut updates, whole, 0, 3);
+    encode(&mut updates, cut, 20, 3);
+    assert!(updates.encoded(equal).is_err());
+    assert_eq!(fates(&mut updates), [(equal, Fate::Applied)], "nothing had to be sent");
+    while updates.unsent.iter().any(|update| update.id == whole) {
+        send(&mut updates, 0).expect("it may leave");
+    }
+    updates.applied(&(1..=2));
+    assert_eq!(fates(&mut updates), [], "its last part is under way");
+    // One part of the other has left when the rest is drawn anew.
+    send(&mut updates, 0).expect("it may leave");
+    updates.take_back(&Region::from(SCREEN.rect()), Micros::MAX).expect("two parts wait");
+    assert_eq!(fates(&mut updates), [(cut, Fate::Void)]);
+    updates.applied(&(3..=updates.newest_seq));
+    assert_eq!(fates(&mut updates), [(whole, Fate::Applied)], "what is void is told once");
+    let reset = commit(&mut updates, 60, Lane::Normal, false);
+    updates.reset();
+    assert_eq!(fates(&mut updates), [(reset, Fate::Void)]);
+}
