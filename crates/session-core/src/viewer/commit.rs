@@ -162,10 +162,11 @@ impl Viewer {
         self.queue.take_back(&taken.region, taken.since, taken.echo);
     }
 
-    /// The answer to a hand is small and looked at: exact. So is what is small beside what the path carries.
-    fn job_quality(&self, lane: Lane, region: &Region) -> Quality {
+    /// The answer to a hand is small and looked at: exact. So is what is small beside what the path carries. To compare
+    /// is not to mend: what is inexact there has its own time.
+    fn job_quality(&self, lane: Lane, region: &Region, verify: &Region) -> Quality {
         let waiting = region.area() + self.queue.items().iter().map(|item| item.area).sum::<u64>();
-        let waiting = if self.frame_is_lossy { u64::MAX } else { waiting };
+        let waiting = if self.frame_is_lossy || !verify.is_empty() { u64::MAX } else { waiting };
         let lossy = self.quality.lossy(waiting).filter(|_| lane == Lane::Normal);
         Quality { entropy: self.quality.entropy(), lossy }
     }
@@ -204,7 +205,7 @@ impl Viewer {
                 }
             }
         }
-        let mut quality = self.job_quality(lane, &region);
+        let mut quality = self.job_quality(lane, &region, &verify);
         if mends {
             quality.lossy = None;
             let takes = bytes * 1_000_000 / self.flow.rate().max(1);
