@@ -283,25 +283,20 @@ mod tests {
         assert_eq!(decoded(&[0xff, 10, 0, 0, 0xff, 10, 0, 0, 0xe8, 0x6a], 2, 4).map(|p| p[3]), Ok(0x14_1414));
     }
 
-    /// Two rows of a letter teach what the next letter like it looks like.
+    /// Two letters alike, side by side: what was under the first one's top is expected under the second's.
     #[test]
     fn what_was_seen_is_expected() {
-        let width = 12;
-        // A dot of one pixel on white, three times in a row: the middle row of the second and third are expected.
-        let dots = |x: usize, y: usize| if y == 1 && x % 4 == 1 { 0x00_0000 } else { 0xff_ffff };
-        let pixels: Vec<u32> = (0..width * 3).map(|i| dots(i % width, i / width)).collect();
+        let grey = |value: u32| value * 0x01_0101;
+        let cached = |value: u32| hash(grey(value)) as u8;
+        let whole = |difference: i8| [0xff, difference as u8, 0, 0];
         let operations = [
-            &[0x55][..],                              // white: differences of -1 from black
-            &[0xda, 0xdf],                            // the pixel before, 3 and 8 times more
-            &[0xd8, 0xff, 1, 0, 0, 0xff, 0xff, 0, 0], // white, a black dot, white
-        ]
-        .concat();
-        let done = 1 + 3 + 8 + 1 + 1 + 1;
-        let expected = [&operations[..], &[0xc0 + (width * 3 - done - 1) as u8]].concat();
-        let decoded = decoded(&expected, width, width * 3).unwrap();
-        assert_eq!(decoded[..done], pixels[..done]);
-        // In the flat row above nothing tells where a dot comes; below the dot, its left and right have been seen.
-        assert!(decoded[done..].iter().all(|pixel| [0, 0xff_ffff].contains(pixel)));
+            &[whole(1), whole(1), whole(1), whole(6)].concat()[..], // 1 2 3 9, from the pixel before
+            &[1, 2, 3, 9].map(cached),
+            &[whole(-4), whole(1), whole(1), whole(0)].concat(), // 5 6 7 9, from the median
+            &[cached(5), 0xc2],                                  // 5, which nothing announces, and 3 expected
+        ];
+        let pixels = decoded(&operations.concat(), 8, 16).unwrap();
+        assert_eq!(pixels, [1, 2, 3, 9, 1, 2, 3, 9, 5, 6, 7, 9, 5, 6, 7, 9].map(grey));
     }
 
     #[test]
