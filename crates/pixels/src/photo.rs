@@ -60,6 +60,8 @@ pub(crate) struct Photos {
     /// Row by row, an even number each way.
     cells: Vec<Cell>,
     columns: usize,
+    /// Tiles worth a look, row by row, counted in cells from the corner.
+    busy: Vec<Rect>,
     /// Which cells have no high edge.
     soft: Vec<bool>,
     /// Rectangles that the next band may lengthen.
@@ -93,17 +95,19 @@ impl Photos {
         self.columns = whole.width() as usize / CELL;
         self.cells.clear();
         self.cells.resize(self.columns * (whole.height() as usize / CELL), NONE);
-        let mut any = false;
+        self.busy.clear();
         for y in (whole.y1..whole.y2).step_by(TILE) {
             for x in (whole.x1..whole.x2).step_by(TILE) {
                 let tile = Rect::at(x, y, TILE as i32, TILE as i32).intersect(whole);
                 if is_busy(snapshot, &tile) {
-                    any = true;
                     self.measure_tile(snapshot, &tile, whole);
+                    let [x1, y1, x2, y2] = [x - whole.x1, y - whole.y1, tile.x2 - whole.x1, tile.y2 - whole.y1];
+                    let cell = CELL as i32;
+                    self.busy.push(Rect::new(x1 / cell, y1 / cell, x2 / cell, y2 / cell));
                 }
             }
         }
-        any
+        !self.busy.is_empty()
     }
 
     fn measure_tile(&mut self, snapshot: &Snapshot, tile: &Rect, whole: &Rect) {
@@ -141,17 +145,17 @@ impl Photos {
         let columns = self.columns;
         self.soft.clear();
         self.soft.resize(self.cells.len(), false);
-        for (cells, soft) in self.cells.chunks_exact(2 * columns).zip(self.soft.chunks_exact_mut(2 * columns)) {
-            for x in (0..columns).step_by(2) {
-                let block = [x, x + 1, columns + x, columns + x + 1];
-                let equal: u32 = block.iter().map(|&i| u32::from(cells[i].equal)).sum();
+        for tile in &self.busy {
+            for at in tile_cells(tile, columns, 2) {
+                let block = [at, at + 1, at + columns, at + columns + 1];
+                let equal: u32 = block.iter().map(|&i| u32::from(self.cells[i].equal)).sum();
                 if equal * EQUAL.1 > PAIRS * EQUAL.0 {
                     continue;
                 }
-                let sum: u32 = block.iter().map(|&i| u32::from(cells[i].sum)).sum();
+                let sum: u32 = block.iter().map(|&i| u32::from(self.cells[i].sum)).sum();
                 // The mean is over the three channels too.
                 let edge = (EDGE_SOFT + EDGE_ROUGH * sum / (PAIRS * 3)).min(EDGE);
-                block.iter().for_each(|&i| soft[i] = u32::from(cells[i].edge) < edge);
+                block.iter().for_each(|&i| self.soft[i] = u32::from(self.cells[i].edge) < edge);
             }
         }
     }
@@ -159,7 +163,7 @@ impl Photos {
     /// Takes cells for soft whose high edge is the only one around.
     fn forgive(&mut self) {
         let (columns, rows) = (self.columns, self.soft.len() / self.columns);
-        for at in 0..self.soft.len() {
+        for at in self.busy.iter().flat_map(|tile| tile_cells(tile, columns, 1)) {
             if self.soft[at] || self.cells[at].edge == NONE.edge {
                 continue;
             }
@@ -215,14 +219,22 @@ impl Photos {
         let (first, rows) = (band * BAND / CELL, self.soft.len() / self.columns);
         let near = first.saturating_sub(1)..(first + BAND / CELL + 1).min(rows);
         self.band.clear();
-        self.band.resize(self.columns * CELL / BLOCK, true);
-        for row in self.soft[near.start * self.columns..near.end * self.columns].chunks_exact(self.columns) {
-            for (x, block) in self.band.iter_mut().enumerate() {
-                let across = &row[(x * 2).saturating_sub(1)..(x * 2 + 3).min(self.columns)];
-                *block &= across.iter().all(|&soft| soft);
+        self.band.resize(self.columns * CELL / BLOCK, false);
+        let below = &self.busy[self.busy.partition_point(|tile| tile.y2 as usize <= first)..];
+        for tile in below.iter().take_while(|tile| tile.y1 as usize <= first) {
+            for x in (tile.x1 as usize..tile.x2 as usize).step_by(BLOCK / CELL) {
+                let across = x.saturating_sub(1)..(x + BLOCK / CELL + 1).min(self.columns);
+                let row = |y: usize| &self.soft[y * self.columns..][across.clone()];
+                self.band[x * CELL / BLOCK] = near.clone().all(|y| row(y).iter().all(|&soft| soft));
             }
         }
     }
+}
+
+/// Where the cells of a tile lie, or every `step`th of them in both directions.
+fn tile_cells(tile: &Rect, columns: usize, step: usize) -> impl Iterator<Item = usize> + use<> {
+    let (across, down) = (tile.x1 as usize..tile.x2 as usize, tile.y1 as usize..tile.y2 as usize);
+    down.step_by(step).flat_map(move |y| across.clone().step_by(step).map(move |x| y * columns + x))
 }
 
 /// Lanes of a tile's row, one a byte of a pixel: arrays of one length, so that they are compared without a branch.
