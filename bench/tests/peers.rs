@@ -205,7 +205,8 @@ fn thinc() -> Result<(), Error> {
 fn thinc_without_a_part() -> Result<(), Error> {
     check("thinc-fifo", Likeness::Exact)?;
     check("thinc-offscreen-on", Likeness::Exact)?;
-    check("thinc-offscreen-off", Likeness::Exact)
+    check("thinc-offscreen-off", Likeness::Exact)?;
+    check("thinc-lossless", Likeness::Exact)
 }
 
 #[test]
