@@ -39,7 +39,7 @@ fn write_head(packed: Option<Packed>, out: &mut Vec<u8>) {
 fn read_head(bytes: &[u8]) -> Result<(Option<Packed>, &[u8]), Error> {
     let end = bytes.iter().take(5).position(|&byte| byte < 0x80).ok_or("an update without a head")? + 1;
     let value = bytes[..end].iter().rev().fold(0_u64, |value, &byte| value << 7 | u64::from(byte & 0x7f));
-    let packed = (value > 0).then(|| Packed { len: (value >> 1) as u32, anew: value & 1 == 1 });
+    let packed = (value > 0).then_some(Packed { len: (value >> 1) as u32, anew: value & 1 == 1 });
     Ok((packed, &bytes[end..]))
 }
 

@@ -64,8 +64,8 @@ fn all() -> Vec<Scene> {
     use Kind::{Mix, Photo, Ui};
     let scene = |name, kind, needs, about, act| Scene { name, kind, about, needs, act };
     vec![
-        scene("terminal-code", Ui, XTERM, "source in a terminal, outline letters", |size| terminal_code(size)),
-        scene("terminal-shell", Ui, XTERM, "a coloured listing, a build and a difference, bitmap letters", |size| terminal_shell(size)),
+        scene("terminal-code", Ui, XTERM, "source in a terminal, outline letters", terminal_code),
+        scene("terminal-shell", Ui, XTERM, "a coloured listing, a build and a difference, bitmap letters", terminal_shell),
         scene("chromium-article", Ui, CHROMIUM, "an article in Chromium", |size| web(Browser::Chromium, Character::Article, 0, size, &["chromium-article"])),
         scene("chromium-docs", Ui, CHROMIUM, "documentation with code, and a page down", |size| web(Browser::Chromium, Character::Documentation, 0, size, &["chromium-docs", "chromium-docs-down"])),
         scene("chromium-dashboard", Ui, CHROMIUM, "cards, charts and a table", |size| web(Browser::Chromium, Character::Dashboard, 0, size, &["chromium-dashboard"])),

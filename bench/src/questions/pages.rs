@@ -181,13 +181,15 @@ fn later(ours: &[Operation], theirs: &[Operation]) -> Option<f64> {
     quantile(&differences.collect::<Vec<f64>>(), 0.5)
 }
 
+/// The pages, or the page-downs.
+type Part = fn(&Found) -> &[Operation];
+
 fn print(all: &[&Found]) {
     let table = Table::new(&all.iter().map(|found| found.peer).collect::<Vec<_>>());
     let row = |label: &str, value: &dyn Fn(&Found) -> Option<f64>| {
         table.row(label, &all.iter().map(|found| value(found)).collect::<Vec<_>>());
     };
-    let kinds: [(&str, fn(&Found) -> &[Operation]); 2] =
-        [("pages", |found| &found.pages), ("page-downs", |found| &found.downs)];
+    let kinds: [(&str, Part); 2] = [("pages", |found| &found.pages), ("page-downs", |found| &found.downs)];
     for (name, of) in kinds {
         row(&format!("{name}: bytes, KB, all"), &|found| Some(sum(of(found), bytes) / 1e3));
         row(&format!("{name}: bytes, KB, median"), &|found| Some(median(of(found), |o| Some(bytes(o)))? / 1e3));
