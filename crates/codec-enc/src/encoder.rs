@@ -17,8 +17,8 @@ use crate::residuals::Residuals;
 use crate::settings::{BLOCK_LEVEL, EncodeSettings, Entropy, JpegProfile};
 use crate::{bitmap, cursor};
 
-/// 512 bytes: below it a zstd frame saves less than its 11 µs are worth (measured on glyphs of 16 x 20).
-const ZSTD_PREDICTED_MIN: usize = 512;
+/// 96 bytes: below it a zstd frame, which takes 11 µs and has a head of 9 bytes, saves next to nothing.
+const ZSTD_PREDICTED_MIN: usize = 96;
 /// 48 bytes: bits of a bitmap are less dense than operations, so a frame's 9 bytes are won back earlier.
 const ZSTD_BITS_MIN: usize = 48;
 /// 1 Mi pixels: larger RAWs are cut, so that scratch memory stays at 8 MiB. Each part has to learn anew what it looks like:

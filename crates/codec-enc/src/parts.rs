@@ -15,6 +15,8 @@ const TILE: usize = 32;
 const SAMPLED: usize = 4;
 /// 4 Ki pixels: smaller photographs do not win back a command, and codes, of their own.
 const AREA_MIN: u64 = 4096;
+/// 8 pixels: in a narrower stretch most pixels lack the neighbours that both encodings learn from.
+const EDGE_MIN: usize = 8;
 /// 500 bytes in quarters of a bit, of the rows looked at: what is left around a photograph is cut apart, and has to be
 /// learnt anew in each part.
 const GAIN_MIN: i32 = 500 * 8 * 4 / SAMPLED as i32;
@@ -53,7 +55,7 @@ impl Parts {
     pub(crate) fn photographs(&mut self, snapshot: &Snapshot, rect: &Rect) -> &[Rect] {
         self.photographs.clear();
         let (width, height) = (rect.width() as usize, rect.height() as usize);
-        if rect.area() < AREA_MIN || width < TILE || height < TILE {
+        if rect.area() < AREA_MIN || width < EDGE_MIN || height < EDGE_MIN {
             return &[];
         }
         let mut tile = TILE;
