@@ -150,6 +150,15 @@ fn moves(criterion: &mut Criterion) {
             });
         });
     }
+    let mut shadow = Shadow::new(FULL);
+    plan(&page, &mut shadow, &mut Vec::new());
+    let corner = Region::from(Rect::at(1000, 500, 64, 64));
+    group.bench_function("unchanged, 64 x 64 pixels inexact", |b| {
+        b.iter(|| {
+            shadow.mark_inexact(&corner);
+            measured(|| plan(black_box(&page), &mut shadow, &mut Vec::new()));
+        });
+    });
     let mut many: Vec<(Snapshot, Shadow)> = (0..12)
         .map(|_| {
             let mut shadow = Shadow::new(FULL);

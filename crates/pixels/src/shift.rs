@@ -18,8 +18,6 @@ const DETAIL: i8 = 4;
 const GAIN_MIN: i32 = 16 * DETAIL as i32;
 /// 3 cells of detail: what each of its rectangles must.
 const BLOCK_GAIN_MIN: i32 = 3 * DETAIL as i32;
-/// What a cell loses that the vector does not explain: it is sent either way, but another vector may want it as it is.
-const STRANGE: i8 = 2;
 /// Cells that moved belong together over a gap of so many that did not change: words, lines and paragraphs.
 const GAP_COLUMNS: usize = 3;
 const GAP_ROWS: usize = 3;
@@ -138,6 +136,8 @@ impl Shifts {
         }
         let mut target = scene.sure.translated(vector.dx, vector.dy);
         target.intersect(scene.snapshot.region());
+        // Beside what changed there is nothing to win.
+        target.intersect_rect(&scene.changes.rects.iter().fold(Rect::default(), |all, rect| all.bound(rect)));
         if target.rect_count() * scene.snapshot.region().rect_count() > PIECES_MAX {
             return None;
         }
@@ -242,8 +242,6 @@ impl Shifts {
                     true => -DETAIL,
                     false => 0,
                 };
-            } else if self.gains[index] == 0 {
-                self.gains[index] = -STRANGE;
             }
         }
         let gain =
