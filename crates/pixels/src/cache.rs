@@ -18,8 +18,11 @@ use crate::{Shadow, Snapshot};
 pub const CELL: i32 = 64;
 /// 16 Ki pixels: a change up to it is kept as it is, wherever it lies: icons, buttons, small animations.
 pub const PIECE_AREA_MAX: u64 = 16 * 1024;
-/// 576 pixels: smaller pieces cost more to keep and to show again than to send (doc/performance.md).
+/// 576 pixels: what KEEP costs for smaller changes, most of which never come again, is more than RECALL saves where they do:
+/// as long as the stream's context remembers them, nothing (codec-enc's example `repeats`).
 pub const PIECE_AREA_MIN: u64 = 24 * 24;
+/// 256 pixels: the same for the edges of larger changes, which come again with the rest.
+const EDGE_AREA_MIN: u64 = 16 * 16;
 /// A cell of which less than a quarter changed is sent as it is.
 const CHANGED_SHARE_MIN: u64 = 4;
 /// Most pieces of one plan: a little more than 2 Mi pixels of cells. With what else a plan may hold, they fit an update.
@@ -30,10 +33,10 @@ const SLOTS_MAX: u32 = 65536;
 const PIXEL_BYTES: u64 = 4;
 /// No piece takes more than a sixteenth of the cache.
 const PIECE_SHARE: u64 = 16;
-/// A 256th of the cache stays free: a slot of which it is not known whether its KEEP came is emptied to a pixel, and holds
-/// that pixel more than before where it never came. A piece is larger than 256 pixels, so there are not more such slots.
-const SPARE_SHARE: u64 = 256;
-const _: () = assert!(PIECE_AREA_MIN > SPARE_SHARE);
+/// A 128th of the cache stays free: a slot of which it is not known whether its KEEP came is emptied to a pixel, and holds
+/// that pixel more than before where it never came. A piece is larger than 128 pixels, so there are not more such slots.
+const SPARE_SHARE: u64 = 128;
+const _: () = assert!(EDGE_AREA_MIN > SPARE_SHARE && PIECE_AREA_MIN > SPARE_SHARE);
 
 /// Most slots that make room for one piece.
 pub(crate) const EMPTIED_MAX: usize = 64;
@@ -341,11 +344,11 @@ impl Cache {
             for cell in cells(rect) {
                 let part = cell.intersect(rect);
                 let whole = cell.intersect(&extents);
-                if snapshot.holds(&whole) && whole.area() >= PIECE_AREA_MIN {
+                if snapshot.holds(&whole) && whole.area() >= EDGE_AREA_MIN {
                     let at = (cell.y1.div_euclid(CELL) - top) as usize * columns
                         + (cell.x1.div_euclid(CELL) - left) as usize;
                     self.cells[at] += part.area();
-                } else if part.area() >= PIECE_AREA_MIN && self.pieces.len() < PIECES_MAX {
+                } else if part.area() >= EDGE_AREA_MIN && self.pieces.len() < PIECES_MAX {
                     self.pieces.push(part);
                 }
             }

@@ -8,8 +8,8 @@ use thinc_pixels::cache::{CacheStats, Fate};
 use thinc_pixels::{Cache, Hints, Lossy, PlanSettings, Planned, RGB, Shadow, Snapshot, plan_with};
 use thinc_region::{Rect, Region, Size};
 
-const SEEDS: u64 = 300;
-/// Room for 17 cells: the larger screen has 20, and pictures come and go.
+const SEEDS: u64 = 120;
+/// Room for 16 cells and what stays free: the larger screen has 20, and pictures come and go.
 const BYTES: u64 = 17 * 64 * 64 * 4;
 
 struct Noise(u64);

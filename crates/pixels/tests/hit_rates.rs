@@ -22,8 +22,8 @@ struct Pair {
 
 impl Pair {
     fn with_room_for(frames: u64) -> Pair {
-        // A 256th of it is not used.
-        let cache = Cache::new([1, 2, 3, 4], (frames * FRAME_BYTES * 256).div_ceil(255));
+        // A 128th of it is not used.
+        let cache = Cache::new([1, 2, 3, 4], (frames * FRAME_BYTES * 128).div_ceil(127));
         Pair { cache, shadow: Shadow::new(SIZE), job: 0, planned: Vec::new() }
     }
 
