@@ -9,7 +9,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
-use thinc_session_core::{Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, ViewerId};
+use thinc_session_core::{Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, Unpacked, ViewerId};
 
 use crate::parsers::{SCREEN, each_frame};
 
@@ -137,7 +137,7 @@ impl Shell {
 
     fn transmit(&mut self) {
         let mut out = Vec::new();
-        self.session.poll_transmit(self.viewer, self.now, &mut out);
+        self.session.poll_transmit(self.viewer, self.now, &mut Unpacked, &mut out);
         self.deframer.push(&out);
         while let Some(frame) = self.deframer.next().expect("what a session says is well-formed") {
             if let SessionMessage::Update(update) = SessionMessage::decode(&frame).expect("and can be read") {

@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -162,7 +162,7 @@ impl Bench {
                 jobs += 1;
             }
             self.out.clear();
-            if self.session.poll_transmit(id, self.now, &mut self.out) {
+            if self.session.poll_transmit(id, self.now, &mut Unpacked, &mut self.out) {
                 let update = self.session.stats(id).expect("it is connected").updates;
                 let ack = ViewerMessage::Ack(Ack { update, presented: None });
                 self.session.handle_message(id, &ack, self.now).expect("the update was sent");

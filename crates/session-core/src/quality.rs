@@ -282,7 +282,8 @@ impl Adaptation {
         }
     }
 
-    fn work_time(&self, area: u64) -> Micros {
+    /// How long a job of so many pixels will take.
+    pub(crate) fn work_time(&self, area: u64) -> Micros {
         (area as f64 * self.us_per_pixel) as Micros
     }
 

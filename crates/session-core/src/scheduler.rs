@@ -38,6 +38,8 @@ const DOUBT_AGE_MAX: Micros = 1_000_000;
 const DOUBT_AREA_MAX: u64 = 1 << 18;
 /// Upper bounds of the classes of remaining size, in bytes; the last class has none.
 const CLASS_BYTES: [u64; 6] = [256, 1024, 4 * 1024, 16 * 1024, 64 * 1024, 256 * 1024];
+/// Fewest bytes of commands that tell how well such commands pack.
+const PACKED_BYTES_MIN: u64 = 256;
 /// Bytes an item costs beside its pixels.
 const ITEM_BYTES: u64 = 16;
 /// Least weight of a new measurement of bytes per pixel: eight updates to forget another kind of content. The first has
@@ -50,13 +52,15 @@ const LEARN_MIN: f32 = 0.125;
 pub struct Estimate {
     bytes_per_pixel: [f32; Kinds::COUNT],
     measured: [f32; Kinds::COUNT],
+    /// Share of the bytes of commands that packing leaves.
+    packed: [f32; Kinds::COUNT],
 }
 
 impl Default for Estimate {
     fn default() -> Estimate {
         // In the order of `Kinds`: solid, pattern, glyphs, composite, other, stale, image, video.
         let bytes_per_pixel = [0.001, 0.01, 0.1, 0.3, 0.3, 1.0, 1.5, 1.5];
-        Estimate { bytes_per_pixel, measured: [0.0; Kinds::COUNT] }
+        Estimate { bytes_per_pixel, measured: [0.0; Kinds::COUNT], packed: [1.0; Kinds::COUNT] }
     }
 }
 
@@ -69,6 +73,20 @@ impl Estimate {
     /// Pixels of the dearest kind in the set that so many bytes hold.
     pub fn piece_area(&self, kinds: Kinds, bytes: u64) -> u64 {
         ((bytes as f32 / self.bytes_per_pixel[kinds.dearest()]) as u64).clamp(PIECE_AREA_MIN, JOB_AREA_MAX)
+    }
+
+    /// Share of its commands' bytes that an update of this kind takes on the wire.
+    pub fn packed(&self, kind: usize) -> f32 {
+        self.packed[kind]
+    }
+
+    /// So many bytes of commands were so many on the wire.
+    pub fn learn_packed(&mut self, kind: usize, commands: u64, wire: u64) {
+        // What is too short to be packed tells nothing of what is not.
+        if commands >= PACKED_BYTES_MIN {
+            let seen = (wire as f32 / commands as f32).clamp(0.01, 1.0);
+            self.packed[kind] += (seen - self.packed[kind]) * LEARN_MIN;
+        }
     }
 
     /// So many pixels of this kind took so many bytes.
@@ -439,6 +457,18 @@ mod tests {
         assert_eq!(seen, Region::from(BIG), "each part of it has left");
         // Its first round is over, so that it is no older than its second.
         assert!(queue.oldest().unwrap() > 0, "what was drawn first has left");
+    }
+
+    #[test]
+    fn estimates_follow_what_was_packed() {
+        let mut estimate = Estimate::default();
+        let (text, image) = (Kinds::GLYPHS.dearest(), Kinds::IMAGE.dearest());
+        for _ in 0..40 {
+            estimate.learn_packed(text, 10_000, 2_500);
+            estimate.learn_packed(text, 20, 40);
+        }
+        assert!((0.24..0.27).contains(&estimate.packed(text)), "{}", estimate.packed(text));
+        assert_eq!(estimate.packed(image), 1.0);
     }
 
     #[test]

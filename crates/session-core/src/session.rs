@@ -28,6 +28,7 @@ use crate::input::{KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
+use crate::packer::Packer;
 use crate::pointer::{CursorImageOwned, Pointer};
 use crate::quality::{Entropy, LossyPolicy};
 use crate::scheduler::Scheduling;
@@ -649,11 +650,12 @@ impl Session {
         self.viewer_mut(id).map_or_else(Region::new, |viewer| viewer.lost(seq, screen, now))
     }
 
-    /// Appends whole frames for a viewer, in order and within its budget; true when there were any.
-    pub fn poll_transmit(&mut self, id: ViewerId, now: Micros, out: &mut Vec<u8>) -> bool {
+    /// Appends whole frames for a viewer, in order and within its budget; true when there were any. `packer` is the one of
+    /// this viewer's connection, asked once for each update with commands.
+    pub fn poll_transmit(&mut self, id: ViewerId, now: Micros, packer: &mut dyn Packer, out: &mut Vec<u8>) -> bool {
         self.now = self.now.max(now);
         self.take_fresh();
-        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, out)).unwrap_or(false)
+        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, packer, out)).unwrap_or(false)
     }
 
     /// Where a viewer's connection packs bytes now; asked before `poll_transmit`. Another level of a stream begins it anew.

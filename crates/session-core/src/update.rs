@@ -115,9 +115,12 @@ pub(crate) struct Unsent {
     committed_at: Micros,
     /// Since when the oldest of its pixels has waited.
     since: Micros,
+    /// On the wire.
     bytes_estimate: u64,
     /// Of all commands that came, those that have left too.
-    pub(crate) bytes: u64,
+    bytes: u64,
+    /// Share of its commands' bytes that packing is believed to leave.
+    packed: f32,
     /// Dearest kind of its pixels, for the estimate's correction.
     pub(crate) kind: usize,
     pub(crate) area: u64,
@@ -140,11 +143,22 @@ impl Unsent {
         }
     }
 
-    /// Bytes that have not left: known, or estimated.
+    /// So many bytes of its commands, on the wire.
+    fn on_wire(&self, commands: u64) -> u64 {
+        (commands as f32 * self.packed).ceil() as u64
+    }
+
+    /// All that came of its commands, on the wire.
+    pub(crate) fn bytes_on_wire(&self) -> u64 {
+        self.on_wire(self.bytes)
+    }
+
+    /// Bytes on the wire of what has not left: estimated, or nearly known.
     fn bytes_left(&self) -> u64 {
+        let here = self.on_wire(self.parts.bytes_left());
         match self.state {
-            State::Committed => self.bytes_estimate.saturating_sub(self.bytes).max(self.parts.bytes_left()),
-            State::Encoded => self.parts.bytes_left(),
+            State::Committed => self.bytes_estimate.saturating_sub(self.on_wire(self.bytes)).max(here),
+            State::Encoded => here,
         }
     }
 
@@ -193,6 +207,8 @@ pub(crate) struct Leaving<'a> {
     pub(crate) end_of_frame: bool,
     /// It is the first of an update that goes before an earlier one.
     pub(crate) overtakes: bool,
+    /// Dearest kind of its pixels.
+    pub(crate) kind: usize,
     pub(crate) commands: &'a [u8],
 }
 
@@ -280,14 +296,17 @@ pub(crate) struct Commit {
     pub(crate) end_of_frame: bool,
     /// Since when the oldest of its pixels has waited.
     pub(crate) since: Micros,
+    /// On the wire.
     pub(crate) bytes_estimate: u64,
+    /// Share of its commands' bytes that packing is believed to leave.
+    pub(crate) packed: f32,
     pub(crate) kind: usize,
 }
 
 /// How large parts are to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PartBytes {
-    /// What should leave at once.
+    /// What should leave at once, on the wire.
     pub(crate) wanted: u64,
     /// What the viewer takes.
     pub(crate) most: u64,
@@ -356,6 +375,7 @@ impl Updates {
             committed_at: now,
             since: commit.since,
             bytes_estimate: commit.bytes_estimate,
+            packed: commit.packed,
             bytes: 0,
             kind: commit.kind,
             area: commit.area,
@@ -378,6 +398,7 @@ impl Updates {
         let Some(at) = self.position(id) else { return true };
         let update = &mut self.unsent[at];
         let PartBytes { wanted, most } = bytes;
+        let wanted = (wanted as f32 / update.packed) as u64;
         let cut =
             Cut { region: &update.region, screen, arrival: self.arrival, bytes: wanted.min(most), bytes_max: most };
         update.bytes += commands.len() as u64;
@@ -585,10 +606,11 @@ impl Updates {
         }
     }
 
-    /// Lane of the update at `at`, and bytes of it that leave next.
+    /// Lane of the update at `at`, and bytes of it that leave next, on the wire.
     pub(crate) fn next_bytes(&self, at: usize) -> (Lane, u64) {
         let update = &self.unsent[at];
-        (update.lane, update.parts.first().map_or(0, |part| update.parts.commands(part).len() as u64))
+        let commands = update.parts.first().map_or(0, |part| update.parts.commands(part).len() as u64);
+        (update.lane, update.on_wire(commands))
     }
 
     /// Hands what leaves next of the update at `at` to `write`.
@@ -612,7 +634,7 @@ impl Updates {
         self.newest_seq += 1;
         let seq = self.newest_seq;
         let update = &mut self.unsent[at];
-        let (job, echo) = (update.id, update.echo.take());
+        let (job, kind, echo) = (update.id, update.kind, update.echo.take());
         let overtakes = !std::mem::replace(&mut update.begun, true) && at > 0;
         let sent = match part {
             Some(part) => {
@@ -621,11 +643,11 @@ impl Updates {
                 let newest = self.sent.iter().rev().find(meets);
                 let after = newest.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
                 let commands = update.parts.commands(&part);
-                write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, commands });
+                write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, kind, commands });
                 Sent { touched: part.touched, effects: part.effects, ..Sent::nothing(seq) }
             }
             None => {
-                write(Leaving { job, is_last, seq, after: 0, echo, end_of_frame, overtakes, commands: &[] });
+                write(Leaving { job, is_last, seq, after: 0, echo, end_of_frame, overtakes, kind, commands: &[] });
                 Sent::nothing(seq)
             }
         };

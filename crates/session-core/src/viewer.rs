@@ -19,6 +19,7 @@ use crate::drawable::Drawables;
 use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::mutation::Broken;
+use crate::packer::Packer;
 use crate::pointer::{CursorNews, Pointer};
 use crate::quality::{Adaptation, LossyPolicy};
 use crate::refresh::Refresh;
@@ -121,7 +122,9 @@ const ECHO_AGE_MAX: Micros = 1_000_000;
 /// Least frame limit that is believed; a viewer that says less could not take a COPY.
 const FRAME_BYTES_MIN: usize = 16 * 1024;
 /// Bytes of an update beside its commands, of a frame beside its body, and what a command takes more that begins a part.
-const UPDATE_HEAD_BYTES: usize = 64;
+const UPDATE_HEAD_BYTES: usize = 192;
+/// Most memory that stays for what is packed next.
+const PACKED_BYTES_KEPT: usize = 256 * 1024;
 /// Most rectangles that the shadow is to forget; past it they become coarser, which costs equal pixels that are sent.
 const FORGET_RECTS_MAX: usize = 128;
 
@@ -182,6 +185,8 @@ pub(crate) struct Viewer {
     pub(crate) quality: Adaptation,
     refresh: Refresh,
     estimate: Estimate,
+    /// What leaves, as the packer made it.
+    packed: Vec<u8>,
     scheduling: Scheduling,
     control: Control,
     barriers: Vec<Barrier>,
@@ -232,6 +237,7 @@ impl Viewer {
             quality: Adaptation::new(hello.caps, screen.lossy),
             refresh: Refresh::new(screen.broken),
             estimate: Estimate::default(),
+            packed: Vec::new(),
             scheduling: screen.scheduling,
             control: Control { hello: true, geometry: true, cursor: CursorNews::all(), ..Control::default() },
             barriers: Vec::new(),
@@ -450,7 +456,8 @@ impl Viewer {
         if self.updates.committed(job).is_none() {
             return true;
         }
-        let most = (self.frame_bytes_max - UPDATE_HEAD_BYTES) as u64;
+        // What does not pack becomes a little longer by it (zstd: a 256th).
+        let most = (self.frame_bytes_max - self.frame_bytes_max / 128 - UPDATE_HEAD_BYTES) as u64;
         let bytes = PartBytes { wanted: self.flow.update_bytes(), most };
         let taken = self.updates.encoding(job, commands, self.queue.size(), bytes);
         if !taken {
@@ -467,7 +474,7 @@ impl Viewer {
             return false;
         }
         let Some(update) = self.updates.committed(job) else { return true };
-        let (area, bytes) = (update.area, update.bytes);
+        let (area, bytes) = (update.area, update.bytes_on_wire());
         self.estimate.learn(update.kind, area, bytes);
         self.refresh.encoded(job, bytes);
         self.quality.work_ends(job);
@@ -575,7 +582,13 @@ impl Viewer {
     }
 
     /// Appends whole frames as far as the budget goes; true when there were any.
-    pub(crate) fn poll_transmit(&mut self, screen: &Screen<'_>, now: Micros, out: &mut Vec<u8>) -> bool {
+    pub(crate) fn poll_transmit(
+        &mut self,
+        screen: &Screen<'_>,
+        now: Micros,
+        packer: &mut dyn Packer,
+        out: &mut Vec<u8>,
+    ) -> bool {
         let start = out.len();
         if self.control.closed {
             return false;
@@ -598,7 +611,7 @@ impl Viewer {
                 break;
             }
             let before = out.len();
-            let Viewer { updates, refresh, stats, .. } = self;
+            let Viewer { updates, refresh, stats, estimate, packed, .. } = self;
             let mut seq = 0;
             updates.send(at, now, |leaving| {
                 seq = leaving.seq;
@@ -609,17 +622,26 @@ impl Viewer {
                 if leaving.is_last {
                     refresh.done(leaving.job);
                 }
+                packed.clear();
+                // What has nothing to say leans on nothing either.
+                let said = !leaving.commands.is_empty();
+                let how = if said { packer.pack(leaving.commands, packed) } else { None };
+                let commands = if how.is_some() { packed } else { leaving.commands };
+                estimate.learn_packed(leaving.kind, leaving.commands.len() as u64, commands.len() as u64);
                 SessionMessage::Update(Update {
                     seq,
                     after: leaving.after,
                     epoch: screen.epoch,
                     echo: leaving.echo.map(|echo| echo.seq),
                     end_of_frame: leaving.end_of_frame,
-                    packed: None,
-                    commands: leaving.commands,
+                    packed: how,
+                    commands,
                 })
                 .encode(out);
             });
+            if self.packed.capacity() > PACKED_BYTES_KEPT {
+                self.packed = Vec::new();
+            }
             let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
             self.flow.sent(seq, (out.len() - before) as u64, more, now);
         }

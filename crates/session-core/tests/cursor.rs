@@ -8,7 +8,7 @@ use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
@@ -72,7 +72,7 @@ impl Shell {
     fn sent(&mut self, id: ViewerId) -> Vec<Said> {
         let mut out = Vec::new();
         self.now += 1_000;
-        self.session.poll_transmit(id, self.now, &mut out);
+        self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out);
         let mut frames = Deframer::new(1 << 24);
         frames.push(&out);
         let mut said = Vec::new();

@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const BYTES_PER_SECOND: u64 = 1_250_000;
@@ -166,7 +166,7 @@ impl Load {
         let mut out = Vec::new();
         while self.free_at.saturating_sub(self.now) * BYTES_PER_SECOND / 1_000_000 < NOT_SENT_BYTES {
             out.clear();
-            if !self.session.poll_transmit(self.viewer, self.now, &mut out) {
+            if !self.session.poll_transmit(self.viewer, self.now, &mut Unpacked, &mut out) {
                 break;
             }
             self.send(&out);

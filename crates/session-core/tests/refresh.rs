@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, ViewerId};
+use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const WIDTH: usize = SIZE.width as usize;
@@ -235,7 +235,7 @@ impl World {
                     break;
                 }
                 out.clear();
-                if !self.session.poll_transmit(id, self.now, &mut out) {
+                if !self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out) {
                     break;
                 }
                 peer.send(&out, self.now);

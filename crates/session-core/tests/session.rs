@@ -9,7 +9,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::{
     Config, CursorData, CursorImageOwned, Job, LossyPolicy, RECORD_AGE_MAX, Request, Scheduling, Session,
-    SnapshotVerdict, ViewerId, Violation,
+    SnapshotVerdict, Unpacked, ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -68,7 +68,7 @@ impl Shell {
     /// Kinds of the frames that go out, and the acknowledgement of all of them.
     fn transmit(&mut self, id: ViewerId) -> Vec<Said> {
         let mut out = Vec::new();
-        self.session.poll_transmit(id, self.now, &mut out);
+        self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out);
         let mut deframer = Deframer::new(1 << 24);
         deframer.push(&out);
         let mut said = Vec::new();

@@ -8,7 +8,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, ViewerId, Violation};
+use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, ViewerId, Violation};
 
 const SIZE: Size = Size { width: 320, height: 200 };
 const A: Rect = Rect::at(10, 10, 40, 20);
@@ -82,7 +82,7 @@ impl Shell {
     /// Numbers of the updates that leave, each with what it waits for.
     fn transmit(&mut self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
-        self.session.poll_transmit(self.viewer, self.now, &mut out);
+        self.session.poll_transmit(self.viewer, self.now, &mut Unpacked, &mut out);
         let mut deframer = Deframer::new(1 << 24);
         deframer.push(&out);
         let mut updates = Vec::new();

@@ -17,7 +17,7 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
 use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, Unpacked, ViewerId};
 use thinc_transport::socket::{TcpFigures, TcpPath};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -666,7 +666,7 @@ impl Actor {
         }
         // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
         let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { return more };
-        if self.core.poll_transmit(viewer, now, &mut chunk) {
+        if self.core.poll_transmit(viewer, now, &mut Unpacked, &mut chunk) {
             seat.chunk_bytes = chunk.len() as u64;
             // The channel has one place, and the chunk before has left.
             let _ = outgoing.try_send(chunk);

@@ -14,7 +14,7 @@ use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::mutation::Mutation;
 use thinc_session_core::{
     Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, ViewerId,
+    SnapshotVerdict, Unpacked, ViewerId,
 };
 
 use crate::datagrams::Lossy;
@@ -534,7 +534,7 @@ impl<P: Pipeline> World<P> {
             return false;
         }
         let mut out = Vec::new();
-        let any = self.session.poll_transmit(connection.id, self.now, &mut out);
+        let any = self.session.poll_transmit(connection.id, self.now, &mut Unpacked, &mut out);
         if let Some(lossy) = &mut connection.lossy {
             let rest = lossy.send(&out, self.now, &mut self.random);
             connection.down.send(&rest, self.now, &mut self.random);

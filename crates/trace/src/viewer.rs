@@ -12,7 +12,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
-use thinc_session_core::{Job, Part, Proposal, Proposals, Session, ViewerId};
+use thinc_session_core::{Job, Part, Proposal, Proposals, Session, Unpacked, ViewerId};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -130,7 +130,7 @@ impl Connection {
             }
         }
         self.bytes.clear();
-        if session.poll_transmit(self.id, now, &mut self.bytes) {
+        if session.poll_transmit(self.id, now, &mut Unpacked, &mut self.bytes) {
             self.hash.update(&self.bytes);
             self.down.send(&self.bytes, now);
             if screen.is_none() {

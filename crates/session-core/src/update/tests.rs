@@ -14,9 +14,9 @@ const BYTES: PartBytes = PartBytes { wanted: 20, most: 1000 };
 fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
     let region = Region::from(Rect::new(x, 0, x + 10, 10));
     let (area, echo, since) = (region.area(), None, 0);
-    let (copies, bytes_estimate, kind) = (vec![], 10, 0);
+    let (copies, bytes_estimate, packed, kind) = (vec![], 10, 1.0, 0);
     let inline = true;
-    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, kind };
+    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, packed, kind };
     updates.commit(commit, SCREEN, 0)
 }
 
@@ -125,10 +125,10 @@ fn what_is_late_and_drawn_anew_is_taken_back_and_what_was_made_of_it_lacks() {
     send(&mut updates, 0);
     // A COPY of two rows of it, of which one has left.
     let copy = CopyCommand { region: Rect::at(40, 0, 5, 2).into(), dx: 40, dy: 0 };
-    let (copies, echo, kind) = (vec![copy], None, 0);
+    let (copies, echo, packed, kind) = (vec![copy], None, 1.0, 0);
     let (region, area, lane, end_of_frame, since, bytes_estimate) = (Region::new(), 0, Lane::Normal, true, 0, 10);
     let inline = true;
-    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, kind };
+    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, packed, kind };
     updates.commit(commit, SCREEN, 50);
     assert!(updates.is_late(0) && updates.take_back(&Region::from(Rect::at(0, 0, 4, 10)), 0).is_none());
     let taken = updates.take_back(&Region::from(Rect::at(0, 0, 5, 3)), 0).expect("two rows are drawn anew");

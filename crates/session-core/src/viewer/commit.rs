@@ -17,6 +17,10 @@ use crate::update::{
 /// Fewest pixels that a job is cut down to for the encoders' sake: 16 ms of one that takes twenty times what is usual.
 const WORK_AREA_MIN: u64 = 1 << 16;
 
+/// Work that is done at once, whatever its bytes: to hand it to another thread and back costs an update that is waited
+/// for more, where threads are scarce.
+const INLINE_TIME: Micros = 1_500;
+
 /// What is committed next.
 struct Next {
     picked: Picked,
@@ -214,7 +218,8 @@ impl Viewer {
         if quality.lossy.is_some() {
             self.refresh.lossy_committed(id);
         }
-        let inline = lane == Lane::RealTime || bytes <= SMALL_BYTES;
+        let inline =
+            lane == Lane::RealTime || bytes <= SMALL_BYTES || self.quality.work_time(region.area()) <= INLINE_TIME;
         if !inline {
             self.quality.work_begins(id, region.area());
         }
@@ -235,6 +240,7 @@ impl Viewer {
             end_of_frame,
             since,
             bytes_estimate: bytes,
+            packed: self.estimate.packed(kinds.dearest()),
             kind: kinds.dearest(),
         };
         let committed = self.updates.commit(commit, screen.size, now);

@@ -1,0 +1,21 @@
+//! Path 10/13: between update.rs, with commands in the order in which they leave, and transport.
+//! How a shell packs a connection's commands; session-core counts what comes out.
+//! Knows bytes; never what they say.
+
+use thinc_protocol::session::Packed;
+
+/// Packs a connection's commands, each stretch leaning on all before it. One for each viewer, for as long as it is there.
+pub trait Packer {
+    /// Appends the commands of the next update as they go on the wire. None, with nothing appended: as they are.
+    fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed>;
+}
+
+/// Leaves all commands as they are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unpacked;
+
+impl Packer for Unpacked {
+    fn pack(&mut self, _: &[u8], _: &mut Vec<u8>) -> Option<Packed> {
+        None
+    }
+}

@@ -1,0 +1,163 @@
+//! What a shell may count on that packs a connection's commands: each update once, as it leaves, and counted as it leaves.
+//! From hand-made records, to what the packer is given and what the session believes of the path.
+//! Knows session-core's public face.
+
+use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::frame::Deframer;
+use thinc_protocol::session::{Packed, SessionMessage};
+use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::{Rect, Size};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_session_core::{Config, Job, LossyPolicy, Packer, Scheduling, Session, ViewerId};
+
+const SIZE: Size = Size { width: 400, height: 300 };
+/// Bytes of commands that one packed byte stands for.
+const TIMES: usize = 10;
+
+/// A packer that numbers what it is given, and makes a tenth of it.
+#[derive(Default)]
+struct Tenth {
+    given: Vec<Vec<u8>>,
+}
+
+impl Packer for Tenth {
+    fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
+        out.extend_from_slice(&(self.given.len() as u32).to_le_bytes());
+        out.resize(out.len() + commands.len() / TIMES, 0);
+        self.given.push(commands.to_vec());
+        Some(Packed { len: commands.len() as u32, anew: self.given.len() == 1 })
+    }
+}
+
+struct Shell {
+    session: Session,
+    viewer: ViewerId,
+    packer: Tenth,
+    now: u64,
+    op: u64,
+    /// What each packed update says first, and its bytes.
+    left: Vec<(u32, usize)>,
+}
+
+impl Shell {
+    fn new() -> Shell {
+        let (scheduling, lossy) = (Scheduling::ShortestFirst, LossyPolicy::Auto);
+        let mut session = Session::new(Config { name: "pack".into(), size: SIZE, scheduling, offscreen: false, lossy });
+        session.handle_attach(SIZE);
+        let hello = ViewerHello {
+            version: 1,
+            caps: ViewerCaps::PACKED,
+            size: Size::default(),
+            frame_bytes_max: 1 << 20,
+            name: "test".into(),
+        };
+        let viewer = session.add_viewer(&hello, 0);
+        Shell { session, viewer, packer: Tenth::default(), now: 1_000, op: 0, left: Vec::new() }
+    }
+
+    fn draw(&mut self, rect: Rect, what: Drawn) {
+        self.op += 1;
+        let kind = RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
+        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 1, kind }, self.now);
+        let idle = DrawRecord { op: self.op, more: false, window: 0, kind: RecordKind::Idle };
+        self.session.handle_record(&idle, self.now);
+    }
+
+    fn job(&mut self) -> Job {
+        self.session.poll_job(self.viewer, self.now).expect("something waits")
+    }
+
+    /// A byte a pixel, in rows.
+    fn encode(&mut self, job: &Job) -> usize {
+        let mut commands = Vec::new();
+        for rect in job.region.rects() {
+            for y in rect.y1..rect.y2 {
+                let data = vec![job.id.0 as u8; rect.width() as usize];
+                let rect = Rect { y1: y, y2: y + 1, ..*rect };
+                Command::Raw { rect, encoding: Encoding::Predicted, data: &data }.encode(&mut commands);
+            }
+        }
+        self.session.handle_snapshot(self.viewer, job.id, None, self.op);
+        self.session.handle_encoded(self.viewer, job.id, &commands);
+        commands.len()
+    }
+
+    /// Everything that may leave, without acknowledgement.
+    fn transmit(&mut self) {
+        let mut out = Vec::new();
+        while self.session.poll_transmit(self.viewer, self.now, &mut self.packer, &mut out) {}
+        let mut deframer = Deframer::new(1 << 24);
+        deframer.push(&out);
+        while let Some(frame) = deframer.next().unwrap() {
+            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap()
+                && let Some(packed) = update.packed
+            {
+                let number = u32::from_le_bytes(*update.commands.first_chunk().unwrap());
+                assert_eq!(packed.len as usize, self.packer.given[number as usize].len());
+                assert_eq!(packed.anew, number == 0);
+                self.left.push((number, update.commands.len()));
+            }
+        }
+        self.session.check_invariants();
+    }
+
+    fn acknowledge(&mut self) {
+        let update = self.session.stats(self.viewer).unwrap().updates;
+        self.now += 20_000;
+        let ack = ViewerMessage::Ack(Ack { update, presented: None });
+        self.session.handle_message(self.viewer, &ack, self.now).unwrap();
+    }
+}
+
+#[test]
+fn every_update_is_packed_once_in_the_order_in_which_they_leave() {
+    let mut shell = Shell::new();
+    let all = shell.job();
+    let bytes = shell.encode(&all);
+    shell.transmit();
+    shell.draw(Rect::at(0, 0, 8, 16), Drawn::Glyphs);
+    for _ in 0..40 {
+        while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
+            shell.encode(&job);
+        }
+        shell.transmit();
+        shell.acknowledge();
+    }
+    let numbers: Vec<u32> = shell.left.iter().map(|&(number, _)| number).collect();
+    assert!(numbers.len() > 2 && numbers.iter().copied().eq(0..numbers.len() as u32), "{numbers:?}");
+    let given: usize = shell.packer.given.iter().map(Vec::len).sum();
+    // The small one is as many bytes more, and each part says its first command in its own way.
+    let more = 300 + 4 * numbers.len();
+    assert!(given.abs_diff(bytes) < more, "{given} bytes were packed, of {bytes} and few more");
+}
+
+#[test]
+fn what_is_on_the_path_is_counted_as_it_was_packed() {
+    let mut shell = Shell::new();
+    let job = shell.job();
+    shell.encode(&job);
+    shell.transmit();
+    let stats = shell.session.stats(shell.viewer).unwrap();
+    let left: usize = shell.left.iter().map(|&(_, bytes)| bytes).sum();
+    let heads = 32 * (shell.left.len() as u64 + 2);
+    assert!(stats.in_flight >= left as u64 && stats.in_flight < left as u64 + heads, "{stats:?}, {left} bytes left");
+}
+
+#[test]
+fn parts_are_as_long_on_the_path_as_they_should_be() {
+    let mut shell = Shell::new();
+    for _ in 0..60 {
+        while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
+            shell.encode(&job);
+        }
+        shell.left.clear();
+        shell.transmit();
+        shell.acknowledge();
+        shell.draw(SIZE.rect(), Drawn::Image);
+    }
+    // Three milliseconds of the path, and 2 KiB at least; it is not known before what will pack so well.
+    let rate = shell.session.stats(shell.viewer).unwrap().bytes_per_second;
+    let wanted = (rate * 3 / 1_000).max(2_048) as usize;
+    let longest = shell.left.iter().map(|&(_, bytes)| bytes).max().expect("something has left");
+    assert!(longest > wanted * 6 / 10 && longest < wanted * 14 / 10, "{longest} bytes, where {wanted} are wanted");
+}
