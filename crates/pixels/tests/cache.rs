@@ -145,7 +145,7 @@ impl World {
             under_way: VecDeque::new(),
             applied: VecDeque::new(),
             viewer: Viewer::default(),
-            cancels: seed % 3 == 0,
+            cancels: seed.is_multiple_of(3),
             saved: None,
         };
         world.resize(0);

@@ -148,11 +148,11 @@ fn browsing_is_served_as_lru_serves_it_also_after_a_loop() {
 #[test]
 fn a_loop_beside_browsing_is_served_as_far_as_it_fits() {
     let mut noise = Noise(9);
-    let mut pages = browsing(400, 1_000, &mut noise).into_iter();
+    let pages = browsing(400, 1_000, &mut noise);
     let mut pictures = (0..50).cycle();
     let mut wanted = Vec::new();
     // Three pictures of the loop for each cell of a page.
-    while let Some(cell) = pages.next() {
+    for cell in pages {
         wanted.extend(pictures.by_ref().take(3));
         wanted.push(cell);
     }
