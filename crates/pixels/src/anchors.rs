@@ -253,3 +253,36 @@ impl Windows {
 fn joined(a: u32, b: u32, shift: u32) -> u32 {
     a.wrapping_add(a << shift).wrapping_add(b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_over_the_largest_screen_fits_its_half_words() {
+        for (dx, dy) in [(16383, -16383), (-1, 1), (0, -16383), (-16383, 0)] {
+            assert_eq!(Vector::unpacked(Vector { dx, dy }.packed()), Vector { dx, dy });
+        }
+    }
+
+    #[test]
+    fn the_same_stretches_are_chosen_wherever_they_lie_and_fewer_at_each_level() {
+        let row: Vec<u32> = (0..2000u32).map(|x| (x / 7).wrapping_mul(0x9e37_79b1) >> 8).collect();
+        let chosen = |row: &[u32], level| {
+            let mut found = Vec::new();
+            Windows::default().choose(row, level, |x, window, key| found.push((x, window, key)));
+            found
+        };
+        let mut more = chosen(&row, LEVEL_MIN);
+        assert!(!more.is_empty());
+        let moved: Vec<_> =
+            chosen(&row[13..], LEVEL_MIN).into_iter().map(|(x, window, key)| (x + 13, window, key)).collect();
+        assert!(more.ends_with(&moved) && moved.len() * 10 >= more.len() * 9, "13 pixels further left");
+        for level in LEVEL_MIN + 1..LEVEL_MAX {
+            let fewer = chosen(&row, level);
+            assert!(fewer.iter().all(|anchor| more.contains(anchor)), "level {level} chooses of those before it");
+            more = fewer;
+        }
+        assert!(chosen(&[0x12_3456; 500], LEVEL_MIN).is_empty(), "what is flat has no stretches");
+    }
+}
