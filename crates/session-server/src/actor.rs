@@ -17,7 +17,7 @@ use thinc_protocol::viewer::ViewerMessage;
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
 use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, ViewerId};
 use thinc_transport::socket::{TcpFigures, TcpPath};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -31,6 +31,7 @@ use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME}
 use crate::cursor::CursorSeen;
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
+use crate::packing::Packing;
 use crate::recorder::{self, Recorder};
 use crate::render::{self, View};
 use crate::worker::{Encoded, Work, Workers};
@@ -75,6 +76,7 @@ struct Seat {
     frames: Deframer,
     viewer: Option<ViewerId>,
     view: View,
+    packing: Packing,
     opened: Micros,
     /// Since when bytes wait for an acknowledgement with none coming.
     unacknowledged: Option<Micros>,
@@ -496,6 +498,7 @@ impl Actor {
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             viewer: None,
             view: View::new(),
+            packing: Packing::new(),
             opened: self.now(),
             unacknowledged: None,
             cut_at: None,
@@ -666,7 +669,13 @@ impl Actor {
         }
         // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
         let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { return more };
-        if self.core.poll_transmit(viewer, now, &mut Unpacked, &mut chunk) {
+        seat.packing.choose(self.core.entropy(viewer));
+        let anything = self.core.poll_transmit(viewer, now, &mut seat.packing, &mut chunk);
+        let took = seat.packing.take_time().as_micros() as Micros;
+        if took > 0 {
+            self.core.handle_pack_time(viewer, took);
+        }
+        if anything {
             seat.chunk_bytes = chunk.len() as u64;
             // The channel has one place, and the chunk before has left.
             let _ = outgoing.try_send(chunk);
