@@ -45,6 +45,8 @@ pub(crate) struct Images {
     planes: [Vec<u8>; 3],
     /// One row of Cb and Cr at the pixels' resolution.
     chroma: [Vec<u8>; 2],
+    /// One row of it on the way there.
+    sums: Vec<u16>,
 }
 
 impl Images {
@@ -130,8 +132,16 @@ impl Images {
                 to.resize(columns * across, 0);
                 match sampling {
                     Sampling::Full => to.copy_from_slice(row(y)),
-                    Sampling::Half => double(row(y), to),
-                    Sampling::Quarter => double_both(row(near), row(far), to),
+                    Sampling::Half => {
+                        with_ends(&mut self.sums, row(y).iter().map(|&sample| sample.into()));
+                        double::<2>(&self.sums, [1, 2], to);
+                    }
+                    Sampling::Quarter => {
+                        // The row of samples that the pixels lie in, and the next nearest.
+                        let both = row(near).iter().zip(row(far));
+                        with_ends(&mut self.sums, both.map(|(&near, &far)| u16::from(near) * 3 + u16::from(far)));
+                        double::<4>(&self.sums, [8, 7], to);
+                    }
                 }
             }
             let [cb, cr] = &self.chroma;
@@ -148,26 +158,26 @@ struct Size {
     height: usize,
 }
 
-/// Twice as many samples: each new one is three quarters the nearer and one quarter the next nearest.
-fn double(row: &[u8], out: &mut [u8]) {
-    let sample = |i: usize| u16::from(row[i]);
-    let last = row.len() - 1;
-    for (i, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let this = sample(i) * 3;
-        pair[0] = ((this + sample(i.saturating_sub(1)) + 1) >> 2) as u8;
-        pair[1] = ((this + sample((i + 1).min(last)) + 2) >> 2) as u8;
+/// Twice as many samples: each new one is three quarters the nearer and one quarter the next nearest. `sums` are samples, or
+/// sums of them, with one more at each end that repeats the last; `SHIFT` divides them, and the two new ones of each are
+/// rounded in different directions.
+#[inline(always)]
+fn double<const SHIFT: u32>(sums: &[u16], round: [u16; 2], out: &mut [u8]) {
+    let (before, this, after) = (sums, &sums[1..], &sums[2..]);
+    let triples = before.iter().zip(this).zip(after);
+    for (pair, ((before, this), after)) in out.as_chunks_mut::<2>().0.iter_mut().zip(triples) {
+        *pair = [(this * 3 + before + round[0]) >> SHIFT, (this * 3 + after + round[1]) >> SHIFT].map(|new| new as u8);
     }
 }
 
-/// The same in both directions: `near` is the row of samples that the pixels lie in, `far` the next nearest.
-fn double_both(near: &[u8], far: &[u8], out: &mut [u8]) {
-    let sum = |i: usize| u16::from(near[i]) * 3 + u16::from(far[i]);
-    let last = near.len() - 1;
-    for (i, pair) in out.as_chunks_mut::<2>().0.iter_mut().enumerate() {
-        let this = sum(i) * 3;
-        pair[0] = ((this + sum(i.saturating_sub(1)) + 8) >> 4) as u8;
-        pair[1] = ((this + sum((i + 1).min(last)) + 7) >> 4) as u8;
+/// Repeats the first and the last.
+fn with_ends(sums: &mut Vec<u16>, samples: impl ExactSizeIterator<Item = u16>) {
+    let len = samples.len();
+    sums.resize(len + 2, 0);
+    for (to, sample) in sums[1..].iter_mut().zip(samples) {
+        *to = sample;
     }
+    (sums[0], sums[len + 1]) = (sums[1], sums[len]);
 }
 
 /// ITU T.871's colours in 16 bits after the point.
@@ -254,15 +264,27 @@ impl Block {
         let mut columns = [[0; 8]; 8];
         let row = |y: usize| -> [i32; 8] { self.coefficients[y * 8..][..8].try_into().expect("eight of 64") };
         transform::<11>([0, 1, 2, 3, 4, 5, 6, 7].map(row), &mut columns);
-        let mut turned = [[0; 8]; 8];
-        let column = |x: usize| columns.map(|row| row[x]);
-        transform::<18>([0, 1, 2, 3, 4, 5, 6, 7].map(column), &mut turned);
-        for (y, row) in out.chunks_mut(stride).take(8).enumerate() {
-            for (to, from) in row.iter_mut().zip(&turned) {
-                *to = sample(from[y]);
+        let mut rows = [[0; 8]; 8];
+        transform::<18>(turned(&columns), &mut rows);
+        for (row, samples) in out.chunks_mut(stride).zip(turned(&rows)) {
+            let row: &mut [u8; 8] = row.first_chunk_mut().expect("rows are whole blocks");
+            for x in 0..8 {
+                row[x] = sample(samples[x]);
             }
         }
     }
+}
+
+/// Rows become columns.
+#[inline(always)]
+fn turned(rows: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
+    let mut out = [[0; 8]; 8];
+    for (y, row) in rows.iter().enumerate() {
+        for (x, value) in row.iter().enumerate() {
+            out[x][y] = *value;
+        }
+    }
+    out
 }
 
 /// Eight inverse transforms side by side: `out[k][i]` is sample k of the one whose coefficients are `rows[0 .. 8][i]`,
