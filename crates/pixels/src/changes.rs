@@ -235,6 +235,10 @@ fn grown(a: &Rect, b: &Rect) -> Rect {
 }
 
 /// True when two rows differ in a bit that means something; folds without branches so that it runs at memory speed.
+///
+/// As compiled for any x86-64, that is SSE2: 0.3 instructions a byte of one row, 35 GB/s from the cache and 20 GB/s out of
+/// it beside other work (`benches/plan.rs`). AVX2 needs less than half the instructions and as much time, so no kernel is
+/// written by hand.
 #[inline]
 pub(crate) fn differ(a: &[u32], b: &[u32]) -> bool {
     let fold = |a: &[u32], b: &[u32]| a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0;
