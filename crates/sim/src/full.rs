@@ -3,17 +3,21 @@
 //! Knows the crates' public faces only.
 
 use thinc_codec_enc::{EncodeSettings, Encoder};
-use thinc_pixels::{Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, plan_with};
+use thinc_pixels::cache::Fate;
+use thinc_pixels::{
+    Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, cut, plan_with,
+};
 use thinc_protocol::Micros;
 use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::limits::{CACHE_TOKEN_BYTES, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::CacheGrant;
+use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Entropy, Job, JpegProfile, Proposal, Quality};
+use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Proposal, Quality};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
+use crate::breakage::Breakage;
 use crate::pipeline::{Heard, Pipeline};
-use crate::world::Breakage;
 
 /// Both ends of a connection as they are in earnest.
 #[derive(Debug)]
@@ -22,29 +26,109 @@ pub struct Full {
     snapshot: Snapshot,
     planned: Vec<Planned>,
     encoder: Encoder,
+    /// What the session knows of the viewer's cache; from before, until the viewer's offer has come.
+    cache: Option<Cache>,
+    left: Option<Cache>,
+    /// What the viewer has on its disk, and how many chunks it has read.
+    saved: Vec<u8>,
+    chunks: u32,
     viewer: Viewer,
     hello: ViewerHello,
+    breakage: Option<Breakage>,
     heard: Vec<Heard>,
     barriers_waiting: u32,
     inputs: u32,
 }
 
-impl Pipeline for Full {
-    fn new(_breakage: Option<Breakage>) -> Full {
+/// What a viewer offers to keep: few pieces, so that there is seldom room.
+const CACHE_BYTES: u64 = 96 * 1024;
+
+/// A viewer saves it after so many chunks.
+const SAVE_EVERY: u32 = 40;
+/// Where `ViewerStats` counts KEEPs.
+const KEEP: usize = 5;
+
+impl Full {
+    /// A viewer that keeps `kept`, of which the session knows what it knew when the viewer `left`.
+    fn with_cache(left: Option<Cache>, kept: thinc_viewer_core::Cache, breakage: Option<Breakage>) -> Full {
         let caps = ViewerCaps::LOCAL_CURSOR;
         let mut viewer = Viewer::new(&ViewerConfig { name: "sim".into(), size: Size::default(), caps });
         let hello = first_words(&mut viewer);
+        viewer.offer_cache(kept);
         Full {
             shadow: Shadow::new(Size::default()),
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             encoder: Encoder::new(),
+            cache: None,
+            left,
+            saved: Vec::new(),
+            chunks: 0,
             viewer,
             hello,
+            breakage,
             heard: Vec::new(),
             barriers_waiting: 0,
             inputs: 0,
         }
+    }
+
+    /// Now and then, once something was kept on this connection.
+    fn save(&mut self) {
+        self.chunks += 1;
+        let kept = self.viewer.stats().commands[KEEP].count > 0;
+        if let Some(cache) = self.viewer.cache().filter(|_| kept && self.chunks % SAVE_EVERY == 0) {
+            self.saved.clear();
+            cache.save(&mut self.saved);
+        }
+    }
+
+    fn settle(&mut self, job: JobId, fate: Fate) {
+        if let Some(cache) = &mut self.cache {
+            cache.settle(job.0, fate);
+        }
+    }
+}
+
+impl Pipeline for Full {
+    fn new(breakage: Option<Breakage>) -> Full {
+        Full::with_cache(None, thinc_viewer_core::Cache::new(CACHE_BYTES), breakage)
+    }
+
+    fn reconnected(mut self, breakage: Option<Breakage>) -> Full {
+        let kept = self.viewer.take_cache().expect("every viewer here offers a cache");
+        // At times the program has ended too, and begins again with what it saved a while ago.
+        let begins_again = !self.saved.is_empty() && self.chunks % 2 == 0;
+        let load = || thinc_viewer_core::Cache::load(&self.saved, CACHE_BYTES).expect("what was saved is whole");
+        let kept = if begins_again { load() } else { kept };
+        // Where the offer never came, both know what they knew before.
+        let mut left = self.cache.take().or(self.left.take());
+        left.iter_mut().for_each(Cache::disconnect);
+        Full::with_cache(left, kept, breakage)
+    }
+
+    fn grant_cache(&mut self, offer: &CacheOffer) -> Option<CacheGrant> {
+        let update = if self.breakage == Some(Breakage::ReturnedHoldsAll) { u64::MAX } else { offer.update };
+        // Tokens are the shell's; here each viewer comes back to its own.
+        let resumed = self.left.take().and_then(|mut cache| cache.resume(update, offer.bytes).then_some(cache));
+        let grant = CacheGrant { token: [1; CACHE_TOKEN_BYTES], resumed: resumed.is_some() };
+        self.cache = Some(resumed.unwrap_or_else(|| Cache::new([7; 4], offer.bytes)));
+        Some(grant)
+    }
+
+    fn settle_job(&mut self, job: JobId, fate: JobFate, acked: u64) {
+        let void = fate == JobFate::Void && self.breakage != Some(Breakage::VoidIsApplied);
+        self.settle(job, if void { Fate::Void } else { Fate::Applied { update: acked } });
+    }
+
+    fn distrust_cache(&mut self) {
+        if let Some(cache) = &mut self.cache {
+            cache.distrust();
+        }
+    }
+
+    fn recalled(&self) -> u64 {
+        self.cache.as_ref().map_or(0, |cache| cache.stats().recalled)
     }
 
     fn hello(&self) -> ViewerHello {
@@ -81,8 +165,16 @@ impl Pipeline for Full {
             job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
         let lossy = if job.hints.quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
-        let plan = PlanSettings { lossy, ..PlanSettings::default() };
+        let mut cache = self.cache.as_mut().filter(|_| !job.hints.video);
+        if let Some(cache) = &mut cache {
+            cache.begin(job.id.0);
+        }
+        let plan = PlanSettings { lossy, cache };
         let met = plan_with(&self.snapshot, &mut self.shadow, &hints, plan, &mut self.planned);
+        if self.breakage == Some(Breakage::KeptAtOnce) {
+            self.settle(job.id, Fate::Applied { update: 0 });
+        }
+        cut(&mut self.planned, job.hints.piece_area);
         self.encoder.encode_with(&self.planned, &self.snapshot, &settings(job.hints.quality), out);
         met
     }
@@ -95,6 +187,7 @@ impl Pipeline for Full {
     }
 
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
+        self.save();
         self.viewer.handle_bytes(bytes, now).map_err(|error| error.to_string())?;
         while let Some(event) = self.viewer.poll_event() {
             match event {

@@ -10,10 +10,10 @@ use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{CopyCommand, Job, Proposal};
 
+use crate::breakage::Breakage;
 use crate::pipeline::{Fate, Heard, Pipeline};
 use crate::surface::{LOST, pixels};
 use crate::view::{View, copy_pixels};
-use crate::world::Breakage;
 
 /// What a lossy encoder makes of a number: one that X rarely draws.
 const fn nearly(pixel: u32) -> u32 {
@@ -63,6 +63,10 @@ impl Ids {
 impl Pipeline for Ids {
     fn new(breakage: Option<Breakage>) -> Ids {
         Ids { shadow: Shadow::default(), view: View::new(breakage), breakage }
+    }
+
+    fn reconnected(self, breakage: Option<Breakage>) -> Ids {
+        Ids::new(breakage)
     }
 
     fn hello(&self) -> ViewerHello {

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod apps;
+mod breakage;
 mod datagrams;
 mod full;
 mod history;
@@ -21,6 +22,7 @@ mod workload;
 mod world;
 mod x_server;
 
+pub use breakage::Breakage;
 pub use full::Full;
 pub use ids::Ids;
 pub use link::{Link, Path, Tells};
@@ -31,5 +33,5 @@ pub use random::Random;
 pub use run::{run_seed, run_seeds, words_of};
 pub use surface::{Fill, Made, Surface};
 pub use workload::Workload;
-pub use world::{Breakage, Divergence, World};
+pub use world::{Divergence, World};
 pub use x_server::{Blit, XServer};

@@ -119,6 +119,8 @@ pub enum Op {
     Join(Path),
     /// A viewer comes whose updates are lost, so many of a thousand, and overtake one another.
     JoinLossy(Path, u64),
+    /// A viewer's connection breaks, and it comes back with what it keeps.
+    Reconnect(usize),
     /// A viewer goes.
     Leave(usize),
 }

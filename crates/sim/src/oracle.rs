@@ -23,6 +23,8 @@ pub struct Tally {
     pub lost: u64,
     /// Pixels that viewers showed only nearly, and said so.
     pub inexact: u64,
+    /// Pieces that viewers showed again from what they keep.
+    pub recalled: u64,
     /// Proposals that met their pixels.
     pub proposals: Proposals,
     /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
@@ -64,6 +66,7 @@ impl Tally {
         self.copies += other.copies;
         self.lost += other.lost;
         self.inexact += other.inexact;
+        self.recalled += other.recalled;
         self.derived_copies += other.derived_copies;
         self.add_proposals(&other.proposals);
         self.text_drawn += other.text_drawn;

@@ -4,11 +4,13 @@
 
 use thinc_pixels::Verdict;
 use thinc_protocol::Micros;
-use thinc_protocol::viewer::{InputEvent, ViewerHello};
+use thinc_protocol::command::{Command, CommandReader, CommandWriter};
+use thinc_protocol::session::CacheGrant;
+use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerHello};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Job};
+use thinc_session_core::{CopyCommand, Fate as JobFate, Job, JobId};
 
-use crate::world::Breakage;
+use crate::breakage::Breakage;
 
 /// What a viewer noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,6 +52,20 @@ pub trait Pipeline {
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict;
     /// Encodes the job's pixels whatever the shadow says, and tells it nothing: what must never be done.
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    /// The same viewer, on a new connection: what was under way on the old one is lost.
+    fn reconnected(self, breakage: Option<Breakage>) -> Self;
+    /// The viewer offers to keep pixels; what it is answered, if anything.
+    fn grant_cache(&mut self, _offer: &CacheOffer) -> Option<CacheGrant> {
+        None
+    }
+    /// What became of a job, known when the viewer had said that it applied the update `acked`.
+    fn settle_job(&mut self, _job: JobId, _fate: JobFate, _acked: u64) {}
+    /// What the viewer keeps is not to be relied on.
+    fn distrust_cache(&mut self) {}
+    /// Times that pixels were shown again from what the viewer keeps.
+    fn recalled(&self) -> u64 {
+        0
+    }
     /// The viewer reads bytes.
     ///
     /// # Errors
@@ -94,4 +110,17 @@ pub trait Pipeline {
     }
     /// What it shows; the high byte of a pixel counts for nothing.
     fn shown(&self) -> (Size, &[u32]);
+}
+
+/// Commands as two stretches, of which the second leans on nothing in the first; None where they are too few.
+pub(crate) fn halves(commands: &[u8], screen: Size) -> Option<(Vec<u8>, Vec<u8>)> {
+    let commands: Vec<_> = CommandReader::new(commands, screen).collect::<Result<_, _>>().ok()?;
+    let (first, rest) = commands.split_at(commands.len() / 2);
+    let written = |commands: &[Command<'_>]| {
+        let mut out = Vec::new();
+        let mut writer = CommandWriter::new(&mut out);
+        commands.iter().for_each(|command| writer.put(command));
+        out
+    };
+    (!first.is_empty()).then(|| (written(first), written(rest)))
 }

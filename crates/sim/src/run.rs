@@ -8,10 +8,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::breakage::Breakage;
 use crate::oracle::Tally;
 use crate::pipeline::Pipeline;
 use crate::workload::Workload;
-use crate::world::{Breakage, Divergence, World};
+use crate::world::{Divergence, World};
 
 /// Runs a seed: so many operations, with a rest after every quarter of them.
 ///

@@ -12,10 +12,10 @@ use thinc_protocol::session::{SessionMessage, Update};
 use thinc_protocol::viewer::{Ack, ViewerMessage};
 use thinc_region::{Region, Size};
 
+use crate::breakage::Breakage;
 use crate::datagrams::WAIT_MAX;
 use crate::pipeline::{Fate, Heard};
 use crate::surface::pixels;
-use crate::world::Breakage;
 
 #[derive(Debug)]
 pub(crate) struct View {

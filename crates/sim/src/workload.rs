@@ -28,6 +28,8 @@ pub struct Workload {
     pub ring_max: usize,
     /// What is to happen next, before anything new is drawn by lot.
     script: std::collections::VecDeque<Op>,
+    /// Where the same few pictures are shown, again and again.
+    frame: Rect,
     /// Photographs are shown, on a screen with room for them: in some runs.
     album: bool,
     /// An area that changes all the time, in some runs.
@@ -47,10 +49,21 @@ impl Workload {
         // Mostly something of everything; at times nothing offscreen, or little else.
         let apps_share = [0, 40, 40, 40, 200][random.below(5) as usize];
         let apps = Apps::new(size);
-        let mut workload = Workload { random, size, ring_max, script: [].into(), album, video: None, apps, apps_share };
+        let mut workload = Workload {
+            random,
+            size,
+            ring_max,
+            script: [].into(),
+            album,
+            frame: size.rect(),
+            video: None,
+            apps,
+            apps_share,
+        };
         if workload.random.one_in(4) {
             workload.video = Some(workload.rect(20));
         }
+        workload.frame = workload.rect(45);
         let path = workload.path();
         workload.script.push_back(Op::Join(path));
         if workload.random.one_in(4) {
@@ -146,7 +159,8 @@ impl Workload {
         }
         let viewer = self.random.below(3) as usize;
         match self.random.below(1000) {
-            0..15 if self.album => self.photograph(),
+            0..6 => self.animation(),
+            6..20 if self.album => self.photograph(),
             0..200 => {
                 let op = self.draw();
                 self.publish(op)
@@ -185,7 +199,8 @@ impl Workload {
             980..986 => Op::Deliver(self.window()),
             986..988 => Op::Cursor(self.random.below(30) as u16),
             988..990 => self.join(),
-            990..992 => Op::Leave(viewer),
+            990 => Op::Leave(viewer),
+            991 => Op::Reconnect(viewer),
             992..994 => {
                 self.size = random_size(&mut self.random, self.album);
                 self.video = None;
@@ -232,6 +247,17 @@ impl Workload {
                 2 => self.script.push_back(Op::Read(2)),
                 _ => {}
             }
+        }
+        Op::Finish
+    }
+
+    /// An animation: pictures in a loop, always the same.
+    fn animation(&mut self) -> Op {
+        let (place, window) = (self.frame.intersect(&self.size.rect()), self.window());
+        for turn in 0..self.random.between(4, 12) as u32 {
+            let (fill, what) = (Fill::Photograph(turn % 3), Drawn::Image);
+            self.script.push_back(Op::Draw { region: place.into(), fill, what, window });
+            self.script.extend([Op::Finish, Op::Idle, Op::Shell, Op::Wait(self.random.below(60_000))]);
         }
         Op::Finish
     }

@@ -5,48 +5,24 @@
 use std::collections::{HashMap, VecDeque};
 
 use thinc_protocol::Micros;
-use thinc_protocol::command::{Command, CommandReader, CommandWriter};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
-use thinc_session_core::mutation::Mutation;
 use thinc_session_core::{
     Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, Unpacked, ViewerId,
+    SnapshotVerdict, ViewerId, Unpacked,
 };
 
+use crate::breakage::Breakage;
 use crate::datagrams::Lossy;
 use crate::link::{Link, Path, Tells};
 use crate::op::{Op, draw};
 use crate::oracle::{self, Seen, Tally};
-use crate::pipeline::{Fate, Heard, Pipeline};
+use crate::pipeline::{Fate, Heard, Pipeline, halves};
 use crate::random::Random;
 use crate::x_server::XServer;
-
-/// A rule that does not hold in a run, to show that it is needed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Breakage {
-    /// One of the queue's.
-    Core(Mutation),
-    /// Rule 3: `begin` is loaded before the pixels are read.
-    TagIsLoadedFirst,
-    /// Rule 6: pixels are compared when read, and read again to be encoded.
-    PixelsAreReadTwice,
-    /// Rule 7: the shadow does not follow COPYs.
-    ShadowIgnoresCopies,
-    /// Rule 7: the shadow is not told what the viewer lost.
-    ShadowIgnoresLoss,
-    /// Lossy: the shadow takes for exact what a COPY moved.
-    ShadowMovesExactPixels,
-    /// Lossy: the viewer takes for exact what a COPY moved.
-    ViewerMovesExactPixels,
-    /// Unordered: the viewer applies an update over a newer one.
-    LateUpdatesAreApplied,
-    /// Unordered: what the viewer discarded is taken for applied.
-    DiscardedIsNotLost,
-}
 
 /// What must not be: how the world came apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -60,6 +36,7 @@ struct Encoding {
 struct Connection<P> {
     id: ViewerId,
     pipeline: P,
+    path: Path,
     down: Link,
     up: Link,
     deframer: Deframer,
@@ -77,19 +54,8 @@ struct Connection<P> {
     seen: Seen,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
-}
-
-/// Commands as two stretches, of which the second leans on nothing in the first; None where they are too few.
-fn halves(commands: &[u8], screen: Size) -> Option<(Vec<u8>, Vec<u8>)> {
-    let commands: Vec<_> = CommandReader::new(commands, screen).collect::<Result<_, _>>().ok()?;
-    let (first, rest) = commands.split_at(commands.len() / 2);
-    let written = |commands: &[Command<'_>]| {
-        let mut out = Vec::new();
-        let mut writer = CommandWriter::new(&mut out);
-        commands.iter().for_each(|command| writer.put(command));
-        out
-    };
-    (!first.is_empty()).then(|| (written(first), written(rest)))
+    /// The newest update that it said it has applied, as far as the session has heard.
+    acked: u64,
 }
 
 /// A viewer's barrier on its way through the driver and back.
@@ -180,6 +146,7 @@ impl<P: Pipeline> World<P> {
         let mut tally = self.tally;
         for connection in &self.connections {
             tally.add_viewer(&self.session.stats(connection.id).unwrap_or_default());
+            tally.recalled += connection.pipeline.recalled();
         }
         tally
     }
@@ -306,10 +273,16 @@ impl<P: Pipeline> World<P> {
                     self.session.set_arrival(connection.id, Arrival::Unordered);
                 }
             }
+            Op::Reconnect(viewer) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.reconnect(at);
+                }
+            }
             Op::Leave(viewer) => {
                 if let Some(at) = self.at(*viewer) {
                     let connection = self.connections.remove(at);
                     self.tally.add_viewer(&self.session.stats(connection.id).unwrap_or_default());
+                    self.tally.recalled += connection.pipeline.recalled();
                     self.session.remove_viewer(connection.id);
                 }
             }
@@ -324,11 +297,26 @@ impl<P: Pipeline> World<P> {
     }
 
     fn join(&mut self, path: Path) {
-        let pipeline = P::new(self.breakage);
+        let connection = self.connection(P::new(self.breakage), path);
+        self.connections.push(connection);
+    }
+
+    /// A viewer's connection breaks, with all that was on its way, and it comes back.
+    fn reconnect(&mut self, at: usize) {
+        let Connection { id, pipeline, path, .. } = self.connections.remove(at);
+        self.tally.add_viewer(&self.session.stats(id).unwrap_or_default());
+        self.tally.recalled += pipeline.recalled();
+        self.session.remove_viewer(id);
+        let connection = self.connection(pipeline.reconnected(self.breakage), path);
+        self.connections.push(connection);
+    }
+
+    fn connection(&mut self, pipeline: P, path: Path) -> Connection<P> {
         let id = self.session.add_viewer(&pipeline.hello(), self.now);
-        self.connections.push(Connection {
+        Connection {
             id,
             pipeline,
+            path,
             down: Link::new(path),
             up: Link::new(path),
             deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
@@ -342,7 +330,8 @@ impl<P: Pipeline> World<P> {
             last_ends_frame: true,
             seen: Seen::default(),
             lost: false,
-        });
+            acked: 0,
+        }
     }
 
     fn read(&mut self, records: usize) {
@@ -402,6 +391,7 @@ impl<P: Pipeline> World<P> {
 
     /// Reads the oldest job's pixels, X writing meanwhile, and plans them against the shadow.
     fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> Result<bool, Divergence> {
+        self.settle_jobs(at);
         let connection = &mut self.connections[at];
         let Some(job) = connection.jobs.pop_front() else { return Ok(false) };
         let size = self.session.size();
@@ -475,6 +465,14 @@ impl<P: Pipeline> World<P> {
         }
         connection.encodings.push(Encoding { job, bytes });
         Ok(true)
+    }
+
+    /// What became of jobs is asked before the next is planned.
+    fn settle_jobs(&mut self, at: usize) {
+        let Connection { id, pipeline, acked, .. } = &mut self.connections[at];
+        while let Some((job, fate)) = self.session.poll_fate(*id) {
+            pipeline.settle_job(job, fate, *acked);
+        }
     }
 
     fn encode(&mut self, at: usize, which: usize) -> bool {
@@ -637,6 +635,15 @@ impl<P: Pipeline> World<P> {
                     self.session
                         .handle_message(connection.id, &message, self.now)
                         .map_err(|violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)))?;
+                    match &message {
+                        ViewerMessage::Refresh => connection.pipeline.distrust_cache(),
+                        ViewerMessage::Cache(offer) => {
+                            let grant = connection.pipeline.grant_cache(offer);
+                            grant.into_iter().for_each(|grant| self.session.grant_cache(connection.id, grant));
+                        }
+                        ViewerMessage::Ack(ack) => connection.acked = connection.acked.max(ack.update),
+                        _ => {}
+                    }
                     if let ViewerMessage::Barrier(number) = message {
                         let asked = BarrierAsked { viewer: connection.id, number, answer: None };
                         self.barriers.insert(self.next_barrier, asked);
