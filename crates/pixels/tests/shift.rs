@@ -13,7 +13,9 @@ const WHITE: u32 = 0x00ff_ffff;
 /// A picture larger than any screen, to look at through windows: text of words and lines that all differ.
 fn text(x: i32, y: i32) -> u32 {
     let (line, word) = (y.div_euclid(17), (x + y.div_euclid(17) * 29).div_euclid(47));
-    let ink = y.rem_euclid(17) > 4 && noise(word as u32, line, 3) % 5 != 0 && noise(77, x.div_euclid(2), y) & 3 == 0;
+    let ink = y.rem_euclid(17) > 4
+        && !noise(word as u32, line, 3).is_multiple_of(5)
+        && noise(77, x.div_euclid(2), y) & 3 == 0;
     if ink { noise(78, word, line) & 0x003f_3f3f } else { WHITE }
 }
 
@@ -181,7 +183,7 @@ fn where_many_vectors_fit_the_move_is_a_right_one_or_none() {
     let table = |x: i32, y: i32| {
         let (row, column) = (y.div_euclid(20), x.div_euclid(80));
         let rule = y.rem_euclid(20) == 0 || x.rem_euclid(80) == 0;
-        match (rule, noise(3, row, column) % 4 == 0) {
+        match (rule, noise(3, row, column).is_multiple_of(4)) {
             (true, _) => 0x00cc_cccc,
             (false, true) => text(x, y),
             (false, false) => WHITE,
