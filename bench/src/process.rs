@@ -221,8 +221,13 @@ pub struct Headless {
 impl Headless {
     /// Connects.
     pub fn start(link: &str) -> Result<Headless, Error> {
+        Headless::start_with(link, &[])
+    }
+
+    /// Connects, with more options.
+    pub fn start_with(link: &str, options: &[&str]) -> Result<Headless, Error> {
         let mut command = Command::new(binary("thinc-view")?);
-        command.args([link, "--headless", "--script", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.args([link, "--headless", "--script", "-"]).args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut running = Running::start("thinc-view", &mut command)?;
         let stdin = running.child.stdin.take().ok_or("thinc-view has no input")?;
         let stdout = BufReader::new(running.child.stdout.take().ok_or("thinc-view has no output")?);
@@ -244,6 +249,13 @@ impl Headless {
     /// Its process id.
     pub fn pid(&self) -> u32 {
         self.running.pid()
+    }
+
+    /// Ends its script; returns when the process has ended by itself.
+    pub fn finish(self) -> Result<(), Error> {
+        let Headless { mut running, stdin, .. } = self;
+        drop(stdin);
+        if running.ends_within(END_TIME_MAX) { Ok(()) } else { Err("thinc-view did not end".into()) }
     }
 }
 

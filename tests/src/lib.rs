@@ -55,11 +55,16 @@ impl Desktop {
 
     /// One more viewer of the same session.
     pub fn another_viewer(&self) -> Result<Headless, Error> {
+        self.another_viewer_with(&[])
+    }
+
+    /// One more, with these options.
+    pub fn another_viewer_with(&self, options: &[&str]) -> Result<Headless, Error> {
         let output = Command::new(binary("thinc")?).args(["link", &self.session.name]).output()?;
         if !output.status.success() {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
-        Headless::start(String::from_utf8(output.stdout)?.trim())
+        Headless::start_with(String::from_utf8(output.stdout)?.trim(), options)
     }
 
     /// The X screen, from the driver's framebuffer.
