@@ -138,8 +138,8 @@ fn what_a_session_may_not_do_ends_the_connection() {
     refused(&mut Shown::without_cache(), &[full(1, 1, 0)], CacheError::NotGranted);
     refused(&mut Shown::with_cache(Cache::new(BYTES)), &[full(1, 1, 0)], CacheError::NotGranted);
     let recall = Command::Recall { rect: Rect::at(0, 0, 1, 1), slot: 3 };
-    refused(&mut Shown::with_cache(Cache::new(BYTES)), &[recall.clone()], CacheError::NotGranted);
-    refused(&mut Shown::granted(Cache::new(BYTES), false), &[recall.clone()], CacheError::Empty(3));
+    refused(&mut Shown::with_cache(Cache::new(BYTES)), std::slice::from_ref(&recall), CacheError::NotGranted);
+    refused(&mut Shown::granted(Cache::new(BYTES), false), std::slice::from_ref(&recall), CacheError::Empty(3));
     let (held, wanted) = (Size { width: 2, height: 1 }, Size { width: 1, height: 1 });
     refused(
         &mut Shown::granted(Cache::new(BYTES), false),
