@@ -1,5 +1,5 @@
 // What the viewer keeps of the pixels it was shown, in the browser's own store, from one page to the next.
-// Path 12/13, beside engine.ts; only where the person asked for it (?keep=yes).
+// Path 12/13: from engine.ts, to the browser's store and back; only where the person asked for it (?keep=yes).
 // Knows bytes and the session's address. The browser keeps each origin's store from all others; what fails is left out.
 
 const DATABASE = "thinc";
