@@ -21,6 +21,10 @@ pub enum Breakage {
     ShadowMovesExactPixels,
     /// Lossy: the viewer takes for exact what a COPY moved.
     ViewerMovesExactPixels,
+    /// Packed: something is packed, and sent as it was.
+    PackedIsNotSent,
+    /// Packed: updates of the geometry before are not unpacked.
+    OldEpochsAreSkipped,
     /// Cache: what a job keeps is shown again before anybody knows whether the viewer has it.
     KeptAtOnce,
     /// Cache: what a job that was given up should have kept is taken for kept.

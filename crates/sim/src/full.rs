@@ -2,7 +2,7 @@
 //! From world.rs, to world.rs: nothing between them but bytes.
 //! Knows the crates' public faces only.
 
-use thinc_codec_enc::{EncodeSettings, Encoder};
+use thinc_codec_enc::{EncodeSettings, Encoder, StreamPacker};
 use thinc_pixels::cache::Fate;
 use thinc_pixels::{
     Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, cut, plan_with,
@@ -10,10 +10,10 @@ use thinc_pixels::{
 use thinc_protocol::Micros;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{CACHE_TOKEN_BYTES, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::CacheGrant;
+use thinc_protocol::session::{CacheGrant, Packed};
 use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Proposal, Quality};
+use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Packer, Proposal, Quality};
 use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
 
 use crate::breakage::Breakage;
@@ -26,6 +26,7 @@ pub struct Full {
     snapshot: Snapshot,
     planned: Vec<Planned>,
     encoder: Encoder,
+    packing: Packing,
     /// What the session knows of the viewer's cache; from before, until the viewer's offer has come.
     cache: Option<Cache>,
     left: Option<Cache>,
@@ -38,6 +39,31 @@ pub struct Full {
     heard: Vec<Heard>,
     barriers_waiting: u32,
     inputs: u32,
+}
+
+/// The stream of one connection.
+#[derive(Debug)]
+struct Packing {
+    entropy: Entropy,
+    stream: Option<StreamPacker>,
+    packed: u64,
+    breakage: Option<Breakage>,
+}
+
+impl Packer for Packing {
+    fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
+        let Entropy::Stream { level } = self.entropy else { return None };
+        let stream = self.stream.get_or_insert_with(|| StreamPacker::new(level));
+        stream.set_level(level);
+        let before = out.len();
+        let packed = stream.pack(commands, out)?;
+        self.packed += 1;
+        if self.breakage == Some(Breakage::PackedIsNotSent) && self.packed % 8 == 0 {
+            out.truncate(before);
+            return None;
+        }
+        Some(packed)
+    }
 }
 
 /// What a viewer offers to keep: few pieces, so that there is seldom room.
@@ -60,6 +86,7 @@ impl Full {
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             encoder: Encoder::new(),
+            packing: Packing { entropy: Entropy::None, stream: None, packed: 0, breakage },
             cache: None,
             left,
             saved: Vec::new(),
@@ -105,6 +132,11 @@ impl Pipeline for Full {
         let mut left = self.cache.take().or(self.left.take());
         left.iter_mut().for_each(Cache::disconnect);
         Full::with_cache(left, kept, breakage)
+    }
+
+    fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer {
+        self.packing.entropy = entropy;
+        &mut self.packing
     }
 
     fn grant_cache(&mut self, offer: &CacheOffer) -> Option<CacheGrant> {

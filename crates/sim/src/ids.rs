@@ -5,10 +5,11 @@
 use thinc_pixels::Verdict;
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
+use thinc_protocol::session::Packed;
 use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Job, Proposal};
+use thinc_session_core::{CopyCommand, Entropy, Job, Packer, Proposal};
 
 use crate::breakage::Breakage;
 use crate::pipeline::{Fate, Heard, Pipeline};
@@ -25,7 +26,39 @@ const fn nearly(pixel: u32) -> u32 {
 pub struct Ids {
     shadow: Shadow,
     view: View,
+    chain: Chain,
     breakage: Option<Breakage>,
+}
+
+/// A packer as it leans on all before: the commands behind a number that all commands packed before give.
+#[derive(Debug, Default)]
+struct Chain {
+    packs: bool,
+    link: Option<u64>,
+    breakage: Option<Breakage>,
+}
+
+/// The number that a chain of commands gives with these at its end.
+pub(crate) fn link_of(before: u64, commands: &[u8]) -> u64 {
+    // FNV-1a.
+    commands.iter().fold(before, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+impl Packer for Chain {
+    fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
+        // Seldom everything: plain updates between leave the chain as it is.
+        if !self.packs || commands.len() % 7 == 0 {
+            return None;
+        }
+        let (anew, before) = (self.link.is_none(), self.link.unwrap_or(0));
+        self.link = Some(link_of(before, commands));
+        if self.breakage == Some(Breakage::PackedIsNotSent) && commands.len() % 5 == 0 {
+            return None;
+        }
+        out.extend_from_slice(&before.to_le_bytes());
+        out.extend_from_slice(commands);
+        Some(Packed { len: commands.len() as u32, anew })
+    }
 }
 
 /// What the session believes the viewer shows.
@@ -62,7 +95,13 @@ impl Ids {
 
 impl Pipeline for Ids {
     fn new(breakage: Option<Breakage>) -> Ids {
-        Ids { shadow: Shadow::default(), view: View::new(breakage), breakage }
+        let chain = Chain { breakage, ..Chain::default() };
+        Ids { shadow: Shadow::default(), view: View::new(breakage), chain, breakage }
+    }
+
+    fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer {
+        self.chain.packs = matches!(entropy, Entropy::Stream { .. });
+        &mut self.chain
     }
 
     fn reconnected(self, breakage: Option<Breakage>) -> Ids {
@@ -72,7 +111,7 @@ impl Pipeline for Ids {
     fn hello(&self) -> ViewerHello {
         ViewerHello {
             version: VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::LOSSY,
+            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::LOSSY | ViewerCaps::PACKED,
             size: Size::default(),
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "ids".into(),

@@ -8,7 +8,7 @@ use thinc_protocol::command::{Command, CommandReader, CommandWriter};
 use thinc_protocol::session::CacheGrant;
 use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerHello};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Fate as JobFate, Job, JobId};
+use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, Packer};
 
 use crate::breakage::Breakage;
 
@@ -52,6 +52,8 @@ pub trait Pipeline {
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict;
     /// Encodes the job's pixels whatever the shadow says, and tells it nothing: what must never be done.
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    /// What packs the viewer's updates, where session-core wants them packed so now.
+    fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer;
     /// The same viewer, on a new connection: what was under way on the old one is lost.
     fn reconnected(self, breakage: Option<Breakage>) -> Self;
     /// The viewer offers to keep pixels; what it is answered, if anything.

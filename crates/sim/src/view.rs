@@ -14,6 +14,7 @@ use thinc_region::{Region, Size};
 
 use crate::breakage::Breakage;
 use crate::datagrams::WAIT_MAX;
+use crate::ids::link_of;
 use crate::pipeline::{Fate, Heard};
 use crate::surface::pixels;
 
@@ -32,6 +33,8 @@ pub(crate) struct View {
     pub(crate) inputs: u32,
     pub(crate) barriers: u32,
     pub(crate) barriers_waiting: u32,
+    /// What all packed commands so far give.
+    link: u64,
     order: AnyOrder,
     breakage: Option<Breakage>,
 }
@@ -105,6 +108,7 @@ impl View {
             inputs: 0,
             barriers: 0,
             barriers_waiting: 0,
+            link: 0,
             order: AnyOrder::default(),
             breakage,
         }
@@ -135,7 +139,11 @@ impl View {
                 self.order.written = vec![0; area];
                 self.order.read = vec![0; area];
             }
-            SessionMessage::Update(update) => {
+            SessionMessage::Update(mut update) => {
+                let skipped = self.breakage == Some(Breakage::OldEpochsAreSkipped) && update.epoch != self.epoch;
+                if !skipped {
+                    update.commands = self.unpack(&update)?;
+                }
                 if update.seq != self.newest + 1 || update.after >= update.seq {
                     return Err(format!("update {} after {} ({})", update.seq, self.newest, update.after));
                 }
@@ -166,6 +174,18 @@ impl View {
             | SessionMessage::Pong(_) => {}
         }
         Ok(())
+    }
+
+    /// The commands of a packed update, which must be the next of the chain.
+    fn unpack<'u>(&mut self, update: &Update<'u>) -> Result<&'u [u8], String> {
+        let Some(packed) = update.packed else { return Ok(update.commands) };
+        let (before, commands) = update.commands.split_first_chunk().ok_or("a packed update without a number")?;
+        let expected = if packed.anew { 0 } else { self.link };
+        if u64::from_le_bytes(*before) != expected || commands.len() != packed.len as usize {
+            return Err(format!("packed update {} is not the next of its stream", update.seq));
+        }
+        self.link = link_of(expected, commands);
+        Ok(commands)
     }
 
     fn apply(&mut self, update: &Update<'_>) -> Result<(), String> {

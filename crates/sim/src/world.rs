@@ -12,7 +12,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
     Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, ViewerId, Unpacked,
+    SnapshotVerdict, ViewerId,
 };
 
 use crate::breakage::Breakage;
@@ -532,7 +532,9 @@ impl<P: Pipeline> World<P> {
             return false;
         }
         let mut out = Vec::new();
-        let any = self.session.poll_transmit(connection.id, self.now, &mut Unpacked, &mut out);
+        let entropy = self.session.entropy(connection.id);
+        let packer = connection.pipeline.packer(entropy);
+        let any = self.session.poll_transmit(connection.id, self.now, packer, &mut out);
         if let Some(lossy) = &mut connection.lossy {
             let rest = lossy.send(&out, self.now, &mut self.random);
             connection.down.send(&rest, self.now, &mut self.random);

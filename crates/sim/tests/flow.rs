@@ -32,7 +32,7 @@ impl Run {
     }
 
     fn draw(&mut self, rect: Rect, window: u32) {
-        let draw = Op::Draw { region: rect.into(), fill: Fill::Distinct, what: Drawn::Image, window };
+        let draw = Op::Draw { region: rect.into(), fill: Fill::Distinct, what: Drawn::Composite, window };
         for op in [draw, Op::Finish, Op::Idle] {
             self.world.apply(&op).unwrap();
         }

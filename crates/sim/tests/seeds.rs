@@ -103,6 +103,8 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::PixelsAreReadTwice,
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,
+        Breakage::PackedIsNotSent,
+        Breakage::OldEpochsAreSkipped,
         Breakage::ShadowMovesExactPixels,
         Breakage::ViewerMovesExactPixels,
         Breakage::LateUpdatesAreApplied,
