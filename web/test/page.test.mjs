@@ -131,6 +131,50 @@ test("a photograph has the same pixels here as in the native viewer", async (t) 
   assert.deepEqual(page.problems, []);
 });
 
+test("what is not exact yet is counted, and hatched while somebody asks", async (t) => {
+  const { page, viewer } = await opened(t);
+  greet(viewer);
+  const file = new URL("../../crates/codec-dec/tests/photographs.txt", import.meta.url);
+  const line = readFileSync(file, "utf8").split("\n").find((line) => line !== "" && !line.startsWith("#"));
+  const [, width, height, , hex] = line.split(" ");
+  const [w, h] = [Number(width), Number(height)];
+  viewer.send(say.update(1, 1, [draw.jpeg(20, 30, w, h, Buffer.from(hex, "hex"))]));
+  await quiet(page);
+  const inexact = async () => (await page.evaluate(() => window.thinc.stats())).inexactPixels;
+  assert.equal(await inexact(), w * h);
+  /** The box of what is hatched: left, top, right, bottom. */
+  const hatched = () =>
+    page.evaluate(() => {
+      const canvas = document.getElementById("inexact");
+      if (canvas.hidden) return "hidden";
+      const { data, width } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+      const box = [Infinity, Infinity, -1, -1];
+      for (let i = 0; i < data.length / 4; i += 1) {
+        if (data[i * 4 + 3] === 0) continue;
+        const [x, y] = [i % width, Math.floor(i / width)];
+        box.splice(0, 4, Math.min(box[0], x), Math.min(box[1], y), Math.max(box[2], x), Math.max(box[3], y));
+      }
+      return box;
+    });
+  assert.equal(await hatched(), "hidden");
+  await page.keyboard.press("Control+Alt+e");
+  await page.waitForFunction(() => !document.getElementById("inexact").hidden);
+  await quiet(page);
+  assert.deepEqual(await hatched(), [20, 30, 20 + w - 1, 30 + h - 1]);
+  // A COPY takes it along, and exact pixels mend it.
+  viewer.send(say.update(2, 1, [draw.copy(120, 130, w, h, 100, 100), draw.fill(20, 30, w, h, 0x123456)]));
+  await quiet(page);
+  assert.deepEqual(await hatched(), [120, 130, 120 + w - 1, 130 + h - 1]);
+  viewer.send(say.update(3, 1, [draw.fill(0, 0, WIDTH, HEIGHT, 0x654321)]));
+  await quiet(page);
+  assert.equal(await inexact(), 0);
+  assert.deepEqual(await hatched(), [Infinity, Infinity, -1, -1], "nothing is hatched any more");
+  await page.keyboard.press("Control+Alt+e");
+  await page.waitForFunction(() => document.getElementById("inexact").hidden);
+  assert.equal(viewer.said.some((m) => m.kind === "key" && m.code === 18), false, "the key is the viewer's own");
+  assert.deepEqual(page.problems, []);
+});
+
 test("one pixel of the session is one pixel of the display, and the session follows the tab", async (t) => {
   const { page, viewer } = await opened(t, { tab: { deviceScaleFactor: 2 } });
   const hello = await viewer.heard((m) => m.kind === "hello");
