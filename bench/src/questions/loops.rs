@@ -134,13 +134,18 @@ pub fn run(options: &Options) -> Result<(), Error> {
     for peer in &peers {
         eprintln!("{} ...", peer.name());
         let began = Began::now();
-        let done =
-            stage(peer.as_ref(), &options.link, options.size, options.congestion.as_deref()).and_then(|mut stage| {
-                notebook.heard_of(&stage.site.bed);
-                let loops = ask(&mut stage, options)?;
-                let measures = loops.iter().flat_map(Loop::measures).collect();
-                Ok((loops, measures))
-            });
+        // Each loop in a session of its own: what a cache still has of the one before would be saved in the first round already.
+        let mut one = |&frames: &u32| -> Result<Loop, Error> {
+            let mut stage = stage(peer.as_ref(), &options.link, options.size, options.congestion.as_deref())?;
+            notebook.heard_of(&stage.site.bed);
+            let played = ask(&mut stage, options, frames);
+            played.map_err(|error| format!("{error}{}", own::kept(&stage, "animation")).into())
+        };
+        let done = options.frames.iter().map(&mut one).collect::<Result<Vec<Loop>, Error>>();
+        let done = done.map(|loops| {
+            let measures = loops.iter().flat_map(Loop::measures).collect();
+            (loops, measures)
+        });
         all.extend(notebook.note(peer.name(), &options.link, "loops", began, done)?.map(|loops| (peer.name(), loops)));
     }
     println!(
@@ -158,25 +163,20 @@ pub fn run(options: &Options) -> Result<(), Error> {
     notebook.end()
 }
 
-fn ask(stage: &mut Stage, options: &Options) -> Result<Vec<Loop>, Error> {
+fn ask(stage: &mut Stage, options: &Options, frames: u32) -> Result<Loop, Error> {
     let (width, height) = shown(options.picture);
     let area = Rect { x: stage.view.x, y: stage.view.y, width, height };
-    let mut loops = Vec::new();
-    for &frames in &options.frames {
-        let words = [
-            "animation".to_owned(),
-            format!("--frames={frames}"),
-            format!("--period-ms={}", PERIOD.as_millis()),
-            format!("--width={}", options.picture.0),
-            format!("--height={}", options.picture.1),
-        ];
-        let mut application = own::show(stage, "animation", &words.each_ref().map(String::as_str))?;
-        let rounds =
-            (0..rounds(options.effort)).map(|_| play(stage, area, frames, PERIOD)).collect::<Result<_, _>>()?;
-        own::check(stage, "animation", &mut application)?;
-        loops.push(Loop { frames, rounds });
-    }
-    Ok(loops)
+    let words = [
+        "animation".to_owned(),
+        format!("--frames={frames}"),
+        format!("--period-ms={}", PERIOD.as_millis()),
+        format!("--width={}", options.picture.0),
+        format!("--height={}", options.picture.1),
+    ];
+    let mut application = own::show(stage, "animation", &words.each_ref().map(String::as_str))?;
+    let rounds = (0..rounds(options.effort)).map(|_| play(stage, area, frames, PERIOD)).collect::<Result<_, _>>()?;
+    own::check(stage, "animation", &mut application)?;
+    Ok(Loop { frames, rounds })
 }
 
 fn print(all: &[(&'static str, Vec<Loop>)], options: &Options) {
