@@ -35,6 +35,9 @@ const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
 /// Updates' worth of bytes that may be committed and wait for room or for their encoders: enough for every worker to have
 /// one.
 const AHEAD_UPDATES: u64 = 4;
+/// Half a frame: what to read, plan and encode a screen takes on a machine that has other work, and so how long before the
+/// path would run dry the next is committed. All of it is age of what is shown.
+const AHEAD_TIME: Micros = 8_000;
 /// One frame of a 60 Hz screen: how much a viewer may take to apply what has reached it, and be no slow viewer.
 const FRAME_TIME: Micros = 16_667;
 /// What the real-time lane may send beyond the budget in one round trip, so that a hand never waits for a photograph.
@@ -344,7 +347,8 @@ impl Flow {
     /// turn comes.
     pub fn commit_room(&self, now: Micros) -> u64 {
         let update = self.update_bytes();
-        (self.room(now) + update).min(update * AHEAD_UPDATES)
+        let ahead = update.max((self.best_rate() * AHEAD_TIME as f64) as u64);
+        (self.room(now) + ahead).min(update * AHEAD_UPDATES)
     }
 
     /// True while the real-time lane and cursors may go, which may use a reserve above the budget. The reserve is not

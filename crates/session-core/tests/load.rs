@@ -24,6 +24,9 @@ const IMAGE_WINDOW: u32 = 2;
 /// Edge of the squares whose age is followed.
 const SQUARE: i32 = 32;
 
+/// Rectangles of an update, and when the pixels in each were committed.
+type Brought = Vec<(u64, Rect)>;
+
 struct Load {
     session: Session,
     viewer: ViewerId,
@@ -32,7 +35,7 @@ struct Load {
     deframer: Deframer,
     free_at: u64,
     /// When an update arrives, its number, and what was committed of each of its pixels.
-    under_way: VecDeque<(u64, u64, Vec<(u64, Rect)>)>,
+    under_way: VecDeque<(u64, u64, Brought)>,
     acks: VecDeque<(u64, u64)>,
     /// When each job was committed.
     jobs: Vec<u64>,
@@ -183,7 +186,7 @@ impl Load {
                     Command::Raw { rect, data, .. } => (u64::from_le_bytes(*data.first_chunk().unwrap()), rect),
                     other => panic!("this shell encodes RAWs, not {other:?}"),
                 });
-                let commands: Vec<_> = commands.map(|(job, rect)| (self.jobs[job as usize], rect)).collect();
+                let commands: Brought = commands.map(|(job, rect)| (self.jobs[job as usize], rect)).collect();
                 if update.end_of_frame {
                     self.without_frame_max = self.without_frame_max.max(self.now - self.frame_at);
                     self.frame_at = self.now;

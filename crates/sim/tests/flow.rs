@@ -229,7 +229,7 @@ fn what_is_shown_is_never_older_than_a_round_trip_and_two_frames() {
         // One is whole for a few milliseconds, until the next begins to arrive, and looked for every five.
         assert!(pictures > redraws / 20, "{pictures} whole pictures were seen");
         // Where acknowledgements alone tell of the path, it is let run half dry for a round trip, once in ten seconds.
-        let dry = if tells == Tells::Path { 0 } else { 2 * path.delay + REDRAW };
+        let dry = if tells == Tells::Path { 0 } else { 2 * path.delay + 2 * REDRAW };
         assert!(worst <= 2 * path.delay + 2 * FRAME + dry, "what is shown is {worst} us old");
 
         app.run.world.apply(&Op::Stall(0)).unwrap();
