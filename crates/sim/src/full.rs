@@ -58,7 +58,7 @@ impl Packer for Packing {
         let before = out.len();
         let packed = stream.pack(commands, out)?;
         self.packed += 1;
-        if self.breakage == Some(Breakage::PackedIsNotSent) && self.packed % 8 == 0 {
+        if self.breakage == Some(Breakage::PackedIsNotSent) && self.packed.is_multiple_of(8) {
             out.truncate(before);
             return None;
         }
@@ -104,7 +104,7 @@ impl Full {
     fn save(&mut self) {
         self.chunks += 1;
         let kept = self.viewer.stats().commands[KEEP].count > 0;
-        if let Some(cache) = self.viewer.cache().filter(|_| kept && self.chunks % SAVE_EVERY == 0) {
+        if let Some(cache) = self.viewer.cache().filter(|_| kept && self.chunks.is_multiple_of(SAVE_EVERY)) {
             self.saved.clear();
             cache.save(&mut self.saved);
         }
@@ -125,7 +125,7 @@ impl Pipeline for Full {
     fn reconnected(mut self, breakage: Option<Breakage>) -> Full {
         let kept = self.viewer.take_cache().expect("every viewer here offers a cache");
         // At times the program has ended too, and begins again with what it saved a while ago.
-        let begins_again = !self.saved.is_empty() && self.chunks % 2 == 0;
+        let begins_again = !self.saved.is_empty() && self.chunks.is_multiple_of(2);
         let load = || thinc_viewer_core::Cache::load(&self.saved, CACHE_BYTES).expect("what was saved is whole");
         let kept = if begins_again { load() } else { kept };
         // Where the offer never came, both know what they knew before.

@@ -47,12 +47,12 @@ pub(crate) fn link_of(before: u64, commands: &[u8]) -> u64 {
 impl Packer for Chain {
     fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
         // Seldom everything: plain updates between leave the chain as it is.
-        if !self.packs || commands.len() % 7 == 0 {
+        if !self.packs || commands.len().is_multiple_of(7) {
             return None;
         }
         let (anew, before) = (self.link.is_none(), self.link.unwrap_or(0));
         self.link = Some(link_of(before, commands));
-        if self.breakage == Some(Breakage::PackedIsNotSent) && commands.len() % 5 == 0 {
+        if self.breakage == Some(Breakage::PackedIsNotSent) && commands.len().is_multiple_of(5) {
             return None;
         }
         out.extend_from_slice(&before.to_le_bytes());

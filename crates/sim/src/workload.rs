@@ -161,7 +161,7 @@ impl Workload {
         match self.random.below(1000) {
             0..6 => self.animation(),
             6..20 if self.album => self.photograph(),
-            0..200 => {
+            6..200 => {
                 let op = self.draw();
                 self.publish(op)
             }

@@ -108,7 +108,7 @@ impl<P: Pipeline> World<P> {
                 size,
                 scheduling: Scheduling::ShortestFirst,
                 offscreen: true,
-                lossy: if seed % 2 == 0 { LossyPolicy::Always } else { LossyPolicy::Auto },
+                lossy: if seed.is_multiple_of(2) { LossyPolicy::Always } else { LossyPolicy::Auto },
             },
             mutation,
         );
