@@ -22,8 +22,8 @@ use crate::workloads::{Effort, own};
 /// How `loops` runs.
 #[derive(Args)]
 pub struct Options {
-    /// The systems; `thinc-bench peers` lists them.
-    #[arg(long, value_delimiter = ',', default_value = "thinc,tigervnc,xspice,xpra")]
+    /// The systems; `thinc-bench peers` lists them. Without it, those that keep pictures at the viewer.
+    #[arg(long, value_delimiter = ',', default_value = "thinc,xspice")]
     peers: Vec<String>,
     /// The link: a preset, or one with changes. On a fast one nothing is left out and nothing is lossy.
     #[arg(long, default_value = "lan", value_parser = |text: &str| text.parse::<Link>())]
