@@ -23,8 +23,6 @@ pub enum Breakage {
     ViewerMovesExactPixels,
     /// Packed: something is packed, and sent as it was.
     PackedIsNotSent,
-    /// Packed: updates of the geometry before are not unpacked.
-    OldEpochsAreSkipped,
     /// Cache: what a job keeps is shown again before anybody knows whether the viewer has it.
     KeptAtOnce,
     /// Cache: what a job that was given up should have kept is taken for kept.

@@ -140,10 +140,7 @@ impl View {
                 self.order.read = vec![0; area];
             }
             SessionMessage::Update(mut update) => {
-                let skipped = self.breakage == Some(Breakage::OldEpochsAreSkipped) && update.epoch != self.epoch;
-                if !skipped {
-                    update.commands = self.unpack(&update)?;
-                }
+                update.commands = self.unpack(&update)?;
                 if update.seq != self.newest + 1 || update.after >= update.seq {
                     return Err(format!("update {} after {} ({})", update.seq, self.newest, update.after));
                 }

@@ -104,7 +104,6 @@ fn every_rule_is_missed_by_some_seed() {
         Breakage::ShadowIgnoresCopies,
         Breakage::ShadowIgnoresLoss,
         Breakage::PackedIsNotSent,
-        Breakage::OldEpochsAreSkipped,
         Breakage::ShadowMovesExactPixels,
         Breakage::ViewerMovesExactPixels,
         Breakage::LateUpdatesAreApplied,
