@@ -5,7 +5,9 @@
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::{InputEvent, ViewerCaps};
 use thinc_region::{Rect, Size};
-use thinc_viewer_core::{CACHE_BYTES_DEFAULT, Cache, CursorPixels, SavedCacheError, Viewer, ViewerConfig, ViewerError, ViewerEvent};
+use thinc_viewer_core::{
+    CACHE_BYTES_DEFAULT, Cache, CursorPixels, SavedCacheError, Viewer, ViewerConfig, ViewerError, ViewerEvent,
+};
 
 /// Kinds of events, as web/decoder.ts numbers them; behind each, its four numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

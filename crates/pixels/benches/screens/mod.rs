@@ -21,6 +21,7 @@ pub(crate) struct Screen(pub(crate) Vec<u32>);
 
 impl Screen {
     /// All of it as a session would have copied it.
+    #[allow(dead_code, reason = "who looks at pieces takes parts alone")]
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.snapshot_of(&SIZE.rect())
     }

@@ -28,9 +28,9 @@ use crate::client::{Client, ClientConfig, News, Reconnect, State, Status};
 use crate::compose::Scene;
 use crate::error::ViewError;
 use crate::overlay::Panel;
-use crate::saved::CacheOptions;
 use crate::place::Placement;
 use crate::report::Report;
+use crate::saved::CacheOptions;
 
 use cursor::LocalCursor;
 use keyboard::Keyboard;
