@@ -40,6 +40,8 @@ const SHARE: u64 = 10;
 #[derive(Debug)]
 struct Exact {
     job: JobId,
+    area: u64,
+    /// What is exact once all of it has left: where its pixels were read, less where later jobs went lossy before it was done.
     region: Region,
 }
 
@@ -97,8 +99,8 @@ impl Refresh {
         }
         for command in CommandReader::new(commands, screen) {
             match command {
-                Ok(Command::Copy { region, dx, dy }) => self.moved(&CopyCommand { region, dx, dy }, now),
-                Ok(Command::Raw { rect, encoding: Encoding::Jpeg, .. }) => self.came(&Region::from(rect), now),
+                Ok(Command::Copy { region, dx, dy }) => self.moved(job, &CopyCommand { region, dx, dy }, now),
+                Ok(Command::Raw { rect, encoding: Encoding::Jpeg, .. }) => self.came(job, &Region::from(rect), now),
                 Ok(Command::Sfill { region, .. }) => self.mended(&region),
                 Ok(
                     Command::Raw { rect, .. }
@@ -122,9 +124,18 @@ impl Refresh {
         self.sets().for_each(|set| set.subtract(region));
     }
 
-    /// Lossy pixels are here now.
-    fn came(&mut self, region: &Region, now: Micros) {
+    /// Lossy pixels of this job are here now.
+    fn came(&mut self, job: JobId, region: &Region, now: Micros) {
         self.mended(region);
+        // Later jobs may write where an exact one has left already, or found nothing to send, before the rest of it leaves.
+        // What earlier jobs left inexact it mends itself: it was planned after them.
+        for exact in self.jobs.iter_mut().filter(|exact| exact.job < job) {
+            exact.region.subtract(region);
+            if exact.region.rect_count() > RECTS_MAX {
+                // Too fine to remember: it is compared once more.
+                exact.region.clear();
+            }
+        }
         if self.broken.is(Mutation::RefreshIsForgotten) {
             return;
         }
@@ -138,7 +149,7 @@ impl Refresh {
     }
 
     /// What moves does not rest.
-    fn moved(&mut self, copy: &CopyCommand, now: Micros) {
+    fn moved(&mut self, job: JobId, copy: &CopyCommand, now: Micros) {
         let source = copy.source();
         let mut moved = Region::new();
         for set in self.sets() {
@@ -149,7 +160,7 @@ impl Refresh {
         self.mended(&copy.region);
         if !moved.is_empty() && !self.broken.is(Mutation::RefreshIgnoresCopies) {
             moved.translate(copy.dx, copy.dy);
-            self.came(&moved, now);
+            self.came(job, &moved, now);
         }
     }
 
@@ -206,7 +217,7 @@ impl Refresh {
 
     /// What was picked is committed; the path takes so long for it.
     pub(crate) fn committed(&mut self, job: JobId, region: &Region, takes: Micros, now: Micros) {
-        self.jobs.push(Exact { job, region: region.clone() });
+        self.jobs.push(Exact { job, area: region.area(), region: region.clone() });
         self.turn_at = now + takes * SHARE;
     }
 
@@ -215,12 +226,13 @@ impl Refresh {
         if let Some(exact) = self.jobs.iter().find(|exact| exact.job == job)
             && bytes > 0
         {
-            let seen = (bytes as f64 / exact.region.area() as f64).clamp(0.01, 4.0);
+            let seen = (bytes as f64 / exact.area as f64).clamp(0.01, 4.0);
             self.bytes_per_pixel += (seen - self.bytes_per_pixel) * BYTES_PER_PIXEL_WEIGHT;
         }
     }
 
-    /// All of a job has left, or it had nothing to say: its pixels are exact, those too that were taken in for being coarse.
+    /// All of a job has left, or it had nothing to say: its pixels are exact, those too that were taken in for being coarse,
+    /// but for what a later job sent lossy meanwhile.
     pub(crate) fn done(&mut self, job: JobId) {
         if let Some(at) = self.jobs.iter().position(|exact| exact.job == job) {
             let exact = self.jobs.swap_remove(at);
@@ -328,6 +340,47 @@ mod tests {
         refresh.committed(JobId(2), &region, 0, REST);
         let again = refresh.pick(1 << 20, 1 << 20, |_| (), |job| job != JobId(2), REST);
         assert_eq!(again.map(|(region, _)| region), Some(region));
+    }
+
+    /// Seed 8130 of the simulator: half of an exact job had left, and a photograph over that half went before the rest.
+    #[test]
+    fn what_goes_lossy_over_a_job_that_is_half_sent_is_not_done_with_it() {
+        let mut refresh = Refresh::new(Broken::default());
+        let (above, below) = (Rect::at(0, 0, 64, 32), Rect::at(0, 32, 64, 32));
+        refresh.lossy_committed(JobId(1));
+        refresh.sent(JobId(1), &raw(Rect::at(0, 0, 64, 64), Encoding::Jpeg), SCREEN, 0);
+        let region = pick(&mut refresh, REST).unwrap();
+        assert_eq!(region, Region::from(Rect::at(0, 0, 64, 64)));
+        refresh.committed(JobId(2), &region, 0, REST);
+        refresh.sent(JobId(2), &raw(above, Encoding::Predicted), SCREEN, REST);
+        refresh.lossy_committed(JobId(3));
+        refresh.sent(JobId(3), &raw(above, Encoding::Jpeg), SCREEN, REST);
+        refresh.sent(JobId(2), &raw(below, Encoding::Predicted), SCREEN, REST);
+        refresh.done(JobId(2));
+        assert_eq!(refresh.due(), Some(2 * REST), "it rests anew");
+        let again = pick(&mut refresh, 2 * REST).expect("it is still to be made exact");
+        assert_eq!(again, Region::from(above));
+        refresh.committed(JobId(4), &again, 0, 2 * REST);
+        refresh.done(JobId(4));
+        assert!(refresh.is_empty(), "nothing came meanwhile");
+    }
+
+    /// What a COPY of a later job carries there counts as well; an earlier one's was known when the job was planned.
+    #[test]
+    fn what_a_later_job_moves_there_is_not_done_with_it() {
+        for (mover, is_empty) in [(JobId(1), true), (JobId(3), false)] {
+            let mut refresh = Refresh::new(Broken::default());
+            let (from, to) = (Rect::at(200, 0, 64, 32), Rect::at(0, 0, 64, 32));
+            refresh.lossy_committed(JobId(4));
+            refresh.sent(JobId(0), &raw(from, Encoding::Jpeg), SCREEN, 0);
+            refresh.committed(JobId(2), &Region::from(to), 0, REST);
+            let mut copy = Vec::new();
+            Command::Copy { region: to.into(), dx: -200, dy: 0 }.encode(&mut copy);
+            refresh.sent(mover, &copy, SCREEN, REST);
+            refresh.sent(mover, &raw(from, Encoding::Predicted), SCREEN, REST);
+            refresh.done(JobId(2));
+            assert_eq!(refresh.is_empty(), is_empty, "{mover:?}");
+        }
     }
 
     #[test]
