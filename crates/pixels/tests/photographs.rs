@@ -295,6 +295,7 @@ proptest! {
     ) {
         let mut screen = Screen::new(0x00ff_ffff);
         screen.draw(&Rect::at(10, 12, 290, 200), |x, y| photograph(seed, x, y));
+        let bare = screen.clone();
         let mut touched = vec![false; SIZE.area() as usize];
         for (x, y, scale, color) in texts {
             // Colours of the palettes that pages write with; a photograph of ours has none of them.
@@ -304,6 +305,11 @@ proptest! {
         let photos = photos(&screen, &Hints::NONE);
         for (i, _) in touched.iter().enumerate().filter(|(_, touched)| **touched) {
             let (x, y) = (i as i32 % SIZE.width as i32, i as i32 / SIZE.width as i32);
+            // Soft letters climb in two steps: what is fainter than two of the least edge is not always seen.
+            let (ink, paper) = (screen.0[i].to_le_bytes(), bare.0[i].to_le_bytes());
+            if ink.iter().zip(paper).all(|(ink, paper)| ink.abs_diff(paper) < 48) {
+                continue;
+            }
             prop_assert!(!photos.contains_point(x, y), "a letter's pixel at ({x}, {y}) would be lossy");
         }
     }

@@ -403,8 +403,8 @@ impl Peer {
                 *shown = (is.0, exact);
             }
         }
-        // Jobs may be overtaken by few.
-        while self.snapshots.len() > 64 {
+        // What is under way at 1 Mbit/s is some hundred of small jobs at most.
+        while self.snapshots.len() > 256 {
             self.snapshots.pop_first();
         }
     }
