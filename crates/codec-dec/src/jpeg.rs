@@ -72,7 +72,7 @@ impl Images {
             return Err(DecodeError::Jpeg);
         }
         let (tables, scan) = if head & OWN_TABLES != 0 { Tables::read(rest)? } else { (Tables::usual(), rest) };
-        let quants = [Luma::quantization(*quality), Chroma::quantization(*quality)];
+        let quants = quantization(*quality);
         self.decode_scan(scan, &tables, &quants, size, sampling)?;
         self.convert(size, sampling, pixels);
         Ok(())
@@ -495,44 +495,28 @@ const DC_SIZE_MAX: u8 = 11;
 const AC_SIZE_MAX: u8 = 10;
 
 /// Quantization tables of T.81, K.1 and K.2, rows without gaps.
-struct Luma;
-struct Chroma;
-
-impl Luma {
-    #[rustfmt::skip]
-    const QUANTIZATION: [u8; 64] = [
-        16, 11, 10, 16,  24,  40,  51,  61,
-        12, 12, 14, 19,  26,  58,  60,  55,
-        14, 13, 16, 24,  40,  57,  69,  56,
-        14, 17, 22, 29,  51,  87,  80,  62,
-        18, 22, 37, 56,  68, 109, 103,  77,
-        24, 35, 55, 64,  81, 104, 113,  92,
-        49, 64, 78, 87, 103, 121, 120, 101,
-        72, 92, 95, 98, 112, 100, 103,  99,
-    ];
-
-    fn quantization(quality: u8) -> [u8; 64] {
-        scaled(&Self::QUANTIZATION, quality)
-    }
-}
-
-impl Chroma {
-    #[rustfmt::skip]
-    const QUANTIZATION: [u8; 64] = [
-        17, 18, 24, 47, 99, 99, 99, 99,
-        18, 21, 26, 66, 99, 99, 99, 99,
-        24, 26, 56, 99, 99, 99, 99, 99,
-        47, 66, 99, 99, 99, 99, 99, 99,
-        99, 99, 99, 99, 99, 99, 99, 99,
-        99, 99, 99, 99, 99, 99, 99, 99,
-        99, 99, 99, 99, 99, 99, 99, 99,
-        99, 99, 99, 99, 99, 99, 99, 99,
-    ];
-
-    fn quantization(quality: u8) -> [u8; 64] {
-        scaled(&Self::QUANTIZATION, quality)
-    }
-}
+#[rustfmt::skip]
+const LUMA: [u8; 64] = [
+    16, 11, 10, 16,  24,  40,  51,  61,
+    12, 12, 14, 19,  26,  58,  60,  55,
+    14, 13, 16, 24,  40,  57,  69,  56,
+    14, 17, 22, 29,  51,  87,  80,  62,
+    18, 22, 37, 56,  68, 109, 103,  77,
+    24, 35, 55, 64,  81, 104, 113,  92,
+    49, 64, 78, 87, 103, 121, 120, 101,
+    72, 92, 95, 98, 112, 100, 103,  99,
+];
+#[rustfmt::skip]
+const CHROMA: [u8; 64] = [
+    17, 18, 24, 47, 99, 99, 99, 99,
+    18, 21, 26, 66, 99, 99, 99, 99,
+    24, 26, 56, 99, 99, 99, 99, 99,
+    47, 66, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+    99, 99, 99, 99, 99, 99, 99, 99,
+];
 
 /// The table for a quality, in the order of the scan.
 fn scaled(table: &[u8; 64], quality: u8) -> [u8; 64] {
@@ -543,7 +527,7 @@ fn scaled(table: &[u8; 64], quality: u8) -> [u8; 64] {
 
 /// The quantization tables of luma and chroma for a quality, 1 .. 100, as a JPEG file says them.
 pub fn quantization(quality: u8) -> [[u8; 64]; 2] {
-    [Luma::quantization(quality), Chroma::quantization(quality)]
+    [LUMA, CHROMA].map(|table| scaled(&table, quality))
 }
 
 /// The Huffman tables that an image has which brings none, as it would bring them.
