@@ -15,6 +15,7 @@ export interface CursorImage {
 }
 
 export class Cursor {
+  private scale = 1;
   private image: CursorImage | undefined;
   private shown = true;
   /** Stands in for an image the browser would refuse. */
@@ -34,6 +35,13 @@ export class Cursor {
     watch();
   }
 
+  /** Pixels of the display for one of the session: the image grows with the picture, and never shrinks. */
+  setScale(scale: number): void {
+    const before = this.ratio;
+    this.scale = Math.max(1, scale);
+    if (this.ratio !== before) this.update();
+  }
+
   setImage(image: CursorImage): void {
     this.image = image;
     this.update();
@@ -50,6 +58,11 @@ export class Cursor {
     if (this.largeUsed) this.placeLarge();
   }
 
+  /** The image's pixels for one CSS pixel. */
+  private get ratio(): number {
+    return devicePixelRatio / this.scale;
+  }
+
   private update(): void {
     const image = this.image;
     this.largeUsed = false;
@@ -62,7 +75,7 @@ export class Cursor {
       this.stage.style.cursor = "none";
       return;
     }
-    const ratio = devicePixelRatio;
+    const { ratio } = this;
     if (Math.max(image.width, image.height) / ratio > CSS_EDGE_MAX) {
       paint(this.large, image);
       this.large.style.width = `${image.width / ratio}px`;
@@ -80,7 +93,7 @@ export class Cursor {
     const image = this.image;
     this.large.hidden = this.at === undefined || image === undefined;
     if (this.at === undefined || image === undefined) return;
-    const ratio = devicePixelRatio;
+    const { ratio } = this;
     this.large.style.transform = `translate(${this.at.x - image.hotX / ratio}px, ${this.at.y - image.hotY / ratio}px)`;
   }
 }

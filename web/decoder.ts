@@ -2,24 +2,51 @@
 // Path 11/13 and 12/13: from transport.ts through crates/viewer-web, to present.ts.
 // Calls and copies only: every decision and all parsing lie on the other side of these exports.
 
-import type { CommandStats, TouchPhase } from "./messages";
+import type { ClipboardPolicy, ClipFormat, ClipWhy, CommandStats, TouchPhase, VideoStats } from "./messages";
+import type { Rect, Size, Wish } from "./view";
 
 /** What crates/viewer-web/src/lib.rs exports; addresses and lengths are bytes of `memory`. */
 interface Exports {
   memory: WebAssembly.Memory;
   viewer_buffer(bytes: number): number;
   viewer_open(nameBytes: number, width: number, height: number): void;
+  viewer_instance(): void;
   viewer_load_cache(bytes: number): number;
   viewer_save_cache(): number;
   viewer_saved_cache_at(): number;
   viewer_bytes(bytes: number, nowUs: number): number;
   viewer_key(code: number, keysym: number, down: number, nowUs: number): number;
+  viewer_char(codePoint: number, nowUs: number): number;
+  viewer_locks(locks: number, nowUs: number): number;
+  viewer_layout(layoutBytes: number, variantBytes: number): void;
   viewer_motion(x: number, y: number, nowUs: number): number;
   viewer_button(button: number, down: number, nowUs: number): number;
   viewer_scroll(dx: number, dy: number, nowUs: number): number;
   viewer_touch(id: number, phase: number, x: number, y: number, nowUs: number): number;
   viewer_release_all(nowUs: number): number;
+  viewer_clip_policy(give: number, take: number): void;
+  viewer_clip_offer(selection: number, formats: number): void;
+  viewer_clip_request(selection: number, format: number, nowUs: number): number;
+  viewer_clip_provide(id: number, bytes: number, nowUs: number): void;
+  viewer_clip_refuse(id: number, nowUs: number): void;
+  viewer_clip_at(): number;
+  viewer_clip_bytes(): number;
+  viewer_clip_forget(): void;
+  viewer_deadline(): number;
+  viewer_timeout(nowUs: number): void;
   viewer_resize(width: number, height: number): void;
+  viewer_view(width: number, height: number, x: number, y: number, partWidth: number, partHeight: number): void;
+  viewer_display(width: number, height: number, scalePercent: number): void;
+  viewer_h264(decodes: number): void;
+  viewer_video(): number;
+  viewer_video_at(): number;
+  viewer_video_bytes(): number;
+  viewer_video_ready(stream: number, ready: number): void;
+  viewer_video_wanted(serial: number): number;
+  viewer_video_skipped(serial: number): void;
+  viewer_video_failed(serial: number): void;
+  viewer_video_room(width: number, height: number): number;
+  viewer_video_picture(serial: number, form: number, width: number, height: number, nowUs: number): void;
   viewer_barrier(): number;
   viewer_close(): void;
   viewer_presented(nowUs: number): void;
@@ -48,18 +75,54 @@ interface Exports {
 
 /** An event of viewer-core; the numbers in `event` are those of `EventKind` in crates/viewer-web/src/page.rs. */
 export type DecoderEvent =
-  | { type: "geometry"; width: number; height: number }
+  /** The picture's size, the session's screen, and which part of it the picture shows. */
+  | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
   | { type: "cursor"; width: number; height: number; hotX: number; hotY: number; rgba: Uint8ClampedArray }
   | { type: "cursorShow"; shown: boolean }
   | { type: "barrier"; id: number }
   | { type: "frameEnd" }
   | { type: "hello"; name: string }
-  | { type: "closed"; code: number; reason: string };
+  | { type: "closed"; code: number; reason: string }
+  | { type: "clipOffer"; selection: number; formats: number }
+  | { type: "clipWanted"; id: number; selection: number; format: ClipFormat }
+  | { type: "clipContent"; id: number; bytes: Uint8Array<ArrayBuffer> }
+  | { type: "clipEnded"; id: number; why: ClipWhy; bytes: number; limit: number };
+
+/** What a browser's decoders are to do, in this order; the numbers in `video` are those of `VideoTask` in crates/viewer-web/src/page.rs. */
+export type VideoTask =
+  | { type: "begin"; stream: number; size: Size }
+  | CodedPicture
+  | { type: "end"; stream: number };
+
+export interface CodedPicture {
+  type: "picture";
+  stream: number;
+  serial: number;
+  /** It leans on none before it. */
+  key: boolean;
+  size: Size;
+  /** One access unit; a view that the next call invalidates. */
+  data: Uint8Array<ArrayBuffer>;
+}
+
+/** How a decoded 4:2:0 picture lies; as `Form` of crates/viewer-web/src/samples.rs. */
+export enum Form {
+  /** Luma, blue, red. */
+  Planar = 0,
+  /** Luma, then blue and red in turn. */
+  Paired = 1,
+}
+
+/** As `Selection` of crates/protocol/src/clip.rs; what is marked (PRIMARY) has no counterpart in a browser. */
+export const CLIPBOARD = 0;
 
 /** The stream broke the protocol, or a limit of ours: the connection must end. */
 export class DecoderError extends Error {}
 
-const COMMAND_NAMES = ["COPY", "SFILL", "PFILL", "BITMAP", "RAW", "KEEP", "RECALL"] as const;
+/** Of the hashes of what is still shown: what is drawn to look the same cannot be made without it. */
+const HELD_KEY_BYTES = 32;
+
+const COMMAND_NAMES = ["COPY", "SFILL", "PFILL", "BITMAP", "RAW", "KEEP", "RECALL", "VIDEO"] as const;
 
 export interface DecoderStats {
   updates: number;
@@ -70,6 +133,7 @@ export interface DecoderStats {
   inexactPixels: number;
   rttUs: number;
   rttMinUs: number;
+  video: VideoStats;
   /** From an input to the present of its effect, oldest first. */
   photonUs: number[];
   commands: CommandStats[];
@@ -95,9 +159,20 @@ export class Decoder {
     return new Decoder(await WebAssembly.instantiate(module, {}));
   }
 
-  /** Begins a connection: all that was known of the last one is forgotten. Width and height are the window's. */
+  /** Begins a connection: of the last one the picture stays, until the session says what differs. Width and height are the window's. */
   open(name: string, width: number, height: number): void {
-    this.calls.viewer_open(this.put(new TextEncoder().encode(name)), width, height);
+    const bytes = new TextEncoder().encode(name);
+    const behind = new Uint8Array(bytes.length + HELD_KEY_BYTES);
+    behind.set(bytes);
+    crypto.getRandomValues(behind.subarray(bytes.length));
+    this.put(behind);
+    this.calls.viewer_open(bytes.length, width, height);
+  }
+
+  /** This page's own number, 16 bytes: the session ends its older connection where a later one says it too. Before `open`. */
+  instance(number: Uint8Array): void {
+    this.put(number);
+    this.calls.viewer_instance();
   }
 
   /** Takes what an earlier page kept, before the first connection; the words why not, where it is of no use. */
@@ -120,6 +195,20 @@ export class Decoder {
     this.calls.viewer_key(code, keysym, Number(down), nowUs);
   }
 
+  char(codePoint: number, nowUs: number): void {
+    this.calls.viewer_char(codePoint, nowUs);
+  }
+
+  locks(caps: boolean, num: boolean, nowUs: number): void {
+    this.calls.viewer_locks(Number(caps) | (Number(num) << 1), nowUs);
+  }
+
+  /** For this connection, if there is one, and all later ones. */
+  layout(layout: string, variant: string): void {
+    const bytes = this.put(new TextEncoder().encode(layout + variant));
+    this.calls.viewer_layout(layout.length, bytes - layout.length);
+  }
+
   motion(x: number, y: number, nowUs: number): void {
     this.calls.viewer_motion(x, y, nowUs);
   }
@@ -140,8 +229,105 @@ export class Decoder {
     this.calls.viewer_release_all(nowUs);
   }
 
+  /** For this connection and later ones; before `open`. */
+  clipPolicy({ toSession, fromSession }: ClipboardPolicy): void {
+    this.calls.viewer_clip_policy(Number(toSession), Number(fromSession));
+  }
+
+  /** The page has something to paste in these formats. */
+  clipOffer(formats: number): void {
+    this.calls.viewer_clip_offer(CLIPBOARD, formats);
+  }
+
+  /** Wants what the session has copied; the number that `clipContent` or `clipEnded` comes with, undefined where there is nothing. */
+  clipRequest(format: ClipFormat, nowUs: number): number | undefined {
+    return this.calls.viewer_clip_request(CLIPBOARD, format, nowUs) >>> 0 || undefined;
+  }
+
+  /** Answers `clipWanted`; without bytes it cannot be had. */
+  clipProvide(id: number, bytes: Uint8Array | undefined, nowUs: number): void {
+    if (bytes === undefined) this.calls.viewer_clip_refuse(id, nowUs);
+    else this.calls.viewer_clip_provide(id, this.put(bytes), nowUs);
+  }
+
+  /** When `timeout` is to be called, in microseconds; undefined for never. */
+  deadline(): number | undefined {
+    return this.calls.viewer_deadline() || undefined;
+  }
+
+  timeout(nowUs: number): void {
+    this.calls.viewer_timeout(nowUs);
+  }
+
   resize(width: number, height: number): void {
     this.calls.viewer_resize(width, height);
+  }
+
+  /** What the page shows, and so is to be sent. */
+  view({ size, part }: Wish): void {
+    this.calls.viewer_view(size.width, size.height, part.x, part.y, part.width, part.height);
+  }
+
+  /** The page is a display of this size, on which things are to be drawn so large. */
+  display(size: Size, scalePercent: number): void {
+    this.calls.viewer_display(size.width, size.height, scalePercent);
+  }
+
+  /** This browser decodes H.264, or does not; before `open`. */
+  h264(decodes: boolean): void {
+    this.calls.viewer_h264(Number(decodes));
+  }
+
+  /** The next thing for the browser's decoders, or undefined. */
+  video(): VideoTask | undefined {
+    const kind = this.calls.viewer_video();
+    if (kind === 0) return undefined;
+    const [stream = 0, b = 0, c = 0, d = 0, e = 0] = this.numbers();
+    switch (kind) {
+      case 1:
+        return { type: "begin", stream, size: { width: c, height: d } };
+      case 2: {
+        const at = this.calls.viewer_video_at() >>> 0;
+        const data = new Uint8Array(this.calls.memory.buffer as ArrayBuffer, at, this.calls.viewer_video_bytes());
+        return { type: "picture", stream, serial: b, key: c !== 0, size: { width: d, height: e }, data };
+      }
+      default:
+        return { type: "end", stream };
+    }
+  }
+
+  /** The stream's decoder stands ready, or cannot be had, now or any more. */
+  videoReady(stream: number, ready: boolean): void {
+    this.calls.viewer_video_ready(stream, Number(ready));
+  }
+
+  /** Some of the picture would still be seen. */
+  videoWanted(serial: number): boolean {
+    return this.calls.viewer_video_wanted(serial) !== 0;
+  }
+
+  /** It was decoded, and nobody would see it. */
+  videoSkipped(serial: number): void {
+    this.calls.viewer_video_skipped(serial);
+  }
+
+  videoFailed(serial: number): void {
+    this.calls.viewer_video_failed(serial);
+  }
+
+  /**
+   * Room for a decoded 4:2:0 picture of this size, rows without gaps; undefined where none is so large. It stays good until this
+   * is asked for a larger one, but the memory's buffer may be replaced: then the view has no bytes.
+   */
+  videoRoom({ width, height }: Size): Uint8Array<ArrayBuffer> | undefined {
+    const at = this.calls.viewer_video_room(width, height) >>> 0;
+    const bytes = width * height + 2 * Math.ceil(width / 2) * Math.ceil(height / 2);
+    return at === 0 ? undefined : new Uint8Array(this.calls.memory.buffer as ArrayBuffer, at, bytes);
+  }
+
+  /** The picture lies in that room. */
+  videoPicture(serial: number, form: Form, { width, height }: Size, nowUs: number): void {
+    this.calls.viewer_video_picture(serial, form, width, height, nowUs);
   }
 
   barrier(): number {
@@ -166,12 +352,12 @@ export class Decoder {
   event(): DecoderEvent | undefined {
     for (;;) {
       const kind = this.calls.viewer_event();
-      const [a = 0, b = 0, c = 0, d = 0] = new Float64Array(this.calls.memory.buffer, this.calls.viewer_event_at() >>> 0, 4);
+      const [a = 0, b = 0, c = 0, d = 0, x = 0, y = 0, width = 0, height = 0] = this.numbers();
       switch (kind) {
         case 0:
           return undefined;
         case 1:
-          return { type: "geometry", width: a, height: b };
+          return { type: "geometry", width: a, height: b, screen: { width: c, height: d }, part: { x, y, width, height } };
         case 2: {
           const at = this.calls.viewer_image_at() >>> 0;
           const bytes = this.calls.viewer_image_bytes() >>> 0;
@@ -188,6 +374,17 @@ export class Decoder {
           return { type: "closed", code: a, reason: this.text() };
         case 8:
           return { type: "hello", name: this.text() };
+        case 16:
+          return { type: "clipOffer", selection: a, formats: b };
+        case 17:
+          return { type: "clipWanted", id: a, selection: b, format: c };
+        case 18: {
+          const bytes = new Uint8Array(this.calls.memory.buffer, this.calls.viewer_clip_at() >>> 0, this.calls.viewer_clip_bytes() >>> 0).slice();
+          this.calls.viewer_clip_forget();
+          return { type: "clipContent", id: a, bytes };
+        }
+        case 19:
+          return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
         default:
           // Of no use here: an echo (it is in the statistics), a pointer that the session moved (a page cannot).
           continue;
@@ -236,16 +433,23 @@ export class Decoder {
     const count = this.calls.viewer_stats();
     const values = new Float64Array(this.calls.memory.buffer, this.calls.viewer_stats_at() >>> 0, count);
     const [updates = 0, , , bytesIn = 0, bytesOut = 0, ...more] = values;
-    const [packedBytes = 0, unpackedBytes = 0, inexactPixels = 0, rttUs = 0, rttMinUs = 0, ...rest] = more;
+    const [packedBytes = 0, unpackedBytes = 0, inexactPixels = 0, rttUs = 0, rttMinUs = 0, ...others] = more;
+    const [coded = 0, shown = 0, late = 0, dropped = 0, lost = 0, refused = 0, delayUs = 0, ...rest] = others;
+    const video = { coded, shown, late, dropped, lost, refused, delayUs };
     const commands = COMMAND_NAMES.map((name, i) => ({ name, count: rest[3 * i] ?? 0, bytes: rest[3 * i + 1] ?? 0 }));
     const photonUs = rest.slice(3 * COMMAND_NAMES.length);
-    return { updates, bytesIn, bytesOut, packedBytes, unpackedBytes, inexactPixels, rttUs, rttMinUs, commands, photonUs };
+    return { updates, bytesIn, bytesOut, packedBytes, unpackedBytes, inexactPixels, rttUs, rttMinUs, video, commands, photonUs };
   }
 
   /** What a panic said that has just thrown out of one of these calls; the instance is of no use any more. */
   panicWords(): string | undefined {
     const bytes = this.calls.viewer_panic_bytes();
     return bytes === 0 ? undefined : this.decode(this.calls.viewer_panic_at() >>> 0, bytes);
+  }
+
+  /** Of the last event or task. */
+  private numbers(): Float64Array {
+    return new Float64Array(this.calls.memory.buffer, this.calls.viewer_event_at() >>> 0, 8);
   }
 
   private put(bytes: Uint8Array): number {

@@ -2,16 +2,35 @@
 // Path 10/13 to 13/13: from transport.ts, through decoder.ts, to present.ts; input goes back the same way.
 // Decoding and acknowledging follow the socket, presenting follows the display: neither waits for the other.
 
-import { Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
-import { nowUs, type ConnectionState, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
+import { CLIPBOARD, Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
+import { ClipWhy, nowUs, type ClipboardPolicy, type ConnectionState, type DisplaySize, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
 import { loadKept, saveKept } from "./kept";
 import { choosePresenter, type Presenter } from "./present";
 import { Transport } from "./transport";
+import { decodesH264, Videos } from "./video";
+import type { Rect, Size, Wish } from "./view";
 
-/** After this much silence in answer to something sent, the session is asked for a sign of life … */
+/** After this much silence in answer to what a person did, the session is asked for a sign of life … */
+const ACT_SILENCE_MS_MAX = 1_500;
+/** … or to anything else, or to nothing at all: somebody may be watching a picture that stands still for another reason. */
 const SILENCE_MS_MAX = 5_000;
-/** … which must come within this time, or the path is taken for dead: the socket alone needs minutes to notice. */
-const SIGN_OF_LIFE_MS_MAX = 8_000;
+const REST_MS_MAX = 20_000;
+/** The person is told when it does not come within this time, which a satellite needs for an answer … */
+const ANSWER_MS_MAX = 1_500;
+/** … and after this time more the path is taken for dead: the socket alone needs minutes to notice. */
+const DEAD_MS_MAX = 5_000;
+/** After waking up, a path is more likely dead than slow. */
+const WAKE_DEAD_MS_MAX = 1_000;
+/** viewer-core pings no sooner after the last ping. */
+const PING_MS = 1_000;
+/** An open socket on which no session speaks for this long leads to none. */
+const HELLO_MS_MAX = 10_000;
+/** The program is asked for so often, with a growing wait between: together a quarter of a minute. */
+const FETCHES_MAX = 6;
+const FETCH_RETRY_MS = 500;
+/** How often a clock is looked at, and a jump of it that a busy machine does not make: it slept. */
+const CLOCK_MS = 2_000;
+const CLOCK_JUMP_MS_MIN = 4_000;
 /** Half of what viewer-core allows; whoever asks waits for each. */
 const BARRIERS_MAX = 4;
 /** A session that has not taken a new size after this long will not (another viewer controls it): the next may be asked. */
@@ -20,6 +39,8 @@ const RESIZE_ANSWER_MS_MAX = 1_000;
 const HOLD_MS_MAX = 400;
 /** What is kept is saved so often, and when the page is hidden: a page that is closed is given no time for it. */
 const SAVE_MS = 60_000;
+/** As in crates/protocol/src/limits.rs. */
+const INSTANCE_BYTES = 16;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
 
@@ -32,13 +53,23 @@ export class Engine {
   private module: WebAssembly.Module | undefined;
   private decoder: Decoder | undefined;
   private transport: Transport | undefined;
+  /** What this page is known by in every connection, and nobody guesses: keys typed into a path that died must not arrive later. */
+  private readonly instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
   private presenter: Presenter | undefined;
-  private silenceTimer: ReturnType<typeof setTimeout> | undefined;
+  /** Until when something has to come; undefined while nothing is awaited. */
+  private awaited: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
+  /** The person has been told that no answer comes. */
+  private silent = false;
+  /** Chunks handed to the socket. */
+  private sends = 0;
+  private receivedAtMs = 0;
 
   private connected = false;
+  /** The session has answered this connection's hello. */
+  private greeted = false;
   private closed = false;
-  /** Size of the tab in device pixels, and whether the session has been asked for it. */
-  private wanted = { width: 0, height: 0 };
+  /** What the session's screen is to become, and whether the session has been asked for it. */
+  private wanted: DisplaySize = { width: 0, height: 0, scale: 0 };
   private resizeState: "asked" | "unasked" | "settled" = "settled";
   private resizeTimer: ReturnType<typeof setTimeout> | undefined;
 
@@ -51,7 +82,26 @@ export class Engine {
   private saving = false;
   /** Until when the old picture is held back from a new, still incomplete one; 0: it is not. */
   private holdUntilMs = 0;
-  private newSize: { width: number; height: number } | undefined;
+  private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
+  /** What the page shows, where it has ever said; told to every connection. */
+  private wish: Wish | undefined;
+  private videos: Videos | undefined;
+  /** A picture of the connection before that still has the room. */
+  private copying: Promise<void> | undefined;
+  private takingVideos = false;
+  private h264 = false;
+
+  private clipPolicy: ClipboardPolicy = { toSession: false, fromSession: false };
+  /** The page's newest offer, said again to a new connection; no formats where the session has copied something since. */
+  private given = { number: 0, formats: 0 };
+  /** Contents asked of the session: viewer-core's numbers → the page's. */
+  private readonly clipRequests = new Map<number, number>();
+  /** The connection's first picture was shown: what the session offers from now on was copied just now. */
+  private settled = false;
+  private deadlineTimer: ReturnType<typeof setTimeout> | undefined;
+  private deadlineUs = 0;
+  /** How the keyboard is laid out, told to every connection. */
+  private layout: { layout: string; variant: string } | undefined;
 
   private readonly barriers = new Map<number, Waiting>();
   private readonly awaitPicture: Waiting[] = [];
@@ -66,10 +116,20 @@ export class Engine {
         this.start(message).catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
         break;
       case "key":
-        this.act((decoder) => decoder.key(message.code, message.keysym, message.down, message.timeUs));
+        this.act((decoder) => decoder.key(message.code, message.keysym, message.down, message.timeUs), "now", "person");
+        break;
+      case "char":
+        this.act((decoder) => decoder.char(message.codePoint, nowUs()), "now", "person");
+        break;
+      case "locks":
+        this.act((decoder) => decoder.locks(message.caps, message.num, nowUs()));
+        break;
+      case "layout":
+        this.layout = message;
+        this.act((decoder) => decoder.layout(message.layout, message.variant));
         break;
       case "button":
-        this.act((decoder) => decoder.button(message.button, message.down, message.timeUs));
+        this.act((decoder) => decoder.button(message.button, message.down, message.timeUs), "now", "person");
         break;
       case "motion":
         this.act((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
@@ -83,10 +143,15 @@ export class Engine {
       case "releaseAll":
         this.act((decoder) => decoder.releaseAll(nowUs()));
         break;
-      case "resize":
-        this.wanted = { width: message.width, height: message.height };
+      case "display":
+        this.wanted = message.display;
+        if (this.wanted.width === 0) break; // which nobody need be asked for
         if (this.resizeState === "settled") this.askResize();
         else this.resizeState = "unasked";
+        break;
+      case "view":
+        this.wish = message.wish;
+        this.act((decoder) => decoder.view(message.wish));
         break;
       case "visible":
         this.visible = message.visible;
@@ -96,6 +161,22 @@ export class Engine {
       case "tellInexact":
         this.tellsInexact = message.tell;
         this.tellInexact();
+        break;
+      case "clipOffer":
+        this.given = { number: message.number, formats: message.formats };
+        this.act((decoder) => decoder.clipOffer(message.formats));
+        break;
+      case "clipRequest": {
+        const id = this.act((decoder) => decoder.clipRequest(message.format, nowUs()));
+        if (id !== undefined) this.clipRequests.set(id, message.request);
+        else this.tell({ type: "clipFailed", request: message.request, why: ClipWhy.Gone, bytes: 0, limit: 0 });
+        break;
+      }
+      case "clipProvide":
+        this.act((decoder) => decoder.clipProvide(message.id, message.bytes, nowUs()));
+        break;
+      case "wake":
+        this.wake();
         break;
       case "retry":
         this.retry().catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
@@ -114,23 +195,44 @@ export class Engine {
   }
 
   private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
-    this.wanted = { width: message.width, height: message.height };
+    this.wanted = message.display;
+    this.clipPolicy = message.clipboard;
     this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
-    this.transport = new Transport(message.socketUrl, message.probeUrl, {
+    const urls = { socket: message.socketUrl, webTransport: message.webTransportUrl, probe: message.probeUrl };
+    this.transport = new Transport(urls, message.transport, {
       connecting: (attempt) => this.state({ name: "connecting", attempt }),
       opened: () => this.opened(),
       received: (bytes) => this.received(bytes),
-      dropped: (retryMs) => {
+      dropped: (retryMs, failures) => {
         this.lost(new Error("the connection dropped"));
-        this.state({ name: "waiting", retryMs });
+        this.state({ name: "waiting", retryMs, failures });
       },
       refused: () =>
-        this.close("This link is no longer good", "The session does not know this browser. Ask for a new link: thinc link.", true),
+        this.close("This link is no longer good", `The session does not know this browser any more. ${NEW_LINK}`, false),
     });
-    this.module = await compileDecoder(message.wasmUrl);
+    this.transport.prepare();
+    const h264 = decodesH264();
+    this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
     if (message.keep) await this.load(this.decoder, message.socketUrl);
+    this.h264 = await h264;
+    this.watchClock();
     this.transport.open();
+  }
+
+  /** The program itself may be what a connection was cut in. */
+  private async fetchDecoder(url: string): Promise<WebAssembly.Module> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await compileDecoder(url);
+      } catch (error) {
+        if (attempt === FETCHES_MAX) throw error;
+        const retryMs = FETCH_RETRY_MS * 2 ** (attempt - 1);
+        this.state({ name: "waiting", retryMs, failures: attempt });
+        await new Promise((resolve) => setTimeout(resolve, retryMs));
+        this.state({ name: "connecting", attempt: attempt + 1 });
+      }
+    }
   }
 
   /** What an earlier page kept, and from now on what this one keeps. */
@@ -172,41 +274,105 @@ export class Engine {
   private opened(): void {
     this.connected = true;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
-    this.act((decoder) => decoder.open("thinc-web", this.wanted.width, this.wanted.height));
+    this.settled = false;
+    this.expect(HELLO_MS_MAX, () => this.transport?.drop());
+    this.videos = new Videos((call) => this.act(call), this.copying);
+    this.act((decoder) => {
+      decoder.instance(this.instance);
+      decoder.h264(this.h264);
+      decoder.clipPolicy(this.clipPolicy);
+      if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
+      decoder.open("thinc-web", this.wanted.width, this.wanted.height);
+      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
+      if (this.wish) decoder.view(this.wish);
+      if (this.given.formats !== 0) decoder.clipOffer(this.given.formats);
+    });
   }
 
   private received(bytes: Uint8Array): void {
-    clearTimeout(this.silenceTimer);
-    this.silenceTimer = undefined;
+    this.receivedAtMs = performance.now();
+    this.endSilence();
     this.act((decoder) => decoder.bytes(bytes, nowUs()));
   }
 
-  /**
-   * Something was sent: within a while something should come. Nothing need come after an acknowledgement, so silence
-   * alone proves nothing; but viewer-core pings with whatever happens, and no bytes are a happening too.
-   */
-  private expectAnswer(): void {
-    this.silenceTimer ??= setTimeout(() => {
-      this.silenceTimer = setTimeout(() => this.transport?.drop(), SIGN_OF_LIFE_MS_MAX);
-      this.act((decoder) => decoder.bytes(new Uint8Array(), nowUs()));
-    }, SILENCE_MS_MAX);
+  // Silence. Nothing need come after an acknowledgement, so silence alone proves nothing; but viewer-core pings with whatever
+  // happens, and no bytes are a happening too.
+
+  /** Something should come within `ms`; what is awaited already sooner stays awaited. */
+  private expect(ms: number, then: () => void): void {
+    const atMs = performance.now() + ms;
+    if (this.awaited !== undefined && this.awaited.atMs <= atMs) return;
+    clearTimeout(this.awaited?.timer);
+    this.awaited = { atMs, timer: setTimeout(then, ms) };
+  }
+
+  private sent(by: "person" | "page"): void {
+    this.sends += 1;
+    if (this.greeted && !this.silent) this.expect(by === "person" ? ACT_SILENCE_MS_MAX : SILENCE_MS_MAX, () => this.probe(DEAD_MS_MAX));
+  }
+
+  private endSilence(): void {
+    clearTimeout(this.awaited?.timer);
+    this.awaited = undefined;
+    if (this.silent && this.connected) this.state({ name: "connected" });
+    this.silent = false;
+  }
+
+  /** Asks for a sign of life; without one, for so long after the person was told, the connection is made anew. */
+  private probe(deadMs: number, attempts = 2): void {
+    if (!this.greeted) return; // a new connection has its own patience
+    clearTimeout(this.awaited?.timer);
+    this.awaited = undefined;
+    const before = this.sends;
+    this.act((decoder) => decoder.bytes(new Uint8Array(), nowUs()));
+    if (this.sends === before && attempts > 1) {
+      this.expect(PING_MS, () => this.probe(deadMs, attempts - 1));
+      return;
+    }
+    this.expect(ANSWER_MS_MAX, () => {
+      this.awaited = undefined;
+      this.silent = true;
+      this.state({ name: "silent" });
+      this.expect(deadMs, () => this.transport?.drop());
+    });
+  }
+
+  /** The machine or the page slept, or the network came back: does the connection still stand? */
+  private wake(): void {
+    if (this.greeted) this.probe(WAKE_DEAD_MS_MAX);
+    else if (!this.closed) this.transport?.wake();
+  }
+
+  private watchClock(): void {
+    let lastMs = Date.now();
+    setInterval(() => {
+      const nowMs = Date.now();
+      const slept = nowMs - lastMs > CLOCK_MS + CLOCK_JUMP_MS_MIN;
+      lastMs = nowMs;
+      if (slept) this.wake();
+      else if (this.visible && performance.now() - this.receivedAtMs > REST_MS_MAX && this.awaited === undefined) {
+        this.probe(DEAD_MS_MAX);
+      }
+    }, CLOCK_MS);
   }
 
   /**
    * Calls the decoder, sends what it has to say and takes its events: the one way in, so that none is forgotten. What may
    * wait stays with viewer-core while the link is full; there a newer position of the pointer takes its place.
    */
-  private act<T>(call: (decoder: Decoder) => T, urgency: "now" | "may wait" = "now"): T | undefined {
+  private act<T>(call: (decoder: Decoder) => T, urgency: "now" | "may wait" = "now", by: "person" | "page" = "page"): T | undefined {
     const decoder = this.decoder;
     if (!this.connected || decoder === undefined) return undefined;
     try {
       const result = call(decoder);
       if (urgency === "now" || this.transport?.congested === false) {
         const output = decoder.output();
-        if (output.length > 0 && this.transport?.send(output)) this.expectAnswer();
+        if (output.length > 0 && this.transport?.send(output)) this.sent(by);
       }
       for (let event = decoder.event(); event !== undefined; event = decoder.event()) this.happened(event);
+      this.takeVideos(decoder);
       if (decoder.damaged) this.schedulePresent();
+      this.heedDeadline(decoder);
       return result;
     } catch (error) {
       if (error instanceof DecoderError) {
@@ -219,15 +385,39 @@ export class Engine {
     }
   }
 
+  /** In their order: what is said while one is taken leaves the next to whoever takes it. */
+  private takeVideos(decoder: Decoder): void {
+    if (this.takingVideos) return;
+    this.takingVideos = true;
+    try {
+      for (let task = decoder.video(); task !== undefined; task = decoder.video()) this.videos?.take(task);
+    } finally {
+      this.takingVideos = false;
+    }
+  }
+
+  /** What is waited for is waited for so long and no longer. */
+  private heedDeadline(decoder: Decoder): void {
+    const deadline = decoder.deadline();
+    if (deadline === undefined || (this.deadlineTimer !== undefined && deadline >= this.deadlineUs)) return;
+    clearTimeout(this.deadlineTimer);
+    this.deadlineUs = deadline;
+    this.deadlineTimer = setTimeout(() => {
+      this.deadlineTimer = undefined;
+      this.act((decoder) => decoder.timeout(nowUs()));
+    }, Math.max(0, (deadline - nowUs()) / 1000));
+  }
+
   private happened(event: DecoderEvent): void {
     switch (event.type) {
       case "hello":
+        this.greeted = true;
         this.transport?.proven();
         this.state({ name: "connected" });
         this.tell({ type: "name", name: event.name });
         break;
       case "geometry":
-        this.newSize = { width: event.width, height: event.height };
+        this.newPicture = event;
         this.holdUntilMs = performance.now() + HOLD_MS_MAX;
         this.resizeAnswered();
         setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
@@ -251,6 +441,27 @@ export class Engine {
       case "closed":
         this.sessionClosed(event.code, event.reason);
         break;
+      case "clipOffer":
+        if (event.selection !== CLIPBOARD) break;
+        if (event.formats !== 0) this.given.formats = 0;
+        this.tell({ type: "clipOffer", after: this.given.number, formats: event.formats, copied: this.settled });
+        break;
+      case "clipWanted":
+        this.tell({ type: "clipWanted", id: event.id, format: event.format });
+        break;
+      case "clipContent": {
+        const request = this.clipRequests.get(event.id);
+        this.clipRequests.delete(event.id);
+        if (request !== undefined) this.tell({ type: "clipContent", request, bytes: event.bytes }, [event.bytes.buffer]);
+        break;
+      }
+      case "clipEnded": {
+        const { id, why, bytes, limit } = event;
+        const request = this.clipRequests.get(id);
+        this.clipRequests.delete(id);
+        this.tell(request !== undefined ? { type: "clipFailed", request, why, bytes, limit } : { type: "clipRefused", why, bytes, limit });
+        break;
+      }
     }
   }
 
@@ -261,7 +472,7 @@ export class Engine {
         this.transport?.drop();
         break;
       case CLOSE.ended:
-        this.close("The session has ended", reason, false);
+        this.close("The session has ended", `${sentence(reason)}Start it again on its machine and open its new link: thinc serve.`, false);
         break;
       case CLOSE.replaced:
         this.close("Another viewer took over", reason, true);
@@ -270,7 +481,7 @@ export class Engine {
         this.close("This page and the session speak different versions", reason, true);
         break;
       case CLOSE.unauthorized:
-        this.close("This link is no longer good", reason, true);
+        this.close("This link is no longer good", `${sentence(reason)}${NEW_LINK}`, false);
         break;
       default:
         this.close("The session closed the connection", reason, true);
@@ -292,15 +503,16 @@ export class Engine {
     const decoder = this.decoder;
     const presenter = this.presenter;
     if (decoder === undefined || presenter === undefined) return;
-    if (this.newSize !== undefined) {
+    if (this.newPicture !== undefined) {
       if (performance.now() < this.holdUntilMs) return; // a whole frame, or the timer set with the hold, comes back here
-      const { width, height } = this.newSize;
-      this.newSize = undefined;
+      const { width, height, screen, part } = this.newPicture;
+      this.newPicture = undefined;
       presenter.resize(width, height);
-      this.tell({ type: "geometry", width, height });
+      this.tell({ type: "geometry", width, height, screen, part });
     }
     const damage = decoder.takeDamage();
     presenter.present(decoder, damage);
+    this.settled = decoder.width > 0;
     this.presents += 1;
     this.tellInexact();
     this.act(() => decoder.presented(nowUs()));
@@ -324,7 +536,10 @@ export class Engine {
 
   private askResize(): void {
     this.resizeState = "asked";
-    this.act((decoder) => decoder.resize(this.wanted.width, this.wanted.height));
+    this.act((decoder) => {
+      decoder.resize(this.wanted.width, this.wanted.height);
+      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
+    });
     clearTimeout(this.resizeTimer);
     this.resizeTimer = setTimeout(() => this.resizeAnswered(), RESIZE_ANSWER_MS_MAX);
   }
@@ -372,6 +587,7 @@ export class Engine {
     if (decoder === undefined) throw new Error("there is no viewer");
     return {
       ...decoder.stats(),
+      transport: this.transport?.kind,
       presenter: this.presenter?.kind ?? "2d",
       width: decoder.width,
       height: decoder.height,
@@ -383,10 +599,15 @@ export class Engine {
 
   private lost(why: Error): void {
     this.connected = false;
-    clearTimeout(this.silenceTimer);
-    this.silenceTimer = undefined;
+    this.greeted = false;
+    if (this.videos) this.copying = this.videos.close();
+    this.videos = undefined;
+    this.endSilence();
     clearTimeout(this.resizeTimer);
     this.resizeState = "settled";
+    this.clipRequests.clear();
+    clearTimeout(this.deadlineTimer);
+    this.deadlineTimer = undefined;
     for (const waiting of this.barriers.values()) waiting.reject(why);
     this.barriers.clear();
   }
@@ -404,6 +625,15 @@ export class Engine {
     if (state.name !== "closed") this.closed = false;
     this.tell({ type: "state", state });
   }
+}
+
+const NEW_LINK = "On the session's machine, thinc link prints a new one: open that, in this tab or another.";
+
+/** A reason that somebody else worded, with what follows it. */
+function sentence(reason: string): string {
+  const words = reason.trim();
+  if (words === "") return "";
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? " " : ". "}`;
 }
 
 function wordsOf(error: unknown): string {

@@ -20,7 +20,7 @@ async function login(): Promise<void> {
   }
   say("Opening the session…", "");
   const refusal = await redeem(token);
-  if (refusal === undefined) location.replace("./");
+  if (refusal === undefined) location.replace(`./${location.search}`);
   else say("This link does not open the session", wordsForRefusal(refusal));
 }
 

@@ -2,20 +2,23 @@
 // Path 13/13: round present.ts; and where input begins its way back.
 // Knows the page and the browser; never bytes of the protocol.
 
+import { Clipboard, policyOf } from "./clipboard";
 import { Cursor } from "./cursor";
 import { Engine } from "./engine";
 import { InexactOverlay } from "./inexact";
-import { Input, isTouchOnly, type Placement } from "./input";
+import { Input, isTouchOnly } from "./input";
+import { KeyRow } from "./keyrow";
+import { followLayout } from "./layout";
+import { Menu } from "./menu";
 import type { ConnectionState, FromEngine, Pixels, PresenterKind, Stats, ToEngine } from "./messages";
+import { Notice } from "./notice";
+import { addSendKeys } from "./sendkeys";
+import { Stage, type Sizing } from "./stage";
+import { States } from "./states";
 import { StatsOverlay } from "./stats";
 import { redeem, takeToken } from "./token";
+import type { TransportChoice } from "./transport";
 
-/** The menu shows itself this long when a session opens, so that people know there is one. */
-const MENU_HINT_MS = 2_500;
-/** The pointer rests this long at the middle of the top edge before the menu opens: passing by is not asking. */
-const MENU_DWELL_MS = 400;
-/** CSS pixels: the strip that counts as the middle of the top edge. */
-const MENU_STRIP = { width: 160, height: 2 };
 /** A worker that has not spoken after this long will not; the page then does the work itself. */
 const WORKER_MS_MAX = 10_000;
 
@@ -42,18 +45,12 @@ function element<T extends HTMLElement>(id: string): T {
   return found as T;
 }
 
-const stage = element("stage");
+const stageElement = element("stage");
 const keys = element<HTMLTextAreaElement>("keys");
-const menu = element("menu");
-const veil = element("veil");
-const veilTitle = element("veil-title");
-const veilWords = element("veil-words");
-const veilButton = element<HTMLButtonElement>("veil-button");
-let canvas = element<HTMLCanvasElement>("screen");
+const canvas = element<HTMLCanvasElement>("screen");
 
-let screenSize: { width: number; height: number } | undefined;
-let stageSize = { width: 0, height: 0 };
-let connection: ConnectionState = { name: "connecting", attempt: 1 };
+/** There is a picture, of this connection or the last. */
+let pictured = false;
 
 // The engine, near or far
 
@@ -81,9 +78,9 @@ function told(message: FromEngine): void {
       showState(message.state);
       break;
     case "geometry":
-      screenSize = { width: message.width, height: message.height };
-      layOut();
+      pictured = true;
       inexact.resize(message.width, message.height);
+      stage.setPicture({ size: { width: message.width, height: message.height }, part: message.part }, message.screen);
       break;
     case "name":
       document.title = message.name === "" ? NAME : `${message.name} – ${NAME}`;
@@ -96,6 +93,13 @@ function told(message: FromEngine): void {
       break;
     case "inexact":
       inexact.show(message.rects);
+      break;
+    case "clipOffer":
+    case "clipWanted":
+    case "clipContent":
+    case "clipFailed":
+    case "clipRefused":
+      clipboard.told(message);
       break;
     case "answer":
       questions.get(message.id)?.resolve(message.value);
@@ -136,12 +140,14 @@ async function startEngine(): Promise<void> {
   const start = {
     type: "start" as const,
     socketUrl: socketUrl.href,
+    webTransportUrl: new URL("webtransport", base).href,
+    transport: transportOf(new URLSearchParams(location.search).get("transport")),
     wasmUrl: new URL("viewer.wasm", base).href,
     probeUrl: new URL("viewer.wasm", base).href,
-    width: stageSize.width,
-    height: stageSize.height,
+    display: stage.wanted,
     ...(presenter && { presenter }),
     keep: new URLSearchParams(location.search).get("keep") === "yes",
+    clipboard: clipboardPolicy,
   };
   const worker = new URLSearchParams(location.search).get("thread") === "page" ? undefined : await startWorker();
   if (worker) {
@@ -162,131 +168,40 @@ async function startEngine(): Promise<void> {
 
 // The page
 
-/** The session's screen at one pixel to one where it fits, in the middle; smaller where it does not. */
-function layOut(): void {
-  if (screenSize === undefined || screenSize.width === 0 || screenSize.height === 0) return;
-  const ratio = devicePixelRatio;
-  const { width, height } = screenSize;
-  const scale = Math.min(1, stageSize.width / width, stageSize.height / height) || 1;
-  // Whole device pixels, or the browser would blend neighbours.
-  const left = Math.max(0, Math.floor((stageSize.width - width * scale) / 2));
-  const top = Math.max(0, Math.floor((stageSize.height - height * scale) / 2));
-  for (const { style } of [canvas, inexact.canvas]) {
-    style.width = `${(width * scale) / ratio}px`;
-    style.height = `${(height * scale) / ratio}px`;
-    style.left = `${left / ratio}px`;
-    style.top = `${top / ratio}px`;
-  }
-  canvas.classList.toggle("scaled", scale !== 1);
-}
-
-function placement(): Placement | undefined {
-  if (screenSize === undefined) return undefined;
-  const { left, top, width, height } = canvas.getBoundingClientRect();
-  if (width === 0 || height === 0) return undefined;
-  return { left, top, width, height, screenWidth: screenSize.width, screenHeight: screenSize.height };
-}
-
-function watchStage(): void {
-  const changed = (width: number, height: number) => {
-    if (width === stageSize.width && height === stageSize.height) return;
-    stageSize = { width, height };
-    layOut();
-    if (width > 0 && height > 0) send({ type: "resize", width, height });
-  };
-  const observer = new ResizeObserver((entries) => {
-    const entry = entries[0];
-    if (entry === undefined) return;
-    const { width, height } = entry.contentRect;
-    const near = { width: width * devicePixelRatio, height: height * devicePixelRatio };
-    const exact = entry.devicePixelContentBoxSize?.[0];
-    // It knows how the browser rounds; a browser that plays another device's ratio knows nothing of it, and is far off.
-    if (exact && Math.abs(exact.inlineSize - near.width) < 2) changed(exact.inlineSize, exact.blockSize);
-    else changed(Math.floor(near.width), Math.floor(near.height));
-  });
-  try {
-    // A change of the device pixel ratio alone is seen by this box only.
-    observer.observe(stage, { box: "device-pixel-content-box" });
-  } catch {
-    observer.observe(stage);
-  }
-  const box = stage.getBoundingClientRect();
-  stageSize = { width: Math.round(box.width * devicePixelRatio), height: Math.round(box.height * devicePixelRatio) };
-}
-
-let hinted = false;
-
 function showState(state: ConnectionState): void {
-  connection = state;
-  input.setActive(state.name === "connected");
-  veil.hidden = state.name === "connected";
-  veilButton.hidden = true;
-  switch (state.name) {
-    case "connected":
-      keys.focus({ preventScroll: true });
-      if (!hinted) {
-        hinted = true;
-        openMenu();
-        setTimeout(() => closeMenu(), MENU_HINT_MS);
-      }
-      break;
-    case "connecting":
-      veilTitle.textContent = state.attempt === 1 ? "Connecting…" : "Connecting again…";
-      veilWords.textContent = "";
-      break;
-    case "waiting":
-      veilTitle.textContent = "The connection dropped";
-      veilWords.textContent = "The session goes on. Trying again…";
-      veilButton.textContent = "Try now";
-      veilButton.hidden = state.retryMs < 1000;
-      break;
-    case "closed":
-      veilTitle.textContent = state.title;
-      veilWords.textContent = state.reason;
-      veilButton.textContent = "Connect again";
-      veilButton.hidden = !state.again;
-      veilButton.focus();
-      break;
+  const connected = state.name === "connected" || state.name === "silent";
+  input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
+  clipboard.setConnected(connected);
+  states.show(state, pictured);
+  if (state.name === "connected") {
+    input.typing.focus();
+    menu.hint();
   }
 }
 
-// The menu: hidden, so that no pixel of the session is covered, until the pointer rests at the top edge.
-
-let dwellTimer: ReturnType<typeof setTimeout> | undefined;
-
-function openMenu(): void {
-  menu.classList.add("open");
-}
-
-function closeMenu(): void {
-  if (!menu.matches(":hover")) menu.classList.remove("open");
-}
-
-function menuPointerAt(x: number | undefined, y: number | undefined): void {
-  const near = x !== undefined && y !== undefined && y < MENU_STRIP.height && Math.abs(x - innerWidth / 2) < MENU_STRIP.width / 2;
-  if (!near) {
-    clearTimeout(dwellTimer);
-    dwellTimer = undefined;
-    if (y !== undefined && y > menu.offsetHeight) closeMenu();
-  } else if (dwellTimer === undefined) {
-    dwellTimer = setTimeout(openMenu, MENU_DWELL_MS);
-  }
+/** Shows or hides the keyboard on the glass, with the row of keys it lacks. */
+function showKeyboard(wanted: boolean): void {
+  stage.setKeyboard(wanted);
+  for (const id of ["menu-keyboard", "handle-keyboard"]) element(id).setAttribute("aria-pressed", String(wanted));
+  if (wanted) input.typing.showKeyboard();
+  else input.typing.hideKeyboard();
 }
 
 function prepareMenu(): void {
-  menu.classList.toggle("handle", isTouchOnly());
-  menu.addEventListener("pointerleave", () => closeMenu());
-  // The keyboard stays with the session.
-  menu.addEventListener("pointerdown", (event) => event.preventDefault());
-  element("menu-handle").addEventListener("click", () => menu.classList.toggle("open"));
+  addSendKeys(element("menu-send"), (message) => input.send(message));
+  if (isTouchOnly()) menu.useHandle();
+  for (const id of ["menu-keyboard", "handle-keyboard"]) element(id).addEventListener("click", () => showKeyboard(!stage.keyboardWanted));
+  const size = element<HTMLSelectElement>("menu-size");
+  size.value = stage.sizingNow;
+  size.addEventListener("change", () => stage.setSizing(sizingOf(size.value) ?? "follow"));
   element("menu-fullscreen").addEventListener("click", () => void toggleFullscreen());
+  element("menu-keys").addEventListener("click", ({ currentTarget }) => {
+    const keys = element("menu-send");
+    keys.hidden = !keys.hidden;
+    (currentTarget as HTMLElement).setAttribute("aria-expanded", String(!keys.hidden));
+  });
   element("menu-stats").addEventListener("click", () => stats.toggle());
   element("menu-inexact").addEventListener("click", () => inexact.toggle());
-  element("menu-keyboard").addEventListener("click", () => {
-    keys.inputMode = "text";
-    keys.blur();
-    keys.focus({ preventScroll: true });
-  });
   element("menu-disconnect").addEventListener("click", () => send({ type: "disconnect" }));
 }
 
@@ -304,12 +219,27 @@ async function toggleFullscreen(): Promise<void> {
   }
 }
 
+function sizingOf(word: string | null): Sizing | undefined {
+  return word === "follow" || word === "fit" || word === "actual" ? word : undefined;
+}
+
+function transportOf(word: string | null): TransportChoice {
+  return word === "websocket" || word === "webtransport" ? word : "auto";
+}
+
+/** With Ctrl and Alt, by KeyboardEvent.code. */
+const SHORTCUTS: Readonly<Record<string, () => void>> = {
+  KeyE: () => inexact.toggle(),
+  KeyM: () => menu.toggleByKeyboard(),
+  KeyS: () => stats.toggle(),
+};
+
 function shortcut(event: KeyboardEvent): boolean {
   if (!event.ctrlKey || !event.altKey || event.shiftKey || event.metaKey) return false;
   if (event.getModifierState("AltGraph")) return false;
-  const overlay = event.code === "KeyS" ? stats : event.code === "KeyE" ? inexact : undefined;
-  if (overlay === undefined) return false;
-  if (!event.repeat) overlay.toggle();
+  const toggle = SHORTCUTS[event.code];
+  if (toggle === undefined) return false;
+  if (!event.repeat) toggle();
   return true;
 }
 
@@ -322,19 +252,59 @@ function lacking(): string | undefined {
   return undefined;
 }
 
-const cursor = new Cursor(stage);
+const cursor = new Cursor(stageElement);
 const inexact = new InexactOverlay(element("inexact"), (tell) => send({ type: "tellInexact", tell }));
+const stage = new Stage({
+  stage: stageElement,
+  row: element("keyrow"),
+  layers: [canvas, inexact.canvas],
+  resized: (display) => send({ type: "display", display }),
+  wished: (wish) => send({ type: "view", wish }),
+  scaled: (scale) => cursor.setScale(scale),
+  keyboardGone: () => showKeyboard(false),
+}, sizingOf(new URLSearchParams(location.search).get("size")));
+const menu = new Menu({ menu: element("menu"), handle: element<HTMLButtonElement>("handle-menu"), left: () => input.typing.focus() });
+const states = new States({
+  element: element("state"),
+  title: element("state-title"),
+  words: element("state-words"),
+  countdown: element("state-countdown"),
+  button: element<HTMLButtonElement>("state-button"),
+  retry: () => send({ type: "retry" }),
+});
 const stats = new StatsOverlay(element("stats"), async () => (await ask("stats")) as Stats);
-const input = new Input({
-  stage,
+const clipboardPolicy = policyOf(new URLSearchParams(location.search).get("clipboard"));
+const clipboard = new Clipboard({
+  policy: clipboardPolicy,
   keys,
-  send: (message) => send(message),
-  placement,
+  send: (message, transfer) => send(message, transfer),
+  releaseAll: () => input.releaseAll(),
+  notice: (words) => notice.say(words),
+});
+const notice = new Notice(element("notice"));
+const input: Input = new Input({
+  stage: stageElement,
+  hold: element("hold"),
+  keys,
+  view: stage,
+  // What a person does waits behind what they paste.
+  send: (message) => clipboard.pass(message),
+  clipboard: (event) => clipboard.keyDown(event),
+  notice: (words) => notice.say(words),
   shortcut,
+  elsewhere: (event) => event.target instanceof Element && event.target.closest("#menu, #state, #keyrow") !== null,
+  passThrough: new URLSearchParams(location.search).get("touch") === "applications",
   pointerAt: (x, y) => {
     cursor.pointerAt(x, y);
-    menuPointerAt(x, y);
+    menu.pointerAt(x, y);
   },
+  pressed: (kind) => {
+    menu.elsewhere();
+    if (kind === "touch") menu.useHandle();
+    // A keyboard on the glass comes when it is asked for, and not with each touch.
+    if (!stage.keyboardWanted) keys.inputMode = kind === "mouse" ? "text" : "none";
+  },
+  row: (options) => new KeyRow({ row: element("keyrow"), ...options }),
 });
 
 async function main(): Promise<void> {
@@ -344,13 +314,15 @@ async function main(): Promise<void> {
     return;
   }
   if (isTouchOnly()) keys.inputMode = "none";
-  watchStage();
   prepareMenu();
-  veilButton.addEventListener("click", () => send({ type: "retry" }));
-  addEventListener("online", () => retryIfWaiting());
+  // Each of these may be a machine that wakes up: better to ask the session at once than to trust the connection.
+  addEventListener("online", () => send({ type: "wake" }));
+  addEventListener("pageshow", (event) => {
+    if (event.persisted) send({ type: "wake" });
+  });
   document.addEventListener("visibilitychange", () => {
     send({ type: "visible", visible: !document.hidden });
-    if (!document.hidden) retryIfWaiting();
+    if (!document.hidden) send({ type: "wake" });
   });
   window.thinc = {
     quiet: async () => {
@@ -365,10 +337,7 @@ async function main(): Promise<void> {
   const token = takeToken();
   if (token !== undefined) await redeem(token);
   await startEngine();
-}
-
-function retryIfWaiting(): void {
-  if (connection.name === "waiting") send({ type: "retry" });
+  followLayout(new URLSearchParams(location.search).get("layout") ?? "auto", (message) => send(message));
 }
 
 // A link pasted into this tab changes only the fragment, which loads nothing by itself.

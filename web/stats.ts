@@ -2,7 +2,7 @@
 // Beside the path: asks the engine twice a second while it is open, and never otherwise.
 // Knows numbers and how to write them.
 
-import type { Stats } from "./messages";
+import type { Stats, VideoStats } from "./messages";
 
 const PERIOD_MS = 500;
 
@@ -48,12 +48,14 @@ export class StatsOverlay {
       before && seconds > 0 ? Math.max(0, (pick(stats) - pick(before.stats)) / seconds) : 0;
 
     const rows: [string, string][] = [
+      ["Connection", transport(stats)],
       ["Round trip", stats.rttUs > 0 ? `${milliseconds(stats.rttUs)} (least ${milliseconds(stats.rttMinUs)})` : "–"],
       ["Input to photon", photons(stats.photonUs)],
       ["Screen", `${stats.width} × ${stats.height}, ${stats.presenter}`],
       ["Updates", `${stats.updates}, ${rate((s) => s.updates).toFixed(0)}/s`],
       ["Shown", `${stats.presents}, ${rate((s) => s.presents).toFixed(0)}/s`],
       ["Received", `${bytes(stats.bytesIn)}, ${bytes(rate((s) => s.bytesIn))}/s`],
+      ["Video", video(stats.video, rate((s) => s.video.shown))],
       ["Packed", `${bytes(stats.packedBytes)}, unpacked ${bytes(stats.unpackedBytes)}`],
       ["Exact", exact(stats.inexactPixels, stats.width * stats.height)],
       ["Sent", `${bytes(stats.bytesOut)}, ${bytes(rate((s) => s.bytesOut))}/s`],
@@ -69,6 +71,19 @@ export class StatsOverlay {
       }),
     );
   }
+}
+
+function transport({ transport }: Stats): string {
+  if (transport === undefined) return "–";
+  return transport === "webtransport" ? "WebTransport, by QUIC" : "WebSocket, by TCP";
+}
+
+/** Pictures shown, how long decoding takes, and those that were not. */
+function video(stats: VideoStats, perSecond: number): string {
+  if (stats.shown + stats.coded === 0) return "–";
+  const decoded = stats.coded > 0 ? `, decoded in ${milliseconds(stats.delayUs)}` : "";
+  const lost = stats.late + stats.dropped > 0 ? `, ${stats.late + stats.dropped} not shown` : "";
+  return `${stats.shown}, ${perSecond.toFixed(0)}/s${decoded}${lost}`;
 }
 
 /** How much of the screen is exact; never "all" while a pixel is not. */

@@ -1,93 +1,115 @@
-// One WebSocket after another: bytes in, bytes out, and a new socket with growing patience when one drops.
-// Path 10/13: from the session's /ws, to engine.ts; and back.
-// Knows sockets and time; never what the bytes say.
+// One connection after another: bytes in, bytes out, and a new one with growing patience when one drops.
+// Path 10/13: from the session, by whichever of ways.ts is there first, to engine.ts; and back.
+// Knows ways and time; never what the bytes say.
+
+import { invitation, SocketWay, StreamWay, type Invitation, type Way, type WayHandlers, type WayKind } from "./ways";
 
 /** First wait before trying again, doubled after each failure: a server that restarts is back in well under a second. */
 const RETRY_MS_MIN = 200;
 /** Longest wait: about as long as a person watches a dimmed screen before reaching for the button. */
 const RETRY_MS_MAX = 8_000;
-/** A socket not open after this long is given up: a handshake is three round trips, and 4 s of those is no network. */
-const OPEN_MS_MAX = 12_000;
-/** Bytes handed to the socket and not yet to the network, above which what can wait does: a newer pointer position replaces it. */
-const QUEUED_BYTES_MAX = 16 * 1024;
+/** An attempt begun so lately is left to itself when the network comes back. */
+const ATTEMPT_MS_FRESH = 1_500;
+/**
+ * A WebSocket that is open waits for WebTransport, which is the better way, no longer than it took itself, and no longer than
+ * this, which nobody notices; where WebTransport has failed, not at all. With an invitation at hand it is there first: it takes
+ * two round trips, a WebSocket three.
+ */
+const WAIT_MS_MAX = 100;
+/** An invitation is asked for again after so long, at the next connection; it is good for longer. */
+const INVITATION_MS_FRESH = 3_600_000;
+/** A network on which WebTransport opened and then failed is not trusted with another before this has passed. */
+const DISTRUST_MS = 60_000;
+
+/** `auto`: the better of the two, as the network lets. */
+export type TransportChoice = "auto" | WayKind;
+
+export interface TransportUrls {
+  /** wss:// address of the session. */
+  socket: string;
+  /** https:// address where it says how to come by WebTransport, and where that is asked for. */
+  webTransport: string;
+  /** Asked for when no way opens, to learn whether this browser is still let in. */
+  probe: string;
+}
 
 export interface TransportHandlers {
   connecting(attempt: number): void;
   opened(): void;
   received(bytes: Uint8Array): void;
-  /** The connection is gone; another attempt follows in `retryMs`. */
-  dropped(retryMs: number): void;
+  /** The connection is gone; another attempt follows in `retryMs`, after so many that failed. */
+  dropped(retryMs: number, failures: number): void;
   /** The server does not know this browser (any more): trying again is of no use. */
   refused(): void;
 }
 
 export class Transport {
-  private socket: WebSocket | undefined;
+  /** Those that are opening, … */
+  private trying: Way[] = [];
+  /** … one that is open and waits a moment for a better one, with what has come by it, … */
+  private waiting: { way: Way; early: Uint8Array[]; timer: ReturnType<typeof setTimeout> } | undefined;
+  /** … and the one that was taken. */
+  private way: Way | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
+  private attemptAtMs = 0;
   private failures = 0;
   private ended = false;
 
+  private invited: { answer: Promise<Invitation | undefined>; untilMs: number } | undefined;
+  /** WebTransport did not make it in time, on this network. */
+  private late = false;
+  private distrustedUntilMs = 0;
+  private isProven = false;
+
   constructor(
-    private readonly socketUrl: string,
-    private readonly probeUrl: string,
+    private readonly urls: TransportUrls,
+    private readonly choice: TransportChoice,
     private readonly handlers: TransportHandlers,
   ) {}
 
-  /** Opens a socket now; one that is open or opening is left alone. */
+  /** The way that was taken. */
+  get kind(): WayKind | undefined {
+    return this.way?.kind;
+  }
+
+  /** Asks how to come by WebTransport, while there is other work to do. */
+  prepare(): void {
+    if (this.takesStreams()) this.invite();
+  }
+
+  /** Opens a connection now; one that is open or opening is left alone. */
   open(): void {
-    if (this.ended || this.socket !== undefined) return;
+    if (this.ended || this.busy) return;
     clearTimeout(this.timer);
     this.handlers.connecting(this.failures + 1);
-    const socket = new WebSocket(this.socketUrl);
-    socket.binaryType = "arraybuffer";
-    this.socket = socket;
-    let opened = false;
-    this.timer = setTimeout(() => socket.close(), OPEN_MS_MAX);
-    socket.onopen = () => {
-      if (this.socket !== socket) return;
-      clearTimeout(this.timer);
-      opened = true;
-      this.handlers.opened();
-    };
-    socket.onmessage = (event: MessageEvent) => {
-      if (this.socket !== socket) return;
-      // A text message is none of ours; an empty chunk is a legal one.
-      this.handlers.received(event.data instanceof ArrayBuffer ? new Uint8Array(event.data) : new Uint8Array());
-    };
-    socket.onclose = () => {
-      if (this.socket !== socket) return;
-      this.socket = undefined;
-      clearTimeout(this.timer);
-      if (opened) this.retryLater();
-      else void this.retryUnlessRefused();
-    };
+    this.attemptAtMs = performance.now();
+    this.isProven = false;
+    const isTrusted = this.choice === "webtransport" || this.attemptAtMs >= this.distrustedUntilMs;
+    const streams = this.takesStreams() && isTrusted;
+    if (this.choice !== "webtransport" || !streams) this.trying.push(new SocketWay(this.urls.socket, this.ways));
+    if (streams) this.trying.push(new StreamWay(this.urls.webTransport, this.invite(), this.ways));
   }
 
   /** False when nothing is open to take the bytes. */
   send(bytes: Uint8Array): boolean {
-    if (this.socket?.readyState !== WebSocket.OPEN) return false;
-    // send() takes its copy at once, so a view of WASM memory may be handed over.
-    this.socket.send(bytes as Uint8Array<ArrayBuffer>);
-    return true;
+    return this.way?.send(bytes) ?? false;
   }
 
   /** True while what was sent has not left this machine: a pointer position that can be replaced should wait. */
   get congested(): boolean {
-    return (this.socket?.bufferedAmount ?? 0) > QUEUED_BYTES_MAX;
+    return this.way?.congested ?? false;
   }
 
   /** The connection has shown that it works: the next drop is tried again at once. */
   proven(): void {
     this.failures = 0;
+    this.isProven = true;
   }
 
-  /** Drops the socket, and tries again. */
+  /** Drops the connection, and tries again. */
   drop(): void {
-    const socket = this.socket;
-    if (socket === undefined) return;
-    this.socket = undefined;
-    clearTimeout(this.timer);
-    socket.close();
+    if (!this.busy) return;
+    this.leave();
     this.retryLater();
   }
 
@@ -97,13 +119,101 @@ export class Transport {
     this.open();
   }
 
+  /** The machine slept, or the network came back: an attempt made before that, or the wait for the next, is of no use. */
+  wake(): void {
+    if (this.ended) return;
+    if (this.busy && performance.now() - this.attemptAtMs < ATTEMPT_MS_FRESH) return;
+    this.leave();
+    // It may be another network.
+    this.late = false;
+    this.distrustedUntilMs = 0;
+    this.open();
+  }
+
   /** Closes for good, until `retryNow`. */
   end(): void {
     this.ended = true;
+    this.leave();
+  }
+
+  private get busy(): boolean {
+    return this.way !== undefined || this.trying.length > 0;
+  }
+
+  private readonly ways: WayHandlers = {
+    opened: (way) => {
+      const better = this.trying.find((other) => other !== way && other.kind === "webtransport");
+      const waitMs = Math.min(WAIT_MS_MAX, performance.now() - this.attemptAtMs);
+      if (better === undefined || this.late) this.take(way);
+      else this.waiting = { way, early: [], timer: setTimeout(() => this.take(way), waitMs) };
+    },
+    received: (way, bytes) => {
+      if (way === this.way) this.handlers.received(bytes);
+      else this.waiting?.early.push(bytes);
+    },
+    closed: (way) => {
+      if (way === this.way) {
+        this.way = undefined;
+        // Open, and no word of the session's: a network that lets no more than the beginning through.
+        if (way.kind === "webtransport" && !this.isProven) this.distrust();
+        this.retryLater();
+        return;
+      }
+      this.trying = this.trying.filter((other) => other !== way);
+      if (way === this.waiting?.way) this.stopWaiting();
+      else if (way.kind === "webtransport") this.invited = undefined;
+      if (this.waiting !== undefined) this.take(this.waiting.way);
+      else if (this.trying.length === 0) void this.retryUnlessRefused();
+    },
+  };
+
+  private take(way: Way): void {
+    const early = this.waiting?.way === way ? this.waiting.early : [];
+    this.stopWaiting();
+    const others = this.trying.filter((other) => other !== way);
+    this.late = others.some(({ kind }) => kind === "webtransport");
+    this.trying = [];
+    this.way = way;
+    for (const other of others) other.close();
+    this.handlers.opened();
+    for (const bytes of early) this.handlers.received(bytes);
+  }
+
+  /** Closes whatever is open or opening. */
+  private leave(): void {
     clearTimeout(this.timer);
-    const socket = this.socket;
-    this.socket = undefined;
-    socket?.close(1000);
+    this.stopWaiting();
+    const ways = [...this.trying, ...(this.way ? [this.way] : [])];
+    if (this.way?.kind === "webtransport" && !this.isProven) this.distrust();
+    this.trying = [];
+    this.way = undefined;
+    for (const way of ways) way.close();
+  }
+
+  private stopWaiting(): void {
+    clearTimeout(this.waiting?.timer);
+    this.waiting = undefined;
+  }
+
+  private distrust(): void {
+    this.distrustedUntilMs = performance.now() + DISTRUST_MS;
+  }
+
+  private takesStreams(): boolean {
+    return this.choice !== "websocket" && typeof WebTransport === "function";
+  }
+
+  /** The invitation there is, or a new one. */
+  private invite(): Promise<Invitation | undefined> {
+    const nowMs = performance.now();
+    if (this.invited === undefined || nowMs > this.invited.untilMs) {
+      const invited = { answer: invitation(this.urls.webTransport), untilMs: nowMs + INVITATION_MS_FRESH };
+      this.invited = invited;
+      invited.answer.catch(() => {
+        if (this.invited === invited) this.invited = undefined;
+      });
+    }
+    return this.invited.answer;
   }
 
   private retryLater(): void {
@@ -113,18 +223,18 @@ export class Transport {
     const retryMs = wait * (0.5 + Math.random() / 2);
     this.failures += 1;
     this.timer = setTimeout(() => this.open(), retryMs);
-    this.handlers.dropped(retryMs);
+    this.handlers.dropped(retryMs, this.failures - 1);
   }
 
-  /** A page may not see why a WebSocket failed; an ordinary request tells a server that is away from one that refuses. */
+  /** A page may not see why a connection failed; an ordinary request tells a server that is away from one that refuses. */
   private async retryUnlessRefused(): Promise<void> {
     let status = 0;
     try {
-      status = (await fetch(this.probeUrl, { method: "HEAD", cache: "no-store" })).status;
+      status = (await fetch(this.urls.probe, { method: "HEAD", cache: "no-store" })).status;
     } catch {
       // No answer at all: away.
     }
-    if (this.ended || this.socket !== undefined) return;
+    if (this.ended || this.busy) return;
     if (status === 401 || status === 403 || status === 404) {
       this.ended = true;
       this.handlers.refused();

@@ -8,8 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
 use crate::questions::{
-    awareness, codecs, echo_under_load, functions, key_to_photon, loops, memory, overwrite, page_down, pages,
-    photographs,
+    awareness, codecs, echo_under_load, film, functions, key_to_photon, loops, memory, overwrite, page_down, pages,
+    photographs, views,
 };
 use crate::report::{self, compare};
 use crate::{Error, apps, corpus, process, run, smoke};
@@ -60,6 +60,10 @@ enum Question {
     Overwrite(overwrite::Options),
     /// How soon is a photograph whole on a narrow link, and how soon exact, with lossy coding and without?
     Photographs(photographs::Options),
+    /// Is every frame of a film shown on time, how near to the film, and at what cost?
+    Film(film::Options),
+    /// How many bytes does a viewer of a small screen take of those of a large one, for web pages and for video?
+    Views(views::Options),
     /// What does following offscreen drawing bring GTK3 programs and LibreOffice, in bytes, CPU and latency?
     Awareness(awareness::Options),
     /// Take pictures of real programs' screens, on which codecs are compared.
@@ -116,6 +120,8 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::EchoUnderLoad(options) => echo_under_load::run(&options),
         Question::Overwrite(options) => overwrite::run(&options),
         Question::Photographs(options) => photographs::run(&options),
+        Question::Film(options) => film::run(&options),
+        Question::Views(options) => views::run(&options),
         Question::Awareness(options) => awareness::run(&options),
         Question::Corpus(options) => corpus::run(&options),
         Question::Codecs(options) => codecs::run(&options),

@@ -175,13 +175,18 @@ pub struct Session {
 impl Session {
     /// Starts one of this size with `application`, and waits until a viewer can connect.
     pub fn start(name: &str, size: &str, application: &[&str]) -> Result<Session, Error> {
+        Session::start_with(name, size, &[], application)
+    }
+
+    /// The same with more options of `thinc serve`.
+    pub fn start_with(name: &str, size: &str, options: &[&str], application: &[&str]) -> Result<Session, Error> {
         let folder = Folder::new(&format!("session-{name}"))?;
         let ready = folder.path().join("ready.json");
         let log = fs::File::create(folder.path().join("log"))?;
         let mut command = Command::new(binary("thinc")?);
         command.args(["serve", "--listen", "127.0.0.1:0", "--size", size, "--name"]);
         let name = format!("bench-{name}-{}", std::process::id());
-        command.arg(&name).arg("--ready-json").arg(&ready).arg("--").args(application);
+        command.arg(&name).arg("--ready-json").arg(&ready).args(options).arg("--").args(application);
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut supervisor = Running::start("thinc serve", &mut command)?;
         let text = wait_for("thinc serve is ready", Duration::from_secs(30), || {
@@ -202,6 +207,15 @@ impl Session {
         let pids =
             pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
         Ok(Session { _folder: folder, _supervisor: supervisor, name, link, display, xauthority, pids })
+    }
+
+    /// A link for one more viewer: each opens the session once.
+    pub fn another_link(&self) -> Result<String, Error> {
+        let output = Command::new(binary("thinc")?).args(["link", &self.name]).output()?;
+        match (output.status.success(), String::from_utf8(output.stdout)) {
+            (true, Ok(link)) => Ok(link.trim().to_owned()),
+            _ => Err(format!("thinc link: {}", String::from_utf8_lossy(&output.stderr).trim()).into()),
+        }
     }
 
     /// Process id of one part.

@@ -218,8 +218,15 @@ fn our_captures_hold_what_tcpdump_sees_at_both_ends() {
     wait_for("the link is empty", Duration::from_secs(5), || (bed.under_way() == 0).then_some(())).unwrap();
     let captured = bed.stop_capture().unwrap().unwrap();
     assert_eq!(captured.missed, 0);
+    let names = ["server.pcap", "client.pcap"];
+    // Told to end, tcpdump drops what it has not read yet. Files of the same packets have the same length.
+    let length = |folder: &Path, name: &str| fs::metadata(folder.join(name)).unwrap().len();
+    wait_for("tcpdump has read it all", Duration::from_secs(20), || {
+        names.iter().all(|name| length(&theirs, name) >= length(&ours, name)).then_some(())
+    })
+    .unwrap();
     dumps.into_iter().for_each(end);
-    for name in ["server.pcap", "client.pcap"] {
+    for name in names {
         let (ours, theirs) = (read_pcap(&ours.join(name)), read_pcap(&theirs.join(name)));
         assert!(ours.len() > 500, "{name}: {} packets of a second at 20 Mbit/s", ours.len());
         for side in [Side::Server, Side::Client] {

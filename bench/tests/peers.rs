@@ -210,8 +210,19 @@ fn thinc_without_a_part() -> Result<(), Error> {
 }
 
 #[test]
+fn thinc_by_each_transport() -> Result<(), Error> {
+    check("thinc-quic", Likeness::Exact)?;
+    check("thinc-tcp", Likeness::Exact)
+}
+
+#[test]
 fn thinc_web() -> Result<(), Error> {
     check("thinc-web", Likeness::Exact)
+}
+
+#[test]
+fn thinc_ssh() -> Result<(), Error> {
+    check_installed("thinc-ssh", Likeness::Exact)
 }
 
 #[test]
@@ -252,6 +263,11 @@ fn xrdp_remotefx() -> Result<(), Error> {
 #[test]
 fn xspice() -> Result<(), Error> {
     check_installed("xspice", Likeness::Near)
+}
+
+#[test]
+fn xspice_lossless() -> Result<(), Error> {
+    check_installed("xspice-lossless", Likeness::Exact)
 }
 
 #[test]

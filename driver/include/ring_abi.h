@@ -1,5 +1,5 @@
 /* Path 2/13: from ring.c (the X server's main thread), to crates/ring (the session).
- * The bytes that driver and session share: one ring memfd, one framebuffer memfd, control and input messages.
+ * The bytes that driver and session share: a ring memfd, a framebuffer memfd, a memfd of video frames, control and input messages.
  * Knows offsets and sizes only; crates/ring/src/abi.rs says the same numbers and both sides assert them. */
 #ifndef THINC_RING_ABI_H
 #define THINC_RING_ABI_H
@@ -9,15 +9,15 @@
 
 /* Any change of a size, an offset or a meaning below raises the version; the driver refuses all others in words. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 2u
+#define THINC_ABI_VERSION 3u
 
 /* ---- the ring memfd ----------------------------------------------------------------------------------------
- *      0  header: constants, positions, counters, geometry           one page
+ *      0  header: constants, positions, counters, geometry, video ports   one page
  *   4096  cursor block: 64 bytes, then 256 x 256 premultiplied ARGB, or pixels of two colours
  * 270336  dirty tiles: one bit per 64 x 64 tile, 256 rows of 256 bits
  * 278528  records: 32768 of 64 bytes
  * 2375680 end
- * The driver writes all of it but `tail`, `reader_sleeping` and `want_offscreen`, and may clear none of the reader's
+ * The driver writes all of it but `tail`, `reader_sleeping`, `want_offscreen` and `want_video`, and may clear none of the reader's
  * words except `reader_sleeping`. The reader also clears the dirty bits that it takes. */
 #define THINC_RECORDS 32768u
 #define THINC_RECORD_BYTES 64u
@@ -31,6 +31,15 @@
 #define THINC_DIRTY_OFFSET 270336u
 #define THINC_RECORDS_OFFSET 278528u
 #define THINC_RING_BYTES 2375680u
+
+/* ---- the video memfd: for each port two buffers, frame n in buffer n % 2 -------------------------------------------
+ * Planes as doc/protocol.md has them, section 9: luma, blue, red, one after another, rows without gaps, whatever the client sent.
+ * Memory is there for what a port plays only: the file has holes. */
+#define THINC_VIDEO_PORTS 16u
+#define THINC_VIDEO_EDGE_MAX 8192u
+#define THINC_VIDEO_PLACE_MAX 32768 /* how far a place's corner may lie, and its longest edge */
+#define THINC_VIDEO_BUFFERS 2u
+#define THINC_VIDEO_BUFFER_BYTES 134217728u /* 8192 x 8192 of 4:2:2 */
 
 struct thinc_output {
     int32_t x, y;           /* in the screen */
@@ -50,6 +59,27 @@ struct thinc_geometry {
     struct thinc_output outputs[THINC_OUTPUTS];
 };
 
+/* The newest frame of a port that lies whole in the video memfd. A frame that is replaced while it is read shows in `writing`. */
+struct thinc_video {
+    uint32_t seq;      /* as in thinc_geometry; all but `writing` are between */
+    uint32_t serial;   /* of the frame, counted from 1; 0: there is none */
+    uint64_t op;       /* that drew it */
+    uint32_t dst;      /* drawable: 0 is the screen, otherwise a pixmap's serial */
+    uint32_t layout;   /* enum thinc_video_layout */
+    uint32_t size;     /* width | height << 16, as are those below */
+    uint32_t crop_at, crop_size;
+    int32_t place_x, place_y; /* in dst */
+    uint32_t place_size;
+    uint32_t writing; /* the frame whose samples are being written, or were last: buffer writing % 2 holds no other */
+    uint32_t playing; /* 1: a frame was put since the port last stopped, if only in the framebuffer */
+    uint32_t reserved[2];
+};
+
+enum thinc_video_layout {
+    THINC_VIDEO_420 = 0, /* colour at half the width and height, rounded up */
+    THINC_VIDEO_422 = 1, /* colour at half the width */
+};
+
 struct thinc_header {
     /* 0: constants, written before the memfd is handed over */
     uint32_t magic, abi_version;
@@ -67,7 +97,8 @@ struct thinc_header {
     /* 256: the reader's wishes */
     uint32_t reader_sleeping; /* 1: write the eventfd at the next IDLE, YIELD or quarter; the driver resets it */
     uint32_t want_offscreen;  /* 1: also publish ops on pixmaps, and PIXMAP_CREATE / PIXMAP_DESTROY */
-    uint32_t reserved4[14];
+    uint32_t want_video;      /* 1: frames of XVideo that are recorded also go to the video memfd, as they came */
+    uint32_t reserved4[13];
     /* 320: counters and overflow; nothing here changes with every record, for the reader looks at it whenever it releases some */
     uint64_t overflows;        /* times the ring filled */
     uint64_t dropped;          /* records that became dirty tiles */
@@ -78,7 +109,10 @@ struct thinc_header {
     uint64_t reserved5[3];
     /* 384 */
     struct thinc_geometry geometry;
-    uint8_t reserved6[4096 - 384 - sizeof(struct thinc_geometry)];
+    uint8_t reserved6[1024 - 384 - sizeof(struct thinc_geometry)];
+    /* 1024 */
+    struct thinc_video video[THINC_VIDEO_PORTS];
+    uint8_t reserved7[4096 - 1024 - THINC_VIDEO_PORTS * sizeof(struct thinc_video)];
 };
 
 struct thinc_cursor {
@@ -113,6 +147,7 @@ enum thinc_kind {
     THINC_OVERFLOW = 9, /* records are missing before this one: dirty tiles say where on the screen; forget what drawables hold */
     THINC_BARRIER = 10,
     THINC_INPUT = 11, /* a key or button press was delivered */
+    THINC_VIDEO_STOPPED = 12, /* no frame is shown at arg[0], a port, until one is put again */
 };
 
 enum thinc_what {
@@ -122,7 +157,7 @@ enum thinc_what {
     THINC_GLYPHS = 3,
     THINC_IMAGE = 4, /* every pixel of the rect is a client's */
     THINC_COMPOSITE = 5,
-    THINC_VIDEO = 6, /* arg[0] = port, arg[1] = fourcc, arg[2] = source width | height << 16 */
+    THINC_VIDEO = 6, /* every pixel of the rect is the frame's: see thinc_record */
 };
 
 #define THINC_FLAG_MORE 1u        /* the next record belongs to the same op */
@@ -140,7 +175,9 @@ struct thinc_record {
     uint32_t src;
     int32_t x1, y1, x2, y2; /* half-open, in dst */
     int32_t dx, dy;
-    /* DRAW: see thinc_what. PIXMAP_CREATE: width, height. GEOMETRY: generation. BARRIER: id. INPUT: seq. */
+    /* DRAW: see thinc_what. PIXMAP_CREATE: width, height. GEOMETRY: generation. BARRIER: id. INPUT: seq. VIDEO_STOPPED: port.
+     * DRAW of VIDEO: port | enum thinc_video_layout << 8; the image's width | height << 16; of the crop, which is inside of the image;
+     * of the place, to all of which the crop is scaled. `src` is the crop's corner, x | y << 16; dx, dy the place's in dst. */
     uint32_t arg[4];
 };
 
@@ -152,7 +189,7 @@ enum thinc_message_type {
     THINC_SEND_BARRIER = 3, /* struct thinc_word: value = id */
     THINC_RESUME = 4, /* struct thinc_word: there is room in the ring again */
     /* driver to session */
-    THINC_HELLO = 16, /* struct thinc_hello, with descriptors: ring, framebuffer, eventfd, input socket */
+    THINC_HELLO = 16, /* struct thinc_hello, with descriptors: ring, framebuffer, eventfd, input socket, video */
     THINC_FRAMEBUFFER = 17, /* struct thinc_framebuffer, with one descriptor; sent before the GEOMETRY record that names it */
     THINC_OUTPUTS_APPLIED = 18, /* struct thinc_word: value = the request's serial */
     THINC_ERROR = 19, /* struct thinc_error */
@@ -215,13 +252,17 @@ THINC_AT(thinc_header, tail, 128);
 THINC_AT(thinc_header, begin, 192);
 THINC_AT(thinc_header, reader_sleeping, 256);
 THINC_AT(thinc_header, want_offscreen, 260);
+THINC_AT(thinc_header, want_video, 264);
 THINC_AT(thinc_header, overflows, 320);
 THINC_AT(thinc_header, overflow_pending, 336);
 THINC_AT(thinc_header, dirty_any, 340);
 THINC_AT(thinc_header, oracle_area, 344);
 THINC_AT(thinc_header, geometry, 384);
+THINC_AT(thinc_header, video, 1024);
 THINC_AT(thinc_geometry, outputs, 32);
 THINC_SIZE(thinc_header, 4096);
+THINC_SIZE(thinc_video, 64);
+THINC_AT(thinc_video, writing, 48);
 THINC_AT(thinc_cursor, two_colors, 40);
 THINC_AT(thinc_cursor, argb, 64);
 THINC_SIZE(thinc_cursor, 64 + THINC_CURSOR_MAX * THINC_CURSOR_MAX * 4);

@@ -16,6 +16,9 @@
 /* 4: connections that have not said ATTACH yet. Only this user can make them; more are closed at once. */
 #define WAITING 4
 
+/* ring, framebuffer, eventfd, input socket, video */
+#define HELLO_FDS 5
+
 static struct {
     int listening;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
@@ -30,7 +33,7 @@ static bool send_message(int fd, const void *message, size_t bytes, const int *f
     struct iovec part = {.iov_base = (void *)message, .iov_len = bytes};
     union {
         struct cmsghdr align;
-        char bytes[CMSG_SPACE(4 * sizeof(int))];
+        char bytes[CMSG_SPACE(HELLO_FDS * sizeof(int))];
     } ancillary;
     struct msghdr header = {.msg_iov = &part, .msg_iovlen = 1};
     if (count > 0) {
@@ -95,8 +98,8 @@ static void attach(int fd) {
         /* The blocks are whole before anybody can look. */
         randr_publish(true);
         cursor_attach();
-        int fds[4] = {ring_memfd(), thinc.fb_fd, ring_eventfd(), input};
-        ok = send_message(fd, &hello, sizeof hello, fds, 4);
+        int fds[HELLO_FDS] = {ring_memfd(), thinc.fb_fd, ring_eventfd(), input, slots_memfd()};
+        ok = send_message(fd, &hello, sizeof hello, fds, HELLO_FDS);
     }
     if (input >= 0)
         close(input);

@@ -213,7 +213,7 @@ struct op *op_ready_clipped(struct op *op) {
         return NULL;
     if (op->drawn.coarse) {
         /* The boxes hold pixels that were not drawn. */
-        if (op->what == THINC_SOLID || op->what == THINC_PATTERN || op->what == THINC_IMAGE)
+        if (op->what == THINC_SOLID || op->what == THINC_PATTERN || op->what == THINC_IMAGE || op->what == THINC_VIDEO)
             op->what = THINC_OTHER;
         if (op->alpha == THINC_FLAG_OPAQUE)
             op_set_alpha(op, THINC_FLAG_KEEPS_ALPHA);

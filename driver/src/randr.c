@@ -146,6 +146,12 @@ static Bool resize(ScrnInfoPtr scrn, int width, int height) {
 
 static uint32_t mm_of(uint32_t pixels) { return (uint32_t)(pixels * 25.4 / 96 + 0.5); }
 
+/* Of `pixels` where so many millimetres are so many pixels; at most 100 metres, as of an output. */
+static uint32_t scaled_mm(int pixels, uint32_t mm, uint32_t of) {
+    uint64_t scaled = ((uint64_t)pixels * mm + of / 2) / of;
+    return scaled < 1 ? 1 : scaled > 100000 ? 100000 : (uint32_t)scaled;
+}
+
 /* 96 dots an inch where the session does not know. */
 static void default_size_mm(struct thinc_output *output) {
     if (!output->mm_width)
@@ -255,8 +261,11 @@ const char *randr_apply(const struct thinc_output *outputs, uint32_t count) {
         if (crtc && crtc->mode && !RRCrtcSet(crtc, NULL, 0, 0, RR_Rotate_0, 0, NULL))
             return "RandR cannot switch an output off";
     }
-    if (screen->width != width || screen->height != height) {
-        if (!RRScreenSizeSet(screen, (CARD16)width, (CARD16)height, mm_of((uint32_t)width), mm_of((uint32_t)height)))
+    /* As many dots an inch as the first output has: what clients see that look no further. */
+    uint32_t mm_width = scaled_mm(width, wanted[0].mm_width, wanted[0].width);
+    uint32_t mm_height = scaled_mm(height, wanted[0].mm_height, wanted[0].height);
+    if (screen->width != width || screen->height != height || screen->mmWidth != (int)mm_width || screen->mmHeight != (int)mm_height) {
+        if (!RRScreenSizeSet(screen, (CARD16)width, (CARD16)height, mm_width, mm_height))
             return "there is no memory for a framebuffer of that size";
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -267,6 +276,12 @@ const char *randr_apply(const struct thinc_output *outputs, uint32_t count) {
             return "RandR does not know the mode of an output";
         if (!RRCrtcSet(crtc, mode, wanted[i].x, wanted[i].y, RR_Rotate_0, 1, &output))
             return "RandR cannot set the mode of an output";
+    }
+    /* The first is where desktops put their panel. RandR has no call for it but its clients'. */
+    rrScrPrivPtr private = rrGetScrPriv(screen);
+    if (private->primaryOutput != config->output[0]->randr_output) {
+        private->primaryOutput = config->output[0]->randr_output;
+        private->layoutChanged = TRUE;
     }
     RRTellChanged(screen);
     randr_publish(false);

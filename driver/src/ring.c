@@ -54,7 +54,7 @@ bool ring_create(void) {
     ring.memfd = thinc_memfd("thinc-ring", THINC_RING_BYTES);
     ring.eventfd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     void *base = MAP_FAILED;
-    if (ring.memfd >= 0 && ring.eventfd >= 0)
+    if (ring.memfd >= 0 && ring.eventfd >= 0 && slots_create())
         /* Populated: a page fault inside a drawing op would cost more than the record. */
         base = mmap(NULL, THINC_RING_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, ring.memfd, 0);
     if (base == MAP_FAILED) {
@@ -90,6 +90,7 @@ void ring_destroy(void) {
         close(ring.memfd);
     if (ring.eventfd >= 0)
         close(ring.eventfd);
+    slots_destroy();
     ring.base = NULL;
     ring.header = NULL;
     ring.memfd = ring.eventfd = -1;

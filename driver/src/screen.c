@@ -139,6 +139,7 @@ static void block_handler(ScreenPtr screen, void *timeout) {
     wrapped_BlockHandler = screen->BlockHandler;
     screen->BlockHandler = block_handler;
     randr_publish(false);
+    slots_block();
     /* A timeout of 0: X looks for more work at once and does not sleep. */
     ring_block(*(int *)timeout != 0);
 }

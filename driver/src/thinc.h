@@ -159,6 +159,10 @@ uint32_t window_top_level(WindowPtr window);
 bool cursor_init(ScreenPtr screen);
 void cursor_attach(void); /* fills the block of a fresh ring */
 bool video_init(ScreenPtr screen);
+bool slots_create(void); /* video_slot.c: memory for the frames of a new consumer */
+void slots_destroy(void);
+int slots_memfd(void);
+void slots_block(void); /* from the BlockHandler: where the session wants no frames, a client that has paused puts none to find out */
 
 bool randr_pre_init(ScrnInfoPtr scrn, uint32_t width, uint32_t height);
 /* NULL when done, otherwise why not, in words. */

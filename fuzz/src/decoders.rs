@@ -3,13 +3,16 @@
 //! Knows the public interfaces only; limits sizes so that a run stays short.
 
 use thinc_codec_dec::{Decoder, OPAQUE, StreamUnpacker};
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, put_frame};
-use thinc_protocol::limits::{CACHE_TOKEN_BYTES, SESSION_FRAME_BYTES_MAX};
-use thinc_protocol::session::{CacheGrant, Geometry, Packed, SessionHello, SessionMessage, Update};
-use thinc_protocol::viewer::ViewerMessage;
+use thinc_protocol::limits::{CACHE_TOKEN_BYTES, SESSION_FRAME_BYTES_MAX, VIDEO_STREAMS_MAX};
+use thinc_protocol::session::{CacheGrant, Geometry, Packed, SessionCaps, SessionHello, SessionMessage, Update};
+use thinc_protocol::video::Layout;
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Cache, Viewer, ViewerConfig};
+use thinc_video::Planes;
+use thinc_viewer_core::{Cache, ClipboardPolicy, VideoEvent, Viewer, ViewerConfig, ViewerEvent};
 use xxhash_rust::xxh3::xxh3_64;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, InBuffer, OutBuffer, ResetDirective};
@@ -21,7 +24,7 @@ const BESIDE: u32 = 0x0011_2233;
 /// Pixels of destination between one row's end and the next row's start.
 const GAP: usize = 3;
 
-/// First byte: what is decoded, modulo 9. Second and third: width and height, from 1. Then the data.
+/// First byte: what is decoded, modulo 10. Second and third: width and height, from 1. Then the data.
 pub fn pixels(input: &[u8]) {
     decode_pixels(input);
 }
@@ -36,14 +39,15 @@ fn decode_pixels(input: &[u8]) -> bool {
     let packing = if form & 1 == 0 { Packing::Plain } else { Packing::Zstd };
     let colors = (0x00ff_ffff, 0x0012_3456);
     let mut bitmap = |depth| decoder.bitmap(depth, packing, data, colors, (width, height), &mut dst, stride);
-    let result = match form % 9 {
+    let result = match form % 10 {
         0 | 1 => bitmap(BitmapDepth::One),
         2 | 3 => bitmap(BitmapDepth::Eight),
         4 => decoder.raw(Encoding::Plain, data, (width, height), &mut dst, stride),
         5 => decoder.raw(Encoding::Predicted, data, (width, height), &mut dst, stride),
         6 => decoder.raw(Encoding::PredictedZstd, data, (width, height), &mut dst, stride),
         7 => decoder.raw(Encoding::Jpeg, data, (width, height), &mut dst, stride),
-        _ => decoder.raw(Encoding::Residuals, data, (width, height), &mut dst, stride),
+        8 => decoder.raw(Encoding::Residuals, data, (width, height), &mut dst, stride),
+        _ => decoder.raw(Encoding::Columns, data, (width, height), &mut dst, stride),
     };
     for row in dst.chunks_exact(stride) {
         let (inside, beside) = row.split_at(width);
@@ -71,6 +75,9 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
     let seed = |form: u8, data: &[u8]| [&[form, 7, 3], data].concat();
     // Two colours and a run of 30 pixels, in the byte operations of doc/protocol.md.
     let operations = [0xff, 1, 2, 3, 0xff, 9, 9, 9, 0xf9, 13];
+    // Black, white and a colour of two bytes; columns of one colour, some alike, and others cut into a row and pixels.
+    let palette = [2, 1, 0, 255, 35, 0, 0, 239, 0, 0, 17];
+    let columns = [&palette[..], &[3, 8, 15, 9, 0, 15, 254, 6, 0, 19, 2, 4, 0, 14], &[15; 12]].concat();
     vec![
         seed(0, &[0x55; 4]),
         seed(1, &zstd(&[0x55; 4])),
@@ -82,6 +89,7 @@ pub fn pixels_seeds() -> Vec<Vec<u8>> {
         // The first row is of grade 3; no differences, so all others are of grade 0. 122 is the symbol of none.
         seed(8, &[&[0, 24, 0, 0, 8, 0, 0], &zstd(&[122; 32])[..]].concat()),
         seed(7, &JPEG),
+        seed(9, &columns),
     ]
 }
 
@@ -143,6 +151,14 @@ const SCREEN_AREA_TRIED_MAX: u64 = 1 << 20;
 /// 64 KiB: what the viewer keeps, so that its bound is met.
 const CACHE_TRIED: u64 = 1 << 16;
 
+/// 64 KiB: longest content of a clipboard, so that its bound is met.
+const CLIP_TRIED: usize = 1 << 16;
+
+/// 1 Mi: largest picture a decoder here pretends to make, in samples.
+const PICTURE_AREA_TRIED_MAX: u64 = 1 << 20;
+/// What doc/protocol.md says of pictures that wait, in all.
+const PICTURES_WAITING_MAX: usize = 64;
+
 /// A viewer that is told whatever the input says, after a proper greeting.
 pub fn viewer(input: &[u8]) {
     tell_viewer(input);
@@ -150,8 +166,15 @@ pub fn viewer(input: &[u8]) {
 
 /// Whether the viewer took all of it.
 fn tell_viewer(input: &[u8]) -> bool {
-    let mut viewer = Viewer::new(&ViewerConfig { name: "fuzz".to_owned(), size: Size::default(), caps: 0 });
+    let mut viewer = Viewer::new(&ViewerConfig {
+        name: "fuzz".to_owned(),
+        size: Size::default(),
+        caps: ViewerCaps::VIDEO | ViewerCaps::H264,
+        clipboard: ClipboardPolicy { bytes_max: CLIP_TRIED as u64, ..ClipboardPolicy::default() },
+    });
+    let mut decoders = Decoders::default();
     viewer.offer_cache(Cache::new(CACHE_TRIED));
+    viewer.offer_clipboard(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     let mut now = 1_000;
     let mut told = Vec::new();
     greeting().iter().for_each(|message| message.encode(&mut told));
@@ -167,9 +190,91 @@ fn tell_viewer(input: &[u8]) -> bool {
         told.clear();
         put_frame(&mut told, frame.kind, |out| out.extend_from_slice(frame.body));
         alive &= viewer.handle_bytes(&told, now).is_ok();
+        serve_clipboard(&mut viewer, now);
+        decoders.serve(&mut viewer, now);
         check_viewer(&mut viewer);
     });
     alive
+}
+
+/// Decoders that decode nothing: what a picture's first byte says becomes of it.
+#[derive(Default)]
+struct Decoders {
+    /// Streams that have begun and not ended.
+    streams: Vec<u64>,
+    /// Pictures that come back one frame later, the last first.
+    late: Vec<(u64, Size)>,
+}
+
+impl Decoders {
+    fn serve(&mut self, viewer: &mut Viewer, now: u64) {
+        while let Some((serial, size)) = self.late.pop() {
+            self.answer(viewer, serial, size, now);
+        }
+        while let Some(event) = viewer.poll_video() {
+            match event {
+                VideoEvent::Began { stream, size, .. } => {
+                    assert!(!self.streams.contains(&stream), "a stream begins twice");
+                    self.streams.push(stream);
+                    if size.area() > PICTURE_AREA_TRIED_MAX {
+                        viewer.handle_video_refused(stream);
+                    } else {
+                        viewer.handle_video_ready(stream);
+                    }
+                }
+                VideoEvent::Picture { stream, serial, size, data, .. } => {
+                    assert!(self.streams.contains(&stream), "a picture of a stream that has not begun");
+                    assert!(size.width % 2 == 0 && size.height % 2 == 0, "a picture of odd edges");
+                    match data.first() {
+                        Some(2) => viewer.handle_video_failed(serial),
+                        Some(3) => self.late.push((serial, size)),
+                        Some(4) => viewer.handle_video_refused(stream),
+                        // It is never heard of again.
+                        Some(5) => {}
+                        _ => self.answer(viewer, serial, size, now),
+                    }
+                    viewer.reuse_video_buffer(data);
+                }
+                VideoEvent::Ended { stream } => {
+                    let at = self.streams.iter().position(|begun| *begun == stream);
+                    self.streams.swap_remove(at.expect("a stream ends that has not begun"));
+                }
+            }
+        }
+        assert!(self.streams.len() <= usize::from(VIDEO_STREAMS_MAX), "more streams than numbers");
+        assert!(viewer.videos_waiting() <= PICTURES_WAITING_MAX, "more pictures wait than may");
+    }
+
+    fn answer(&mut self, viewer: &mut Viewer, serial: u64, size: Size, now: u64) {
+        if !viewer.is_video_wanted(serial) {
+            return viewer.handle_video_skipped(serial);
+        }
+        if size.area() > PICTURE_AREA_TRIED_MAX {
+            return viewer.handle_video_failed(serial);
+        }
+        let mut planes = Planes::new();
+        planes.reset(size, Layout::Yuv420);
+        viewer.handle_video_picture(serial, &planes.as_ref(), now);
+    }
+}
+
+/// Pastes whatever is offered, in every form, and gives 40 KiB where it is asked.
+fn serve_clipboard(viewer: &mut Viewer, now: u64) {
+    while let Some(event) = viewer.poll_event() {
+        match event {
+            ViewerEvent::ClipOffer { selection, formats } => formats.iter().for_each(|format| {
+                viewer.request_clipboard(selection, format, now);
+            }),
+            ViewerEvent::ClipWanted { id, format, .. } => {
+                let text = format == ClipFormat::Text;
+                viewer.provide_clipboard(id, if text { Ok(vec![b'x'; 40_000]) } else { Err(ClipEnd::Gone) }, now);
+            }
+            ViewerEvent::ClipReceived { content, .. } => {
+                assert!(content.len() <= CLIP_TRIED, "more is pasted than is taken");
+            }
+            _ => {}
+        }
+    }
 }
 
 fn check_viewer(viewer: &mut Viewer) {
@@ -188,7 +293,6 @@ fn check_viewer(viewer: &mut Viewer) {
     if let Some(cache) = viewer.cache() {
         assert!(cache.bytes() <= CACHE_TRIED, "more is kept than was offered");
     }
-    while viewer.poll_event().is_some() {}
     let mut said = Vec::new();
     while viewer.poll_transmit(&mut said) {}
     let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
@@ -203,11 +307,11 @@ fn greeting() -> [SessionMessage<'static>; 3] {
     [
         SessionMessage::Hello(SessionHello {
             version: thinc_protocol::VERSION,
-            caps: 0,
+            caps: SessionCaps::CLIPBOARD,
             name: "demo".to_owned(),
             frame_bytes_max: 65_536,
         }),
-        SessionMessage::Geometry(Geometry { epoch: 1, size: Size { width: 64, height: 64 } }),
+        SessionMessage::Geometry(Geometry { epoch: 1, size: Size { width: 64, height: 64 }, shows: None }),
         SessionMessage::Cache(CacheGrant { token: [7; CACHE_TOKEN_BYTES], resumed: false }),
     ]
 }
@@ -238,6 +342,7 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
         writer.keep(rect, 300);
         writer.recall(Rect { x1: 40, y1: 3, x2: 48, y2: 7 }, 300);
     });
+    update(10, &|writer| crate::parsers::videos().iter().for_each(|command| writer.video(command)));
     updates.iter().for_each(|update| all.extend_from_slice(update));
     updates.push(packed_updates(rect));
     updates.push(all);
@@ -286,7 +391,12 @@ fn load_cache(input: &[u8]) -> bool {
 
 /// One with nothing in it, and one with two pieces.
 pub fn saved_cache_seeds() -> Vec<Vec<u8>> {
-    let mut viewer = Viewer::new(&ViewerConfig { name: "fuzz".to_owned(), size: Size::default(), caps: 0 });
+    let mut viewer = Viewer::new(&ViewerConfig {
+        name: "fuzz".to_owned(),
+        size: Size::default(),
+        caps: 0,
+        clipboard: ClipboardPolicy::OFF,
+    });
     viewer.offer_cache(Cache::new(CACHE_TRIED));
     let mut told = Vec::new();
     greeting().iter().for_each(|message| message.encode(&mut told));
@@ -325,7 +435,7 @@ mod tests {
             assert!(load_cache(seed), "saved cache seed {index}");
         }
         // What follows the updates are single messages, some of them out of their order.
-        for (index, seed) in viewer_seeds().iter().take(11).enumerate() {
+        for (index, seed) in viewer_seeds().iter().take(12).enumerate() {
             assert!(tell_viewer(seed), "viewer seed {index}");
         }
     }

@@ -8,6 +8,7 @@ pub mod mutate;
 pub mod parsers;
 pub mod session;
 pub mod traces;
+pub mod videos;
 
 /// One thing that reads bytes it must not trust.
 pub struct Target {
@@ -30,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
     Target { name: "packed", run: decoders::packed, seeds: decoders::packed_seeds },
     Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
+    Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },

@@ -2,15 +2,20 @@
 //! Beside the path. A promise is an assertion; an error is a fine answer to bytes that make no sense.
 //! Knows the public interfaces only.
 
+use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthOk};
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::held::Held;
 use thinc_protocol::limits::{
     CACHE_TOKEN_BYTES, PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX,
 };
 use thinc_protocol::session::{
-    CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, SessionHello, SessionMessage, Update,
+    CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, SessionHello, SessionMessage, Shows,
+    Update,
 };
+use thinc_protocol::video::{Codec, Layout, Picture, Readiness, Source, VideoCommand, VideoState};
 use thinc_protocol::viewer::{CacheOffer, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
@@ -125,11 +130,14 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "thinc-view".to_owned(),
         }),
+        ViewerMessage::Arrived(Arrived { applied: vec![290..=300, 1..=280], discarded: vec![285] }),
         ViewerMessage::Ping(300),
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
         ViewerMessage::Refresh,
+        ViewerMessage::Instance([7; 16]),
         ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: [7; CACHE_TOKEN_BYTES], update: 300 }),
+        ViewerMessage::Held(Held { size: SCREEN, part: SCREEN.rect(), edge_log: 7, key: [7; 32], tiles: vec![7; 48] }),
         ViewerMessage::Close("done".to_owned()),
     ];
     let mut seeds = plain_frames();
@@ -138,7 +146,23 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         message.encode(&mut seed);
         seeds.push(seed);
     }
+    seeds.push(clip_conversation());
+    seeds.push(video_conversation());
     seeds
+}
+
+/// A viewer whose decoders are ready, get lost, and refuse at last.
+pub(crate) fn video_conversation() -> Vec<u8> {
+    let mut seed = Vec::new();
+    for turn in 0..40 {
+        let readiness = match turn {
+            0..25 => Readiness::Ready,
+            25..38 => Readiness::Lost,
+            _ => Readiness::Refused,
+        };
+        ViewerMessage::Video(VideoState { id: turn % 2, readiness }).encode(&mut seed);
+    }
+    seed
 }
 
 /// What a session says to a viewer, the commands of its updates included.
@@ -172,6 +196,8 @@ fn commands(bytes: &[u8]) {
             | Command::Raw { rect, .. }
             | Command::Keep { rect, .. }
             | Command::Recall { rect, .. } => inside(rect),
+            Command::Video(VideoCommand::Next { clip, .. }) => clip.rects().iter().for_each(inside),
+            Command::Video(_) => {}
         }
     }
     let mut written = Vec::new();
@@ -180,6 +206,29 @@ fn commands(bytes: &[u8]) {
     let again: Vec<Command<'_>> =
         CommandReader::new(&written, SCREEN).collect::<Result<_, _>>().expect("what we write is well-formed");
     assert_eq!(again, read, "commands read back differ");
+}
+
+/// A stream with pictures of every kind, moved, resized and ended, and one of plain pictures that goes on.
+pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
+    let source = |width, height| {
+        let size = Size { width, height };
+        Source { size, crop: size.rect() }
+    };
+    let clip = || Region::from_iter([Rect::at(4, 4, 9, 2), Rect::at(6, 6, 20, 10)]);
+    let next = |id, time, picture| VideoCommand::Next { id, time, clip: clip(), picture };
+    let plain = Picture::Plain { layout: Layout::Yuv422, data: &[0x70; 32] };
+    vec![
+        VideoCommand::Init { id: 3, codec: Codec::H264, source: source(64, 36), place: Rect::at(-10, 4, 50, 40) },
+        next(3, 1_000, Picture::Coded { key: true, data: &[0, 0, 0, 1, 0x65, 0x88] }),
+        next(3, 2_000, Picture::Coded { key: false, data: &[1, 0, 0, 1, 0x41] }),
+        VideoCommand::Init { id: 4, codec: Codec::None, source: source(4, 4), place: Rect::at(0, 0, 64, 64) },
+        next(4, 3_000, plain),
+        VideoCommand::Move { id: 3, x: 2, y: -3 },
+        VideoCommand::PlaceSize { id: 3, size: Size { width: 40, height: 64 } },
+        VideoCommand::SourceSize { id: 3, source: source(32, 32) },
+        next(3, 4_000, Picture::Coded { key: true, data: &[3, 0, 0, 1, 0x65] }),
+        VideoCommand::End { id: 3 },
+    ]
 }
 
 /// A session's first words, an update with every kind of command, and one frame of every kind with a short body.
@@ -193,6 +242,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
     writer.pfill(Rect { x1: 0, y1: 0, x2: 64, y2: 64 }, 2, 2, Encoding::Plain, &[0x33; 12]);
     writer.keep(rect, 300);
     writer.recall(rect, 300);
+    videos().iter().for_each(|command| writer.video(command));
     let messages = [
         SessionMessage::Hello(SessionHello {
             version: thinc_protocol::VERSION,
@@ -200,7 +250,13 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             name: "demo".to_owned(),
             frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32,
         }),
-        SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN }),
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN, shows: None }),
+        SessionMessage::Geometry(Geometry {
+            epoch: 2,
+            size: Size { width: 40, height: 30 },
+            shows: Some(Shows { screen: SCREEN, part: Rect::at(100, 90, 400, 300) }),
+        }),
+        SessionMessage::Displays(vec![Rect::at(0, 0, 640, 768), Rect::at(640, 0, 384, 768)]),
         SessionMessage::CursorMove { x: 5, y: 600 },
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
@@ -231,12 +287,40 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         seeds.push(seed);
     }
     seeds.push(update);
+    seeds.push(clip_conversation());
     seeds
+}
+
+/// A clipboard as either side uses it: it pastes the other's and cancels, copies something, and gives it when it is asked.
+/// The other offers its own first, and asks for all that is offered.
+fn clip_conversation() -> Vec<u8> {
+    let (copied, marked) = (Selection::Clipboard, Selection::Primary);
+    let request = |id| ClipMessage::Request { id, selection: copied, serial: 1, format: ClipFormat::Text };
+    let messages = [
+        request(3),
+        ClipMessage::Taken { id: 3, bytes: 0 },
+        request(4),
+        ClipMessage::End { id: 4, asker: true, why: ClipEnd::Cancelled },
+        ClipMessage::Offer {
+            selection: marked,
+            serial: 1,
+            seen: 1,
+            formats: ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Png),
+        },
+        // Numbers 1 and 2 are those of its requests.
+        ClipMessage::Data { id: 3, last: false, bytes: b"some ".to_vec() },
+        ClipMessage::Data { id: 3, last: true, bytes: b"text".to_vec() },
+        ClipMessage::End { id: 4, asker: false, why: ClipEnd::TooLarge { bytes: 300, limit: 5 } },
+        ClipMessage::Offer { selection: marked, serial: 2, seen: 1, formats: ClipFormats::NONE },
+    ];
+    let mut seed = Vec::new();
+    messages.iter().for_each(|message| message.encode(&mut seed));
+    seed
 }
 
 /// Every kind of frame there is or may be, with bodies of nothing and of small numbers.
 fn plain_frames() -> Vec<Vec<u8>> {
-    (1..16u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
+    (1..24u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
 }
 
 /// A link as a person pastes it.

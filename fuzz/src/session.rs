@@ -2,18 +2,25 @@
 //! Beside the path. Whatever they say, session-core keeps its promises and its bounds, and its jobs lie on the screen.
 //! Knows the public interfaces only.
 
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::command::{CommandWriter, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
+use thinc_protocol::video::{Layout, Picture, VideoCommand};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, RecordKind};
-use thinc_session_core::{Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, Unpacked, ViewerId};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
+use thinc_session_core::{
+    ClipRequest, ClipboardPolicy, Coding, Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, Unpacked,
+    VideoFrame, VideoPolicy, VideoStats, ViewerId,
+};
 
 use crate::parsers::{SCREEN, each_frame};
 
 const RECORD_BYTES: usize = 64;
+/// 64 KiB: longest content, so that the bound is met.
+const CLIP_BYTES_MAX: usize = 64 * 1024;
 /// Kinds of `DrawRecord` end here; what follows says what the shell does.
 const SHELL_KINDS: u8 = 12;
 
@@ -26,6 +33,7 @@ struct Shell {
     jobs: Vec<Job>,
     deframer: Deframer,
     newest_update: u64,
+    tickets: u32,
 }
 
 impl Shell {
@@ -37,11 +45,18 @@ impl Shell {
             scheduling,
             offscreen: true,
             lossy: LossyPolicy::Always,
+            video: VideoPolicy::H264,
         });
+        session.set_clipboard(ClipboardPolicy { bytes_max: CLIP_BYTES_MAX as u64, ..ClipboardPolicy::default() });
         session.handle_attach(SCREEN);
         let hello = ViewerHello {
             version: thinc_protocol::VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::PACKED | ViewerCaps::LOSSY,
+            caps: ViewerCaps::LOCAL_CURSOR
+                | ViewerCaps::PACKED
+                | ViewerCaps::LOSSY
+                | ViewerCaps::CLIPBOARD
+                | ViewerCaps::VIDEO
+                | ViewerCaps::H264,
             size: Size::default(),
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "fuzz".to_owned(),
@@ -55,6 +70,7 @@ impl Shell {
             jobs: Vec::new(),
             deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
             newest_update: 0,
+            tickets: 0,
         }
     }
 
@@ -99,7 +115,8 @@ impl Shell {
 
     fn commit(&mut self) {
         while let Some(job) = self.session.poll_job(self.viewer, self.now) {
-            let screen = self.session.size().rect();
+            // A viewer with a view has a picture of its own, in whose pixels everything is said.
+            let screen = job.view.map_or(self.session.size(), |view| view.size()).rect();
             let on_screen = |region: &Region| region.is_empty() || screen.contains(&region.extents());
             assert!(on_screen(&job.region), "a job reads outside the screen");
             assert!(job.verify.difference(&job.region).is_empty(), "what is verified is not read");
@@ -122,6 +139,18 @@ impl Shell {
 
     /// Stretch by stretch. Nobody decodes what stands here, but what is sent lossy is made exact later.
     fn finish(&mut self, job: &Job) {
+        if let Some(VideoFrame { stream: id, time, coding, .. }) = job.video {
+            let data = &[0x55; 9];
+            let picture = match coding {
+                Coding::Plain => Picture::Plain { layout: Layout::Yuv420, data },
+                Coding::H264 { key, .. } => Picture::Coded { key, data },
+            };
+            let mut commands = Vec::new();
+            let next = VideoCommand::Next { id, time, clip: job.region.clone(), picture };
+            CommandWriter::new(&mut commands).video(&next);
+            self.session.handle_encoded(self.viewer, job.id, &commands);
+            return;
+        }
         let encoding = if job.hints.quality.lossy.is_some() { Encoding::Jpeg } else { Encoding::Predicted };
         let mut stretches = job.region.rects().chunks(3).map(|rects| {
             let mut commands = Vec::new();
@@ -145,6 +174,51 @@ impl Shell {
             }
         }
         assert_eq!(self.deframer.buffered_len(), 0, "what a session says is whole");
+    }
+
+    /// Programs paste whatever a viewer has, in every form, and give it 40 KiB where it pastes.
+    fn serve_clipboard(&mut self) {
+        while let Some(request) = self.session.poll_clip(self.now) {
+            match request {
+                ClipRequest::Own { selection, formats } => {
+                    for format in formats.iter() {
+                        self.tickets += 1;
+                        self.session.handle_clip_wanted(self.tickets, selection, format, self.now);
+                    }
+                }
+                ClipRequest::Fetch { id, format, .. } => {
+                    let content = if format == ClipFormat::Text { Ok(vec![b'x'; 40_000]) } else { Err(ClipEnd::Gone) };
+                    self.session.handle_clip_content(id, content, self.now);
+                }
+                ClipRequest::CancelFetch { .. } => {}
+                ClipRequest::Provide { content, .. } => {
+                    let bytes = content.map_or(0, |content| content.len());
+                    assert!(bytes <= CLIP_BYTES_MAX, "a program pastes more than is taken");
+                }
+            }
+        }
+    }
+
+    /// A port shows a frame, and an area moves, so that there are streams to say something of.
+    fn play(&mut self) {
+        self.newest_op += 1;
+        let (place, size) = (Rect::at(20, 20, 160, 120), Size { width: 160, height: 120 });
+        let what = Drawn::Video { port: 1, layout: VideoLayout::Yuv420, size, crop: size.rect(), place };
+        let rect = place.intersect(&self.session.size().rect());
+        if !rect.is_empty() {
+            let kind = RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
+            self.record(&DrawRecord { op: self.newest_op, more: false, window: 1, kind });
+        }
+        let kind = RecordKind::Idle;
+        self.record(&DrawRecord { op: self.newest_op, more: false, window: 0, kind });
+        self.session.handle_moving(self.viewer, &[Rect::at(0, 200, 400, 300)], self.now);
+    }
+
+    /// As `acknowledge`, of a viewer that may have gone.
+    fn acknowledge_sent(&mut self) {
+        if self.session.viewers().next().is_some() {
+            self.acknowledge();
+        }
     }
 
     fn acknowledge(&mut self) {
@@ -224,7 +298,11 @@ pub fn records_seeds() -> Vec<Vec<u8>> {
         })
         .collect();
     let overflow = seed_record(3, [9, 0, 0, 0], (0, 0), page, [0, 0], [0, 0]);
-    let video = seed_record(1, [draw, 4, 6, 0], (5, 0), [20, 20, 180, 140], [0, 0], [1, 0x3231_5659]);
+    // Port 1, 4:2:0, all of a picture of 160 by 120 in a place as large; the crop lies at (0, 0).
+    let size = 160 | 120 << 16;
+    let mut video = seed_record(1, [draw, 4, 6, 0], (5, 0), [20, 20, 180, 140], [20, 20], [1, size]);
+    video[56..60].copy_from_slice(&size.to_ne_bytes());
+    video[60..64].copy_from_slice(&size.to_ne_bytes());
     let show = seed_record(2, [copy, 0, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
     vec![
         buffer.concat(),
@@ -237,27 +315,45 @@ pub fn records_seeds() -> Vec<Vec<u8>> {
 
 /// What viewers say after a proper hello, to a session that answers: a violation ends the viewer and nothing else.
 pub fn viewer_to_session(input: &[u8]) {
+    converse(input);
+}
+
+/// Gives what was made of videos, where the viewer is still there.
+fn converse(input: &[u8]) -> Option<VideoStats> {
     let mut shell = Shell::new();
+    shell.session.handle_clip_owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     shell.transmit();
     each_frame(input, VIEWER_FRAME_BYTES_MAX, |frame| {
         let Ok(message) = ViewerMessage::decode(frame) else { return };
-        shell.now += 1_000;
+        shell.now += 20_000;
+        if matches!(message, ViewerMessage::Video(_)) {
+            shell.play();
+        }
         if shell.session.handle_message(shell.viewer, &message, shell.now).is_err() {
             shell.session.remove_viewer(shell.viewer);
             let viewer = shell.session.viewers().next();
             assert_eq!(viewer, None, "a viewer stays after its end");
         }
         while shell.session.poll_request(shell.now).is_some() {}
+        shell.serve_clipboard();
         shell.commit();
         shell.finish_jobs(usize::MAX);
         shell.transmit();
+        shell.acknowledge_sent();
         shell.session.check_invariants();
     });
+    shell.session.stats(shell.viewer).map(|stats| stats.video)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_viewer_that_talks_of_videos_gets_some() {
+        let stats = converse(&crate::parsers::video_conversation()).expect("it says nothing wrong");
+        assert!(stats.begun >= 2 && stats.ended > 0 && stats.coded > 8 && stats.keys > 1, "{stats:?}");
+    }
 
     /// A seed that is refused at once leads the mutations nowhere.
     #[test]

@@ -3,6 +3,8 @@
 //! Applications are stopped while both are read, so that nothing moves between the two readings.
 #![forbid(unsafe_code)]
 
+pub mod sshd;
+
 use std::fmt::Write as _;
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -39,8 +41,26 @@ pub struct Picture {
 impl Desktop {
     /// Starts `application` on a screen of `size` ("1024x768") with a viewer.
     pub fn start(name: &str, size: &str, application: &[&str]) -> Result<Desktop, Error> {
-        let session = Session::start(name, size, application)?;
+        Desktop::start_with(name, size, &[], application)
+    }
+
+    /// The same with more options of `thinc serve`.
+    pub fn start_with(name: &str, size: &str, options: &[&str], application: &[&str]) -> Result<Desktop, Error> {
+        let session = Session::start_with(name, size, options, application)?;
         let viewer = Headless::start(&session.link)?;
+        Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+    }
+
+    /// The same with a viewer that takes another way to the session: `way` makes of the session's link its own.
+    pub fn start_through(
+        name: &str,
+        size: &str,
+        application: &[&str],
+        way: impl FnOnce(&str) -> Result<String, Error>,
+        options: &[&str],
+    ) -> Result<Desktop, Error> {
+        let session = Session::start_with(name, size, &[], application)?;
+        let viewer = Headless::start_with(&way(&session.link)?, options)?;
         Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
     }
 
@@ -65,6 +85,18 @@ impl Desktop {
             return Err(String::from_utf8_lossy(&output.stderr).into());
         }
         Headless::start_with(String::from_utf8(output.stdout)?.trim(), options)
+    }
+
+    /// What is found when another viewer is looked at instead of this one.
+    pub fn as_seen_by<T>(
+        &mut self,
+        viewer: &mut Headless,
+        look: impl FnOnce(&mut Desktop) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        std::mem::swap(&mut self.viewer, viewer);
+        let result = look(self);
+        std::mem::swap(&mut self.viewer, viewer);
+        result
     }
 
     /// The X screen, from the driver's framebuffer.
@@ -199,6 +231,10 @@ impl Desktop {
             self.viewer.say("wait-quiet").ok()?;
             let screen = self.screen().ok()?;
             self.viewer.say("wait-quiet").ok()?;
+            // What changed like a video a moment ago is exact once it rests.
+            if self.stats().ok()?["inexact_pixels"] != 0 {
+                return None;
+            }
             let view = self.view().ok()?;
             (self.screen().ok()? == screen).then_some((screen, view))
         })?;
@@ -213,7 +249,8 @@ impl Desktop {
 }
 
 impl Picture {
-    fn read_png(path: &Path) -> Result<Picture, Error> {
+    /// What a viewer wrote.
+    pub fn read_png(path: &Path) -> Result<Picture, Error> {
         let mut reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(path)?)).read_info()?;
         let mut bytes = vec![0; reader.output_buffer_size().ok_or("the picture is too large")?];
         let info = reader.next_frame(&mut bytes)?;

@@ -6,21 +6,19 @@ import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test as nodeTest } from "node:test";
-import { openTab, startChromium } from "./chromium.mjs";
+import { test as nodeTest } from "node:test";
+import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
+import { Fingers } from "./fingers.mjs";
 import { assertSamePixels, readPng } from "./png.mjs";
+import { Proxy } from "./proxy.mjs";
 import { fileHas, Session } from "./session.mjs";
 
 const test = (name, body) => nodeTest(name, { timeout: 90_000 }, body);
 
-let browser;
-before(async () => {
-  browser = await startChromium("--enable-unsafe-swiftshader");
-});
-after(() => browser.close());
+const browser = chromiumForTests("--enable-unsafe-swiftshader");
 
 /** A session with this shell script in an xterm, writing to `out` of a folder of its own, and its page. */
-async function opened(t, script, { query = "", tab = { viewport: { width: 640, height: 480 } } } = {}) {
+async function opened(t, script, { query = "", tab = { viewport: { width: 640, height: 480 } }, proxied = false } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const out = join(folder, "out");
@@ -28,15 +26,17 @@ async function opened(t, script, { query = "", tab = { viewport: { width: 640, h
   t.after(() => session.stop());
   const page = await openTab(browser, tab);
   t.after(() => page.context().close());
-  await page.goto(session.link);
+  const proxy = proxied ? await Proxy.before(session.link) : undefined;
+  if (proxy) t.after(() => proxy.stop());
+  await page.goto(proxy ? proxy.link : session.link);
   await page.waitForURL((url) => url.hash === "");
   if (query !== "") {
     await page.waitForFunction(() => window.thinc);
     await page.goto(new URL(query, page.url()).href);
   }
-  await page.waitForFunction(() => window.thinc && document.getElementById("veil").hidden);
+  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
   await page.evaluate(() => window.thinc.quiet());
-  return { session, page, out };
+  return { session, page, out, proxy };
 }
 
 /** Holds the screen still, and compares what X has, what the viewer holds, and what the tab shows. */
@@ -61,6 +61,25 @@ async function assertSameScreen(session, page, what) {
   } finally {
     session.signalCommand("SIGCONT");
   }
+}
+
+/**
+ * Begins to watch whether the page says that something is the matter, however briefly; what is returned waits until it has
+ * said so, and then until all is well.
+ */
+async function watchTrouble(page) {
+  await page.evaluate(() => {
+    const state = document.getElementById("state");
+    window.trouble = new Promise((resolve) => {
+      const look = () => state.hidden || resolve();
+      new MutationObserver(look).observe(state, { attributes: true });
+      look();
+    });
+  });
+  return {
+    said: () => page.evaluate(() => window.trouble),
+    over: () => page.waitForFunction(() => document.getElementById("state").hidden),
+  };
 }
 
 async function echoed(page) {
@@ -111,6 +130,8 @@ const ALT_X = "\u00f8";
 test("pointer, buttons and wheel reach the program where they happened", async (t) => {
   const { page, out } = await opened(t, 'stty raw -echo; printf "\\033[?1000h\\033[?1006h\\033[6n"; cat -u > "$1"');
   await fileHas(out, (now) => now === HERE);
+  // Which shows itself when a session opens, and in a window so narrow lies over that place.
+  await page.waitForFunction(() => getComputedStyle(document.getElementById("menu")).visibility === "hidden");
   // The middle of column 10, row 5, of characters of 6 by 13 pixels.
   const [x, y] = [9.5 * 6, 4.5 * 13];
   await page.mouse.move(x, y);
@@ -147,12 +168,118 @@ test("a killed session process comes back, and so does the page", async (t) => {
   const { session, page, out } = await opened(t, 'cat > "$1"');
   await type(page, "before\n");
   await fileHas(out, (now) => now === "before\n");
+  const trouble = await watchTrouble(page);
   process.kill(session.pids.session, "SIGKILL");
-  await page.waitForFunction(() => !document.getElementById("veil").hidden);
-  await page.waitForFunction(() => document.getElementById("veil").hidden);
+  await trouble.said();
+  await trouble.over();
   await type(page, "after\n");
   await fileHas(out, (now) => now === "before\nafter\n");
   await assertSameScreen(session, page, "after a new process attached");
+});
+
+/** What was typed, each once and in order, but for what was lost on the way between `before` and `after`. */
+function assertTypedOnce(got, typed, { before, after }) {
+  let at = 0;
+  for (const character of got) {
+    at = typed.indexOf(character, at) + 1;
+    assert.ok(at > 0, `${JSON.stringify(got)} is not ${JSON.stringify(typed)} with something left out`);
+  }
+  assert.ok(got.startsWith(before), `${JSON.stringify(got)} begins with ${JSON.stringify(before)}`);
+  assert.ok(got.endsWith(after), `${JSON.stringify(got)} ends with ${JSON.stringify(after)}`);
+}
+
+const ALPHABET = "abcdefghijklmnopqrstuvwxyz0123456789";
+const RAW = 'stty raw -echo; cat -u > "$1"';
+
+for (const [what, cut] of [
+  ["the connection is cut", ({ proxy }) => proxy.cut()],
+  ["the session process is killed", ({ session }) => process.kill(session.pids.session, "SIGKILL")],
+]) {
+  test(`${what} in the middle of typing: what was typed is read once, and nothing of it twice`, async (t) => {
+    const context = await opened(t, RAW, { proxied: true });
+    const { page, out } = context;
+    const before = ALPHABET.slice(0, 6);
+    await page.keyboard.type(before);
+    await fileHas(out, (now) => now === before);
+    const trouble = await watchTrouble(page);
+    // No pause between the next ones and the cut, nor after it.
+    const typing = page.keyboard.type(ALPHABET.slice(6, 16));
+    cut(context);
+    await typing;
+    await trouble.said();
+    await page.keyboard.type(ALPHABET.slice(16, 20));
+    await trouble.over();
+    const after = ALPHABET.slice(20);
+    await page.keyboard.type(after);
+    const got = await fileHas(out, (now) => now.endsWith("9") && now);
+    assertTypedOnce(got, ALPHABET, { before, after });
+  });
+}
+
+test("what was typed into a path that died is not typed by surprise when it recovers", async (t) => {
+  const { page, out, proxy } = await opened(t, RAW, { proxied: true });
+  await page.keyboard.type("abc");
+  await fileHas(out, (now) => now === "abc");
+  // Until "c" was let go there as well: a key that is down when a path dies repeats until the session has noticed.
+  await page.evaluate(() => window.thinc.quiet());
+  proxy.stall();
+  await page.keyboard.type("def");
+  await page.getByText("No answer").waitFor();
+  // The page gives the old connection up, and makes another.
+  await proxy.connected();
+  await page.waitForFunction(() => document.getElementById("state").hidden);
+  await page.keyboard.type("DEF");
+  await fileHas(out, (now) => now === "abcDEF");
+  proxy.release();
+  await page.keyboard.type("g");
+  assert.equal(await fileHas(out, (now) => now.endsWith("g") && now), "abcDEFg");
+});
+
+test("a connection cut again and again while much is drawn: the screen is X's in the end, byte for byte", async (t) => {
+  const script = 'while read -r n; do echo "begun $n" >> "$1"; head -c "$n" /dev/urandom | base64 -w 79; echo "done $n" >> "$1"; done';
+  const { session, page, out, proxy } = await opened(t, script, { proxied: true });
+  for (const bytes of [400_000, 500_000, 600_000]) {
+    // What was drawn before has come, so what comes now is this; and a cut before the number was read would take it along.
+    await page.evaluate(() => window.thinc.quiet());
+    const drawn = proxy.received(4_000);
+    await type(page, `${bytes}\n`);
+    await fileHas(out, (now) => now.includes(`begun ${bytes}\n`));
+    await drawn;
+    const trouble = await watchTrouble(page);
+    proxy.cut();
+    await trouble.said();
+    await trouble.over();
+    await fileHas(out, (now) => now.endsWith(`done ${bytes}\n`), 60_000);
+  }
+  await assertSameScreen(session, page, "after three cuts");
+});
+
+test("fingers on a phone do in an X client what they are meant for", async (t) => {
+  const { page, out } = await opened(t, 'stty raw -echo; printf "\\033[?1002h\\033[?1006h\\033[6n"; cat -u > "$1"', { tab: PHONE, query: "?size=follow" });
+  await fileHas(out, (now) => now === HERE);
+  const fingers = await Fingers.of(page);
+  // Two pixels of the session to three of the page, 6 by 13 of the session a character: the middle of column 10, row 5.
+  const place = (column, row) => [((column - 0.5) * 6 * 2) / 3, ((row - 0.5) * 13 * 2) / 3];
+  const said = (...wanted) => fileHas(out, (now) => wanted.every((one) => now.includes(one)));
+  await fingers.tap(place(10, 5));
+  await said("\x1b[<0;10;5M\x1b[<0;10;5m");
+  await fingers.down(place(20, 6));
+  await page.waitForFunction(() => document.getElementById("hold").dataset.hint === "held");
+  await fingers.up();
+  await said("\x1b[<2;20;6M\x1b[<2;20;6m");
+  await fingers.tap(...[[24, 8], [32, 8], [40, 8]].map(([column, row]) => place(column, row)));
+  await said("\x1b[<1;32;8M\x1b[<1;32;8m");
+  await fingers.down(place(20, 10));
+  for (const column of [24, 28, 30]) await fingers.move(place(column, 10));
+  await fingers.up();
+  await said("\x1b[<0;20;10M", "\x1b[<32;30;10M", "\x1b[<0;30;10m");
+  const [x, y] = place(30, 20);
+  await fingers.down([x - 30, y], [x + 30, y]);
+  for (let by = 12; by <= 132; by += 12) await fingers.move([x - 30, y - by], [x + 30, y - by]);
+  await fingers.up();
+  await said("\x1b[<65;30;20M");
+  assert.equal((await fileHas(out, (now) => now)).includes("\x1b[<64"), false, "down, never up");
+  assert.deepEqual(page.problems, []);
 });
 
 test("a link opens once; the words for a second time, and for none", async (t) => {
@@ -164,7 +291,7 @@ test("a link opens once; the words for a second time, and for none", async (t) =
   await other.getByText("This link does not open the session").waitFor();
   await other.getByText("Each link works once").waitFor();
   await other.goto(session.newLink());
-  await other.waitForFunction(() => window.thinc && document.getElementById("veil").hidden);
+  await other.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
   const bare = await openTab(browser);
   t.after(() => bare.context().close());
   await bare.goto(new URL("./", session.link).href);

@@ -37,8 +37,14 @@ const frame = (kind, ...body) => {
 const rect = (x, y, width, height) => Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
 export const say = {
-  hello: (name) => frame(0x02, varint(1), varint(0), varint(65536), text(name)),
-  geometry: (epoch, width, height) => frame(0x03, varint(epoch), varint(width), varint(height)),
+  /** `caps`: 1 wants the viewer's clipboard. */
+  hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
+  /** `shows`: the session's screen, and the part of it that the picture is of. */
+  geometry: (epoch, width, height, shows) => {
+    const { screen, part } = shows ?? {};
+    const more = shows ? [screen.width, screen.height, part.x, part.y, part.width, part.height] : [];
+    return frame(0x03, ...[epoch, width, height, ...more].map(varint));
+  },
   update: (seq, epoch, commands, { endOfFrame = true } = {}) =>
     frame(0x04, Buffer.from([endOfFrame ? END_OF_FRAME : 0]), varint(seq), varint(epoch), ...commands),
   /** `pixels`: premultiplied blue, green, red, alpha; as a zstd frame of one stored block. */
@@ -58,6 +64,21 @@ export const say = {
   close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),
   /** `token`: 16 bytes. */
   cache: (resumed, token) => frame(0x0d, Buffer.from([Number(resumed)]), token),
+  /** `seen`: the viewer's newest offer that had come; `formats`: bits 1 text, 2 HTML, 4 PNG. */
+  clipOffer: (selection, serial, seen, formats) => frame(0x10, Buffer.from([selection]), varint(serial), varint(seen), varint(formats)),
+  clipRequest: (id, selection, serial, format) => frame(0x11, varint(id), Buffer.from([selection]), varint(serial), Buffer.from([format])),
+  /** The content in pieces of at most 16 KiB. */
+  clipData: (id, content) => {
+    const pieces = [];
+    for (let at = 0; at === 0 || at < content.length; at += 16384) {
+      const last = Number(at + 16384 >= content.length);
+      pieces.push(frame(0x12, varint(id), Buffer.from([last]), content.subarray(at, at + 16384)));
+    }
+    return Buffer.concat(pieces);
+  },
+  clipTaken: (id, bytes) => frame(0x13, varint(id), varint(bytes)),
+  /** `why` 2 has bytes and a limit behind it. */
+  clipEnd: (id, asker, why, ...more) => frame(0x14, varint(id), Buffer.from([Number(asker), why]), ...more.map(varint)),
 };
 
 export const draw = {
@@ -68,11 +89,29 @@ export const draw = {
   jpeg: (x, y, width, height, data) => Buffer.concat([Buffer.from([0x34]), rect(x, y, width, height), varint(data.length), data]),
   keep: (x, y, width, height, slot) => Buffer.concat([Buffer.from([5]), rect(x, y, width, height), varint(slot)]),
   recall: (x, y, width, height, slot) => Buffer.concat([Buffer.from([6]), rect(x, y, width, height), varint(slot)]),
+  /** `source` and `place`: a rectangle each, the source's is what is shown of a picture of `size`. */
+  videoInit: (id, codec, size, source, place) =>
+    Buffer.concat([
+      Buffer.from([7]), varint(id), Buffer.from([codec]), varint(size.width), varint(size.height),
+      varint(source.x), varint(source.y), varint(source.width), varint(source.height), rect(place.x, place.y, place.width, place.height),
+    ]),
+  /** Coded, as an access unit; seen in all of these rectangles, which lie in bands. */
+  videoCoded: (id, timeUs, clip, key, data) => Buffer.concat([Buffer.from([7 | ((key ? 7 : 2) << 4)]), varint(id), varint(timeUs), clipOf(clip), varint(data.length), data]),
+  /** Planes of luma, blue and red; 4:2:0. */
+  videoPlain: (id, timeUs, clip, data) =>
+    Buffer.concat([Buffer.from([7 | (1 << 4)]), varint(id), varint(timeUs), clipOf(clip), Buffer.from([0]), varint(data.length), data]),
+  videoEnd: (id) => Buffer.concat([Buffer.from([7 | (6 << 4)]), varint(id)]),
   /** `bgr`: 3 bytes a pixel. */
   raw: (x, y, width, height, bgr) => Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
 };
 
+function clipOf(clip) {
+  const corner = (i) => (i < 0 ? { x: 0, y: 0 } : clip[i]);
+  return Buffer.concat([varint(clip.length), ...clip.map(({ x, y, width, height }, i) => rect(x - corner(i - 1).x, y - corner(i - 1).y, width, height))]);
+}
+
 const END_OF_FRAME = 2;
+const MESSAGE_BYTES_MAX = 65536;
 
 // Messages of a viewer
 
@@ -100,7 +139,7 @@ function* messages(stream) {
     const length = number();
     const end = at + length;
     if (stream.bytes.length < end) return;
-    yield message(kind, () => stream.bytes[at++], number, signed, () => stream.bytes.toString("utf8", at, end));
+    yield message(kind, () => stream.bytes[at++], number, signed, () => stream.bytes.subarray(at, end));
     stream.bytes = stream.bytes.subarray(end);
   }
 }
@@ -119,6 +158,8 @@ function message(kind, byte, number, signed, rest) {
       if (event <= 4) return { kind: "button", down: event === 4, button: byte() };
       if (event === 5) return { kind: "scroll", dx: signed(), dy: signed() };
       if (event <= 8) return { kind: "touch", phase: event - 6, id: byte(), x: number(), y: number() };
+      if (event === 10) return { kind: "char", character: String.fromCodePoint(number()) };
+      if (event === 11) return { kind: "locks", locks: byte() };
       return { kind: "releaseAll" };
     }
     case 0x05:
@@ -134,8 +175,33 @@ function message(kind, byte, number, signed, rest) {
       const token = String.fromCharCode(...Array.from({ length: 16 }, byte));
       return { kind: "cache", bytes, token, update: number() };
     }
+    case 0x0b: {
+      const name = () => String.fromCharCode(...Array.from({ length: number() }, byte));
+      return { kind: "layout", model: name(), layout: name(), variant: name(), options: name() };
+    }
+    case 0x0c:
+      return { kind: "instance", number: rest().toString("hex") };
+    case 0x0d:
+      return { kind: "video", id: number(), state: ["ready", "refused", "lost"][byte()] };
+    case 0x0e:
+      return { kind: "view", width: number(), height: number(), part: { x: number(), y: number(), width: number(), height: number() } };
+    case 0x0f: {
+      const scale = number();
+      const display = () => ({ x: number(), y: number(), width: number(), height: number(), mm: [number(), number()] });
+      return { kind: "displays", scale, displays: Array.from({ length: number() }, display) };
+    }
+    case 0x10:
+      return { kind: "clipOffer", selection: byte(), serial: number(), seen: number(), formats: number() };
+    case 0x11:
+      return { kind: "clipRequest", id: number(), selection: byte(), serial: number(), format: byte() };
+    case 0x12:
+      return { kind: "clipData", id: number(), last: byte() === 1, bytes: rest() };
+    case 0x13:
+      return { kind: "clipTaken", id: number(), bytes: number() };
+    case 0x14:
+      return { kind: "clipEnd", id: number(), asker: byte() === 1, why: byte() };
     default:
-      return { kind: "close", reason: rest().slice(1) };
+      return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }
 }
 
@@ -148,6 +214,10 @@ class Connection {
   #arrived = resolvers();
   #stream = { bytes: Buffer.alloc(0) };
   #frames = Buffer.alloc(0);
+  /** Answers nothing by itself, as on a path that has died. */
+  mute = false;
+  /** Pings answered. */
+  pongs = 0;
 
   constructor(socket) {
     this.socket = socket;
@@ -167,6 +237,11 @@ class Connection {
     this.socket.write(Buffer.concat([head, bytes]));
   }
 
+  #pong(id) {
+    this.pongs += 1;
+    this.send(say.pong(id));
+  }
+
   /** The first message that `matches`, said already or soon. */
   async heard(matches) {
     for (;;) {
@@ -184,6 +259,8 @@ class Connection {
       let [at, length] = [2, frames[1] & 0x7f];
       if (length === 126) [at, length] = [4, frames.length < 4 ? Infinity : frames.readUInt16BE(2)];
       if (frames.length < at + 4 + length) break;
+      // As the real one does.
+      if (length > MESSAGE_BYTES_MAX) return this.socket.destroy();
       const mask = frames.subarray(at, at + 4);
       const payload = Buffer.from(frames.subarray(at + 4, at + 4 + length)).map((byte, i) => byte ^ mask[i & 3]);
       if ((frames[0] & 15) === 2) this.#stream.bytes = Buffer.concat([this.#stream.bytes, payload]);
@@ -192,7 +269,8 @@ class Connection {
     }
     for (const one of messages(this.#stream)) {
       // What the test has said before went out before: both may be answered at once.
-      if (one.kind === "ping") this.send(say.pong(one.id));
+      if (this.mute) this.said.push(one);
+      else if (one.kind === "ping") this.#pong(one.id);
       else if (one.kind === "barrier") this.send(say.barrier(one.id));
       else this.said.push(one);
     }
@@ -212,6 +290,9 @@ export class FakeSession {
   tokens = new Set(["good-token"]);
   cookies = new Set();
   connections = [];
+  /** Files that break off in the middle, and how often yet. */
+  cuts = new Map();
+  #paused = false;
   #arrived = resolvers();
 
   static async start() {
@@ -228,20 +309,32 @@ export class FakeSession {
     );
     rmSync(folder, { recursive: true });
     session.server.on("upgrade", (request, socket) => session.#upgrade(request, socket));
+    session.server.on("connection", (socket) => {
+      if (session.#paused) socket.destroy();
+    });
     session.server.listen(0, "127.0.0.1");
     await once(session.server, "listening");
     session.url = `https://127.0.0.1:${session.server.address().port}/base/`;
     return session;
   }
 
-  link(token = "good-token") {
-    return `${this.url}#t=${token}`;
+  link(token = "good-token", query = "") {
+    return `${this.url}${query}#t=${token}`;
   }
 
   /** The nth viewer that connects, counted from 0. */
   async viewer(index) {
     while (this.connections.length <= index) await this.#arrived.promise;
     return this.connections[index];
+  }
+
+  /** Drops whoever comes, as a machine that is away would, until `resume`. */
+  pause() {
+    this.#paused = true;
+  }
+
+  resume() {
+    this.#paused = false;
   }
 
   stop() {
@@ -255,6 +348,7 @@ export class FakeSession {
   }
 
   #answer(request, response) {
+    if (this.#paused) return request.socket.destroy();
     response.setHeader("content-security-policy", POLICY);
     const path = request.url.split("?")[0].replace("/base/", "");
     if (request.method === "POST" && path === "login") {
@@ -272,8 +366,16 @@ export class FakeSession {
     const known = this.#known(request);
     const name = path === "" ? (known ? "index.html" : "login.html") : path;
     if (!known && !["login.html", "login.js", "style.css"].includes(name)) return response.writeHead(401).end();
+    if (name === "webtransport") return response.writeHead(204).end(); // nobody comes here by UDP
     try {
       const bytes = readFileSync(join(DIST, name));
+      const cuts = this.cuts.get(name) ?? 0;
+      if (cuts > 0) {
+        this.cuts.set(name, cuts - 1);
+        response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "content-length": bytes.length });
+        response.write(bytes.subarray(0, bytes.length / 2), () => response.destroy());
+        return;
+      }
       response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "cache-control": "no-store" }).end(bytes);
     } catch {
       response.writeHead(404).end();
@@ -281,6 +383,7 @@ export class FakeSession {
   }
 
   #upgrade(request, socket) {
+    if (this.#paused) return socket.destroy();
     if (!this.#known(request) || request.url !== "/base/ws") {
       socket.end("HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n");
       return;

@@ -8,9 +8,14 @@ import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { endChild } from "./child.mjs";
 import { fileHas } from "./session.mjs";
 
 const BINARY = process.env.THINC_FIREFOX ?? "/usr/bin/firefox-esr";
+const START_MS_MAX = 60_000;
+const CONNECT_MS_MAX = 10_000;
+/** A script has 60 s in the page, and is the longest that anything takes. */
+const ANSWER_MS_MAX = 90_000;
 
 // No word to the network but the page's own, and no page of Firefox's own in the way.
 const PREFERENCES = {
@@ -23,6 +28,8 @@ const PREFERENCES = {
   "browser.startup.page": 0,
   "browser.aboutwelcome.enabled": false,
   "captivedetect.canonicalURL": "",
+  // There is no touch screen here, but the page may think so.
+  "dom.w3c_touch_events.enabled": 1,
   "datareporting.policy.dataSubmissionEnabled": false,
   "extensions.update.enabled": false,
   "network.captive-portal-service.enabled": false,
@@ -44,20 +51,40 @@ export class Firefox {
     writeFileSync(join(firefox.profile, "user.js"), lines.join("\n"));
     const options = ["--headless", "--marionette", "--no-remote", "--profile", firefox.profile];
     firefox.process = spawn(BINARY, options, { stdio: "ignore", env: { ...process.env, HOME: firefox.profile } });
-    const port = await fileHas(join(firefox.profile, "MarionetteActivePort"), (text) => Number(text) || undefined, 60_000);
-    firefox.socket = connect(port, "127.0.0.1");
-    firefox.socket.on("data", (bytes) => firefox.#take(bytes));
-    firefox.socket.on("error", () => undefined);
-    await once(firefox.socket, "connect");
-    await firefox.call("WebDriver:NewSession", { acceptInsecureCerts: true, timeouts: { script: 60_000 } });
+    try {
+      await firefox.#connect();
+    } catch (error) {
+      await firefox.stop(); // nobody else can
+      throw error;
+    }
     return firefox;
+  }
+
+  async #connect() {
+    const port = await fileHas(join(this.profile, "MarionetteActivePort"), (text) => Number(text) || undefined, START_MS_MAX);
+    this.socket = connect(port, "127.0.0.1");
+    this.socket.on("data", (bytes) => this.#take(bytes));
+    this.socket.on("error", () => undefined);
+    this.socket.on("close", () => {
+      for (const { reject, command } of this.#answers.values()) reject(new Error(`${command}: Firefox has gone`));
+      this.#answers.clear();
+    });
+    await once(this.socket, "connect", { signal: AbortSignal.timeout(CONNECT_MS_MAX) });
+    await this.call("WebDriver:NewSession", { acceptInsecureCerts: true, timeouts: { script: 60_000 } });
   }
 
   call(command, parameters = {}) {
     this.#id += 1;
     const text = JSON.stringify([0, this.#id, command, parameters]);
     this.socket.write(`${Buffer.byteLength(text)}:${text}`);
-    return new Promise((resolve, reject) => this.#answers.set(this.#id, { resolve, reject, command }));
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(() => reject(new Error(`${command}: no answer in ${ANSWER_MS_MAX / 1000} s`)), ANSWER_MS_MAX);
+      const settled = (settle) => (result) => {
+        clearTimeout(timer);
+        settle(result);
+      };
+      this.#answers.set(this.#id, { resolve: settled(resolve), reject: settled(reject), command });
+    });
   }
 
   goto(url) {
@@ -99,18 +126,28 @@ export class Firefox {
     await this.call("WebDriver:PerformActions", { actions: [{ type: "key", id: "keyboard", actions }] });
   }
 
+  /**
+   * A finger on the glass, by what it does: [x, y] moves it there, "down", "up", or milliseconds that it rests. Several are
+   * beyond this Firefox: it makes pointer events of one of them only.
+   */
+  async finger(...steps) {
+    const step = (what) => {
+      if (what === "down" || what === "up") return { type: what === "down" ? "pointerDown" : "pointerUp", button: 0 };
+      if (typeof what === "number") return { type: "pause", duration: what };
+      return { type: "pointerMove", x: what[0], y: what[1], duration: 0, origin: "viewport" };
+    };
+    const finger = { type: "pointer", id: "finger", parameters: { pointerType: "touch" }, actions: steps.map(step) };
+    await this.call("WebDriver:PerformActions", { actions: [finger] });
+  }
+
   async screenshot() {
     const { value } = await this.call("WebDriver:TakeScreenshot", { full: false });
     return Buffer.from(value, "base64");
   }
 
   async stop() {
-    if (this.process.exitCode === null) {
-      const ended = once(this.process, "exit");
-      this.socket?.destroy();
-      this.process.kill("SIGTERM");
-      await ended;
-    }
+    this.socket?.destroy();
+    await endChild(this.process);
     rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
   }
 

@@ -18,7 +18,8 @@ async function viewer() {
 
 /** Hands over bytes of the stream. */
 function say(calls, bytes) {
-  new Uint8Array(calls.memory.buffer, calls.viewer_buffer(bytes.length) >>> 0, bytes.length).set(bytes);
+  const at = calls.viewer_buffer(bytes.length) >>> 0; // which may grow the memory, and its buffer is another one then
+  new Uint8Array(calls.memory.buffer, at, bytes.length).set(bytes);
   return calls.viewer_bytes(bytes.length, 0);
 }
 

@@ -8,10 +8,10 @@ import { before, test } from "node:test";
 import { load } from "./modules.mjs";
 
 let keymap;
-let input;
+let pointer;
 before(async () => {
   keymap = await load("keymap.ts");
-  input = await load("input.ts");
+  pointer = await load("pointer.ts");
 });
 
 function defines(path, pattern) {
@@ -145,9 +145,9 @@ test("texts are Latin-1 or Unicode keysyms", () => {
 
 test("a wheel's notch is a notch in every way a browser may say it", () => {
   const event = { deltaX: 0, deltaY: 0, deltaMode: 0 };
-  assert.deepEqual(input.notchesOf({ ...event, deltaY: 53, wheelDeltaX: 0, wheelDeltaY: -120 }), { x: 0, y: 1 });
-  assert.deepEqual(input.notchesOf({ ...event, deltaX: -53, wheelDeltaX: 120, wheelDeltaY: 0 }), { x: -1, y: 0 });
-  assert.deepEqual(input.notchesOf({ ...event, deltaY: 3, deltaMode: 1 }), { x: 0, y: 1 });
-  assert.deepEqual(input.notchesOf({ ...event, deltaY: -1, deltaMode: 2 }), { x: 0, y: -1 });
-  assert.deepEqual(input.notchesOf({ ...event, deltaY: 25 }), { x: 0, y: 0.25 });
+  assert.deepEqual(pointer.notchesOf({ ...event, deltaY: 53, wheelDeltaX: 0, wheelDeltaY: -120 }), { x: 0, y: 1 });
+  assert.deepEqual(pointer.notchesOf({ ...event, deltaX: -53, wheelDeltaX: 120, wheelDeltaY: 0 }), { x: -1, y: 0 });
+  assert.deepEqual(pointer.notchesOf({ ...event, deltaY: 3, deltaMode: 1 }), { x: 0, y: 1 });
+  assert.deepEqual(pointer.notchesOf({ ...event, deltaY: -1, deltaMode: 2 }), { x: 0, y: -1 });
+  assert.deepEqual(pointer.notchesOf({ ...event, deltaY: 25 }), { x: 0, y: 0.25 });
 });

@@ -10,9 +10,12 @@ import { watch } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { endChild } from "./child.mjs";
 
 const THINC = process.env.THINC_BIN ?? fileURLToPath(new URL("../../target/release/thinc", import.meta.url));
 const START_MS_MAX = 30_000;
+/** For programs that are waited for where they stand: nothing else runs meanwhile, no limit of a test either. */
+const TOOL = { timeout: 20_000, killSignal: "SIGKILL" };
 
 /** Until `matches` is content with a file's text; gives what it returned. */
 export async function fileHas(path, matches, ms = 15_000) {
@@ -45,6 +48,14 @@ export async function fileHas(path, matches, ms = 15_000) {
   }
 }
 
+function endProcess(pid) {
+  try {
+    process.kill(pid, "SIGKILL");
+  } catch {
+    // It has ended.
+  }
+}
+
 export class Session {
   static async start(command, { size = "640x480", more = [] } = {}) {
     const session = new Session();
@@ -72,14 +83,24 @@ export class Session {
         return undefined; // not there, or not whole yet
       }
     };
-    Object.assign(session, await Promise.race([fileHas(ready, parse, START_MS_MAX), ended]));
+    try {
+      Object.assign(session, await Promise.race([fileHas(ready, parse, START_MS_MAX), ended]));
+    } catch (error) {
+      await session.stop();
+      throw new Error(`thinc serve did not start:\n${session.log}`, { cause: error });
+    }
     session.env = { ...env, DISPLAY: session.display, XAUTHORITY: session.xauthority };
     return session;
   }
 
+  /** Until the session process's log says this. */
+  async logged(words) {
+    await fileHas(join(this.folder, "state/thinc/log", this.name, "session.log"), (log) => words.test(log));
+  }
+
   /** Another link, for another viewer. */
   newLink() {
-    const words = execFileSync(THINC, ["link", this.name], { env: this.env, encoding: "utf8" });
+    const words = execFileSync(THINC, ["link", this.name], { env: this.env, encoding: "utf8", ...TOOL });
     const link = /https:\/\/\S+/.exec(words);
     assert.ok(link, `thinc link printed no link:\n${words}`);
     return link[0];
@@ -87,7 +108,7 @@ export class Session {
 
   /** The X screen as an X client reads it: red, green, blue, 255 a pixel. */
   screen() {
-    const xwd = execFileSync("xwd", ["-root", "-silent"], { env: this.env, maxBuffer: 1 << 28 });
+    const xwd = execFileSync("xwd", ["-root", "-silent"], { env: this.env, maxBuffer: 1 << 28, ...TOOL });
     const field = (index) => xwd.readUInt32BE(index * 4);
     assert.equal(field(1), 7, "XWD version");
     const [width, height, littleEndian, bits, stride] = [field(4), field(5), field(7) === 0, field(11), field(12)];
@@ -112,11 +133,9 @@ export class Session {
   }
 
   async stop() {
-    if (this.process.exitCode === null) {
-      const ended = once(this.process, "exit");
-      this.process.kill("SIGTERM");
-      await ended;
-    }
-    rmSync(this.folder, { recursive: true, force: true });
+    const ended = await endChild(this.process);
+    if (!ended) for (const pid of Object.values(this.pids ?? {})) endProcess(pid);
+    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+    assert.ok(ended, `thinc serve had to be killed:\n${this.log}`);
   }
 }

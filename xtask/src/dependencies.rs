@@ -11,9 +11,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-protocol", &["thinc-region"]),
     ("thinc-pixels", &["thinc-region"]),
     ("thinc-codec-dec", &["thinc-region", "thinc-protocol"]),
+    ("thinc-clipboard", &["thinc-protocol"]),
+    ("thinc-video", &["thinc-region", "thinc-protocol"]),
+    // A codec in C++ behind one door: programs link it, no core.
+    ("thinc-h264", &["thinc-region", "thinc-protocol", "thinc-video"]),
+    // An X client; what travels is the cores' business.
+    ("thinc-x-selection", &["thinc-protocol"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
-    ("thinc-session-core", &["thinc-region", "thinc-protocol", "thinc-ring"]),
-    ("thinc-viewer-core", &["thinc-region", "thinc-protocol", "thinc-codec-dec"]),
+    ("thinc-session-core", &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard"]),
+    ("thinc-viewer-core", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"]),
     ("thinc-transport", &["thinc-protocol"]),
     (
         "thinc-session-server",
@@ -26,10 +32,24 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-codec-enc",
             "thinc-transport",
             "thinc-trace",
+            "thinc-x-selection",
+            "thinc-video",
+            "thinc-h264",
         ],
     ),
-    ("thinc-viewer-native", &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-transport"]),
-    ("thinc-viewer-web", &["thinc-region", "thinc-protocol", "thinc-viewer-core"]),
+    (
+        "thinc-viewer-native",
+        &[
+            "thinc-region",
+            "thinc-protocol",
+            "thinc-viewer-core",
+            "thinc-transport",
+            "thinc-x-selection",
+            "thinc-video",
+            "thinc-h264",
+        ],
+    ),
+    ("thinc-viewer-web", &["thinc-region", "thinc-protocol", "thinc-viewer-core", "thinc-video"]),
     (
         "thinc",
         &[
@@ -78,6 +98,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-transport",
             "thinc-viewer-core",
             "thinc-trace",
+            "thinc-video",
+            "thinc-h264",
         ],
     ),
     // Drives the programs from outside, as a person would.
@@ -85,7 +107,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // One codec in one process, for `thinc-bench codecs`, which runs it as any other program.
     (
         "thinc-bench-codecs",
-        &["thinc-bench", "thinc-region", "thinc-protocol", "thinc-pixels", "thinc-codec-enc", "thinc-codec-dec"],
+        &[
+            "thinc-bench",
+            "thinc-region",
+            "thinc-protocol",
+            "thinc-pixels",
+            "thinc-codec-enc",
+            "thinc-codec-dec",
+            "thinc-video",
+            "thinc-h264",
+        ],
     ),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
@@ -93,8 +124,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// What a pure core, or one that has to build for a browser, may never pull in: it would bring a clock, a socket or a thread.
-const PURE: &[&str] =
-    &["thinc-region", "thinc-protocol", "thinc-pixels", "thinc-codec-dec", "thinc-session-core", "thinc-viewer-core"];
+const PURE: &[&str] = &[
+    "thinc-region",
+    "thinc-protocol",
+    "thinc-pixels",
+    "thinc-codec-dec",
+    "thinc-clipboard",
+    "thinc-video",
+    "thinc-session-core",
+    "thinc-viewer-core",
+];
 const IMPURE: &[&str] =
     &["tokio", "mio", "rustix", "libc", "nix", "getrandom", "rand", "quinn", "rustls", "sdl3", "x11rb"];
 

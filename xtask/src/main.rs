@@ -7,6 +7,7 @@ mod dependencies;
 mod links;
 #[cfg(feature = "manuals")]
 mod manuals;
+mod notices;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -105,7 +106,11 @@ fn main() -> ExitCode {
             println!("{files} files in {folder}");
             true
         }),
-        _ => Err("usage: cargo xtask check | cargo xtask-manuals FOLDER".to_owned()),
+        ["notices", folder] => notices::write(root, Path::new(folder)).map(|files| {
+            println!("{files} files in {folder}");
+            true
+        }),
+        _ => Err("usage: cargo xtask check | cargo xtask notices FOLDER | cargo xtask-manuals FOLDER".to_owned()),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod codec;
+mod film;
 mod images;
 mod measure;
 mod samples;
@@ -22,10 +23,10 @@ use thinc_bench::{Error, corpus};
 #[command(name = "thinc-bench-codecs", version)]
 struct Arguments {
     /// The folder that `thinc-bench corpus` has made.
-    #[arg(long, value_name = "FOLDER", required_unless_present = "list")]
+    #[arg(long, value_name = "FOLDER", required_unless_present_any = ["list", "film"])]
     corpus: Option<PathBuf>,
     /// Which codec.
-    #[arg(long, required_unless_present = "list")]
+    #[arg(long, required_unless_present_any = ["list", "film"])]
     codec: Option<String>,
     /// Measures memory in place of bytes and speed.
     #[arg(long, value_enum)]
@@ -33,6 +34,15 @@ struct Arguments {
     /// How often everything is encoded and decoded, for the medians.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     passes: u32,
+    /// How good is what the video encoder makes of a film, beside x264 superfast at the same bits?
+    #[arg(long)]
+    film: bool,
+    /// A file in place of the film that is painted.
+    #[arg(long, value_name = "FILE", requires = "film")]
+    clip: Option<PathBuf>,
+    /// Frames of it.
+    #[arg(long, requires = "film", default_value_t = 150, value_parser = clap::value_parser!(u32).range(10..=210))]
+    frames: u32,
     /// Names the codecs, one on a line, each with what it is.
     #[arg(long)]
     list: bool,
@@ -49,6 +59,9 @@ fn main() -> ExitCode {
 }
 
 fn run(arguments: &Arguments) -> Result<(), Error> {
+    if arguments.film {
+        return film::run(arguments.clip.as_deref(), arguments.frames);
+    }
     let (Some(folder), Some(name)) = (&arguments.corpus, &arguments.codec) else {
         for entry in codec::all() {
             println!("{}\t{}", entry.name, entry.about);

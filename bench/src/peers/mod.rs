@@ -8,6 +8,7 @@ mod listening;
 pub mod local;
 pub mod nxagent;
 mod programs;
+mod sshd;
 pub mod thinc;
 pub mod tigervnc;
 pub mod turbovnc;
@@ -72,13 +73,17 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOn }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::OffscreenOff }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Lossless }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Quic }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Tcp }),
+        Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
         Box::new(xpra::Xpra),
         Box::new(xrdp::Xrdp { remotefx: false }),
         Box::new(xrdp::Xrdp { remotefx: true }),
-        Box::new(xspice::Xspice),
+        Box::new(xspice::Xspice { lossless: false }),
+        Box::new(xspice::Xspice { lossless: true }),
         Box::new(nxagent::NxAgent),
         Box::new(turbovnc::TurboVnc),
         Box::new(kasmvnc::KasmVnc),

@@ -27,6 +27,8 @@ const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
 pub enum Viewer {
     /// thinc-view.
     Native,
+    /// thinc-view, through ssh.
+    Ssh,
     /// The page that the session serves, in Chromium.
     Browser,
 }
@@ -44,17 +46,30 @@ pub enum Setting {
     OffscreenOff,
     /// Sends nothing lossy, however slow the link.
     Lossless,
+    /// The viewer comes by QUIC, whatever the path.
+    Quic,
+    /// The viewer comes by TCP, whatever the path.
+    Tcp,
 }
 
 impl Setting {
     /// Options of `thinc serve`.
     fn options(self) -> &'static [&'static str] {
         match self {
-            Setting::Default => &[],
+            Setting::Default | Setting::Quic | Setting::Tcp => &[],
             Setting::Fifo => &["--scheduler", "fifo"],
             Setting::OffscreenOn => &["--offscreen", "on"],
             Setting::OffscreenOff => &["--offscreen", "off"],
             Setting::Lossless => &["--lossy", "never"],
+        }
+    }
+
+    /// Options of `thinc-view`.
+    fn viewer_options(self) -> &'static [&'static str] {
+        match self {
+            Setting::Quic => &["--transport", "quic"],
+            Setting::Tcp => &["--transport", "tcp"],
+            _ => &[],
         }
     }
 
@@ -84,6 +99,9 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::OffscreenOn) => "thinc-offscreen-on",
             (Viewer::Native, Setting::OffscreenOff) => "thinc-offscreen-off",
             (Viewer::Native, Setting::Lossless) => "thinc-lossless",
+            (Viewer::Native, Setting::Quic) => "thinc-quic",
+            (Viewer::Native, Setting::Tcp) => "thinc-tcp",
+            (Viewer::Ssh, _) => "thinc-ssh",
             (Viewer::Browser, _) => "thinc-web",
         }
     }
@@ -92,13 +110,17 @@ impl Peer for Thinc {
         let xorg = Needed { program: "Xorg", install: "xserver-xorg-core" };
         let mut record = match self.viewer {
             Viewer::Native => {
-                let options = self.setting.options().join(" ");
+                let options = [self.setting.options(), self.setting.viewer_options()].concat().join(" ");
                 let title = format!("thinc {options}");
                 let settings = match self.setting {
                     Setting::Default => "defaults: TLS, one-time link, viewer --fullscreen".to_owned(),
                     _ => format!("{options}; else defaults: TLS, one-time link, viewer --fullscreen"),
                 };
                 programs::record(title.trim_end(), &[xorg], &settings)
+            }
+            Viewer::Ssh => {
+                let sshd = Needed { program: "/usr/sbin/sshd", install: "openssh-server" };
+                programs::record("thinc through ssh", &[xorg, sshd], "defaults: ssh://, viewer --fullscreen")
             }
             Viewer::Browser => {
                 let settings = format!("defaults: TLS, one-time link; {}", kiosk::SETTINGS);
@@ -107,7 +129,7 @@ impl Peer for Thinc {
         };
         record.year = None;
         let mut own = Vec::new();
-        let programs: &[&str] = if self.viewer == Viewer::Native { &["thinc", "thinc-view"] } else { &["thinc"] };
+        let programs: &[&str] = if self.viewer == Viewer::Browser { &["thinc"] } else { &["thinc", "thinc-view"] };
         for name in programs {
             match binary(name) {
                 Ok(path) => own.push(own_version(&path)),
@@ -133,11 +155,22 @@ impl Peer for Thinc {
             let found = ready[key].as_str().map(str::to_owned);
             found.ok_or_else(|| programs::failure(site, &format!("the ready file of thinc serve has no `{key}`")))
         };
+        let mut held = Vec::new();
         let viewer = match self.viewer {
+            Viewer::Ssh => {
+                let (sshd, config) = super::sshd::start(site)?;
+                held.push(sshd);
+                let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
+                viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
+                viewer.args(["ssh://there/bench", "--fullscreen", "--timeout", "30", "--ssh"]);
+                viewer.arg(format!("ssh -F {}", config.display())).arg("--thinc").arg(binary("thinc")?);
+                programs::start(site, "thinc-view", &mut viewer)?
+            }
             Viewer::Native => {
                 let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
                 viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
-                viewer.args(["--fullscreen", "--timeout", "30", &text("native_link")?]);
+                viewer.args(["--fullscreen", "--timeout", "30"]).args(self.setting.viewer_options());
+                viewer.arg(text("native_link")?);
                 programs::start(site, "thinc-view", &mut viewer)?
             }
             Viewer::Browser => kiosk::show(site, &text("link")?)?,
@@ -145,7 +178,7 @@ impl Peer for Thinc {
         let mut desk = Desk {
             display: text("display")?,
             xauthority: Some(text("xauthority")?.into()),
-            held: vec![viewer, server],
+            held: [viewer].into_iter().chain(held).chain([server]).collect(),
             displays: vec![display],
             session: ready["pids"]["session"].as_u64().and_then(|pid| pid.try_into().ok()),
             ..Desk::default()

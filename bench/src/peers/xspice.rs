@@ -36,12 +36,19 @@ const SHOWN_MAX: Duration = Duration::from_secs(40);
 const NO_BINDINGS: &str = "<openbox_config xmlns=\"http://openbox.org/3.4/rc\"><focus><focusNew>yes</focusNew></focus><desktops><number>1</number><popupTime>0</popupTime></desktops>\
                            <keyboard/><mouse/></openbox_config>\n";
 
+/// What makes it exact, at its best compression: no JPEG, which it uses where it takes the client's link for slow, and no video.
+const EXACT: &str = " Option \"SpiceImageCompression\" \"auto_glz\"\n Option \"SpiceJpegWanCompression\" \"never\"\n \
+                     Option \"SpiceZlibGlzWanCompression\" \"always\"\n Option \"SpiceStreamingVideo\" \"off\"\n";
+
 /// Xspice and spicy.
-pub struct Xspice;
+pub struct Xspice {
+    /// Whether everything is to be exact.
+    pub lossless: bool,
+}
 
 impl Peer for Xspice {
     fn name(&self) -> &'static str {
-        "xspice"
+        if self.lossless { "xspice-lossless" } else { "xspice" }
     }
 
     fn record(&self) -> PeerRecord {
@@ -51,15 +58,20 @@ impl Peer for Xspice {
             Needed { program: VIEWER, install: "spice-client-gtk" },
             Needed { program: WINDOW_MANAGER, install: "openbox" },
         ];
-        let settings = "defaults (image compression auto_glz, streaming filter), no ticket and no encryption; surface, \
+        let settings = if self.lossless {
+            "image compression auto_glz, JPEG never, zlib over GLZ always, streaming off; the rest as xspice's"
+        } else {
+            "defaults (image compression auto_glz, streaming filter), no ticket and no encryption; surface, \
                         command and frame buffers of explicit size; spicy --full-screen without sound and USB, which \
-                        needs a window manager on the client (openbox, counted there)";
-        programs::record("Xspice", &needed, settings)
+                        needs a window manager on the client (openbox, counted there)"
+        };
+        let name = if self.lossless { "Xspice lossless" } else { "Xspice" };
+        programs::record(name, &needed, settings)
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
         let display = DisplayNumber::reserve()?;
-        let mut server = serve(site, &display)?;
+        let mut server = serve(site, &display, self.lossless)?;
         listening::wait(site, "Xspice", &mut server, PORT)?;
         let window_manager = manage(site)?;
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
@@ -80,9 +92,10 @@ impl Peer for Xspice {
 }
 
 /// The Xorg, when it takes connections.
-fn serve(site: &Site, display: &DisplayNumber) -> Result<Running, Error> {
+fn serve(site: &Site, display: &DisplayNumber, lossless: bool) -> Result<Running, Error> {
     let config = site.folder.path().join("xspice.conf");
-    fs::write(&config, configuration(&site.bed.address(Side::Server).to_string(), site.size))?;
+    let more = if lossless { EXACT } else { "" };
+    fs::write(&config, configuration(&site.bed.address(Side::Server).to_string(), site.size, more))?;
     let mut server = programs::command(site, Group::Server, XORG)?;
     server.arg(display.name()).arg("-config").arg(&config);
     server.arg("-logfile").arg(site.folder.path().join("xspice-xorg.log"));
@@ -123,7 +136,8 @@ fn manage(site: &Site) -> Result<Running, Error> {
 }
 
 /// For the Xorg: the driver, its keyboard and its pointer, nothing of the machine's, and a mode of the wanted size.
-fn configuration(address: &str, (width, height): (u32, u32)) -> String {
+/// `more` are options of the driver.
+fn configuration(address: &str, (width, height): (u32, u32), more: &str) -> String {
     let picture = (width * height * 4).div_ceil(1 << 20).max(PICTURE_MIB);
     let commands = (picture * COMMANDS_PER_PICTURE).max(BUFFER_MIB);
     // Any clock will do, there is no monitor: this one is 60 Hz.
@@ -141,7 +155,7 @@ fn configuration(address: &str, (width, height): (u32, u32)) -> String {
          Section \"Device\"\n Identifier \"device\"\n Driver \"spiceqxl\"\n Option \"SpiceAddr\" \"{address}\"\n \
          Option \"SpicePort\" \"{PORT}\"\n Option \"SpiceDisableTicketing\" \"True\"\n Option \"NumHeads\" \"1\"\n \
          Option \"SurfaceBufferSize\" \"{BUFFER_MIB}\"\n Option \"CommandBufferSize\" \"{commands}\"\n \
-         Option \"FrameBufferSize\" \"{picture}\"\nEndSection\n\
+         Option \"FrameBufferSize\" \"{picture}\"\n{more}EndSection\n\
          Section \"InputDevice\"\n Identifier \"pointer\"\n Driver \"xspice pointer\"\nEndSection\n\
          Section \"InputDevice\"\n Identifier \"keyboard\"\n Driver \"xspice keyboard\"\nEndSection\n\
          Section \"Monitor\"\n Identifier \"monitor\"\n HorizSync 1-1000\n VertRefresh 1-1000\n {mode}\nEndSection\n\
@@ -158,16 +172,18 @@ mod tests {
 
     #[test]
     fn buffers_grow_with_the_screen() {
-        let small = configuration("10.0.0.1", (1024, 768));
+        let small = configuration("10.0.0.1", (1024, 768), "");
         assert!(
             small.contains("\"FrameBufferSize\" \"16\"") && small.contains("\"CommandBufferSize\" \"128\""),
             "{small}"
         );
-        let large = configuration("10.0.0.1", (3840, 2160));
+        let large = configuration("10.0.0.1", (3840, 2160), EXACT);
         assert!(
             large.contains("\"FrameBufferSize\" \"32\"") && large.contains("\"CommandBufferSize\" \"256\""),
             "{large}"
         );
         assert!(large.contains("Modes \"3840x2160\""), "{large}");
+        let exact = "\"SpiceJpegWanCompression\" \"never\"";
+        assert!(large.contains(exact) && !small.contains(exact), "{large}");
     }
 }

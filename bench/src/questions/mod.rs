@@ -3,6 +3,7 @@
 pub mod awareness;
 pub mod codecs;
 pub mod echo_under_load;
+pub mod film;
 pub mod functions;
 pub mod key_to_photon;
 pub mod loops;
@@ -12,3 +13,4 @@ pub mod page_down;
 pub mod pages;
 pub mod photographs;
 mod trial;
+pub mod views;

@@ -2,7 +2,7 @@
 //! are they seen? Pages of four characters (an article, documentation with code, a dashboard, news with photographs), then a long
 //! documentation whose contents stand still beside the text; each alone, with quiet before and after it, on every system alike.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -40,6 +40,10 @@ pub struct Options {
     /// Where the samples go; nowhere without it.
     #[arg(long, short)]
     output: Option<PathBuf>,
+    /// Where pictures of the session's screen go, one after each operation, for other programs to measure codecs with; nowhere
+    /// without it. Each system overwrites those of the one before.
+    #[arg(long, value_name = "FOLDER")]
+    pictures: Option<PathBuf>,
 }
 
 /// The one that is judged, and what it is held against.
@@ -69,6 +73,10 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let peers = notebook.peers(&options.peers)?;
     let links = options.links.iter().map(|name| name.parse()).collect::<Result<Vec<Link>, _>>()?;
     let (pages, downs) = if options.effort == Effort::Smoke { (4, 3) } else { (SITES, 20) };
+    let pictures = options.pictures.as_deref();
+    if let Some(folder) = pictures {
+        std::fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    }
     let mut all = Vec::new();
     for (number, link) in links.iter().enumerate() {
         for peer in &peers {
@@ -79,8 +87,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
                 let found = Found {
                     link: number,
                     peer: peer.name(),
-                    pages: turn(&mut stage, pages)?,
-                    downs: read(&mut stage, downs)?,
+                    pages: turn(&mut stage, pages, pictures)?,
+                    downs: read(&mut stage, downs, pictures)?,
                 };
                 let measures = found.measures();
                 Ok((found, measures))
@@ -100,11 +108,12 @@ pub fn run(options: &Options) -> Result<(), Error> {
 }
 
 /// Goes from page to page by a key.
-fn turn(stage: &mut Stage, pages: usize) -> Result<Vec<Operation>, Error> {
+fn turn(stage: &mut Stage, pages: usize, pictures: Option<&Path>) -> Result<Vec<Operation>, Error> {
     let folder = stage.site.folder.path().join("sites");
     sites()?.write(&folder)?;
     let mut browser = Browser::Chromium.show(stage, &folder, START, 0)?;
     let titles = Titles::new(stage)?;
+    keep_picture(stage, pictures, "page-00")?;
     let mut operations = Vec::with_capacity(pages);
     for page in 1..=pages {
         let done = stage.operation_within(OPERATION_LIMIT, |input| {
@@ -115,25 +124,37 @@ fn turn(stage: &mut Stage, pages: usize) -> Result<Vec<Operation>, Error> {
         operations.push(done.map_err(|error| format!("page {page}: {error}"))?);
         // Two pages for one key would still be a picture.
         titles.wait_for(page, Duration::ZERO)?;
+        keep_picture(stage, pictures, &format!("page-{page:02}"))?;
     }
     browser.check()?;
     Ok(operations)
 }
 
 /// Reads the documentation page by page.
-fn read(stage: &mut Stage, downs: usize) -> Result<Vec<Operation>, Error> {
+fn read(stage: &mut Stage, downs: usize, pictures: Option<&Path>) -> Result<Vec<Operation>, Error> {
     let folder = stage.site.folder.path().join("sites");
     let mut browser = Browser::Chromium.show(stage, &folder, READING, READING_NUMBER)?;
     // The first moves the strip away, by which the page was known, and is smaller than the others: it does not count.
     stage.operation_within(OPERATION_LIMIT, |input| input.key("Next"))?;
+    keep_picture(stage, pictures, "down-00")?;
     let operations = (1..=downs)
         .map(|down| {
             let done = stage.operation_within(OPERATION_LIMIT, |input| input.key("Next"));
-            done.map_err(|error| format!("page-down {down}: {error}").into())
+            let done = done.map_err(|error| format!("page-down {down}: {error}"))?;
+            keep_picture(stage, pictures, &format!("down-{down:02}"))?;
+            Ok(done)
         })
         .collect::<Result<Vec<_>, Error>>()?;
     browser.check()?;
     Ok(operations)
+}
+
+/// What the session's screen holds now, as a PNG.
+fn keep_picture(stage: &Stage, folder: Option<&Path>, name: &str) -> Result<(), Error> {
+    match folder {
+        Some(folder) => stage.server_picture()?.write_png(&folder.join(format!("{name}.png"))),
+        None => Ok(()),
+    }
 }
 
 fn bytes(operation: &Operation) -> f64 {

@@ -6,6 +6,7 @@ pub mod browser;
 pub mod content;
 pub mod dropout;
 pub mod edit;
+pub mod film;
 pub mod latency;
 pub(crate) mod own;
 mod player;

@@ -30,9 +30,16 @@ const OPTIONS: &[&str] = &[
     "--stop-screensaver=no",
     "--keep-open=yes",
     "--pause",
-    // XVideo where the display has it, else plain images: what remote desktops leave a player to use.
-    "--vo=xv,x11",
 ];
+
+/// Through what it draws.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Output {
+    /// XVideo where the display has it, else plain images: what remote desktops leave a player to use.
+    Best,
+    /// Plain images.
+    Images,
+}
 
 /// Longest until an answer: the player may wait for an X server whose viewer waits for the network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
@@ -48,13 +55,22 @@ pub(super) struct Player {
 
 impl Player {
     /// Starts it with a film; returns once it listens, which is before it shows anything.
-    pub(super) fn start(stage: &Stage, film: &Path) -> Result<Player, Error> {
+    pub(super) fn start(stage: &Stage, film: &Path, output: Output) -> Result<Player, Error> {
         let folder = stage.site.folder.path();
         let (socket, log) = (folder.join("mpv.socket"), folder.join("mpv.own.log"));
         let _ = fs::remove_file(&socket);
         let (width, height) = stage.site.size;
         let mut command = stage.command("mpv");
-        command.args(OPTIONS).env("HOME", folder).env("XDG_CONFIG_HOME", folder).env("XDG_CACHE_HOME", folder);
+        let output = match output {
+            Output::Best => "--vo=xv,x11",
+            Output::Images => "--vo=x11",
+        };
+        command
+            .args(OPTIONS)
+            .arg(output)
+            .env("HOME", folder)
+            .env("XDG_CONFIG_HOME", folder)
+            .env("XDG_CACHE_HOME", folder);
         command.arg(format!("--geometry={width}x{height}+0+0")).arg(format!("--log-file={}", log.display()));
         command.arg(format!("--input-ipc-server={}", socket.display())).arg(film);
         let mut running = stage.application("mpv", command)?;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::content::clip;
 use super::latency::cost_measures;
-use super::player::Player;
+use super::player::{Output, Player};
 use super::{Effort, Workload};
 use crate::Error;
 use crate::net::testbed::Direction;
@@ -137,7 +137,7 @@ fn open(stage: &Stage, name: &str, numbers: &[u32]) -> Result<(Player, FrameWatc
         fs::write(&file, clip::encode(numbers)?)?;
     }
     let watch = FrameWatch::start(&stage.site.screen, stage.view)?;
-    let mut player = Player::start(stage, &file)?;
+    let mut player = Player::start(stage, &file, Output::Best)?;
     wait_for("the film's first frame is on the client's screen", START_LIMIT, || {
         player.running.check().is_err().then_some(()).or_else(|| watch.last().map(drop))
     })?;

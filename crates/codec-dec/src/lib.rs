@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bitmap;
+pub mod columns;
 pub mod context;
 pub mod cursor;
 pub mod jpeg;
@@ -70,6 +71,7 @@ pub struct Decoder {
     pixels: Vec<u32>,
     contexts: context::Contexts,
     rows: residuals::Rows,
+    tables: columns::Tables,
     /// Samples of JPEG images.
     images: jpeg::Images,
 }
@@ -98,6 +100,7 @@ impl Decoder {
             pixels: Vec::new(),
             contexts: context::Contexts::default(),
             rows: residuals::Rows::default(),
+            tables: columns::Tables::default(),
             images: jpeg::Images::default(),
         }
     }
@@ -260,13 +263,14 @@ impl Decoder {
     ) -> Result<&'s [u32], DecodeError> {
         let lead = match encoding {
             Encoding::Predicted | Encoding::PredictedZstd => context::lead(width),
-            Encoding::Plain | Encoding::Residuals | Encoding::Jpeg => 0,
+            Encoding::Plain | Encoding::Residuals | Encoding::Jpeg | Encoding::Columns => 0,
         };
         scratch.resize(lead + width * height, 0);
         let mut bytes = std::mem::take(&mut self.bytes);
         let result = match encoding {
             Encoding::Plain => plain(data, width, scratch.chunks_exact_mut(width.max(1))),
             Encoding::Predicted => predicted::decode(data, width, &mut self.contexts, scratch),
+            Encoding::Columns => self.tables.decode(data, width, scratch),
             Encoding::Jpeg => self.images.decode(data, width, scratch),
             Encoding::PredictedZstd => {
                 let limit = width * height * predicted::PIXEL_BYTES_MAX;

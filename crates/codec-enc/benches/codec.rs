@@ -1,7 +1,8 @@
 //! What does encoding and decoding a screen cost, in time and bytes, against zstd-1 on three bytes a pixel?
 //!
 //! `cargo bench -p thinc-codec-enc --bench codec`. Throughput counts four bytes a pixel, as a framebuffer has them. Screens
-//! are planned first as in a session; "pixels alone" is one RAW of all of it, which is what a codec is usually asked for.
+//! are planned first as in a session; "pixels alone" is one RAW of all of it, which is what a codec is usually asked for;
+//! "for a stream" leaves its packing to the connection, so that text goes out in columns.
 
 #[path = "../../pixels/benches/screens/mod.rs"]
 mod screens;
@@ -11,7 +12,7 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use screens::{SIZE, Screen};
 use thinc_codec_dec::Decoder;
-use thinc_codec_enc::Encoder;
+use thinc_codec_enc::{EncodeSettings, Encoder, Entropy};
 use thinc_pixels::{Content, Planned, Shadow, plan};
 use thinc_protocol::command::{Command, CommandReader};
 
@@ -63,29 +64,39 @@ fn benches(criterion: &mut Criterion) {
         let mut context = zstd_safe::CCtx::create();
         context.set_parameter(zstd_safe::CParameter::CompressionLevel(1)).expect("zstd knows level 1");
         let mut pixels = vec![0u32; screen.0.len()];
-        let bytes_of = |encoder: &mut Encoder, planned: &[Planned]| {
+        let block = EncodeSettings::default();
+        let stream = EncodeSettings { entropy: Entropy::Stream, ..block };
+        let bytes_of = |encoder: &mut Encoder, planned: &[Planned], settings: &EncodeSettings| {
             let mut out = Vec::new();
-            encoder.encode(planned, &snapshot, &mut out);
+            encoder.encode_with(planned, &snapshot, settings, &mut out);
             out
         };
-        let (commands, raw) = (bytes_of(&mut encoder, &planned), bytes_of(&mut encoder, &alone));
+        let commands = bytes_of(&mut encoder, &planned, &block);
+        let raw = bytes_of(&mut encoder, &alone, &block);
+        let streamed = bytes_of(&mut encoder, &alone, &stream);
         let zstd_len = zstd.compress(&mut context, &screen);
         println!(
-            "{name}: {} bytes as planned, {} as one RAW, {zstd_len} by zstd-1 on three bytes a pixel ({:.2} and {:.2} of it)",
+            "{name}: {} bytes as planned, {} as one RAW, {zstd_len} by zstd-1 on three bytes a pixel ({:.2} and {:.2} of it); \
+             {} for a stream to pack",
             commands.len(),
             raw.len(),
             commands.len() as f64 / zstd_len as f64,
-            raw.len() as f64 / zstd_len as f64
+            raw.len() as f64 / zstd_len as f64,
+            streamed.len()
         );
 
         let mut group = criterion.benchmark_group(format!("encode {name}"));
         group.throughput(Throughput::Bytes(SIZE.area() * 4));
         let mut out = Vec::new();
-        for (what, planned) in [("as planned", &planned[..]), ("pixels alone", &alone[..])] {
+        for (what, planned, settings) in [
+            ("as planned", &planned[..], &block),
+            ("pixels alone", &alone[..], &block),
+            ("pixels for a stream", &alone[..], &stream),
+        ] {
             group.bench_function(what, |b| {
                 b.iter(|| {
                     out.clear();
-                    measured(|| encoder.encode(black_box(planned), black_box(&snapshot), &mut out));
+                    measured(|| encoder.encode_with(black_box(planned), black_box(&snapshot), settings, &mut out));
                 });
             });
         }

@@ -10,6 +10,7 @@ use thinc_protocol::limits::RECTS_MAX;
 use thinc_region::{Rect, Region};
 use zstd_safe::{CCtx, CParameter};
 
+use crate::columns::Columns;
 use crate::jpeg::Photographs;
 use crate::parts::Parts;
 use crate::predicted::Predictor;
@@ -31,6 +32,10 @@ const JPEG_AREA_MAX: u64 = 512 * 1024;
 const BOTH_AREA_MAX: u64 = 16 * 1024;
 /// 32 bytes: so many bits are smaller than any other way to say two colours.
 const BITS_ALONE_MAX: usize = 32;
+
+/// 16 Ki pixels: a few lines of text. In less, and in what is cut without regard to lines, colours have to be named again for
+/// too little (up to two fifths more bytes in rectangles of 400x18).
+const COLUMNS_AREA_MIN: usize = 16 * 1024;
 
 /// Whether a RAW is worth trying.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -65,6 +70,9 @@ pub struct Encoder {
     parts: Parts,
     predictor: Predictor,
     residuals: Residuals,
+    columns: Columns,
+    /// Columns of them, as codes.
+    codes: Vec<u8>,
     /// Operations for them, and those in a zstd frame.
     ops: Vec<u8>,
     packed_ops: Vec<u8>,
@@ -98,6 +106,8 @@ impl Encoder {
             parts: Parts::default(),
             predictor: Predictor::default(),
             residuals: Residuals::new(),
+            columns: Columns::default(),
+            codes: Vec::new(),
             ops: Vec::new(),
             packed_ops: Vec::new(),
             bits: Vec::new(),
@@ -172,8 +182,13 @@ impl Encoder {
 
     /// Any pixels: photographs apart from all else, because they need another encoding.
     fn raw(&mut self, rect: Rect, snapshot: &Snapshot, writer: &mut CommandWriter<'_>) {
+        let photographs = self.parts.photographs(snapshot, &rect).to_vec();
+        if photographs.is_empty() {
+            // Text ends here: a region would be allocated for nothing.
+            return self.pieces(rect, Kind::Operations, snapshot, writer);
+        }
         let mut rest = Region::from(rect);
-        for photograph in self.parts.photographs(snapshot, &rect).to_vec() {
+        for photograph in photographs {
             rest.subtract_rect(&photograph);
             self.pieces(photograph, Kind::Residuals, snapshot, writer);
         }
@@ -273,7 +288,7 @@ impl Encoder {
     /// Encodes `pixels`; `data` lends what came out.
     fn encode_pixels(&mut self, width: usize, kind: Kind) -> Encoding {
         let pixels = &self.pixels[lead(width)..];
-        let plain_len = pixels.len() * 3;
+        let (area, plain_len) = (pixels.len(), pixels.len() * 3);
         if kind == Kind::Residuals {
             self.residuals.encode(pixels, width, &mut self.ops);
             if self.ops.len() < plain_len {
@@ -283,7 +298,7 @@ impl Encoder {
         self.predictor.encode(&self.pixels, width, &mut self.ops);
         let level = match self.settings.entropy {
             Entropy::Block { level } if self.ops.len() >= ZSTD_PREDICTED_MIN => Some(level),
-            Entropy::Stream if is_photograph(self.ops.len(), pixels.len()) => Some(BLOCK_LEVEL),
+            Entropy::Stream if is_photograph(self.ops.len(), area) => Some(BLOCK_LEVEL),
             _ => None,
         };
         if let Some(level) = level {
@@ -292,18 +307,36 @@ impl Encoder {
                 return Encoding::PredictedZstd;
             }
         }
+        if self.settings.entropy == Entropy::Stream && area >= COLUMNS_AREA_MIN && self.columns_are_smaller(width) {
+            return Encoding::Columns;
+        }
         if self.ops.len() < plain_len {
             return Encoding::Predicted;
         }
         self.ops.clear();
+        let pixels = &self.pixels[lead(width)..];
         self.ops.extend(pixels.iter().flat_map(|pixel| pixel.to_le_bytes().into_iter().take(3)));
         Encoding::Plain
+    }
+
+    /// Whether `pixels` take fewer bytes as columns than as operations; `codes` holds them then. The stream will find more in
+    /// both than each has by itself, and more again in columns.
+    fn columns_are_smaller(&mut self, width: usize) -> bool {
+        let pixels = &self.pixels[lead(width)..];
+        if !self.columns.encode(pixels, width, &mut self.codes) || self.codes.len() >= pixels.len() * 3 {
+            return false;
+        }
+        compress(&mut self.zstd, BLOCK_LEVEL, &self.ops, &mut self.packed_ops);
+        let ops_len = self.packed_ops.len();
+        compress(&mut self.zstd, BLOCK_LEVEL, &self.codes, &mut self.packed_ops);
+        self.packed_ops.len() < ops_len
     }
 
     fn data(&self, encoding: Encoding) -> &[u8] {
         match encoding {
             Encoding::Plain | Encoding::Predicted | Encoding::Residuals => &self.ops,
             Encoding::PredictedZstd | Encoding::Jpeg => &self.packed_ops,
+            Encoding::Columns => &self.codes,
         }
     }
 

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 mod bitmap;
+mod columns;
 mod cursor;
 mod encoder;
 mod jpeg;

@@ -90,6 +90,7 @@ fn show(commands: &[u8], viewer: &mut [u32], decoder: &mut Decoder) {
                 decoder.raw(*encoding, data, extent(rect), &mut viewer[at..], stride).unwrap();
             }
             Command::Keep { .. } | Command::Recall { .. } => panic!("an encoder without a cache keeps nothing"),
+            Command::Video(_) => panic!("an encoder of pixels has no streams"),
         }
     }
 }
@@ -286,6 +287,7 @@ proptest! {
             Just(Encoding::Predicted),
             Just(Encoding::PredictedZstd),
             Just(Encoding::Residuals),
+            Just(Encoding::Columns),
         ],
     ) {
         let mut dst = vec![7; 50 * 20];

@@ -124,6 +124,17 @@ fn pictures_of_all_sizes_come_back() {
     }
 }
 
+/// Where every pixel is a part of its own, columns say more than there is, and yet pack better than operations.
+#[test]
+fn columns_never_take_more_than_the_pixels() {
+    let size = (1, 16_384);
+    let snapshot = snapshot(size, |_, y| noise(1, 0, y) % 4000 * 67);
+    let commands = encoded(&snapshot, Entropy::Stream, &mut Encoder::new());
+    for (rect, encoding, data) in raws(&commands, size) {
+        assert!(data.len() as u64 <= rect.area() * 3, "{} bytes by {encoding:?}", data.len());
+    }
+}
+
 #[test]
 fn padding_costs_nothing() {
     let mut encoder = Encoder::new();

@@ -317,7 +317,7 @@ impl Cache {
             let exact = !shadow.inexact.overlaps_rect(&miss.rect);
             let dear = !tiled.iter().any(|tiled| tiled.contains(&miss.rect));
             // The same pixels may be in a plan twice.
-            if exact && dear && !self.by_hash.contains_key(&miss.hash) {
+            if exact && dear && !self.by_hash.contains_key(&miss.hash) && self.reuse.is_worth_keeping(miss.past) {
                 self.admit(miss, out);
             }
         }

@@ -9,12 +9,12 @@ use crate::hint::{Content, Hints, Verdict};
 use crate::kind::{self, Colors};
 use crate::motion::Motion;
 use crate::photo::Photos;
-use crate::{Cache, RGB, Shadow, Snapshot};
+use crate::{Cache, Film, RGB, Shadow, Snapshot};
 
 /// Pixels to be sent, by what they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// What the viewer shows, moved; before all others.
+    /// What the viewer shows, moved; before all others. By nothing: the viewer is told that what it shows there is exact.
     Shift {
         /// Where to.
         region: Region,
@@ -103,6 +103,10 @@ pub struct PlanSettings<'a> {
     pub lossy: Lossy,
     /// What the viewer keeps, where it keeps anything.
     pub cache: Option<&'a mut Cache>,
+    /// When, in microseconds from any moment: what changes like a video is told by it.
+    pub now: u64,
+    /// A moving area that is sent as a video, and what is left of it for the plan. Nothing of it comes again: no cache is asked.
+    pub film: Option<&'a mut Film>,
 }
 
 /// A rectangle of at least this many pixels is looked through for parts of one colour.
@@ -140,22 +144,32 @@ pub fn plan_with(
     settings: PlanSettings<'_>,
     out: &mut Vec<Planned>,
 ) -> Verdict {
-    let PlanSettings { lossy, mut cache } = settings;
+    let PlanSettings { lossy, cache, now, mut film } = settings;
+    let mut cache = cache.filter(|_| film.is_none());
     let mut verdict = Verdict::default();
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow, lossy);
     hints.check_shown(&changes.rects, snapshot, shadow, &mut verdict);
     let mut shifts = std::mem::take(&mut shadow.shifts);
+    let planned_before = out.len();
     shifts.find(&mut changes, snapshot, shadow, lossy, out);
     shadow.shifts = shifts;
-    shadow.motion.note(&changes.rects);
+    if let Some(film) = &mut film {
+        film.note(&changes, snapshot, |x1, x2, y| shadow.row(x1, x2, y));
+    }
+    let mut motion = std::mem::take(&mut shadow.motion);
     for rect in &changes.rects {
         for (y, row) in (rect.y1..).zip(snapshot.rows(rect)) {
-            for (old, new) in shadow.row_mut(rect.x1, rect.x2, y).iter_mut().zip(row) {
+            let old = shadow.row_mut(rect.x1, rect.x2, y);
+            motion.count(rect.x1, y, row, old);
+            for (old, new) in old.iter_mut().zip(row) {
                 *old = new & RGB;
             }
         }
     }
+    let place = film.as_ref().map(|film| film.place());
+    motion.note(snapshot.region(), &changes.rects, &out[planned_before..], place, now);
+    shadow.motion = motion;
     if !shadow.known.contains_rect(&snapshot.region().extents()) {
         shadow.known.add(snapshot.region());
     }
@@ -169,10 +183,20 @@ pub fn plan_with(
     }
     let first = out.len();
     let photos = (lossy == Lossy::Photographs).then_some(&mut shadow.photos);
+    let clip = film.map(|film| film.find(&changes, snapshot, hints)).filter(|clip| !clip.is_empty());
     let mut sorter = Sorter { snapshot, hints, motion: &shadow.motion, photos, first, out };
     for rect in &changes.rects {
         hints.check_solids(rect, snapshot, &mut verdict);
-        sorter.sort(rect, SPLITS_MAX);
+        match clip.filter(|clip| clip.overlaps_rect(rect)) {
+            Some(clip) => {
+                let rest = Region::from(*rect).difference(clip);
+                rest.rects().iter().for_each(|rect| sorter.sort(rect, SPLITS_MAX));
+            }
+            None => sorter.sort(rect, SPLITS_MAX),
+        }
+    }
+    if let Some(clip) = clip {
+        shadow.inexact.add(clip);
     }
     for planned in &out[first..] {
         if let Planned::Photo { rect } = planned {

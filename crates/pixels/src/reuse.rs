@@ -6,12 +6,21 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use crate::cache::{EMPTIED_MAX, Hash};
 
-/// 64 Ki: names remembered of what is not kept. As many cells as a hundred pictures of 1600 x 1600 have, at 40 bytes each.
-const GHOSTS_MAX: usize = 64 * 1024;
+/// 56 Ki: names remembered of what is not kept. As many cells as ninety pictures of 1600 x 1600 have; at 25 bytes each, 1.5 MiB once a
+/// screen that never repeats has filled them, and as much as a table of 64 Ki places holds.
+const GHOSTS_MAX: usize = 56 * 1024;
+/// 4 KiB: unit of a ghost's time. The least that is kept has a quarter of it.
+const GHOST_TIME_BITS: u32 = 12;
 /// An eighth of the memory is always there for what was never wanted twice, however much else comes again.
 const FRESH_SHARE: u64 = 8;
 /// Seen so often before, something may replace what was seen once, however lately.
 const SIGHTS_PROVEN: u8 = 2;
+
+/// So many that made room for others without having been wanted again, one after the other, say that nothing comes again here: a
+/// screen of 1920 x 1200 seven times over.
+const IN_VAIN_MAX: u32 = 4096;
+/// Of what was never seen, one in so many is kept then all the same: what begins to come again is found by it, and by its ghosts.
+const SAMPLE: u32 = 16;
 
 /// What is known of something that is wanted and not kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,10 +31,23 @@ pub(crate) struct Past {
     sights: u8,
 }
 
+/// Small: there are many.
 #[derive(Clone, Copy, Debug)]
 struct Ghost {
-    last: u64,
+    /// In units of [`GHOST_TIME_BITS`].
+    last: u32,
     sights: u8,
+}
+
+impl Ghost {
+    fn time(now: u64) -> u32 {
+        (now >> GHOST_TIME_BITS) as u32
+    }
+
+    /// Bytes since it was wanted last; never 0, which says that it was not.
+    fn interval(&self, now: u64) -> u64 {
+        (u64::from(Ghost::time(now).wrapping_sub(self.last)) << GHOST_TIME_BITS).max(1)
+    }
 }
 
 /// Something that is kept.
@@ -70,9 +92,14 @@ pub(crate) struct Reuse {
     /// Slots by when they are late.
     proven: BTreeSet<(u64, u32)>,
     proven_bytes: u64,
-    ghosts: HashMap<Hash, Ghost>,
+    /// By half of their names: two that share it are taken for one, which only misjudges when they come again.
+    ghosts: HashMap<u64, Ghost>,
     /// Ghosts in the order in which they were first seen.
-    ghost_order: VecDeque<Hash>,
+    ghost_order: VecDeque<u64>,
+    /// Fresh ones that had to go since anything came again.
+    in_vain: u32,
+    /// Asked for since.
+    asked: u32,
 }
 
 impl Reuse {
@@ -87,6 +114,8 @@ impl Reuse {
             proven_bytes: 0,
             ghosts: HashMap::new(),
             ghost_order: VecDeque::new(),
+            in_vain: 0,
+            asked: 0,
         }
     }
 
@@ -98,6 +127,7 @@ impl Reuse {
     /// What is kept in `slot` is wanted.
     pub(crate) fn wanted(&mut self, slot: u32) {
         let Some(mut resident) = self.take(slot) else { return };
+        self.in_vain = 0;
         self.now += resident.bytes;
         let interval = self.now - resident.last;
         // Half of what was known, so that one pause does not make a late one of it.
@@ -107,12 +137,13 @@ impl Reuse {
     }
 
     /// Something that is not kept is wanted: what is known of it.
-    pub(crate) fn missed(&mut self, hash: Hash, bytes: u64) -> Past {
+    pub(crate) fn missed(&mut self, [name, _]: Hash, bytes: u64) -> Past {
         self.now += bytes;
-        let now = self.now;
-        if let Some(ghost) = self.ghosts.get_mut(&hash) {
-            let past = Past { interval: now - ghost.last, sights: ghost.sights };
-            *ghost = Ghost { last: now, sights: ghost.sights.saturating_add(1) };
+        let last = Ghost::time(self.now);
+        if let Some(ghost) = self.ghosts.get_mut(&name) {
+            let past = Past { interval: ghost.interval(self.now), sights: ghost.sights };
+            *ghost = Ghost { last, sights: ghost.sights.saturating_add(1) };
+            self.in_vain = 0;
             return past;
         }
         if self.ghost_order.len() >= GHOSTS_MAX
@@ -120,9 +151,15 @@ impl Reuse {
         {
             self.ghosts.remove(&oldest);
         }
-        self.ghosts.insert(hash, Ghost { last: now, sights: 1 });
-        self.ghost_order.push_back(hash);
+        self.ghosts.insert(name, Ghost { last, sights: 1 });
+        self.ghost_order.push_back(name);
         Past::default()
+    }
+
+    /// Whether it is worth a KEEP. Where nothing comes again, as in a video, those of every picture would only take their bytes.
+    pub(crate) fn is_worth_keeping(&mut self, past: Past) -> bool {
+        self.asked = self.asked.wrapping_add(1);
+        past.interval != 0 || self.in_vain < IN_VAIN_MAX || self.asked.is_multiple_of(SAMPLE)
     }
 
     /// What was missed is kept in `slot` now.
@@ -132,7 +169,9 @@ impl Reuse {
 
     /// It is not kept any more.
     pub(crate) fn remove(&mut self, slot: u32) {
-        self.take(slot);
+        if self.take(slot).is_some_and(|resident| resident.is_fresh()) {
+            self.in_vain += 1;
+        }
     }
 
     /// Slots that shall make room for something of this past, until `enough` of them were told; false where too few are

@@ -57,6 +57,17 @@ impl Shadow {
         &self.pixels
     }
 
+    /// Areas that have changed like videos in the last plans, disjoint and at most four: the same rectangles for as long as
+    /// they serve. One is left out with the first plan a second after it has come to rest.
+    pub fn moving(&self) -> &[Rect] {
+        self.motion.areas.rects()
+    }
+
+    /// A rectangle nearly all of which was new in the last plan, as in a film's frame: fewer pixels of text are, and none of what scrolls.
+    pub fn new_at_once(&self) -> Option<Rect> {
+        self.motion.new_at_once()
+    }
+
     /// What the viewer surely shows.
     pub fn known(&self) -> &Region {
         &self.known

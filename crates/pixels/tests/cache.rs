@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use thinc_pixels::cache::{CacheStats, Fate};
-use thinc_pixels::{Cache, Hints, Lossy, PlanSettings, Planned, RGB, Shadow, Snapshot, plan_with};
+use thinc_pixels::{Cache, Hints, PlanSettings, Planned, RGB, Shadow, Snapshot, plan_with};
 use thinc_region::{Rect, Region, Size};
 
 const SEEDS: u64 = 120;
@@ -204,7 +204,7 @@ impl World {
         self.next_job += 1;
         let mut planned = Vec::new();
         self.cache.begin(self.next_job);
-        let settings = PlanSettings { lossy: Lossy::Never, cache: Some(&mut self.cache) };
+        let settings = PlanSettings { cache: Some(&mut self.cache), ..PlanSettings::default() };
         plan_with(&snapshot, &mut self.shadow, &Hints::NONE, settings, &mut planned);
         for pixel in self.screen.pixels.iter_mut() {
             *pixel &= RGB;

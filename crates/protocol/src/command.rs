@@ -5,6 +5,7 @@
 use thinc_region::{Rect, Region, Size};
 
 use crate::limits::{CACHE_SLOTS_MAX, COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, TILE_EDGE_MAX};
+use crate::video::{self, VideoCommand};
 use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
 /// One display command; borrowed from the update that carries it.
@@ -77,6 +78,8 @@ pub enum Command<'a> {
         /// Where they were kept.
         slot: u32,
     },
+    /// Something about a video.
+    Video(VideoCommand<'a>),
 }
 
 /// Bits of a BITMAP's pixel.
@@ -113,6 +116,8 @@ pub enum Encoding {
     Jpeg = 3,
     /// Differences from a prediction, sorted by how busy their place is, in one zstd frame: photographs.
     Residuals = 4,
+    /// Codes of colours, column by column of each line of text, for a connection's stream to find what repeats.
+    Columns = 5,
 }
 
 /// Layout of a command's first byte: three bits of kind, one that ties it to the command before, four of its own.
@@ -125,6 +130,7 @@ mod head {
     pub(super) const RAW: u8 = 4;
     pub(super) const KEEP: u8 = 5;
     pub(super) const RECALL: u8 = 6;
+    pub(super) const VIDEO: u8 = 7;
     /// The first rectangle's corner is given relative to the one of the command before.
     pub(super) const RELATIVE: u8 = 1 << 3;
     /// COPY, SFILL: more rectangles than one, their count comes first.
@@ -158,8 +164,9 @@ impl Command<'_> {
 /// RAW      head | rect | data
 /// KEEP     head | rect | slot varint
 /// RECALL   head | rect | slot varint
+/// VIDEO    head | fields, see `VideoCommand`
 ///
-/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL), bit 3 relative, bits 4-7 by kind:
+/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL, 7 VIDEO), bit 3 relative, bits 4-7 by kind:
 ///          COPY, SFILL  bit 4: more than one rect, count is there
 ///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd, 3 JPEG: RAW only,
 ///                        4 residuals)
@@ -211,6 +218,7 @@ impl<'o> CommandWriter<'o> {
             Command::Raw { rect, encoding, data } => self.raw(*rect, *encoding, data),
             Command::Keep { rect, slot } => self.keep(*rect, *slot),
             Command::Recall { rect, slot } => self.recall(*rect, *slot),
+            Command::Video(video) => self.video(video),
         }
     }
 
@@ -273,6 +281,11 @@ impl<'o> CommandWriter<'o> {
     pub fn recall(&mut self, rect: Rect, slot: u32) {
         self.first_rect(head::RECALL, &rect);
         put_varint(self.out, u64::from(slot));
+    }
+
+    /// Appends a command about a video; it leans on nothing, and nothing leans on it.
+    pub fn video(&mut self, video: &VideoCommand<'_>) {
+        video.encode(head::VIDEO, self.out);
     }
 
     fn data(&mut self, plain_len: Option<u64>, data: &[u8]) {
@@ -454,6 +467,12 @@ impl<'a> CommandReader<'a> {
                 let slot = self.reader.at_most("a slot of the cache", u64::from(CACHE_SLOTS_MAX) - 1)? as u32;
                 Ok(if kind == head::KEEP { Command::Keep { rect, slot } } else { Command::Recall { rect, slot } })
             }
+            head::VIDEO => {
+                if first & !(head::KIND | video::OP_MASK) != 0 {
+                    return Err(unknown());
+                }
+                video::read(first >> video::OP_SHIFT, &mut self.reader, &self.screen).map(Command::Video)
+            }
             _ => Err(unknown()),
         }
     }
@@ -490,7 +509,7 @@ impl<'a> CommandReader<'a> {
     }
 }
 
-fn read_rect(reader: &mut Reader<'_>, base: (i32, i32), screen: &Rect) -> Result<Rect, WireError> {
+pub(crate) fn read_rect(reader: &mut Reader<'_>, base: (i32, i32), screen: &Rect) -> Result<Rect, WireError> {
     let outside = WireError::Outside("a rectangle");
     let x = reader.zigzag("a rectangle's x")?.checked_add(base.0);
     let y = reader.zigzag("a rectangle's y")?.checked_add(base.1);
@@ -527,6 +546,7 @@ impl Encoding {
             2 => Some(Encoding::PredictedZstd),
             3 => Some(Encoding::Jpeg),
             4 => Some(Encoding::Residuals),
+            5 => Some(Encoding::Columns),
             _ => None,
         }
     }

@@ -20,6 +20,21 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
+impl<'a> Frame<'a> {
+    /// The one frame that these bytes are, as a datagram holds it.
+    ///
+    /// # Errors
+    /// They are less than a frame, or more.
+    pub fn whole(bytes: &'a [u8]) -> Result<Frame<'a>, WireError> {
+        let mut reader = Reader::new(bytes);
+        let kind = reader.u8("a frame's kind")?;
+        let len = reader.u32("a frame's length")? as usize;
+        let body = reader.take("a frame's body", len)?;
+        reader.end("a frame")?;
+        Ok(Frame { kind, body })
+    }
+}
+
 /// Appends a frame whose body `write` appends; a short body costs no move.
 pub fn put_frame(out: &mut Vec<u8>, kind: u8, write: impl FnOnce(&mut Vec<u8>)) {
     out.push(kind);
@@ -168,6 +183,18 @@ mod tests {
         let mut deframer = Deframer::new(usize::MAX);
         deframer.push(&[1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]);
         assert_eq!(deframer.next(), Err(WireError::Overflow("a frame's length")));
+    }
+
+    #[test]
+    fn a_datagram_is_one_frame_and_nothing_else() {
+        let mut out = Vec::new();
+        put_frame(&mut out, 7, |out| out.extend_from_slice(b"abc"));
+        assert_eq!(Frame::whole(&out), Ok(Frame { kind: 7, body: b"abc" }));
+        for cut in 0..out.len() {
+            assert!(Frame::whole(&out[..cut]).is_err(), "cut to {cut}");
+        }
+        out.push(0);
+        assert!(Frame::whole(&out).is_err(), "one byte too many");
     }
 
     #[test]

@@ -3,11 +3,15 @@
 //! Knows bytes and geometry; never sockets, time or pixels of a screen.
 #![forbid(unsafe_code)]
 
+pub mod arrived;
 pub mod auth;
+pub mod clip;
 pub mod command;
 pub mod frame;
+pub mod held;
 pub mod limits;
 pub mod session;
+pub mod video;
 pub mod viewer;
 pub mod wire;
 

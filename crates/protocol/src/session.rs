@@ -2,12 +2,15 @@
 //! Messages from a session to a viewer, and their bytes; the commands of an update are `command.rs`.
 //! Knows fields and limits; never what a screen holds.
 
-use thinc_region::Size;
+use thinc_region::{Rect, Size};
 
+use crate::clip::ClipMessage;
 use crate::command::Packing;
 use crate::frame::{Frame, put_frame, put_frame_of};
-use crate::limits::{CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, UNPACKED_BYTES_MAX};
-use crate::viewer::{put_size, read_cache_token, read_size};
+use crate::limits::{
+    CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
+};
+use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
 /// Everything a session may say. Commands of an update are read with `command::CommandReader`.
@@ -15,7 +18,7 @@ use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 pub enum SessionMessage<'a> {
     /// Answer to the viewer's hello.
     Hello(SessionHello),
-    /// The screen has this size from now on; what the viewer shows is void (black) until updates of this epoch fill it.
+    /// The viewer's picture has this size from now on; updates of this epoch fill it, and nothing of it is exact until they do.
     Geometry(Geometry),
     /// Commands that belong together.
     Update(Update<'a>),
@@ -40,6 +43,10 @@ pub enum SessionMessage<'a> {
     Barrier(u32),
     /// Answer to the viewer's offer of a cache; before the first KEEP.
     Cache(CacheGrant),
+    /// Where the session's displays lie in its screen, the primary one first; for a viewer that has told of its own.
+    Displays(Vec<Rect>),
+    /// Something about the clipboard.
+    Clip(ClipMessage),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -58,12 +65,22 @@ pub struct CacheGrant {
 pub struct SessionHello {
     /// Version both will speak.
     pub version: u16,
-    /// Reserved for capabilities; 0 in version 1.
+    /// Bits of [`SessionCaps`].
     pub caps: u32,
     /// The session's name, at most 64 bytes.
     pub name: String,
     /// Longest frame the session takes, in bytes.
     pub frame_bytes_max: u32,
+}
+
+/// Bits of `SessionHello::caps`.
+pub struct SessionCaps;
+
+impl SessionCaps {
+    /// Takes the viewer's clipboard: wants its offers.
+    pub const CLIPBOARD: u32 = 1 << 0;
+    /// Sends updates alone, to a viewer that takes them so: it says `Arrived`.
+    pub const ALONE: u32 = 1 << 1;
 }
 
 /// Size of the screen and the epoch that names it.
@@ -73,6 +90,17 @@ pub struct Geometry {
     pub epoch: u32,
     /// Pixels.
     pub size: Size,
+    /// Which part of which screen that is, for a viewer that has said what it wants to show; None: all of it, pixel by pixel.
+    pub shows: Option<Shows>,
+}
+
+/// What a viewer's picture shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shows {
+    /// The session's screen: input is said in its pixels.
+    pub screen: Size,
+    /// The part of it that is scaled to the picture.
+    pub part: Rect,
 }
 
 /// Commands put on the wire together.
@@ -187,6 +215,7 @@ mod kind {
     pub(super) const CURSOR_BITS: u8 = 0x0b;
     pub(super) const CURSOR_COLOR: u8 = 0x0c;
     pub(super) const CACHE: u8 = 0x0d;
+    pub(super) const DISPLAYS: u8 = 0x0e;
 }
 
 /// Bits of an update's first byte.
@@ -204,7 +233,8 @@ impl<'a> SessionMessage<'a> {
     ///
     /// ```text
     /// 0x02 HELLO        version varint | caps varint | frame_bytes_max varint | name text
-    /// 0x03 GEOMETRY     epoch varint | width varint | height varint
+    /// 0x03 GEOMETRY     epoch varint | width varint | height varint [ | screen width varint | screen height varint |
+    ///                   x varint | y varint | width varint | height varint ]
     /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint | [echo varint] | [length varint] |
     ///                   commands (packed, where the length is there)
     /// 0x05 CURSOR       width varint | height varint | hot x varint | hot y varint | zstd frame
@@ -217,6 +247,7 @@ impl<'a> SessionMessage<'a> {
     ///                   packing u8 (0 plain, 1 zstd) | planes
     /// 0x0c CURSOR COLOR fore color | back color
     /// 0x0d CACHE        resumed u8 (0, 1) | token 16 bytes
+    /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -229,6 +260,10 @@ impl<'a> SessionMessage<'a> {
             SessionMessage::Geometry(geometry) => put_frame(out, kind::GEOMETRY, |out| {
                 put_varint(out, u64::from(geometry.epoch));
                 put_size(out, geometry.size);
+                if let Some(shows) = geometry.shows {
+                    put_size(out, shows.screen);
+                    put_part(out, &shows.part);
+                }
             }),
             SessionMessage::Update(update) => update.encode(out),
             SessionMessage::Cursor(cursor) => put_frame(out, kind::CURSOR, |out| {
@@ -255,9 +290,14 @@ impl<'a> SessionMessage<'a> {
             SessionMessage::CursorShow(shown) => put_frame(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown))),
             SessionMessage::Pong(number) => put_frame(out, kind::PONG, |out| put_varint(out, u64::from(*number))),
             SessionMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
+            SessionMessage::Clip(message) => message.encode(out),
             SessionMessage::Cache(grant) => put_frame(out, kind::CACHE, |out| {
                 out.push(u8::from(grant.resumed));
                 out.extend_from_slice(&grant.token);
+            }),
+            SessionMessage::Displays(rects) => put_frame(out, kind::DISPLAYS, |out| {
+                put_varint(out, rects.len() as u64);
+                rects.iter().for_each(|rect| put_part(out, rect));
             }),
             SessionMessage::Close(close) => put_frame(out, kind::CLOSE, |out| {
                 out.push(close.code as u8);
@@ -277,7 +317,16 @@ impl<'a> SessionMessage<'a> {
                 if size.area() == 0 {
                     return Err(WireError::Outside("a geometry"));
                 }
-                (SessionMessage::Geometry(Geometry { epoch, size }), "a geometry")
+                let shows = if reader.is_empty() {
+                    None
+                } else {
+                    let (screen, part) = (read_size(&mut reader)?, read_part(&mut reader)?);
+                    if part.is_empty() || screen.rect().intersect(&part) != part {
+                        return Err(WireError::Outside("a geometry's part"));
+                    }
+                    Some(Shows { screen, part })
+                };
+                (SessionMessage::Geometry(Geometry { epoch, size, shows }), "a geometry")
             }
             kind::UPDATE => (SessionMessage::Update(Update::decode(&mut reader)?), "an update"),
             kind::CURSOR => (SessionMessage::Cursor(decode_cursor(&mut reader)?), "a cursor"),
@@ -303,6 +352,12 @@ impl<'a> SessionMessage<'a> {
                 let token = read_cache_token(&mut reader)?;
                 (SessionMessage::Cache(CacheGrant { token, resumed }), "a cache")
             }
+            kind::DISPLAYS => {
+                let count = reader.at_most("a count of displays", DISPLAYS_MAX as u64)?;
+                let rects = (0..count).map(|_| read_part(&mut reader)).collect::<Result<Vec<Rect>, WireError>>()?;
+                (SessionMessage::Displays(rects), "displays")
+            }
+            clip if ClipMessage::is_kind(clip) => return ClipMessage::decode(frame).map(SessionMessage::Clip),
             kind::CLOSE => {
                 let code = CloseCode::from_byte(reader.u8("a close's code")?)?;
                 let reason = reader.text("a reason", TEXT_BYTES_MAX)?;

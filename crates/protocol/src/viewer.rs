@@ -2,12 +2,17 @@
 //! Messages from a viewer to a session, and their bytes.
 //! Knows fields and limits; never what a session does with them.
 
-use thinc_region::Size;
+use thinc_region::{Rect, Size};
 
+use crate::arrived::Arrived;
+use crate::clip::ClipMessage;
 use crate::frame::{Frame, put_frame};
+use crate::held::Held;
 use crate::limits::{
-    CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX,
+    CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, DISPLAYS_MAX, INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX, NAME_BYTES_MAX,
+    SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX,
 };
+use crate::video::VideoState;
 use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
 
 /// Everything a viewer may say.
@@ -17,6 +22,8 @@ pub enum ViewerMessage {
     Hello(ViewerHello),
     /// An update was applied.
     Ack(Ack),
+    /// What became of updates, where some of them go alone; in place of `Ack`, but for what that says of presenting.
+    Arrived(Arrived),
     /// A key, button, motion, scroll or touch.
     Input(Input),
     /// Asks for a `Pong` with the same number.
@@ -29,8 +36,63 @@ pub enum ViewerMessage {
     Refresh,
     /// Offers memory for pixels that are to be shown again; once, after the hello.
     Cache(CacheOffer),
+    /// The viewer's keyboard is laid out like this, where the viewer knows.
+    Layout(Layout),
+    /// Which viewer this is, on whatever connection: a number that nobody can guess. An older connection of it is over.
+    Instance([u8; INSTANCE_BYTES]),
+    /// How its decoder for a stream of video stands.
+    Video(VideoState),
+    /// What it wants to be sent of the screen, and how large.
+    View(View),
+    /// Its displays, for a session whose size it controls: the screen becomes all of them. Says more than `Resize`.
+    Displays(Displays),
+    /// What it still shows of an earlier connection; once, where its hello says that this follows.
+    Held(Held),
+    /// Something about the clipboard.
+    Clip(ClipMessage),
     /// The viewer ends the connection, and why in words.
     Close(String),
+}
+
+/// What a viewer shows: a part of the screen, made to fit. The session scales, so that a small window costs a small window's bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    /// The viewer's picture in its own pixels; 0 × 0: all of the screen, at its own size.
+    pub size: Size,
+    /// The part of the screen, in the screen's pixels, cut to the screen; empty: all of it.
+    pub part: Rect,
+}
+
+/// The displays of a viewer that controls the session's size.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Displays {
+    /// How large things are to be drawn, in percent; 100 is 96 dots an inch.
+    pub scale_percent: u16,
+    /// In the order of their importance: the first is the primary one. At most `DISPLAYS_MAX`.
+    pub displays: Vec<Display>,
+}
+
+/// One display, or a window that stands for one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Display {
+    /// Where it lies among the others, in the screen's pixels; x and y are 0 or more.
+    pub rect: Rect,
+    /// Its size in millimetres, 0 × 0 where that is not known.
+    pub millimetres: Size,
+}
+
+/// A keyboard's layout as X's rules name it (`setxkbmap -layout us,de -variant ,nodeadkeys`); lists go by commas, and
+/// what is empty is not said. Letters, digits and `_-,:()+` only.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// `pc105`, …
+    pub model: String,
+    /// `us`, `de,us`, …
+    pub layout: String,
+    /// `nodeadkeys`, …; as many as layouts.
+    pub variant: String,
+    /// `compose:caps`, …
+    pub options: String,
 }
 
 /// Who the viewer is and what it can do.
@@ -71,6 +133,16 @@ impl ViewerCaps {
     pub const PACKED: u32 = 1 << 2;
     /// Takes RAWs that are not exact yet (`Encoding::Jpeg`).
     pub const LOSSY: u32 = 1 << 3;
+    /// Takes the session's clipboard: wants its offers.
+    pub const CLIPBOARD: u32 = 1 << 4;
+    /// Takes streams of video of plain samples.
+    pub const VIDEO: u32 = 1 << 5;
+    /// Takes streams of video in H.264 too; only with `VIDEO`.
+    pub const H264: u32 = 1 << 6;
+    /// Shows something of an earlier connection still, and says what: nothing but the session's hello is sent before that.
+    pub const HELD: u32 = 1 << 8;
+    /// Takes updates that come alone, as datagrams, in any order, and of which some are lost.
+    pub const ALONE: u32 = 1 << 7;
 }
 
 /// Which updates are on the screen.
@@ -146,6 +218,15 @@ pub enum InputEvent {
     },
     /// The viewer lost the keyboard: nothing is held any more.
     ReleaseAll,
+    /// A character that an input method, a dead key or a screen's keyboard made: no key is held for it.
+    Char(char),
+    /// The lock keys of the viewer's keyboard are like this.
+    Locks {
+        /// Caps Lock.
+        caps: bool,
+        /// Num Lock.
+        num: bool,
+    },
 }
 
 /// What a finger did.
@@ -170,6 +251,13 @@ mod kind {
     pub(super) const REFRESH: u8 = 0x08;
     pub(super) const CLOSE: u8 = 0x09;
     pub(super) const CACHE: u8 = 0x0a;
+    pub(super) const LAYOUT: u8 = 0x0b;
+    pub(super) const INSTANCE: u8 = 0x0c;
+    pub(super) const VIDEO: u8 = 0x0d;
+    pub(super) const VIEW: u8 = 0x0e;
+    pub(super) const DISPLAYS: u8 = 0x0f;
+    pub(super) const HELD: u8 = 0x16;
+    pub(super) const ARRIVED: u8 = 0x15;
 }
 
 /// What happened, first byte of an input's body; what has two states has two numbers.
@@ -184,6 +272,8 @@ mod event {
     pub(super) const TOUCH_UPDATE: u8 = 7;
     pub(super) const TOUCH_END: u8 = 8;
     pub(super) const RELEASE_ALL: u8 = 9;
+    pub(super) const CHAR: u8 = 10;
+    pub(super) const LOCKS: u8 = 11;
 }
 
 impl ViewerMessage {
@@ -198,7 +288,15 @@ impl ViewerMessage {
     /// 0x07 BARRIER  number varint
     /// 0x08 REFRESH
     /// 0x09 CLOSE    reason text
-    /// 0x0a CACHE    bytes varint | token 16 bytes
+    /// 0x0a CACHE    bytes varint | token 16 bytes | update varint
+    /// 0x0b LAYOUT   model text | layout text | variant text | options text
+    /// 0x0c INSTANCE number 16 bytes
+    /// 0x0d VIDEO    id varint | readiness u8
+    /// 0x0e VIEW     width varint | height varint | x varint | y varint | width varint | height varint
+    /// 0x0f DISPLAYS scale varint | count varint | for each: x | y | width | height | mm width | mm height, all varint
+    /// 0x10 to 0x14  see `ClipMessage::encode`
+    /// 0x16 HELD     width | height | x | y | part width | part height, all varint | edge u8 | key 32 bytes | hashes, 8 bytes each
+    /// 0x15 ARRIVED  see `Arrived`
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -216,6 +314,7 @@ impl ViewerMessage {
                     put_varint(out, u64::from(presented.delay_us));
                 }
             }),
+            ViewerMessage::Arrived(arrived) => put_frame(out, kind::ARRIVED, |out| arrived.encode_body(out)),
             ViewerMessage::Input(input) => put_frame(out, kind::INPUT, |out| input.encode_body(out)),
             ViewerMessage::Ping(number) => put_frame(out, kind::PING, |out| put_varint(out, u64::from(*number))),
             ViewerMessage::Resize(size) => put_frame(out, kind::RESIZE, |out| put_size(out, *size)),
@@ -226,6 +325,27 @@ impl ViewerMessage {
                 out.extend_from_slice(&offer.token);
                 put_varint(out, offer.update);
             }),
+            ViewerMessage::Layout(layout) => put_frame(out, kind::LAYOUT, |out| {
+                for name in [&layout.model, &layout.layout, &layout.variant, &layout.options] {
+                    put_text(out, name, LAYOUT_NAME_BYTES_MAX);
+                }
+            }),
+            ViewerMessage::Video(state) => put_frame(out, kind::VIDEO, |out| state.encode_body(out)),
+            ViewerMessage::View(view) => put_frame(out, kind::VIEW, |out| {
+                put_size(out, view.size);
+                put_part(out, &view.part);
+            }),
+            ViewerMessage::Displays(displays) => put_frame(out, kind::DISPLAYS, |out| {
+                put_varint(out, u64::from(displays.scale_percent));
+                put_varint(out, displays.displays.len() as u64);
+                for display in &displays.displays {
+                    put_part(out, &display.rect);
+                    put_size(out, display.millimetres);
+                }
+            }),
+            ViewerMessage::Held(held) => put_frame(out, kind::HELD, |out| held.encode_body(out)),
+            ViewerMessage::Clip(message) => message.encode(out),
+            ViewerMessage::Instance(number) => put_frame(out, kind::INSTANCE, |out| out.extend_from_slice(number)),
             ViewerMessage::Close(reason) => put_frame(out, kind::CLOSE, |out| put_text(out, reason, TEXT_BYTES_MAX)),
         }
     }
@@ -236,6 +356,7 @@ impl ViewerMessage {
         let (message, what) = match frame.kind {
             kind::HELLO => (ViewerMessage::Hello(decode_hello(&mut reader)?), "a viewer's hello"),
             kind::ACK => (ViewerMessage::Ack(decode_ack(&mut reader)?), "an ack"),
+            kind::ARRIVED => (ViewerMessage::Arrived(Arrived::decode_body(&mut reader)?), "what has arrived"),
             kind::INPUT => (ViewerMessage::Input(Input::decode_body(&mut reader)?), "an input"),
             kind::PING => (ViewerMessage::Ping(reader.u32("a ping's number")?), "a ping"),
             kind::RESIZE => (ViewerMessage::Resize(read_size(&mut reader)?), "a resize"),
@@ -246,6 +367,19 @@ impl ViewerMessage {
                 let (token, update) = (read_cache_token(&mut reader)?, reader.varint("a cache's update")?);
                 (ViewerMessage::Cache(CacheOffer { bytes, token, update }), "a cache's offer")
             }
+            kind::LAYOUT => (ViewerMessage::Layout(decode_layout(&mut reader)?), "a keyboard's layout"),
+            kind::INSTANCE => {
+                let number = reader.take("a viewer's number", INSTANCE_BYTES)?;
+                (ViewerMessage::Instance(number.try_into().expect("it has this length")), "a viewer's number")
+            }
+            kind::VIDEO => (ViewerMessage::Video(VideoState::decode_body(&mut reader)?), "a stream's state"),
+            kind::VIEW => {
+                let size = read_size(&mut reader)?;
+                (ViewerMessage::View(View { size, part: read_part(&mut reader)? }), "a view")
+            }
+            kind::DISPLAYS => (ViewerMessage::Displays(decode_displays(&mut reader)?), "displays"),
+            kind::HELD => (ViewerMessage::Held(Held::decode_body(&mut reader)?), "what a viewer holds"),
+            clip if ClipMessage::is_kind(clip) => return ClipMessage::decode(frame).map(ViewerMessage::Clip),
             kind::CLOSE => {
                 (ViewerMessage::Close(reader.text("a reason", TEXT_BYTES_MAX)?.to_owned()), "a viewer's close")
             }
@@ -264,6 +398,55 @@ fn decode_hello(reader: &mut Reader<'_>) -> Result<ViewerHello, WireError> {
         frame_bytes_max: reader.u32("a viewer's longest frame")?,
         name: reader.text("a viewer's name", NAME_BYTES_MAX)?.to_owned(),
     })
+}
+
+fn decode_layout(reader: &mut Reader<'_>) -> Result<Layout, WireError> {
+    let mut name = |what| {
+        let name = reader.text(what, LAYOUT_NAME_BYTES_MAX)?;
+        // They become arguments and properties of the X server's: nothing in them may mean anything to a shell or a path.
+        if !name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-,:()+".contains(&byte)) {
+            return Err(WireError::Outside(what));
+        }
+        Ok(name.to_owned())
+    };
+    Ok(Layout {
+        model: name("a keyboard's model")?,
+        layout: name("a keyboard's layout")?,
+        variant: name("a keyboard's variant")?,
+        options: name("a keyboard's options")?,
+    })
+}
+
+fn decode_displays(reader: &mut Reader<'_>) -> Result<Displays, WireError> {
+    let scale_percent = reader.u16("a display's scale")?;
+    let count = reader.at_most("a count of displays", DISPLAYS_MAX as u64)?;
+    let mut displays = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let rect = read_part(reader)?;
+        if rect.is_empty() {
+            return Err(WireError::Outside("a display"));
+        }
+        displays.push(Display { rect, millimetres: read_size(reader)? });
+    }
+    Ok(Displays { scale_percent, displays })
+}
+
+/// A rectangle of a screen, which may be empty.
+pub(crate) fn put_part(out: &mut Vec<u8>, rect: &Rect) {
+    for edge in [rect.x1, rect.y1, rect.width(), rect.height()] {
+        put_varint(out, edge as u64);
+    }
+}
+
+pub(crate) fn read_part(reader: &mut Reader<'_>) -> Result<Rect, WireError> {
+    let mut edge = |what| reader.at_most(what, u64::from(SCREEN_EDGE_MAX)).map(|edge| edge as i32);
+    let (x, y) = (edge("a part's x")?, edge("a part's y")?);
+    let (width, height) = (edge("a part's width")?, edge("a part's height")?);
+    if width > SCREEN_EDGE_MAX as i32 - x || height > SCREEN_EDGE_MAX as i32 - y {
+        return Err(WireError::Outside("a part of a screen"));
+    }
+    // Every empty part is the same one, as it is when it is said again.
+    Ok(if width == 0 || height == 0 { Rect::at(x, y, 0, 0) } else { Rect::at(x, y, width, height) })
 }
 
 fn decode_ack(reader: &mut Reader<'_>) -> Result<Ack, WireError> {
@@ -286,6 +469,8 @@ impl Input {
     /// 5 SCROLL                      seq | dx zigzag | dy zigzag
     /// 6 TOUCH BEGIN, 7 UPDATE, 8 END    seq | id u8 | x varint | y varint
     /// 9 RELEASE ALL                 seq
+    /// 10 CHAR                       seq | character varint
+    /// 11 LOCKS                      seq | locks u8
     /// ```
     fn encode_body(&self, out: &mut Vec<u8>) {
         let event = match self.event {
@@ -299,6 +484,8 @@ impl Input {
             InputEvent::Touch { phase: TouchPhase::Update, .. } => event::TOUCH_UPDATE,
             InputEvent::Touch { phase: TouchPhase::End, .. } => event::TOUCH_END,
             InputEvent::ReleaseAll => event::RELEASE_ALL,
+            InputEvent::Char(_) => event::CHAR,
+            InputEvent::Locks { .. } => event::LOCKS,
         };
         out.push(event);
         put_varint(out, u64::from(self.seq));
@@ -318,6 +505,8 @@ impl Input {
                 put_point(out, x, y);
             }
             InputEvent::ReleaseAll => {}
+            InputEvent::Char(character) => put_varint(out, u64::from(u32::from(character))),
+            InputEvent::Locks { caps, num } => out.push(u8::from(caps) | u8::from(num) << 1),
         }
     }
 
@@ -351,6 +540,15 @@ impl Input {
                 InputEvent::Touch { id, phase, x: reader.u16("a touch's x")?, y: reader.u16("a touch's y")? }
             }
             event::RELEASE_ALL => InputEvent::ReleaseAll,
+            event::CHAR => {
+                let value = reader.u32("a character")?;
+                let unknown = WireError::Unknown { what: "a character", value: u64::from(value) };
+                InputEvent::Char(char::from_u32(value).ok_or(unknown)?)
+            }
+            event::LOCKS => match reader.u8("locks")? {
+                locks @ 0..=3 => InputEvent::Locks { caps: locks & 1 != 0, num: locks & 2 != 0 },
+                other => return Err(WireError::Unknown { what: "locks", value: u64::from(other) }),
+            },
             other => return Err(WireError::Unknown { what: "an input's event", value: u64::from(other) }),
         };
         Ok(Input { seq, event })

@@ -1,14 +1,19 @@
 //! The bytes of every message, written out: what `doc/protocol.md` pictures, checked in both directions.
 //! A change here is a change of the protocol and needs a new version.
 
+use thinc_protocol::arrived::Arrived;
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::command::{BitmapDepth, Command, CommandReader, CommandWriter, Encoding, Packing};
 use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::held::Held;
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed, SessionHello,
-    SessionMessage, Update,
+    SessionMessage, Shows, Update,
 };
+use thinc_protocol::video::{Codec, Layout as Planes, Picture, Readiness, Source, VideoCommand, VideoState};
 use thinc_protocol::viewer::{
-    Ack, CacheOffer, Input, InputEvent, Presented, TouchPhase, ViewerCaps, ViewerHello, ViewerMessage,
+    Ack, CacheOffer, Display, Displays, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps,
+    ViewerHello, ViewerMessage,
 };
 use thinc_region::{Rect, Region, Size};
 
@@ -54,6 +59,48 @@ fn viewer_messages() {
         (input(InputEvent::Touch { id: 15, phase: TouchPhase::Update, x: 1, y: 2 }), vec![4, 6, 7, 0xac, 2, 15, 1, 2]),
         (input(InputEvent::Touch { id: 1, phase: TouchPhase::End, x: 1, y: 2 }), vec![4, 6, 8, 0xac, 2, 1, 1, 2]),
         (input(InputEvent::ReleaseAll), vec![4, 3, 9, 0xac, 2]),
+        (input(InputEvent::Char('\u{20ac}')), vec![4, 5, 10, 0xac, 2, 0xac, 0x41]),
+        (input(InputEvent::Locks { caps: false, num: true }), vec![4, 4, 11, 0xac, 2, 2]),
+        (
+            ViewerMessage::Layout(Layout { layout: "de,us".into(), variant: "neo,".into(), ..Layout::default() }),
+            vec![11, 13, 0, 5, b'd', b'e', b',', b'u', b's', 4, b'n', b'e', b'o', b',', 0],
+        ),
+        (ViewerMessage::Instance(*b"0123456789abcdef"), [&[12, 16][..], b"0123456789abcdef"].concat()),
+        (ViewerMessage::Video(VideoState { id: 3, readiness: Readiness::Lost }), vec![13, 2, 3, 2]),
+        (
+            ViewerMessage::View(View { size: Size { width: 320, height: 240 }, part: Rect::at(16, 8, 512, 384) }),
+            vec![14, 10, 0xc0, 2, 0xf0, 1, 16, 8, 0x80, 4, 0x80, 3],
+        ),
+        (
+            ViewerMessage::Displays(Displays {
+                scale_percent: 200,
+                displays: vec![Display { rect: Rect::at(0, 0, 100, 90), millimetres: Size { width: 50, height: 45 } }],
+            }),
+            vec![15, 9, 0xc8, 1, 1, 0, 0, 100, 90, 50, 45],
+        ),
+        (
+            ViewerMessage::Held(Held {
+                size: Size { width: 100, height: 64 },
+                part: Rect::at(1, 2, 200, 128),
+                edge_log: 6,
+                key: *b"0123456789abcdef0123456789ABCDEF",
+                tiles: vec![0, 0x0807_0605_0403_0201],
+            }),
+            [
+                &[22, 57, 100, 64, 1, 2, 0xc8, 1, 0x80, 1, 6][..],
+                b"0123456789abcdef0123456789ABCDEF",
+                &[0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8],
+            ]
+            .concat(),
+        ),
+        (
+            ViewerMessage::Arrived(Arrived { applied: vec![1..=300], discarded: vec![] }),
+            vec![21, 6, 0xac, 2, 0xac, 2, 0, 0],
+        ),
+        (
+            ViewerMessage::Arrived(Arrived { applied: vec![299..=300, 296..=296, 1..=290], discarded: vec![297, 292] }),
+            vec![21, 12, 0xac, 2, 2, 2, 2, 1, 5, 0xa2, 2, 2, 3, 8],
+        ),
         (ViewerMessage::Ping(7), vec![5, 1, 7]),
         (ViewerMessage::Resize(Size { width: 800, height: 600 }), vec![6, 4, 0xa0, 6, 0xd8, 4]),
         (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),
@@ -81,6 +128,19 @@ fn viewer_messages() {
 }
 
 #[test]
+fn what_has_arrived_is_runs_of_numbers_from_1_on() {
+    let refused = |body: &[u8], why: &str| assert!(ViewerMessage::decode(&Frame { kind: 21, body }).is_err(), "{why}");
+    refused(&[0, 0, 0, 0], "a run of none");
+    refused(&[5, 6, 0, 0], "a run that begins before 1");
+    refused(&[5, 1, 1, 0, 1, 0], "two runs with no gap between them");
+    refused(&[5, 1, 1, 4, 1, 0], "a gap down to 0");
+    refused(&[5, 1, 0, 1, 0], "the newest is applied, and not discarded");
+    refused(&[5, 1, 0, 1, 5], "nor is 0");
+    refused(&[&[100, 1, 32][..], &[1; 64], &[0]].concat(), "more runs than there may be");
+    refused(&[&[100, 1, 0, 33][..], &[1; 33]].concat(), "more discarded than there may be");
+}
+
+#[test]
 fn session_messages() {
     let hello = SessionHello { version: 1, caps: 0, name: "demo".into(), frame_bytes_max: 65536 };
     let update =
@@ -88,9 +148,18 @@ fn session_messages() {
     let cases: Vec<(SessionMessage<'_>, Vec<u8>)> = vec![
         (SessionMessage::Hello(hello), vec![2, 10, 1, 0, 0x80, 0x80, 4, 4, b'd', b'e', b'm', b'o']),
         (
-            SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 1024, height: 768 } }),
+            SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 1024, height: 768 }, shows: None }),
             vec![3, 5, 2, 0x80, 8, 0x80, 6],
         ),
+        (
+            SessionMessage::Geometry(Geometry {
+                epoch: 2,
+                size: Size { width: 32, height: 24 },
+                shows: Some(Shows { screen: Size { width: 100, height: 90 }, part: Rect::at(4, 2, 64, 48) }),
+            }),
+            vec![3, 9, 2, 32, 24, 100, 90, 4, 2, 64, 48],
+        ),
+        (SessionMessage::Displays(vec![Rect::at(1, 0, 100, 90)]), vec![14, 5, 1, 1, 0, 100, 90]),
         (SessionMessage::Update(update), vec![4, 6, 0, 0xac, 2, 2, 9, 9]),
         (
             SessionMessage::Update(Update {
@@ -185,7 +254,10 @@ fn session_messages_out_of_bounds() {
         (4, &[16, 1, 1], "a stream begins anew without being packed"),
         (4, &[8, 1, 1, 0x81, 0x80, 0x80, 8], "an update longer than any, once unpacked"),
         (13, &[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "a cache neither resumed nor new"),
-        (14, &[], "no such message"),
+        (3, &[2, 32, 24, 100, 90, 60, 2, 64, 48], "a part past the screen"),
+        (3, &[2, 32, 24, 100, 90, 4, 2, 0, 48], "a part of nothing"),
+        (14, &[17], "displays too many"),
+        (15, &[], "no such message"),
         (0, &[], "no such message"),
     ] {
         assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");
@@ -281,6 +353,59 @@ fn command_bytes() {
 }
 
 #[test]
+fn video_command_bytes() {
+    let clip: Region = [Rect::at(10, 20, 30, 4), Rect::at(0, 30, 100, 1)].into_iter().collect();
+    let source = Source { size: Size { width: 352, height: 240 }, crop: Rect::at(0, 2, 352, 236) };
+    let cases: Vec<(VideoCommand<'_>, Vec<u8>)> = vec![
+        (
+            VideoCommand::Init { id: 3, codec: Codec::H264, source, place: Rect::at(-5, 7, 1024, 768) },
+            vec![0x07, 3, 1, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1, 9, 14, 0x80, 8, 0x80, 6],
+        ),
+        (
+            VideoCommand::Next {
+                id: 3,
+                time: 300,
+                clip: clip.clone(),
+                picture: Picture::Plain { layout: Planes::Yuv422, data: &[1, 2] },
+            },
+            vec![0x17, 3, 0xac, 2, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 2, 1, 2],
+        ),
+        (
+            VideoCommand::Next {
+                id: 3,
+                time: 0,
+                clip: clip.clone(),
+                picture: Picture::Coded { key: false, data: &[9] },
+            },
+            vec![0x27, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 9],
+        ),
+        (
+            VideoCommand::Next { id: 3, time: 0, clip, picture: Picture::Coded { key: true, data: &[] } },
+            vec![0x77, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 0],
+        ),
+        (VideoCommand::Move { id: 3, x: -1, y: 64 }, vec![0x37, 3, 1, 0x80, 1]),
+        (VideoCommand::SourceSize { id: 3, source }, vec![0x47, 3, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1]),
+        (VideoCommand::PlaceSize { id: 3, size: Size { width: 640, height: 480 } }, vec![0x57, 3, 0x80, 5, 0xe0, 3]),
+        (VideoCommand::End { id: 15 }, vec![0x67, 15]),
+    ];
+    for (video, golden) in cases {
+        let command = Command::Video(video);
+        let mut out = Vec::new();
+        command.encode(&mut out);
+        assert_eq!(out, golden, "{command:?}");
+        let read: Result<Vec<_>, _> = CommandReader::new(&golden, SCREEN).collect();
+        assert_eq!(read, Ok(vec![command]));
+        for cut in 1..golden.len() {
+            let read: Vec<_> = CommandReader::new(&golden[..cut], SCREEN).collect();
+            assert!(matches!(read.as_slice(), [Err(_)]), "cut to {cut}: {read:?}");
+        }
+    }
+    let size = Size { width: 353, height: 241 };
+    assert_eq!(Planes::Yuv420.bytes(size), 353 * 241 + 2 * 177 * 121);
+    assert_eq!(Planes::Yuv422.bytes(size), 353 * 241 + 2 * 177 * 241);
+}
+
+#[test]
 fn commands_that_stand_alone_may_follow_anything() {
     let (commands, golden) = commands();
     let mut out = golden.clone();
@@ -307,7 +432,21 @@ fn commands_cut_anywhere_give_an_error_or_the_commands_before() {
 #[test]
 fn commands_out_of_bounds() {
     for (bytes, why) in [
-        (&[0x07u8, 0, 0, 1, 1][..], "no such kind"),
+        (&[0x0fu8, 0, 0, 1, 1][..], "a video's command relative to another"),
+        (&[0x87, 0, 0, 1, 1], "a bit without meaning in a video's command"),
+        (&[0x67, 16], "a stream too many"),
+        (&[0x07, 0, 2, 8, 8, 0, 0, 8, 8, 0, 0, 8, 8], "no such codec"),
+        (&[0x07, 0, 1, 8, 8, 1, 0, 8, 8, 0, 0, 8, 8], "a crop past its picture"),
+        (&[0x07, 0, 1, 8, 8, 0, 0, 8, 0, 0, 0, 8, 8], "a crop of nothing"),
+        (&[0x07, 0, 1, 8, 8, 0, 0, 8, 8, 0, 0, 0, 8], "a place of nothing"),
+        (&[0x07, 0, 1, 0x81, 0x40, 8, 0, 0, 8, 8, 0, 0, 8, 8], "a picture too wide"),
+        (&[0x37, 0, 0x82, 0x80, 4, 0], "a place too far away"),
+        (&[0x57, 0, 0, 8], "a place of no width"),
+        (&[0x17, 0, 5, 0, 0, 1, 0], "a clip of nothing"),
+        (&[0x17, 0, 5, 1, 0, 0, 1, 1, 2, 0], "no such layout"),
+        (&[0x27, 0, 5, 1, 0, 0, 0x81, 8, 1, 0], "a clip past the screen"),
+        (&[0x27, 0, 5, 2, 0, 0, 4, 4, 2, 2, 4, 4, 0], "a clip that overlaps itself"),
+        (&[0x27, 0, 5, 1, 0, 0, 1, 1, 2, 9], "a picture cut off"),
         (&[0x81, 0, 0, 1, 1, 0, 0, 0], "a bit without meaning"),
         (&[0xf4, 0, 0, 1, 1, 0], "no such encoding"),
         (&[0x32, 0, 0, 1, 1, 1, 1, 0], "a tile that is not exact"),
@@ -410,4 +549,55 @@ fn the_example_of_the_document() {
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/protocol.md"))
             .is_ok_and(|text| text.contains("04 2c 03 d2 09 01 07") && text.contains("03 fc 0a aa 06 0c 0d"))
     );
+}
+
+/// Both sides say these in the same bytes.
+#[test]
+fn clipboard_messages() {
+    let (selection, formats) = (Selection::Primary, ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Png));
+    let end = |why| ClipMessage::End { id: 9, asker: true, why };
+    let cases: Vec<(ClipMessage, Vec<u8>)> = vec![
+        (ClipMessage::Offer { selection, serial: 300, seen: 6, formats }, vec![16, 5, 1, 0xac, 2, 6, 5]),
+        (
+            ClipMessage::Request { id: 7, selection: Selection::Clipboard, serial: 300, format: ClipFormat::Html },
+            vec![17, 5, 7, 0, 0xac, 2, 1],
+        ),
+        (ClipMessage::Data { id: 7, last: true, bytes: b"hello".to_vec() }, b"\x12\x07\x07\x01hello".to_vec()),
+        (ClipMessage::Data { id: 7, last: false, bytes: Vec::new() }, vec![18, 2, 7, 0]),
+        (ClipMessage::Taken { id: 7, bytes: 16384 }, vec![19, 4, 7, 0x80, 0x80, 1]),
+        (end(ClipEnd::Cancelled), vec![20, 3, 9, 1, 0]),
+        (ClipMessage::End { id: 9, asker: false, why: ClipEnd::Gone }, vec![20, 3, 9, 0, 1]),
+        (end(ClipEnd::TooLarge { bytes: 300, limit: 5 }), vec![20, 6, 9, 1, 2, 0xac, 2, 5]),
+        (end(ClipEnd::Failed), vec![20, 3, 9, 1, 3]),
+    ];
+    for (message, golden) in cases {
+        let (from_viewer, from_session) = (ViewerMessage::Clip(message.clone()), SessionMessage::Clip(message));
+        let (mut viewer, mut session) = (Vec::new(), Vec::new());
+        from_viewer.encode(&mut viewer);
+        from_session.encode(&mut session);
+        assert_eq!((&viewer, &session), (&golden, &golden), "{from_viewer:?}");
+        let (kind, body) = frame(&golden);
+        let frame = Frame { kind, body: &body };
+        assert_eq!(ViewerMessage::decode(&frame), Ok(from_viewer));
+        assert_eq!(SessionMessage::decode(&frame), Ok(from_session));
+    }
+}
+
+#[test]
+fn what_a_clipboard_or_keyboard_cannot_be_is_refused() {
+    for (kind, body) in [
+        (0x10, vec![2, 1, 1]),
+        (0x11, vec![1, 0, 1, 3]),
+        (0x12, vec![1, 2]),
+        (0x12, [vec![1, 1], vec![0; 16 * 1024 + 1]].concat()),
+        (0x13, vec![1]),
+        (0x14, vec![1, 0, 4]),
+        (0x14, vec![1, 0, 0, 0]),
+        (0x0b, b"\x00\x05us;ls\x00\x00".to_vec()),
+        (0x0b, b"\x00\x05../us\x00\x00".to_vec()),
+        (4, vec![10, 1, 0x80, 0xb0, 3]),
+        (4, vec![11, 1, 4]),
+    ] {
+        assert!(ViewerMessage::decode(&Frame { kind, body: &body }).is_err(), "{kind:#x} {body:?}");
+    }
 }

@@ -5,6 +5,7 @@ use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::command::CommandReader;
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::SessionMessage;
+use thinc_protocol::video::VideoCommand;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 
@@ -57,6 +58,14 @@ fn commands(bytes: &[u8]) {
             | Command::Recall { rect, .. } => {
                 assert!(!rect.is_empty() && screen.rect().contains(rect));
             }
+            Command::Video(VideoCommand::Next { clip, .. }) => {
+                clip.check_invariants();
+                inside(clip);
+            }
+            Command::Video(VideoCommand::Init { source, place, .. }) => {
+                assert!(!place.is_empty() && source.size.rect().contains(&source.crop) && !source.crop.is_empty());
+            }
+            Command::Video(_) => {}
         }
         let mut out = Vec::new();
         command.encode(&mut out);
@@ -101,4 +110,22 @@ proptest! {
             prop_assert!(first.is_none_or(|command| command.is_err()), "cut to {cut}");
         }
     }
+}
+
+#[test]
+fn tiles_that_do_not_fit_are_refused_before_memory_is_asked_for() {
+    let size = thinc_region::Size { width: 16_384, height: 4_096 };
+    let body = |edge_log: u8, tail: usize| {
+        let mut body = Vec::new();
+        for edge in [size.width, size.height, 0, 0, size.width, size.height] {
+            thinc_protocol::wire::put_varint(&mut body, u64::from(edge));
+        }
+        body.push(edge_log);
+        body.resize(body.len() + 32 + tail, 1);
+        body
+    };
+    let read = |edge_log, tail| ViewerMessage::decode(&Frame { kind: 0x16, body: &body(edge_log, tail) });
+    assert!(read(7, 4096 * 8).is_ok());
+    assert!(read(7, 4096 * 8 - 1).is_err() && read(7, 4096 * 8 + 1).is_err(), "one for each tile");
+    assert!([0, 2, 6, 11, 255].into_iter().all(|edge_log| read(edge_log, 16384 * 8).is_err()));
 }

@@ -5,6 +5,8 @@
 mod copy_order;
 mod rect;
 mod region;
+mod scale;
 
 pub use rect::{Rect, Size};
 pub use region::Region;
+pub use scale::Scale;

@@ -4,7 +4,7 @@
 
 pub(crate) const MAGIC: u32 = 0x434e_4854;
 /// Version of everything that driver and session share; a trace names it, for its records are theirs.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 
 pub(crate) const RECORDS: u64 = 32768;
 /// Bytes of one record.
@@ -27,6 +27,7 @@ pub(crate) const HEADER_TAIL: usize = 128;
 pub(crate) const HEADER_BEGIN: usize = 192;
 pub(crate) const HEADER_READER_SLEEPING: usize = 256;
 pub(crate) const HEADER_WANT_OFFSCREEN: usize = 260;
+pub(crate) const HEADER_WANT_VIDEO: usize = 264;
 pub(crate) const HEADER_OVERFLOWS: usize = 320;
 pub(crate) const HEADER_DROPPED: usize = 328;
 pub(crate) const HEADER_OVERFLOW_PENDING: usize = 336;
@@ -40,6 +41,17 @@ pub(crate) const GEOMETRY_WORDS: usize = 104;
 pub(crate) const GEOMETRY_OUTPUTS_WORD: usize = 8;
 pub(crate) const OUTPUT_WORDS: usize = 6;
 
+/// The blocks of the video ports: 16 words each, the first being its version.
+pub(crate) const VIDEO: usize = 1024;
+pub(crate) const VIDEO_BLOCK_WORDS: usize = 16;
+pub(crate) const VIDEO_WRITING_WORD: usize = 12;
+/// Ports of XVideo.
+pub const VIDEO_PORTS: u32 = 16;
+/// Largest width and height of a frame of XVideo.
+pub const VIDEO_EDGE_MAX: u32 = 8192;
+pub(crate) const VIDEO_BUFFERS: u32 = 2;
+pub(crate) const VIDEO_BUFFER_BYTES: usize = 134_217_728;
+
 /// The cursor block: 16 words, then the image.
 pub(crate) const CURSOR: usize = 4096;
 pub(crate) const CURSOR_WORDS: usize = 16;
@@ -48,7 +60,8 @@ pub(crate) const DIRTY_WORDS: usize = TILES_ACROSS * TILES_ACROSS / 64;
 pub(crate) const RECORDS_AT: usize = 278_528;
 pub(crate) const RING_BYTES: usize = 2_375_680;
 
-const _: () = assert!(GEOMETRY + GEOMETRY_WORDS * 4 <= CURSOR);
+const _: () = assert!(GEOMETRY + GEOMETRY_WORDS * 4 <= VIDEO);
+const _: () = assert!(VIDEO + VIDEO_PORTS as usize * VIDEO_BLOCK_WORDS * 4 <= CURSOR);
 const _: () = assert!(GEOMETRY_OUTPUTS_WORD + OUTPUTS_MAX * OUTPUT_WORDS == GEOMETRY_WORDS);
 const _: () = assert!(CURSOR + CURSOR_WORDS * 4 + (CURSOR_MAX * CURSOR_MAX * 4) as usize <= DIRTY);
 const _: () = assert!(DIRTY + DIRTY_WORDS * 8 == RECORDS_AT);
@@ -92,6 +105,10 @@ mod tests {
         assert_eq!(defined("THINC_SCREEN_MAX"), u64::from(super::SCREEN_MAX));
         assert_eq!(defined("THINC_OUTPUTS"), super::OUTPUTS_MAX as u64);
         assert_eq!(defined("THINC_CURSOR_MAX"), u64::from(super::CURSOR_MAX));
+        assert_eq!(defined("THINC_VIDEO_PORTS"), u64::from(super::VIDEO_PORTS));
+        assert_eq!(defined("THINC_VIDEO_EDGE_MAX"), u64::from(super::VIDEO_EDGE_MAX));
+        assert_eq!(defined("THINC_VIDEO_BUFFERS"), u64::from(super::VIDEO_BUFFERS));
+        assert_eq!(defined("THINC_VIDEO_BUFFER_BYTES"), super::VIDEO_BUFFER_BYTES as u64);
         assert_eq!(defined("THINC_CURSOR_OFFSET"), super::CURSOR as u64);
         assert_eq!(defined("THINC_DIRTY_OFFSET"), super::DIRTY as u64);
         assert_eq!(defined("THINC_RECORDS_OFFSET"), super::RECORDS_AT as u64);
@@ -102,6 +119,8 @@ mod tests {
             ("begin", super::HEADER_BEGIN),
             ("reader_sleeping", super::HEADER_READER_SLEEPING),
             ("want_offscreen", super::HEADER_WANT_OFFSCREEN),
+            ("want_video", super::HEADER_WANT_VIDEO),
+            ("video", super::VIDEO),
             ("overflows", super::HEADER_OVERFLOWS),
             ("overflow_pending", super::HEADER_OVERFLOW_PENDING),
             ("dirty_any", super::HEADER_DIRTY_ANY),

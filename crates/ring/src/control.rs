@@ -96,13 +96,13 @@ pub(crate) fn attach_as(path: &Path, abi_version: u32) -> Result<Attachment, Att
         return Err(AttachError::Protocol("HELLO has another version"));
     }
     let layout = packet.framebuffer_layout(abi::HELLO_FRAMEBUFFER / 4);
-    let Ok([ring, framebuffer, wake, input]) = <[OwnedFd; 4]>::try_from(packet.descriptors) else {
-        return Err(AttachError::Protocol("HELLO does not carry four descriptors"));
+    let Ok([ring, framebuffer, wake, input, video]) = <[OwnedFd; 5]>::try_from(packet.descriptors) else {
+        return Err(AttachError::Protocol("HELLO does not carry five descriptors"));
     };
     let framebuffer = Framebuffer::map(framebuffer.as_fd(), layout)?;
     set_socket_timeout(&socket, Timeout::Recv, None)?;
     let socket = Arc::new(socket);
-    let ring = Ring::map(ring.as_fd(), wake, Arc::clone(&socket))?;
+    let ring = Ring::map(ring.as_fd(), video, wake, Arc::clone(&socket))?;
     if !ring.header_matches() {
         return Err(AttachError::Protocol("the ring's header has another version"));
     }
@@ -222,7 +222,7 @@ impl Packet {
     /// None at the end of the connection.
     fn receive(socket: &OwnedFd, flags: RecvFlags) -> io::Result<Option<Packet>> {
         let mut bytes = [0; abi::ERROR_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut ancillary = RecvAncillaryBuffer::new(&mut space);
         let mut buffers = [io::IoSliceMut::new(&mut bytes)];
         let received = rustix::net::recvmsg(socket, &mut buffers, &mut ancillary, flags)?;

@@ -9,12 +9,14 @@ mod input;
 mod mapping;
 mod record;
 mod ring;
+mod video;
 mod xorg_conf;
 
-pub use abi::{ABI_VERSION, OUTPUTS_MAX, RECORD_BYTES, SCREEN_MAX};
+pub use abi::{ABI_VERSION, OUTPUTS_MAX, RECORD_BYTES, SCREEN_MAX, VIDEO_EDGE_MAX, VIDEO_PORTS};
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};
-pub use record::{Alpha, DrawRecord, DrawableId, Drawn, RecordError, RecordKind};
+pub use record::{Alpha, DrawRecord, DrawableId, Drawn, RecordError, RecordKind, VideoLayout};
 pub use ring::{CursorImage, CursorPixel, CursorState, Geometry, Output, Ring, RingStats};
+pub use video::VideoInfo;
 pub use xorg_conf::{XorgConf, xorg_conf};

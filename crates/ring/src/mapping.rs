@@ -4,10 +4,13 @@
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags};
+
+/// Reads of a versioned block before giving up: only a driver that died while writing makes that many fail.
+const BLOCK_TRIES: u32 = 1000;
 
 /// A shared mapping of a sealed memfd, alive as long as the value.
 #[derive(Debug)]
@@ -42,12 +45,18 @@ pub enum MappingError {
 
 impl Mapping {
     pub(crate) fn new(fd: BorrowedFd<'_>, bytes: usize, access: Access) -> Result<Mapping, MappingError> {
+        Mapping::at(fd, 0, bytes, access)
+    }
+
+    /// A part of the memfd; `offset` is one of a page.
+    pub(crate) fn at(fd: BorrowedFd<'_>, offset: u64, bytes: usize, access: Access) -> Result<Mapping, MappingError> {
         if !rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK) {
             return Err(MappingError::NotSealed);
         }
         let has = rustix::fs::fstat(fd)?.st_size.cast_unsigned();
-        if has < bytes as u64 || bytes == 0 {
-            return Err(MappingError::TooSmall { has, wants: bytes as u64 });
+        let wants = offset.saturating_add(bytes as u64);
+        if has < wants || bytes == 0 {
+            return Err(MappingError::TooSmall { has, wants });
         }
         let protection = match access {
             Access::Read => ProtFlags::READ,
@@ -55,7 +64,7 @@ impl Mapping {
         };
         // SAFETY: a new mapping at an address that the kernel chooses aliases nothing; the seal and the size checked
         // above keep every byte of it backed.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, 0)? };
+        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, offset)? };
         let base = NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Mapping { base, bytes })
     }
@@ -74,6 +83,23 @@ impl Mapping {
         assert!(at.is_multiple_of(8) && at < self.bytes && self.bytes - at >= 8, "long {at} is outside the mapping");
         // SAFETY: as in `word`.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
+    }
+
+    /// Reads a versioned block of words; None when its writer never finished.
+    pub(crate) fn block<T>(&self, at: usize, mut read: impl FnMut(&dyn Fn(usize) -> u32) -> T) -> Option<T> {
+        let word = |index: usize| self.word(at + index * 4).load(Ordering::Relaxed);
+        for _ in 0..BLOCK_TRIES {
+            let before = self.word(at).load(Ordering::Acquire);
+            if before.is_multiple_of(2) {
+                let value = read(&word);
+                fence(Ordering::Acquire);
+                if self.word(at).load(Ordering::Relaxed) == before {
+                    return Some(value);
+                }
+            }
+            std::hint::spin_loop();
+        }
+        None
     }
 
     /// `count` 64-bit words from a byte offset, for copies of rows.

@@ -2,9 +2,9 @@
 //! One record: 64 bytes, copied out of shared memory and checked once, so that nothing behind this file checks again.
 //! Knows the layout in driver/include/ring_abi.h; never memory maps, pixels or viewers.
 
-use thinc_region::Rect;
+use thinc_region::{Rect, Size};
 
-use crate::abi::{RECORD_BYTES, SCREEN_MAX};
+use crate::abi::{RECORD_BYTES, SCREEN_MAX, VIDEO_EDGE_MAX, VIDEO_PORTS};
 
 /// What was drawn on: 0 is the screen, anything else a pixmap's serial (never used twice in one X server).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -28,19 +28,51 @@ pub enum Drawn {
     Image,
     /// A RENDER operation other than glyphs and solid fills.
     Composite,
-    /// A frame of XVideo, converted into the rectangle.
+    /// A frame of XVideo, converted into the rectangle, which is what is seen of its place. All records of the op say the same.
     Video {
         /// Xv port, 0 to 15.
         port: u16,
-        /// Format as in the Xv protocol, such as `YV12`.
-        fourcc: u32,
-        /// Width of the part of the frame that is shown, in its own pixels.
-        src_w: u16,
-        /// Height of the part of the frame that is shown.
-        src_h: u16,
+        /// How its samples lie once they are in shared memory.
+        layout: VideoLayout,
+        /// Of the whole image, in samples of luma: 1 to 8192 each.
+        size: Size,
+        /// The part of the image that is scaled to the place; inside of it.
+        crop: Rect,
+        /// Where all of the crop would be seen, in the drawable; may reach beyond it.
+        place: Rect,
     },
     /// Lines, arcs, rasters with other functions than copy, and whatever else changes pixels.
     Other,
+}
+
+/// Planes of luma, blue and red, one after another, rows without gaps, a byte a sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VideoLayout {
+    /// Colour at half the width and half the height, rounded up.
+    Yuv420,
+    /// Colour at half the width, rounded up.
+    Yuv422,
+}
+
+impl VideoLayout {
+    /// None for a word that the driver does not write.
+    pub(crate) fn from_word(word: u32) -> Option<VideoLayout> {
+        match word {
+            0 => Some(VideoLayout::Yuv420),
+            1 => Some(VideoLayout::Yuv422),
+            _ => None,
+        }
+    }
+
+    /// Bytes of all three planes of an image of this size.
+    pub const fn bytes(self, size: Size) -> usize {
+        let (across, down) = (size.width.div_ceil(2) as usize, size.height.div_ceil(2) as usize);
+        let luma = size.width as usize * size.height as usize;
+        match self {
+            VideoLayout::Yuv420 => luma + 2 * across * down,
+            VideoLayout::Yuv422 => luma + 2 * across * size.height as usize,
+        }
+    }
 }
 
 /// What a drawing does to the alpha of the pixels it touches; a drawable without alpha is opaque whatever this says.
@@ -121,6 +153,11 @@ pub enum RecordKind {
         /// Of the framebuffer.
         generation: u32,
     },
+    /// No frame is shown at this port, until another one is drawn: its window is gone or hidden, or its client said so.
+    VideoStopped {
+        /// Xv port, 0 to 15.
+        port: u16,
+    },
     /// X goes to sleep: flush.
     Idle,
     /// X turns to other work: flush when the oldest record is old.
@@ -159,6 +196,9 @@ pub enum RecordError {
     /// A COPY further than any drawable is wide.
     #[error("record has an impossible vector ({0}, {1})")]
     Vector(i32, i32),
+    /// A frame of no port, of an impossible size, or cropped or placed where nothing can be.
+    #[error("record has an impossible video frame at port {0}")]
+    Video(u32),
 }
 
 /// Largest coordinate in a pixmap (X's limit).
@@ -175,6 +215,7 @@ const KIND_YIELD: u8 = 8;
 const KIND_OVERFLOW: u8 = 9;
 const KIND_BARRIER: u8 = 10;
 const KIND_INPUT: u8 = 11;
+const KIND_VIDEO_STOPPED: u8 = 12;
 
 const FLAG_MORE: u8 = 1;
 const FLAG_OVER: u8 = 2;
@@ -216,12 +257,8 @@ impl DrawRecord {
                     3 => Drawn::Glyphs,
                     4 => Drawn::Image,
                     5 => Drawn::Composite,
-                    6 => Drawn::Video {
-                        port: arg(0) as u16,
-                        fourcc: arg(1),
-                        src_w: arg(2) as u16,
-                        src_h: (arg(2) >> 16) as u16,
-                    },
+                    6 => video([arg(0), arg(1), word(20), arg(2), arg(3)], (dx, dy))
+                        .ok_or(RecordError::Video(arg(0) & 0xff))?,
                     other => return Err(RecordError::What(other)),
                 };
                 let alpha = match bytes[9] {
@@ -259,11 +296,42 @@ impl DrawRecord {
             KIND_YIELD => RecordKind::Yield,
             KIND_OVERFLOW => RecordKind::Overflow,
             KIND_BARRIER => RecordKind::Barrier { id: arg(0) },
+            KIND_VIDEO_STOPPED if arg(0) < VIDEO_PORTS => RecordKind::VideoStopped { port: arg(0) as u16 },
+            KIND_VIDEO_STOPPED => return Err(RecordError::Video(arg(0))),
             KIND_INPUT => RecordKind::InputDelivered { seq: arg(0), window: word(12) },
             other => return Err(RecordError::Kind(other)),
         };
         Ok(DrawRecord { op: u64::from_ne_bytes(op), more: bytes[9] & FLAG_MORE != 0, window: word(12), kind })
     }
+}
+
+/// Furthest corner and longest edge of a frame's place.
+const PLACE_MAX: i32 = 32768;
+
+/// A frame from the words that say it: port and layout, image, crop's corner, crop's size, place's size, and the place's corner.
+pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<Drawn> {
+    let [port_layout, image, crop_at, crop_size, place_size] = words;
+    let pair = |word: u32| ((word & 0xffff).cast_signed(), (word >> 16).cast_signed());
+    let size = Size { width: image & 0xffff, height: image >> 16 };
+    let rect = |x, y, (width, height)| Rect::at(x, y, width, height);
+    let (crop_x, crop_y) = pair(crop_at);
+    let crop = rect(crop_x, crop_y, pair(crop_size));
+    let reach = -PLACE_MAX..=PLACE_MAX;
+    if !reach.contains(&x) || !reach.contains(&y) {
+        return None;
+    }
+    let place = rect(x, y, pair(place_size));
+    let port = port_layout & 0xff;
+    let sane = port < VIDEO_PORTS
+        && (1..=VIDEO_EDGE_MAX).contains(&size.width)
+        && (1..=VIDEO_EDGE_MAX).contains(&size.height)
+        && !crop.is_empty()
+        && size.rect().contains(&crop)
+        && !place.is_empty()
+        && place.width() <= PLACE_MAX
+        && place.height() <= PLACE_MAX;
+    let layout = VideoLayout::from_word(port_layout >> 8)?;
+    sane.then_some(Drawn::Video { port: port as u16, layout, size, crop, place })
 }
 
 #[cfg(test)]
@@ -312,7 +380,8 @@ mod tests {
         }
         assert_eq!(DrawRecord::parse(&bytes(1, 7, [0, 0, 1, 1], [0, 0], [0; 4])), Err(RecordError::What(7)));
         assert_eq!(DrawRecord::parse(&bytes(0, 0, [0; 4], [0, 0], [0; 4])), Err(RecordError::Kind(0)));
-        assert_eq!(DrawRecord::parse(&bytes(12, 0, [0; 4], [0, 0], [0; 4])), Err(RecordError::Kind(12)));
+        assert_eq!(DrawRecord::parse(&bytes(13, 0, [0; 4], [0, 0], [0; 4])), Err(RecordError::Kind(13)));
+        assert_eq!(DrawRecord::parse(&bytes(12, 0, [0; 4], [0, 0], [16, 0, 0, 0])), Err(RecordError::Video(16)));
         assert_eq!(
             DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [i32::MIN, 0], [0; 4])),
             Err(RecordError::Vector(i32::MIN, 0))
@@ -323,6 +392,44 @@ mod tests {
         }
         // A source left of the drawable.
         assert!(matches!(DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [1, 0], [0; 4])), Err(RecordError::Rect(_))));
+    }
+
+    #[test]
+    fn a_frame_is_inside_of_its_bounds() {
+        let (rect, at) = ([10, 10, 20, 20], [-5, 7]);
+        let record = |arg: [u32; 4], crop_at: u32, at: [i32; 2]| {
+            let mut bytes = bytes(1, 6, rect, at, arg);
+            bytes[20..24].copy_from_slice(&crop_at.to_ne_bytes());
+            DrawRecord::parse(&bytes).map(|record| match record.kind {
+                RecordKind::Draw { what, .. } => what,
+                other => panic!("{other:?}"),
+            })
+        };
+        let good = [3 | 1 << 8, 64 | 48 << 16, 60 | 40 << 16, 1000 | 700 << 16];
+        let size = Size { width: 64, height: 48 };
+        let (crop, place) = (Rect::at(4, 8, 60, 40), Rect::at(-5, 7, 1000, 700));
+        let frame = Drawn::Video { port: 3, layout: VideoLayout::Yuv422, size, crop, place };
+        assert_eq!(record(good, 4 | 8 << 16, at), Ok(frame));
+        let with = |index: usize, value: u32| {
+            let mut arg = good;
+            arg[index] = value;
+            arg
+        };
+        for (arg, crop_at, at) in [
+            (with(0, 16), 4 | 8 << 16, at),
+            (with(0, 3 | 2 << 8), 4 | 8 << 16, at),
+            (with(1, 64), 0, at),
+            (with(1, 8193 | 48 << 16), 0, at),
+            (good, 5 | 8 << 16, at),
+            (good, 4 | 9 << 16, at),
+            (with(2, 60), 4 | 8 << 16, at),
+            (with(3, 700 << 16), 4 | 8 << 16, at),
+            (with(3, 40000 | 700 << 16), 4 | 8 << 16, at),
+            (good, 4 | 8 << 16, [-32769, 0]),
+            (good, 4 | 8 << 16, [0, i32::MAX]),
+        ] {
+            assert_eq!(record(arg, crop_at, at), Err(RecordError::Video(arg[0] & 0xff)), "{arg:?} {crop_at:x} {at:?}");
+        }
     }
 
     /// Whatever the bytes are, the answer is a value: every kind byte with random contents.
@@ -337,7 +444,7 @@ mod tests {
                 state ^= state << 17;
                 chunk.copy_from_slice(&state.to_ne_bytes());
             }
-            bytes[8] = (round % 14) as u8;
+            bytes[8] = (round % 15) as u8;
             if let Ok(DrawRecord { kind: RecordKind::Draw { rect, .. }, .. }) = DrawRecord::parse(&bytes) {
                 assert!(!rect.is_empty());
             }

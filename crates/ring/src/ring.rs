@@ -12,16 +12,16 @@ use thinc_region::Rect;
 use crate::abi;
 use crate::mapping::{Access, Mapping, MappingError};
 use crate::record::{DrawRecord, RecordError};
+use crate::video::{self, VideoInfo, VideoMemory};
 
 /// Records consumed before the driver is told: a store to a shared cache line costs more than a record.
 const TAIL_BATCH: u64 = 256;
-/// Reads of a versioned block before giving up: only a driver that died while writing makes that many fail.
-const BLOCK_TRIES: u32 = 1000;
 
 /// The record ring of one attachment.
 #[derive(Debug)]
 pub struct Ring {
     mapping: Mapping,
+    video: VideoMemory,
     wake: OwnedFd,
     /// For RESUME, when an overflowed ring has room again.
     control: Arc<OwnedFd>,
@@ -138,10 +138,15 @@ pub struct RingStats {
 }
 
 impl Ring {
-    pub(crate) fn map(fd: BorrowedFd<'_>, wake: OwnedFd, control: Arc<OwnedFd>) -> Result<Ring, MappingError> {
+    pub(crate) fn map(
+        fd: BorrowedFd<'_>,
+        video: OwnedFd,
+        wake: OwnedFd,
+        control: Arc<OwnedFd>,
+    ) -> Result<Ring, MappingError> {
         let mapping = Mapping::new(fd, abi::RING_BYTES, Access::ReadWrite)?;
         // A fresh ring starts at 0; anything else is broken and clamped by `poll`.
-        Ok(Ring { mapping, wake, control, position: 0, released: 0, head: 0 })
+        Ok(Ring { mapping, video: VideoMemory::new(video), wake, control, position: 0, released: 0, head: 0 })
     }
 
     /// True when the header says what this crate was built for.
@@ -207,6 +212,18 @@ impl Ring {
         self.mapping.long(abi::HEADER_BEGIN).load(Ordering::Acquire)
     }
 
+    /// The newest op of which all is told, and so drawn: less than [`Ring::begin`] while X draws. None where an op may go
+    /// untold, or none was told yet.
+    pub fn drawn(&self) -> Option<u64> {
+        if self.mapping.word(abi::HEADER_OVERFLOW_PENDING).load(Ordering::Relaxed) != 0 {
+            return None;
+        }
+        let newest = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire).checked_sub(1)?;
+        let at = abi::RECORDS_AT + (newest % abi::RECORDS) as usize * abi::RECORD_BYTES;
+        // Should the driver write this record anew meanwhile, it is of a later op.
+        Some(self.mapping.long(at).load(Ordering::Relaxed))
+    }
+
     /// Readable when the driver woke this reader.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
@@ -232,26 +249,9 @@ impl Ring {
         self.mapping.word(abi::HEADER_READER_SLEEPING).store(0, Ordering::Relaxed);
     }
 
-    /// Reads a versioned block of words; None when its writer never finished.
-    fn block<T>(&self, at: usize, mut read: impl FnMut(&dyn Fn(usize) -> u32) -> T) -> Option<T> {
-        let word = |index: usize| self.mapping.word(at + index * 4).load(Ordering::Relaxed);
-        for _ in 0..BLOCK_TRIES {
-            let before = self.mapping.word(at).load(Ordering::Acquire);
-            if before.is_multiple_of(2) {
-                let value = read(&word);
-                fence(Ordering::Acquire);
-                if self.mapping.word(at).load(Ordering::Relaxed) == before {
-                    return Some(value);
-                }
-            }
-            std::hint::spin_loop();
-        }
-        None
-    }
-
     /// The cursor, or None before there is one.
     pub fn cursor(&self) -> Option<CursorState> {
-        let state = self.block(abi::CURSOR, |word| {
+        let state = self.mapping.block(abi::CURSOR, |word| {
             let width = word(7).min(abi::CURSOR_MAX);
             let height = word(8).min(abi::CURSOR_MAX);
             let pixels = (0..(width * height) as usize).map(|i| word(abi::CURSOR_WORDS + i));
@@ -279,7 +279,7 @@ impl Ring {
 
     /// The screen as of now.
     pub fn geometry(&self) -> Geometry {
-        self.block(abi::GEOMETRY, |word| {
+        let geometry = self.mapping.block(abi::GEOMETRY, |word| {
             let count = (word(5) as usize).min(abi::OUTPUTS_MAX);
             let outputs = (0..count).map(|i| {
                 let at = abi::GEOMETRY_OUTPUTS_WORD + i * abi::OUTPUT_WORDS;
@@ -296,13 +296,13 @@ impl Ring {
                 height: word(3).min(abi::SCREEN_MAX),
                 outputs: outputs.filter(|output| output.width > 0 && output.height > 0).collect(),
             }
-        })
-        .unwrap_or_default()
+        });
+        geometry.unwrap_or_default()
     }
 
     /// Lock keys as X's keyboard shows them: bit 0 caps, 1 num, 2 scroll.
     pub fn leds(&self) -> u32 {
-        self.block(abi::GEOMETRY, |word| word(6)).unwrap_or_default()
+        self.mapping.block(abi::GEOMETRY, |word| word(6)).unwrap_or_default()
     }
 
     /// After OVERFLOW: takes every dirty tile of the screen, as rectangles that may reach beyond its right and bottom edges.
@@ -335,6 +335,25 @@ impl Ring {
         self.mapping.word(abi::HEADER_WANT_OFFSCREEN).store(u32::from(wanted), Ordering::Relaxed);
     }
 
+    /// Whether frames of XVideo are kept as they came, for [`Ring::video_frame`]. Off after attach.
+    pub fn set_want_video(&self, wanted: bool) {
+        self.mapping.word(abi::HEADER_WANT_VIDEO).store(u32::from(wanted), Ordering::Relaxed);
+    }
+
+    /// Copies the newest whole frame of a port into `data`, which keeps its memory for the next: all of [`VideoLayout::bytes`].
+    /// It may be newer than the record at hand, as pixels may: load [`Ring::begin`] afterwards. None where there is none, also
+    /// because it was stopped or there is no memory for it: the framebuffer has what it shows.
+    ///
+    /// [`VideoLayout::bytes`]: crate::VideoLayout::bytes
+    pub fn video_frame(&self, port: u16, data: &mut Vec<u8>) -> Option<VideoInfo> {
+        self.video.frame(&self.mapping, port, data)
+    }
+
+    /// True from a port's first frame until it stops: what the records of frames and VIDEO_STOPPED say, after an overflow too.
+    pub fn video_playing(&self, port: u16) -> bool {
+        video::playing(&self.mapping, port)
+    }
+
     /// Counters since attach.
     pub fn stats(&self) -> RingStats {
         let long = |at| self.mapping.long(at).load(Ordering::Relaxed);
@@ -345,5 +364,33 @@ impl Ring {
             oracle_area: long(abi::HEADER_ORACLE_AREA),
             oracle_union: long(abi::HEADER_ORACLE_UNION),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rustix::event::{EventfdFlags, eventfd};
+    use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
+
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_is_told_and_lies_behind_what_has_begun() {
+        let memory = memfd_create("ring", MemfdFlags::ALLOW_SEALING).unwrap();
+        ftruncate(&memory, abi::RING_BYTES as u64).unwrap();
+        fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
+        let event = || eventfd(0, EventfdFlags::empty()).unwrap();
+        let ring = Ring::map(memory.as_fd(), event(), event(), Arc::new(event())).unwrap();
+        let put = |at, value| ring.mapping.long(at).store(value, Ordering::Relaxed);
+        assert_eq!(ring.drawn(), None, "nothing was told yet");
+        put(abi::HEADER_BEGIN, 7);
+        put(abi::RECORDS_AT, 6);
+        put(abi::HEADER_HEAD, 1);
+        assert_eq!((ring.drawn(), ring.begin()), (Some(6), 7), "op 7 is under way");
+        put(abi::RECORDS_AT + (abi::RECORDS as usize - 1) * abi::RECORD_BYTES, 9);
+        put(abi::HEADER_HEAD, 3 * abi::RECORDS);
+        assert_eq!(ring.drawn(), Some(9), "the newest lies in the last place");
+        ring.mapping.word(abi::HEADER_OVERFLOW_PENDING).store(1, Ordering::Relaxed);
+        assert_eq!(ring.drawn(), None, "an op may go untold");
     }
 }

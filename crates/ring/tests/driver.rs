@@ -17,7 +17,6 @@ use x11rb::protocol::Event;
 use x11rb::protocol::randr::ConnectionExt as _;
 use x11rb::protocol::xinput::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::*;
-use x11rb::protocol::xv::{self, ConnectionExt as _};
 
 use coverage::{PATIENCE, Reader, Shadow, brief};
 use xdraw::{Drawer, Kinds, Random};
@@ -361,6 +360,18 @@ fn every_size_and_several_monitors() {
     assert_eq!((second.x, second.y, second.width, second.height), (1280, 24, 1920, 1080));
     let monitors = conn.randr_get_monitors(root, true).unwrap().reply().unwrap().monitors;
     assert_eq!(monitors.len(), 2, "X clients see two monitors");
+    assert!(monitors[0].primary && !monitors[1].primary, "the first is the primary one");
+
+    // How dense they are is how dense the screen is.
+    let dense = |x| OutputRequest { x, y: 0, width: 1920, height: 1080, mm_width: 254, mm_height: 143 };
+    reader.set_outputs(&[dense(0), dense(1920)]).unwrap();
+    reader.drain();
+    let monitors = conn.randr_get_monitors(root, true).unwrap().reply().unwrap().monitors;
+    assert_eq!((monitors[1].width_in_millimeters, monitors[1].height_in_millimeters), (254, 143));
+    let newcomer = server.connect().0;
+    let root_now = &newcomer.setup().roots[screen];
+    assert_eq!((root_now.width_in_pixels, root_now.width_in_millimeters), (3840, 508), "192 dots an inch");
+    reader.set_outputs(&[output(0, 0, 1280, 1024), output(1280, 24, 1920, 1080)]).unwrap();
 
     // What is drawn stays where it overlaps, and an output that goes is not destroyed.
     let gc = conn.generate_id().unwrap();
@@ -586,152 +597,6 @@ fn input_arrives_in_order_and_is_named() {
             _ => None,
         });
     }
-    assert!(server.stop(), "X ends in order");
-}
-
-// ---- XVideo ------------------------------------------------------------------------------------------------------------
-
-/// The same conversion in floating point, sample by sample: bilinear, centres aligned, BT.601 limited range.
-fn reference(
-    planes: &[Vec<u8>; 3],
-    size: (usize, usize),
-    chroma: (usize, usize),
-    dst: (usize, usize),
-) -> Vec<[f64; 3]> {
-    let sample = |plane: &[u8], width: usize, height: usize, x: f64, y: f64| {
-        let (x, y) = (x.clamp(0.0, (width - 1) as f64), y.clamp(0.0, (height - 1) as f64));
-        let (x0, y0) = (x.floor() as usize, y.floor() as usize);
-        let (x1, y1) = ((x0 + 1).min(width - 1), (y0 + 1).min(height - 1));
-        let (fx, fy) = (x - x0 as f64, y - y0 as f64);
-        let at = |x: usize, y: usize| f64::from(plane[y * width + x]);
-        (at(x0, y0) * (1.0 - fx) + at(x1, y0) * fx) * (1.0 - fy) + (at(x0, y1) * (1.0 - fx) + at(x1, y1) * fx) * fy
-    };
-    let mut out = Vec::with_capacity(dst.0 * dst.1);
-    for y in 0..dst.1 {
-        for x in 0..dst.0 {
-            let sx = (x as f64 + 0.5) * size.0 as f64 / dst.0 as f64;
-            let sy = (y as f64 + 0.5) * size.1 as f64 / dst.1 as f64;
-            let (cx, cy) = (sx * chroma.0 as f64 / size.0 as f64, sy * chroma.1 as f64 / size.1 as f64);
-            let luma = 1.164 * (sample(&planes[0], size.0, size.1, sx - 0.5, sy - 0.5) - 16.0);
-            let u = sample(&planes[1], chroma.0, chroma.1, cx - 0.5, cy - 0.5) - 128.0;
-            let v = sample(&planes[2], chroma.0, chroma.1, cx - 0.5, cy - 0.5) - 128.0;
-            out.push([luma + 1.596 * v, luma - 0.391 * u - 0.813 * v, luma + 2.018 * u].map(|c| c.clamp(0.0, 255.0)));
-        }
-    }
-    out
-}
-
-#[test]
-fn xvideo_is_converted_and_recorded() {
-    let server = XServer::start(Options::default());
-    let (conn, screen) = server.connect();
-    let root = conn.setup().roots[screen].root;
-    let mut reader = Reader::new(server.attach());
-    reader.drain();
-    let adaptors = conn.xv_query_adaptors(root).unwrap().reply().unwrap().info;
-    let adaptor = adaptors.first().expect("there is an adaptor");
-    assert_eq!(adaptor.num_ports, 16);
-    let port = adaptor.base_id + 3;
-    let window = conn.generate_id().unwrap();
-    let aux = CreateWindowAux::new().override_redirect(1).background_pixel(0x11_2233);
-    conn.create_window(24, window, root, 40, 30, 400, 300, 0, WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT, &aux)
-        .unwrap();
-    conn.map_window(window).unwrap();
-    // Something above, so that the clip counts.
-    let above = conn.generate_id().unwrap();
-    let aux = CreateWindowAux::new().override_redirect(1).background_pixel(0xaa_bbcc);
-    conn.create_window(24, above, root, 100, 80, 50, 40, 0, WindowClass::INPUT_OUTPUT, x11rb::COPY_FROM_PARENT, &aux)
-        .unwrap();
-    conn.map_window(above).unwrap();
-    let gc = conn.generate_id().unwrap();
-    conn.create_gc(gc, window, &CreateGCAux::new()).unwrap();
-    conn.get_input_focus().unwrap().reply().unwrap();
-    reader.drain();
-
-    let fourcc = |name: &[u8; 4]| u32::from_le_bytes(*name);
-    let mut random = Random::new(5);
-    for (name, packed) in [(b"YV12", false), (b"I420", false), (b"YUY2", true), (b"UYVY", true)] {
-        let id = fourcc(name);
-        let (w, h) = (64usize, 48usize);
-        let chroma = (w / 2, if packed { h } else { h / 2 });
-        let mut plane = |w: usize, h: usize| -> Vec<u8> {
-            let (a, b, c) = (random.within(0, 3), random.within(0, 3), random.within(0, 255));
-            (0..w * h).map(|i| (c + a * (i % w) as i64 + b * (i / w) as i64) as u8).map(|v| v.clamp(16, 235)).collect()
-        };
-        let planes = [plane(w, h), plane(chroma.0, chroma.1), plane(chroma.0, chroma.1)];
-        let attributes = conn.xv_query_image_attributes(port, id, w as u16, h as u16).unwrap().reply().unwrap();
-        let mut data = vec![0u8; attributes.data_size as usize];
-        if packed {
-            for y in 0..h {
-                for x in 0..w {
-                    let at = y * attributes.pitches[0] as usize + x * 2;
-                    let luma = planes[0][y * w + x];
-                    let color = planes[1 + x % 2][y * chroma.0 + x / 2];
-                    let pair = if name == b"YUY2" { [luma, color] } else { [color, luma] };
-                    data[at..at + 2].copy_from_slice(&pair);
-                }
-            }
-        } else {
-            let order = if name == b"I420" { [0, 1, 2] } else { [0, 2, 1] };
-            for (slot, &which) in order.iter().enumerate() {
-                let (pw, ph) = if which == 0 { (w, h) } else { chroma };
-                for y in 0..ph {
-                    let at = attributes.offsets[slot] as usize + y * attributes.pitches[slot] as usize;
-                    data[at..at + pw].copy_from_slice(&planes[which][y * pw..(y + 1) * pw]);
-                }
-            }
-        }
-        for (dw, dh) in [(64usize, 48usize), (128, 96), (200, 150), (33, 21)] {
-            conn.clear_area(false, window, 0, 0, 0, 0).unwrap();
-            conn.get_input_focus().unwrap().reply().unwrap();
-            reader.drain();
-            conn.xv_put_image(
-                port, window, gc, id, 0, 0, w as u16, h as u16, 10, 20, dw as u16, dh as u16, w as u16, h as u16, &data,
-            )
-            .unwrap();
-            conn.get_input_focus().unwrap().reply().unwrap();
-            let records = reader.drain();
-            let mut covered = 0;
-            for record in &records {
-                if let RecordKind::Draw { dst, rect, what, .. } = record.kind {
-                    assert_eq!(dst, DrawableId::SCREEN);
-                    assert_eq!(what, Drawn::Video { port: 3, fourcc: id, src_w: 64, src_h: 48 });
-                    assert_eq!(record.window, window);
-                    covered += rect.area();
-                }
-            }
-            let full = Rect::at(50, 50, dw as i32, dh as i32);
-            let hidden = full.intersect(&Rect::at(100, 80, 50, 40)).area();
-            assert_eq!(covered, full.area() - hidden, "exactly what is visible");
-            let pixels = reader.pixels();
-            let wanted = reference(&planes, (w, h), chroma, (dw, dh));
-            let mut worst = 0.0f64;
-            for y in 0..dh {
-                for x in 0..dw {
-                    let (sx, sy) = (x + 50, y + 50);
-                    let pixel = pixels[sy * 640 + sx];
-                    if Rect::at(100, 80, 50, 40).overlaps(&Rect::at(sx as i32, sy as i32, 1, 1)) {
-                        assert_eq!(pixel, 0xaa_bbcc, "the window above is untouched");
-                        continue;
-                    }
-                    for (channel, want) in wanted[y * dw + x].iter().enumerate() {
-                        let got = f64::from((pixel >> (16 - 8 * channel)) & 0xff);
-                        worst = worst.max((got - want).abs());
-                    }
-                }
-            }
-            // Weights of 1/256 and coefficients of 1/256 against floating point, at the sharpest edges.
-            assert!(worst <= 4.0, "{} to {dw}x{dh}: off by {worst:.1}", String::from_utf8_lossy(name));
-        }
-        // A source far outside of its image must not be read.
-        conn.xv_put_image(port, window, gc, id, -300, 30_000, 500, 9000, -20, -20, 300, 300, w as u16, h as u16, &data)
-            .unwrap();
-        conn.xv_put_image(port, window, gc, id, 30_000, -30_000, 1, 1, 5, 5, 1, 1, w as u16, h as u16, &data).unwrap();
-        conn.xv_put_image(port, window, gc, id, 60, 44, 3, 3, 0, 0, 9000, 9000, w as u16, h as u16, &data).unwrap();
-        conn.get_input_focus().unwrap().reply().unwrap();
-        reader.drain();
-    }
-    let _ = xv::Port::default();
     assert!(server.stop(), "X ends in order");
 }
 

@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -51,6 +51,7 @@ impl Bench {
             scheduling: Scheduling::ShortestFirst,
             offscreen: true,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         });
         session.handle_attach(SIZE);
         let hello = ViewerHello {

@@ -123,6 +123,8 @@ pub struct Pending {
     /// Where it was cut last, where it is more than one update holds, so that what is drawn anew faster than it leaves is
     /// sent all round and not its top alone.
     pub sweep: Sweep,
+    /// All of it is of the newest frame of this stream of video, which shows it instead of pixels.
+    pub stream: Option<u16>,
 }
 
 /// How far an item that leaves in parts has come, from its top to its bottom and round again.
@@ -137,7 +139,12 @@ pub struct Sweep {
 impl Pending {
     fn new(region: Region, origin: Origin) -> Pending {
         let sweep = Sweep { next_y: i32::MIN, began: origin.since };
-        Pending { bounds: region.extents(), area: region.area(), region, origin, sweep }
+        Pending { bounds: region.extents(), area: region.area(), region, origin, sweep, stream: None }
+    }
+
+    /// It may be joined with others: what a stream shows may not, or its picture would be shown where it is not.
+    fn is_pixels(&self, broken: Broken) -> bool {
+        self.stream.is_none() || broken.is(Mutation::FramesJoin)
     }
 
     /// `part` of it has left; nothing was drawn after `newest`.
@@ -173,11 +180,13 @@ impl Pending {
     /// Neighbours of one window that were drawn alike, at about one time, and whose rectangles together are fewer. A small
     /// one is not made to wait with a large one, one of which a part has left not with another, and the answer to a hand
     /// with nothing.
-    fn belongs_to(&self, other: &Pending) -> bool {
+    fn belongs_to(&self, other: &Pending, broken: Broken) -> bool {
         let (one, two) = (&self.origin, &other.origin);
         let alike = (one.window, one.kinds, one.lane) == (two.window, two.kinds, two.lane);
         let (small, large) = (self.area.min(other.area), self.area.max(other.area));
         if !alike
+            || !self.is_pixels(broken)
+            || !other.is_pixels(broken)
             || one.echo.or(two.echo).is_some()
             || one.since.abs_diff(two.since) > NEIGHBOURS_APART
             || self.sweep.next_y.max(other.sweep.next_y) > i32::MIN
@@ -190,6 +199,15 @@ impl Pending {
         both.add(&other.region);
         both.rect_count() < self.region.rect_count() + other.region.rect_count()
     }
+}
+
+/// What becomes of the frame of a stream that waits already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Newer {
+    /// The new one replaces it: what is not seen of it any more is pixels.
+    Replaces,
+    /// Both are of one picture, which is made when it goes.
+    Adds,
 }
 
 /// Pixels that were or will be read at a moment when later ops may already have changed them.
@@ -293,6 +311,11 @@ impl CommandQueue {
         &self.taken_back
     }
 
+    /// It goes before the rest no longer.
+    pub(crate) fn forget_taken_back(&mut self) {
+        self.taken_back.clear();
+    }
+
     /// Since when what an item sends first has waited. The rest of it is as old as its own drawing, or what is redrawn all
     /// the time would stay the oldest of all.
     pub fn since(&self, item: &Pending) -> Micros {
@@ -344,7 +367,11 @@ impl CommandQueue {
     }
 
     /// Rule 1. Pixels were drawn: they wait once, as the newest drawing.
-    pub fn draw(&mut self, region: &Region, mut origin: Origin) {
+    pub fn draw(&mut self, region: &Region, origin: Origin) {
+        self.place(region, origin, None);
+    }
+
+    fn place(&mut self, region: &Region, mut origin: Origin, stream: Option<u16>) {
         let mut region = std::borrow::Cow::Borrowed(region);
         let mut bounds = region.extents();
         if !self.screen.contains(&bounds) {
@@ -382,7 +409,49 @@ impl CommandQueue {
         }
         let mut item = Pending::new(region.into_owned(), origin);
         item.sweep = sweep.unwrap_or(item.sweep);
+        item.stream = stream;
         self.push(item);
+    }
+
+    /// Pixels of a stream's frame were drawn: they wait as a drawing does, and go as its picture.
+    pub fn draw_frame(&mut self, region: &Region, origin: Origin, stream: u16, newer: Newer) {
+        let mut whole = std::borrow::Cow::Borrowed(region);
+        if let Some(before) = self.items.iter_mut().find(|item| item.stream == Some(stream)) {
+            if newer == Newer::Adds || self.broken.is(Mutation::OldFramesAreShown) {
+                whole.to_mut().add(&before.region);
+            }
+            before.stream = None;
+        }
+        self.place(&whole, origin, Some(stream));
+    }
+
+    /// A frame of this stream waits.
+    pub fn waits(&self, stream: u16) -> bool {
+        self.items.iter().any(|item| item.stream == Some(stream))
+    }
+
+    /// What waits of this stream is pixels from now on.
+    pub fn end_stream(&mut self, stream: u16) {
+        for item in self.items.iter_mut().filter(|item| item.stream == Some(stream)) {
+            item.stream = None;
+        }
+    }
+
+    /// All pending pixels but those of frames.
+    pub fn pending_pixels(&self) -> Region {
+        let mut all = Region::new();
+        for item in self.items.iter().filter(|item| item.stream.is_none()) {
+            all.add(&item.region);
+        }
+        all
+    }
+
+    /// What was shown of a video may be another frame's: it is read and sent as pixels.
+    pub(crate) fn stale_video(&mut self, region: &Region, now: Micros) {
+        if !region.is_empty() {
+            let origin = Origin { window: 0, kinds: Kinds::VIDEO, since: now, lane: Lane::Normal, echo: None };
+            self.draw(region, origin);
+        }
     }
 
     /// The viewer shows these pixels once every queued COPY is applied, if the drawable maps are right: they are compared
@@ -489,11 +558,20 @@ impl CommandQueue {
             return self.draw(&copy.region, origin);
         }
 
+        let mut carried = Region::new();
         let mut i = if self.broken.is(Mutation::CopyIgnoresPending) { self.items.len() } else { 0 };
         while i < self.items.len() {
             let item = &mut self.items[i];
             if item.bounds.overlaps(&source_bounds) || item.bounds.overlaps(&extents) {
-                item.region = copy.follow(&item.region);
+                if item.stream.is_some() && !self.broken.is(Mutation::FramesAreCarriedAlong) {
+                    // Where it is moved to it is pixels: the stream shows nothing there.
+                    let mut moved = item.region.translated(copy.dx, copy.dy);
+                    moved.intersect(&copy.region);
+                    carried.add(&moved);
+                    item.region.subtract(&copy.region);
+                } else {
+                    item.region = copy.follow(&item.region);
+                }
                 item.measure();
                 if item.region.is_empty() {
                     self.copies_echo = Echo::later(self.copies_echo, item.origin.echo);
@@ -508,6 +586,9 @@ impl CommandQueue {
         }
         self.copies_kinds = origin;
         self.copies_echo = Echo::later(self.copies_echo, origin.echo);
+        if !carried.is_empty() {
+            self.draw(&carried, Origin { kinds: Kinds::VIDEO, echo: None, ..origin });
+        }
         if !lacking.is_empty() {
             lacking.translate(copy.dx, copy.dy);
             self.draw(&lacking, Origin { kinds: Kinds::OTHER, ..origin });
@@ -625,7 +706,8 @@ impl CommandQueue {
     }
 
     fn push(&mut self, new: Pending) {
-        match self.items.iter_mut().find(|item| item.belongs_to(&new)) {
+        let broken = self.broken;
+        match self.items.iter_mut().find(|item| item.belongs_to(&new, broken)) {
             Some(item) => item.join(&new),
             None => self.items.push(new),
         }
@@ -641,6 +723,9 @@ impl CommandQueue {
         for a in 0..self.items.len() {
             for b in a + 1..self.items.len() {
                 let (one, two) = (&self.items[a], &self.items[b]);
+                if !one.is_pixels(self.broken) || !two.is_pixels(self.broken) {
+                    continue;
+                }
                 let rank = (one.origin.window != two.origin.window, one.area + two.area, a, b);
                 if best.is_none_or(|found| rank < found) {
                     best = Some(rank);
@@ -658,8 +743,9 @@ impl CommandQueue {
         if rects <= PENDING_RECTS_MAX {
             return;
         }
-        // Too fine to be worth telling apart. A pixel too many is read, found equal and not sent.
+        // Too fine to be worth telling apart. A pixel too many is read, found equal and not sent; frames are pixels this once.
         let Some(mut all) = self.items.pop() else { return };
+        all.stream = None;
         for item in self.items.drain(..) {
             all.join(&item);
         }
@@ -684,6 +770,8 @@ impl CommandQueue {
             assert!(self.screen.contains(&item.bounds), "an item lies on the screen");
             assert_eq!(item.bounds, item.region.extents(), "an item knows its bounds");
             assert_eq!(item.area, item.region.area(), "an item knows its area");
+            let same = |other: &Pending| item.stream.is_some() && other.stream == item.stream;
+            assert!(!self.items[i + 1..].iter().any(same), "one frame of a stream waits");
             for other in &self.items[i + 1..] {
                 assert!(!item.region.overlaps(&other.region), "a pixel waits once (rule 1)");
             }

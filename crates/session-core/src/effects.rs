@@ -14,6 +14,8 @@ pub enum Arrival {
     Ordered,
     /// Updates may be lost, and the viewer applies what does not depend on another in any order.
     Unordered,
+    /// Small updates go alone: they may be lost, and come in any order. All others arrive as they were sent.
+    Mixed,
 }
 
 #[derive(Debug)]

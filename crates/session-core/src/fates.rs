@@ -30,6 +30,10 @@ impl Fates {
         self.wanted = true;
     }
 
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.wanted
+    }
+
     pub(crate) fn push(&mut self, job: JobId, fate: Fate) {
         if self.wanted {
             self.told.push_back((job, fate));

@@ -35,9 +35,9 @@ const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
 /// Updates' worth of bytes that may be committed and wait for room or for their encoders: enough for every worker to have
 /// one.
 const AHEAD_UPDATES: u64 = 4;
-/// Half a frame: what to read, plan and encode a screen takes on a machine that has other work, and so how long before the
-/// path would run dry the next is committed. All of it is age of what is shown.
-const AHEAD_TIME: Micros = 8_000;
+/// A third of a frame: what to read, plan and encode a screen takes, twice over, and so how long before the path would run dry the
+/// next is committed. All of it is age of what is shown.
+const AHEAD_TIME: Micros = 5_000;
 /// One frame of a 60 Hz screen: how much a viewer may take to apply what has reached it, and be no slow viewer.
 const FRAME_TIME: Micros = 16_667;
 /// What the real-time lane may send beyond the budget in one round trip, so that a hand never waits for a photograph.
@@ -313,6 +313,31 @@ impl Flow {
     fn pace(&self) -> Option<f64> {
         // A path that is full from the start ends the search before the first measurement.
         (!self.startup && self.best_rate() > 0.0).then(|| self.best_rate() * PACE_GAIN)
+    }
+
+    /// Bytes a microsecond that leave now: the path's, or fewer where the transport's window is small. None where nothing is known.
+    fn drains(&self) -> Option<f64> {
+        let window = self.path().map(|path| path.figures.window as f64 / self.delay().max(1) as f64);
+        let rate = Some(self.best_rate()).filter(|&rate| rate > 0.0);
+        match window {
+            // What a path carried that was never full is what it was given.
+            Some(window) if self.startup => Some(window),
+            Some(window) => Some(rate.map_or(window, |rate| rate.min(window))),
+            None => rate,
+        }
+    }
+
+    /// Bytes a second that the transport's window lets through as it is now, where it says.
+    pub(crate) fn window_rate(&self) -> u64 {
+        let window = self.path().map(|path| path.figures.window as f64 * 1e6 / self.delay().max(1) as f64);
+        window.map_or(u64::MAX, |rate| rate as u64)
+    }
+
+    /// How long what is sent behind `bytes` that have not left will stand in queues, the transport's among them.
+    pub(crate) fn stands(&self, bytes: u64) -> Micros {
+        let Some(rate) = self.drains() else { return 0 };
+        let under_way = self.path().map_or(self.in_flight, Path::in_flight) + bytes;
+        ((under_way as f64 / rate.max(1e-6)) as Micros).saturating_sub(self.delay())
     }
 
     /// When there is room for the next update although nothing is acknowledged; None where only that helps.

@@ -1,102 +1,43 @@
-//! Path back: from a viewer's message, through session.rs and the shell, to driver/src/input.c.
-//! What a key becomes: the keycode that gives the viewer's keysym in the server's keymap, with what it takes around it.
+//! Path back: from a viewer's message, through session/input.rs and the shell, to driver/src/input.c.
+//! What a key or a character becomes: the keycode that gives it in the server's keymap, with what it takes around it.
 //! Knows keycodes, keysyms and who holds what; never sockets or windows.
+
+mod keymap;
+
+use thinc_protocol::Micros;
+use thinc_protocol::viewer::Layout;
 
 use crate::viewer::ViewerId;
 
+pub use keymap::Keymap;
+use keymap::{
+    CAPS_LOCK, KEYCODE_MIN, LEVEL3, LEVELS, NUM_LOCK, SHIFT, commands, is_keypad_digit, is_modifier, keysym_of, lower,
+    normal, upper,
+};
+
 /// Most keys that all viewers together may hold: every keycode there is.
 const HELD_MAX: usize = 248;
-/// Keysyms of a keycode that count: plain, Shift, Level3, both.
-const LEVELS: usize = 4;
-/// X's first keycode; evdev's codes lie this much below.
-const KEYCODE_MIN: u8 = 8;
+/// 400 ms: a keycode means something else this long after it was pressed, at the soonest. Applications ask for the
+/// new keymap when they look up what a key means, not when it was pressed, and a busy one does so late; there is no
+/// event to wait for. With 18 spare keycodes of four levels 180 different characters a second can be typed.
+const REST: Micros = 400_000;
+/// Most characters that are looked at together.
+pub(crate) const BATCH_MAX: usize = 128;
 
-/// The server's keymap: which keysym a keycode gives at which level.
-#[derive(Clone, Debug)]
-pub struct Keymap {
-    /// `LEVELS` for each keycode, 0 for none.
-    keysyms: Vec<[u32; LEVELS]>,
-}
-
-impl Default for Keymap {
-    fn default() -> Keymap {
-        Keymap { keysyms: vec![[0; LEVELS]; 256] }
-    }
-}
-
-impl Keymap {
-    /// From the core protocol's GetKeyboardMapping (X11 protocol, section 5): `per_keycode` keysyms for each keycode from
-    /// `first_keycode` on, in the order group 1 (plain, Shift), group 2 (plain, Shift), Level3 (plain, Shift).
-    pub fn from_core(first_keycode: u8, per_keycode: usize, keysyms: &[u32]) -> Keymap {
-        let mut keymap = Keymap::default();
-        if per_keycode == 0 {
-            return keymap;
-        }
-        for (row, keycode) in keysyms.chunks_exact(per_keycode).zip(first_keycode..=255) {
-            let at = |i: usize| row.get(i).copied().map_or(0, normal);
-            let plain = at(0);
-            // A second keysym that is missing is the first, in capitals where it has them.
-            let shifted = if at(1) == 0 { upper(plain) } else { at(1) };
-            let level3 = if per_keycode > 4 { 4 } else { 2 };
-            let third = at(level3);
-            let fourth = if at(level3 + 1) == 0 { third } else { at(level3 + 1) };
-            keymap.keysyms[keycode as usize] = [plain, shifted, third, fourth];
-        }
-        keymap
-    }
-
-    fn level(&self, keycode: u8, level: usize) -> u32 {
-        self.keysyms[keycode as usize][level]
-    }
-
-    fn bind(&mut self, keycode: u8, keysym: u32) {
-        self.keysyms[keycode as usize] = [keysym; LEVELS];
-    }
-
-    fn is_spare(&self, keycode: u8) -> bool {
-        self.keysyms[keycode as usize] == [0; LEVELS]
-    }
-}
-
-/// One way to write a keysym: Latin-1 is written as itself, not as Unicode (X11 protocol, appendix A).
-fn normal(keysym: u32) -> u32 {
-    match keysym {
-        0x0100_0020..=0x0100_007e | 0x0100_00a0..=0x0100_00ff => keysym & 0xff,
-        _ => keysym,
-    }
-}
-
-fn upper(keysym: u32) -> u32 {
-    match keysym {
-        0x61..=0x7a | 0xe0..=0xf6 | 0xf8..=0xfe => keysym - 0x20,
-        _ => keysym,
-    }
-}
-
-const SHIFT: [u32; 2] = [0xffe1, 0xffe2];
-/// ISO_Level3_Shift, Mode_switch.
-const LEVEL3: [u32; 2] = [0xfe03, 0xff7e];
-
-/// Shift, Control, locks, Meta, Alt, Super, Hyper, and the ISO shifts: where they are matters more than what they give.
-fn is_modifier(keysym: u32) -> bool {
-    matches!(keysym, 0xffe1..=0xffee | 0xfe01..=0xfe13 | 0xff7e | 0xff7f | 0xff14)
-}
-
-/// Digits and the decimal point of the keypad, which Num Lock shifts.
-fn is_keypad_digit(keysym: u32) -> bool {
-    matches!(keysym, 0xffac..=0xffae | 0xffb0..=0xffb9)
+/// What a spare keycode is to give from now on: plain, with Shift, with Level3, with both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// X keycode.
+    pub keycode: u8,
+    /// X keysyms.
+    pub keysyms: [u32; LEVELS],
 }
 
 /// What to do with the X keyboard, in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyAction {
-    /// Make a spare keycode give this keysym at every level, before it is pressed.
-    Bind {
-        /// X keycode.
-        keycode: u8,
-        /// X keysym.
-        keysym: u32,
-    },
+    /// Make spare keycodes give these keysyms, before anything is pressed.
+    Bind(Vec<Binding>),
     /// Press or release.
     Key {
         /// X keycode.
@@ -118,9 +59,10 @@ struct Held {
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     keycode: u8,
-    keysym: u32,
     /// The server's keymap has had it.
     seen: bool,
+    /// When it was last pressed; until it is, it has never been.
+    pressed: Option<Micros>,
 }
 
 /// Which levels a keymap is read at.
@@ -129,6 +71,9 @@ struct Shifts {
     shift: bool,
     level3: bool,
 }
+
+/// What is pressed (true) or released (false) around a key.
+type Around = Vec<(u8, bool)>;
 
 /// The session's one X keyboard, as all viewers use it together.
 #[derive(Debug, Default)]
@@ -139,8 +84,17 @@ pub(crate) struct Keyboard {
     held: Vec<Held>,
     /// Spare keycodes in use, the longest unused first.
     bound: Vec<Bound>,
+    /// When a key was last pressed.
+    pressed: Option<Micros>,
     caps_lock: bool,
     num_lock: bool,
+    /// Lock keys that were pressed while they were on: they go off when they are let go (XKB protocol, section 6.3).
+    unlocking: Vec<u8>,
+    /// The layouts that viewers said they have.
+    layouts: Vec<(ViewerId, Layout)>,
+    /// The one that was asked for last.
+    layout: Option<Layout>,
+    typed_last: Option<ViewerId>,
 }
 
 impl Keyboard {
@@ -148,12 +102,13 @@ impl Keyboard {
     /// never was is on its way and counts.
     pub(crate) fn set_keymap(&mut self, keymap: Keymap) {
         self.keymap_known = true;
-        self.keymap = keymap;
+        let before = std::mem::replace(&mut self.keymap, keymap);
         let keymap = &mut self.keymap;
         self.bound.retain_mut(|bound| {
-            let there = keymap.level(bound.keycode, 0) == bound.keysym;
+            let row = before.row(bound.keycode);
+            let there = keymap.level(bound.keycode, 0) == row[0];
             if !there && !bound.seen {
-                keymap.bind(bound.keycode, bound.keysym);
+                keymap.bind(bound.keycode, row);
             }
             let undone = bound.seen && !there;
             bound.seen |= there;
@@ -166,6 +121,48 @@ impl Keyboard {
         self.caps_lock = leds & 1 != 0;
         self.num_lock = leds & 2 != 0;
     }
+
+    /// The locks become these; false when they are already.
+    pub(crate) fn lock(&mut self, caps: bool, num: bool) -> bool {
+        let changes = (self.caps_lock, self.num_lock) != (caps, num);
+        (self.caps_lock, self.num_lock) = (caps, num);
+        changes
+    }
+
+    // ---- layouts -------------------------------------------------------------------------------------------------
+
+    /// A viewer's keyboard is laid out like this. True when the session's follows at once and not with its next key.
+    pub(crate) fn set_layout(&mut self, viewer: ViewerId, layout: Layout) -> bool {
+        self.layouts.retain(|(of, _)| *of != viewer);
+        if layout.layout.is_empty() {
+            return false;
+        }
+        self.layouts.push((viewer, layout));
+        self.typed_last.is_none_or(|last| last == viewer)
+    }
+
+    /// The layout to ask for before this viewer types: its own, where another is in use. It is asked for once, whether or
+    /// not the X server knows it.
+    pub(crate) fn take_layout(&mut self, viewer: ViewerId) -> Option<Layout> {
+        self.typed_last = Some(viewer);
+        let (_, layout) = self.layouts.iter().find(|(of, _)| *of == viewer)?;
+        if self.layout.as_ref() == Some(layout) {
+            return None;
+        }
+        // All that was bound has been by now, and is gone where the next keymap has it not.
+        self.bound.iter_mut().for_each(|bound| bound.seen = true);
+        Some(self.layout.insert(layout.clone()).clone())
+    }
+
+    /// A viewer has gone, and with it what it said; the layout stays until another types.
+    pub(crate) fn remove_viewer(&mut self, viewer: ViewerId) {
+        self.layouts.retain(|(of, _)| *of != viewer);
+        if self.typed_last == Some(viewer) {
+            self.typed_last = None;
+        }
+    }
+
+    // ---- keys ----------------------------------------------------------------------------------------------------
 
     /// A viewer's key, with the physical code and the keysym of its layout, each 0 when unknown.
     pub(crate) fn key(&mut self, viewer: ViewerId, code: u16, keysym: u32, down: bool, out: &mut Vec<KeyAction>) {
@@ -184,29 +181,74 @@ impl Keyboard {
             return;
         }
         let Some((keycode, around)) = self.choose(code, keysym, out) else { return };
+        self.press_lock(keycode);
         self.held.push(Held { viewer, code, keysym, keycode });
-        for &(keycode, down) in &around {
-            out.push(KeyAction::Key { keycode, down });
+        Keyboard::put(out, &around, [KeyAction::Key { keycode, down: true }]);
+    }
+
+    /// What stands around, then what is in the middle, then what stood around undone.
+    fn put(out: &mut Vec<KeyAction>, around: &Around, middle: impl IntoIterator<Item = KeyAction>) {
+        out.extend(around.iter().map(|&(keycode, down)| KeyAction::Key { keycode, down }));
+        out.extend(middle);
+        out.extend(around.iter().rev().map(|&(keycode, down)| KeyAction::Key { keycode, down: !down }));
+    }
+
+    /// A lock key goes down: what it does to the locks is known before X's lights say so.
+    fn press_lock(&mut self, keycode: u8) {
+        if self.is_held(keycode) {
+            return;
         }
-        out.push(KeyAction::Key { keycode, down: true });
-        for &(keycode, down) in around.iter().rev() {
-            out.push(KeyAction::Key { keycode, down: !down });
+        let lock = match self.keymap.level(keycode, 0) {
+            CAPS_LOCK => &mut self.caps_lock,
+            NUM_LOCK => &mut self.num_lock,
+            _ => return,
+        };
+        if std::mem::replace(lock, true) {
+            self.unlocking.push(keycode);
         }
     }
 
     /// Lets go of everything this viewer holds.
     pub(crate) fn release_all(&mut self, viewer: ViewerId, out: &mut Vec<KeyAction>) {
-        while let Some(at) = self.held.iter().position(|held| held.viewer == viewer) {
+        self.release_where(out, |_, held| held.viewer == viewer);
+    }
+
+    /// Lets go of the keys this viewer holds that X repeats.
+    pub(crate) fn release_repeating(&mut self, viewer: ViewerId, out: &mut Vec<KeyAction>) {
+        self.release_where(out, |keyboard, held| held.viewer == viewer && keyboard.repeats(held));
+    }
+
+    fn release_where(&mut self, out: &mut Vec<KeyAction>, which: impl Fn(&Keyboard, &Held) -> bool) {
+        while let Some(at) = self.held.iter().position(|held| which(self, held)) {
             let held = self.held.remove(at);
             self.release(held.keycode, out);
         }
     }
 
-    fn release(&self, keycode: u8, out: &mut Vec<KeyAction>) {
+    /// This viewer holds keys, and one of them that X repeats.
+    pub(crate) fn holds(&self, viewer: ViewerId) -> (bool, bool) {
+        let mut held = self.held.iter().filter(|held| held.viewer == viewer).peekable();
+        (held.peek().is_some(), held.any(|held| self.repeats(held)))
+    }
+
+    fn repeats(&self, held: &Held) -> bool {
+        !is_modifier(self.keymap.level(held.keycode, 0)) && !is_modifier(held.keysym)
+    }
+
+    fn release(&mut self, keycode: u8, out: &mut Vec<KeyAction>) {
         // Another viewer, or another place of this one, may hold the same key.
-        if !self.is_held(keycode) {
-            out.push(KeyAction::Key { keycode, down: false });
+        if self.is_held(keycode) {
+            return;
         }
+        if let Some(at) = self.unlocking.iter().position(|&of| of == keycode) {
+            self.unlocking.remove(at);
+            match self.keymap.level(keycode, 0) {
+                CAPS_LOCK => self.caps_lock = false,
+                NUM_LOCK => self.num_lock = false,
+                _ => {}
+            }
+        }
+        out.push(KeyAction::Key { keycode, down: false });
     }
 
     fn is_held(&self, keycode: u8) -> bool {
@@ -218,8 +260,8 @@ impl Keyboard {
         Shifts { shift: any(&SHIFT), level3: any(&LEVEL3) }
     }
 
-    /// The keysym that a keycode gives under these shifts and the locks.
-    fn gives(&self, keycode: u8, shifts: Shifts) -> u32 {
+    /// The keysym that stands in the keymap for a keycode under these shifts and the locks.
+    fn stands(&self, keycode: u8, shifts: Shifts) -> u32 {
         let base = if shifts.level3 && self.keymap.level(keycode, 2) != 0 { 2 } else { 0 };
         let (plain, shifted) = (self.keymap.level(keycode, base), self.keymap.level(keycode, base + 1));
         let turned = if is_keypad_digit(shifted) {
@@ -230,8 +272,17 @@ impl Keyboard {
         if shifts.shift != turned { shifted } else { plain }
     }
 
+    /// What applications make of it: where the key itself knows nothing of Caps Lock, they write capitals all the same
+    /// (X11 protocol, section 5; libxkbcommon does so too).
+    fn gives(&self, keycode: u8, shifts: Shifts) -> u32 {
+        let keysym = self.stands(keycode, shifts);
+        let base = if shifts.level3 && self.keymap.level(keycode, 2) != 0 { 2 } else { 0 };
+        let (plain, shifted) = (self.keymap.level(keycode, base), self.keymap.level(keycode, base + 1));
+        if self.caps_lock && !(plain != shifted && upper(plain) == shifted) { upper(keysym) } else { keysym }
+    }
+
     /// The keycode for a key, and what to press (true) or release (false) around it.
-    fn choose(&mut self, code: u16, keysym: u32, out: &mut Vec<KeyAction>) -> Option<(u8, Vec<(u8, bool)>)> {
+    fn choose(&mut self, code: u16, keysym: u32, out: &mut Vec<KeyAction>) -> Option<(u8, Around)> {
         let physical = u8::try_from(code).ok().filter(|&c| c != 0).and_then(|c| c.checked_add(KEYCODE_MIN));
         if !self.keymap_known {
             // Every keycode looks spare: to bind one would take a key away.
@@ -239,8 +290,9 @@ impl Keyboard {
         }
         let now = self.shifts();
         if let Some(keycode) = physical {
-            let known = (0..LEVELS).any(|level| self.keymap.level(keycode, level) != 0);
-            if keysym == 0 || known && self.gives(keycode, now) == keysym {
+            let known = !self.keymap.is_spare(keycode);
+            // A viewer says what stands on its key, or what became of it under Caps Lock.
+            if keysym == 0 || known && (self.stands(keycode, now) == keysym || self.gives(keycode, now) == keysym) {
                 return Some((keycode, Vec::new()));
             }
         }
@@ -252,16 +304,7 @@ impl Keyboard {
         {
             return Some((keycode, Vec::new()));
         }
-        // As the shifts are, then with as little change as possible.
-        let mut ways = [
-            now,
-            Shifts { shift: !now.shift, ..now },
-            Shifts { level3: !now.level3, ..now },
-            Shifts { shift: !now.shift, level3: !now.level3 },
-        ];
-        if is_modifier(keysym) {
-            ways = [now; 4];
-        }
+        let ways = if is_modifier(keysym) { [now; 4] } else { Keyboard::ways(now) };
         for way in ways {
             let found = (KEYCODE_MIN..=255).find(|&keycode| self.gives(keycode, way) == keysym);
             if let Some(keycode) = found
@@ -270,22 +313,35 @@ impl Keyboard {
                 return Some((keycode, around));
             }
         }
-        let keycode = self.bind(keysym, out)?;
-        Some((keycode, Vec::new()))
+        let keycode = self.spares().next()?;
+        let binding = self.bind(keycode, Keyboard::row_for(keysym));
+        out.push(KeyAction::Bind(vec![binding]));
+        let way = ways.into_iter().find(|&way| self.gives(keycode, way) == keysym)?;
+        Some((keycode, self.around(now, way)?))
+    }
+
+    /// Shifts in the order in which they are tried: as they are, then with as little change as possible.
+    fn ways(now: Shifts) -> [Shifts; 4] {
+        [
+            now,
+            Shifts { shift: !now.shift, ..now },
+            Shifts { level3: !now.level3, ..now },
+            Shifts { shift: !now.shift, level3: !now.level3 },
+        ]
     }
 
     /// The keycode for a modifier. Its place where that is the same modifier at any level (Shift makes Meta of Alt), else
     /// whichever key is: to hold Alt where the viewer holds AltGr would make a shortcut of every letter typed with it.
     fn modifier(&self, place: Option<u8>, keysym: u32) -> Option<u8> {
         let place = place.filter(|&keycode| is_modifier(self.keymap.level(keycode, 0)));
-        let gives = |keycode: u8| (0..LEVELS).any(|level| self.keymap.level(keycode, level) == keysym);
+        let gives = |keycode: u8| self.keymap.row(keycode).contains(&keysym);
         let elsewhere = || (KEYCODE_MIN..=255).find(|&keycode| self.keymap.level(keycode, 0) == keysym);
         // A modifier that this keymap has not at all is still one, and its place the best guess.
         place.filter(|&keycode| gives(keycode)).or_else(elsewhere).or(place)
     }
 
     /// What turns the shifts from one state to another. None: the keymap has no key for it.
-    fn around(&self, now: Shifts, wanted: Shifts) -> Option<Vec<(u8, bool)>> {
+    fn around(&self, now: Shifts, wanted: Shifts) -> Option<Around> {
         let mut around = Vec::new();
         let pairs = [(now.shift, wanted.shift, &SHIFT), (now.level3, wanted.level3, &LEVEL3)];
         for (now, wanted, of) in pairs {
@@ -302,21 +358,142 @@ impl Keyboard {
         Some(around)
     }
 
-    /// A spare keycode that gives this keysym. None: there is none, or all are held.
-    fn bind(&mut self, keysym: u32, out: &mut Vec<KeyAction>) -> Option<u8> {
-        // From the top: evdev's keys lie at the bottom.
-        let unused = (KEYCODE_MIN..=255).rev().find(|&keycode| self.keymap.is_spare(keycode) && !self.is_held(keycode));
-        let keycode = match unused {
-            Some(keycode) => keycode,
-            None => {
-                let at = self.bound.iter().position(|bound| !self.is_held(bound.keycode))?;
-                self.bound.remove(at).keycode
+    // ---- characters ----------------------------------------------------------------------------------------------
+
+    /// Types characters, each as it is whatever is held: how many of them, at least one where there are any; the rest
+    /// needs keycodes that these take. `out` begins with what has to be bound for all of them, if anything; each character's
+    /// keys carry its place in `characters`, which are [`BATCH_MAX`] at most.
+    pub(crate) fn characters(&mut self, characters: &[char], now: Micros, out: &mut Vec<(usize, KeyAction)>) -> usize {
+        debug_assert!(characters.len() <= BATCH_MAX, "{} characters are too many at once", characters.len());
+        if !self.keymap_known {
+            return characters.len();
+        }
+        let (bindings, count) = self.bind_for(characters, now);
+        if !bindings.is_empty() {
+            out.push((0, KeyAction::Bind(bindings)));
+        }
+        let mut keys = Vec::new();
+        for (place, &character) in characters[..count].iter().enumerate() {
+            let Some((keycode, around)) = keysym_of(character).and_then(|keysym| self.find(keysym)) else { continue };
+            let press = [true, false].map(|down| KeyAction::Key { keycode, down });
+            Keyboard::put(&mut keys, &around, press);
+            out.extend(keys.drain(..).map(|action| (place, action)));
+        }
+        count
+    }
+
+    /// The key that gives a character, and what it takes around it: nothing that is held may change it, or make a command
+    /// of it.
+    fn find(&self, keysym: u32) -> Option<(u8, Around)> {
+        let now = self.shifts();
+        let commanding = |keycode: u8| commands(self.keymap.level(keycode, 0)) && self.is_held(keycode);
+        let released: Around = (KEYCODE_MIN..=255).filter(|&keycode| commanding(keycode)).map(|k| (k, false)).collect();
+        for way in Keyboard::ways(now) {
+            // A key that is held cannot be pressed.
+            let fits = |keycode: u8| self.gives(keycode, way) == keysym && !self.is_held(keycode);
+            if let Some(keycode) = (KEYCODE_MIN..=255).find(|&keycode| fits(keycode))
+                && let Some(around) = self.around(now, way)
+            {
+                return Some((keycode, [released, around].concat()));
             }
-        };
-        self.bound.push(Bound { keycode, keysym, seen: false });
-        self.keymap.bind(keycode, keysym);
-        out.push(KeyAction::Bind { keycode, keysym });
-        Some(keycode)
+        }
+        None
+    }
+
+    /// Binds spare keycodes for those characters that no key gives: as many of the first ones as there is room for.
+    fn bind_for(&mut self, characters: &[char], now: Micros) -> (Vec<Binding>, usize) {
+        let keysyms: Vec<u32> = characters.iter().map(|&character| keysym_of(character).unwrap_or(0)).collect();
+        let mut wanted: Vec<u32> = Vec::new();
+        let mut used = Vec::new();
+        for &keysym in keysyms.iter().filter(|&&keysym| keysym != 0) {
+            match self.find(keysym) {
+                Some((keycode, _)) => used.push(keycode),
+                None if !wanted.contains(&keysym) => wanted.push(keysym),
+                None => {}
+            }
+        }
+        let spares: Vec<u8> = self.spares().filter(|keycode| !used.contains(keycode)).collect();
+        let rested = spares.iter().take_while(|&&keycode| self.rests_until(keycode) <= now).count();
+        // Those that rest would hold up what need not wait for them.
+        let spares = &spares[..if rested == 0 { spares.len() } else { rested }];
+        let share = if wanted.len() <= spares.len() { 1 } else { self.levels() };
+        let mut bindings: Vec<Binding> = Vec::new();
+        let mut room = spares.iter();
+        let mut bound = 0;
+        while bound < wanted.len() {
+            let Some(&keycode) = room.next() else { break };
+            // A letter takes a key with its capital, as letters have: what Caps Lock makes of it is then known.
+            let alone = |keysym: u32| upper(keysym) != keysym || lower(keysym) != keysym;
+            let together = wanted[bound..].iter().take(share).take_while(|&&keysym| !alone(keysym)).count().max(1);
+            let mut row = Keyboard::row_for(wanted[bound]);
+            if together > 1 {
+                (0..LEVELS).for_each(|level| row[level] = wanted[bound + level.min(together - 1)]);
+            }
+            bindings.push(self.bind(keycode, row));
+            bound += together;
+        }
+        let missing = &wanted[bound..];
+        let count = keysyms.iter().position(|keysym| missing.contains(keysym)).unwrap_or(keysyms.len());
+        match count {
+            // What follows the first one uses all there is.
+            0 if characters.len() > 1 => self.bind_for(&characters[..1], now),
+            // With no room at all it is given up, or nothing after it would ever be typed.
+            0 => (bindings, characters.len()),
+            count => (bindings, count),
+        }
+    }
+
+    /// How many levels of a key can be reached in this keymap.
+    fn levels(&self) -> usize {
+        match (self.keymap.has(&SHIFT), self.keymap.has(&LEVEL3)) {
+            (true, true) => 4,
+            (true, false) => 2,
+            _ => 1,
+        }
+    }
+
+    fn row_for(keysym: u32) -> [u32; LEVELS] {
+        let (small, capital) = (lower(keysym), upper(keysym));
+        if small != capital { [small, capital, small, capital] } else { [keysym; LEVELS] }
+    }
+
+    /// Spare keycodes that nobody holds: those never used, then those whose use is longest ago.
+    fn spares(&self) -> impl Iterator<Item = u8> + '_ {
+        // From the top: evdev's keys lie at the bottom.
+        let unused = (KEYCODE_MIN..=255).rev().filter(|&keycode| self.keymap.is_spare(keycode));
+        unused.chain(self.bound.iter().map(|bound| bound.keycode)).filter(|&keycode| !self.is_held(keycode))
+    }
+
+    fn bind(&mut self, keycode: u8, keysyms: [u32; LEVELS]) -> Binding {
+        let at = self.bound.iter().position(|bound| bound.keycode == keycode);
+        let pressed = at.and_then(|at| self.bound.remove(at).pressed);
+        self.bound.push(Bound { keycode, seen: false, pressed });
+        self.keymap.bind(keycode, keysyms);
+        Binding { keycode, keysyms }
+    }
+
+    fn rests_until(&self, keycode: u8) -> Micros {
+        let bound = self.bound.iter().find(|bound| bound.keycode == keycode);
+        bound.and_then(|bound| bound.pressed).map_or(0, |pressed| pressed + REST)
+    }
+
+    /// From when on these keycodes may mean something else.
+    pub(crate) fn may_bind_from(&self, bindings: &[Binding]) -> Micros {
+        bindings.iter().map(|binding| self.rests_until(binding.keycode)).max().unwrap_or(0)
+    }
+
+    /// From when on all keycodes may.
+    pub(crate) fn may_lay_out_from(&self) -> Micros {
+        self.pressed.map_or(0, |pressed| pressed + REST)
+    }
+
+    /// A keycode is being pressed.
+    pub(crate) fn pressed(&mut self, keycode: u8, now: Micros) {
+        self.pressed = Some(now);
+        if let Some(at) = self.bound.iter().position(|bound| bound.keycode == keycode) {
+            let bound = self.bound.remove(at);
+            self.bound.push(Bound { pressed: Some(now), ..bound });
+        }
     }
 }
 
@@ -369,6 +546,10 @@ mod tests {
 
     const fn up(keycode: u8) -> KeyAction {
         KeyAction::Key { keycode, down: false }
+    }
+
+    fn bind(keysym: u32) -> KeyAction {
+        KeyAction::Bind(vec![Binding { keycode: 200, keysyms: [keysym; LEVELS] }])
     }
 
     #[test]
@@ -448,20 +629,20 @@ mod tests {
     #[test]
     fn a_keysym_no_key_gives_takes_a_spare_keycode_once() {
         let mut keyboard = keyboard();
-        let euro = 0x20ac;
-        assert_eq!(press(&mut keyboard, 0, euro), [KeyAction::Bind { keycode: 200, keysym: euro }, down(200)]);
+        let euro = 0x0100_20ac;
+        assert_eq!(press(&mut keyboard, 0, euro), [bind(euro), down(200)]);
         assert_eq!(press(&mut keyboard, 0, 0x0100_2603), [], "the only spare keycode is held");
         assert_eq!(release(&mut keyboard, 0, euro), [up(200)]);
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "it is bound already");
         release(&mut keyboard, 0, euro);
         let snowman = 0x0100_2603;
-        assert_eq!(press(&mut keyboard, 0, snowman), [KeyAction::Bind { keycode: 200, keysym: snowman }, down(200)]);
+        assert_eq!(press(&mut keyboard, 0, snowman), [bind(snowman), down(200)]);
     }
 
     #[test]
     fn a_binding_that_another_layout_undid_is_made_again() {
         let mut keyboard = keyboard();
-        let (euro, bind) = (0x20ac, |keysym| KeyAction::Bind { keycode: 200, keysym });
+        let euro = 0x0100_20ac;
         press(&mut keyboard, 0, euro);
         let keymap = self::keyboard().keymap;
         keyboard.set_keymap(keymap.clone());
@@ -469,7 +650,7 @@ mod tests {
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "read before the binding was made");
         release(&mut keyboard, 0, euro);
         let mut bound = keymap.clone();
-        bound.bind(200, euro);
+        bound.bind(200, [euro; LEVELS]);
         keyboard.set_keymap(bound);
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "the server says that it is there");
         keyboard.set_keymap(keymap);

@@ -3,14 +3,18 @@
 //! Pure: no clock, thread, socket, file, global or random source; the shell is crates/session-server.
 #![forbid(unsafe_code)]
 
+mod clipboard;
 pub mod command_queue;
 mod copies;
+mod displays;
 pub mod drawable;
 mod effects;
 mod fates;
 pub mod flow;
 mod hand;
 mod input;
+mod job;
+mod losses;
 pub mod mutation;
 mod packer;
 mod parts;
@@ -21,18 +25,25 @@ pub mod scheduler;
 mod session;
 mod translate;
 mod update;
+mod video;
+mod view;
 mod viewer;
 
+pub use clipboard::ClipRequest;
 pub use copies::{CopyCommand, Proof, Taken};
+pub use displays::Arrangement;
 pub use drawable::{Part, Proposal};
 pub use effects::Arrival;
 pub use fates::Fate;
 pub use flow::PathFigures;
-pub use input::Keymap;
+pub use input::{Binding, Keymap};
 pub use packer::{Packer, Unpacked};
 pub use pointer::{CursorData, CursorImageOwned};
-pub use quality::{Entropy, JpegProfile, LossyPolicy, Quality};
+pub use quality::{Entropy, JpegProfile, LossyPolicy, Quality, VideoPolicy};
 pub use scheduler::Scheduling;
 pub use session::{Config, Request, Session};
-pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, SnapshotVerdict};
+pub use thinc_clipboard::ClipboardPolicy;
+pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, Shown, SnapshotVerdict};
+pub use video::{Coding, VideoFrame, VideoOrigin, VideoStats};
+pub use view::Transform;
 pub use viewer::{Proposals, ViewerId, ViewerStats, Violation};

@@ -31,6 +31,8 @@ pub enum Mutation {
     OverlappingUpdatesOvertake,
     /// Rule 4: an update does not say what must have been applied before it.
     AfterIsNotTold,
+    /// Rule 4: what goes alone does not wait for what it overlaps and comes in order.
+    AloneDoesNotWait,
     /// Rule 5: what is lacking is sent where it was, not where COPYs took it.
     StaleDoesNotFollowCopies,
     /// Rule 9: updates of the geometry before are sent in the new one.
@@ -57,6 +59,50 @@ pub enum Mutation {
     SolidSurvivesDrawing,
     /// Drawable maps: they outlive records that are missing.
     OverflowKeepsMaps,
+    /// Views: a drawing changes no pixel but those it lies over, rounded to the nearest.
+    ViewForgetsSupport,
+    /// Views: a COPY is one whatever its vector, rounded to the nearest.
+    ViewIgnoresPhase,
+    /// Views: what only touches a COPY's destination is moved along.
+    ViewCopiesEdges,
+    /// Views: what lies over a COPY's edges is not drawn anew.
+    ViewForgetsCopyEdges,
+    /// Videos: what is drawn beside a frame joins it.
+    FramesJoin,
+    /// Videos: what is not seen of a frame any more is shown by the next one.
+    OldFramesAreShown,
+    /// Videos: a frame that waits is one where a COPY takes it.
+    FramesAreCarriedAlong,
+    /// Videos: a picture is believed to be the frame whose clip it is shown in.
+    LateFramesAreBelieved,
+    /// Videos: pictures are sent before the viewer is ready.
+    PicturesDoNotWait,
+    /// Videos: streams outlive the geometry.
+    GeometryKeepsStreams,
+    /// Videos: what is said of streams is sent in any order.
+    StreamsHaveNoOrder,
+    /// Videos: a picture that is late is taken back like pixels.
+    PicturesAreTakenBack,
+    /// Videos: the next picture leans on one that was given up.
+    NextLeansOnWhatWasGivenUp,
+    /// Videos: a viewer that is lost gets no picture that leans on none.
+    LostIsNotHeard,
+    /// Videos: the one picture that makes a video exact makes exact what was drawn over it.
+    MendedIsWhatWasCovered,
+    /// Videos: what is coded is not made exact.
+    CodedIsExact,
+    /// Videos in scaled pictures: a frame is shown where only a part of a pixel is its own.
+    ScaledReachesOver,
+    /// Videos in scaled pictures: what lies over a frame's edges is not drawn anew.
+    ScaledForgetsEdges,
+    /// Videos in scaled pictures: a smaller frame may be plain.
+    ScaledIsPlain,
+    /// Rule 4: after a long stand the rest of an old picture still goes first.
+    PathNeverMoves,
+    /// Rule 10: what a viewer said it showed is believed after something was written there.
+    HeldOutlivesWrites,
+    /// Rule 10: what a viewer said it showed is believed of another picture, and after another picture.
+    HeldOutlivesGeometry,
 }
 
 /// Which rule is broken, if any.

@@ -1,5 +1,5 @@
 //! Path 10/13: between update.rs, with commands in the order in which they leave, and transport.
-//! How a shell packs a connection's commands; session-core counts what comes out.
+//! How a shell packs a connection's commands, and sends some of them alone; session-core counts what comes out.
 //! Knows bytes; never what they say.
 
 use thinc_protocol::session::Packed;
@@ -8,6 +8,15 @@ use thinc_protocol::session::Packed;
 pub trait Packer {
     /// Appends the commands of the next update as they go on the wire. None, with nothing appended: as they are.
     fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed>;
+
+    /// Longest frame that the transport takes now as a datagram, 0 for none: it may be lost, and goes ahead of all that waits. Asked
+    /// only of connections that are [`Arrival::Mixed`](crate::Arrival::Mixed).
+    fn datagram_bytes(&self) -> usize {
+        0
+    }
+
+    /// Takes a frame that is no longer than that.
+    fn put_datagram(&mut self, _frame: &[u8]) {}
 }
 
 /// Leaves all commands as they are.

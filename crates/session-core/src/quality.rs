@@ -69,6 +69,20 @@ pub enum LossyPolicy {
     Always,
 }
 
+/// Whether videos travel as streams, for viewers that take them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum VideoPolicy {
+    /// They do: plain where the path carries that twice over, coded where it does not.
+    #[default]
+    Auto,
+    /// No: all video is pixels.
+    Off,
+    /// Those that applications play through XVideo, and their pictures are never coded.
+    Plain,
+    /// All, and their pictures are always coded.
+    H264,
+}
+
 /// What is known of a path's rate, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rate {
@@ -208,7 +222,7 @@ impl Adaptation {
 
     pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
         // What is lost or late cannot be part of a stream.
-        self.packs &= arrival == Arrival::Ordered;
+        self.packs &= arrival != Arrival::Unordered;
     }
 
     /// Another geometry: no job of the old one comes back.
@@ -241,12 +255,21 @@ impl Adaptation {
 
     /// How nearly photographs are sent where so many pixels wait. None: exactly.
     pub(crate) fn lossy(&self, waiting: u64) -> Option<JpegProfile> {
+        self.nearly(waiting, self.profile.step)
+    }
+
+    /// The same where the next are drawn before these are sent: a step less sharp, and twice as many of them are seen.
+    pub(crate) fn hurried(&self, waiting: u64) -> Option<JpegProfile> {
+        self.nearly(waiting, self.profile.step.saturating_sub(1))
+    }
+
+    fn nearly(&self, waiting: u64, step: usize) -> Option<JpegProfile> {
         let passes = waiting as f64 * PHOTO_BYTES_PER_PIXEL * 1e6 <= self.rate as f64 * PATIENCE as f64;
         let profiles = [JpegProfile::Low, JpegProfile::Medium, JpegProfile::High];
         match self.lossy {
-            LossyPolicy::Auto if !passes => profiles.get(self.profile.step).copied(),
+            LossyPolicy::Auto if !passes => profiles.get(step).copied(),
             LossyPolicy::Auto | LossyPolicy::Never => None,
-            LossyPolicy::Always => Some(profiles[self.profile.step.min(profiles.len() - 1)]),
+            LossyPolicy::Always => Some(profiles[step.min(profiles.len() - 1)]),
         }
     }
 

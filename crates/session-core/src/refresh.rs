@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, Encoding};
+use thinc_protocol::video::VideoCommand;
 use thinc_region::{Rect, Region, Size};
 
 use crate::copies::CopyCommand;
@@ -108,7 +109,14 @@ impl Refresh {
                     | Command::Bitmap { rect, .. }
                     | Command::Recall { rect, .. },
                 ) => self.mended(&Region::from(rect)),
-                Ok(Command::Keep { .. }) => {}
+                Ok(Command::Video(VideoCommand::Next { clip, picture, .. })) => {
+                    if picture.is_exact() || self.broken.is(Mutation::CodedIsExact) {
+                        self.mended(&clip);
+                    } else {
+                        self.came(job, &clip, now);
+                    }
+                }
+                Ok(Command::Keep { .. } | Command::Video(_)) => {}
                 // The viewer reads no further either, and goes.
                 Err(_) => return,
             }
@@ -187,17 +195,15 @@ impl Refresh {
         !self.rested.is_empty() && now >= self.turn_at
     }
 
-    /// What is made exact next, of about so many bytes, and their number. `settle` takes pixels from where they are once
-    /// everything sent was applied to where they will be with the next commit, less those that are read in any case; `unsent`
-    /// tells which jobs have not left.
-    pub(crate) fn pick(
+    /// All that is to be made exact, if anything may be now. `settle` takes pixels from where they are once everything sent was
+    /// applied to where they will be with the next commit, less those that are read in any case; `unsent` tells which jobs have
+    /// not left.
+    pub(crate) fn wanted(
         &mut self,
-        bytes: u64,
-        area_max: u64,
         settle: impl FnOnce(&mut Region),
         unsent: impl Fn(JobId) -> bool,
         now: Micros,
-    ) -> Option<(Region, u64)> {
+    ) -> Option<Region> {
         self.ripen(now);
         // One that is gone and not sent was given up: its pixels wait in the queue.
         self.jobs.retain(|exact| unsent(exact.job));
@@ -206,13 +212,20 @@ impl Refresh {
         }
         let mut wanted = self.rested.clone();
         settle(&mut wanted);
-        if wanted.is_empty() {
-            return None;
-        }
+        (!wanted.is_empty()).then_some(wanted)
+    }
+
+    /// What of that goes next, of about so many bytes, and their number.
+    pub(crate) fn pick(&self, wanted: &Region, bytes: u64, area_max: u64) -> (Region, u64) {
         let area = (bytes as f64 / self.bytes_per_pixel) as u64;
-        let region = block(&wanted, area.max(AREA_MIN).min(area_max));
+        let region = block(wanted, area.max(AREA_MIN).min(area_max));
         let bytes = (region.area() as f64 * self.bytes_per_pixel) as u64;
-        Some((region, bytes))
+        (region, bytes)
+    }
+
+    /// Bytes that an exact pixel takes.
+    pub(crate) fn bytes_per_pixel(&self) -> f64 {
+        self.bytes_per_pixel
     }
 
     /// What was picked is committed; the path takes so long for it.
@@ -303,7 +316,8 @@ mod tests {
     }
 
     fn pick(refresh: &mut Refresh, now: Micros) -> Option<Region> {
-        refresh.pick(1 << 20, 1 << 20, |_| (), |_| true, now).map(|(region, _)| region)
+        let wanted = refresh.wanted(|_| (), |_| true, now)?;
+        Some(refresh.pick(&wanted, 1 << 20, 1 << 20).0)
     }
 
     #[test]
@@ -338,8 +352,7 @@ mod tests {
         assert_eq!(refresh.due(), Some(REST));
         let region = pick(&mut refresh, REST).unwrap();
         refresh.committed(JobId(2), &region, 0, REST);
-        let again = refresh.pick(1 << 20, 1 << 20, |_| (), |job| job != JobId(2), REST);
-        assert_eq!(again.map(|(region, _)| region), Some(region));
+        assert_eq!(refresh.wanted(|_| (), |job| job != JobId(2), REST), Some(region));
     }
 
     /// Seed 8130 of the simulator: half of an exact job had left, and a photograph over that half went before the rest.

@@ -6,6 +6,7 @@ use thinc_protocol::Micros;
 use thinc_region::{Rect, Region};
 
 use crate::command_queue::{CommandQueue, Kinds, Lane, Pending};
+use crate::video::Turn;
 
 /// In which order pending pixels are committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -137,6 +138,8 @@ pub struct Room {
     pub real_time_bytes: u64,
     /// Most pixels of one update.
     pub area_max: u64,
+    /// Coded frames may go at all: how long they would stand says their turn.
+    pub frames: bool,
 }
 
 /// What goes into the next update.
@@ -152,12 +155,14 @@ pub struct Picked {
     pub since: Micros,
     /// Dearest kind in it.
     pub kinds: Kinds,
+    /// All of it is a frame of this stream of video.
+    pub stream: Option<u16>,
 }
 
 impl Picked {
     /// No pixels.
     pub fn nothing(since: Micros) -> Picked {
-        Picked { region: Region::new(), lane: Lane::Normal, bytes: 0, since, kinds: Kinds::default() }
+        Picked { region: Region::new(), lane: Lane::Normal, bytes: 0, since, kinds: Kinds::default(), stream: None }
     }
 }
 
@@ -183,11 +188,13 @@ pub fn pick_doubt(queue: &mut CommandQueue, area_max: u64) -> Option<Region> {
 
 /// Chooses the next update's pixels: the item of the first rank, all of it that one update may hold, and where it is small
 /// the next ones too. None: nothing waits that there is room for, behind the bytes that are committed and go `before` it.
+/// A frame of a video goes alone and whole, when `turn` says so.
 pub fn pick(
     queue: &CommandQueue,
     estimate: &Estimate,
     room: Room,
     before: impl Fn(Rank) -> u64,
+    turn: impl Fn(u16) -> Turn,
     scheduling: Scheduling,
     now: Micros,
 ) -> Option<Picked> {
@@ -195,14 +202,22 @@ pub fn pick(
     let fifo = scheduling == Scheduling::Fifo;
     // At most ITEMS_MAX: sorting indexes on the stack is cheap.
     let mut ranks = [(Rank::new(Lane::Normal, 0, 0, 0), 0u8); crate::command_queue::ITEMS_MAX];
-    let ranks = &mut ranks[..items.len()];
-    for (i, (item, rank)) in items.iter().zip(ranks.iter_mut()).enumerate() {
-        let bytes = estimate.bytes(item.origin.kinds, item.area);
+    let turn = |item: &Pending| item.stream.map_or(Turn::Pixels, &turn);
+    let mut len = 0;
+    for (i, item) in items.iter().enumerate() {
+        let bytes = match turn(item) {
+            Turn::Pixels => estimate.bytes(item.origin.kinds, item.area),
+            Turn::Frame(bytes) | Turn::Ahead(bytes) => bytes,
+            Turn::NotNow => continue,
+        };
         let real_time = item.origin.lane == Lane::RealTime && bytes <= room.real_time_bytes && !fifo;
         let lane = if real_time { Lane::RealTime } else { Lane::Normal };
         let since = queue.since(item);
-        *rank = (if fifo { Rank { lane: 1, class: 0, since } } else { Rank::new(lane, bytes, since, now) }, i as u8);
+        let rank = if fifo { Rank { lane: 1, class: 0, since } } else { Rank::new(lane, bytes, since, now) };
+        ranks[len] = (rank, i as u8);
+        len += 1;
     }
+    let ranks = &mut ranks[..len];
     ranks.sort_unstable();
 
     let mut picked = Picked { lane: Lane::RealTime, ..Picked::nothing(Micros::MAX) };
@@ -210,6 +225,13 @@ pub fn pick(
     for &(rank, i) in &*ranks {
         let item = &items[i as usize];
         let bytes = estimate.bytes(item.origin.kinds, item.area);
+        let turn = turn(item);
+        if let Turn::Ahead(bytes) = turn
+            && picked.region.is_empty()
+            && room.frames
+        {
+            return Some(frame(item, Lane::Normal, bytes, rank.since));
+        }
         let lane = if rank.lane == 0 { Lane::RealTime } else { Lane::Normal };
         let normal = room.bytes.saturating_sub(before(rank));
         let left = match lane {
@@ -218,6 +240,14 @@ pub fn pick(
         }
         .saturating_sub(picked.bytes);
         if left == 0 {
+            break;
+        }
+        if let Turn::Frame(bytes) = turn
+            && picked.region.is_empty()
+        {
+            return Some(frame(item, lane, bytes, rank.since));
+        }
+        if turn != Turn::Pixels {
             break;
         }
         if picked.region.is_empty() {
@@ -246,6 +276,11 @@ pub fn pick(
         picked.kinds = picked.kinds.with(item.origin.kinds);
     }
     (!picked.region.is_empty()).then_some(picked)
+}
+
+/// A frame goes alone and whole.
+fn frame(item: &Pending, lane: Lane, bytes: u64, since: Micros) -> Picked {
+    Picked { region: item.region.clone(), lane, bytes, since, kinds: Kinds::VIDEO, stream: item.stream }
 }
 
 /// What leaves of an item next: what was taken back before the rest, or what is redrawn faster than it leaves would be sent
@@ -303,7 +338,8 @@ mod tests {
     use thinc_region::Size;
 
     const SRSF: Scheduling = Scheduling::ShortestFirst;
-    const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX };
+    const PIXELS: fn(u16) -> Turn = |_| Turn::Pixels;
+    const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX, frames: true };
 
     fn queue(draws: &[(Rect, Kinds, Micros, Lane)]) -> CommandQueue {
         let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
@@ -319,14 +355,14 @@ mod tests {
     #[test]
     fn the_shorter_goes_first_and_alone() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(LITTLE));
     }
 
     #[test]
     fn an_old_one_goes_before_a_shorter_one() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::Normal)]);
-        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, ITEM_AGE_MAX + 5).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, ITEM_AGE_MAX + 5).unwrap();
         assert_eq!(picked.region, Region::from(BIG));
     }
 
@@ -334,11 +370,11 @@ mod tests {
     fn a_hand_s_answer_goes_although_the_budget_is_spent() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
         let spent = Room { bytes: 0, ..ROOM };
-        let picked = pick(&queue, &Estimate::default(), spent, |_| 0, SRSF, ITEM_AGE_MAX * 2).unwrap();
+        let picked = pick(&queue, &Estimate::default(), spent, |_| 0, PIXELS, SRSF, ITEM_AGE_MAX * 2).unwrap();
         assert_eq!((picked.region, picked.lane), (Region::from(LITTLE), Lane::RealTime));
         let capped = Room { bytes: 0, real_time_bytes: 0, ..ROOM };
         assert!(
-            pick(&queue, &Estimate::default(), capped, |_| 0, SRSF, 20).is_none(),
+            pick(&queue, &Estimate::default(), capped, |_| 0, PIXELS, SRSF, 20).is_none(),
             "the lane has a cap in a round trip"
         );
     }
@@ -346,17 +382,20 @@ mod tests {
     #[test]
     fn a_queue_that_is_only_a_queue_sends_the_oldest_first_whatever_it_is() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal), (LITTLE, Kinds::GLYPHS, 10, Lane::RealTime)]);
-        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, Scheduling::Fifo, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, Scheduling::Fifo, 20).unwrap();
         assert_eq!((picked.region, picked.lane), (Region::from(BIG), Lane::Normal));
         let spent = Room { bytes: 0, ..ROOM };
-        assert!(pick(&queue, &Estimate::default(), spent, |_| 0, Scheduling::Fifo, 20).is_none(), "it has no lane");
+        assert!(
+            pick(&queue, &Estimate::default(), spent, |_| 0, PIXELS, Scheduling::Fifo, 20).is_none(),
+            "it has no lane"
+        );
     }
 
     #[test]
     fn small_ones_share_an_update() {
         let draws: Vec<_> =
             (0..5).map(|i| (Rect::at(i * 100, 0, 20, 20), Kinds::GLYPHS, i as u64, Lane::Normal)).collect();
-        let picked = pick(&queue(&draws), &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        let picked = pick(&queue(&draws), &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region.area(), 5 * 400);
     }
 
@@ -364,11 +403,11 @@ mod tests {
     fn a_large_one_goes_whole_where_there_is_any_room() {
         let queue = queue(&[(BIG, Kinds::IMAGE, 0, Lane::Normal)]);
         let room = Room { bytes: 1_000, ..ROOM };
-        let picked = pick(&queue, &Estimate::default(), room, |_| 999, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), room, |_| 999, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(BIG));
-        assert!(pick(&queue, &Estimate::default(), room, |_| 1_000, SRSF, 20).is_none(), "enough is committed");
+        assert!(pick(&queue, &Estimate::default(), room, |_| 1_000, PIXELS, SRSF, 20).is_none(), "enough is committed");
         let small = Room { area_max: 800 * 50, ..room };
-        let picked = pick(&queue, &Estimate::default(), small, |_| 0, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), small, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect { y2: 50, ..BIG }));
     }
 
@@ -378,7 +417,7 @@ mod tests {
         let committed = Rank::new(Lane::Normal, 500_000, 0, 20);
         let before = |rank| if committed <= rank { 500_000 } else { 0 };
         let room = Room { bytes: 2_000, ..ROOM };
-        assert!(pick(&queue, &Estimate::default(), room, before, SRSF, 20).is_some());
+        assert!(pick(&queue, &Estimate::default(), room, before, PIXELS, SRSF, 20).is_some());
     }
 
     #[test]
@@ -387,10 +426,10 @@ mod tests {
         let bottom = Rect { y1: 300, ..BIG };
         queue.take_back(&Region::from(bottom), 2, None);
         queue.check_invariants();
-        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!((&picked.region, picked.since), (&Region::from(bottom), 2));
         queue.commit(0, &picked.region, &Region::new());
-        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, SRSF, 20).unwrap();
+        let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect { y2: 300, ..BIG }));
     }
 
@@ -402,7 +441,7 @@ mod tests {
         queue.draw(&Region::from(size.rect()), origin);
         let room = Room { area_max: 3_000, ..ROOM };
         let mut jobs = 0;
-        while let Some(picked) = pick(&queue, &Estimate::default(), room, |_| 0, SRSF, 20) {
+        while let Some(picked) = pick(&queue, &Estimate::default(), room, |_| 0, PIXELS, SRSF, 20) {
             assert!(picked.region.area() <= room.area_max, "{:?}", picked.region);
             queue.commit(jobs, &picked.region, &Region::new());
             queue.read_done(jobs, 0);
@@ -450,7 +489,7 @@ mod tests {
         for turn in 0..6 {
             let origin = Origin { window: 1, kinds: Kinds::IMAGE, since: turn * 5_000, lane: Lane::Normal, echo: None };
             queue.draw(&Region::from(BIG), origin);
-            let picked = pick(&queue, &Estimate::default(), room, |_| 0, SRSF, turn * 5_000 + 10).unwrap();
+            let picked = pick(&queue, &Estimate::default(), room, |_| 0, PIXELS, SRSF, turn * 5_000 + 10).unwrap();
             seen.add(&picked.region);
             queue.commit(turn, &picked.region, &Region::new());
         }

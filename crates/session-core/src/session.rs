@@ -7,34 +7,42 @@
 //! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what [`Session::poll_transmit`] gives;
 //! wait until something happens or [`Session::poll_deadline`] passes.
 
+mod arrivals;
+mod clipboard;
+mod displays;
 mod input;
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
+use thinc_clipboard::ClipboardPolicy;
 use thinc_protocol::Micros;
-use thinc_protocol::limits::{SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
 use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
-use thinc_protocol::viewer::{ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{Layout, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
+use crate::clipboard::Hub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
-use crate::effects::Arrival;
+use crate::displays::Arrangement;
 use crate::fates::Fate;
 use crate::flow::PathFigures;
 use crate::hand::Hand;
-use crate::input::{KeyAction, Keyboard, Keymap};
+use crate::input::{Binding, KeyAction, Keyboard, Keymap};
 use crate::mutation::Broken;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::packer::Packer;
 use crate::pointer::{CursorImageOwned, Pointer};
-use crate::quality::{Entropy, LossyPolicy};
+use crate::quality::{Entropy, LossyPolicy, VideoPolicy};
 use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
+use crate::video::PortFrame;
+use crate::view::Transform;
 use crate::viewer::{Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation};
+
+use displays::Outputs;
+use input::Wish;
 
 /// Most requests that wait for the driver; motion is dropped past it, and a viewer that sends keys past it goes.
 const REQUESTS_MAX: usize = 4096;
@@ -42,11 +50,6 @@ const REQUESTS_MAX: usize = 4096;
 const DELIVERIES_MAX: usize = 256;
 /// Most rectangles a run of drawings collects before the queues take it.
 const FRESH_RECTS_MAX: usize = 64;
-/// Least time between two sizes the driver is asked for: each costs every application a new layout and every viewer a new
-/// screen. A window that is dragged follows ten times a second, and the last size comes when it rests.
-const RESIZE_PAUSE: Micros = 100_000;
-/// Least size a viewer may ask for: below it window managers break.
-const SCREEN_EDGE_MIN: u32 = 64;
 
 /// What a session is made with.
 #[derive(Clone, Debug)]
@@ -61,6 +64,8 @@ pub struct Config {
     pub offscreen: bool,
     /// Whether photographs may be sent lossy, to be exact when they rest.
     pub lossy: LossyPolicy,
+    /// Whether videos travel as streams.
+    pub video: VideoPolicy,
 }
 
 /// What the shell shall carry to the driver, or to X.
@@ -68,15 +73,19 @@ pub struct Config {
 pub enum Request {
     /// Send this on the input socket.
     Input(InputMessage),
-    /// Make a spare keycode give this keysym (ChangeKeyboardMapping, all levels), and only then go on with requests.
-    BindKeysym {
-        /// X keycode.
-        keycode: u8,
-        /// X keysym.
-        keysym: u32,
+    /// Make spare keycodes give these keysyms (ChangeKeyboardMapping), and only then go on with requests.
+    Bind(Vec<Binding>),
+    /// Lay the X keyboard out like this and, where that went well, tell `handle_keymap`; only then go on with requests.
+    SetLayout(Layout),
+    /// Lock or unlock the lock keys of the X keyboard, and only then go on with requests.
+    SetLocks {
+        /// Caps Lock is on.
+        caps: bool,
+        /// Num Lock is on.
+        num: bool,
     },
-    /// Give the screen this size.
-    Resize(Size),
+    /// Give the screen these outputs, and tell the desktop how large things are.
+    Resize(Arrangement),
     /// Send the driver a barrier of this number; its record comes back through `handle_record`.
     Barrier(u32),
 }
@@ -88,6 +97,8 @@ struct Fresh {
     kinds: Kinds,
     window: u32,
     since: Micros,
+    /// All of it is this one of XVideo.
+    frame: Option<PortFrame>,
 }
 
 /// An input on its way to the X server.
@@ -103,7 +114,6 @@ struct Delivery {
 pub struct Session {
     name: String,
     size: Size,
-    epoch: u32,
     viewers: Vec<Viewer>,
     next_viewer: u32,
     translator: Translator,
@@ -118,12 +128,13 @@ pub struct Session {
     hand: Hand,
     keyboard: Keyboard,
     key_actions: Vec<KeyAction>,
-    requests: VecDeque<Request>,
-    /// The size the driver was asked for last, until the screen has it.
-    size_asked: Option<Size>,
-    /// Before this moment no other size is asked for; a wish that waits for it is looked up when it comes.
-    resize_from: Micros,
-    resize_waits: bool,
+    clipboard: Hub,
+    requests: VecDeque<Wish>,
+    /// What became of the first of them, and is being carried out.
+    ready: VecDeque<Request>,
+    /// Until when the next of these has to wait.
+    keys_from: Option<Micros>,
+    outputs: Outputs,
     deliveries: VecDeque<Delivery>,
     next_input: u32,
     next_barrier: u32,
@@ -131,6 +142,7 @@ pub struct Session {
     now: Micros,
     scheduling: Scheduling,
     lossy: LossyPolicy,
+    video: VideoPolicy,
     broken: Broken,
 }
 
@@ -150,7 +162,6 @@ impl Session {
         Session {
             name: config.name,
             size: config.size,
-            epoch: 1,
             viewers: Vec::new(),
             next_viewer: 1,
             translator: Translator::new(config.size, config.offscreen, broken),
@@ -162,16 +173,18 @@ impl Session {
             hand: Hand::default(),
             keyboard: Keyboard::default(),
             key_actions: Vec::new(),
+            clipboard: Hub::new(ClipboardPolicy::OFF),
             requests: VecDeque::new(),
-            size_asked: None,
-            resize_from: 0,
-            resize_waits: false,
+            ready: VecDeque::new(),
+            keys_from: None,
+            outputs: Outputs::new(config.size),
             deliveries: VecDeque::new(),
             next_input: 1,
             next_barrier: 1,
             now: 0,
             scheduling: config.scheduling,
             lossy: config.lossy,
+            video: config.video,
             broken,
         }
     }
@@ -181,9 +194,14 @@ impl Session {
         self.size
     }
 
-    /// The geometry's number.
-    pub fn epoch(&self) -> u32 {
-        self.epoch
+    /// The number of a viewer's picture: jobs of another are void. 0 where there is no such viewer.
+    pub fn epoch(&self, id: ViewerId) -> u32 {
+        self.viewer(id).map_or(0, Viewer::epoch)
+    }
+
+    /// What makes a viewer's picture of the screen; None where it is the screen.
+    pub fn view(&self, id: ViewerId) -> Option<Transform> {
+        self.viewer(id).and_then(Viewer::transform).copied()
     }
 
     /// The viewers, oldest first.
@@ -197,12 +215,12 @@ impl Session {
     pub fn handle_attach(&mut self, size: Size) {
         self.idle = true;
         self.deliveries.clear();
-        self.size_asked = None;
+        self.outputs = Outputs::new(size);
         self.handle_geometry(size);
         // The driver that was asked is gone.
         let asked: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_asked).collect();
-        self.requests.retain(|request| !matches!(request, Request::Barrier(_)));
-        self.requests.extend(asked.into_iter().map(Request::Barrier));
+        self.requests.retain(|wish| !matches!(wish, Wish::Ready(Request::Barrier(_))));
+        self.requests.extend(asked.into_iter().map(|number| Wish::Ready(Request::Barrier(number))));
     }
 
     /// The screen has this size now, in a framebuffer that the shell reads from here on.
@@ -211,8 +229,7 @@ impl Session {
         self.fresh = None;
         self.same.clear();
         self.size = size;
-        self.size_asked = self.size_asked.filter(|&asked| asked != size);
-        self.epoch += 1;
+        self.outputs_of_size(size);
         for viewer in &mut self.viewers {
             viewer.reset(size, self.now);
         }
@@ -226,7 +243,19 @@ impl Session {
         let drawn = self.translator.record(record);
         self.take_drawings();
         if let Some((rect, kinds)) = drawn {
-            self.draw(rect, kinds, record.window);
+            let frame = match record.kind {
+                RecordKind::Draw { what, .. } if kinds == Kinds::VIDEO => PortFrame::of(what, record.op),
+                _ => None,
+            };
+            self.draw(rect, kinds, record.window, frame);
+            if frame.is_some() && !record.more {
+                // Before its op has passed: what was read too late is looked for until then.
+                self.take_fresh();
+            }
+        }
+        if !record.more {
+            // X writes no record of an op behind one of a later op, whatever that says.
+            self.viewers.iter_mut().for_each(|viewer| viewer.videos.passed(record.op));
         }
         match record.kind {
             RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
@@ -238,6 +267,12 @@ impl Session {
                 }
             }
             RecordKind::Idle => self.idle = true,
+            RecordKind::VideoStopped { port } => {
+                self.take_fresh();
+                for viewer in &mut self.viewers {
+                    viewer.video_stopped(port);
+                }
+            }
             RecordKind::Barrier { id } => {
                 self.take_fresh();
                 for viewer in &mut self.viewers {
@@ -260,7 +295,7 @@ impl Session {
         self.take_drawings();
         self.take_fresh();
         for viewer in &mut self.viewers {
-            viewer.queue.overflow(dirty, self.now);
+            viewer.overflow(dirty, self.now);
         }
     }
 
@@ -307,11 +342,11 @@ impl Session {
     fn take_drawings(&mut self) {
         while let Some((drawing, window)) = self.translator.poll_drawing() {
             match drawing {
-                Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window),
+                Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window, None),
                 Drawing::Same(rect) => self.same(rect),
                 Drawing::Many(region) => {
                     self.take_fresh();
-                    self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now });
+                    self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now, frame: None });
                     self.take_fresh();
                 }
                 Drawing::Copy { op, copy, proof } => {
@@ -319,7 +354,7 @@ impl Session {
                     let origin =
                         Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
                     for viewer in &mut self.viewers {
-                        viewer.copy(copy.clone(), op, proof, origin);
+                        viewer.copy(&copy, op, proof, origin);
                     }
                 }
             }
@@ -333,9 +368,9 @@ impl Session {
         }
     }
 
-    fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32) {
+    fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32, frame: Option<PortFrame>) {
         if let Some(fresh) = &mut self.fresh
-            && fresh.window == window
+            && (fresh.window, fresh.frame) == (window, frame)
         {
             fresh.region.add_rect(rect);
             fresh.kinds = fresh.kinds.with(kinds);
@@ -347,14 +382,14 @@ impl Session {
         self.take_fresh();
         let mut region = self.scratch.take();
         region.add_rect(rect);
-        self.fresh = Some(Fresh { region, kinds, window, since: self.now });
+        self.fresh = Some(Fresh { region, kinds, window, since: self.now, frame });
     }
 
     /// Gives the run of drawings to every queue.
     fn take_fresh(&mut self) {
         if !self.same.is_empty() {
             for viewer in &mut self.viewers {
-                viewer.queue.doubt(&self.same, self.now);
+                viewer.doubt(&self.same, self.now);
             }
             self.same.clear();
         }
@@ -364,7 +399,10 @@ impl Session {
         let origin =
             Origin { window: fresh.window, kinds: fresh.kinds, since: fresh.since, lane: Lane::Normal, echo: None };
         for viewer in &mut self.viewers {
-            viewer.draw(&fresh.region, origin, hand);
+            match &fresh.frame {
+                Some(frame) => viewer.frame(frame, &fresh.region, origin),
+                None => viewer.draw(&fresh.region, origin, hand),
+            }
         }
         fresh.region.clear();
         self.scratch = fresh.region;
@@ -401,13 +439,14 @@ impl Session {
         let screen = Screen {
             name: &self.name,
             size: self.size,
-            epoch: self.epoch,
             idle: self.idle,
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
             lossy: self.lossy,
+            video: self.video,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
+            clipboard: self.clipboard.policy,
             broken: self.broken,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
@@ -423,16 +462,18 @@ impl Session {
         let screen = Screen {
             name: &self.name,
             size: self.size,
-            epoch: self.epoch,
             idle: self.idle,
             pointer: &self.pointer,
             drawables: self.translator.drawables(),
             scheduling: self.scheduling,
             lossy: self.lossy,
+            video: self.video,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
+            clipboard: self.clipboard.policy,
             broken: self.broken,
         };
-        let viewer = Viewer::new(id, hello, &screen, now);
+        let mut viewer = Viewer::new(id, hello, &screen, now);
+        self.clipboard.greet(&mut viewer.clipboard);
         let resizes = viewer.resizes;
         self.viewers.push(viewer);
         if resizes {
@@ -448,8 +489,10 @@ impl Session {
         let controlled = self.controller() == Some(id);
         // Nobody waits for them any more, and an X server that takes nothing must not leave them here.
         let asked: Vec<u32> = self.viewers[at].barriers_asked().collect();
-        self.requests.retain(|request| !matches!(request, Request::Barrier(number) if asked.contains(number)));
+        self.requests.retain(|wish| !matches!(wish, Wish::Ready(Request::Barrier(number)) if asked.contains(number)));
+        self.keyboard.remove_viewer(id);
         self.viewers.remove(at);
+        self.clipboard.left(id, &mut self.viewers, self.now);
         self.deliveries.retain(|delivery| delivery.viewer != id);
         if controlled {
             self.request_size();
@@ -483,75 +526,65 @@ impl Session {
         self.viewer(id).is_none_or(Viewer::is_closed)
     }
 
-    /// The viewer that controls the size: the newest that can.
-    pub fn controller(&self) -> Option<ViewerId> {
-        self.viewers.iter().rev().find(|viewer| viewer.resizes).map(|viewer| viewer.id)
-    }
-
-    /// The controlling viewer's size, where it has one and the screen has another, or soon will.
-    fn wanted_size(&self) -> Option<Size> {
-        let wanted = self.controller().and_then(|id| self.viewer(id))?.window;
-        if wanted.width == 0 || wanted.height == 0 {
-            return None;
-        }
-        let width = wanted.width.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
-        let height = wanted.height.clamp(SCREEN_EDGE_MIN, SCREEN_EDGE_MAX);
-        let size = Size { width, height: height.min((SCREEN_AREA_MAX / u64::from(width)) as u32) };
-        (size != self.size_asked.unwrap_or(self.size)).then_some(size)
-    }
-
-    /// Somebody wishes for another size, or no longer does. Only the newest wish counts.
-    fn request_size(&mut self) {
-        self.resize_waits = true;
-        self.ask_for_size();
-    }
-
-    fn ask_for_size(&mut self) {
-        if !self.resize_waits || self.now < self.resize_from {
-            return;
-        }
-        self.resize_waits = false;
-        let Some(size) = self.wanted_size() else { return };
-        self.resize_from = self.now + RESIZE_PAUSE;
-        self.size_asked = Some(size);
-        self.requests.retain(|request| !matches!(request, Request::Resize(_)));
-        self.requests.push_back(Request::Resize(size));
-    }
-
     /// A message of a viewer. A violation ends that viewer's connection and nothing else.
     pub fn handle_message(&mut self, id: ViewerId, message: &ViewerMessage, now: Micros) -> Result<(), Violation> {
         self.now = self.now.max(now);
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else {
             return Err(Violation::Unknown(id.0));
         };
+        self.viewers[at].heard = self.now;
         match message {
             ViewerMessage::Hello(_) => Err(Violation::HelloTwice),
             ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
+            ViewerMessage::Arrived(arrived) => {
+                self.take_fresh();
+                self.viewers[at].arrived(arrived, now)
+            }
             ViewerMessage::Input(input) => self.handle_input(at, *input, now),
             ViewerMessage::Ping(number) => {
                 self.viewers[at].pong(*number);
                 Ok(())
             }
             ViewerMessage::Resize(size) => {
-                self.viewers[at].window = *size;
-                if self.controller() == Some(id) {
-                    self.request_size();
-                }
+                self.handle_displays(at, Arrangement::one(*size), false);
                 Ok(())
             }
             ViewerMessage::Barrier(number) => {
                 let driver_number = self.next_barrier;
                 self.viewers[at].barrier(*number, driver_number)?;
                 self.next_barrier = self.next_barrier.wrapping_add(1).max(1);
-                self.requests.push_back(Request::Barrier(driver_number));
+                self.ask(Request::Barrier(driver_number));
                 Ok(())
             }
             ViewerMessage::Refresh => {
                 self.viewers[at].refresh();
                 Ok(())
             }
-            // What is kept, the shell's plans know.
-            ViewerMessage::Cache(_) => Ok(()),
+            ViewerMessage::Layout(layout) => self.handle_layout(at, layout),
+            // What is kept, the shell's plans know; and who is who, the shell.
+            ViewerMessage::Cache(_) | ViewerMessage::Instance(_) => Ok(()),
+            ViewerMessage::View(view) => {
+                let before = self.controller();
+                self.take_fresh();
+                self.viewers[at].want_view(*view, self.size, self.now);
+                if self.controller() != before {
+                    self.request_size();
+                }
+                Ok(())
+            }
+            ViewerMessage::Video(state) => {
+                self.viewers[at].video_said(*state, now);
+                Ok(())
+            }
+            ViewerMessage::Displays(displays) => {
+                self.handle_displays(at, Arrangement::of(displays), true);
+                Ok(())
+            }
+            ViewerMessage::Held(held) => {
+                self.viewers[at].holds(held);
+                Ok(())
+            }
+            ViewerMessage::Clip(message) => self.handle_clip(at, message, now),
             // The shell reads the reason, and the end of the stream follows.
             ViewerMessage::Close(_) => Ok(()),
         }
@@ -561,7 +594,7 @@ impl Session {
     pub fn poll_request(&mut self, now: Micros) -> Option<Request> {
         self.now = self.now.max(now);
         self.ask_for_size();
-        self.requests.pop_front()
+        self.next_request(now)
     }
 
     /// Commits an update. None: nothing is ripe, or there is no room.
@@ -571,8 +604,8 @@ impl Session {
         self.with_viewer(id, |viewer, screen| viewer.poll_job(screen, now))?
     }
 
-    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that; `begin_before` is `begin` loaded before
-    /// it, where the shell is ready to read once more.
+    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that; `begin_before` the newest op that was drawn
+    /// before it, or `begin` as it was then, where the shell is ready to read once more.
     pub fn handle_snapshot(
         &mut self,
         id: ViewerId,
@@ -580,7 +613,15 @@ impl Session {
         begin_before: Option<u64>,
         tag: u64,
     ) -> SnapshotVerdict {
-        self.viewer_mut(id).map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag))
+        let now = self.now;
+        self.viewer_mut(id).map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag, now))
+    }
+
+    /// So many of the job's pixels were what the viewer had `shown`: told after the plan, where there were any.
+    pub fn handle_shown(&mut self, id: ViewerId, job: JobId, pixels: u64) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.showed(job, pixels);
+        }
     }
 
     /// What became of the job's `verify` and `parts`.
@@ -613,41 +654,44 @@ impl Session {
         }
     }
 
+    /// After a plan: these parts of the job's region, at most four and disjoint, change like a video. What is told again and again
+    /// becomes a stream, and what is told no longer ends.
+    pub fn handle_moving(&mut self, id: ViewerId, areas: &[Rect], now: Micros) {
+        self.now = self.now.max(now);
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.moving(areas, now);
+        }
+    }
+
+    /// Nearly all of this part of the screen was new to the viewer when its pixels were planned.
+    pub fn handle_new_at_once(&mut self, id: ViewerId, rect: &Rect, now: Micros) {
+        self.now = self.now.max(now);
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.new_at_once(rect, now);
+        }
+    }
+
+    /// A stream cannot go on: its encoder failed, or its samples cannot be had. It ends, and is not begun again for a while.
+    pub fn handle_video_failed(&mut self, id: ViewerId, stream: u16) {
+        let now = self.now;
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.video_failed(stream, now);
+        }
+    }
+
+    /// True while this stream of the viewer lives; where it does not, its encoder is needed no more.
+    pub fn has_video(&self, id: ViewerId, stream: u16) -> bool {
+        self.viewer(id).is_some_and(|viewer| viewer.videos.has(stream))
+    }
+
     /// The viewer is known to lack `region` of what it showed after update `since`: it is sent again, wherever COPYs have
     /// taken it since.
     pub fn handle_stale(&mut self, id: ViewerId, region: &Region, since: u64) {
-        let (now, screen) = (self.now, self.size.rect());
+        let now = self.now;
         self.take_fresh();
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.stale(region, since, screen, now);
+            viewer.stale(region, since, now);
         }
-    }
-
-    /// What a viewer's transport does with updates, told before the first leaves.
-    pub fn set_arrival(&mut self, id: ViewerId, arrival: Arrival) {
-        if let Some(viewer) = self.viewer_mut(id) {
-            viewer.set_arrival(arrival);
-        }
-    }
-
-    /// A viewer has applied these updates, in whatever order; for transports that lose some. Those that deliver in order
-    /// need no more than the viewer's `Ack` messages.
-    ///
-    /// # Errors
-    /// One of them was not sent.
-    pub fn handle_applied(&mut self, id: ViewerId, seqs: RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
-        self.now = self.now.max(now);
-        self.viewer_mut(id).map_or(Err(Violation::Unknown(id.0)), |viewer| viewer.applied(&seqs, now))
-    }
-
-    /// An update will not be applied, because it was lost, reset, or discarded by the viewer for coming after something
-    /// newer. What it wrote, and what later ones took from there, is sent again. Gives that region, as it is after all
-    /// jobs handed out.
-    pub fn handle_lost(&mut self, id: ViewerId, seq: u64, now: Micros) -> Region {
-        self.now = self.now.max(now);
-        let (now, screen) = (self.now, self.size.rect());
-        self.take_fresh();
-        self.viewer_mut(id).map_or_else(Region::new, |viewer| viewer.lost(seq, screen, now))
     }
 
     /// Appends whole frames for a viewer, in order and within its budget; true when there were any. `packer` is the one of
@@ -694,9 +738,9 @@ impl Session {
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
         let fresh = self.fresh.as_ref().filter(|_| !self.viewers.is_empty());
         let fresh = fresh.map(|fresh| fresh.since + crate::update::RECORD_AGE_MAX);
-        let resize = self.resize_waits.then_some(self.resize_from);
+        let resize = self.outputs.deadline();
         let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
-        viewers.chain(fresh).chain(resize).min()
+        viewers.chain(fresh).chain(resize).chain(self.keys_deadline()).min()
     }
 
     /// Figures of a viewer.
@@ -716,6 +760,7 @@ impl Session {
     pub fn check_invariants(&self) {
         assert!(self.deliveries.len() <= DELIVERIES_MAX, "at most {DELIVERIES_MAX} inputs are under way");
         self.hand.check_invariants();
+        self.clipboard.check_invariants(&self.viewers);
         self.translator.drawables().check_invariants();
         for viewer in &self.viewers {
             viewer.check_invariants();

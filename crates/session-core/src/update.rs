@@ -2,21 +2,21 @@
 //! One viewer's updates from commit to acknowledgement: order is fixed at commit, overlapping ones leave in that order, each
 //! in parts between which others may go. Knows regions, bytes and numbers; never pixels or sockets.
 
+mod arrivals;
+
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_region::{Region, Size};
 
 use crate::command_queue::{Echo, Lane};
 use crate::copies::CopyCommand;
-use crate::drawable::Part;
 use crate::effects::{Arrival, Effects, spread};
 use crate::fates::{Fate, Fates};
 use crate::flow::UPDATES_IN_FLIGHT_MAX;
+pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, Shown, SnapshotVerdict};
 use crate::mutation::{Broken, Mutation};
 use crate::parts::{Cut, Parts, Touched};
-use crate::quality::Quality;
 use crate::scheduler::{Rank, Scheduling};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
@@ -29,59 +29,9 @@ const HISTORY_RECTS_MAX: usize = 4096;
 /// Where the oldest is neither acknowledged nor lost for so long, nothing is sent.
 const SENT_MAX: usize = 2 * UPDATES_IN_FLIGHT_MAX;
 
-/// Names a job; grows by one with every commit of a session's viewer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct JobId(pub u64);
-
 /// A frame that takes longer is shown in parts, and what is older and drawn anew goes no more: after a tenth of a second a
 /// person waits, and what takes less is one picture.
 pub(crate) const FRAME_AGE_MAX: Micros = 100_000;
-
-/// What the shell shall do for one update: forget what the viewer's shadow says of `forget`, apply `copies` to it in order,
-/// read the pixels of `region`, say so with `handle_snapshot`, plan and encode them, and give the bytes back with
-/// `handle_encoded`.
-///
-/// Shadows are planned in the order of jobs; encoding may end in any order.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Job {
-    /// Names it.
-    pub id: JobId,
-    /// Geometry it is for; where it differs from the job before, the shadow is void.
-    pub epoch: u32,
-    /// What the viewer will not show although it was planned: taken back, given up, lost, or said to be lacking.
-    pub forget: Region,
-    /// COPYs that go first; session-core encodes them itself.
-    pub copies: Vec<CopyCommand>,
-    /// Pixels to read; may be empty.
-    pub region: Region,
-    /// The part of `region` that the viewer shows already, once `copies` are applied, as far as the drawable maps know:
-    /// read to be sure. Pixels that differ are sent, and counted with `handle_proposals`.
-    pub verify: Region,
-    /// What `region` was drawn as, where that is known: disjoint, inside its extents, at most [`PARTS_MAX`].
-    pub parts: Vec<Part>,
-    /// Newest op that `verify` and `parts` know of. Where the snapshot's tag is later, a proposal may be wrong without
-    /// being a fault.
-    pub translated: u64,
-    /// Estimate of its bytes.
-    pub bytes_estimate: u64,
-    /// Hints.
-    pub hints: JobHints,
-}
-
-/// Hints about a job.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobHints {
-    /// An answer to a hand, or small: encode it at once, where it is.
-    pub inline: bool,
-    /// The area changes like video: speed before size.
-    pub video: bool,
-    /// Bytes a second the path carries, 0 when unknown: how much work bytes are worth.
-    pub path_bytes_per_second: u64,
-    /// Pixels that take about as many bytes as should leave at once: where commands are no larger, others can go between.
-    pub piece_area: u64,
-    /// Where its bytes are packed, and how nearly its photographs may be sent.
-    pub quality: Quality,
-}
 
 /// How far an update has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,6 +39,17 @@ enum State {
     /// The shell has the job, and has given some of its bytes at most.
     Committed,
     /// All its bytes are here.
+    Encoded,
+}
+
+/// How far an update has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// All of it has left, or it was given up.
+    Gone,
+    /// It is being encoded.
+    Encoding,
+    /// It waits for the path.
     Encoded,
 }
 
@@ -104,6 +65,8 @@ pub(crate) struct Unsent {
     pub(crate) lane: Lane,
     /// It is encoded where it is, and not by a thread that may be faster than another.
     inline: bool,
+    /// It is a frame of a video: seen at once, and neither waits for what threads encode nor is waited for.
+    pub(crate) video: bool,
     pub(crate) echo: Option<Echo>,
     end_of_frame: bool,
     /// Some of it has left.
@@ -207,6 +170,10 @@ pub(crate) struct Leaving<'a> {
     pub(crate) end_of_frame: bool,
     /// It is the first of an update that goes before an earlier one.
     pub(crate) overtakes: bool,
+    /// It is a video's picture, which nothing is found in that packs.
+    pub(crate) picture: bool,
+    /// Streams of video that it ends, a bit each.
+    pub(crate) ends: u16,
     /// Dearest kind of its pixels.
     pub(crate) kind: usize,
     pub(crate) commands: &'a [u8],
@@ -242,6 +209,8 @@ struct Sent {
     job: Option<JobId>,
     is_last: bool,
     fate: Arrived,
+    /// It went by itself, and may be lost.
+    alone: bool,
     touched: Touched,
     effects: Effects,
 }
@@ -254,6 +223,7 @@ impl Sent {
             job: None,
             is_last: false,
             fate: Arrived::UnderWay,
+            alone: false,
             touched: Touched::default(),
             effects: Effects::default(),
         }
@@ -274,6 +244,8 @@ pub(crate) struct Updates {
     pub(crate) newest_seq: u64,
     pub(crate) fates: Fates,
     pub(crate) acked_seq: u64,
+    /// The newest that is known to be applied of those that do not go alone: so are all of them before it.
+    pub(crate) acked_in_order: u64,
     /// The last update sent did not end a frame, whose first was sent then.
     pub(crate) frame_open: bool,
     frame_began: Micros,
@@ -288,6 +260,11 @@ pub(crate) struct Updates {
 pub(crate) struct Commit {
     pub(crate) region: Region,
     pub(crate) copies: Vec<CopyCommand>,
+    /// Commands about videos, to go behind those and before pixels; the streams that they and the region are about, a bit each; and
+    /// whether the region is a frame of one.
+    pub(crate) said: Vec<u8>,
+    pub(crate) streams: u16,
+    pub(crate) video: bool,
     /// Pixels of the region that were not only to be compared.
     pub(crate) area: u64,
     pub(crate) lane: Lane,
@@ -345,7 +322,7 @@ impl Updates {
     pub(crate) fn commit(&mut self, commit: Commit, screen: Size, now: Micros) -> JobId {
         let id = self.next_job();
         self.next_job += 1;
-        let mut parts = Parts::within(self.spare.pop().unwrap_or_default());
+        let mut parts = Parts::within(self.spare.pop().unwrap_or_default(), self.broken);
         let mut whole = Touched::default();
         whole.writes.add(&commit.region);
         let cut = Cut { region: &commit.region, screen, arrival: self.arrival, bytes: u64::MAX, bytes_max: u64::MAX };
@@ -354,6 +331,8 @@ impl Updates {
             whole.reads.add(&copy.source());
             parts.push_copy(copy, cut);
         }
+        whole.streams = if self.broken.is(Mutation::StreamsHaveNoOrder) { 0 } else { commit.streams };
+        parts.push(&commit.said, cut);
         let mut state = State::Committed;
         if commit.region.is_empty() {
             parts.close();
@@ -367,6 +346,7 @@ impl Updates {
             parts,
             lane: commit.lane,
             inline: commit.inline,
+            video: commit.video,
             echo: commit.echo,
             end_of_frame: commit.end_of_frame,
             begun: false,
@@ -390,6 +370,13 @@ impl Updates {
     /// The update of this job, while it waits for its bytes.
     pub(crate) fn committed(&self, id: JobId) -> Option<&Unsent> {
         self.unsent.iter().find(|update| update.id == id && update.state == State::Committed)
+    }
+
+    /// So many of the job's pixels tell nothing of what its kind takes.
+    pub(crate) fn leave_out(&mut self, id: JobId, pixels: u64) {
+        if let Some(at) = self.position(id) {
+            self.unsent[at].area = self.unsent[at].area.saturating_sub(pixels);
+        }
     }
 
     /// Some of the job's bytes are here, more are to come; false, with none of them taken, where the viewer would refuse
@@ -425,8 +412,8 @@ impl Updates {
         if !void {
             // What has left of it was all there is.
             match self.sent.binary_search_by_key(&last_seq, |sent| sent.seq) {
-                Ok(at) if self.sent[at].fate == Arrived::UnderWay => self.sent[at].is_last = true,
-                _ => self.fates.push(id, Fate::Applied),
+                Ok(at) => self.sent[at].is_last = true,
+                Err(_) => self.fates.push(id, Fate::Applied),
             }
         }
         Err(echo)
@@ -514,6 +501,29 @@ impl Updates {
         Some(lacking)
     }
 
+    /// How far the update of this job has come.
+    pub(crate) fn before(&self, id: JobId) -> Before {
+        match self.unsent.iter().find(|update| update.id == id).map(|update| update.state) {
+            None => Before::Gone,
+            Some(State::Committed) => Before::Encoding,
+            Some(State::Encoded) => Before::Encoded,
+        }
+    }
+
+    /// Rule 5. What the viewer lacks of this job's pixels, followed through everything committed after it. None: too long ago to tell.
+    pub(crate) fn follow_job(&self, region: &Region, job: JobId) -> Option<Region> {
+        if self.next_job == job.0 + 1 {
+            return Some(region.clone());
+        }
+        if let Some(at) = self.position(job) {
+            let mut lacking = region.clone();
+            self.unsent.iter().skip(at + 1).for_each(|later| later.follow(&mut lacking));
+            return Some(lacking);
+        }
+        let last = self.sent.iter().rev().find(|sent| sent.job == Some(job))?;
+        self.follow(region, last.seq)
+    }
+
     /// Pixels as they are once everything sent was applied, as they will be once everything committed was: where COPYs take
     /// them, and without those that are read anew.
     pub(crate) fn settle(&self, region: &mut Region) {
@@ -528,54 +538,12 @@ impl Updates {
         }
     }
 
-    /// Rule 5. Update `seq` will not be applied: what the viewer lacks for that, after everything committed. All that it
-    /// wrote, and what later ones took from there, less what they wrote over it. Empty where it is known to be applied.
-    ///
-    /// What was equal to something it wrote, and so not sent by a later update, is in it: only what was sent mends.
-    pub(crate) fn lost(&mut self, seq: u64) -> Option<Region> {
-        let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq) else { return Some(Region::new()) };
-        let sent = &mut self.sent[at];
-        if sent.fate != Arrived::UnderWay {
-            return Some(Region::new());
-        }
-        sent.fate = Arrived::Lost;
-        if let Some(job) = sent.job {
-            self.fates.push(job, Fate::Void);
-        }
-        let lacking = if seq <= self.history_after { None } else { Some(sent.touched.writes.clone()) };
-        let lacking = lacking.and_then(|lacking| self.follow(&lacking, seq));
-        self.forget_sent();
-        lacking
-    }
-
-    /// These were applied, in whatever order.
-    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>) {
-        for sent in self.sent.iter_mut().filter(|sent| sent.fate == Arrived::UnderWay && seqs.contains(&sent.seq)) {
-            sent.fate = Arrived::Applied;
-            if let Some(job) = sent.job.filter(|_| sent.is_last) {
-                self.fates.push(job, Fate::Applied);
-            }
-        }
-        self.forget_sent();
-    }
-
-    /// Nothing can become lacking of what lies before the first that is under way.
-    fn forget_sent(&mut self) {
-        while let Some(sent) = self.sent.pop_front_if(|sent| sent.fate != Arrived::UnderWay) {
-            self.acked_seq = sent.seq;
-            self.forget_effects(&sent);
-        }
-    }
-
-    fn forget_effects(&mut self, sent: &Sent) {
-        if sent.seq > self.history_after {
-            self.history_after = sent.seq;
-            self.history_rects -= sent.effects.rects();
-        }
-    }
-
     pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
         self.arrival = arrival;
+    }
+
+    pub(crate) fn arrival(&self) -> Arrival {
+        self.arrival
     }
 
     /// Nothing may be sent before the oldest is acknowledged or lost.
@@ -591,9 +559,10 @@ impl Updates {
                 || !self.unsent.iter().take(at).any(|earlier| earlier.holds_back(touched))
         };
         // Which thread is faster decides nothing.
-        let at_threads = |update: &Unsent| !update.inline && update.state == State::Committed;
+        let alone = |update: &Unsent| update.inline || update.video;
+        let at_threads = |update: &Unsent| !alone(update) && update.state == State::Committed;
         let may_go = |&at: &usize| match self.unsent[at].next() {
-            _ if !self.unsent[at].inline && self.unsent.iter().take(at).any(at_threads) => false,
+            _ if !alone(&self.unsent[at]) && self.unsent.iter().take(at).any(at_threads) => false,
             Some(Next::Part(touched)) => free(at, touched),
             Some(Next::FrameEnd) => true,
             None => false,
@@ -614,13 +583,13 @@ impl Updates {
     }
 
     /// Hands what leaves next of the update at `at` to `write`.
-    pub(crate) fn send(&mut self, at: usize, now: Micros, write: impl FnOnce(Leaving<'_>)) {
+    pub(crate) fn send(&mut self, at: usize, now: Micros, alone: bool, write: impl FnOnce(Leaving<'_>)) {
         let update = &mut self.unsent[at];
         let part = update.parts.pop();
         let is_last = update.state == State::Encoded && update.parts.is_empty();
         let mut end_of_frame = is_last && update.end_of_frame;
         // Small news that overtake a large frame are to be seen now, and not when that has arrived.
-        let small = is_last && update.lane == Lane::RealTime;
+        let small = is_last && (update.lane == Lane::RealTime || update.video);
         if end_of_frame && at > 0 {
             // It overtakes what its frame still lacks: the frame ends with that.
             self.unsent[at - 1].end_of_frame = true;
@@ -636,25 +605,25 @@ impl Updates {
         let update = &mut self.unsent[at];
         let (job, kind, echo) = (update.id, update.kind, update.echo.take());
         let overtakes = !std::mem::replace(&mut update.begun, true) && at > 0;
+        let (mut after, mut ends, mut picture, mut commands) = (0, 0, false, &[][..]);
+        if let Some(part) = &part {
+            // What was applied need not be waited for, and what was lost would be waited for in vain.
+            let meets = |sent: &&Sent| sent.fate == Arrived::UnderWay && part.touched.conflicts(&sent.touched);
+            let newest = self.sent.iter().rev().find(meets);
+            after = newest.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
+            commands = update.parts.commands(part);
+            (ends, picture) = (part.touched.ends, part.picture);
+        }
+        write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, ends, picture, kind, commands });
+        let nothing = Sent::nothing(seq);
         let sent = match part {
-            Some(part) => {
-                // What was applied need not be waited for, and what was lost would be waited for in vain.
-                let meets = |sent: &&Sent| sent.fate == Arrived::UnderWay && part.touched.conflicts(&sent.touched);
-                let newest = self.sent.iter().rev().find(meets);
-                let after = newest.filter(|_| !self.broken.is(Mutation::AfterIsNotTold)).map_or(0, |sent| sent.seq);
-                let commands = update.parts.commands(&part);
-                write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, kind, commands });
-                Sent { touched: part.touched, effects: part.effects, ..Sent::nothing(seq) }
-            }
-            None => {
-                write(Leaving { job, is_last, seq, after: 0, echo, end_of_frame, overtakes, kind, commands: &[] });
-                Sent::nothing(seq)
-            }
+            Some(part) => Sent { touched: part.touched, effects: part.effects, ..nothing },
+            None => nothing,
         };
         let update = &mut self.unsent[at];
         update.last_seq = seq;
         let is_whole = is_last && !update.void;
-        self.remember(Sent { job: Some(job), is_last: is_whole, ..sent });
+        self.remember(Sent { job: Some(job), is_last: is_whole, alone, ..sent });
         if is_last {
             self.remove(at);
         }
@@ -719,20 +688,6 @@ impl Updates {
         assert!(ordered, "updates wait in the order of their commits");
     }
 }
-
-/// Whether the shell shall read the pixels once more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SnapshotVerdict {
-    /// Go on with them.
-    Keep,
-    /// Something was drawn meanwhile: they may be torn. Read them again, once.
-    ReadAgain,
-}
-
-/// How old a record may get before it is flushed although X has not gone to sleep.
-///
-/// 3 ms: a fifth of a 60 Hz frame; normally IDLE comes first.
-pub const RECORD_AGE_MAX: Micros = 3_000;
 
 #[cfg(test)]
 mod tests;

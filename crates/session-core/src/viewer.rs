@@ -2,29 +2,39 @@
 //! From session.rs, to transport.
 //! Knows one viewer; never another, nor records, pixels or sockets.
 
+mod arrivals;
+mod clipboard;
 mod commit;
+mod held;
+mod picture;
+mod video;
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
-use thinc_protocol::limits::{NAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
-use thinc_protocol::session::{CacheGrant, Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
+use thinc_clipboard::{ClipError, ClipboardPolicy, End, Side};
+use thinc_protocol::limits::{NAME_BYTES_MAX, PINGS_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::session::{CacheGrant, Close, CloseCode, SessionCaps, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
-use crate::command_queue::{CommandQueue, Echo, Lane, Origin};
-use crate::copies::{CopyCommand, Proof};
+use crate::command_queue::{CommandQueue, Echo, Lane};
+use crate::displays::Arrangement;
 use crate::drawable::Drawables;
 use crate::effects::Arrival;
 use crate::flow::Flow;
-use crate::mutation::Broken;
+use crate::losses::Losses;
+use crate::mutation::{Broken, Mutation};
 use crate::packer::Packer;
 use crate::pointer::{CursorNews, Pointer};
-use crate::quality::{Adaptation, LossyPolicy};
+use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::refresh::Refresh;
-use crate::scheduler::{Estimate, JOB_AREA_MAX, REAL_TIME_BYTES_MAX, Scheduling};
+use crate::scheduler::{Estimate, ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
+use crate::video::{VideoStats, Videos};
+
+use held::Holding;
+use picture::Picture;
 
 /// Names a viewer of a session; never used twice in one session process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +66,9 @@ pub enum Violation {
     /// Barriers without end.
     #[error("more than {0} barriers wait")]
     Barriers(usize),
+    /// Its use of the clipboard.
+    #[error(transparent)]
+    Clipboard(#[from] ClipError),
 }
 
 /// What became of a job's `verify` and `parts` when they met its pixels.
@@ -80,6 +93,8 @@ pub struct ViewerStats {
     pub copies: u64,
     /// Pixels committed.
     pub pixels: u64,
+    /// Pixels that it showed already when it came back.
+    pub held_pixels: u64,
     /// COPYs among them that no client asked for: found in what pixmaps hold.
     pub derived_copies: u64,
     /// Proposals that met their pixels.
@@ -90,7 +105,9 @@ pub struct ViewerStats {
     pub echoes: u64,
     /// Updates that overtook an earlier one.
     pub overtakes: u64,
-    /// Updates that were lost on the way.
+    /// Updates that went alone, and all that were lost on the way.
+    pub alone: u64,
+    /// See there.
     pub lost: u64,
     /// Jobs given up or too large, whose pixels went again.
     pub cancelled: u64,
@@ -106,10 +123,10 @@ pub struct ViewerStats {
     pub budget: u64,
     /// What the viewer said last about presenting.
     pub presented: Option<Presented>,
+    /// Its videos.
+    pub video: VideoStats,
 }
 
-/// Most pings that wait for their answer; past it the oldest stay without one.
-const PONGS_MAX: usize = 8;
 /// Most barriers that wait.
 pub(crate) const BARRIERS_MAX: usize = 16;
 /// Most inputs whose echo is awaited; past it the oldest goes without.
@@ -141,6 +158,8 @@ struct Barrier {
     viewer_number: u32,
     driver_number: u32,
     state: BarrierState,
+    /// The newest update when all that it waits for had left: what of those went alone must be known to have arrived.
+    left: Option<u64>,
 }
 
 /// What waits beside updates; of everything that has a newest, only the newest.
@@ -148,6 +167,8 @@ struct Barrier {
 struct Control {
     hello: bool,
     geometry: bool,
+    /// The newest that was not said.
+    displays: Option<Vec<Rect>>,
     cache: Option<CacheGrant>,
     cursor: CursorNews,
     pongs: VecDeque<u32>,
@@ -159,14 +180,15 @@ struct Control {
 pub(crate) struct Screen<'a> {
     pub(crate) name: &'a str,
     pub(crate) size: Size,
-    pub(crate) epoch: u32,
     pub(crate) idle: bool,
     pub(crate) pointer: &'a Pointer,
     pub(crate) drawables: &'a Drawables,
     pub(crate) scheduling: Scheduling,
     pub(crate) lossy: LossyPolicy,
+    pub(crate) video: VideoPolicy,
     /// Work that waits for the encoders, of all viewers.
     pub(crate) encode_work: Micros,
+    pub(crate) clipboard: ClipboardPolicy,
     pub(crate) broken: Broken,
 }
 
@@ -175,15 +197,26 @@ pub(crate) struct Viewer {
     pub(crate) id: ViewerId,
     pub(crate) resizes: bool,
     local_cursor: bool,
-    pub(crate) window: Size,
+    /// The screen that it would have, by its displays or its window.
+    pub(crate) wanted: Option<Arrangement>,
+    /// It has told of displays, and is told of the session's.
+    pub(crate) has_displays: bool,
+    picture: Picture,
+    /// What it still shows of an earlier connection.
+    held: Holding,
     version: u16,
     frame_bytes_max: usize,
     area_max: u64,
     pub(crate) queue: CommandQueue,
     pub(crate) updates: Updates,
     pub(crate) flow: Flow,
+    losses: Losses,
     pub(crate) quality: Adaptation,
     refresh: Refresh,
+    pub(crate) videos: Videos,
+    pub(crate) clipboard: End,
+    /// Since when a piece of a clipboard's content may leave and has not.
+    clip_waits_since: Option<Micros>,
     estimate: Estimate,
     /// What leaves, as the packer made it.
     packed: Vec<u8>,
@@ -201,8 +234,9 @@ pub(crate) struct Viewer {
     frame_is_mixed: bool,
     /// What the shadow must forget before the next job: of what was planned, what will not be shown.
     forget: Region,
-    /// Something was late and taken back: nothing is committed ahead before the path has moved, or it would be late too.
-    path_stands: bool,
+    /// Since when the path has stood: something was late and taken back, and nothing is committed ahead before it moves, or it would
+    /// be late too.
+    stands_since: Option<Micros>,
     /// A part of the open frame may be sent lossy: the rest is then no sharper.
     frame_is_lossy: bool,
     /// Jobs whose snapshot was asked for again.
@@ -212,7 +246,10 @@ pub(crate) struct Viewer {
     /// Buttons it holds, one bit each; fingers likewise.
     pub(crate) buttons: u32,
     pub(crate) fingers: u32,
+    /// When it last said anything.
+    pub(crate) heard: Micros,
     stats: ViewerStats,
+    broken: Broken,
 }
 
 impl Viewer {
@@ -227,15 +264,22 @@ impl Viewer {
             id,
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
-            window: hello.size,
+            wanted: Arrangement::one(hello.size),
+            has_displays: false,
+            picture: Picture::new(screen.broken),
+            held: Holding::new(hello.caps & ViewerCaps::HELD != 0, now),
             version: hello.version.min(VERSION),
             frame_bytes_max,
             area_max: JOB_AREA_MAX.min((frame_bytes_max - frame_bytes_max / 4) as u64 / 4),
             queue,
             updates: Updates::new(screen.scheduling, screen.broken),
             flow: Flow::new(now),
+            losses: Losses::default(),
             quality: Adaptation::new(hello.caps, screen.lossy),
             refresh: Refresh::new(screen.broken),
+            videos: Videos::new(hello.caps, screen.video, frame_bytes_max as u64 / 8 * 7, screen.broken),
+            clipboard: End::new(Side::Session, screen.clipboard),
+            clip_waits_since: None,
             estimate: Estimate::default(),
             packed: Vec::new(),
             scheduling: screen.scheduling,
@@ -248,38 +292,22 @@ impl Viewer {
             frame_since: now,
             frame_is_mixed: false,
             forget: Region::new(),
-            path_stands: false,
+            stands_since: None,
             frame_is_lossy: false,
             reread: None,
             input_second: now,
             input_count: 0,
             buttons: 0,
             fingers: 0,
+            heard: now,
             stats: ViewerStats::default(),
+            broken: screen.broken,
         };
+        viewer.clipboard.set_wanted(hello.caps & ViewerCaps::CLIPBOARD != 0);
         if hello.version == 0 {
             viewer.close(CloseCode::Version, "protocol version 0 does not exist; this session speaks 1");
         }
         viewer
-    }
-
-    /// Rule 9. Another geometry, or the same anew: what was not sent is void.
-    pub(crate) fn reset(&mut self, size: Size, now: Micros) {
-        self.updates.reset();
-        self.quality.reset();
-        self.refresh.reset();
-        self.queue.reset(size, now);
-        self.frame_lacks.clear();
-        self.forget.clear();
-        self.refresh_waits = false;
-        self.control.geometry = true;
-        for barrier in &mut self.barriers {
-            if let BarrierState::Draining { region, copies, job_end } = &mut barrier.state {
-                *region = size.rect().into();
-                *copies = false;
-                *job_end = self.updates.next_job();
-            }
-        }
     }
 
     pub(crate) fn close(&mut self, code: CloseCode, reason: &str) {
@@ -297,19 +325,11 @@ impl Viewer {
         self.control.closed
     }
 
-    /// Takes a drawing; `hand` says whether it looks like the answer to one.
-    pub(crate) fn draw(&mut self, region: &Region, mut origin: Origin, hand: bool) {
-        if hand && self.estimate.bytes(origin.kinds, region.area()) <= REAL_TIME_BYTES_MAX {
-            origin.lane = Lane::RealTime;
+    /// Where the session's displays lie now, for a viewer that has displays.
+    pub(crate) fn tell_displays(&mut self, displays: impl Iterator<Item = Rect>) {
+        if self.has_displays {
+            self.control.displays = Some(displays.collect());
         }
-        origin.echo = self.take_echo(origin.window, origin.since);
-        self.frame_is_mixed |= self.frame_lacks.overlaps(region);
-        self.queue.draw(region, origin);
-    }
-
-    pub(crate) fn copy(&mut self, copy: CopyCommand, op: u64, proof: Proof, mut origin: Origin) {
-        origin.echo = self.take_echo(origin.window, origin.since);
-        self.queue.copy(copy, op, proof, origin);
     }
 
     /// An input of this viewer reached a window: the first change in it will say so.
@@ -338,7 +358,7 @@ impl Viewer {
     }
 
     pub(crate) fn pong(&mut self, number: u32) {
-        if self.control.pongs.len() == PONGS_MAX {
+        if self.control.pongs.len() == PINGS_MAX {
             self.control.pongs.pop_front();
         }
         self.control.pongs.push_back(number);
@@ -352,16 +372,30 @@ impl Viewer {
             self.stats.presented = presented;
         }
         if update > self.updates.acked_seq {
-            self.updates.applied(&(0..=update));
+            self.updates.applied(&(0..=update), |_| {});
+            self.videos.acked(update);
             self.flow.acked(update, now);
-            self.path_stands = false;
+            self.path_moves(now);
         }
         Ok(())
     }
 
+    /// Something was acknowledged. After a long stand nobody waits any more for the rest of a picture that has left in part: the next
+    /// goes whole.
+    fn path_moves(&mut self, now: Micros) {
+        let long = |since: Micros| now.saturating_sub(since) >= ITEM_AGE_MAX;
+        if self.stands_since.take().is_some_and(long) && !self.broken.is(Mutation::PathNeverMoves) {
+            self.queue.forget_taken_back();
+        }
+    }
+
     /// Something waits to be sent or acknowledged: what the path's transport knows is worth asking for.
     pub(crate) fn is_busy(&self) -> bool {
-        !self.queue.is_empty() || self.updates.unsent_len() > 0 || self.flow.in_flight() > 0 || !self.refresh.is_empty()
+        !self.queue.is_empty()
+            || self.updates.unsent_len() > 0
+            || self.flow.in_flight() > 0
+            || !self.refresh.is_empty()
+            || self.clip_waits_since.is_some()
     }
 
     /// It lacks pixels and does not say which. However often it says so, it costs one mark.
@@ -369,14 +403,15 @@ impl Viewer {
         self.refresh_waits = true;
     }
 
-    fn take_refresh(&mut self, screen: Rect, now: Micros) {
+    fn take_refresh(&mut self, now: Micros) {
         if !self.refresh_waits || now < self.refresh_from {
             return;
         }
         self.refresh_waits = false;
         self.refresh_from = now + REFRESH_PAUSE;
         self.control.cursor = CursorNews::all();
-        let screen = Region::from(screen);
+        let screen = Region::from(self.queue.size().rect());
+        self.held.forget();
         // Wherever COPYs take it, all of the screen stays all of the screen.
         self.queue.stale(&screen, now);
         self.forget.add(&screen);
@@ -391,7 +426,7 @@ impl Viewer {
         if self.barriers.len() >= BARRIERS_MAX {
             return Err(Violation::Barriers(BARRIERS_MAX));
         }
-        self.barriers.push(Barrier { viewer_number, driver_number, state: BarrierState::Asked });
+        self.barriers.push(Barrier { viewer_number, driver_number, state: BarrierState::Asked, left: None });
         Ok(())
     }
 
@@ -423,10 +458,8 @@ impl Viewer {
         }
     }
 
-    pub(crate) fn snapshot(&mut self, job: JobId, begin_before: Option<u64>, tag: u64) -> SnapshotVerdict {
-        if self.updates.committed(job).is_none() {
-            return SnapshotVerdict::Keep;
-        }
+    pub(crate) fn snapshot(&mut self, job: JobId, begin_before: Option<u64>, tag: u64, now: Micros) -> SnapshotVerdict {
+        let Some(update) = self.updates.committed(job) else { return SnapshotVerdict::Keep };
         // Torn pixels are not wrong for long: the op that tore them is still to be translated. So once is enough.
         let moved = begin_before.is_some_and(|before| before != tag);
         if moved && self.reread != Some(job) {
@@ -434,6 +467,8 @@ impl Viewer {
             self.reread = Some(job);
             return SnapshotVerdict::ReadAgain;
         }
+        let early = self.videos.read(job, &update.region, tag, self.queue.passed_op());
+        self.stale_early(&early, now);
         self.queue.read_done(job.0, tag);
         SnapshotVerdict::Keep
     }
@@ -445,25 +480,37 @@ impl Viewer {
     }
 
     pub(crate) fn encode_took(&mut self, job: JobId, pixels: u64, took: Micros) {
+        let update = self.updates.committed(job);
+        if update.is_some_and(|update| update.video) {
+            // A picture's work says nothing of what pixels take.
+            return;
+        }
         self.quality.encode_took(pixels, took);
-        if let Some(update) = self.updates.committed(job) {
+        if let Some(update) = update {
             self.quality.work_took(update.region.area(), took);
         }
     }
 
     /// Some of the job's commands, more are to come. False when the viewer would refuse one of them.
     pub(crate) fn encoding(&mut self, job: JobId, commands: &[u8], now: Micros) -> bool {
-        if self.updates.committed(job).is_none() {
-            return true;
-        }
+        let Some(update) = self.updates.committed(job) else { return true };
+        let video = update.video;
         // What does not pack becomes a little longer by it (zstd: a 256th).
         let most = (self.frame_bytes_max - self.frame_bytes_max / 128 - UPDATE_HEAD_BYTES) as u64;
         let bytes = PartBytes { wanted: self.flow.update_bytes(), most };
         let taken = self.updates.encoding(job, commands, self.queue.size(), bytes);
+        if taken && video {
+            self.videos.came(job, commands, self.queue.size(), now);
+        }
         if !taken {
-            // The same pixels again, in smaller parts.
-            self.area_max = (self.area_max / 2).max(64);
+            if !video {
+                // The same pixels again, in smaller parts.
+                self.area_max = (self.area_max / 2).max(64);
+            }
             self.cancelled(job, now);
+            if video {
+                self.videos.too_long(job, &mut self.queue, now);
+            }
         }
         taken
     }
@@ -476,7 +523,11 @@ impl Viewer {
         let Some(update) = self.updates.committed(job) else { return true };
         let (area, bytes) = (update.area, update.bytes_on_wire());
         self.estimate.learn(update.kind, area, bytes);
-        self.refresh.encoded(job, bytes);
+        if update.video {
+            self.videos.encoded(job);
+        } else {
+            self.refresh.encoded(job, bytes);
+        }
         self.quality.work_ends(job);
         if let Err(echo) = self.updates.encoded(job) {
             self.stats.equal_jobs += u64::from(area > 0);
@@ -496,6 +547,7 @@ impl Viewer {
         }
         self.queue.read_cancelled(job.0);
         self.quality.work_ends(job);
+        self.videos.cancelled(job);
         if let Some(lacking) = self.updates.cancelled(job) {
             self.stats.cancelled += 1;
             self.lacks(&lacking, now);
@@ -506,35 +558,10 @@ impl Viewer {
     }
 
     /// The viewer lacks `region` of what it showed after update `since`.
-    pub(crate) fn stale(&mut self, region: &Region, since: u64, screen: Rect, now: Micros) {
-        let lacking = self.updates.follow(region, since).unwrap_or_else(|| Region::from(screen));
+    pub(crate) fn stale(&mut self, region: &Region, since: u64, now: Micros) {
+        self.forget_held(region);
+        let lacking = self.updates.follow(region, since).unwrap_or_else(|| Region::from(self.queue.size().rect()));
         self.lacks(&lacking, now);
-    }
-
-    /// What the transport does with updates, told before the first.
-    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
-        self.updates.set_arrival(arrival);
-        self.quality.set_arrival(arrival);
-    }
-
-    /// These updates were applied, in whatever order.
-    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
-        if *seqs.end() > self.updates.newest_seq {
-            return Err(Violation::AckAhead { acked: *seqs.end(), newest: self.updates.newest_seq });
-        }
-        self.updates.applied(seqs);
-        self.flow.applied(seqs, now);
-        self.path_stands = false;
-        Ok(())
-    }
-
-    /// An update will not be applied: what the viewer lacks for that, of what it would show after everything committed.
-    pub(crate) fn lost(&mut self, seq: u64, screen: Rect, now: Micros) -> Region {
-        self.flow.lost(seq);
-        let lacking = self.updates.lost(seq).unwrap_or_else(|| Region::from(screen));
-        self.stats.lost += 1;
-        self.lacks(&lacking, now);
-        lacking
     }
 
     /// It lacks this of what it would show after everything committed.
@@ -549,6 +576,8 @@ impl Viewer {
         }
         let pending = self.queue.pending();
         for barrier in &mut self.barriers {
+            // What is sent instead has not left.
+            barrier.left = None;
             if let BarrierState::Draining { region, .. } = &mut barrier.state {
                 // Wherever it was taken, it is pending now.
                 region.add(&pending);
@@ -556,17 +585,30 @@ impl Viewer {
         }
     }
 
-    fn transmit_control(&mut self, screen: &Screen<'_>, out: &mut Vec<u8>) {
+    fn transmit_control(&mut self, screen: &Screen<'_>, now: Micros, out: &mut Vec<u8>) {
+        let geometry = self.geometry(screen);
         let control = &mut self.control;
         if std::mem::take(&mut control.hello) {
             let mut name = screen.name.to_owned();
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
+            let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
+            let alone = if self.updates.arrival() == Arrival::Mixed { SessionCaps::ALONE } else { 0 };
+            let caps = clipboard | alone;
             let hello =
-                SessionHello { version: self.version, caps: 0, name, frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32 };
+                SessionHello { version: self.version, caps, name, frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32 };
             SessionMessage::Hello(hello).encode(out);
         }
+        if self.waits_for_held(now) {
+            return;
+        }
+        let control = &mut self.control;
         if std::mem::take(&mut control.geometry) {
-            SessionMessage::Geometry(Geometry { epoch: screen.epoch, size: screen.size }).encode(out);
+            SessionMessage::Geometry(geometry).encode(out);
+            self.first_geometry(geometry.size, geometry.shows.map_or(geometry.size.rect(), |shows| shows.part));
+        }
+        let control = &mut self.control;
+        if let Some(displays) = control.displays.take() {
+            SessionMessage::Displays(displays).encode(out);
         }
         // Before the first update that keeps anything, which is planned after the grant.
         if let Some(grant) = control.cache.take() {
@@ -579,6 +621,7 @@ impl Viewer {
         if self.local_cursor && self.flow.may_send_real_time() {
             control.cursor.transmit(screen.pointer, out);
         }
+        self.transmit_clip_control(out);
     }
 
     /// Appends whole frames as far as the budget goes; true when there were any.
@@ -593,13 +636,19 @@ impl Viewer {
         if self.control.closed {
             return false;
         }
-        self.transmit_control(screen, out);
+        self.transmit_control(screen, now, out);
         self.flow.control_sent((out.len() - start) as u64);
         if let Some((code, reason)) = self.control.close.take() {
             SessionMessage::Close(Close { code, reason: &reason }).encode(out);
             self.control.closed = true;
             return true;
         }
+        if self.held.awaited().is_some() {
+            return out.len() > start;
+        }
+        self.transmit_late_clip(now, out);
+        let (epoch, size) = (self.picture.epoch, self.queue.size());
+        let mut gone_alone = 0;
         while let Some(at) = self.updates.next(now).filter(|_| !self.updates.is_full()) {
             let (lane, bytes) = self.updates.next_bytes(at);
             let may_go = self.flow.may_send(bytes, now);
@@ -611,40 +660,56 @@ impl Viewer {
                 break;
             }
             let before = out.len();
-            let Viewer { updates, refresh, stats, estimate, packed, .. } = self;
-            let mut seq = 0;
-            updates.send(at, now, |leaving| {
-                seq = leaving.seq;
+            let alone = self.goes_alone(at, lane, packer.datagram_bytes());
+            let Viewer { updates, refresh, videos, stats, estimate, packed, .. } = self;
+            let (mut seq, mut ends_frame, mut alone_bytes) = (0, false, 0);
+            updates.send(at, now, alone, |leaving| {
+                (seq, ends_frame) = (leaving.seq, leaving.end_of_frame);
                 stats.updates += 1;
                 stats.echoes += u64::from(leaving.echo.is_some());
                 stats.overtakes += u64::from(leaving.overtakes);
-                refresh.sent(leaving.job, leaving.commands, screen.size, now);
+                videos.ended(leaving.ends, leaving.seq);
+                refresh.sent(leaving.job, leaving.commands, size, now);
                 if leaving.is_last {
                     refresh.done(leaving.job);
                 }
                 packed.clear();
+                let update = Update {
+                    seq,
+                    after: leaving.after,
+                    epoch,
+                    echo: leaving.echo.map(|echo| echo.seq),
+                    end_of_frame: leaving.end_of_frame,
+                    packed: None,
+                    commands: leaving.commands,
+                };
+                if alone {
+                    SessionMessage::Update(update).encode(packed);
+                    packer.put_datagram(packed);
+                    alone_bytes = packed.len();
+                    return;
+                }
                 // What has nothing to say leans on nothing either.
-                let said = !leaving.commands.is_empty();
+                let said = !leaving.commands.is_empty() && !leaving.picture;
                 let how = if said { packer.pack(leaving.commands, packed) } else { None };
                 let commands = if how.is_some() { packed } else { leaving.commands };
                 estimate.learn_packed(leaving.kind, leaving.commands.len() as u64, commands.len() as u64);
-                SessionMessage::Update(Update {
-                    seq,
-                    after: leaving.after,
-                    epoch: screen.epoch,
-                    echo: leaving.echo.map(|echo| echo.seq),
-                    end_of_frame: leaving.end_of_frame,
-                    packed: how,
-                    commands,
-                })
-                .encode(out);
+                SessionMessage::Update(Update { packed: how, commands, ..update }).encode(out);
             });
             if self.packed.capacity() > PACKED_BYTES_KEPT {
                 self.packed = Vec::new();
             }
             let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
-            self.flow.sent(seq, (out.len() - before) as u64, more, now);
+            self.flow.sent(seq, (out.len() - before + alone_bytes) as u64, more, now);
+            if alone {
+                self.went_alone(seq, now);
+                gone_alone += alone_bytes;
+            } else if ends_frame {
+                // Nothing behind it: what waits in one record for the next frame's first part is seen later, and with that.
+                break;
+            }
         }
+        self.transmit_clips(now, start, out);
         if self.flow.wants_marker() {
             let before = out.len();
             let seq = self.updates.send_marker();
@@ -652,7 +717,7 @@ impl Viewer {
             SessionMessage::Update(Update {
                 seq,
                 after: 0,
-                epoch: screen.epoch,
+                epoch,
                 echo: None,
                 end_of_frame,
                 packed: None,
@@ -662,18 +727,20 @@ impl Viewer {
             self.flow.sent(seq, (out.len() - before) as u64, false, now);
         }
         // What a refresh will bring was drawn before any barrier that waits.
-        if !self.barriers.is_empty() && !self.refresh_waits {
+        if !self.barriers.is_empty() && !self.videos.is_early() && !self.refresh_waits && !self.picture.is_awaited() {
             let before = out.len();
             self.finish_barriers(out);
             self.flow.control_sent((out.len() - before) as u64);
         }
-        self.stats.bytes += (out.len() - start) as u64;
-        out.len() > start
+        let bytes = out.len() - start + gone_alone;
+        self.stats.bytes += bytes as u64;
+        bytes > 0
     }
 
     fn finish_barriers(&mut self, out: &mut Vec<u8>) {
         let oldest_unsent = self.updates.unsent().next().map(|update| update.id);
         let nothing_copies = self.queue.copies().next().is_none();
+        let (newest, alone) = (self.updates.newest_seq, self.losses.oldest());
         let mut pending = None;
         self.barriers.retain_mut(|barrier| {
             let BarrierState::Draining { region, copies, job_end } = &mut barrier.state else { return true };
@@ -686,7 +753,9 @@ impl Viewer {
                     pending
                 }));
             }
-            let done = region.is_empty() && !*copies && oldest_unsent.is_none_or(|oldest| oldest >= *job_end);
+            let has_left = region.is_empty() && !*copies && oldest_unsent.is_none_or(|oldest| oldest >= *job_end);
+            barrier.left = has_left.then(|| barrier.left.unwrap_or(newest));
+            let done = barrier.left.is_some_and(|left| alone.is_none_or(|alone| alone > left));
             if done {
                 SessionMessage::Barrier(barrier.viewer_number).encode(out);
             }
@@ -700,6 +769,7 @@ impl Viewer {
             bytes_per_second: self.flow.rate(),
             in_flight: self.flow.in_flight(),
             budget: self.flow.budget(),
+            video: self.videos.stats(),
             ..self.stats
         }
     }
@@ -708,6 +778,8 @@ impl Viewer {
         self.queue.is_empty()
             && self.queue.in_doubt().is_empty()
             && !self.refresh_waits
+            && !self.videos.has_news()
+            && !self.picture.is_awaited()
             && self.refresh.is_empty()
             && self.updates.unsent_len() == 0
             && self.flow.in_flight() == 0
@@ -718,8 +790,9 @@ impl Viewer {
         self.updates.check_invariants();
         self.flow.check_invariants();
         self.refresh.check_invariants();
+        self.videos.check_invariants(&self.queue);
         assert!(self.barriers.len() <= BARRIERS_MAX, "at most {BARRIERS_MAX} barriers wait");
         assert!(self.armed.len() <= ARMED_MAX, "at most {ARMED_MAX} echoes are awaited");
-        assert!(self.control.pongs.len() <= PONGS_MAX, "at most {PONGS_MAX} pongs wait");
+        assert!(self.control.pongs.len() <= PINGS_MAX, "at most {PINGS_MAX} pongs wait");
     }
 }

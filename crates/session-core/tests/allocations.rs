@@ -8,7 +8,7 @@ use std::cell::Cell;
 use thinc_protocol::viewer::ViewerHello;
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, VideoPolicy};
 
 struct Counting;
 
@@ -52,6 +52,7 @@ impl Records {
             scheduling: Scheduling::ShortestFirst,
             offscreen: true,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         };
         let mut session = Session::new(config);
         session.handle_attach(SIZE);

@@ -8,7 +8,9 @@ use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{
+    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId,
+};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
@@ -43,6 +45,7 @@ impl Shell {
             scheduling: Scheduling::ShortestFirst,
             offscreen: false,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         };
         let mut session = Session::new(config);
         session.handle_attach(SIZE);

@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const BYTES_PER_SECOND: u64 = 1_250_000;
@@ -72,6 +72,7 @@ impl Load {
             scheduling,
             offscreen: false,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         });
         session.handle_attach(SIZE);
         let hello = ViewerHello {

@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, ViewerId};
+use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const WIDTH: usize = SIZE.width as usize;
@@ -109,6 +109,7 @@ impl World {
             scheduling: Scheduling::ShortestFirst,
             offscreen: false,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         });
         session.handle_attach(SIZE);
         let (screen, photos) = (Pixels::new(), Region::from(PHOTO));

@@ -4,12 +4,12 @@
 
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::session::{Geometry, SessionMessage};
-use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{Ack, Display, Displays, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, Job, LossyPolicy, RECORD_AGE_MAX, Request, Scheduling, Session,
-    SnapshotVerdict, Unpacked, ViewerId, Violation,
+    Arrangement, Config, CursorData, CursorImageOwned, Job, LossyPolicy, RECORD_AGE_MAX, Request, Scheduling, Session,
+    SnapshotVerdict, Unpacked, VideoPolicy, ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -35,6 +35,7 @@ impl Shell {
             scheduling: Scheduling::ShortestFirst,
             offscreen: true,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         });
         session.handle_attach(SIZE);
         Shell { session, now: 1_000, op: 0 }
@@ -85,10 +86,12 @@ impl Shell {
                     Said::Cursor
                 }
                 SessionMessage::Cache(_) => panic!("session-core grants no cache"),
+                SessionMessage::Clip(message) => panic!("no viewer here has a clipboard: {message:?}"),
                 SessionMessage::CursorMove { .. } => Said::CursorMove,
                 SessionMessage::CursorShow(shown) => Said::CursorShow(shown),
                 SessionMessage::Pong(number) => Said::Pong(number),
                 SessionMessage::Barrier(number) => Said::Barrier(number),
+                SessionMessage::Displays(rects) => Said::Displays(rects),
                 SessionMessage::Close(close) => Said::Close(close.reason.into()),
             });
         }
@@ -136,6 +139,7 @@ enum Said {
     CursorShow(bool),
     Pong(u32),
     Barrier(u32),
+    Displays(Vec<Rect>),
     Close(String),
 }
 
@@ -151,10 +155,26 @@ fn a_viewer_is_told_everything_in_order() {
     let id = shell.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), 0);
     let said = shell.rest(id);
     assert_eq!(said[0], Said::Hello("work".into()));
-    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 2, size: SIZE }));
+    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }));
     assert_eq!(said[2..4], [Said::Cursor, Said::CursorShow(true)]);
     assert!(matches!(said.last(), Some(Said::Update { end_of_frame: true, .. })), "{said:?}");
     assert_eq!(shell.session.stats(id).unwrap().pixels, SIZE.area(), "every pixel was committed once");
+}
+
+#[test]
+fn what_ends_a_frame_leaves_with_nothing_behind_it() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    for _ in 0..2 {
+        shell.draw(TOP, RECT);
+        shell.record(0, RecordKind::Idle);
+        let job = shell.session.poll_job(id, shell.now).expect("X sleeps");
+        shell.encode(id, &job, 40);
+    }
+    for _ in 0..2 {
+        let said = shell.transmit(id);
+        assert!(matches!(said[..], [Said::Update { end_of_frame: true, .. }]), "one frame at a time: {said:?}");
+    }
 }
 
 #[test]
@@ -256,12 +276,16 @@ fn barriers_have_a_bound() {
     assert_eq!(results[16], Err(Violation::Barriers(16)));
 }
 
+fn resize(size: Size) -> Request {
+    Request::Resize(Arrangement::one(size).unwrap())
+}
+
 #[test]
 fn the_newest_viewer_that_can_controls_the_size() {
     let mut shell = Shell::new();
     let size = |width, height| Size { width, height };
     let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, size(800, 600)), 0);
-    assert_eq!(shell.requests(), [Request::Resize(size(800, 600))]);
+    assert_eq!(shell.requests(), [resize(size(800, 600))]);
     let watcher = shell.session.add_viewer(&hello(0, size(300, 300)), 0);
     assert_eq!(shell.requests(), [], "it cannot");
     let two = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, size(0, 0)), 0);
@@ -270,10 +294,10 @@ fn the_newest_viewer_that_can_controls_the_size() {
     assert_eq!(shell.requests(), [], "it no longer does");
     shell.now += 100_000;
     shell.say(two, ViewerMessage::Resize(size(10, 20_000))).unwrap();
-    assert_eq!(shell.requests(), [Request::Resize(size(64, 16_384))], "within the limits");
+    assert_eq!(shell.requests(), [resize(size(64, 16_384))], "within the limits");
     shell.now += 100_000;
     shell.session.remove_viewer(two);
-    assert_eq!(shell.requests(), [Request::Resize(size(900, 600))], "the one before has it again");
+    assert_eq!(shell.requests(), [resize(size(900, 600))], "the one before has it again");
     shell.session.remove_viewer(watcher);
     shell.session.handle_geometry(size(900, 600));
     shell.say(one, ViewerMessage::Resize(size(1, 1))).unwrap();
@@ -287,13 +311,62 @@ fn a_window_back_at_its_old_size_undoes_what_was_asked() {
     let mut shell = Shell::new();
     let other = Size { width: 800, height: 600 };
     let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, other), shell.now);
-    assert_eq!(shell.requests(), [Request::Resize(other)]);
+    assert_eq!(shell.requests(), [resize(other)]);
     // The driver has not answered, so the screen still has the size that is wished for now, but not for long.
     shell.now += 100_000;
     shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
-    assert_eq!(shell.requests(), [Request::Resize(SIZE)]);
+    assert_eq!(shell.requests(), [resize(SIZE)]);
     shell.session.handle_geometry(other);
     shell.session.handle_geometry(SIZE);
+    assert_eq!(shell.requests(), []);
+}
+
+#[test]
+fn the_screen_becomes_the_displays_of_whoever_controls_it() {
+    let mut shell = Shell::new();
+    let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, Size::default()), 0);
+    let watcher = shell.session.add_viewer(&hello(0, Size::default()), 0);
+    let (_, _) = (shell.rest(one), shell.rest(watcher));
+    let pair = [Rect::at(0, 0, 800, 600), Rect::at(800, 0, 400, 600)];
+    let displays = |scale_percent, rects: &[Rect]| Displays {
+        scale_percent,
+        displays: rects.iter().map(|&rect| Display { rect, millimetres: Size::default() }).collect(),
+    };
+    // Who does not control the screen is told of it, and asks for nothing.
+    shell.say(watcher, ViewerMessage::Displays(displays(100, &pair))).unwrap();
+    assert_eq!(shell.requests(), []);
+    assert_eq!(shell.transmit(watcher), [Said::Displays(vec![SIZE.rect()])]);
+
+    let wanted = Arrangement::of(&displays(150, &pair)).unwrap();
+    shell.say(one, ViewerMessage::Displays(displays(150, &pair))).unwrap();
+    assert_eq!(shell.requests(), [Request::Resize(wanted.clone())]);
+    shell.say(one, ViewerMessage::Displays(displays(150, &pair))).unwrap();
+    shell.now += 100_000;
+    assert_eq!(shell.requests(), [], "it was asked for");
+    shell.session.handle_geometry(wanted.size());
+    shell.session.handle_outputs(&pair);
+    for viewer in [one, watcher] {
+        let said = shell.transmit(viewer);
+        assert!(matches!(&said[..2], [Said::Geometry(_), Said::Displays(there)] if *there == pair), "{said:?}");
+    }
+    shell.say(one, ViewerMessage::Displays(displays(150, &pair))).unwrap();
+    assert_eq!(shell.requests(), [], "the screen has them");
+
+    // Another scale of the same displays is another wish.
+    shell.say(one, ViewerMessage::Displays(displays(100, &pair))).unwrap();
+    assert_eq!(shell.requests(), [Request::Resize(Arrangement::of(&displays(100, &pair)).unwrap())]);
+    // None at all is none.
+    shell.now += 100_000;
+    shell.say(one, ViewerMessage::Displays(displays(100, &[]))).unwrap();
+    assert_eq!(shell.requests(), []);
+    // An application's own choice of outputs is told, and stays until the viewer's change.
+    let rest = |shell: &mut Shell, id| -> Vec<Said> {
+        shell.transmit(id).into_iter().filter(|said| matches!(said, Said::Displays(_))).collect()
+    };
+    rest(&mut shell, watcher);
+    shell.session.handle_outputs(&pair[..1]);
+    assert_eq!(rest(&mut shell, watcher), [Said::Displays(pair[..1].to_vec())]);
+    shell.now += 100_000;
     assert_eq!(shell.requests(), []);
 }
 
@@ -311,7 +384,7 @@ fn a_flood_of_sizes_reaches_the_driver_ten_times_a_second_and_ends_with_the_last
     let at = shell.session.poll_deadline(shell.now).expect("the last wish waits for its moment");
     assert!(at <= shell.now + 100_000);
     shell.now = at;
-    assert_eq!(shell.requests(), [Request::Resize(Size { width: 1_399, height: 300 })]);
+    assert_eq!(shell.requests(), [resize(Size { width: 1_399, height: 300 })]);
     assert_eq!(shell.session.poll_deadline(shell.now + 3_000), None, "nothing waits any more");
 }
 
@@ -442,6 +515,19 @@ fn a_flood_of_input_ends_its_viewer() {
     assert_eq!(flood, Some(Violation::InputFlood(4_000)));
 }
 
+/// X takes nothing meanwhile, and letting go passes the bound of what waits.
+#[test]
+fn letting_go_without_end_fills_nothing() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    for seq in 0..10_000 {
+        shell.now += 1_000;
+        shell.say(id, ViewerMessage::Input(Input { seq, event: InputEvent::ReleaseAll })).unwrap();
+    }
+    let event = InputEvent::Key { code: 30, keysym: 0x61, down: true };
+    shell.say(id, ViewerMessage::Input(Input { seq: 10_000, event })).expect("there is room for a key");
+}
+
 #[test]
 fn an_acknowledgement_of_nothing_is_a_violation() {
     let mut shell = Shell::new();
@@ -480,8 +566,8 @@ fn a_new_driver_is_asked_the_old_one_s_barriers() {
 fn pings_are_answered_and_bounded_and_a_close_is_the_last_word() {
     let mut shell = Shell::new();
     let id = shell.join();
-    (0..20).for_each(|number| shell.say(id, ViewerMessage::Ping(number)).unwrap());
-    let pongs: Vec<Said> = (12..20).map(Said::Pong).collect();
+    (0..70).for_each(|number| shell.say(id, ViewerMessage::Ping(number)).unwrap());
+    let pongs: Vec<Said> = (6..70).map(Said::Pong).collect();
     assert_eq!(shell.transmit(id), pongs);
     shell.draw(TOP, RECT);
     shell.session.close_viewer(id, thinc_protocol::session::CloseCode::SessionEnded, "the command ended");

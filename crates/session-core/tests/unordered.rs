@@ -8,7 +8,9 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, ViewerId, Violation};
+use thinc_session_core::{
+    Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId, Violation,
+};
 
 const SIZE: Size = Size { width: 320, height: 200 };
 const A: Rect = Rect::at(10, 10, 40, 20);
@@ -31,6 +33,7 @@ impl Shell {
             scheduling,
             offscreen: false,
             lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
         });
         session.handle_attach(SIZE);
         let hello = ViewerHello {

@@ -2,6 +2,9 @@
 //! From the driver's ring and the viewers' connections, to both; woken by events and by session-core's own deadline only.
 //! Knows when to ask session-core and whom to hand its answers; decides nothing that session-core could decide.
 
+mod alone;
+mod requests;
+
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,15 +13,16 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thinc_codec_enc::Encoder;
+use thinc_h264::Library;
 use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
-use thinc_protocol::viewer::ViewerMessage;
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Region, Size};
-use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, OutputRequest, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, PathFigures, Request, Scheduling, Session, ViewerId};
-use thinc_transport::socket::{TcpFigures, TcpPath};
+use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, RecordKind};
+use thinc_session_core::{Arrival, Config, LossyPolicy, PathFigures, Scheduling, Session, VideoPolicy, ViewerId};
+use thinc_transport::path::{Figures, Path};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -27,15 +31,20 @@ use tokio::time::{sleep_until, timeout};
 use tracing::{debug, info, warn};
 
 use crate::caches::Caches;
+use crate::clipboard::{self, Clipboard};
 use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
 use crate::cursor::CursorSeen;
 use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
+use crate::memory::{kept, recycle};
 use crate::packing::Packing;
 use crate::recorder::{self, Recorder};
 use crate::render::{self, View};
 use crate::worker::{Encoded, Work, Workers};
+use crate::xsettings::{self, Desktop};
 use crate::{SessionConfig, SessionError};
+
+use requests::Held;
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
@@ -51,23 +60,19 @@ const FAREWELL: Duration = Duration::from_secs(5);
 const FAREWELL_AT_END: Duration = Duration::from_secs(1);
 /// From the driver's end to the supervisor's word that the X server has ended: it reads the last of its log for 0.3 s.
 const VERDICT_TIME: Duration = Duration::from_millis(600);
+/// How long the first viewers of a session process wait for what its selections hold: their owners are asked, and a client
+/// may hold the X server grabbed.
+const SELECTIONS_TIME: Duration = Duration::from_millis(300);
 /// A deadline that has passed without making work ripe is looked at again after this long, not at once.
 const DEADLINE_STEP: Duration = Duration::from_micros(500);
-/// How long input waits for a keysym to be bound: a client that grabs the X server holds that up, and may itself wait for
-/// a key or a click.
-const BINDING_TIME: Duration = Duration::from_millis(500);
 /// Framebuffers that came before the record that names them; past it the oldest goes, which another has replaced.
 const NEXT_FRAMEBUFFERS_MAX: usize = 8;
-/// 1 MiB: most memory that an empty buffer keeps. A screen of photographs once must not stay with every viewer for ever.
-const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
-/// Work buffers kept for the next jobs.
-const SPARE_WORK_MAX: usize = 4;
 
 /// One connection that has authenticated, and its viewer once that has said hello.
 struct Seat {
     label: String,
     outgoing: Option<mpsc::Sender<Vec<u8>>>,
-    path: Option<TcpPath>,
+    path: Option<Path>,
     /// Where the next chunk is written; `None` while one is on its way out.
     chunk: Option<Vec<u8>>,
     /// Length of the one on its way.
@@ -75,6 +80,10 @@ struct Seat {
     task: tokio::task::AbortHandle,
     frames: Deframer,
     viewer: Option<ViewerId>,
+    /// Which viewer it is, where it says so.
+    instance: Option<[u8; INSTANCE_BYTES]>,
+    /// It takes streams of video.
+    takes_video: bool,
     view: View,
     packing: Packing,
     opened: Micros,
@@ -85,31 +94,19 @@ struct Seat {
 }
 
 impl Seat {
-    /// Tells session-core what the kernel knows of the path, when that matters.
+    /// Tells session-core what is known of the path, when that matters.
     fn tell_path(&self, core: &mut Session, viewer: ViewerId) {
         if core.is_busy(viewer) {
-            let figures = self.path.as_ref().and_then(TcpPath::figures);
+            let figures = self.path.as_ref().and_then(Path::figures);
             core.handle_path(viewer, figures.map(|figures| path_figures(figures, self.chunk_bytes)));
         }
     }
 }
 
-/// The kernel's figures, and the chunk that is on its way to the kernel: part of it may count twice for a moment.
-fn path_figures(figures: TcpFigures, chunk_bytes: u64) -> PathFigures {
-    let TcpFigures { in_flight, delivered, window, rtt, rtt_min } = figures;
+/// The path's figures, and the chunk that is on its way to it: part of it may count twice for a moment.
+fn path_figures(figures: Figures, chunk_bytes: u64) -> PathFigures {
+    let Figures { in_flight, delivered, window, rtt, rtt_min } = figures;
     PathFigures { in_flight: in_flight + chunk_bytes, delivered, window, rtt, rtt_min }
-}
-
-/// What session-core waits for before its next request is asked for.
-enum Held {
-    /// Nothing.
-    Free,
-    /// Room on the input socket, for this.
-    Input(thinc_ring::InputMessage),
-    /// Room on the control socket, for this: X reads it between two requests of its clients, and one can be long.
-    Control(Request),
-    /// A keysym to be bound, until this moment.
-    Binding(Micros),
 }
 
 pub(crate) struct Actor {
@@ -127,8 +124,12 @@ pub(crate) struct Actor {
     /// The socket that `held` waits for. Watched only then, or every key that X takes would wake us.
     room: Option<AsyncFd<OwnedFd>>,
     keyboard: KeyboardHandle,
-    /// Bindings asked for and not answered: more than one where input did not wait for them.
-    bindings: u32,
+    desktop: Desktop,
+    clipboard: Clipboard,
+    /// Until then viewers wait for what the session's selections hold.
+    greet_by: Option<Micros>,
+    /// Changes asked for and not answered: more than one where input did not wait for them.
+    keyboard_changes: u32,
     held: Held,
     seats: BTreeMap<ConnectionId, Seat>,
     caches: Caches,
@@ -142,6 +143,10 @@ pub(crate) struct Actor {
     commands: Vec<u8>,
     /// While somebody wants a trace.
     recorder: Option<Recorder>,
+    /// Whether streams are wanted at all.
+    video: VideoPolicy,
+    /// Whose encoders make the pictures of streams.
+    video_library: Library,
     start: Instant,
 }
 
@@ -168,8 +173,12 @@ impl Actor {
             scheduling: if config.fifo { Scheduling::Fifo } else { Scheduling::ShortestFirst },
             offscreen: config.offscreen,
             lossy: if config.lossless { LossyPolicy::Never } else { LossyPolicy::Auto },
+            video: config.video.policy(config.lossless),
         });
+        let clipboard = clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
         ring.set_want_offscreen(config.offscreen);
+        // Another session process may have ended while a video played.
+        ring.set_want_video(false);
         core.handle_attach(size);
         core.handle_leds(ring.leds());
         let mut actor = Actor {
@@ -184,7 +193,10 @@ impl Actor {
             input,
             control,
             keyboard,
-            bindings: 0,
+            desktop: xsettings::start(&config.display),
+            clipboard,
+            greet_by: Some(SELECTIONS_TIME.as_micros() as Micros),
+            keyboard_changes: 0,
             held: Held::Free,
             seats: BTreeMap::new(),
             caches: Caches::default(),
@@ -195,6 +207,8 @@ impl Actor {
             spare: Vec::new(),
             commands: Vec::new(),
             recorder: None,
+            video: config.video.policy(config.lossless),
+            video_library: crate::video::library(&config.video_encoder),
             start: Instant::now(),
         };
         if let Some(path) = &config.trace {
@@ -243,6 +257,9 @@ impl Actor {
                 self.drain_control()?;
             }
             self.carry_requests()?;
+            self.greet();
+            let now = self.now();
+            self.clipboard.serve(&mut self.core, now);
             let more = self.serve_viewers();
             self.cut_off();
             if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
@@ -293,8 +310,8 @@ impl Actor {
             let hello = seat.viewer.is_none().then(|| seat.opened + LOGIN_GRACE.as_micros() as Micros);
             [hello, seat.cut_at, seat.unacknowledged.map(|since| since + stall)].into_iter().flatten()
         });
-        let binding = if let Held::Binding(until) = self.held { Some(until) } else { None };
-        (self.core.poll_deadline(now).map(instant), seats.chain(binding).min().map(instant))
+        let binding = if let Held::Keyboard(until) = self.held { Some(until) } else { None };
+        (self.core.poll_deadline(now).map(instant), seats.chain(binding).chain(self.greet_by).min().map(instant))
     }
 
     // ---- the driver ------------------------------------------------------------------------------------------------
@@ -369,6 +386,7 @@ impl Actor {
     fn take_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
         self.core.handle_leds(self.ring.leds());
         if self.framebuffer.generation() == generation {
+            self.take_outputs();
             return Ok(());
         }
         // The driver sends the descriptor before the record.
@@ -384,6 +402,7 @@ impl Actor {
             recorder.geometry(&self.framebuffer);
         }
         self.core.handle_geometry(size);
+        self.take_outputs();
         Ok(())
     }
 
@@ -413,60 +432,13 @@ impl Actor {
         self.cursor.tell(&cursor, &mut self.encoder, &mut self.core);
     }
 
-    fn carry_requests(&mut self) -> Result<(), SessionError> {
-        while self.room.is_none() {
-            let now = self.now();
-            let request = match std::mem::replace(&mut self.held, Held::Free) {
-                Held::Binding(until) if now < until => {
-                    self.held = Held::Binding(until);
-                    return Ok(());
-                }
-                Held::Free | Held::Binding(_) => match self.core.poll_request(now) {
-                    Some(request) => request,
-                    None => return Ok(()),
-                },
-                Held::Input(message) => Request::Input(message),
-                Held::Control(request) => request,
-            };
-            let result = match &request {
-                Request::Input(message) => self.input.send(*message),
-                Request::BindKeysym { keycode, keysym } => {
-                    if self.keyboard.bind(*keycode, *keysym) {
-                        self.bindings += 1;
-                        self.held = Held::Binding(now + BINDING_TIME.as_micros() as Micros);
-                    }
-                    Ok(())
-                }
-                Request::Resize(Size { width, height }) => {
-                    let output =
-                        OutputRequest { x: 0, y: 0, width: *width, height: *height, mm_width: 0, mm_height: 0 };
-                    self.control.set_outputs(&[output])
-                }
-                Request::Barrier(id) => self.control.barrier(*id),
-            };
-            match result {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    let (held, fd) = match request {
-                        Request::Input(message) => (Held::Input(message), self.input.fd()),
-                        other => (Held::Control(other), self.control.fd()),
-                    };
-                    self.held = held;
-                    self.room = Some(watch(fd.try_clone_to_owned(), Interest::WRITABLE)?);
-                    return Ok(());
-                }
-                Err(error) => return Err(SessionError::Driver(error)),
-            }
-        }
-        Ok(())
-    }
-
     // ---- viewers ---------------------------------------------------------------------------------------------------
 
     fn handle_event(&mut self, event: Event) {
         match event {
             Event::Opened(opened) => self.open(opened),
             Event::Bytes(id, bytes) => self.take_bytes(id, &bytes),
+            Event::Datagram(id, bytes) => self.take_datagram(id, &bytes),
             Event::Drained(id, chunk) => {
                 if let Some(seat) = self.seats.get_mut(&id) {
                     seat.chunk = Some(kept(chunk));
@@ -476,17 +448,21 @@ impl Actor {
             Event::Gone(id, ending) => self.gone(id, &ending),
             Event::Encoded(encoded) => self.encoded(encoded),
             Event::Trace(stream) => self.record_to(stream),
+            Event::Selection(event) => {
+                let now = self.now();
+                self.clipboard.handle(event, &mut self.core, now);
+            }
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
-            Event::Bound => {
-                self.bindings = self.bindings.saturating_sub(1);
-                if self.bindings == 0 && matches!(self.held, Held::Binding(_)) {
+            Event::KeyboardChanged => {
+                self.keyboard_changes = self.keyboard_changes.saturating_sub(1);
+                if self.keyboard_changes == 0 && matches!(self.held, Held::Keyboard(_)) {
                     self.held = Held::Free;
                 }
             }
         }
     }
 
-    fn open(&mut self, Opened { id, label, outgoing, path, task }: Opened) {
+    fn open(&mut self, Opened { id, label, outgoing, path, datagrams, task }: Opened) {
         info!("{label}: connected");
         let seat = Seat {
             label,
@@ -497,8 +473,10 @@ impl Actor {
             task,
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             viewer: None,
-            view: View::new(),
-            packing: Packing::new(),
+            instance: None,
+            takes_video: false,
+            view: View::new(self.video_library),
+            packing: Packing::new(datagrams),
             opened: self.now(),
             unacknowledged: None,
             cut_at: None,
@@ -510,6 +488,17 @@ impl Actor {
         }
     }
 
+    /// From here on viewers are served: it is known what the session's selections hold. Said later, it would be taken for a
+    /// copy made just now, and take over what a viewer's desktop has.
+    fn greet(&mut self) {
+        let now = self.now();
+        if self.greet_by.is_some_and(|by| self.clipboard.is_known() || now >= by) {
+            self.greet_by = None;
+            let waiting: Vec<ConnectionId> = self.seats.keys().copied().collect();
+            waiting.into_iter().for_each(|id| self.take_bytes(id, &[]));
+        }
+    }
+
     fn take_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
         let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
@@ -517,6 +506,9 @@ impl Actor {
             seat.tell_path(&mut self.core, viewer);
         }
         seat.frames.push(bytes);
+        if self.greet_by.is_some() {
+            return;
+        }
         let end = loop {
             let message = match seat.frames.next() {
                 Ok(None) => return,
@@ -534,7 +526,15 @@ impl Actor {
                     }
                     ViewerMessage::Hello(hello) => {
                         info!("{}: {}, window {} × {}", seat.label, hello.name, hello.size.width, hello.size.height);
-                        seat.viewer = Some(self.core.add_viewer(&hello, now));
+                        let viewer = *seat.viewer.insert(self.core.add_viewer(&hello, now));
+                        if hello.caps & ViewerCaps::ALONE != 0 && seat.packing.has_datagrams() {
+                            self.core.set_arrival(viewer, Arrival::Mixed);
+                        }
+                        seat.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
+                        // While somebody takes them the driver keeps each frame's samples.
+                        if seat.takes_video && self.video != VideoPolicy::Off {
+                            self.ring.set_want_video(true);
+                        }
                         continue;
                     }
                     _ => break (CloseCode::Protocol, "the first message must be a hello".to_owned()),
@@ -551,13 +551,27 @@ impl Actor {
                     Err(wrong) => break (CloseCode::Protocol, wrong.to_owned()),
                 },
                 ViewerMessage::Close(reason) => info!("{}: leaves: {reason}", seat.label),
+                ViewerMessage::Instance(_) if seat.instance.is_some() => {
+                    break (CloseCode::Protocol, "a viewer says once which it is".to_owned());
+                }
+                ViewerMessage::Instance(number) => {
+                    seat.instance = Some(*number);
+                    self.leave_older(id, *number);
+                    // What follows, the offer of a cache first, counts once that is done.
+                    return self.take_bytes(id, &[]);
+                }
                 _ => {}
             }
             if let Err(violation) = self.core.handle_message(viewer, &message, now) {
                 break (CloseCode::Protocol, violation.to_string());
             }
-            if let ViewerMessage::Ack(ack) = message {
-                self.caches.acked(id, viewer, ack.update, &mut self.core);
+            let applied = match message {
+                ViewerMessage::Ack(ack) if ack.update > 0 => Some(ack.update),
+                ViewerMessage::Arrived(_) => Some(self.core.acked_in_order(viewer)),
+                _ => None,
+            };
+            if let Some(update) = applied {
+                self.caches.acked(id, viewer, update, &mut self.core);
                 let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
                 seat.unacknowledged = more.then_some(now);
             }
@@ -586,6 +600,13 @@ impl Actor {
 
     fn gone(&mut self, id: ConnectionId, ending: &Ending) {
         let Some(seat) = self.seats.remove(&id) else { return };
+        if seat.takes_video && !self.seats.values().any(|seat| seat.takes_video) {
+            self.ring.set_want_video(false);
+        }
+        if self.seats.is_empty() {
+            // Nobody waits for what is next.
+            self.spare = Vec::new();
+        }
         self.caches.leave(id, self.now());
         if let Some(viewer) = seat.viewer {
             let stats = self.core.stats(viewer).unwrap_or_default();
@@ -596,6 +617,24 @@ impl Actor {
             Ending::Closed => info!("{}: gone", seat.label),
             Ending::Stalled => info!("{}: gone: it read nothing for {STALL_TIME:?}", seat.label),
             Ending::Broken(error) => info!("{}: gone: {error}", seat.label),
+        }
+    }
+
+    /// A viewer has come back: what may still come over its older connection comes too late, and what it held there it
+    /// holds no more.
+    fn leave_older(&mut self, id: ConnectionId, instance: [u8; INSTANCE_BYTES]) {
+        let same = |(&other, seat): (&ConnectionId, &Seat)| (seat.instance == Some(instance)).then_some(other);
+        let of_it: Vec<ConnectionId> = self.seats.iter().filter_map(same).collect();
+        // Numbers of connections grow: bytes of one that was given up may come after those of the next.
+        if of_it.last() != Some(&id) {
+            return self.close(id, CloseCode::Replaced, "a newer connection of this viewer is here");
+        }
+        for other in of_it.into_iter().filter(|&other| other != id) {
+            if let Some(seat) = self.seats.get(&other) {
+                info!("{}: came back on another connection", seat.label);
+                seat.task.abort();
+                self.gone(other, &Ending::Closed);
+            }
         }
     }
 
@@ -656,11 +695,13 @@ impl Actor {
             let mut work = self.spare.pop().unwrap_or_else(Work::new);
             let cache = self.caches.get(id, viewer, &mut self.core);
             let screen = (&self.ring, &self.framebuffer);
-            seat.view.render(&mut self.core, viewer, &job, screen, cache, &mut work);
-            if job.hints.inline || work.planned.is_empty() {
+            let rendered = seat.view.render(&mut self.core, viewer, &job, screen, cache, &mut work, now);
+            if rendered.is_err() {
+                recycle(&mut self.spare, work);
+            } else if work.is_done_at_once() || job.hints.inline && work.picture.is_none() {
                 self.commands = kept(std::mem::take(&mut self.commands));
                 let took = work.encode(&mut self.encoder, &mut self.commands);
-                render::finish(&mut self.core, &work, &self.commands, took);
+                render::finish(&mut self.core, &work, 0, &self.commands, took);
                 recycle(&mut self.spare, work);
             } else {
                 self.workers.submit(work);
@@ -675,7 +716,12 @@ impl Actor {
         if took > 0 {
             self.core.handle_pack_time(viewer, took);
         }
-        if anything {
+        if anything && chunk.is_empty() {
+            // All of it went alone, and there may be more.
+            seat.chunk = Some(chunk);
+            seat.unacknowledged.get_or_insert(now);
+            more = true;
+        } else if anything {
             seat.chunk_bytes = chunk.len() as u64;
             // The channel has one place, and the chunk before has left.
             let _ = outgoing.try_send(chunk);
@@ -726,18 +772,6 @@ impl Actor {
     }
 }
 
-/// An empty buffer for the next bytes, with the memory of the last where that is no more than usual.
-fn kept(mut buffer: Vec<u8>) -> Vec<u8> {
-    buffer.clear();
-    if buffer.capacity() <= BUFFER_BYTES_KEPT { buffer } else { Vec::new() }
-}
-
-fn recycle(spare: &mut Vec<Work>, work: Work) {
-    if spare.len() < SPARE_WORK_MAX {
-        spare.push(work);
-    }
-}
-
 /// Bytes that nobody can guess.
 fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has random bytes");
@@ -761,21 +795,5 @@ async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_waits_for_the_next_bytes_keeps_no_more_memory_than_usual() {
-        for (bytes, left) in [(1000, 1000), (BUFFER_BYTES_KEPT + 1, 0), (BUFFER_BYTES_KEPT * 8, 0)] {
-            let buffer = kept(vec![7; bytes]);
-            assert_eq!((buffer.len(), buffer.capacity()), (0, left));
-        }
-        let mut spare = Vec::new();
-        (0..2 * SPARE_WORK_MAX).for_each(|_| recycle(&mut spare, Work::new()));
-        assert_eq!(spare.len(), SPARE_WORK_MAX);
     }
 }

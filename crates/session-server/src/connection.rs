@@ -2,15 +2,29 @@
 //! From native.rs and websocket.rs, to actor.rs, and back: events in, whole chunks of frames out, one at a time.
 //! Knows bytes and numbers; never what they say.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use thinc_transport::socket::TcpPath;
+use thinc_transport::path::Path;
+use thinc_transport::quic::Datagrams;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
 /// Names a connection; never used twice in one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ConnectionId(pub(crate) u64);
+
+/// Gives out the names.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ids(Arc<AtomicU64>);
+
+impl Ids {
+    /// Larger than all before.
+    pub(crate) fn next(&self) -> ConnectionId {
+        ConnectionId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
 
 /// 16 KiB, a TLS record: what is read at once.
 pub(crate) const READ_BYTES: usize = 16 * 1024;
@@ -26,16 +40,20 @@ pub(crate) enum Event {
     Opened(Opened),
     /// Bytes from its viewer.
     Bytes(ConnectionId, Vec<u8>),
+    /// Something that its viewer said beside its stream.
+    Datagram(ConnectionId, Vec<u8>),
     /// The chunk handed over has left; here is its memory.
     Drained(ConnectionId, Vec<u8>),
     /// The connection has ended.
     Gone(ConnectionId, Ending),
     /// Pixels that a worker has encoded, a stretch of a job.
     Encoded(crate::worker::Encoded),
+    /// Something happened to a selection of the X server's.
+    Selection(thinc_x_selection::XSelectionEvent),
     /// The X server's keymap, at the start and after each change.
     Keymap(thinc_session_core::Keymap),
-    /// The keysym asked for is bound.
-    Bound,
+    /// What was asked of the X keyboard has been done, or cannot be.
+    KeyboardChanged,
     /// Somebody wants a trace, down this stream.
     Trace(std::os::unix::net::UnixStream),
 }
@@ -59,8 +77,10 @@ pub(crate) struct Opened {
     pub(crate) label: String,
     /// Takes one chunk; the next only after `Drained`. Dropping it ends the connection once the chunk has left.
     pub(crate) outgoing: mpsc::Sender<Vec<u8>>,
-    /// What the kernel knows of the way to the viewer, or to a proxy before it.
-    pub(crate) path: Option<TcpPath>,
+    /// What is known of the way to the viewer, or to a proxy before it.
+    pub(crate) path: Option<Path>,
+    /// A way beside the stream.
+    pub(crate) datagrams: Option<Datagrams>,
     /// Ends it at once.
     pub(crate) task: AbortHandle,
 }

@@ -1,17 +1,21 @@
-//! The listening socket: every connection comes in here, shows nothing but TLS 1.3, and is told apart by ALPN.
-//! From the supervisor's socket, to native.rs ("thinc/1") and http.rs (anything else).
+//! The port, TCP and UDP: every connection comes in here, shows nothing but TLS 1.3, and is told apart by ALPN.
+//! From the supervisor's sockets, to native.rs ("thinc/1", by TLS and by QUIC), webtransport.rs ("h3", by QUIC) and http.rs (anything else).
 //! Knows addresses and TLS; never what is said inside.
 
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustls::ServerConfig;
 use socket2::SockRef;
 use thinc_transport::ALPN_NATIVE;
+use thinc_transport::path::Path;
+use thinc_transport::quic::{Door, Knock, Visit};
 use thinc_transport::socket::TcpPath;
 use thinc_transport::token::{TokenGate, TokenRefusal};
+use thinc_transport::web_certificate::WebCertificate;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -20,30 +24,35 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
-use crate::SessionConfig;
-use crate::connection::{ConnectionId, Events};
+use crate::PortConfig;
+use crate::connection::{ConnectionId, Events, Ids};
 use crate::gate::{Gate, LOGIN_GRACE, PENALTY, Pace, Pass};
 use crate::http::Site;
-use crate::native;
+use crate::{native, webtransport};
 
 /// 8 KiB: bytes the kernel takes beyond what it can send now. More would wait where nothing can replace or overtake it;
 /// with less a fast path would wait for us.
 const NOT_SENT_BYTES: u32 = 8 * 1024;
 /// After an accept that failed for lack of descriptors: the next would fail as well.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// What every connection shares.
+#[derive(Clone)]
 pub(crate) struct Front {
     shared: Arc<Shared>,
     acceptor: TlsAcceptor,
     gate: Gate,
+    pace: Arc<Mutex<Pace>>,
 }
 
 /// What the protocols behind the door need.
 pub(crate) struct Shared {
     pub(crate) tokens: Mutex<TokenGate>,
     pub(crate) events: Events,
+    pub(crate) ids: Ids,
     pub(crate) site: Site,
+    /// What pages that come by QUIC are shown; none where nobody can.
+    pub(crate) web_certificate: OnceLock<Arc<WebCertificate>>,
 }
 
 /// A connection behind TLS, and its place among the strangers until it has authenticated.
@@ -55,16 +64,21 @@ pub(crate) struct Visitor {
 }
 
 impl Front {
-    pub(crate) fn new(config: &SessionConfig, tokens: TokenGate, tls: Arc<ServerConfig>, events: Events) -> Front {
+    pub(crate) fn new(
+        config: &PortConfig,
+        tokens: TokenGate,
+        tls: Arc<ServerConfig>,
+        ids: Ids,
+        events: Events,
+    ) -> Front {
         let site = Site::new(config, tokens.secret());
-        let shared = Arc::new(Shared { tokens: Mutex::new(tokens), events, site });
-        Front { shared, acceptor: TlsAcceptor::from(tls), gate: Gate::default() }
+        let web_certificate = OnceLock::new();
+        let shared = Arc::new(Shared { tokens: Mutex::new(tokens), events, ids, site, web_certificate });
+        Front { shared, acceptor: TlsAcceptor::from(tls), gate: Gate::default(), pace: Arc::default() }
     }
 
     /// Accepts connections for ever.
     pub(crate) async fn serve(self, listener: TcpListener) {
-        let mut number = 0u64;
-        let mut pace = Pace::default();
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
@@ -76,22 +90,63 @@ impl Front {
                 }
             };
             // The others wait in the kernel's queue, which costs this process nothing.
-            let wait = pace.enter(Instant::now());
-            if !wait.is_zero() {
-                tokio::time::sleep(wait).await;
-            }
-            number += 1;
+            self.keep_pace().await;
             let (shared, acceptor) = (self.shared.clone(), self.acceptor.clone());
-            let (send, receive) = oneshot::channel();
-            let task = tokio::spawn(async move {
-                // The place among the strangers comes right after the task it can abort.
-                let Ok(visitor) = receive.await else { return };
-                welcome(shared, acceptor, stream, visitor).await;
-            });
-            let (id, task) = (ConnectionId(number), task.abort_handle());
-            let pass = self.gate.enter(number, peer.ip(), task.clone());
-            let _ = send.send(Visitor { id, peer, task, pass });
+            self.enter(peer, |visitor| welcome(shared, acceptor, stream, visitor));
         }
+    }
+
+    /// The same for those who come by UDP.
+    pub(crate) async fn serve_quic(self, door: Door) {
+        self.shared.web_certificate.get_or_init(|| door.certificate());
+        while let Some(knock) = door.next().await {
+            // Anybody can write any address on a packet. One alone may cost a handshake; where there are many, or some from
+            // there already, it is asked to answer from there first, and nobody can push out another in his name.
+            let is_quiet = !self.gate.is_crowded(knock.peer().ip())
+                && !self.pace.lock().expect("no holder of this lock can panic").is_busy(Instant::now());
+            if !knock.has_proved_address() && !is_quiet {
+                knock.ask_for_proof();
+                continue;
+            }
+            // The others wait in a queue that has an end.
+            self.keep_pace().await;
+            let shared = self.shared.clone();
+            self.enter(knock.peer(), |visitor| welcome_quic(shared, knock, visitor));
+        }
+    }
+
+    async fn keep_pace(&self) {
+        let wait = self.pace.lock().expect("no holder of this lock can panic").enter(Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    /// Gives a connection its number and its place among the strangers, and lets it go on in a task of its own.
+    fn enter<F: Future<Output = ()> + Send + 'static>(
+        &self,
+        peer: SocketAddr,
+        serve: impl FnOnce(Visitor) -> F + Send + 'static,
+    ) {
+        let (send, receive) = oneshot::channel();
+        let task = tokio::spawn(async move {
+            // The place among the strangers comes right after the task it can abort.
+            let Ok(visitor) = receive.await else { return };
+            serve(visitor).await;
+        });
+        let (id, task) = (self.shared.ids.next(), task.abort_handle());
+        let pass = self.gate.enter(id.0, peer.ip(), task.clone());
+        let _ = send.send(Visitor { id, peer, task, pass });
+    }
+}
+
+async fn welcome_quic(shared: Arc<Shared>, knock: Knock, visitor: Visitor) {
+    let deadline = tokio::time::Instant::now() + LOGIN_GRACE;
+    match timeout_at(deadline, knock.accept()).await {
+        Err(_) => debug!("{}: no QUIC handshake within {LOGIN_GRACE:?}", visitor.peer),
+        Ok(Err(error)) => debug!("{}: {error}", visitor.peer),
+        Ok(Ok(Visit::Viewer(stream))) => native::serve_quic(shared, stream, visitor, deadline).await,
+        Ok(Ok(Visit::Browser(browser))) => webtransport::serve(shared, browser, visitor, deadline).await,
     }
 }
 
@@ -154,8 +209,13 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 pub(crate) type Stream = TlsStream<TcpStream>;
 
 /// What the kernel knows of the way to whoever is behind a stream; it may be asked while the stream is in other hands.
-pub(crate) fn path_of(stream: &Stream) -> Option<TcpPath> {
-    TcpPath::of(stream.get_ref().0).ok()
+pub(crate) fn path_of(stream: &Stream) -> Option<Path> {
+    TcpPath::of(stream.get_ref().0).ok().map(Path::Tcp)
+}
+
+/// The wall clock; 0 where it stands before that.
+pub(crate) fn since_1970() -> Duration {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
 /// What everybody is told who shows no good token, whatever was wrong with it.
@@ -165,7 +225,7 @@ pub(crate) const UNAUTHORIZED: &str =
 impl Shared {
     /// True when the token opens the session; it never will again. A wrong one costs its bearer some time.
     pub(crate) async fn redeem(&self, token: &[u8], peer: SocketAddr) -> bool {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+        let now = since_1970().as_secs();
         let result = self.tokens.lock().expect("no holder of this lock can panic").redeem(token, now);
         match result {
             Ok(()) => {
@@ -188,6 +248,18 @@ impl Shared {
     /// True for keys that this session gave out.
     pub(crate) fn is_session_key(&self, key: &[u8]) -> bool {
         self.tokens.lock().expect("no holder of this lock can panic").secret().is_session_key(key)
+    }
+
+    /// True for keys that this session gave to pages, not too long ago.
+    pub(crate) fn is_page_key(&self, key: &[u8]) -> bool {
+        let now = since_1970().as_secs();
+        self.tokens.lock().expect("no holder of this lock can panic").secret().is_page_key(key, now)
+    }
+
+    /// A key for a page that has shown its cookie.
+    pub(crate) fn new_page_key(&self) -> Vec<u8> {
+        let now = since_1970().as_secs();
+        self.tokens.lock().expect("no holder of this lock can panic").secret().mint_page_key(now)
     }
 
     /// A key for whoever has shown a token.

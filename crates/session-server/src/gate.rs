@@ -36,6 +36,11 @@ impl Pace {
         self.through = Some(through);
         (through - now).saturating_sub(ENTRY_TIME * ENTRIES_AT_ONCE)
     }
+
+    /// True while half of those have come in who may at once.
+    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+        self.through.is_some_and(|through| through.saturating_duration_since(now) > ENTRY_TIME * (ENTRIES_AT_ONCE / 2))
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -66,6 +71,14 @@ fn source(address: IpAddr) -> IpAddr {
 }
 
 impl Gate {
+    /// True where whoever comes from this address has to show that it does.
+    pub(crate) fn is_crowded(&self, address: IpAddr) -> bool {
+        let source = source(address);
+        let strangers = self.strangers.lock().expect("no holder of this lock can panic");
+        let from_there = strangers.iter().filter(|stranger| stranger.source == source).count();
+        from_there >= STRANGERS_PER_SOURCE_MAX / 4 || strangers.len() >= STRANGERS_MAX / 4
+    }
+
     /// A place for connection `number` (numbers grow), whose task is aborted if it has to go.
     pub(crate) fn enter(&self, number: u64, address: IpAddr, task: AbortHandle) -> Pass {
         let source = source(address);
@@ -118,6 +131,8 @@ mod tests {
         }
         assert!(newest.iter().all(|(_, task)| !task.is_finished()) && !honest.is_finished());
         assert_eq!(gate.strangers.lock().unwrap().len(), 1 + STRANGERS_PER_SOURCE_MAX);
+        let crowded = |address: &str| gate.is_crowded(address.parse().unwrap());
+        assert!(crowded("10.0.0.2") && !crowded("10.0.0.1"));
         drop(newest);
         assert_eq!(gate.strangers.lock().unwrap().len(), 1);
     }
@@ -134,9 +149,10 @@ mod tests {
             flood += 1;
         }
         assert!((500..=600).contains(&flood), "{flood} handshakes in two seconds");
+        assert!(pace.is_busy(now));
         // Half a second later a browser comes with its six connections.
         now += Duration::from_millis(500);
-        assert!((0..6).all(|_| pace.enter(now) == Duration::ZERO));
+        assert!((0..6).all(|_| pace.enter(now) == Duration::ZERO) && !pace.is_busy(now));
     }
 
     #[test]

@@ -1,5 +1,5 @@
 //! The same port for browsers: a login page for strangers, the web viewer and its WebSocket for those with a cookie.
-//! From front.rs, to websocket.rs; HTTP/1.1 only, so that a WebSocket is an ordinary upgrade.
+//! From front.rs, to websocket.rs; HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. Tells pages how to come by WebTransport.
 //! Knows requests, cookies and headers; never what the WebSocket carries.
 
 use std::convert::Infallible;
@@ -14,20 +14,20 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
 use thinc_transport::base64url;
-use thinc_transport::socket::TcpPath;
-use thinc_transport::token::SessionSecret;
+use thinc_transport::path::Path;
+use thinc_transport::token::{PAGE_KEY_LIFE_S, SessionSecret};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info};
 
-use crate::SessionConfig;
+use crate::PortConfig;
 use crate::assets::{self, Asset};
 use crate::front::{self, Shared, Stream, UNAUTHORIZED, Visitor};
 use crate::gate::{LOGIN_GRACE, Pass};
-use crate::websocket;
+use crate::{websocket, webtransport};
 
 /// 16 KiB of request line and headers. More than the 4 KiB a stranger may send of our own protocol: browsers send along
 /// the cookies of every other service on this host, whatever its port.
@@ -52,7 +52,7 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
 
 /// What is served, and under which name.
 pub(crate) struct Site {
-    base_path: String,
+    pub(crate) base_path: String,
     authority: String,
     /// Cookies are shared by all ports of a host, so each session has a name of its own.
     cookie: String,
@@ -60,7 +60,7 @@ pub(crate) struct Site {
 }
 
 impl Site {
-    pub(crate) fn new(config: &SessionConfig, secret: &SessionSecret) -> Site {
+    pub(crate) fn new(config: &PortConfig, secret: &SessionSecret) -> Site {
         Site {
             base_path: config.base_path.clone(),
             authority: config.authority.clone(),
@@ -74,10 +74,9 @@ impl Site {
 pub(crate) struct Browser {
     pub(crate) shared: Arc<Shared>,
     pub(crate) visitor: Mutex<Option<Pass>>,
-    pub(crate) id: crate::connection::ConnectionId,
     pub(crate) peer: std::net::SocketAddr,
     /// For the one WebSocket that this connection can become.
-    pub(crate) path: Mutex<Option<TcpPath>>,
+    pub(crate) path: Mutex<Option<Path>>,
     known: AtomicBool,
     /// Wakes the one who would close it for being a stranger too long.
     became_known: Notify,
@@ -95,11 +94,10 @@ impl Browser {
 
 /// Serves a connection until it ends; a WebSocket goes on in a task of its own.
 pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, visitor: Visitor, deadline: Instant) {
-    let Visitor { id, peer, task: _, pass } = visitor;
+    let Visitor { id: _, peer, task: _, pass } = visitor;
     let browser = Arc::new(Browser {
         shared,
         visitor: Mutex::new(Some(pass)),
-        id,
         peer,
         path: Mutex::new(front::path_of(&stream)),
         known: AtomicBool::new(false),
@@ -164,12 +162,13 @@ async fn route(browser: Arc<Browser>, request: Request<Incoming>) -> Answer {
     match (request.method(), file) {
         (&Method::POST, "login") => login(&browser, request).await,
         (&Method::GET, "ws") if known => {
-            if let Err(reason) = check_origin(site, request.headers()) {
+            if let Err(reason) = check_headers(site, request.headers()) {
                 info!("{}: WebSocket refused: {reason}", browser.peer);
                 return plain(StatusCode::FORBIDDEN, reason);
             }
             websocket::upgrade(browser, request)
         }
+        (&Method::GET, webtransport::FILE) if known => invite(&shared),
         (&Method::GET | &Method::HEAD, file) => {
             let file = match (file, known) {
                 ("", true) => "index.html",
@@ -208,14 +207,20 @@ fn has_cookie(shared: &Shared, headers: &HeaderMap) -> bool {
 }
 
 /// A browser says which page opens a WebSocket; only our own may (RFC 6455 §10.2).
-fn check_origin(site: &Site, headers: &HeaderMap) -> Result<(), &'static str> {
+fn check_headers(site: &Site, headers: &HeaderMap) -> Result<(), &'static str> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else {
         return Err("a WebSocket needs exactly one Origin header");
     };
-    let origin = origin.to_str().ok().and_then(|origin| origin.strip_prefix("https://"));
-    let Some(origin) = origin else { return Err("this page may not open the session: it is not https") };
     let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    check_origin(site, origin.to_str().unwrap_or_default(), host)
+}
+
+/// Whether the page that a browser names may open the session; `host`: whom the browser asks.
+pub(crate) fn check_origin(site: &Site, origin: &str, host: Option<&str>) -> Result<(), &'static str> {
+    let Some(origin) = origin.strip_prefix("https://") else {
+        return Err("this page may not open the session: it is not https");
+    };
     // Browsers leave the default port out.
     let same = |ours: &str| {
         ours.eq_ignore_ascii_case(origin)
@@ -234,7 +239,7 @@ async fn login(browser: &Browser, request: Request<Incoming>) -> Answer {
     let shared = &browser.shared;
     // Browsers send an Origin with every POST; a foreign page's has no business here.
     if request.headers().contains_key(header::ORIGIN)
-        && let Err(reason) = check_origin(&shared.site, request.headers())
+        && let Err(reason) = check_headers(&shared.site, request.headers())
     {
         return plain(StatusCode::FORBIDDEN, reason);
     }
@@ -260,6 +265,31 @@ async fn login(browser: &Browser, request: Request<Incoming>) -> Answer {
     let key = base64url::encode(&shared.new_session_key());
     let cookie = format!("{}={key}; Secure; HttpOnly; SameSite=Strict; Path=/", shared.site.cookie);
     with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &cookie)
+}
+
+/// How a page comes by WebTransport.
+#[derive(Serialize)]
+struct Invitation {
+    /// SHA-256 of the certificate that it will be shown, as base64url.
+    certificate: String,
+    /// What it says at the door, as base64url.
+    key: String,
+    /// For so long.
+    seconds: u64,
+}
+
+/// Nothing where this session takes nobody by QUIC.
+fn invite(shared: &Shared) -> Answer {
+    let Some(certificate) = shared.web_certificate.get() else { return plain(StatusCode::NO_CONTENT, "") };
+    let invitation = Invitation {
+        certificate: base64url::encode(&certificate.hash(front::since_1970())),
+        key: base64url::encode(&shared.new_page_key()),
+        seconds: PAGE_KEY_LIFE_S,
+    };
+    let body = serde_json::to_vec(&invitation).expect("texts and a number are JSON");
+    let mut answer = plain(StatusCode::OK, "");
+    *answer.body_mut() = Full::new(body.into());
+    with_header(answer, header::CONTENT_TYPE, "application/json")
 }
 
 fn serve_asset(asset: &Asset, request: &Request<Incoming>) -> Answer {

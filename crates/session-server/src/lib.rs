@@ -6,21 +6,27 @@
 mod actor;
 mod assets;
 mod caches;
+mod clipboard;
 mod connection;
 mod cursor;
 mod front;
 mod gate;
 mod http;
 mod keyboard;
+mod listeners;
+mod local;
+mod memory;
 mod native;
 mod packing;
 mod recorder;
 mod render;
+mod video;
 mod websocket;
+mod webtransport;
 mod worker;
+mod xsettings;
 
 use std::io::{self, Write as _};
-use std::net::TcpListener;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,10 +34,15 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use thinc_transport::base64url;
 use thinc_transport::identity::{Identity, IdentityError};
+use thinc_transport::quic::Door;
 use thinc_transport::token::{SessionSecret, TokenGate};
 use thiserror::Error;
 
+pub use clipboard::ClipboardConfig;
+pub use listeners::Listeners;
+pub use thinc_h264::Library as VideoEncoder;
 pub use thinc_ring::XorgConf;
+pub use video::VideoConfig;
 
 /// What the session process prints once viewers can connect.
 pub const READY_LINE: &str = "ready\n";
@@ -47,6 +58,29 @@ pub struct SessionConfig {
     pub display: String,
     /// The file that lets X clients in.
     pub xauthority: PathBuf,
+    /// What whoever comes through the port has to show and gets to see; none without a port.
+    pub port: Option<PortConfig>,
+    /// First in, first out, instead of shortest remaining first; for comparison.
+    pub fifo: bool,
+    /// Follow what is drawn into pixmaps.
+    pub offscreen: bool,
+    /// Nothing is sent lossy, however slow the link.
+    pub lossless: bool,
+    /// How videos travel.
+    pub video: VideoConfig,
+    /// The name of the encoder that codes them.
+    pub video_encoder: String,
+    /// The clipboard.
+    pub clipboard: ClipboardConfig,
+    /// Where somebody may ask for a trace.
+    pub trace_socket: PathBuf,
+    /// Where one is written from the first record on.
+    pub trace: Option<PathBuf>,
+}
+
+/// The part of it that is about the port.
+#[derive(Clone, Serialize, Deserialize)]
+pub struct PortConfig {
     /// 32 bytes as base64url; tokens and session keys are made under it.
     pub secret: String,
     /// Record of used tokens, which outlives this process.
@@ -57,16 +91,6 @@ pub struct SessionConfig {
     pub tls_key: PathBuf,
     /// Path under which browsers see the session; begins and ends with `/`.
     pub base_path: String,
-    /// First in, first out, instead of shortest remaining first; for comparison.
-    pub fifo: bool,
-    /// Follow what is drawn into pixmaps.
-    pub offscreen: bool,
-    /// Nothing is sent lossy, however slow the link.
-    pub lossless: bool,
-    /// Where somebody may ask for a trace.
-    pub trace_socket: PathBuf,
-    /// Where one is written from the first record on.
-    pub trace: Option<PathBuf>,
     /// `host:port` as links name the session; a WebSocket's origin may be this beside the `Host` it asks.
     pub authority: String,
 }
@@ -99,7 +123,7 @@ pub enum SessionError {
     System(&'static str, io::Error),
 }
 
-/// `thinc session`: standard input is the listening socket, standard output tells the supervisor that it is served.
+/// `thinc session`: standard input brings the listening sockets, standard output tells the supervisor that it is served.
 pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     // A supervisor that was killed must not leave a session that nobody can list or stop.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
@@ -114,9 +138,9 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     let file = |error| SessionError::Config { path: config.to_owned(), error };
     let text = std::fs::read(config).map_err(file)?;
     let parsed: SessionConfig = serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
-    let listener =
-        io::stdin().as_fd().try_clone_to_owned().map_err(|error| SessionError::System("take the socket", error))?;
-    run(&parsed, listener.into(), || {
+    let listeners =
+        Listeners::take(io::stdin().as_fd()).map_err(|error| SessionError::System("take the sockets", error))?;
+    run(&parsed, listeners, || {
         // The supervisor may have stopped listening; it then knows already.
         let mut out = io::stdout().lock();
         let _ = out.write_all(READY_LINE.as_bytes()).and_then(|()| out.flush());
@@ -125,34 +149,33 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
 }
 
 /// Serves viewers until the process is asked to end or the driver is gone.
-pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) -> Result<(), SessionError> {
-    let identity = Identity::load(&config.tls_cert, &config.tls_key)?;
-    let secret = base64url::decode(&config.secret)
-        .and_then(|bytes| bytes.try_into().ok())
-        .map(SessionSecret)
-        .ok_or_else(|| {
-            let error = io::Error::new(io::ErrorKind::InvalidData, "the secret is not 32 bytes");
-            SessionError::Config { path: config.used_tokens.clone(), error }
-        })?;
-    let tokens = TokenGate::open(secret, &config.used_tokens)
-        .map_err(|error| SessionError::Config { path: config.used_tokens.clone(), error })?;
-    let tls = identity.server_config()?;
+pub fn run(config: &SessionConfig, listeners: Listeners, ready: impl FnOnce()) -> Result<(), SessionError> {
+    let (events, inbox) = connection::channel();
+    let ids = connection::Ids::default();
+    let front = config.port.as_ref().map(|port| open_port(port, ids.clone(), events.clone())).transpose()?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| SessionError::System("start the event loop", error))?;
     runtime.block_on(async {
-        let listener =
-            tokio::net::TcpListener::from_std(listener).map_err(|error| SessionError::System("listen", error))?;
         let attachment = thinc_ring::attach(&config.driver_socket)?;
-        let (events, inbox) = connection::channel();
         let keyboard = keyboard::start(&config.display, events.clone());
         if let Err(error) = recorder::listen(&config.trace_socket, events.clone()) {
             // A session without traces is a session.
             tracing::warn!("no trace can be asked for: {}: {error}", config.trace_socket.display());
         }
-        let front = front::Front::new(config, tokens, tls, events.clone());
-        tokio::spawn(front.serve(listener));
+        if let (Some((front, identity, secret)), Some(tcp)) = (front, listeners.tcp) {
+            let listener =
+                tokio::net::TcpListener::from_std(tcp).map_err(|error| SessionError::System("listen", error))?;
+            match listeners.udp.map(|udp| Door::open(udp, &identity, &secret, front::since_1970())) {
+                Some(Ok(door)) => drop(tokio::spawn(front.clone().serve_quic(door))),
+                // A session whose viewers come by TCP alone is a session.
+                Some(Err(error)) => tracing::warn!("nobody can come in by QUIC: {error}"),
+                None => {}
+            }
+            tokio::spawn(front.serve(listener));
+        }
+        tokio::spawn(local::serve(listeners.local, ids, events.clone()));
         ready();
         // A task like the others, which the event loop wakes without asking the system for events first.
         let actor = actor::Actor::new(config, attachment, keyboard, events)?;
@@ -161,6 +184,23 @@ pub fn run(config: &SessionConfig, listener: TcpListener, ready: impl FnOnce()) 
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     })
+}
+
+/// The door for TLS, with its key and its memory of used tokens.
+fn open_port(
+    config: &PortConfig,
+    ids: connection::Ids,
+    events: connection::Events,
+) -> Result<(front::Front, Identity, SessionSecret), SessionError> {
+    let identity = Identity::load(&config.tls_cert, &config.tls_key)?;
+    let secret: [u8; 32] =
+        base64url::decode(&config.secret).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+            let error = io::Error::new(io::ErrorKind::InvalidData, "the secret is not 32 bytes");
+            SessionError::Config { path: config.used_tokens.clone(), error }
+        })?;
+    let tokens = TokenGate::open(SessionSecret(secret), &config.used_tokens)
+        .map_err(|error| SessionError::Config { path: config.used_tokens.clone(), error })?;
+    Ok((front::Front::new(config, tokens, identity.server_config()?, ids, events), identity, SessionSecret(secret)))
 }
 
 fn start_log() {

@@ -1,4 +1,4 @@
-//! Path 10/13 over TLS: one native viewer, from its first frame on.
+//! Path 10/13: one native viewer, over TLS or QUIC from its first frame on, or from the hello on where local.rs let it in.
 //! From front.rs, to actor.rs; a token or a session key first, then bytes both ways.
 //! Knows the authenticating frames; everything after them passes through unread.
 
@@ -8,7 +8,9 @@ use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use thinc_transport::path::Path;
+use thinc_transport::quic::{Datagrams, QuicStream};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tracing::{debug, info};
@@ -16,40 +18,84 @@ use tracing::{debug, info};
 use crate::connection::{self, ConnectionId, Ending, Event, Events, Opened, READ_BYTES, STALL_TIME};
 use crate::front::{Shared, Stream, UNAUTHORIZED, Visitor};
 
-/// Serves a connection until it ends.
+/// Serves a connection over TLS until it ends.
 pub(crate) async fn serve(shared: Arc<Shared>, mut stream: Stream, visitor: Visitor, deadline: Instant) {
-    let Visitor { id, peer, task, pass } = visitor;
-    let early = match timeout_at(deadline, authenticate(&shared, &mut stream, peer)).await {
-        Ok(Ok(Some(early))) => early,
-        Ok(Ok(None)) => return,
+    let Some(early) = admit(&shared, &mut stream, visitor.peer, deadline).await else { return };
+    let path = crate::front::path_of(&stream);
+    let label = format!("{} (native)", visitor.peer);
+    carry(&shared, stream, visitor, label, (path, None), early).await;
+}
+
+/// Serves one over QUIC until it ends.
+pub(crate) async fn serve_quic(shared: Arc<Shared>, mut stream: QuicStream, visitor: Visitor, deadline: Instant) {
+    let Some(early) = admit(&shared, &mut stream, visitor.peer, deadline).await else { return };
+    stream.trust();
+    let path = Some(Path::Quic(stream.path()));
+    let datagrams = Some(stream.datagrams()).filter(Datagrams::are_taken);
+    let label = format!("{} (native, QUIC)", visitor.peer);
+    carry(&shared, stream, visitor, label, (path, datagrams), early).await;
+}
+
+/// What came after the credential; `None` where nobody is let in.
+async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
+    shared: &Shared,
+    stream: &mut S,
+    peer: std::net::SocketAddr,
+    deadline: Instant,
+) -> Option<Vec<u8>> {
+    match timeout_at(deadline, authenticate(shared, stream, peer)).await {
+        Ok(Ok(early)) => early,
         Ok(Err(error)) => {
             debug!("{peer}: {error}");
-            return;
+            None
         }
         Err(_) => {
             info!("{peer}: said nothing that opens the session within the login grace");
-            return;
+            None
         }
-    };
+    }
+}
+
+/// Goes on with one that was let in.
+pub(crate) async fn carry(
+    shared: &Shared,
+    stream: impl AsyncRead + AsyncWrite,
+    visitor: Visitor,
+    label: String,
+    (path, datagrams): (Option<Path>, Option<Datagrams>),
+    early: Vec<u8>,
+) {
+    let Visitor { id, peer: _, task, pass } = visitor;
     drop(pass);
-    let (outgoing, receive) = connection::outgoing();
-    let label = format!("{peer} (native)");
-    let path = crate::front::path_of(&stream);
-    if shared.events.send(Event::Opened(Opened { id, label, outgoing, path, task })).await.is_err() {
+    let (outgoing, chunks) = connection::outgoing();
+    pump(Opened { id, label, outgoing, path, datagrams, task }, stream, early, chunks, &shared.events).await;
+}
+
+/// Moves bytes both ways until the connection ends; `early` came before.
+pub(crate) async fn pump(
+    opened: Opened,
+    stream: impl AsyncRead + AsyncWrite,
+    early: Vec<u8>,
+    chunks: mpsc::Receiver<Vec<u8>>,
+    events: &Events,
+) {
+    let (id, datagrams) = (opened.id, opened.datagrams.clone());
+    if events.send(Event::Opened(opened)).await.is_err() {
         return;
     }
     let (read, write) = tokio::io::split(stream);
     let ending = tokio::select! {
-        ending = read_all(id, read, early, &shared.events) => ending,
-        ending = write_all(id, write, receive, &shared.events) => ending,
+        ending = read_all(id, read, early, events) => ending,
+        ending = write_all(id, write, chunks, events) => ending,
+        ending = receive_all(id, datagrams, events) => ending,
     };
-    let _ = shared.events.send(Event::Gone(id, ending)).await;
+    let _ = events.send(Event::Gone(id, ending)).await;
 }
 
 /// What came after the credential, when it was good; `None` when it was not, and the other side has been told.
-async fn authenticate(
+async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &Shared,
-    stream: &mut Stream,
+    stream: &mut S,
     peer: std::net::SocketAddr,
 ) -> std::io::Result<Option<Vec<u8>>> {
     let mut frames = Deframer::new(PREAUTH_FRAME_BYTES_MAX);
@@ -100,7 +146,7 @@ async fn authenticate(
     Ok(None)
 }
 
-async fn read_all(id: ConnectionId, mut from: tokio::io::ReadHalf<Stream>, early: Vec<u8>, events: &Events) -> Ending {
+async fn read_all(id: ConnectionId, mut from: impl AsyncRead + Unpin, early: Vec<u8>, events: &Events) -> Ending {
     if !early.is_empty() && events.send(Event::Bytes(id, early)).await.is_err() {
         return Ending::Closed;
     }
@@ -120,9 +166,21 @@ async fn read_all(id: ConnectionId, mut from: tokio::io::ReadHalf<Stream>, early
     }
 }
 
+/// What comes beside the stream, until that ends, which says how.
+async fn receive_all(id: ConnectionId, datagrams: Option<Datagrams>, events: &Events) -> Ending {
+    if let Some(datagrams) = datagrams {
+        while let Ok(datagram) = datagrams.receive().await {
+            if events.send(Event::Datagram(id, datagram)).await.is_err() {
+                return Ending::Closed;
+            }
+        }
+    }
+    std::future::pending().await
+}
+
 async fn write_all(
     id: ConnectionId,
-    mut to: tokio::io::WriteHalf<Stream>,
+    mut to: impl AsyncWrite + Unpin,
     mut chunks: mpsc::Receiver<Vec<u8>>,
     events: &Events,
 ) -> Ending {

@@ -1,5 +1,5 @@
 //! Path 9/13 and 10/13: session-core's choices for one viewer, as codec-enc takes them, and the stream of its connection.
-//! From render.rs with a job's quality, to worker.rs with what its encoder may spend; from actor.rs with what leaves, to its frame.
+//! From render.rs with a job's quality, to worker.rs with what its encoder may spend; from actor.rs with what leaves, to its frame or a datagram.
 //! Knows both vocabularies; chooses nothing.
 
 use std::time::{Duration, Instant};
@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use thinc_codec_enc::{EncodeSettings, Entropy, JpegProfile, StreamPacker};
 use thinc_protocol::session::Packed;
 use thinc_session_core::{self as core, Packer, Quality};
+use thinc_transport::quic::Datagrams;
 
 /// What an encoder may spend on a job of this quality.
 pub(crate) fn settings(quality: Quality) -> EncodeSettings {
@@ -31,11 +32,18 @@ pub(crate) struct Packing {
     /// From the first that is packed: a viewer that reads no stream has none.
     stream: Option<StreamPacker>,
     took: Duration,
+    /// A way beside the stream.
+    datagrams: Option<Datagrams>,
 }
 
 impl Packing {
-    pub(crate) fn new() -> Packing {
-        Packing { entropy: core::Entropy::None, stream: None, took: Duration::ZERO }
+    pub(crate) fn new(datagrams: Option<Datagrams>) -> Packing {
+        Packing { entropy: core::Entropy::None, stream: None, took: Duration::ZERO, datagrams }
+    }
+
+    /// Some of what leaves may go beside the stream.
+    pub(crate) fn has_datagrams(&self) -> bool {
+        self.datagrams.is_some()
     }
 
     /// What is packed from here on. Plain updates between leave the stream as it is.
@@ -58,5 +66,13 @@ impl Packer for Packing {
         let packed = stream.pack(commands, out);
         self.took += begun.elapsed();
         packed
+    }
+
+    fn datagram_bytes(&self) -> usize {
+        self.datagrams.as_ref().map_or(0, Datagrams::room)
+    }
+
+    fn put_datagram(&mut self, frame: &[u8]) {
+        self.datagrams.iter().for_each(|datagrams| datagrams.send(frame));
     }
 }

@@ -14,6 +14,7 @@ use hyper::{Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
 use tokio::sync::mpsc;
+use tokio::task::AbortHandle;
 use tokio::time::timeout;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
@@ -38,12 +39,14 @@ pub(crate) fn upgrade(browser: Arc<Browser>, mut request: Request<Incoming>) -> 
         return with_header(answer, header::UPGRADE, "websocket");
     };
     let accept = derive_accept_key(key);
+    // Its number is that of this request: a proxy may have opened the connection before one that it used earlier.
+    let id = browser.shared.ids.next();
     let upgraded = hyper::upgrade::on(&mut request);
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
         let Ok(task) = receiver.await else { return };
         match upgraded.await {
-            Ok(upgraded) => serve(&browser, upgraded, task).await,
+            Ok(upgraded) => serve(&browser, id, upgraded, task).await,
             Err(error) => debug!("{}: {error}", browser.peer),
         }
     });
@@ -60,7 +63,7 @@ fn has_token(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> boo
     values.flat_map(|value| value.split(',')).any(|part| part.trim().eq_ignore_ascii_case(token))
 }
 
-async fn serve(browser: &Browser, upgraded: Upgraded, task: tokio::task::AbortHandle) {
+async fn serve(browser: &Browser, id: ConnectionId, upgraded: Upgraded, task: AbortHandle) {
     // A viewer's frames are small; what it sends at once is a handful of them.
     let config = WebSocketConfig::default()
         .max_message_size(Some(VIEWER_FRAME_BYTES_MAX))
@@ -68,11 +71,11 @@ async fn serve(browser: &Browser, upgraded: Upgraded, task: tokio::task::AbortHa
         // Each message goes to TLS at once: what waits shall wait in the session's queue.
         .write_buffer_size(0);
     let socket = WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
-    let (id, events) = (browser.id, &browser.shared.events);
+    let events = &browser.shared.events;
     let (outgoing, receive) = connection::outgoing();
     let label = format!("{} (browser)", browser.peer);
     let path = browser.path.lock().expect("no holder of this lock can panic").take();
-    if events.send(Event::Opened(Opened { id, label, outgoing, path, task })).await.is_err() {
+    if events.send(Event::Opened(Opened { id, label, outgoing, path, datagrams: None, task })).await.is_err() {
         return;
     }
     let ending = carry(id, socket, receive, events).await;

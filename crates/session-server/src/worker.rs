@@ -12,10 +12,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use thinc_codec_enc::{EncodeSettings, Encoder};
+use thinc_h264::EncodeError;
 use thinc_pixels::{Planned, Snapshot};
 use thinc_session_core::{JobId, ViewerId};
 
 use crate::connection::{Event, Events};
+use crate::video::Picture;
 
 /// More threads than this would take the machine from the applications.
 const THREADS_MAX: usize = 4;
@@ -30,6 +32,10 @@ pub(crate) struct Work {
     pub(crate) snapshot: Snapshot,
     pub(crate) planned: Vec<Planned>,
     pub(crate) settings: EncodeSettings,
+    /// A video's plain picture, which follows what was planned.
+    pub(crate) plain: Vec<u8>,
+    /// A picture that is to be coded, for the same place.
+    pub(crate) picture: Option<Box<Picture>>,
 }
 
 impl Work {
@@ -40,12 +46,21 @@ impl Work {
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             settings: EncodeSettings::default(),
+            plain: Vec::new(),
+            picture: None,
         }
     }
 
     /// All of it, encoded here and now. Gives the time that took.
     pub(crate) fn encode(&self, encoder: &mut Encoder, out: &mut Vec<u8>) -> Duration {
-        self.encode_stretch(&self.planned, encoder, out)
+        let took = self.encode_stretch(&self.planned, encoder, out);
+        out.extend_from_slice(&self.plain);
+        took
+    }
+
+    /// Nothing of it takes so long that a thread is woken for it.
+    pub(crate) fn is_done_at_once(&self) -> bool {
+        self.planned.is_empty() && self.picture.is_none()
     }
 
     fn encode_stretch(&self, planned: &[Planned], encoder: &mut Encoder, out: &mut Vec<u8>) -> Duration {
@@ -70,7 +85,8 @@ impl Work {
                 (start, held) = (at + 1, 0);
             }
         }
-        if start < self.planned.len() || stretches.is_empty() {
+        // A job of nothing comes back as well.
+        if start < self.planned.len() || stretches.is_empty() && self.picture.is_none() {
             stretches.push(start..self.planned.len());
         }
         stretches
@@ -99,7 +115,15 @@ struct Task {
     /// Its place, and how many there are.
     index: usize,
     count: usize,
-    planned: Range<usize>,
+    what: What,
+}
+
+#[derive(Debug)]
+enum What {
+    /// A part of what was planned.
+    Planned(Range<usize>),
+    /// The job's picture, with its stream's encoder.
+    Picture(Box<Picture>),
 }
 
 /// A stretch of a job that is encoded.
@@ -110,6 +134,10 @@ pub(crate) struct Encoded {
     pub(crate) count: usize,
     pub(crate) commands: Vec<u8>,
     pub(crate) took: Duration,
+    /// The stretch was a picture: its encoder comes back.
+    pub(crate) picture: Option<Box<Picture>>,
+    /// That could not be coded, for this reason.
+    pub(crate) failed: Option<EncodeError>,
 }
 
 /// The stretches of one job that have come, until all before them have.
@@ -121,11 +149,15 @@ pub(crate) struct Gathered {
     next: usize,
     /// What they took, on however many threads.
     pub(crate) took: Duration,
+    /// The stream whose picture could not be coded: what is here of the job is shown, and no more.
+    pub(crate) failed: Option<u16>,
+    /// Samples that were coded.
+    pub(crate) samples: u64,
 }
 
 impl Gathered {
     pub(crate) fn new(job: JobId, count: usize) -> Gathered {
-        Gathered { job, stretches: vec![None; count], next: 0, took: Duration::ZERO }
+        Gathered { job, stretches: vec![None; count], next: 0, took: Duration::ZERO, failed: None, samples: 0 }
     }
 
     pub(crate) fn put(&mut self, index: usize, commands: Vec<u8>, took: Duration) {
@@ -193,13 +225,18 @@ impl Workers {
 
     /// Hands a job over; its stretches come back as `Event::Encoded`, in any order. The queue has no bound of its own:
     /// session-core commits no more than a frame time of work, and a few jobs for each viewer.
-    pub(crate) fn submit(&mut self, work: Work) {
+    pub(crate) fn submit(&mut self, mut work: Work) {
         let events = &self.events;
         let shared = self.shared.get_or_insert_with(|| start(events));
         let stretches = work.stretches();
-        let (work, count) = (Arc::new(work), stretches.len());
-        let tasks = stretches.into_iter().enumerate();
-        shared.queue().tasks.extend(tasks.map(|(index, planned)| Task { work: work.clone(), index, count, planned }));
+        let picture = work.picture.take();
+        let count = stretches.len() + usize::from(picture.is_some());
+        let work = Arc::new(work);
+        let task = |index, what| Task { work: work.clone(), index, count, what };
+        // The picture takes longest and leaves last: what is exact need not wait for it.
+        let picture = picture.map(|picture| task(count - 1, What::Picture(picture)));
+        let tasks = stretches.into_iter().enumerate().map(|(index, planned)| task(index, What::Planned(planned)));
+        shared.queue().tasks.extend(picture.into_iter().chain(tasks));
         for _ in 0..count {
             shared.more.notify_one();
         }
@@ -227,10 +264,20 @@ fn start(events: &Events) -> Arc<Shared> {
 
 fn run(shared: &Shared, events: &Events) {
     let mut encoder = Encoder::new();
-    while let Some(Task { work, index, count, planned }) = shared.next() {
+    while let Some(Task { work, index, count, what }) = shared.next() {
         let mut commands = Vec::new();
-        let took = work.encode_stretch(&work.planned[planned], &mut encoder, &mut commands);
-        if events.blocking_send(Event::Encoded(Encoded { work, index, count, commands, took })).is_err() {
+        let (took, picture, failed) = match what {
+            What::Planned(planned) => {
+                (work.encode_stretch(&work.planned[planned], &mut encoder, &mut commands), None, None)
+            }
+            What::Picture(mut picture) => {
+                let begun = Instant::now();
+                let failed = picture.encode(&mut commands).err();
+                (begun.elapsed(), Some(picture), failed)
+            }
+        };
+        let encoded = Encoded { work, index, count, commands, took, picture, failed };
+        if events.blocking_send(Event::Encoded(encoded)).is_err() {
             return;
         }
     }

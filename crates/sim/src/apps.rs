@@ -5,7 +5,7 @@
 use std::collections::VecDeque;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawableId, Drawn};
+use thinc_ring::{DrawableId, Drawn, VideoLayout};
 
 use crate::op::Op;
 use crate::random::Random;
@@ -16,7 +16,6 @@ use crate::x_server::Blit;
 const LOOSE_MAX: usize = 4;
 /// Windows that a compositor shows, at most.
 const WINDOWS_MAX: usize = 3;
-const FOURCC_YV12: u32 = 0x3231_5659;
 
 /// A pixmap, and where on the screen it is shown.
 #[derive(Clone, Copy, Debug)]
@@ -309,8 +308,10 @@ impl Apps {
                     damage.add_rect(self.windows[at].place());
                 }
                 8 => {
-                    let what = Drawn::Video { port: (window.id & 3) as u16, fourcc: FOURCC_YV12, src_w: 16, src_h: 8 };
                     let frame = Rect { x2: all.x2.min(20), y2: all.y2.min(18), ..all };
+                    let (port, size) = ((window.id & 3) as u16, Size { width: 16, height: 8 });
+                    let what =
+                        Drawn::Video { port, layout: VideoLayout::Yuv420, size, crop: size.rect(), place: frame };
                     script.push_back(paint(window.id, frame, Fill::Distinct, what));
                     damage.add_rect(frame.translate(window.at.0, window.at.1));
                 }

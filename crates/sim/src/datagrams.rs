@@ -6,6 +6,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::frame::{Deframer, put_frame};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
 use thinc_protocol::session::SessionMessage;
+use thinc_session_core::Arrival;
 
 use crate::link::Path;
 use crate::pipeline::Fate;
@@ -22,14 +23,16 @@ pub(crate) struct Datagrams {
     lost: u64,
     /// When the last byte handed over will have left.
     free_at: Micros,
+    /// Some come twice.
+    twice: bool,
     /// Under way, in no order.
     flying: Vec<(Micros, Vec<u8>)>,
 }
 
 impl Datagrams {
     /// An idle link that loses so many of a thousand.
-    pub(crate) fn new(path: Path, lost: u64) -> Datagrams {
-        Datagrams { path, lost, free_at: 0, flying: Vec::new() }
+    pub(crate) fn new(path: Path, lost: u64, twice: bool) -> Datagrams {
+        Datagrams { path, lost, free_at: 0, twice, flying: Vec::new() }
     }
 
     /// Hands one update over. When it is lost: the moment at which the sender knows.
@@ -39,6 +42,9 @@ impl Datagrams {
         let at = self.free_at + self.path.delay + random.below(self.path.jitter + WAIT_MAX + WAIT_MAX / 4);
         if random.below(1000) < self.lost {
             return Some(at + self.path.delay);
+        }
+        if self.twice && random.one_in(16) {
+            self.flying.push((at + random.below(2 * WAIT_MAX), update.clone()));
         }
         self.flying.push((at, update));
         None
@@ -59,15 +65,25 @@ impl Datagrams {
 /// The way of a viewer's updates, where they are lost and overtake one another; all else goes by the stream.
 #[derive(Debug)]
 pub(crate) struct Lossy {
+    pub(crate) arrival: Arrival,
     pub(crate) down: Datagrams,
+    /// What a viewer says that may be lost, where only small updates go alone.
+    pub(crate) up: Datagrams,
     pub(crate) delay: Micros,
     /// What became of updates, and when the session hears of it.
     pub(crate) reports: Vec<(Micros, u64, Fate)>,
 }
 
 impl Lossy {
-    pub(crate) fn new(path: Path, lost: u64) -> Lossy {
-        Lossy { down: Datagrams::new(path, lost), delay: path.delay, reports: Vec::new() }
+    pub(crate) fn new(arrival: Arrival, path: Path, lost: u64) -> Lossy {
+        let twice = arrival == Arrival::Mixed;
+        let [down, up] = [(); 2].map(|()| Datagrams::new(path, lost, twice));
+        Lossy { arrival, down, up, delay: path.delay, reports: Vec::new() }
+    }
+
+    /// The same for the connection that follows.
+    pub(crate) fn again(&self) -> Lossy {
+        Lossy::new(self.arrival, self.down.path, self.down.lost)
     }
 
     /// Sends each update by itself, and gives back what is no update.
@@ -95,6 +111,6 @@ impl Lossy {
     }
 
     pub(crate) fn next_at(&self) -> Option<Micros> {
-        self.reports.iter().map(|(at, ..)| *at).chain(self.down.next_at()).min()
+        self.reports.iter().map(|(at, ..)| *at).chain(self.down.next_at()).chain(self.up.next_at()).min()
     }
 }

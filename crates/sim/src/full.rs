@@ -2,19 +2,23 @@
 //! From world.rs, to world.rs: nothing between them but bytes.
 //! Knows the crates' public faces only.
 
+use std::collections::VecDeque;
+
 use thinc_codec_enc::{EncodeSettings, Encoder, StreamPacker};
 use thinc_pixels::cache::Fate;
 use thinc_pixels::{
-    Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, cut, plan_with,
+    Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, cut, plan_with, shown_already,
 };
 use thinc_protocol::Micros;
 use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{CACHE_TOKEN_BYTES, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::limits::{CACHE_TOKEN_BYTES, HELD_KEY_BYTES, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::{CacheGrant, Packed};
-use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{CacheOffer, InputEvent, View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Packer, Proposal, Quality};
-use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
+use thinc_session_core::{
+    Arrival, CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Packer, Proposal, Quality,
+};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::breakage::Breakage;
 use crate::pipeline::{Heard, Pipeline};
@@ -35,10 +39,16 @@ pub struct Full {
     chunks: u32,
     viewer: Viewer,
     hello: ViewerHello,
+    /// What it wishes to see.
+    view: Option<View>,
+    /// What it says first, until that has left.
+    first: Vec<u8>,
     breakage: Option<Breakage>,
     heard: Vec<Heard>,
     barriers_waiting: u32,
     inputs: u32,
+    /// Pixels of a job that it was not sent because it showed them already.
+    shown: u64,
 }
 
 /// The stream of one connection.
@@ -47,6 +57,8 @@ struct Packing {
     entropy: Entropy,
     stream: Option<StreamPacker>,
     packed: u64,
+    /// What goes alone and was not taken yet.
+    alone: VecDeque<Vec<u8>>,
     breakage: Option<Breakage>,
 }
 
@@ -64,7 +76,19 @@ impl Packer for Packing {
         }
         Some(packed)
     }
+
+    fn datagram_bytes(&self) -> usize {
+        DATAGRAM_BYTES
+    }
+
+    fn put_datagram(&mut self, frame: &[u8]) {
+        assert!(frame.len() <= DATAGRAM_BYTES, "{} bytes are more than a datagram holds", frame.len());
+        self.alone.push_back(frame.to_vec());
+    }
 }
+
+/// What a datagram holds: small screens have small updates.
+const DATAGRAM_BYTES: usize = 700;
 
 /// What a viewer offers to keep: few pieces, so that there is seldom room.
 const CACHE_BYTES: u64 = 96 * 1024;
@@ -75,28 +99,44 @@ const SAVE_EVERY: u32 = 40;
 const KEEP: usize = 5;
 
 impl Full {
-    /// A viewer that keeps `kept`, of which the session knows what it knew when the viewer `left`.
-    fn with_cache(left: Option<Cache>, kept: thinc_viewer_core::Cache, breakage: Option<Breakage>) -> Full {
-        let caps = ViewerCaps::LOCAL_CURSOR;
-        let mut viewer = Viewer::new(&ViewerConfig { name: "sim".into(), size: Size::default(), caps });
-        let hello = first_words(&mut viewer);
+    /// A viewer that keeps `kept`, of which the session knows what it knew when the viewer `left`; what it wishes to see, and what it
+    /// showed on an `earlier` connection.
+    fn with_cache(
+        left: Option<Cache>,
+        kept: thinc_viewer_core::Cache,
+        (earlier, wish): (Option<&mut Viewer>, Option<View>),
+        breakage: Option<Breakage>,
+    ) -> Full {
+        let caps = ViewerCaps::LOCAL_CURSOR | ViewerCaps::ALONE;
+        let mut viewer = Viewer::new(&ViewerConfig {
+            name: "sim".into(),
+            size: Size::default(),
+            caps,
+            clipboard: ClipboardPolicy::OFF,
+        });
+        earlier.into_iter().for_each(|earlier| viewer.lie_over(earlier, [7; HELD_KEY_BYTES]));
         viewer.offer_cache(kept);
+        wish.into_iter().for_each(|view| viewer.set_view(view));
+        let (hello, first) = first_words(&mut viewer);
         Full {
             shadow: Shadow::new(Size::default()),
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             encoder: Encoder::new(),
-            packing: Packing { entropy: Entropy::None, stream: None, packed: 0, breakage },
+            packing: Packing { entropy: Entropy::None, stream: None, packed: 0, alone: VecDeque::new(), breakage },
             cache: None,
             left,
             saved: Vec::new(),
             chunks: 0,
             viewer,
             hello,
+            view: wish,
+            first,
             breakage,
             heard: Vec::new(),
             barriers_waiting: 0,
             inputs: 0,
+            shown: 0,
         }
     }
 
@@ -110,6 +150,32 @@ impl Full {
         }
     }
 
+    /// What the viewer has to tell.
+    fn notice(&mut self, now: Micros) -> Result<(), String> {
+        while let Some(event) = self.viewer.poll_event() {
+            match event {
+                ViewerEvent::Barrier(number) => {
+                    self.barriers_waiting -= 1;
+                    self.heard.push(Heard::Barrier(number));
+                }
+                ViewerEvent::Echo { seq, .. } => {
+                    if seq == 0 || seq > self.inputs {
+                        return Err(format!("echo of input {seq}, which was not sent"));
+                    }
+                    self.heard.push(Heard::Echo(seq));
+                }
+                ViewerEvent::FrameEnd => {
+                    self.heard.push(Heard::Update { end_of_frame: true });
+                    self.viewer.handle_presented(now);
+                }
+                ViewerEvent::Geometry { .. } => self.heard.push(Heard::Geometry),
+                ViewerEvent::Closed { reason, .. } => return Err(format!("closed: {reason}")),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     fn settle(&mut self, job: JobId, fate: Fate) {
         if let Some(cache) = &mut self.cache {
             cache.settle(job.0, fate);
@@ -119,7 +185,7 @@ impl Full {
 
 impl Pipeline for Full {
     fn new(breakage: Option<Breakage>) -> Full {
-        Full::with_cache(None, thinc_viewer_core::Cache::new(CACHE_BYTES), breakage)
+        Full::with_cache(None, thinc_viewer_core::Cache::new(CACHE_BYTES), (None, None), breakage)
     }
 
     fn reconnected(mut self, breakage: Option<Breakage>) -> Full {
@@ -131,7 +197,8 @@ impl Pipeline for Full {
         // Where the offer never came, both know what they knew before.
         let mut left = self.cache.take().or(self.left.take());
         left.iter_mut().for_each(Cache::disconnect);
-        Full::with_cache(left, kept, breakage)
+        let earlier = (!begins_again).then_some(&mut self.viewer);
+        Full::with_cache(left, kept, (earlier, self.view), breakage)
     }
 
     fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer {
@@ -157,6 +224,10 @@ impl Pipeline for Full {
         if let Some(cache) = &mut self.cache {
             cache.distrust();
         }
+    }
+
+    fn take_shown(&mut self) -> u64 {
+        std::mem::take(&mut self.shown)
     }
 
     fn recalled(&self) -> u64 {
@@ -193,6 +264,11 @@ impl Pipeline for Full {
             }
         });
         self.planned.clear();
+        if let Some(shown) = &job.shown {
+            let region = shown_already(&self.snapshot, &mut self.shadow, &shown.key, &shown.tiles);
+            self.shown += region.area();
+            self.planned.extend((!region.is_empty()).then_some(Planned::Shift { region, dx: 0, dy: 0 }));
+        }
         let parts: Vec<Hint> =
             job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
@@ -201,12 +277,12 @@ impl Pipeline for Full {
         if let Some(cache) = &mut cache {
             cache.begin(job.id.0);
         }
-        let plan = PlanSettings { lossy, cache };
+        let plan = PlanSettings { lossy, cache, ..PlanSettings::default() };
         let met = plan_with(&self.snapshot, &mut self.shadow, &hints, plan, &mut self.planned);
         if self.breakage == Some(Breakage::KeptAtOnce) {
             self.settle(job.id, Fate::Applied { update: 0 });
         }
-        cut(&mut self.planned, job.hints.piece_area);
+        cut(&mut self.planned, &self.snapshot, job.hints.piece_area);
         self.encoder.encode_with(&self.planned, &self.snapshot, &settings(job.hints.quality), out);
         met
     }
@@ -218,31 +294,33 @@ impl Pipeline for Full {
         self.shadow = shadow;
     }
 
+    fn arrival(&self) -> Arrival {
+        Arrival::Mixed
+    }
+
+    fn handle_datagram(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
+        self.viewer.handle_datagram(bytes, now).map_err(|error| error.to_string())?;
+        self.notice(now)
+    }
+
+    fn poll_alone(&mut self) -> Option<Vec<u8>> {
+        self.packing.alone.pop_front()
+    }
+
+    fn poll_datagram(&mut self, out: &mut Vec<u8>) -> bool {
+        self.viewer.poll_datagram(out)
+    }
+
+    fn handle_time(&mut self, now: Micros) {
+        if self.viewer.poll_deadline().is_some_and(|at| at <= now) {
+            self.viewer.handle_timeout(now);
+        }
+    }
+
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
         self.save();
         self.viewer.handle_bytes(bytes, now).map_err(|error| error.to_string())?;
-        while let Some(event) = self.viewer.poll_event() {
-            match event {
-                ViewerEvent::Barrier(number) => {
-                    self.barriers_waiting -= 1;
-                    self.heard.push(Heard::Barrier(number));
-                }
-                ViewerEvent::Echo { seq, .. } => {
-                    if seq == 0 || seq > self.inputs {
-                        return Err(format!("echo of input {seq}, which was not sent"));
-                    }
-                    self.heard.push(Heard::Echo(seq));
-                }
-                ViewerEvent::FrameEnd => {
-                    self.heard.push(Heard::Update { end_of_frame: true });
-                    self.viewer.handle_presented(now);
-                }
-                ViewerEvent::Geometry(_) => self.heard.push(Heard::Geometry),
-                ViewerEvent::Closed { reason, .. } => return Err(format!("closed: {reason}")),
-                _ => {}
-            }
-        }
-        Ok(())
+        self.notice(now)
     }
 
     fn handle_input(&mut self, event: InputEvent, now: Micros) {
@@ -257,6 +335,11 @@ impl Pipeline for Full {
         Some(self.viewer.request_barrier())
     }
 
+    fn request_view(&mut self, view: View) {
+        self.view = Some(view);
+        self.viewer.set_view(view);
+    }
+
     fn request_refresh(&mut self) {
         self.viewer.request_refresh();
     }
@@ -267,6 +350,7 @@ impl Pipeline for Full {
     }
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) {
+        out.append(&mut self.first);
         while self.viewer.poll_transmit(out) {}
     }
 
@@ -288,15 +372,15 @@ impl Pipeline for Full {
     }
 }
 
-/// What a viewer says of itself.
-fn first_words(viewer: &mut Viewer) -> ViewerHello {
+/// What a viewer says of itself, and with what else it begins.
+fn first_words(viewer: &mut Viewer) -> (ViewerHello, Vec<u8>) {
     let mut bytes = Vec::new();
     viewer.poll_transmit(&mut bytes);
     let mut deframer = Deframer::new(VIEWER_FRAME_BYTES_MAX);
     deframer.push(&bytes);
     let frame = deframer.next().expect("a viewer's own frames").expect("it has something to say");
     match ViewerMessage::decode(&frame) {
-        Ok(ViewerMessage::Hello(hello)) => hello,
+        Ok(ViewerMessage::Hello(hello)) => (hello, bytes),
         other => panic!("a viewer begins with its hello: {other:?}"),
     }
 }

@@ -6,10 +6,11 @@ use thinc_pixels::Verdict;
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
 use thinc_protocol::session::Packed;
-use thinc_protocol::viewer::{Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::video::{Layout, Picture, Readiness, VideoCommand, VideoState};
+use thinc_protocol::viewer::{Input, InputEvent, View as Wish, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Entropy, Job, Packer, Proposal};
+use thinc_session_core::{Arrival, Coding, CopyCommand, Entropy, Job, Packer, Proposal, VideoFrame, VideoOrigin};
 
 use crate::breakage::Breakage;
 use crate::pipeline::{Fate, Heard, Pipeline};
@@ -17,7 +18,7 @@ use crate::surface::{LOST, pixels};
 use crate::view::{View, copy_pixels};
 
 /// What a lossy encoder makes of a number: one that X rarely draws.
-const fn nearly(pixel: u32) -> u32 {
+pub(crate) const fn nearly(pixel: u32) -> u32 {
     0x00e0_0000 | (pixel >> 1 & 0x001f_ffff)
 }
 
@@ -27,8 +28,14 @@ pub struct Ids {
     shadow: Shadow,
     view: View,
     chain: Chain,
+    /// By streams: the newest coded picture, on which the next leans.
+    encoders: [u64; 16],
+    pictures: u64,
     breakage: Option<Breakage>,
 }
+
+/// Least bytes of a coded picture: the number of the one it leans on, 0 for none, and its own.
+const CODED_BYTES: usize = 16;
 
 /// A packer as it leans on all before: the commands behind a number that all commands packed before give.
 #[derive(Debug, Default)]
@@ -96,7 +103,8 @@ impl Ids {
 impl Pipeline for Ids {
     fn new(breakage: Option<Breakage>) -> Ids {
         let chain = Chain { breakage, ..Chain::default() };
-        Ids { shadow: Shadow::default(), view: View::new(breakage), chain, breakage }
+        let (shadow, view) = (Shadow::default(), View::new(breakage));
+        Ids { shadow, view, chain, encoders: [0; 16], pictures: 0, breakage }
     }
 
     fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer {
@@ -111,7 +119,11 @@ impl Pipeline for Ids {
     fn hello(&self) -> ViewerHello {
         ViewerHello {
             version: VERSION,
-            caps: ViewerCaps::LOCAL_CURSOR | ViewerCaps::LOSSY | ViewerCaps::PACKED,
+            caps: ViewerCaps::LOCAL_CURSOR
+                | ViewerCaps::LOSSY
+                | ViewerCaps::PACKED
+                | ViewerCaps::VIDEO
+                | ViewerCaps::H264,
             size: Size::default(),
             frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
             name: "ids".into(),
@@ -157,6 +169,55 @@ impl Pipeline for Ids {
         met
     }
 
+    /// Of a port all is of the picture; of an area what is text stays exact.
+    fn encode_frame(&mut self, job: &Job, frame: &VideoFrame, picture: &[u32], screen: &[u32], out: &mut Vec<u8>) {
+        let mut clip = job.region.clone();
+        if frame.origin == VideoOrigin::Area {
+            let images = job.parts.iter().filter(|part| part.what == Proposal::Image);
+            clip.intersect(&images.map(|part| part.rect).collect());
+            for rect in job.region.difference(&clip).rects() {
+                self.encode_rows(rect, screen, (true, Encoding::Plain), out);
+            }
+        }
+        if clip.is_empty() {
+            return;
+        }
+        let (width, place) = (self.shadow.size.width as usize, frame.place);
+        for (x, y) in clip.rects().iter().flat_map(pixels) {
+            let at = y as usize * width + x as usize;
+            let shown = picture[((y - place.y1) * place.width() + x - place.x1) as usize];
+            self.shadow.pixels[at] = (frame.coding == Coding::Plain).then_some(shown);
+            self.shadow.inexact[at] = frame.coding != Coding::Plain;
+        }
+        let (id, time) = (frame.stream, frame.time);
+        let (key, data);
+        let picture = match frame.coding {
+            Coding::Plain => {
+                data = picture.iter().flat_map(|pixel| pixel.to_le_bytes()[..3].to_vec()).collect::<Vec<u8>>();
+                Picture::Plain { layout: Layout::Yuv420, data: &data }
+            }
+            Coding::H264 { bits_per_second, frames_per_second, key: leans_on_none } => {
+                key = leans_on_none;
+                let encoder = &mut self.encoders[usize::from(id)];
+                let leans_on = if key { 0 } else { *encoder };
+                self.pictures += 1;
+                *encoder = self.pictures;
+                let usual = (bits_per_second / 8 / u64::from(frames_per_second)) as usize;
+                let mut coded = [leans_on.to_le_bytes(), self.pictures.to_le_bytes()].concat();
+                coded.resize(CODED_BYTES.max(if key { 4 * usual } else { usual }), 0);
+                data = coded;
+                Picture::Coded { key, data: &data }
+            }
+        };
+        Command::Video(VideoCommand::Next { id, time, clip, picture }).encode(out);
+    }
+
+    fn say(&mut self, readiness: Readiness) {
+        if let Some(id) = self.view.say(readiness) {
+            ViewerMessage::Video(VideoState { id, readiness }).encode(&mut self.view.out);
+        }
+    }
+
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) {
         let unknown = Shadow { size: self.shadow.size, ..Shadow::default() };
         let known = std::mem::replace(&mut self.shadow, unknown);
@@ -169,12 +230,13 @@ impl Pipeline for Ids {
         self.view.handle_bytes(bytes)
     }
 
-    fn takes_any_order(&self) -> bool {
-        true
+    fn arrival(&self) -> Arrival {
+        Arrival::Unordered
     }
 
-    fn handle_datagram(&mut self, bytes: &[u8], now: Micros) {
+    fn handle_datagram(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
         self.view.hold(bytes, now);
+        Ok(())
     }
 
     fn settle(&mut self, now: Micros, late_are_applied: bool) -> Result<Vec<(u64, Fate)>, String> {
@@ -204,6 +266,10 @@ impl Pipeline for Ids {
         Some(self.view.barriers)
     }
 
+    fn request_view(&mut self, view: Wish) {
+        ViewerMessage::View(view).encode(&mut self.view.out);
+    }
+
     fn request_refresh(&mut self) {
         ViewerMessage::Refresh.encode(&mut self.view.out);
     }
@@ -220,6 +286,7 @@ impl Pipeline for Ids {
 
     fn poll_transmit(&mut self, out: &mut Vec<u8>) {
         let view = &mut self.view;
+        view.answer();
         view.acknowledge();
         out.append(&mut view.out);
     }

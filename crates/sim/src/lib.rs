@@ -14,6 +14,7 @@ mod link;
 mod op;
 mod oracle;
 mod pipeline;
+mod players;
 mod random;
 mod run;
 mod surface;

@@ -84,6 +84,11 @@ impl Link {
         }
     }
 
+    /// It is like this from now on; what is under way arrives as it would have.
+    pub(crate) const fn set_path(&mut self, path: Path) {
+        self.path = path;
+    }
+
     /// True while the transport takes no more: whoever hands over a chunk at a time keeps the next.
     pub fn is_full(&self) -> bool {
         self.unsent.len() >= NOT_SENT_BYTES

@@ -3,7 +3,8 @@
 //! Knows what can happen; never what comes of it.
 
 use thinc_protocol::Micros;
-use thinc_protocol::viewer::InputEvent;
+use thinc_protocol::video::Readiness;
+use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawableId, Drawn};
 
@@ -67,6 +68,25 @@ pub enum Op {
         /// In which window.
         window: u32,
     },
+    /// A client shows a frame of XVideo.
+    Frame {
+        /// At this port.
+        port: u16,
+        /// Of its samples.
+        source: Size,
+        /// Where all of it would be seen.
+        place: Rect,
+        /// What of that is seen.
+        region: Region,
+        /// In which window.
+        window: u32,
+    },
+    /// It shows none any more.
+    StopPort(u16),
+    /// The shell's plans say that this part of the screen changes like a video, for all viewers.
+    Moving(Rect),
+    /// A viewer says something of its newest stream.
+    Say(usize, Readiness),
     /// X writes some of the pixels it has begun to write.
     Step(usize),
     /// X ends its op and publishes it.
@@ -107,6 +127,8 @@ pub enum Op {
     Lose(usize, Rect),
     /// A viewer asks for everything.
     Refresh(usize),
+    /// A viewer wishes to see this.
+    View(usize, View),
     /// A viewer asks for a barrier.
     Barrier(usize),
     /// A hand at a viewer; X delivers a button to a window.
@@ -135,6 +157,7 @@ pub(crate) fn draw(x: &mut XServer, op: &Op) {
             x.begin_copy(region, &Blit { src, dst, dx: *dx, dy: *dy, over: false }, *window);
         }
         Op::Blit { region, blit, window } => x.begin_copy(region, blit, *window),
+        Op::Frame { port, source, place, region, window } => x.begin_frame(*port, *source, *place, region, *window),
         other => panic!("X does not draw by {other:?}"),
     }
 }

@@ -25,12 +25,20 @@ pub struct Tally {
     pub inexact: u64,
     /// Pieces that viewers showed again from what they keep.
     pub recalled: u64,
+    /// Pixels that viewers who came back showed already.
+    pub held: u64,
     /// Proposals that met their pixels.
     pub proposals: Proposals,
     /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
     pub parts: Parts,
     /// Pixels that text was drawn in.
     pub text_drawn: u64,
+    /// Pixels of scaled pictures said to be of one colour, and found so.
+    pub scaled_parts: u64,
+    /// Frames of XVideo shown in scaled pictures, over nothing but what the port drew.
+    pub scaled_frames: u64,
+    /// Pictures that viewers chose, and were found to show at a rest.
+    pub views: u64,
 }
 
 /// Pixels by what was said of them.
@@ -57,6 +65,7 @@ impl Tally {
 
     pub(crate) fn add_viewer(&mut self, stats: &ViewerStats) {
         self.copies += stats.copies;
+        self.held += stats.held_pixels;
         self.derived_copies += stats.derived_copies;
     }
 
@@ -67,9 +76,13 @@ impl Tally {
         self.lost += other.lost;
         self.inexact += other.inexact;
         self.recalled += other.recalled;
+        self.held += other.held;
         self.derived_copies += other.derived_copies;
         self.add_proposals(&other.proposals);
         self.text_drawn += other.text_drawn;
+        self.scaled_parts += other.scaled_parts;
+        self.scaled_frames += other.scaled_frames;
+        self.views += other.views;
         let (parts, more) = (&mut self.parts, &other.parts);
         parts.solid += more.solid;
         parts.pattern += more.pattern;

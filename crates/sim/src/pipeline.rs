@@ -6,9 +6,10 @@ use thinc_pixels::Verdict;
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, CommandWriter};
 use thinc_protocol::session::CacheGrant;
-use thinc_protocol::viewer::{CacheOffer, InputEvent, ViewerHello};
+use thinc_protocol::video::Readiness;
+use thinc_protocol::viewer::{CacheOffer, InputEvent, View, ViewerHello};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{CopyCommand, Entropy, Fate as JobFate, Job, JobId, Packer};
+use thinc_session_core::{Arrival, CopyCommand, Entropy, Fate as JobFate, Job, JobId, Packer, VideoFrame};
 
 use crate::breakage::Breakage;
 
@@ -52,6 +53,12 @@ pub trait Pipeline {
     fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict;
     /// Encodes the job's pixels whatever the shadow says, and tells it nothing: what must never be done.
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
+    /// Encodes a job that is a frame, whose `picture` holds what each pixel of its place shows.
+    fn encode_frame(&mut self, _job: &Job, _frame: &VideoFrame, _picture: &[u32], _screen: &[u32], _out: &mut Vec<u8>) {
+        unreachable!("this viewer takes no videos");
+    }
+    /// The viewer says something of its newest stream, where it has one.
+    fn say(&mut self, _readiness: Readiness) {}
     /// What packs the viewer's updates, where session-core wants them packed so now.
     fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer;
     /// The same viewer, on a new connection: what was under way on the old one is lost.
@@ -64,6 +71,10 @@ pub trait Pipeline {
     fn settle_job(&mut self, _job: JobId, _fate: JobFate, _acked: u64) {}
     /// What the viewer keeps is not to be relied on.
     fn distrust_cache(&mut self) {}
+    /// How many pixels of the job that was encoded last the viewer showed already.
+    fn take_shown(&mut self) -> u64 {
+        0
+    }
     /// Times that pixels were shown again from what the viewer keeps.
     fn recalled(&self) -> u64 {
         0
@@ -73,14 +84,27 @@ pub trait Pipeline {
     /// # Errors
     /// What it found wrong.
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String>;
-    /// Whether this viewer can take updates one by one, in any order.
-    fn takes_any_order(&self) -> bool {
-        false
+    /// How this viewer can take updates where the transport loses some.
+    fn arrival(&self) -> Arrival {
+        Arrival::Ordered
     }
-    /// One such update has come.
-    fn handle_datagram(&mut self, _bytes: &[u8], _now: Micros) {
+    /// One has come alone.
+    ///
+    /// # Errors
+    /// What it found wrong.
+    fn handle_datagram(&mut self, _bytes: &[u8], _now: Micros) -> Result<(), String> {
         unreachable!("this viewer takes updates in their order only");
     }
+    /// The next that its session sends alone.
+    fn poll_alone(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+    /// What it says that may be lost.
+    fn poll_datagram(&mut self, _out: &mut Vec<u8>) -> bool {
+        false
+    }
+    /// So late it is.
+    fn handle_time(&mut self, _now: Micros) {}
     /// What became of those that have come.
     ///
     /// # Errors
@@ -94,6 +118,8 @@ pub trait Pipeline {
     fn handle_input(&mut self, event: InputEvent, now: Micros);
     /// The viewer asks for a barrier; None where it may not now.
     fn request_barrier(&mut self) -> Option<u32>;
+    /// The viewer wishes to see this from now on.
+    fn request_view(&mut self, view: View);
     /// The viewer asks for everything.
     fn request_refresh(&mut self);
     /// The viewer's pixels in `rect` go bad; after which update. None where this viewer cannot.

@@ -2,19 +2,20 @@
 //! From a link, to what the viewer shows and says.
 //! Knows the protocol; never how real pixels are encoded, nor what the session believes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, Encoding};
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
 use thinc_protocol::session::{SessionMessage, Update};
+use thinc_protocol::video::{Picture, Readiness, VideoCommand, VideoState};
 use thinc_protocol::viewer::{Ack, ViewerMessage};
-use thinc_region::{Region, Size};
+use thinc_region::{Rect, Region, Size};
 
 use crate::breakage::Breakage;
 use crate::datagrams::WAIT_MAX;
-use crate::ids::link_of;
+use crate::ids::{link_of, nearly};
 use crate::pipeline::{Fate, Heard};
 use crate::surface::pixels;
 
@@ -36,7 +37,19 @@ pub(crate) struct View {
     /// What all packed commands so far give.
     link: u64,
     order: AnyOrder,
+    streams: BTreeMap<u16, Stream>,
     breakage: Option<Breakage>,
+}
+
+/// A video, and the decoder that is to show it.
+#[derive(Debug)]
+struct Stream {
+    place: Rect,
+    /// It has said that it is ready.
+    ready: bool,
+    /// The newest coded picture, on which the next leans.
+    newest: u64,
+    lost: bool,
 }
 
 /// What it takes to apply updates that come in any order.
@@ -93,6 +106,36 @@ fn with_update<R>(bytes: &[u8], take: impl FnOnce(&Update<'_>) -> R) -> R {
     }
 }
 
+/// What a picture makes of a clip.
+enum Shown<'a> {
+    /// These samples, which stand for its place.
+    Samples(&'a [u8]),
+    /// Something like the pixels.
+    Nearly(u32),
+    /// What was there.
+    Nothing,
+}
+
+impl Stream {
+    /// A coded picture: it must lean on the one that came before it, unless that is lost.
+    fn decode(&mut self, id: u16, key: bool, data: &[u8]) -> Result<Shown<'static>, String> {
+        let number = |at: usize| data.get(at..at + 8)?.try_into().ok().map(u64::from_le_bytes);
+        let (Some(leans_on), Some(picture)) = (number(0), number(8)) else { return Err("a short picture".into()) };
+        if key != (leans_on == 0) {
+            return Err(format!("picture {picture} of stream {id} leans on {leans_on}, and says otherwise"));
+        }
+        self.lost &= !key;
+        if self.lost {
+            return Ok(Shown::Nothing);
+        }
+        if !key && leans_on != self.newest {
+            return Err(format!("picture {picture} of stream {id} leans on {leans_on}, not on {}", self.newest));
+        }
+        self.newest = picture;
+        Ok(Shown::Nearly(nearly(picture as u32)))
+    }
+}
+
 impl View {
     pub(crate) fn new(breakage: Option<Breakage>) -> View {
         View {
@@ -110,6 +153,7 @@ impl View {
             barriers_waiting: 0,
             link: 0,
             order: AnyOrder::default(),
+            streams: BTreeMap::new(),
             breakage,
         }
     }
@@ -136,6 +180,7 @@ impl View {
                 let area = geometry.size.area() as usize;
                 self.pixels = vec![0; area];
                 self.inexact = vec![false; area];
+                self.streams.clear();
                 self.order.written = vec![0; area];
                 self.order.read = vec![0; area];
             }
@@ -163,6 +208,8 @@ impl View {
             SessionMessage::Close(close) => return Err(format!("closed: {}", close.reason)),
             SessionMessage::Hello(_)
             | SessionMessage::Cache(_)
+            | SessionMessage::Displays(_)
+            | SessionMessage::Clip(_)
             | SessionMessage::Cursor(_)
             | SessionMessage::CursorBits(_)
             | SessionMessage::CursorColor(_)
@@ -213,10 +260,80 @@ impl View {
                         self.inexact[at] = encoding == Encoding::Jpeg;
                     }
                 }
+                Command::Video(command) => self.show(command)?,
                 other => return Err(format!("the ids pipeline never sends {other:?}")),
             }
         }
         Ok(())
+    }
+
+    fn show(&mut self, command: VideoCommand<'_>) -> Result<(), String> {
+        let id = command.id();
+        if let VideoCommand::Init { place, .. } = command {
+            let stream = Stream { place, ready: false, newest: 0, lost: false };
+            let taken = self.streams.insert(id, stream).is_some();
+            return if taken { Err(format!("stream {id} begins and has not ended")) } else { Ok(()) };
+        }
+        let stream = self.streams.get_mut(&id).ok_or_else(|| format!("no stream {id} for {command:?}"))?;
+        let Stream { place, ready, .. } = stream;
+        match command {
+            VideoCommand::Init { .. } | VideoCommand::SourceSize { .. } => {}
+            VideoCommand::Move { x, y, .. } => *place = Rect::at(x, y, place.width(), place.height()),
+            VideoCommand::PlaceSize { size, .. } => {
+                *place = Rect::at(place.x1, place.y1, size.width as i32, size.height as i32);
+            }
+            VideoCommand::End { .. } => {
+                self.streams.remove(&id);
+            }
+            VideoCommand::Next { .. } if !*ready => {
+                return Err(format!("a picture of stream {id} before the viewer is ready"));
+            }
+            VideoCommand::Next { clip, picture, .. } => {
+                let place = *place;
+                if !place.contains(&clip.extents()) {
+                    return Err(format!("{clip:?} of stream {id}, which is shown in {place:?}"));
+                }
+                let shown = match picture {
+                    Picture::Plain { data, .. } if data.len() as u64 != 3 * place.area() => {
+                        return Err(format!("{} bytes of stream {id} are shown in {place:?}", data.len()));
+                    }
+                    Picture::Plain { data, .. } => Shown::Samples(data),
+                    Picture::Coded { key, data } => stream.decode(id, key, data)?,
+                };
+                self.show_picture(&clip, place, &shown);
+            }
+        }
+        Ok(())
+    }
+
+    fn show_picture(&mut self, clip: &Region, place: Rect, shown: &Shown<'_>) {
+        for (x, y) in clip.rects().iter().flat_map(pixels) {
+            let at = y as usize * self.size.width as usize + x as usize;
+            let sample = 3 * ((y - place.y1) * place.width() + x - place.x1) as usize;
+            self.inexact[at] = !matches!(shown, Shown::Samples(_));
+            match shown {
+                Shown::Samples(data) => {
+                    self.pixels[at] = u32::from_le_bytes([data[sample], data[sample + 1], data[sample + 2], 0]);
+                }
+                Shown::Nearly(pixel) => self.pixels[at] = *pixel,
+                Shown::Nothing => {}
+            }
+        }
+    }
+
+    /// Says that decoders are ready which were not.
+    pub(crate) fn answer(&mut self) {
+        for (&id, stream) in self.streams.iter_mut().filter(|(_, stream)| !stream.ready) {
+            stream.ready = true;
+            ViewerMessage::Video(VideoState { id, readiness: Readiness::Ready }).encode(&mut self.out);
+        }
+    }
+
+    /// Something happens to the newest stream's decoder; which stream that is.
+    pub(crate) fn say(&mut self, readiness: Readiness) -> Option<u16> {
+        let (&id, stream) = self.streams.iter_mut().next_back()?;
+        stream.lost |= readiness == Readiness::Lost;
+        Some(id)
     }
 
     /// Says which update was applied last, where they come in order.
@@ -276,6 +393,8 @@ impl View {
                     writes.add(&region);
                 }
                 Command::Raw { rect, .. } => writes.add_rect(rect),
+                Command::Video(VideoCommand::Next { clip, .. }) => writes.add(&clip),
+                Command::Video(_) => {}
                 other => return Err(format!("the ids pipeline never sends {other:?}")),
             }
         }

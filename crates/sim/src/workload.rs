@@ -2,13 +2,14 @@
 //! From a seed, to world.rs.
 //! Knows operations; never what the session makes of them.
 
-use thinc_protocol::viewer::InputEvent;
+use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::Drawn;
 
 use crate::apps::Apps;
 use crate::link::Path;
 use crate::op::Op;
+use crate::players::Players;
 use crate::random::Random;
 use crate::surface::Fill;
 
@@ -37,6 +38,9 @@ pub struct Workload {
     /// What draws offscreen, and how often in a thousand operations it begins something.
     apps: Apps,
     apps_share: u64,
+    /// What plays videos, in some runs.
+    players: Players,
+    players_share: u64,
 }
 
 impl Workload {
@@ -49,6 +53,7 @@ impl Workload {
         // Mostly something of everything; at times nothing offscreen, or little else.
         let apps_share = [0, 40, 40, 40, 200][random.below(5) as usize];
         let apps = Apps::new(size);
+        let players_share = [0, 20, 60][random.below(3) as usize];
         let mut workload = Workload {
             random,
             size,
@@ -59,6 +64,8 @@ impl Workload {
             video: None,
             apps,
             apps_share,
+            players: Players::new(size),
+            players_share,
         };
         if workload.random.one_in(4) {
             workload.video = Some(workload.rect(20));
@@ -70,6 +77,10 @@ impl Workload {
             // A crowd, each on a path of its own.
             let (second, third) = (workload.join(), workload.join());
             workload.script.extend([second, third]);
+        }
+        if workload.random.one_in(4) {
+            let view = workload.view();
+            workload.script.push_back(Op::View(workload.random.below(3) as usize, view));
         }
         workload
     }
@@ -107,6 +118,24 @@ impl Workload {
         region
     }
 
+    /// A part of the screen, or all of it, at a size that may have little to do with its own.
+    fn view(&mut self) -> View {
+        let part = if self.random.one_in(2) { Rect::default() } else { self.rect(i32::MAX) };
+        let of = if part.is_empty() { self.size.rect() } else { part };
+        let width = self.scaled(of.width());
+        let height = if self.random.one_in(2) { self.scaled(of.height()) } else { width * of.height() / of.width() };
+        View { size: Size { width: width as u32, height: height.max(1) as u32 }, part }
+    }
+
+    /// An edge at another size: mostly by small numbers, so that a COPY is a whole one now and then.
+    fn scaled(&mut self, edge: i32) -> i32 {
+        let scales = [(1, 1), (2, 1), (3, 1), (3, 2), (16, 5), (7, 3), (1, 2), (2, 3)];
+        match scales.get(self.random.below(10) as usize) {
+            Some((from, to)) => (edge * to / from).max(1),
+            None => self.random.between(1, 60),
+        }
+    }
+
     fn window(&mut self) -> u32 {
         0x20_0000 + self.random.below(3) as u32
     }
@@ -141,9 +170,13 @@ impl Workload {
     pub fn operations(&mut self, len: usize) -> Vec<Op> {
         let mut operations = Vec::with_capacity(len + 4);
         // Whether the pixels are right is asked in the middle too: what is wrong may be drawn over before the end.
-        for _ in 0..4 {
+        for round in 0..4 {
             operations.extend(std::iter::repeat_with(|| self.next_op()).take(len / 4));
             operations.push(Op::Rest);
+            if round == 1 {
+                // One that comes back shows all of it.
+                operations.push(Op::Reconnect(0));
+            }
         }
         operations
     }
@@ -155,6 +188,10 @@ impl Workload {
         }
         if self.random.below(1000) < self.apps_share {
             self.apps.act(&mut self.random, &mut self.script);
+            return self.script.pop_front().unwrap_or(Op::Finish);
+        }
+        if self.random.below(1000) < self.players_share {
+            self.players.act(&mut self.random, &mut self.script);
             return self.script.pop_front().unwrap_or(Op::Finish);
         }
         let viewer = self.random.below(3) as usize;
@@ -205,12 +242,14 @@ impl Workload {
                 self.size = random_size(&mut self.random, self.album);
                 self.video = None;
                 self.apps.resized(self.size);
+                self.players = Players::new(self.size);
                 Op::Resize(self.size)
             }
             994..995 => Op::Attach,
             995 if self.ring_max < 100 => self.storm(),
             995 => self.shuffle(),
             996 => self.scroll(),
+            997 => Op::View(viewer, self.view()),
             _ => self.frame(),
         }
     }

@@ -4,15 +4,17 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use thinc_pixels::Verdict;
 use thinc_protocol::Micros;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::video::Readiness;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
     Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, ViewerId,
+    SnapshotVerdict, VideoPolicy, ViewerId,
 };
 
 use crate::breakage::Breakage;
@@ -20,9 +22,20 @@ use crate::datagrams::Lossy;
 use crate::link::{Link, Path, Tells};
 use crate::op::{Op, draw};
 use crate::oracle::{self, Seen, Tally};
-use crate::pipeline::{Fate, Heard, Pipeline, halves};
+use crate::pipeline::{Heard, Pipeline, halves};
 use crate::random::Random;
 use crate::x_server::XServer;
+
+mod alone;
+mod picture;
+mod rest;
+
+use picture::Plane;
+mod video;
+
+/// How videos travel, by seeds.
+const POLICIES: [VideoPolicy; 5] =
+    [VideoPolicy::Auto, VideoPolicy::H264, VideoPolicy::Auto, VideoPolicy::Plain, VideoPolicy::H264];
 
 /// What must not be: how the world came apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,10 +65,21 @@ struct Connection<P> {
     encodings: Vec<Encoding>,
     last_ends_frame: bool,
     seen: Seen,
+    /// It has asked for a view: what it shows was never on the screen.
+    chose: bool,
     /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
     lost: bool,
     /// The newest update that it said it has applied, as far as the session has heard.
     acked: u64,
+    /// Streams of which the session has heard that the viewer is lost, a bit each: what is committed next leans on nothing.
+    lost_streams: u16,
+}
+
+impl<P> Connection<P> {
+    /// All of its updates may be lost: what was sent says nothing of what is shown.
+    fn loses_all(&self) -> bool {
+        self.lossy.as_ref().is_some_and(|lossy| lossy.arrival == Arrival::Unordered)
+    }
 }
 
 /// A viewer's barrier on its way through the driver and back.
@@ -63,6 +87,8 @@ struct Connection<P> {
 struct BarrierAsked {
     viewer: ViewerId,
     number: u32,
+    /// The picture that the viewer was sent when the session heard of it.
+    epoch: u32,
     /// Newest op and framebuffer when the driver answered.
     answer: Option<(u64, u32)>,
 }
@@ -82,6 +108,8 @@ pub struct World<P> {
     connections: Vec<Connection<P>>,
     /// Pixels read for a job, where they stand on the screen.
     scratch: Vec<u32>,
+    /// The same where they stand in a viewer's picture.
+    resampled: Vec<u32>,
     /// Inputs on their way to a window.
     inputs: VecDeque<u32>,
     /// By the number the driver was asked with.
@@ -109,6 +137,7 @@ impl<P: Pipeline> World<P> {
                 scheduling: Scheduling::ShortestFirst,
                 offscreen: true,
                 lossy: if seed.is_multiple_of(2) { LossyPolicy::Always } else { LossyPolicy::Auto },
+                video: POLICIES[(seed / 2 % POLICIES.len() as u64) as usize],
             },
             mutation,
         );
@@ -122,6 +151,7 @@ impl<P: Pipeline> World<P> {
             generation: 1,
             connections: Vec::new(),
             scratch: Vec::new(),
+            resampled: Vec::new(),
             inputs: VecDeque::new(),
             barriers: HashMap::new(),
             next_barrier: 1,
@@ -156,6 +186,13 @@ impl<P: Pipeline> World<P> {
         self.connections[at].pipeline.shown()
     }
 
+    /// A viewer's path is another from now on.
+    pub fn set_path(&mut self, at: usize, path: Path) {
+        self.connections[at].path = path;
+        self.connections[at].down.set_path(path);
+        self.connections[at].up.set_path(path);
+    }
+
     /// Longest that bytes to a viewer waited to leave, since this was last called.
     pub fn take_queued_max(&mut self, at: usize) -> Micros {
         self.connections[at].down.take_queued_max()
@@ -167,7 +204,20 @@ impl<P: Pipeline> World<P> {
     /// What came apart.
     pub fn apply(&mut self, op: &Op) -> Result<(), Divergence> {
         match op {
-            Op::Draw { .. } | Op::Copy { .. } | Op::Paint { .. } | Op::Blit { .. } => draw(&mut self.x, op),
+            Op::Draw { .. } | Op::Copy { .. } | Op::Paint { .. } | Op::Blit { .. } | Op::Frame { .. } => {
+                draw(&mut self.x, op);
+            }
+            Op::StopPort(port) => self.x.stop_port(*port),
+            Op::Moving(area) => {
+                for connection in &self.connections {
+                    self.session.handle_moving(connection.id, &[*area], self.now);
+                }
+            }
+            Op::Say(viewer, readiness) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].pipeline.say(*readiness);
+                }
+            }
             Op::CreatePixmap { id, size, opaque } => self.x.create_pixmap(DrawableId(*id), *size, *opaque),
             Op::FreePixmap(id) => self.x.free_pixmap(DrawableId(*id)),
             Op::Step(pixels) => self.x.step(*pixels),
@@ -184,7 +234,7 @@ impl<P: Pipeline> World<P> {
             Op::Read(records) => self.read(*records),
             Op::Commit(viewer) => {
                 if let Some(at) = self.at(*viewer) {
-                    self.commit(at);
+                    self.commit(at)?;
                 }
             }
             Op::Snapshot(viewer, steps, meanwhile) => {
@@ -233,14 +283,20 @@ impl<P: Pipeline> World<P> {
                     self.lose(at, rect);
                 }
             }
+            Op::View(viewer, view) => {
+                if let Some(at) = self.at(*viewer) {
+                    self.connections[at].pipeline.request_view(*view);
+                    self.connections[at].chose = true;
+                }
+            }
             Op::Refresh(viewer) => {
                 if let Some(at) = self.at(*viewer) {
                     self.connections[at].pipeline.request_refresh();
                 }
             }
             Op::Barrier(viewer) => {
-                // A barrier says what was sent; where that may be lost, it says nothing of what is shown.
-                if let Some(at) = self.at(*viewer).filter(|&at| self.connections[at].lossy.is_none()) {
+                // A barrier says what was sent; where all of that may be lost, it says nothing of what is shown.
+                if let Some(at) = self.at(*viewer).filter(|&at| !self.connections[at].loses_all()) {
                     self.connections[at].pipeline.request_barrier();
                 }
             }
@@ -268,9 +324,10 @@ impl<P: Pipeline> World<P> {
             Op::JoinLossy(path, lost) => {
                 self.join(*path);
                 let connection = self.connections.last_mut().expect("it has just come");
-                if connection.pipeline.takes_any_order() {
-                    connection.lossy = Some(Lossy::new(*path, *lost));
-                    self.session.set_arrival(connection.id, Arrival::Unordered);
+                let arrival = connection.pipeline.arrival();
+                if arrival != Arrival::Ordered {
+                    connection.lossy = Some(Lossy::new(arrival, *path, *lost));
+                    self.session.set_arrival(connection.id, arrival);
                 }
             }
             Op::Reconnect(viewer) => {
@@ -303,12 +360,16 @@ impl<P: Pipeline> World<P> {
 
     /// A viewer's connection breaks, with all that was on its way, and it comes back.
     fn reconnect(&mut self, at: usize) {
-        let Connection { id, pipeline, path, .. } = self.connections.remove(at);
+        let Connection { id, pipeline, path, chose, lossy, .. } = self.connections.remove(at);
         self.tally.add_viewer(&self.session.stats(id).unwrap_or_default());
         self.tally.recalled += pipeline.recalled();
         self.session.remove_viewer(id);
-        let connection = self.connection(pipeline.reconnected(self.breakage), path);
-        self.connections.push(connection);
+        let mut connection = self.connection(pipeline.reconnected(self.breakage), path);
+        if let Some(lossy) = lossy {
+            self.session.set_arrival(connection.id, lossy.arrival);
+            connection.lossy = Some(lossy.again());
+        }
+        self.connections.push(Connection { chose, ..connection });
     }
 
     fn connection(&mut self, pipeline: P, path: Path) -> Connection<P> {
@@ -329,8 +390,10 @@ impl<P: Pipeline> World<P> {
             encodings: Vec::new(),
             last_ends_frame: true,
             seen: Seen::default(),
+            chose: false,
             lost: false,
             acked: 0,
+            lost_streams: 0,
         }
     }
 
@@ -373,7 +436,9 @@ impl<P: Pipeline> World<P> {
                 ) => {
                     self.inputs.push_back(seq);
                 }
-                Request::Input(_) | Request::BindKeysym { .. } | Request::Resize(_) => {}
+                Request::Input(_) | Request::Resize(_) => {}
+                // This X server has no keymap.
+                Request::Bind(_) | Request::SetLayout(_) | Request::SetLocks { .. } => {}
             }
         }
     }
@@ -382,25 +447,28 @@ impl<P: Pipeline> World<P> {
         self.x.current_generation()
     }
 
-    fn commit(&mut self, at: usize) -> bool {
-        let id = self.connections[at].id;
-        let Some(job) = self.session.poll_job(id, self.now) else { return false };
-        self.connections[at].jobs.push_back(job);
-        true
+    fn commit(&mut self, at: usize) -> Result<bool, Divergence> {
+        let connection = &mut self.connections[at];
+        let Some(job) = self.session.poll_job(connection.id, self.now) else { return Ok(false) };
+        connection.check_frame(&job).map_err(|Divergence(words)| Divergence(format!("viewer {at}: {words}")))?;
+        connection.jobs.push_back(job);
+        Ok(true)
     }
 
     /// Reads the oldest job's pixels, X writing meanwhile, and plans them against the shadow.
     fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> Result<bool, Divergence> {
         self.settle_jobs(at);
         let connection = &mut self.connections[at];
+        let id = connection.id;
         let Some(job) = connection.jobs.pop_front() else { return Ok(false) };
         let size = self.session.size();
-        if job.epoch != self.session.epoch() {
+        let picture = job.view.map_or(size, |by| by.size());
+        if job.epoch != self.session.epoch(connection.id) {
             return Ok(true);
         }
         if connection.shadow_epoch != job.epoch {
             connection.shadow_epoch = job.epoch;
-            connection.pipeline.reset_shadow(size);
+            connection.pipeline.reset_shadow(picture);
         }
         if self.breakage != Some(Breakage::ShadowIgnoresLoss) {
             connection.pipeline.forget(&job.forget);
@@ -409,7 +477,8 @@ impl<P: Pipeline> World<P> {
             job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
         }
         self.scratch.resize(size.area() as usize, 0);
-        let mut newest = 0;
+        self.resampled.resize(picture.area() as usize, 0);
+        let (mut newest, mut samples) = (0, None);
         if !job.region.is_empty() {
             for _ in 0..2 {
                 let before = self.x.begin();
@@ -418,41 +487,65 @@ impl<P: Pipeline> World<P> {
                 let last = rects.len() as u64 + u64::from(meanwhile.is_none());
                 let half = self.random.below(last) as usize;
                 for (i, rect) in rects.iter().enumerate() {
-                    for y in rect.y1..rect.y2 {
-                        if i == half && y == (rect.y1 + rect.y2) / 2 {
+                    let source = job.view.map_or(*rect, |by| by.source(rect));
+                    for y in source.y1..source.y2 {
+                        if i == half && y == (source.y1 + source.y2) / 2 {
                             if let Some(op) = meanwhile.take() {
                                 draw(&mut self.x, op);
                             }
                             self.x.step(steps / 2);
                         }
-                        for x in rect.x1..rect.x2 {
+                        for x in source.x1..source.x2 {
                             let place = y as usize * size.width as usize + x as usize;
                             self.scratch[place] = self.x.pixel(self.generation, place);
                         }
                     }
+                    if let Some(by) = &job.view {
+                        let screen = Plane { pixels: &self.scratch, width: size.width as usize };
+                        picture::resample(by, screen, *rect, &mut self.resampled);
+                    }
                 }
+                samples = job.video.and_then(|frame| self.samples(&job, &frame));
                 // After the last pixel was read, and before `begin` is: what X does here is not in the pixels, and counts
                 // as if it were, which is safe. The other way round is not.
                 self.x.step(steps - steps / 2);
                 let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) { before } else { self.x.begin() };
                 newest = tag;
-                let verdict = self.session.handle_snapshot(connection.id, job.id, Some(before), tag);
+                let verdict = self.session.handle_snapshot(id, job.id, Some(before), tag);
                 if verdict == SnapshotVerdict::Keep {
                     break;
                 }
             }
         }
         let mut bytes = Vec::new();
-        let met = connection.pipeline.encode(&job, &self.scratch, &mut bytes);
+        let read = if job.view.is_some() { &self.resampled } else { &self.scratch };
+        let connection = &mut self.connections[at];
+        let met = match (&job.video, samples) {
+            (None, _) => {
+                let met = connection.pipeline.encode(&job, read, &mut bytes);
+                self.session.handle_shown(id, job.id, connection.pipeline.take_shown());
+                met
+            }
+            (Some(frame), Some(samples)) => {
+                connection.pipeline.encode_frame(&job, frame, &samples, read, &mut bytes);
+                Verdict::default()
+            }
+            (Some(_), None) => {
+                // The port has another picture by now, or none.
+                self.session.handle_cancelled(id, job.id);
+                return Ok(true);
+            }
+        };
         // With a later op in the pixels, what was said of them may be wrong and no fault.
         let late = newest > job.translated;
-        oracle::check_shape(&job, size)?;
+        oracle::check_shape(&job, picture)?;
         if !late {
-            oracle::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
+            picture::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
+            self.check_made(&job)?;
         }
         let (refused, late) = if late { (0, met.refused) } else { (met.refused, 0) };
         let proposals = Proposals { held: met.held, refused, late };
-        self.session.handle_proposals(connection.id, proposals);
+        self.session.handle_proposals(id, proposals);
         self.tally.add_proposals(&proposals);
         if refused > 0 {
             return Err(Divergence(format!("viewer {at} has not {refused} pixels that {job:?} says it has")));
@@ -461,9 +554,10 @@ impl<P: Pipeline> World<P> {
             self.x.finish();
             let fb = self.x.generation(self.generation).expect("the session's framebuffer is there");
             bytes.clear();
-            connection.pipeline.encode_all(&job, &fb.pixels, &mut bytes);
+            let (_, again) = picture::expected(job.view.as_ref(), size, &fb.pixels);
+            self.connections[at].pipeline.encode_all(&job, &again, &mut bytes);
         }
-        connection.encodings.push(Encoding { job, bytes });
+        self.connections[at].encodings.push(Encoding { job, bytes });
         Ok(true)
     }
 
@@ -490,8 +584,10 @@ impl<P: Pipeline> World<P> {
     fn encode_half(&mut self, at: usize, which: usize) {
         let connection = &mut self.connections[at];
         let which = which % connection.encodings.len().max(1);
+        let screen = self.session.size();
         let Some(Encoding { job, bytes }) = connection.encodings.get_mut(which) else { return };
-        if let Some((first, rest)) = halves(bytes, self.session.size()) {
+        let picture = job.view.map_or(screen, |by| by.size());
+        if let Some((first, rest)) = halves(bytes, picture) {
             if self.session.handle_encoding(connection.id, job.id, &first) {
                 *bytes = rest;
             } else {
@@ -521,7 +617,8 @@ impl<P: Pipeline> World<P> {
         let connection = &mut self.connections[at];
         let Some(since) = connection.pipeline.lose(rect) else { return };
         connection.lost = true;
-        let region = Region::from(rect.intersect(&self.session.size().rect()));
+        let picture = self.session.view(connection.id).map_or(self.session.size(), |by| by.size());
+        let region = Region::from(rect.intersect(&picture.rect()));
         self.session.handle_stale(connection.id, &region, since);
     }
 
@@ -535,42 +632,19 @@ impl<P: Pipeline> World<P> {
         let entropy = self.session.entropy(connection.id);
         let packer = connection.pipeline.packer(entropy);
         let any = self.session.poll_transmit(connection.id, self.now, packer, &mut out);
-        if let Some(lossy) = &mut connection.lossy {
-            let rest = lossy.send(&out, self.now, &mut self.random);
-            connection.down.send(&rest, self.now, &mut self.random);
-        } else {
-            connection.down.send(&out, self.now, &mut self.random);
+        match &mut connection.lossy {
+            Some(lossy) if lossy.arrival == Arrival::Unordered => {
+                let rest = lossy.send(&out, self.now, &mut self.random);
+                connection.down.send(&rest, self.now, &mut self.random);
+            }
+            lossy => {
+                connection.down.send(&out, self.now, &mut self.random);
+                while let Some((lossy, update)) = lossy.as_mut().zip(connection.pipeline.poll_alone()) {
+                    lossy.down.send(update, self.now, &mut self.random);
+                }
+            }
         }
         any
-    }
-
-    /// What came by itself, and what is known by now of what was sent so.
-    fn deliver_datagrams(&mut self, at: usize) -> Result<(), Divergence> {
-        let Connection { id, pipeline, lossy: Some(lossy), stalled, .. } = &mut self.connections[at] else {
-            return Ok(());
-        };
-        while !*stalled && let Some(update) = lossy.down.receive(self.now) {
-            pipeline.handle_datagram(&update, self.now);
-        }
-        if !*stalled {
-            let late_are_applied = self.breakage == Some(Breakage::LateUpdatesAreApplied);
-            let fates = pipeline.settle(self.now, late_are_applied).map_err(Divergence)?;
-            let known = self.now + lossy.delay;
-            lossy.reports.extend(fates.into_iter().map(|(seq, fate)| (known, seq, fate)));
-        }
-        let now = self.now;
-        let mut known: Vec<_> = lossy.reports.extract_if(.., |(at, ..)| *at <= now).collect();
-        known.sort_unstable_by_key(|&(at, seq, _)| (at, seq));
-        for (_, seq, fate) in known {
-            if fate == Fate::Applied || self.breakage == Some(Breakage::DiscardedIsNotLost) {
-                let applied = self.session.handle_applied(*id, seq..=seq, now);
-                applied.map_err(|violation| Divergence(format!("viewer {at} at {now}: {violation}")))?;
-                continue;
-            }
-            self.session.handle_lost(*id, seq, now);
-            self.tally.lost += 1;
-        }
-        Ok(())
     }
 
     fn tell(&mut self, at: usize) {
@@ -584,7 +658,7 @@ impl<P: Pipeline> World<P> {
         for at in 0..self.connections.len() {
             loop {
                 let mut any = false;
-                while self.commit(at) {
+                while self.commit(at)? {
                     any = true;
                 }
                 while self.snapshot(at, 0, None)? {
@@ -644,10 +718,16 @@ impl<P: Pipeline> World<P> {
                             grant.into_iter().for_each(|grant| self.session.grant_cache(connection.id, grant));
                         }
                         ViewerMessage::Ack(ack) => connection.acked = connection.acked.max(ack.update),
+                        ViewerMessage::Arrived(_) => connection.acked = self.session.acked_in_order(connection.id),
+                        ViewerMessage::Video(state) if state.readiness == Readiness::Lost => {
+                            let lives = self.session.has_video(connection.id, state.id);
+                            connection.lost_streams |= u16::from(lives) << state.id;
+                        }
                         _ => {}
                     }
                     if let ViewerMessage::Barrier(number) = message {
-                        let asked = BarrierAsked { viewer: connection.id, number, answer: None };
+                        let epoch = self.session.epoch(connection.id);
+                        let asked = BarrierAsked { viewer: connection.id, number, epoch, answer: None };
                         self.barriers.insert(self.next_barrier, asked);
                         self.next_barrier += 1;
                     }
@@ -659,7 +739,10 @@ impl<P: Pipeline> World<P> {
 
     /// A page may present at any moment.
     fn look(&mut self, at: usize) -> Result<(), Divergence> {
-        let Connection { pipeline, seen, .. } = &mut self.connections[at];
+        let Connection { pipeline, seen, chose, .. } = &mut self.connections[at];
+        if *chose {
+            return Ok(());
+        }
         let seen = seen.check(pipeline.shown(), self.x.history(), |place| pipeline.is_inexact(place), &mut self.tally);
         seen.map_err(|Divergence(words)| Divergence(format!("viewer {at} at {} {words}", self.now)))
     }
@@ -676,112 +759,6 @@ impl<P: Pipeline> World<P> {
                     self.check_barrier(at, number, seen)?;
                 }
                 Heard::Geometry => {}
-            }
-        }
-        Ok(())
-    }
-
-    /// Every pixel that was drawn before the barrier, and not since, must be there, if it can still be `seen`.
-    fn check_barrier(&mut self, at: usize, number: u32, seen: bool) -> Result<(), Divergence> {
-        let id = self.connections[at].id;
-        let found = self.barriers.iter().find(|(_, asked)| asked.viewer == id && asked.number == number);
-        let Some((&key, &BarrierAsked { answer, .. })) = found else {
-            return Err(Divergence(format!("viewer {at} was answered a barrier {number} that it did not ask for")));
-        };
-        let Some((op, generation)) = answer else {
-            return Err(Divergence(format!(
-                "viewer {at}'s barrier {number} was answered before the driver answered it"
-            )));
-        };
-        self.barriers.remove(&key);
-        let (size, shown) = self.connections[at].pipeline.shown();
-        if !seen || self.connections[at].lost || generation != self.x_generation() || size != self.x.framebuffer().size
-        {
-            return Ok(());
-        }
-        let screen = &self.x.framebuffer().pixels;
-        for (i, &changed) in self.x.changed().iter().enumerate() {
-            let (x, y) = (i % size.width as usize, i / size.width as usize);
-            // A barrier says that all was sent, and not that it was sent exactly.
-            let exact = !self.connections[at].pipeline.is_inexact((x, y));
-            if changed <= op && exact && (shown[i] ^ screen[i]) & 0x00ff_ffff != 0 {
-                return Err(Divergence(format!(
-                    "barrier {number} of viewer {at} came before ({x}, {y}), drawn by op {changed} of {op}"
-                )));
-            }
-        }
-        self.tally.barriers += 1;
-        Ok(())
-    }
-
-    /// Lets everything come to rest, and compares.
-    ///
-    /// # Errors
-    /// A viewer whose framebuffer is not the X screen, or a world that does not come to rest.
-    pub fn drain(&mut self) -> Result<(), Divergence> {
-        self.x.finish();
-        for connection in &mut self.connections {
-            connection.stalled = false;
-        }
-        for _ in 0..20_000 {
-            if self.x.unread() == 0 {
-                self.x.publish_surely(RecordKind::Idle);
-            }
-            self.apply(&Op::Shell)?;
-            self.deliver()?;
-            self.apply(&Op::Shell)?;
-            let next =
-                |c: &Connection<P>| [c.down.next_at(), c.up.next_at(), c.lossy.as_ref().and_then(Lossy::next_at)];
-            let next = self.connections.iter().flat_map(next).flatten().min();
-            match next {
-                Some(at) => self.now = self.now.max(at),
-                None if self.at_rest() => {
-                    self.connections.iter_mut().for_each(|connection| connection.lost = false);
-                    return self.compare();
-                }
-                None => self.now += 1_000,
-            }
-        }
-        Err(Divergence(format!("the world does not come to rest: {}", self.unrest())))
-    }
-
-    fn at_rest(&self) -> bool {
-        self.x.unread() == 0
-            && self.connections.iter().all(|c| {
-                let stats = self.session.stats(c.id).unwrap_or_default();
-                c.jobs.is_empty() && c.encodings.is_empty() && c.inbox.is_empty() && stats.in_flight == 0
-            })
-            && self.session.is_drained()
-    }
-
-    fn unrest(&self) -> String {
-        let viewers = self.connections.iter().map(|c| format!("{:?}", self.session.stats(c.id)));
-        viewers.collect::<Vec<_>>().join("; ")
-    }
-
-    fn compare(&self) -> Result<(), Divergence> {
-        let screen = self.x.framebuffer();
-        for (at, connection) in self.connections.iter().enumerate() {
-            let (size, shown) = connection.pipeline.shown();
-            if size != screen.size {
-                return Err(Divergence(format!("viewer {at} shows {size:?}, the screen is {:?}", screen.size)));
-            }
-            let wrong = |(a, b): (&u32, &u32)| (a ^ b) & 0x00ff_ffff != 0;
-            let count = shown.iter().zip(&screen.pixels).filter(|&pair| wrong(pair)).count();
-            if let Some(i) = shown.iter().zip(&screen.pixels).position(wrong) {
-                let (x, y) = (i as u32 % size.width, i as u32 / size.width);
-                return Err(Divergence(format!(
-                    "viewer {at} differs from the screen in {count} pixels, first ({x}, {y}): {:06x}, not {:06x}",
-                    shown[i] & 0x00ff_ffff,
-                    screen.pixels[i] & 0x00ff_ffff
-                )));
-            }
-            let inexact = connection.pipeline.inexact_len();
-            if inexact > 0 {
-                return Err(Divergence(format!("viewer {at} is told that {inexact} pixels are not exact")));
-            }
-            if !connection.last_ends_frame && connection.lossy.is_none() {
-                return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));
             }
         }
         Ok(())

@@ -6,10 +6,10 @@ use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
 
 use crate::history::History;
-use crate::surface::{Fill, Made, Surface, over, pixels};
+use crate::surface::{Fill, Made, RGB, Surface, over, pixels};
 
 /// Edge of a dirty tile, as small to these screens as the driver's 64 is to real ones.
 const TILE: i32 = 8;
@@ -29,6 +29,15 @@ pub struct Blit {
     pub over: bool,
 }
 
+/// The newest frame of a port.
+#[derive(Clone, Debug)]
+pub struct Slot {
+    /// Of its samples.
+    pub source: Size,
+    /// What it would show in all of its place, whatever lies over that.
+    pub picture: Vec<u32>,
+}
+
 /// An op whose pixels are partly changed and whose records are not published.
 #[derive(Debug)]
 struct Drawing {
@@ -44,6 +53,7 @@ struct Drawing {
 pub struct XServer {
     fb: Surface,
     pixmaps: HashMap<DrawableId, Surface>,
+    slots: HashMap<u16, Slot>,
     generation: u32,
     /// Framebuffers that X has left and the session may still read.
     old: Vec<(u32, Rc<Surface>)>,
@@ -67,6 +77,7 @@ impl XServer {
         XServer {
             fb: Surface::screen(size),
             pixmaps: HashMap::new(),
+            slots: HashMap::new(),
             generation: 1,
             old: Vec::new(),
             begin: 0,
@@ -200,6 +211,47 @@ impl XServer {
         let draws = drawn.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha });
         let kinds = copies.chain(draws).collect();
         self.begin_op(dst, region, window, writes, kinds);
+    }
+
+    /// Begins to show a frame of XVideo in what is seen of its place. Its samples are there at once, for whoever reads them.
+    pub fn begin_frame(&mut self, port: u16, source: Size, place: Rect, seen: &Region, window: u32) {
+        self.finish();
+        let mut seen = clip(seen, self.fb.rect());
+        seen.intersect_rect(&place);
+        if seen.is_empty() {
+            return;
+        }
+        let mut next = self.next_pixel;
+        let mut distinct = || Fill::Distinct.pixel((0, 0), 0, &mut next).unwrap_or_default() & RGB;
+        let picture: Vec<u32> = (0..place.area()).map(|_| distinct()).collect();
+        self.next_pixel = next;
+        let (layout, crop) = (VideoLayout::Yuv420, source.rect());
+        let what = Drawn::Video { port, layout, size: source, crop, place };
+        let in_picture = |(x, y): (i32, i32)| ((y - place.y1) * place.width() + x - place.x1) as usize;
+        let write = |at: (i32, i32)| (self.fb.at(at.0, at.1), picture[in_picture(at)], Made::by(what));
+        let writes = seen.rects().iter().flat_map(pixels).map(write).collect();
+        let (dst, alpha) = (DrawableId::SCREEN, Alpha::Opaque);
+        let kinds = seen.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha }).collect();
+        // A viewer may be shown all of it for a moment, where the frame before was seen.
+        picture.iter().for_each(|&pixel| self.history.note(pixel));
+        for (x, y) in pixels(&place.intersect(&self.fb.rect())) {
+            self.changed[self.fb.at(x, y)] = self.begin + 1;
+        }
+        self.slots.insert(port, Slot { source, picture });
+        self.begin_op(dst, seen, window, writes, kinds);
+    }
+
+    /// The newest frame of a port, as whoever reads it now finds it.
+    pub fn slot(&self, port: u16) -> Option<&Slot> {
+        self.slots.get(&port)
+    }
+
+    /// The port shows nothing any more.
+    pub fn stop_port(&mut self, port: u16) {
+        self.finish();
+        if self.slots.remove(&port).is_some() {
+            self.publish_other(RecordKind::VideoStopped { port });
+        }
     }
 
     fn begin_op(

@@ -9,7 +9,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::Drawn;
 use thinc_session_core::ViewerStats;
 use thinc_session_core::mutation::Mutation;
-use thinc_sim::{Breakage, Divergence, Fill, Ids, Op, Path, World};
+use thinc_sim::{Breakage, Divergence, Fill, Full, Ids, Op, Path, World};
 
 const SIZE: Size = Size { width: 48, height: 32 };
 const PATH: Path = Path { bytes_per_second: 10_000_000, delay: 1_000, jitter: 0 };
@@ -296,6 +296,46 @@ fn rule_4_what_was_copied_from_what_is_taken_back_is_drawn() {
     }
 }
 
+/// Pixels that leave first when a path moves again that has stood for so long, after part of a picture that was drawn anew.
+fn first_after_a_stand(stand: u64, breakage: Option<Breakage>) -> u64 {
+    let all = SLOW.size.rect();
+    let mut world = World::<Ids>::new(1, SLOW.size, SLOW.ring_max, breakage);
+    world.apply(&Op::Join(SLOW.path)).unwrap();
+    world.drain().unwrap();
+    // The viewer has stopped reading. Of the second picture some has left when the path is full; the third is there, and the rest of it
+    // is taken back.
+    let leaves = || (0..40).flat_map(|_| [Op::Transmit(0), Op::Wait(10_000)]).collect::<Vec<_>>();
+    let picture = || [draw(all), read(), commit(), send(), leaves()].concat();
+    let third = [draw(all), vec![Op::Idle, Op::Read(ALL), Op::Commit(0), Op::Wait(stand), Op::Resume(0)]].concat();
+    let steps = [vec![Op::Stall(0)], picture(), picture(), third];
+    for op in steps.iter().flatten() {
+        world.apply(op).unwrap();
+    }
+    let id = world.viewer_id(0);
+    assert!(world.session.stats(id).unwrap().taken_back > 0, "something was late");
+    for _ in 0..1_000 {
+        world.apply(&Op::Wait(1_000)).unwrap();
+        if let Some(job) = world.session.poll_job(id, world.now) {
+            return job.region.area();
+        }
+        world.apply(&Op::Transmit(0)).unwrap();
+    }
+    panic!("the path does not move");
+}
+
+#[test]
+fn rule_4_after_a_long_stand_the_next_picture_goes_whole() {
+    let all = SLOW.size.area();
+    let rest = first_after_a_stand(40_000, None);
+    assert!(rest < all, "after a short one the rest of the old picture goes first, so that one is seen: {rest}");
+    assert_eq!(first_after_a_stand(400_000, None), all, "after a long one nobody waits for that any more");
+    assert_eq!(
+        first_after_a_stand(400_000, Some(Breakage::Core(Mutation::PathNeverMoves))),
+        rest,
+        "without the rule it goes first"
+    );
+}
+
 #[test]
 fn rule_4_an_answer_to_a_hand_does_not_wait_for_the_rows_that_it_lies_over() {
     let key = |down| Op::Input(0, InputEvent::Key { code: 30, keysym: 0, down });
@@ -404,4 +444,32 @@ fn a_barrier_s_answer_is_right_although_another_geometry_comes_in_one_chunk_with
         let result = steps.iter().flatten().try_for_each(|op| world.apply(op)).and_then(|()| world.drain());
         result.unwrap_or_else(|divergence| panic!("seed {seed}: {}", divergence.0));
     }
+}
+
+/// A white screen is shown exactly; its viewer comes back, and says so before anything else happens.
+fn come_back(steps: &[Vec<Op>], breakage: Option<Breakage>) -> Result<(), Divergence> {
+    let size = Size { width: 256, height: 256 };
+    let mut world = World::<Full>::new(1, size, 4096, breakage);
+    world.apply(&Op::Join(PATH))?;
+    fill(size.rect(), Fill::Solid(0x00ff_ffff)).iter().try_for_each(|op| world.apply(op))?;
+    world.drain()?;
+    for op in [Op::Reconnect(0), Op::Wait(1), Op::Wait(10_000)].iter().chain(steps.iter().flatten()) {
+        world.apply(op)?;
+    }
+    world.drain()?;
+    let held = world.tally().held;
+    assert!(held > 50_000, "nearly all of it was shown already: {held}");
+    Ok(())
+}
+
+#[test]
+fn what_a_viewer_said_it_showed_is_believed_until_something_is_written_there() {
+    // A letter is sent into a tile, and then all is drawn as it was.
+    let white = fill(Rect::new(0, 0, 256, 256), Fill::Solid(0x00ff_ffff));
+    let steps = [draw(A), read(), commit(), send(), white, read()];
+    if let Err(divergence) = come_back(&steps, None) {
+        panic!("with every rule: {}", divergence.0);
+    }
+    let broken = Some(Breakage::Core(Mutation::HeldOutlivesWrites));
+    assert!(!matches!(catch_unwind(AssertUnwindSafe(|| come_back(&steps, broken))), Ok(Ok(()))));
 }

@@ -7,7 +7,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use thinc_protocol::limits::CLIP_BYTES_MAX;
+use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window or a browser tab.
 #[derive(Debug, Parser)]
@@ -43,7 +46,7 @@ pub enum Command {
     /// the whole pipeline without an X server, the same way each time: for bug reports, tests and benchmarks. A trace shows
     /// what was on the screen; `thinc trace redact` takes that out.
     Trace(Trace),
-    /// The process between the X server and the viewers; started by `thinc serve`
+    /// The process between the X server and the viewers; started by `thinc serve`. With --stdio, the way to it behind ssh
     #[command(hide = true)]
     Session(Session),
     /// Runs a program in a process session of its own; used by `thinc serve`
@@ -55,13 +58,21 @@ pub enum Command {
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = SERVE_NOTES)]
 pub struct Serve {
-    /// Address and port to listen on
+    /// Address and port to listen on, or none
     ///
     /// Without this option: 127.0.0.1 and port 8443, or the next free one after it. A port given here must be free;
     /// port 0 takes any. Listening on another address than 127.0.0.1 lets viewers connect from other machines; what
     /// they send and see is encrypted, and nothing but a login page is answered without a link.
-    #[arg(long, value_name = "ADDR:PORT", value_parser = parse_listen)]
-    pub listen: Option<SocketAddr>,
+    /// With "none" there is no port: the session is reached by `thinc-view ssh://HOST/NAME` alone, which reaches every
+    /// session.
+    #[arg(long, value_name = "ADDR:PORT|none", value_parser = parse_listen)]
+    pub listen: Option<Listen>,
+    /// Let viewers come by QUIC as well, over UDP on the same port
+    ///
+    /// What is lost on the way then holds up less, and a viewer keeps its connection when its address changes. Viewers
+    /// whose way blocks UDP come by TCP; a firewall has to let UDP through to this port as it does TCP.
+    #[arg(long, value_name = "on|off", value_enum, default_value_t = Quic::On)]
+    pub quic: Quic,
     /// Size of the screen until a viewer asks for another one
     #[arg(long, value_name = "WxH", default_value = "1280x800", value_parser = parse_size)]
     pub size: (u32, u32),
@@ -99,6 +110,21 @@ pub struct Serve {
     /// Text and everything that is no photograph is exact at any speed. A viewer shows what is not exact yet.
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = Lossy::Auto)]
     pub lossy: Lossy,
+    /// Send videos as streams of pictures to viewers that can show them: plain where the path carries that, else coded
+    ///
+    /// Plain pictures show exactly what the session shows; coded ones nearly, and exactly as soon as they rest. With `--lossy never` nothing is
+    /// coded. What is found to be a video on the screen of a browser has letters before it sent exactly.
+    #[arg(long, value_name = "HOW", value_enum, default_value_t = Video::Auto)]
+    pub video: Video,
+    /// Encoder that makes coded pictures of videos, of those that this thinc was built with
+    #[arg(long, value_name = "LIBRARY", default_value = VideoEncoder::ALL[0].name(), value_parser = video_encoder())]
+    pub video_encoder: VideoEncoder,
+    /// Which way what is copied may go: from the session to viewers, from viewers to the session, both or neither
+    #[arg(long, value_name = "WAY", value_enum, default_value_t = Clipboard::Both)]
+    pub clipboard: Clipboard,
+    /// Longest content of the clipboard, either way, as in 300K or 16M; at most 256M
+    #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
+    pub clipboard_max: u64,
     /// Order in which what changed leaves: shortest remaining first, or as it was drawn, for comparison
     #[arg(long, value_name = "ORDER", value_enum, default_value_t = Scheduler::Srsf, help_heading = MEASURING)]
     pub scheduler: Scheduler,
@@ -123,7 +149,50 @@ pub struct Serve {
     pub command: Vec<OsString>,
 }
 
+/// Whether viewers may come by QUIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Quic {
+    /// Over UDP, beside TCP.
+    On,
+    /// TCP alone.
+    Off,
+}
+
+/// Where to listen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Listen {
+    /// Nowhere.
+    None,
+    /// There.
+    At(SocketAddr),
+}
+
+impl Serve {
+    pub(crate) fn clipboard(&self) -> ClipboardConfig {
+        let (to_viewers, to_session) = match self.clipboard {
+            Clipboard::Both => (true, true),
+            Clipboard::ToViewer => (true, false),
+            Clipboard::ToSession => (false, true),
+            Clipboard::Off => (false, false),
+        };
+        ClipboardConfig { to_viewers, to_session, bytes_max: self.clipboard_max }
+    }
+}
+
 const MEASURING: &str = "Options for measurements";
+
+/// Which way the clipboard goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Clipboard {
+    /// Both ways.
+    Both,
+    /// What is copied in the session can be pasted at viewers.
+    ToViewer,
+    /// What is copied at viewers can be pasted in the session.
+    ToSession,
+    /// Not at all.
+    Off,
+}
 
 /// When photographs may be sent lossy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -132,6 +201,36 @@ pub enum Lossy {
     Auto,
     /// Never.
     Never,
+}
+
+fn video_encoder() -> impl TypedValueParser<Value = VideoEncoder> {
+    let names = VideoEncoder::ALL.iter().map(|encoder| encoder.name());
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<VideoEncoder>())
+}
+
+/// How videos are sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Video {
+    /// As pictures, plain or coded as the path is.
+    Auto,
+    /// As pixels, like all else.
+    Off,
+    /// As plain pictures where programs play them through XVideo, else as pixels.
+    Plain,
+    /// As coded pictures.
+    H264,
+}
+
+impl Video {
+    /// As the session process knows it.
+    pub(crate) fn config(self) -> VideoConfig {
+        match self {
+            Video::Auto => VideoConfig::Auto,
+            Video::Off => VideoConfig::Off,
+            Video::Plain => VideoConfig::Plain,
+            Video::H264 => VideoConfig::H264,
+        }
+    }
 }
 
 /// Order in which what changed leaves.
@@ -295,12 +394,30 @@ pub struct TraceInfo {
     pub file: PathBuf,
 }
 
-/// The session process.
+/// The session process, or the way to one.
 #[derive(Clone, Debug, Args)]
 pub struct Session {
     /// What the supervisor wrote
+    #[arg(long, value_name = "FILE", conflicts_with = "stdio", required_unless_present = "stdio")]
+    pub config: Option<PathBuf>,
+    /// Be the connection of one viewer: find or start the session, then carry the protocol over standard input and output
     #[arg(long)]
-    pub config: PathBuf,
+    pub stdio: bool,
+    /// The session; without it, the one called after COMMAND
+    #[arg(long, value_name = "NAME", value_parser = parse_name, requires = "stdio")]
+    pub name: Option<String>,
+    /// Start none where it is not running
+    #[arg(long, requires = "stdio")]
+    pub attach: bool,
+    /// Size of the screen of a session that has to be started
+    #[arg(long, value_name = "WxH", value_parser = parse_size, requires = "stdio")]
+    pub size: Option<(u32, u32)>,
+    /// COMMAND's words are written so that no shell changes them
+    #[arg(long, requires = "stdio")]
+    pub escaped: bool,
+    /// Program to run in a session that has to be started, and its arguments
+    #[arg(last = true, value_name = "COMMAND", requires = "stdio")]
+    pub command: Vec<OsString>,
 }
 
 /// A program in a process session of its own.
@@ -336,8 +453,24 @@ pub(crate) fn name_from(command: &OsString) -> String {
     if name.is_empty() { "session".to_owned() } else { name.to_owned() }
 }
 
-fn parse_listen(text: &str) -> Result<SocketAddr, String> {
-    text.parse().map_err(|_| "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443".to_owned())
+fn parse_listen(text: &str) -> Result<Listen, String> {
+    if text == "none" {
+        return Ok(Listen::None);
+    }
+    let expected = "expected ADDRESS:PORT, for example 127.0.0.1:8443, 0.0.0.0:8443 or [::]:8443, or none";
+    text.parse().map(Listen::At).map_err(|_| expected.to_owned())
+}
+
+fn parse_clipboard_bytes(text: &str) -> Result<u64, String> {
+    let number = text.trim_end_matches(['K', 'k', 'M', 'm']);
+    let factor = match &text[number.len()..] {
+        "" => 1,
+        "K" | "k" => 1024,
+        "M" | "m" => 1024 * 1024,
+        _ => return Err("a size is a number, and K or M behind it".to_owned()),
+    };
+    let bytes = number.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    bytes.filter(|&bytes| (1..=CLIP_BYTES_MAX).contains(&bytes)).ok_or_else(|| "1 to 256M".to_owned())
 }
 
 fn parse_size(text: &str) -> Result<(u32, u32), String> {
@@ -383,6 +516,26 @@ mod tests {
         let help = program.find_subcommand_mut("serve").expect("it is there").render_long_help().to_string();
         for words in ["fresh X server", "hangs up", "THINC_DRIVER_DIR"] {
             assert!(help.contains(words), "{words:?} is not in:\n{help}");
+        }
+    }
+
+    #[test]
+    fn the_clipboard_goes_where_it_is_told_to() {
+        let config = |words: &str| -> Result<ClipboardConfig, clap::Error> {
+            let words = std::iter::once("thinc serve").chain(words.split_whitespace());
+            let matches = Serve::augment_args(clap::Command::new("thinc serve")).try_get_matches_from(words)?;
+            Ok(<Serve as clap::FromArgMatches>::from_arg_matches(&matches)?.clipboard())
+        };
+        let ways = |words| config(words).map(|config| (config.to_viewers, config.to_session)).unwrap();
+        assert_eq!(ways(""), (true, true));
+        assert_eq!(ways("--clipboard to-viewer"), (true, false));
+        assert_eq!(ways("--clipboard to-session"), (false, true));
+        assert_eq!(ways("--clipboard off"), (false, false));
+        for (size, bytes) in [("1", 1), ("300k", 300 << 10), ("16M", 16 << 20), ("256M", 256 << 20)] {
+            assert_eq!(config(&format!("--clipboard-max {size}")).unwrap().bytes_max, bytes);
+        }
+        for wrong in ["0", "257M", "M", "1G", "-1", "1MM", "99999999999999999999"] {
+            assert!(config(&format!("--clipboard-max={wrong}")).is_err(), "{wrong}");
         }
     }
 

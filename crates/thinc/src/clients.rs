@@ -19,7 +19,7 @@ const STOP_TIME: Duration = Duration::from_secs(20);
 
 fn ask(name: &str, request: &Request) -> Result<(Answer, BufReader<UnixStream>), MainError> {
     let path = runtime_dir::control_socket(name);
-    let stream = UnixStream::connect(&path).map_err(|error| match error.kind() {
+    let stream = runtime_dir::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(name),
         _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
     })?;
@@ -65,6 +65,7 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
         for status in found {
             let age = age(status.started_s);
             let Status { name, listen, display, command, .. } = status;
+            let listen = listen.unwrap_or_else(|| "ssh only".to_owned());
             say(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}"));
         }
     }

@@ -3,7 +3,7 @@
 //! Knows one pipe and the mark that ends it.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 
 use rustix::process::setsid;
 use rustix::stdio::{dup2_stderr, dup2_stdout};
@@ -26,16 +26,22 @@ pub(crate) fn serve_detached() -> Result<ExitCode, MainError> {
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .spawn()?;
+    let status = wait_until_ready(&mut child, say)?;
+    Ok(status
+        .map_or(ExitCode::SUCCESS, |status| status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8))))
+}
+
+/// Hands on what a supervisor says on its piped standard output, until it is ready; how it ended where it never was.
+pub(crate) fn wait_until_ready(child: &mut Child, mut hear: impl FnMut(&str)) -> Result<Option<ExitStatus>, MainError> {
     let out = child.stdout.take().ok_or("no pipe")?;
     for line in BufReader::new(out).lines() {
         let line = line?;
         if line == READY_MARK {
-            return Ok(ExitCode::SUCCESS);
+            return Ok(None);
         }
-        say(&line);
+        hear(&line);
     }
-    let status = child.wait()?;
-    Ok(status.code().map_or(ExitCode::FAILURE, |code| ExitCode::from(code as u8)))
+    Ok(Some(child.wait()?))
 }
 
 /// In the supervisor, before it starts anything: away from the terminal.

@@ -9,8 +9,10 @@ mod control;
 mod detach;
 mod launch;
 mod log;
+mod port;
 mod runtime_dir;
 mod search;
+mod stdio;
 mod supervisor;
 mod terminal;
 mod trace;
@@ -39,7 +41,10 @@ pub fn main() -> ExitCode {
         cli::Command::Link(link) => clients::link(&link),
         cli::Command::Stop(stop) => clients::stop(&stop),
         cli::Command::Trace(trace) => trace::trace(&trace.command),
-        cli::Command::Session(session) => thinc_session_server::main(&session.config).map_err(Into::into),
+        cli::Command::Session(session) => match &session.config {
+            Some(config) => thinc_session_server::main(config).map_err(Into::into),
+            None => stdio::stdio(&session),
+        },
         cli::Command::Launch(launch) => launch::launch(&launch),
     };
     result.unwrap_or_else(|error| {

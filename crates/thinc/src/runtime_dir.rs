@@ -4,11 +4,14 @@
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::net::UnixListener;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
+use rustix::net::sockopt::socket_peercred;
 use rustix::process::geteuid;
 use thiserror::Error;
 
@@ -16,6 +19,9 @@ use thiserror::Error;
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name of a socket in a session's folder, with its slash.
 const SOCKET_NAME_BYTES_MAX: usize = "/control.sock".len();
+
+/// Where viewers of this machine come in.
+const VIEWER_SOCKET: &str = "viewer.sock";
 
 /// Where the session process gives traces to those who ask.
 pub(crate) const TRACE_SOCKET: &str = "trace.sock";
@@ -94,8 +100,9 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// Takes the name, clearing away what a session of that name left behind when it was killed.
-    pub(crate) fn take(name: &str) -> Result<RuntimeDir, RuntimeError> {
+    /// Takes the name, clearing away what a session of that name left behind when it was killed, and opens the door for
+    /// viewers of this machine: from now on whoever finds the session waits for it.
+    pub(crate) fn take(name: &str) -> Result<(RuntimeDir, UnixListener), RuntimeError> {
         let base = base();
         make_private(&base)?;
         let path = base.join(name);
@@ -112,7 +119,18 @@ impl RuntimeDir {
             _ => {}
         }
         make_private(&path)?;
-        Ok(RuntimeDir { path, lock_path: lock_path(&base, name), _lock: lock })
+        let folder = RuntimeDir { path, lock_path: lock_path(&base, name), _lock: lock };
+        let socket = folder.join(VIEWER_SOCKET);
+        let file = |error| RuntimeError::File { what: "make", path: socket.clone(), error, hint: "" };
+        let listener = UnixListener::bind(&socket).map_err(file)?;
+        // Others are kept out by the folder's mode; this file's own says the same.
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(file)?;
+        Ok((folder, listener))
+    }
+
+    /// No viewer of this machine finds the session any more.
+    pub(crate) fn close_viewer_socket(&self) {
+        let _ = fs::remove_file(self.join(VIEWER_SOCKET));
     }
 
     /// A file in it.
@@ -178,7 +196,7 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
         }
         // Where somebody listens there is a session; only otherwise the lock is tried, because a supervisor that
         // starts at this moment would find it taken.
-        if std::os::unix::net::UnixStream::connect(control_socket(&name)).is_ok() {
+        if connect(&control_socket(&name)).is_ok() {
             names.push(name);
             continue;
         }
@@ -194,9 +212,32 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
     Ok(names)
 }
 
+/// Reaches a socket in a session's folder. The kernel says who listens: where the folders lie in /tmp because there is no
+/// `XDG_RUNTIME_DIR`, somebody else may have made ours first, and would be shown and told everything.
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    let stream = UnixStream::connect(path)?;
+    let listener = socket_peercred(&stream)?.uid;
+    if listener != geteuid() {
+        let words = format!("it belongs to the user with the number {}", listener.as_raw());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+    }
+    Ok(stream)
+}
+
 /// The control socket of a session that may or may not run.
 pub(crate) fn control_socket(name: &str) -> PathBuf {
     base().join(name).join("control.sock")
+}
+
+/// Where viewers of this machine come into a session that may or may not run.
+pub(crate) fn viewer_socket(name: &str) -> PathBuf {
+    base().join(name).join(VIEWER_SOCKET)
+}
+
+/// True while a supervisor holds this name: it starts, runs or ends.
+pub(crate) fn is_taken(name: &str) -> Result<bool, RuntimeError> {
+    let base = base();
+    Ok(lock_path(&base, name).exists() && lock(&base, name)?.is_none())
 }
 
 /// Where the session process of a session gives traces.

@@ -4,36 +4,34 @@
 
 use std::ffi::OsString;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
+use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
-use thinc_session_server::SessionConfig;
-use thinc_transport::identity::{Identity, IdentityError};
-use thinc_transport::token::{SessionSecret, random};
-use thinc_transport::{DEFAULT_PORT, Link, Scheme};
+use thinc_session_server::{Listeners, SessionConfig};
+use thinc_transport::Scheme;
+use thinc_transport::identity::IdentityError;
+use thinc_transport::token::random;
 use thiserror::Error;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{sleep_until, timeout};
 
 use crate::cli::{Lossy, Scheduler, Serve, Switch, name_from};
-use crate::control::{Answer, LINE_BYTES_MAX, Pids, Ready, Request, Status};
+use crate::control::{self, Answer, Pids, Ready, Request, Status};
 use crate::log::{Log, last_lines, make_folder};
+use crate::port::{Port, now_s};
 use crate::runtime_dir::{RuntimeDir, RuntimeError, TRACE_SOCKET};
 use crate::search::{self, SearchError};
 use crate::terminal::{complain, say};
 use crate::{MainError, detach, xauthority};
 
-/// Ports tried from the default one when no address was given.
-const DEFAULT_PORTS: u16 = 100;
 /// Xorg answers in 0.1 s on an idle machine; a loaded one may take long, a broken one ends by itself.
 const XORG_START_TIME: Duration = Duration::from_secs(30);
 /// The session process attaches to the driver and reads a certificate.
@@ -47,15 +45,11 @@ const WELL_AFTER: Duration = Duration::from_secs(10);
 /// Wait before the second, third, … start in a row; the first is at once.
 const RESTART_WAIT: Duration = Duration::from_millis(200);
 const RESTART_WAIT_MAX: Duration = Duration::from_secs(10);
-/// Requests on the control socket answered at one time, and how long each may take to arrive.
-const CONTROL_CONNECTIONS_MAX: usize = 16;
-const CONTROL_TIME: Duration = Duration::from_secs(5);
-
 /// Name of the file in the runtime folder that the session process reads; it holds the session's secret.
 const SESSION_CONFIG: &str = "session.json";
 
 /// Of the person's own session; an application in this one must not find its way there.
-const FOREIGN_ENVIRONMENT: [&str; 16] = [
+const FOREIGN_ENVIRONMENT: [&str; 20] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
     "WAYLAND_SOCKET",
@@ -72,6 +66,10 @@ const FOREIGN_ENVIRONMENT: [&str; 16] = [
     "DESKTOP_SESSION",
     "GNOME_SETUP_DISPLAY",
     "WINDOWID",
+    "SSH_CLIENT",
+    "SSH_CONNECTION",
+    "SSH_ORIGINAL_COMMAND",
+    "SSH_TTY",
 ];
 
 /// Why there is no session, or why it ended.
@@ -176,11 +174,8 @@ struct Place {
     name: String,
     folder: RuntimeDir,
     logs: PathBuf,
-    listener: TcpListener,
-    listen: SocketAddr,
-    public: Link,
-    identity_files: (PathBuf, PathBuf),
-    secret: SessionSecret,
+    listeners: Listeners,
+    port: Option<Port>,
     xorg: PathBuf,
     module_path: OsString,
     command: Vec<OsString>,
@@ -220,6 +215,8 @@ async fn run(options: Serve) -> Result<End, ServeError> {
         _ = term.recv() => Ok(End::Asked),
         _ = int.recv() => Ok(End::Asked),
     };
+    // Whoever comes now finds nobody, and not a session that is about to end.
+    place.folder.close_viewer_socket();
     parts.end().await;
     // `thinc stop` waits for these to close; by then the folder is gone too and the name is free.
     drop(place);
@@ -237,31 +234,20 @@ fn prepare(options: Serve) -> Result<Place, ServeError> {
     let state = state_folder()?;
     let logs = state.join("log").join(&name);
     make_folder(&logs).map_err(|error| ServeError::File { what: "make", path: logs.clone(), error })?;
-    let folder = RuntimeDir::take(&name)?;
-
-    let identity_files = match (&options.tls_cert, &options.tls_key) {
-        (Some(cert), Some(key)) => (absolute(cert)?, absolute(key)?),
-        _ => {
-            Identity::load_or_make(&state)?;
-            (state.join("identity.pem"), state.join("identity.pem"))
-        }
-    };
-    let identity = Identity::load(&identity_files.0, &identity_files.1)?;
-    let listener = listen(options.listen)?;
-    let listen = listener.local_addr().map_err(|error| ServeError::Listen(options.listen.unwrap_or(DEFAULT), error))?;
-    let public = public_place(&options, listen, &identity)?;
+    let (folder, local) = RuntimeDir::take(&name)?;
+    let port = Port::open(&options, &state)?;
+    let start = |error| ServeError::Start("the session process", error);
+    let tcp = port.as_ref().map(|port| port.listener.try_clone()).transpose().map_err(start)?;
+    let udp = port.as_ref().and_then(|port| port.udp.as_ref()).map(UdpSocket::try_clone).transpose().map_err(start)?;
     let trace = options.trace.as_deref().map(new_trace).transpose()?;
     let started_s = now_s();
     Ok(Place {
-        secret: SessionSecret::generate(),
         options,
         name,
         folder,
         logs,
-        listener,
-        listen,
-        public,
-        identity_files,
+        listeners: Listeners { local, tcp, udp },
+        port,
         xorg,
         module_path,
         command,
@@ -287,80 +273,11 @@ fn state_folder() -> Result<PathBuf, ServeError> {
     Ok(base.ok_or(ServeError::NoStateHome)?.join("thinc"))
 }
 
-fn absolute(path: &Path) -> Result<PathBuf, ServeError> {
+pub(crate) fn absolute(path: &Path) -> Result<PathBuf, ServeError> {
     std::path::absolute(path).map_err(|error| ServeError::File { what: "find", path: path.to_owned(), error })
 }
 
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs())
-}
-
-const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
-
-/// The address asked for, or the first free one of the default ports.
-fn listen(asked: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
-    let bind = |address: SocketAddr| {
-        TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
-    };
-    if let Some(address) = asked {
-        return bind(address).map_err(|error| match error.kind() {
-            io::ErrorKind::AddrInUse => ServeError::PortInUse(address),
-            _ => ServeError::Listen(address, error),
-        });
-    }
-    for port in DEFAULT_PORT..DEFAULT_PORT + DEFAULT_PORTS {
-        let address = SocketAddr::new(DEFAULT.ip(), port);
-        match bind(address) {
-            Ok(listener) => {
-                if port != DEFAULT_PORT {
-                    complain(&format!("thinc: port {DEFAULT_PORT} is in use; listening on {address} instead"));
-                }
-                return Ok(listener);
-            }
-            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {}
-            Err(error) => return Err(ServeError::Listen(address, error)),
-        }
-    }
-    Err(ServeError::PortsInUse(DEFAULT_PORT, DEFAULT_PORT + DEFAULT_PORTS - 1))
-}
-
-/// What links say, without a token.
-fn public_place(options: &Serve, listen: SocketAddr, identity: &Identity) -> Result<Link, ServeError> {
-    let mut link = Link {
-        scheme: Scheme::Https,
-        host: if listen.ip().is_unspecified() { own_address(listen) } else { listen.ip().to_string() },
-        port: listen.port(),
-        base_path: options.base_path.clone(),
-        token: None,
-        pin: Some(identity.pin),
-    };
-    if let Some(public) = &options.public {
-        let parsed: Link =
-            format!("https://{public}/").parse().map_err(|error| ServeError::Public(public.clone(), error))?;
-        link.host = parsed.host;
-        // A port that is not said is the one listened on; 443 must be said.
-        let said = public.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-        link.port = if said { parsed.port } else { listen.port() };
-    }
-    Ok(link)
-}
-
-/// The address this machine would use to reach others; connecting a UDP socket sends nothing.
-fn own_address(listen: SocketAddr) -> String {
-    let (any, far) = if listen.is_ipv6() { ("[::]:0", "[2001:db8::1]:9") } else { ("0.0.0.0:0", "192.0.2.1:9") };
-    let address = UdpSocket::bind(any).and_then(|socket| socket.connect(far).and_then(|()| socket.local_addr()));
-    match address {
-        Ok(address) => address.ip().to_string(),
-        Err(_) => rustix::system::uname().nodename().to_string_lossy().into_owned(),
-    }
-}
-
 impl Place {
-    /// A new link with a token of its own.
-    fn link(&self, scheme: Scheme) -> String {
-        Link { scheme, token: Some(self.secret.mint_token(now_s())), ..self.public.clone() }.to_string()
-    }
-
     /// Our own binary again, in another role: by its path, so that process lists name it, unless a build has replaced
     /// the file; then by the kernel's name for what is running.
     fn ourselves(&self) -> Command {
@@ -460,17 +377,15 @@ impl Place {
             driver_socket: self.folder.join("driver.sock"),
             display: parts.display.clone(),
             xauthority: self.folder.join("Xauthority"),
-            secret: thinc_transport::base64url::encode(&self.secret.0),
-            used_tokens: self.folder.join("used-tokens"),
-            tls_cert: self.identity_files.0.clone(),
-            tls_key: self.identity_files.1.clone(),
-            base_path: self.options.base_path.clone(),
+            port: self.port.as_ref().map(|port| port.config(self.folder.join("used-tokens"))),
             fifo: self.options.scheduler == Scheduler::Fifo,
             offscreen: self.options.offscreen == Switch::On,
             lossless: self.options.lossy == Lossy::Never,
+            video: self.options.video.config(),
+            video_encoder: self.options.video_encoder.name().to_owned(),
+            clipboard: self.options.clipboard(),
             trace_socket: self.folder.join(TRACE_SOCKET),
             trace: self.trace.clone(),
-            authority: self.public.authority(),
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");
         write_private(&path, &text).map_err(|error| ServeError::File { what: "write", path: path.clone(), error })
@@ -484,9 +399,9 @@ impl Place {
         let log = log.map_err(|error| ServeError::File { what: "write", path, error })?;
         let start = |error| ServeError::Start("the session process", error);
         let mut command = self.ourselves();
-        let listener: OwnedFd = self.listener.try_clone().map_err(start)?.into();
-        // The socket comes as standard input: no other descriptor has to be left open across exec.
-        command.arg("session").arg("--config").arg(self.folder.join(SESSION_CONFIG)).stdin(Stdio::from(listener));
+        // The sockets come through standard input: no other descriptor has to be left open across exec.
+        let sockets = self.listeners.hand_over().map_err(start)?;
+        command.arg("session").arg("--config").arg(self.folder.join(SESSION_CONFIG)).stdin(Stdio::from(sockets));
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).env("XAUTHORITY", self.folder.join("Xauthority"));
         // A terminal's hang-up or Ctrl-C goes to the whole group in front: the supervisor alone says what it means here.
         command.process_group(0);
@@ -541,11 +456,21 @@ impl Place {
         Ok(())
     }
 
+    fn answer_link(&self, scheme: Scheme) -> Answer {
+        match &self.port {
+            Some(port) => Answer::Link(port.link(scheme)),
+            None => Answer::Error(format!(
+                "the session {0} has no port, and so no link: open it with thinc-view ssh://HOST/{0}",
+                self.name
+            )),
+        }
+    }
+
     fn status(&self, parts: &Parts) -> Status {
         let pid = |part: &Option<Part>| part.as_ref().and_then(|part| part.child.id()).unwrap_or(0);
         Status {
             name: self.name.clone(),
-            listen: self.listen.to_string(),
+            listen: self.port.as_ref().map(|port| port.listen.to_string()),
             display: parts.display.clone(),
             xauthority: self.folder.join("Xauthority").display().to_string(),
             command: self.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" "),
@@ -564,8 +489,8 @@ impl Place {
     fn announce(&self, parts: &Parts) -> Result<(), ServeError> {
         if let Some(path) = &self.options.ready_json {
             let status = self.status(parts);
-            let ready =
-                Ready { link: self.link(Scheme::Https), native_link: self.link(Scheme::Thinc), status: &status };
+            let link = |scheme| self.port.as_ref().map(|port| port.link(scheme));
+            let ready = Ready { link: link(Scheme::Https), native_link: link(Scheme::Thinc), status: &status };
             let text = serde_json::to_vec_pretty(&ready).expect("strings and numbers are JSON");
             // Complete from the moment it is there: a script waits for the name.
             let part = path.with_file_name(format!(
@@ -577,19 +502,23 @@ impl Place {
                 .and_then(|()| std::fs::rename(&part, path))
                 .map_err(|error| ServeError::File { what: "write", path: path.clone(), error })?;
         }
+        let command = self.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        say(&format!("The session {} is ready, on display {} with {command}.\n", self.name, parts.display));
+        let Some(port) = &self.port else {
+            let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+            say(&format!("  From another machine, where ssh leads here:\n    thinc-view ssh://{host}/{}", self.name));
+            return Ok(());
+        };
         say(&format!(
-            "The session {} is ready, on display {} with {}.\n\n  In a browser:\n    {}\n\n  In a window:\n    {} '{}'\n\n\
+            "  In a browser:\n    {}\n\n  In a window:\n    {} '{}'\n\n\
              Each link opens it once, within {} minutes; `thinc link {}` prints another one.",
-            self.name,
-            parts.display,
-            self.command.iter().map(|part| part.to_string_lossy()).collect::<Vec<_>>().join(" "),
-            self.link(Scheme::Https),
+            port.link(Scheme::Https),
             search::viewer().display(),
-            self.link(Scheme::Thinc),
+            port.link(Scheme::Thinc),
             thinc_transport::token::TOKEN_LIFE_S / 60,
             self.name,
         ));
-        if let (None, Some(pin)) = (&self.options.tls_cert, self.public.pin) {
+        if let Some(pin) = port.unknown_key() {
             // As browsers write it, so that it can be compared.
             let hex: String = pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
             say(&format!(
@@ -621,7 +550,8 @@ async fn start_and_watch(
     place.start_xorg(parts).await?;
     place.start_session(parts).await?;
     place.start_command(parts)?;
-    let mut requests = open_control(place)?;
+    let path = place.folder.join("control.sock");
+    let mut requests = control::open(&path).map_err(|error| ServeError::File { what: "make", path, error })?;
     place.announce(parts)?;
     if detached {
         let log = place.logs.join("supervisor.log");
@@ -682,8 +612,7 @@ async fn start_and_watch(
             Some((request, stream)) = requests.recv() => {
                 let answer = match request {
                     Request::Status => Answer::Status(place.status(parts)),
-                    Request::Link { native: true } => Answer::Link(place.link(Scheme::Thinc)),
-                    Request::Link { native: false } => Answer::Link(place.link(Scheme::Https)),
+                    Request::Link { native } => place.answer_link(if native { Scheme::Thinc } else { Scheme::Https }),
                     Request::Stop => Answer::Stopping,
                 };
                 let mut line = serde_json::to_vec(&answer).expect("strings and numbers are JSON");
@@ -736,50 +665,6 @@ async fn wait(part: &mut Option<Part>) -> ExitStatus {
         let _ = timeout(LAST_WORDS_TIME, log).await;
     }
     status
-}
-
-/// Listens on the control socket; requests come through the channel, each with the stream that waits for its answer.
-fn open_control(place: &Place) -> Result<mpsc::Receiver<(Request, UnixStream)>, ServeError> {
-    let path = place.folder.join("control.sock");
-    let file = |error| ServeError::File { what: "make", path: path.clone(), error };
-    // Others are kept out by the folder's mode; this file's own says the same.
-    let listener = UnixListener::bind(&path).map_err(file)?;
-    std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).map_err(file)?;
-    let (sender, receiver) = mpsc::channel(CONTROL_CONNECTIONS_MAX);
-    tokio::spawn(async move {
-        let room = std::sync::Arc::new(Semaphore::new(CONTROL_CONNECTIONS_MAX));
-        while let Ok(permit) = room.clone().acquire_owned().await {
-            let Ok((stream, _)) = listener.accept().await else { return };
-            let sender = sender.clone();
-            tokio::spawn(async move {
-                if let Ok(Some(request)) = timeout(CONTROL_TIME, read_request(stream)).await {
-                    let _ = sender.send(request).await;
-                }
-                drop(permit);
-            });
-        }
-    });
-    Ok(receiver)
-}
-
-/// One line from the same user; anything else is answered with why not, or with nothing.
-async fn read_request(stream: UnixStream) -> Option<(Request, UnixStream)> {
-    let own = rustix::process::geteuid().as_raw();
-    let peer = stream.peer_cred().ok()?.uid();
-    if peer != own && peer != 0 {
-        return None;
-    }
-    let mut reader = BufReader::new(stream);
-    let mut line = String::new();
-    (&mut reader).take(LINE_BYTES_MAX as u64).read_line(&mut line).await.ok()?;
-    match serde_json::from_str(&line) {
-        Ok(request) => Some((request, reader.into_inner())),
-        Err(error) => {
-            let answer = serde_json::to_vec(&Answer::Error(format!("not understood: {error}"))).ok()?;
-            let _ = reader.into_inner().try_write(&answer);
-            None
-        }
-    }
 }
 
 impl Parts {
@@ -885,14 +770,6 @@ mod tests {
         std::fs::write(&log, format!("{legend}\nlast words\n")).unwrap();
         assert!(xorg_lines(&log).ends_with("last words"), "a server that was killed complains of nothing");
         std::fs::remove_file(&log).unwrap();
-    }
-
-    #[test]
-    fn a_port_in_use_is_named() {
-        let first = listen(Some("127.0.0.1:0".parse().unwrap())).unwrap();
-        let address = first.local_addr().unwrap();
-        let error = listen(Some(address)).unwrap_err().to_string();
-        assert!(error.starts_with(&address.to_string()), "{error}");
     }
 
     #[test]

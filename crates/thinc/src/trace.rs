@@ -54,7 +54,11 @@ enum Enough {
 async fn record(options: &TraceRecord) -> Result<ExitCode, MainError> {
     let name = clients::the_one(options.session.as_deref())?;
     let path = runtime_dir::trace_socket(&name);
-    let mut stream = UnixStream::connect(&path).await.map_err(|error| match error.kind() {
+    let reached = runtime_dir::connect(&path).and_then(|stream| {
+        stream.set_nonblocking(true)?;
+        UnixStream::from_std(stream)
+    });
+    let mut stream = reached.map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => clients::not_running(&name),
         _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
     })?;

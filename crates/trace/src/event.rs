@@ -247,7 +247,14 @@ pub struct EventReader {
     size: Size,
     at: Micros,
     ended: bool,
+    /// Records of frames are of version 2, which said another image's size: they are taken for pixels.
+    pub(crate) frames_are_pixels: bool,
 }
+
+/// Bytes of a record, as in driver/include/ring_abi.h: the kind of a drawing, and what two of them draw.
+const DRAW: u8 = 1;
+const IMAGE: [u8; 2] = [4, 0];
+const VIDEO: [u8; 2] = [6, 0];
 
 impl EventReader {
     /// The next event and how many bytes it took; None where there are none left.
@@ -287,10 +294,14 @@ impl EventReader {
             }
             RECORDS => {
                 let (records, []) = body.as_chunks::<RECORD_BYTES>() else { return Err(length) };
-                for (index, record) in records.iter().enumerate() {
+                let mut records = records.to_vec();
+                for (index, record) in records.iter_mut().enumerate() {
+                    if self.frames_are_pixels && record[8] == DRAW && record[10..12] == VIDEO {
+                        record[10..12].copy_from_slice(&IMAGE);
+                    }
                     DrawRecord::parse(record).map_err(|error| EventError::Record { index, error })?;
                 }
-                Ok(Event::Records(records.to_vec()))
+                Ok(Event::Records(records))
             }
             GEOMETRY if body.len() == 12 => {
                 let size = Size { width: word(body, 4), height: word(body, 8) };

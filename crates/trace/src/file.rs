@@ -13,6 +13,8 @@ use crate::event::{BODY_BYTES_MAX, EVENT_HEAD_BYTES, Event, EventError, EventRea
 /// What every trace begins with.
 pub const MAGIC: &[u8; 8] = b"THINCTRC";
 const VERSION: u32 = 1;
+/// Version of the records before frames of XVideo said their place: all others are the same.
+const ABI_BEFORE_VIDEO: u32 = 2;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
@@ -54,7 +56,7 @@ pub enum Unreadable {
     #[error("the trace has format {0}; this thinc reads format {VERSION}")]
     Version(u32),
     /// Its records are another driver's.
-    #[error("its records are version {0} of the driver's; this thinc reads version {ABI_VERSION}")]
+    #[error("its records are version {0} of the driver's; this thinc reads {ABI_BEFORE_VIDEO} and {ABI_VERSION}")]
     Abi(u32),
     /// It stops too soon.
     #[error("the file is cut in the middle of {0}")]
@@ -206,8 +208,10 @@ impl<R: Read> Reader<R> {
         if word(8) != VERSION {
             return Err(wrong(8, Unreadable::Version(word(8))));
         }
-        if word(12) != ABI_VERSION {
-            return Err(wrong(12, Unreadable::Abi(word(12))));
+        match word(12) {
+            ABI_VERSION => {}
+            ABI_BEFORE_VIDEO => reader.events.frames_are_pixels = true,
+            other => return Err(wrong(12, Unreadable::Abi(other))),
         }
         reader.head = Head { redacted: word(16) & FLAG_REDACTED != 0, colors_kept: word(16) & FLAG_COLORS_KEPT != 0 };
         Ok(reader)

@@ -85,10 +85,11 @@ impl Redactor {
                 put(16, number(&mut self.drawables, dst.0));
                 match what {
                     Drawn::Solid(color) => put(48, self.color(color)),
-                    Drawn::Video { port, fourcc, src_w, src_h } => {
-                        put(48, u32::from(port));
-                        put(52, fourcc);
-                        put(56, u32::from(src_w) | u32::from(src_h) << 16);
+                    // Every field of it is known, and none is content.
+                    Drawn::Video { .. } => {
+                        for at in [20, 40, 44, 48, 52, 56, 60] {
+                            put(at, u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+                        }
                     }
                     _ => {}
                 }
@@ -107,6 +108,7 @@ impl Redactor {
             RecordKind::PixmapDestroy { id } => put(16, number(&mut self.drawables, id.0)),
             RecordKind::Geometry { generation } => put(48, generation),
             RecordKind::Barrier { id } => put(48, id),
+            RecordKind::VideoStopped { port } => put(48, u32::from(port)),
             // One key is not told from many, and none from another.
             RecordKind::InputDelivered { .. } if !self.touched.insert(window) => return None,
             RecordKind::InputDelivered { .. }

@@ -11,7 +11,7 @@ use thinc_protocol::wire::WireError;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, ViewerStats as Sent, Violation,
+    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, VideoPolicy, ViewerStats as Sent, Violation,
 };
 use thinc_viewer_core::{ViewerError, ViewerStats as Shown};
 
@@ -197,8 +197,14 @@ impl Replay {
     pub fn new(head: &Head, options: Options) -> Replay {
         let size = Size { width: 1, height: 1 };
         let Options { scheduling, offscreen, link, .. } = options;
-        let mut session =
-            Session::new(Config { name: "trace".into(), size, scheduling, offscreen, lossy: LossyPolicy::Auto });
+        let mut session = Session::new(Config {
+            name: "trace".into(),
+            size,
+            scheduling,
+            offscreen,
+            lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Off,
+        });
         session.handle_attach(size);
         let connection = Connection::new(&mut session, link, 0);
         Replay {

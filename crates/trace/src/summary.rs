@@ -32,7 +32,7 @@ const KINDS: [&str; 19] = [
     "pauses (IDLE)",
     "turns to other work (YIELD)",
     "overflows",
-    "inputs and barriers",
+    "inputs, barriers and ends of videos",
 ];
 
 impl Kind {
@@ -58,7 +58,7 @@ impl Kind {
             RecordKind::Idle => 15,
             RecordKind::Yield => 16,
             RecordKind::Overflow => 17,
-            RecordKind::Barrier { .. } | RecordKind::InputDelivered { .. } => 18,
+            RecordKind::Barrier { .. } | RecordKind::InputDelivered { .. } | RecordKind::VideoStopped { .. } => 18,
         })
     }
 

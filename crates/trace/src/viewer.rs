@@ -13,7 +13,7 @@ use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_session_core::{Job, Part, Proposal, Proposals, Session, Unpacked, ViewerId};
-use thinc_viewer_core::{Viewer, ViewerConfig, ViewerEvent};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::canvas::Canvas;
@@ -70,7 +70,7 @@ impl Connection {
     /// A viewer that has just said hello.
     pub(crate) fn new(session: &mut Session, link: LinkSpec, now: Micros) -> Connection {
         let caps = ViewerCaps::LOCAL_CURSOR;
-        let config = ViewerConfig { name: NAME.into(), size: Size::default(), caps };
+        let config = ViewerConfig { name: NAME.into(), size: Size::default(), caps, clipboard: ClipboardPolicy::OFF };
         let hello = ViewerHello {
             version: VERSION,
             caps,

@@ -1,15 +1,14 @@
 //! Path 10/13, the viewer's end: from the session's socket, to viewer-core's `handle_bytes`, and back.
-//! Connects, checks the pinned key, authenticates; then two halves for two threads, neither of which waits for the other.
+//! Connects by QUIC or TCP, whichever is there first, checks the pinned key, authenticates; then two halves for two threads.
 //! Knows bytes and the authenticating frames; everything after `AuthOk` passes through unread.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection};
+use rustls::ClientConfig;
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
@@ -20,12 +19,12 @@ use crate::link::Link;
 use crate::pin::{KnownHosts, PinVerifier, SpkiPin};
 use crate::{ALPN_NATIVE, base64url};
 
-/// 32 KiB: two TLS records, the most that is taken from the socket at once.
-const SOCKET_READ_BYTES: usize = 32 * 1024;
+mod quic;
+mod race;
+mod tcp;
 
-/// 10 s: a network that answers nothing for so long is taken for gone. Longer than a change from one network to another
-/// or the worst pause of a mobile one, and about as long as a person waits before doing something about it.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// What a server is asked for whose host is no name that TLS could carry; it is known by its key.
+const NO_NAME: &str = "thinc.invalid";
 
 /// What opens a session.
 #[derive(Clone, PartialEq, Eq)]
@@ -36,21 +35,55 @@ pub enum Credential {
     SessionKey(Vec<u8>),
 }
 
+/// By which way to connect.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TransportChoice {
+    /// Both at once; race.rs says which is kept.
+    #[default]
+    Auto,
+    /// QUIC, over UDP.
+    Quic,
+    /// TLS over TCP.
+    Tcp,
+}
+
+/// The way a connection took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Via {
+    /// QUIC, over UDP.
+    Quic,
+    /// TLS over TCP.
+    Tcp,
+}
+
+impl Via {
+    /// For people and scripts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Via::Quic => "quic",
+            Via::Tcp => "tcp",
+        }
+    }
+}
+
 /// How to connect.
 #[derive(Clone)]
 pub struct ConnectOptions {
-    /// Longest time for all of it: name, TCP, TLS and authentication.
+    /// Longest time for all of it: name, TCP or QUIC, TLS and authentication.
     pub timeout: Duration,
     /// Where keys of links without a pin are remembered; `None`: such links are refused.
     pub known_hosts: Option<PathBuf>,
     /// Instead of the link's token, to come back.
     pub session_key: Option<Vec<u8>>,
+    /// By which way.
+    pub transport: TransportChoice,
 }
 
 impl Default for ConnectOptions {
-    /// 10 s, which is also the time a session waits for a viewer to say who it is; no remembered keys.
+    /// 10 s, which is also the time a session waits for a viewer to say who it is; no remembered keys; any way.
     fn default() -> ConnectOptions {
-        ConnectOptions { timeout: Duration::from_secs(10), known_hosts: None, session_key: None }
+        let timeout = Duration::from_secs(10);
+        ConnectOptions { timeout, known_hosts: None, session_key: None, transport: TransportChoice::Auto }
     }
 }
 
@@ -131,35 +164,110 @@ pub struct Connection {
     pub peer: SocketAddr,
     /// The key it showed.
     pub pin: SpkiPin,
-    shared: Arc<Shared>,
+    /// The way that was taken.
+    pub via: Via,
+    read: ReadHalf,
+    write: WriteHalf,
     /// Plain bytes that came with the last authenticating frame.
     early: Vec<u8>,
 }
 
 #[derive(Debug)]
-struct Shared {
-    tcp: TcpStream,
-    /// Held for moments only, never during a system call.
-    tls: Mutex<ClientConnection>,
-    /// Held while TLS bytes go out, so that two writers cannot swap their records. Taken before `tls`.
-    order: Mutex<()>,
+enum ReadHalf {
+    Tcp(tcp::Reader),
+    Quic(quic::Reader),
+}
+
+#[derive(Clone, Debug)]
+enum WriteHalf {
+    Tcp(tcp::Writer),
+    Quic(quic::Writer),
 }
 
 /// The half that reads; blocks until bytes come.
 #[derive(Debug)]
 pub struct Reader {
-    shared: Arc<Shared>,
-    early: Vec<u8>,
-    early_at: usize,
-    raw: Box<[u8; SOCKET_READ_BYTES]>,
-    /// Where in `raw` the bytes lie that rustls has not taken yet.
-    raw_rest: std::ops::Range<usize>,
+    half: ReadHalf,
+    early: io::Cursor<Vec<u8>>,
 }
 
-/// The half that writes; blocks while the session's socket is full.
+/// What has come of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Came {
+    /// So many bytes of the stream; 0 at its end.
+    Bytes(usize),
+    /// Something by itself, where the way has datagrams.
+    Datagram(Vec<u8>),
+}
+
+/// The half that writes; blocks while the way to the session is full.
 #[derive(Clone, Debug)]
 pub struct Writer {
-    shared: Arc<Shared>,
+    half: WriteHalf,
+}
+
+/// A way that has shaken hands with the key that was asked for, and was not yet let in.
+trait Opening: Send {
+    fn pin(&self) -> SpkiPin;
+    fn peer(&self) -> SocketAddr;
+    /// Sends all of it.
+    fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()>;
+    /// Waits for bytes; 0: the session has ended it.
+    fn hear(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize>;
+    fn split(self: Box<Self>) -> io::Result<(ReadHalf, WriteHalf)>;
+}
+
+/// Whom to believe, on any way.
+#[derive(Clone, Debug)]
+struct Trust {
+    host: String,
+    authority: String,
+    /// The one key that will do; `None`: any (a first visit).
+    expected: Option<SpkiPin>,
+    /// The file that `expected` comes from, where it is not from the link.
+    store: Option<String>,
+}
+
+impl Trust {
+    /// For one connection, and what will have seen its key.
+    fn tls(&self) -> (ClientConfig, Arc<PinVerifier>) {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let verifier = Arc::new(PinVerifier::new(self.expected, provider.clone()));
+        let mut config = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .expect("the provider has the suites of TLS 1.3")
+            .dangerous() // the word is rustls's: the verifier takes one public key, which is stricter than any chain
+            .with_custom_certificate_verifier(verifier.clone())
+            .with_no_client_auth();
+        config.alpn_protocols = vec![ALPN_NATIVE.to_vec()];
+        // A ticket would let a second connection skip the proof that the server holds the pinned key.
+        config.resumption = rustls::client::Resumption::disabled();
+        (config, verifier)
+    }
+
+    /// The key that was shown is not the one that was asked for.
+    fn wrong_key(&self, seen: Option<SpkiPin>) -> Option<ConnectError> {
+        let (seen, expected) = (seen?, self.expected?);
+        let authority = self.authority.clone();
+        (seen != expected).then(|| match &self.store {
+            Some(store) => ConnectError::ChangedKey { authority, seen, expected, store: store.clone() },
+            None => ConnectError::WrongKey { authority, seen, expected },
+        })
+    }
+
+    /// Why hands were not shaken.
+    fn refusal(&self, seen: Option<SpkiPin>, error: rustls::Error) -> ConnectError {
+        use rustls::AlertDescription::NoApplicationProtocol;
+        match error {
+            rustls::Error::NoApplicationProtocol | rustls::Error::AlertReceived(NoApplicationProtocol) => {
+                ConnectError::NotThinc(self.authority.clone())
+            }
+            rustls::Error::InvalidCertificate(_) if self.wrong_key(seen).is_some() => {
+                self.wrong_key(seen).expect("just looked at")
+            }
+            error => ConnectError::Tls(self.authority.clone(), error),
+        }
+    }
 }
 
 /// Connects to the session the link names and authenticates; blocks for at most `options.timeout`.
@@ -181,55 +289,14 @@ pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, Conn
         (None, Some(store)) => store.pin_of(&authority).map_err(store_error)?,
         (None, None) => return Err(ConnectError::NoPin),
     };
-    let expected = link.pin.or(remembered);
-
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let verifier = Arc::new(PinVerifier::new(expected, provider.clone()));
-    let mut config = ClientConfig::builder_with_provider(provider)
-        .with_protocol_versions(&[&rustls::version::TLS13])
-        .expect("the provider has the suites of TLS 1.3")
-        .dangerous() // the word is rustls's: the verifier takes one public key, which is stricter than any chain
-        .with_custom_certificate_verifier(verifier.clone())
-        .with_no_client_auth();
-    config.alpn_protocols = vec![ALPN_NATIVE.to_vec()];
-    // A ticket would let a second connection skip the proof that the server holds the pinned key.
-    config.resumption = rustls::client::Resumption::disabled();
-
-    let mut tcp = open(link, &authority, deadline)?;
-    let name = ServerName::try_from(link.host.clone())
-        .unwrap_or_else(|_| ServerName::try_from("thinc.invalid").expect("a valid name"));
-    let mut tls =
-        ClientConnection::new(Arc::new(config), name).map_err(|error| ConnectError::Tls(authority.clone(), error))?;
-
-    let refused = |error: io::Error| match (error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>()), expected) {
-        (Some(rustls::Error::InvalidCertificate(_)), Some(expected))
-            if verifier.seen().is_some_and(|s| s != expected) =>
-        {
-            let seen = verifier.seen().expect("just seen");
-            match &known_hosts {
-                Some(store) if link.pin.is_none() => ConnectError::ChangedKey {
-                    authority: authority.clone(),
-                    seen,
-                    expected,
-                    store: store.path().display().to_string(),
-                },
-                _ => ConnectError::WrongKey { authority: authority.clone(), seen, expected },
-            }
-        }
-        (Some(rustls::Error::NoApplicationProtocol), _) => ConnectError::NotThinc(authority.clone()),
-        (Some(rustls::Error::AlertReceived(rustls::AlertDescription::NoApplicationProtocol)), _) => {
-            ConnectError::NotThinc(authority.clone())
-        }
-        (Some(tls), _) => ConnectError::Tls(authority.clone(), tls.clone()),
-        (None, _) => ConnectError::Broken(authority.clone(), error),
-    };
-    while tls.is_handshaking() {
-        arm(&tcp, deadline).and_then(|()| tls.complete_io(&mut tcp)).map_err(refused)?;
-    }
-    if tls.alpn_protocol() != Some(ALPN_NATIVE) {
-        return Err(ConnectError::NotThinc(authority));
-    }
-    let pin = verifier.seen().expect("the handshake shows a certificate");
+    let store = known_hosts.as_ref().filter(|_| link.pin.is_none()).map(|store| store.path().display().to_string());
+    let trust =
+        Trust { host: link.host.clone(), authority: authority.clone(), expected: link.pin.or(remembered), store };
+    let addresses: Vec<SocketAddr> = (link.host.as_str(), link.port)
+        .to_socket_addrs()
+        .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
+        .collect();
+    let (via, mut opening) = race::run(addresses, trust, options.transport, deadline)?;
 
     let broken = |error| ConnectError::Broken(authority.clone(), error);
     let mut hello = Vec::new();
@@ -237,18 +304,14 @@ pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, Conn
         Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
         Credential::SessionKey(bytes) => Auth::SessionKey(bytes).encode(&mut hello),
     }
-    tls.writer().write_all(&hello).map_err(broken)?;
-    while tls.wants_write() {
-        arm(&tcp, deadline).and_then(|()| tls.write_tls(&mut tcp).map(drop)).map_err(broken)?;
-    }
-    let (session_key, early) = await_answer(&mut tls, &mut tcp, &authority, deadline)?;
-    tcp.set_read_timeout(None).and_then(|()| tcp.set_write_timeout(None)).map_err(broken)?;
+    opening.say(&hello, deadline).map_err(broken)?;
+    let (session_key, early) = await_answer(opening.as_mut(), &authority, deadline)?;
+    let (pin, peer) = (opening.pin(), opening.peer());
     if let (None, None, Some(store)) = (link.pin, remembered, &known_hosts) {
         store.remember(&authority, pin).map_err(store_error)?;
     }
-    let peer = tcp.peer_addr().map_err(broken)?;
-    let shared = Arc::new(Shared { tcp, tls: Mutex::new(tls), order: Mutex::new(()) });
-    Ok(Connection { session_key, peer, pin, shared, early })
+    let (read, write) = opening.split().map_err(broken)?;
+    Ok(Connection { session_key, peer, pin, via, read, write, early })
 }
 
 /// The credential itself never reaches a log.
@@ -261,57 +324,13 @@ impl std::fmt::Debug for Credential {
     }
 }
 
-/// Tries each address of the name in turn; each gets an equal part of the time that is left.
-fn open(link: &Link, authority: &str, deadline: Instant) -> Result<TcpStream, ConnectError> {
-    let addresses: Vec<SocketAddr> = (link.host.as_str(), link.port)
-        .to_socket_addrs()
-        .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
-        .collect();
-    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
-    for (tried, address) in addresses.iter().enumerate() {
-        let share = remaining(deadline) / (addresses.len() - tried) as u32;
-        match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
-            Ok(tcp) => {
-                tcp.set_nodelay(true)
-                    .and_then(|()| notice_silence(&tcp))
-                    .map_err(|error| ConnectError::Connect(authority.to_owned(), error))?;
-                return Ok(tcp);
-            }
-            Err(error) => last = error,
-        }
-    }
-    Err(ConnectError::Connect(authority.to_owned(), last))
-}
-
-/// Lets the kernel end a connection whose network has gone away without a word, so that the viewer can look for another
-/// way to its session; the session still takes the newest connection if this one was given up too early.
-fn notice_silence(tcp: &TcpStream) -> io::Result<()> {
-    rustix::net::sockopt::set_tcp_user_timeout(tcp, SILENCE_MAX.as_millis() as u32)?;
-    rustix::net::sockopt::set_socket_keepalive(tcp, true)?;
-    rustix::net::sockopt::set_tcp_keepidle(tcp, SILENCE_MAX / 2)?;
-    rustix::net::sockopt::set_tcp_keepintvl(tcp, SILENCE_MAX / 10)?;
-    rustix::net::sockopt::set_tcp_keepcnt(tcp, 5)?;
-    Ok(())
-}
-
 fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// Lets the next system call wait until the deadline and no longer.
-fn arm(tcp: &TcpStream, deadline: Instant) -> io::Result<()> {
-    let left = remaining(deadline);
-    if left.is_zero() {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
-    }
-    tcp.set_read_timeout(Some(left))?;
-    tcp.set_write_timeout(Some(left))
-}
-
 /// Reads until the session took the credential or refused it; also returns what came after `AuthOk`.
 fn await_answer(
-    tls: &mut ClientConnection,
-    tcp: &mut TcpStream,
+    opening: &mut dyn Opening,
     authority: &str,
     deadline: Instant,
 ) -> Result<(Vec<u8>, Vec<u8>), ConnectError> {
@@ -320,12 +339,8 @@ fn await_answer(
     let mut frames = Deframer::new(PREAUTH_FRAME_BYTES_MAX);
     let mut plain = Vec::new();
     loop {
-        arm(tcp, deadline).map_err(broken)?;
-        let more = tls.read_tls(tcp).map_err(broken)?;
-        let state = tls.process_new_packets().map_err(|error| ConnectError::Tls(authority.to_owned(), error))?;
         let at = plain.len();
-        plain.resize(at + state.plaintext_bytes_to_read(), 0);
-        tls.reader().read_exact(&mut plain[at..]).map_err(broken)?;
+        let more = opening.hear(&mut plain, deadline).map_err(broken)?;
         frames.push(&plain[at..]);
         if let Some(frame) = frames.next().map_err(|error| strange(error.to_string()))? {
             if let Ok(answer) = AuthOk::decode(&frame) {
@@ -350,9 +365,7 @@ fn await_answer(
 impl Connection {
     /// One half for a thread that reads, one for a thread that writes.
     pub fn split(self) -> (Reader, Writer) {
-        let raw = Box::new([0; SOCKET_READ_BYTES]);
-        let reader = Reader { shared: self.shared.clone(), early: self.early, early_at: 0, raw, raw_rest: 0..0 };
-        (reader, Writer { shared: self.shared })
+        (Reader { half: self.read, early: io::Cursor::new(self.early) }, Writer { half: self.write })
     }
 
     /// The session key as text, for a person's notes or a file.
@@ -361,62 +374,36 @@ impl Connection {
     }
 }
 
-impl Shared {
-    fn tls(&self) -> MutexGuard<'_, ClientConnection> {
-        self.tls.lock().expect("no holder of this lock can panic")
-    }
-}
-
-fn as_io(error: rustls::Error) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, error)
-}
-
 impl Read for Reader {
     /// Bytes of the session; 0 when it ended the connection in order, `UnexpectedEof` when it just broke.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
-        if self.early_at < self.early.len() {
-            let count = into.len().min(self.early.len() - self.early_at);
-            into[..count].copy_from_slice(&self.early[self.early_at..self.early_at + count]);
-            self.early_at += count;
-            if self.early_at == self.early.len() {
-                self.early = Vec::new();
-                self.early_at = 0;
-            }
+        let count = self.early.read(into)?;
+        if count > 0 {
             return Ok(count);
         }
-        let mut ended = false;
-        loop {
-            // A key update that rustls wants answered leaves with the next write: this half never writes, so that it
-            // can never be held up by a session that does not read.
-            match self.shared.tls().reader().read(into) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock && !ended => {}
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-                other => return other,
-            }
-            if self.raw_rest.is_empty() {
-                let count = match (&self.shared.tcp).read(&mut self.raw[..]) {
-                    Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                    other => other?,
-                };
-                ended = count == 0;
-                self.raw_rest = 0..count;
-            }
-            let mut rest = &self.raw[self.raw_rest.clone()];
-            let mut tls = self.shared.tls();
-            loop {
-                tls.read_tls(&mut rest)?;
-                let state = tls.process_new_packets().map_err(as_io)?;
-                // rustls keeps about one record of plain bytes and takes no more before they are read.
-                if rest.is_empty() || state.plaintext_bytes_to_read() > 0 {
-                    break;
-                }
-            }
-            self.raw_rest.start = self.raw_rest.end - rest.len();
+        match &mut self.half {
+            ReadHalf::Tcp(reader) => reader.read(into),
+            ReadHalf::Quic(reader) => reader.read(into),
+        }
+    }
+}
+
+impl Reader {
+    /// Both ends send and take datagrams beside the stream.
+    pub fn takes_datagrams(&self) -> bool {
+        matches!(&self.half, ReadHalf::Quic(reader) if reader.takes_datagrams())
+    }
+
+    /// As `read`, but for what comes beside the stream; blocks until either has something.
+    ///
+    /// # Errors
+    /// As for `read`.
+    pub fn next(&mut self, into: &mut [u8]) -> io::Result<Came> {
+        let count = self.early.read(into)?;
+        match &mut self.half {
+            ReadHalf::Quic(reader) if count == 0 => reader.next(into),
+            _ if count > 0 => Ok(Came::Bytes(count)),
+            _ => self.read(into).map(Came::Bytes),
         }
     }
 }
@@ -424,19 +411,10 @@ impl Read for Reader {
 impl Write for Writer {
     /// Takes all of `bytes`, encrypts and sends it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // One piece at a time, so that the TLS layer never holds more than that.
-        let piece = &bytes[..bytes.len().min(SOCKET_READ_BYTES)];
-        let _order = self.shared.order.lock().expect("no holder of this lock can panic");
-        let mut sealed = Vec::with_capacity(piece.len() + 128);
-        {
-            let mut tls = self.shared.tls();
-            tls.writer().write_all(piece)?;
-            while tls.wants_write() {
-                tls.write_tls(&mut sealed)?;
-            }
+        match &mut self.half {
+            WriteHalf::Tcp(writer) => writer.write(bytes),
+            WriteHalf::Quic(writer) => writer.write(bytes),
         }
-        (&self.shared.tcp).write_all(&sealed)?;
-        Ok(piece.len())
     }
 
     /// Nothing is held back; there is nothing to flush.
@@ -446,18 +424,35 @@ impl Write for Writer {
 }
 
 impl Writer {
+    /// Goes on from another address, as when the network changes.
+    #[cfg(test)]
+    pub(crate) fn rebind(&mut self) {
+        match &self.half {
+            WriteHalf::Tcp(_) => unreachable!("TCP cannot"),
+            WriteHalf::Quic(writer) => writer.rebind(),
+        }
+    }
+
+    /// Sends something beside the stream, where the way has that and room for it; it may be lost.
+    pub fn send_datagram(&self, bytes: &[u8]) {
+        if let WriteHalf::Quic(writer) = &self.half {
+            writer.send_datagram(bytes);
+        }
+    }
+
+    /// Ends the connection both ways and drops what has been written and not arrived, as far as this machine holds it.
+    pub fn abort(&mut self) {
+        match &mut self.half {
+            WriteHalf::Tcp(writer) => writer.abort(),
+            WriteHalf::Quic(writer) => writer.abort(),
+        }
+    }
+
     /// Ends the connection both ways; a `read` that waits in another thread returns.
     pub fn close(&mut self) {
-        let mut sealed = Vec::new();
-        if let Ok(_order) = self.shared.order.try_lock() {
-            let mut tls = self.shared.tls();
-            tls.send_close_notify();
-            while tls.wants_write() && tls.write_tls(&mut sealed).is_ok() {}
-            drop(tls);
-            // A courtesy that may not block: where the socket is full, the end of TCP has to do.
-            let _ = self.shared.tcp.set_nonblocking(true);
-            let _ = (&self.shared.tcp).write(&sealed);
+        match &mut self.half {
+            WriteHalf::Tcp(writer) => writer.close(),
+            WriteHalf::Quic(writer) => writer.close(),
         }
-        let _ = self.shared.tcp.shutdown(Shutdown::Both);
     }
 }

@@ -6,20 +6,7 @@ use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
-/// What the kernel says of a connection's way out, in bytes and microseconds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TcpFigures {
-    /// Bytes written that the other end has not acknowledged: under way, or not yet sent.
-    pub in_flight: u64,
-    /// Bytes the other end has acknowledged.
-    pub delivered: u64,
-    /// Congestion window: bytes that congestion control would have under way.
-    pub window: u64,
-    /// Smoothed round trip.
-    pub rtt: u64,
-    /// Smallest round trip of the last minutes.
-    pub rtt_min: u64,
-}
+use crate::path::Figures;
 
 /// A view of a connection whose stream is in other hands.
 #[derive(Debug)]
@@ -36,15 +23,15 @@ impl TcpPath {
     }
 
     /// How things stand now; `None` where this kernel does not say, or the connection has ended.
-    pub fn figures(&self) -> Option<TcpFigures> {
+    pub fn figures(&self) -> Option<Figures> {
         figures_of(&tcp_info(&self.socket).ok()?)
     }
 }
 
-fn figures_of(info: &libc::tcp_info) -> Option<TcpFigures> {
+fn figures_of(info: &libc::tcp_info) -> Option<Figures> {
     // 0 from a kernel before 4.18, which did not count them: nothing else tells bytes under way from segments.
     let sent = info.tcpi_bytes_sent.checked_sub(info.tcpi_bytes_retrans).filter(|&sent| sent > 0)?;
-    Some(TcpFigures {
+    Some(Figures {
         in_flight: u64::from(info.tcpi_notsent_bytes) + sent.saturating_sub(info.tcpi_bytes_acked),
         delivered: info.tcpi_bytes_acked,
         window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),

@@ -1,4 +1,4 @@
-//! Secrets that open a session: tokens of links, good once, and session keys, good until the session ends.
+//! Secrets that open a session: tokens of links, good once; session keys, good until the session ends; keys of pages, for a day.
 //! From the supervisor (which mints) and the network (which presents), to the session process (which decides).
 //! Knows bytes and seconds as arguments; the record of used tokens is the only file.
 
@@ -26,6 +26,10 @@ const KEY_BYTES: usize = ID_BYTES + TAG_BYTES;
 /// 15 minutes: how long a link stays good when nobody opens it; `thinc link` makes another at any time.
 pub const TOKEN_LIFE_S: u64 = 15 * 60;
 
+/// A day: how long a page may come by WebTransport before it has to show its cookie again. Scripts can read this key, as they
+/// cannot the cookie.
+pub const PAGE_KEY_LIFE_S: u64 = 24 * 60 * 60;
+
 /// Most used tokens remembered. Only the session's own minter makes tokens that get this far, and old ones are
 /// forgotten when they would no longer be taken anyway; past the limit no token is taken until some have aged.
 const USED_MAX: usize = 65_536;
@@ -33,6 +37,7 @@ const USED_MAX: usize = 65_536;
 /// What an HMAC is for; keeps one kind of secret from passing as another.
 const TOKEN_DOMAIN: &[u8] = b"thinc 1 link token";
 const KEY_DOMAIN: &[u8] = b"thinc 1 session key";
+const PAGE_DOMAIN: &[u8] = b"thinc 1 page key";
 const ID_DOMAIN: &[u8] = b"thinc 1 session id";
 
 /// Secrets stay out of logs.
@@ -55,7 +60,7 @@ impl SessionSecret {
         SessionSecret(random())
     }
 
-    fn mac(&self, domain: &[u8], body: &[u8]) -> Hmac<Sha256> {
+    pub(crate) fn mac(&self, domain: &[u8], body: &[u8]) -> Hmac<Sha256> {
         let mut mac = <Hmac<Sha256>>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(&[domain.len() as u8]);
         mac.update(domain);
@@ -69,9 +74,23 @@ impl SessionSecret {
     /// id 16 | expiry u64 big-endian, seconds since 1970 | HMAC-SHA256 32
     /// ```
     pub fn mint_token(&self, now_s: u64) -> Vec<u8> {
+        self.mint_until(TOKEN_DOMAIN, now_s + TOKEN_LIFE_S)
+    }
+
+    /// A key for a page that has shown its cookie: it opens the session until `now_s` + [`PAGE_KEY_LIFE_S`]. Looks like a token.
+    pub fn mint_page_key(&self, now_s: u64) -> Vec<u8> {
+        self.mint_until(PAGE_DOMAIN, now_s + PAGE_KEY_LIFE_S)
+    }
+
+    /// True for keys of pages that this session minted and that are not too old.
+    pub fn is_page_key(&self, key: &[u8], now_s: u64) -> bool {
+        self.open_until(PAGE_DOMAIN, key).is_some_and(|(_, expiry)| now_s < expiry)
+    }
+
+    fn mint_until(&self, domain: &[u8], expiry_s: u64) -> Vec<u8> {
         let mut token = random::<ID_BYTES>().to_vec();
-        token.extend_from_slice(&(now_s + TOKEN_LIFE_S).to_be_bytes());
-        let tag = self.mac(TOKEN_DOMAIN, &token).finalize().into_bytes();
+        token.extend_from_slice(&expiry_s.to_be_bytes());
+        let tag = self.mac(domain, &token).finalize().into_bytes();
         token.extend_from_slice(&tag);
         token
     }
@@ -102,10 +121,10 @@ impl SessionSecret {
         tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Id and expiry of a token this session minted.
-    fn open_token(&self, token: &[u8]) -> Option<([u8; ID_BYTES], u64)> {
+    /// Id and expiry of what this session minted for this use.
+    fn open_until(&self, domain: &[u8], token: &[u8]) -> Option<([u8; ID_BYTES], u64)> {
         let (body, tag) = token.split_at_checked(ID_BYTES + EXPIRY_BYTES).filter(|_| token.len() == TOKEN_BYTES)?;
-        self.mac(TOKEN_DOMAIN, body).verify_slice(tag).ok()?;
+        self.mac(domain, body).verify_slice(tag).ok()?;
         let (id, expiry) = body.split_at(ID_BYTES);
         Some((id.try_into().expect("split there"), u64::from_be_bytes(expiry.try_into().expect("split there"))))
     }
@@ -154,7 +173,7 @@ impl TokenGate {
 
     /// Takes a token, or says why not. It is on record before this returns.
     pub fn redeem(&mut self, token: &[u8], now_s: u64) -> Result<(), TokenRefusal> {
-        let (id, expiry) = self.secret.open_token(token).ok_or(TokenRefusal::Wrong)?;
+        let (id, expiry) = self.secret.open_until(TOKEN_DOMAIN, token).ok_or(TokenRefusal::Wrong)?;
         if now_s >= expiry {
             return Err(TokenRefusal::Expired);
         }
@@ -242,8 +261,28 @@ mod tests {
         assert!(secret.is_session_key(&key));
         assert!(!secret.is_session_key(&token));
         assert!(!SessionSecret::generate().is_session_key(&key));
-        assert!(secret.open_token(&key).is_none());
-        assert!(secret.open_token(&token).is_some());
+        assert!(secret.open_until(TOKEN_DOMAIN, &key).is_none());
+        assert!(secret.open_until(TOKEN_DOMAIN, &token).is_some());
+    }
+
+    #[test]
+    fn a_pages_key_is_good_for_its_time_and_for_nothing_else() {
+        let secret = SessionSecret([7; 32]);
+        let key = secret.mint_page_key(1000);
+        assert!(secret.is_page_key(&key, 1000) && secret.is_page_key(&key, 999 + PAGE_KEY_LIFE_S));
+        assert!(!secret.is_page_key(&key, 1000 + PAGE_KEY_LIFE_S));
+        assert!(!SessionSecret([8; 32]).is_page_key(&key, 1001));
+        for bit in 0..key.len() * 8 {
+            let mut changed = key.clone();
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!secret.is_page_key(&changed, 1001), "bit {bit}");
+        }
+        assert!((0..key.len()).all(|length| !secret.is_page_key(&key[..length], 1001)));
+        assert!(secret.open_until(TOKEN_DOMAIN, &key).is_none() && !secret.is_session_key(&key));
+        assert!(
+            !secret.is_page_key(&secret.mint_token(1000), 1001)
+                && !secret.is_page_key(&secret.mint_session_key(), 1001)
+        );
     }
 
     #[test]

@@ -15,7 +15,7 @@ use thinc_pixels::{Shadow, plan};
 use thinc_protocol::VERSION;
 use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
 use thinc_region::Rect;
-use thinc_viewer_core::{Viewer, ViewerConfig};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig};
 
 /// A viewer that has been greeted, and the number of the last update it got.
 struct Shown {
@@ -27,11 +27,12 @@ struct Shown {
 
 impl Shown {
     fn new() -> Shown {
-        let mut viewer = Viewer::new(&ViewerConfig { name: "bench".into(), size: SIZE, caps: 0 });
+        let mut viewer =
+            Viewer::new(&ViewerConfig { name: "bench".into(), size: SIZE, caps: 0, clipboard: ClipboardPolicy::OFF });
         let mut frame = Vec::new();
         let hello = SessionHello { version: VERSION, caps: 0, name: "bench".into(), frame_bytes_max: 1 << 16 };
         SessionMessage::Hello(hello).encode(&mut frame);
-        SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE }).encode(&mut frame);
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }).encode(&mut frame);
         viewer.handle_bytes(&frame, 0).expect("a greeting of ours");
         Shown { viewer, seq: 0, frame, answer: Vec::new() }
     }

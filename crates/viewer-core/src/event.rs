@@ -4,8 +4,10 @@
 
 use std::collections::VecDeque;
 
-use thinc_protocol::session::CloseCode;
-use thinc_region::Size;
+use thinc_clipboard::ClipEvent;
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::session::{CloseCode, Shows};
+use thinc_region::{Rect, Size};
 
 /// Something the shell acts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +17,15 @@ pub enum ViewerEvent {
         /// At most 64 bytes.
         name: String,
     },
-    /// The screen has this size now; the framebuffer is black until updates fill it.
-    Geometry(Size),
+    /// The picture has this size now; until updates fill it, it holds what it showed of the same part of the screen before.
+    Geometry {
+        /// Pixels of the framebuffer.
+        size: Size,
+        /// Which part of which screen it shows, where that is not all of it pixel by pixel: input is said in the screen's pixels.
+        shows: Option<Shows>,
+    },
+    /// Where the session's displays lie in its screen, the primary one first.
+    Displays(Vec<Rect>),
     /// The cursor has this image, or the same in other colours, now; 0 × 0 hides it.
     Cursor(CursorPixels),
     /// An application moved the pointer.
@@ -39,6 +48,37 @@ pub enum ViewerEvent {
     },
     /// What was drawn together is complete: a good moment to present.
     FrameEnd,
+    /// The session owns this selection now, in these formats; none: it no longer does. Nothing of it has come yet.
+    ClipOffer {
+        /// Which.
+        selection: Selection,
+        /// What [`Viewer::request_clipboard`](crate::Viewer::request_clipboard) may ask for.
+        formats: ClipFormats,
+    },
+    /// Somebody in the session pastes what was offered from here;
+    /// [`Viewer::provide_clipboard`](crate::Viewer::provide_clipboard) answers.
+    ClipWanted {
+        /// For the answer.
+        id: u32,
+        /// Of which selection.
+        selection: Selection,
+        /// In which form.
+        format: ClipFormat,
+    },
+    /// A content that was asked for.
+    ClipReceived {
+        /// Number that `request_clipboard` gave.
+        id: u32,
+        /// All of it.
+        content: Vec<u8>,
+    },
+    /// A request, or a content that was wanted from here, ended early; for people to be told.
+    ClipEnded {
+        /// Number that `request_clipboard` gave, or of `ClipWanted`.
+        id: u32,
+        /// Why.
+        why: ClipEnd,
+    },
     /// The session ended the connection.
     Closed {
         /// For programs.
@@ -61,7 +101,18 @@ pub struct CursorPixels {
     pub pixels: Vec<u32>,
 }
 
-/// Events not yet polled. Bounded: an event replaces an older one of its kind, but barriers (as many as were asked for)
+impl From<ClipEvent> for ViewerEvent {
+    fn from(event: ClipEvent) -> ViewerEvent {
+        match event {
+            ClipEvent::Offered { selection, formats } => ViewerEvent::ClipOffer { selection, formats },
+            ClipEvent::Wanted { id, selection, format } => ViewerEvent::ClipWanted { id, selection, format },
+            ClipEvent::Received { id, content } => ViewerEvent::ClipReceived { id, content },
+            ClipEvent::Ended { id, why } => ViewerEvent::ClipEnded { id, why },
+        }
+    }
+}
+
+/// Events not yet polled, but those of the clipboard, which wait in their own bounded queue. Bounded: an event replaces an older one of its kind, but barriers (as many as were asked for)
 /// and echoes (as many as inputs are remembered).
 #[derive(Debug, Default)]
 pub(crate) struct Events {

@@ -4,9 +4,13 @@
 
 use thinc_codec_dec::{DecodeError, Decoder, OPAQUE};
 use thinc_protocol::command::{Command, Encoding};
+use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region, Size};
+use thinc_video::{Painter, PlanesRef};
 
 use crate::inexact::Inexact;
+use crate::underlay::Underlay;
+use crate::video::Exactness;
 
 /// Beyond this many rectangles damage becomes its extents: a shell uploads few large parts faster than many small.
 const DAMAGE_RECTS_MAX: usize = 256;
@@ -17,11 +21,15 @@ const DAMAGE_RECTS_MAX: usize = 256;
 #[derive(Debug, Default)]
 pub struct Framebuffer {
     size: Size,
+    /// The part of the session's screen that it shows.
+    part: Rect,
     pixels: Vec<u32>,
     damage: Region,
     inexact: Inexact,
     /// A PFILL's tile.
     tile: Vec<u32>,
+    /// What an earlier connection showed, until the first geometry.
+    earlier: Option<Box<Framebuffer>>,
 }
 
 impl Framebuffer {
@@ -55,15 +63,38 @@ impl Framebuffer {
         &self.damage
     }
 
-    /// Black at this size, all damaged.
-    pub(crate) fn reset(&mut self, size: Size) {
-        self.size = size;
-        self.pixels.clear();
-        // A screen that shrank gives its memory back; one of the same size keeps it.
-        self.pixels.shrink_to(size.area() as usize);
-        self.pixels.resize(size.area() as usize, OPAQUE);
+    /// The part of the session's screen that it shows.
+    pub(crate) fn part(&self) -> Rect {
+        self.part
+    }
+
+    /// What is seen: before the first geometry that is what lies under this.
+    pub(crate) fn newest(&self) -> &Framebuffer {
+        self.earlier.as_deref().map_or(self, Framebuffer::newest)
+    }
+
+    /// Lies over what an earlier connection showed; before the first geometry.
+    pub(crate) fn lie_over(&mut self, earlier: &Framebuffer) {
+        let Framebuffer { size, part, pixels, inexact, .. } = earlier;
+        let (pixels, inexact) = (pixels.clone(), inexact.clone());
+        self.earlier =
+            Some(Box::new(Framebuffer { size: *size, part: *part, pixels, inexact, ..Framebuffer::default() }));
+    }
+
+    /// Another geometry: this size, which shows this part of the session's screen. What was shown of the same part stays until it is
+    /// written, the rest is black; all is damaged, and none of it is exact.
+    pub(crate) fn reset(&mut self, size: Size, part: Rect) {
+        if let Some(earlier) = self.earlier.take() {
+            *self = *earlier;
+        }
+        if (size, part) != (self.size, self.part) {
+            let underlay = Underlay::new((self.size, self.part), (size, part));
+            self.pixels = underlay.draw(&self.pixels);
+            (self.size, self.part) = (size, part);
+        }
         self.damage = size.rect().into();
         self.inexact = Inexact::new(size);
+        self.inexact.add(&size.rect());
     }
 
     /// Applies one command; gives the pixels it wrote.
@@ -72,6 +103,8 @@ impl Framebuffer {
     pub(crate) fn apply(&mut self, command: &Command<'_>, decoder: &mut Decoder) -> Result<u64, DecodeError> {
         let stride = self.size.width as usize;
         let written = match command {
+            // What is shown here is exact.
+            Command::Copy { dx: 0, dy: 0, .. } => 0,
             Command::Copy { region, dx, dy } => {
                 self.copy(region, *dx, *dy);
                 region.area()
@@ -108,8 +141,12 @@ impl Framebuffer {
                 rect.area()
             }
             Command::Keep { .. } | Command::Recall { .. } => unreachable!("these are the cache's"),
+            Command::Video(_) => unreachable!("these are the streams'"),
         };
         match command {
+            Command::Copy { region, dx: 0, dy: 0 } => {
+                region.rects().iter().for_each(|rect| self.inexact.subtract(rect));
+            }
             Command::Copy { region, dx, dy } => {
                 self.inexact.copy(region, *dx, *dy);
                 self.damage.add(region);
@@ -126,7 +163,7 @@ impl Framebuffer {
                 self.inexact.subtract(rect);
                 self.damage.add_rect(*rect);
             }
-            Command::Keep { .. } | Command::Recall { .. } => {}
+            Command::Keep { .. } | Command::Recall { .. } | Command::Video(_) => {}
         }
         self.bound_damage();
         Ok(written)
@@ -154,6 +191,39 @@ impl Framebuffer {
         }
         self.damage.add_rect(*rect);
         self.bound_damage();
+    }
+
+    /// A video's picture becomes pixels where it is seen; the clip lies inside the screen.
+    pub(crate) fn paint(
+        &mut self,
+        painter: &mut Painter,
+        planes: &PlanesRef<'_>,
+        source: &Source,
+        place: Rect,
+        clip: &Region,
+    ) {
+        painter.paint(planes, source, place, clip, &mut self.pixels, self.size.width as usize);
+    }
+
+    /// A video's picture is seen here, whether or not it is painted yet.
+    pub(crate) fn handle_painted(&mut self, clip: &Region, exactness: Exactness) {
+        match exactness {
+            // A scaled screen is resampled from its pixels, and not from the samples they were made of.
+            Exactness::Exact if self.is_unscaled() => clip.rects().iter().for_each(|rect| self.inexact.subtract(rect)),
+            _ => self.add_inexact(clip),
+        }
+        self.damage.add(clip);
+        self.bound_damage();
+    }
+
+    /// A pixel of the picture is a pixel of the screen.
+    fn is_unscaled(&self) -> bool {
+        self.size.rect() == Rect::at(0, 0, self.part.width(), self.part.height())
+    }
+
+    /// The session's screen shows something else here, which has not been decoded yet.
+    pub(crate) fn add_inexact(&mut self, region: &Region) {
+        region.rects().iter().for_each(|rect| self.inexact.add(rect));
     }
 
     fn bound_damage(&mut self) {

@@ -16,7 +16,7 @@ const BITS: usize = u64::BITS as usize;
 /// Rectangles would have to be bounded, and a set rounded up at its bound would never become empty again: the session
 /// sends exactly what it knows to be inexact, and no more. Bits cannot grow: 260 KB at 1920 × 1080, and none before the
 /// first lossy pixel.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Inexact {
     size: Size,
     /// Rows of `row_len` words, the first pixel lowest; none before the first inexact pixel.

@@ -4,17 +4,27 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod clipboard;
 mod decode;
 mod event;
 mod framebuffer;
+mod held;
 mod inexact;
+mod layers;
+mod order;
 mod outbox;
 mod stats;
+mod underlay;
+mod video;
 mod viewer;
+
+pub use thinc_clipboard::ClipboardPolicy;
 
 pub use cache::{CACHE_BYTES_DEFAULT, Cache, CacheError, SavedCacheError};
 pub use event::{CursorPixels, ViewerEvent};
 pub use framebuffer::Framebuffer;
 pub use inexact::Inexact;
-pub use stats::{CommandStats, EchoLatency, KIND_NAMES, ViewerStats};
+pub use layers::VideoLayer;
+pub use stats::{CommandStats, EchoLatency, KIND_NAMES, VideoStats, ViewerStats};
+pub use video::{VideoError, VideoEvent};
 pub use viewer::{Viewer, ViewerConfig, ViewerError};

@@ -2,7 +2,10 @@
 //! What the viewer still has to say: acknowledgements become one, waiting motions become the newest, keys are never lost.
 //! Knows messages and bytes; never the link.
 
-use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerMessage};
+use thinc_protocol::held::Held;
+use thinc_protocol::viewer::{
+    Ack, Displays, Input, InputEvent, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
+};
 
 /// 64 KiB: beyond this many unsent bytes motions, scrolls and finger moves are dropped: the link stands still, and
 /// where the pointer is when it moves again is said by the next motion.
@@ -12,16 +15,35 @@ const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
+    /// The first message, until it has left.
+    hello: Option<ViewerHello>,
+    /// What an earlier connection showed: behind everything that decides which picture the session sends.
+    held: Option<Held>,
     bytes: Vec<u8>,
     /// Where in `bytes` a motion lies that nothing has followed yet.
     motion_at: Option<usize>,
     ack: Option<Ack>,
     /// Shown since the last acknowledgement went out.
     presented: Option<Presented>,
+    /// What is to be shown, and on what: only the newest counts, however fast a wheel turns.
+    view: Option<View>,
+    displays: Option<Displays>,
     dropped: u64,
 }
 
 impl Outbox {
+    /// Begins with this.
+    pub(crate) fn new(hello: ViewerHello) -> Outbox {
+        Outbox { hello: Some(hello), ..Outbox::default() }
+    }
+
+    /// An earlier connection showed this; the hello, which has not left yet, says that it follows.
+    pub(crate) fn hold(&mut self, held: Held) {
+        let hello = self.hello.as_mut().expect("what is held is known before anything is said");
+        hello.caps |= ViewerCaps::HELD;
+        self.held = Some(held);
+    }
+
     pub(crate) fn push(&mut self, message: &ViewerMessage) {
         if self.bytes.len() >= BYTES_MAX {
             self.dropped += 1;
@@ -51,6 +73,14 @@ impl Outbox {
         self.motion_at = motion.then_some(at);
     }
 
+    pub(crate) fn set_view(&mut self, view: View) {
+        self.view = Some(view);
+    }
+
+    pub(crate) fn set_displays(&mut self, displays: Displays) {
+        self.displays = Some(displays);
+    }
+
     pub(crate) fn ack(&mut self, update: u64) {
         self.ack = Some(Ack { update, presented: None });
     }
@@ -68,11 +98,15 @@ impl Outbox {
     /// Appends everything; false when there is nothing. The acknowledgement goes first: it frees the session's budget.
     pub(crate) fn poll(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
+        self.hello.take().into_iter().for_each(|hello| ViewerMessage::Hello(hello).encode(out));
         if let Some(ack) = self.ack.take() {
             ViewerMessage::Ack(Ack { presented: self.presented.take(), ..ack }).encode(out);
         }
         out.append(&mut self.bytes);
         self.motion_at = None;
+        self.displays.take().into_iter().for_each(|displays| ViewerMessage::Displays(displays).encode(out));
+        self.view.take().into_iter().for_each(|view| ViewerMessage::View(view).encode(out));
+        self.held.take().into_iter().for_each(|held| ViewerMessage::Held(held).encode(out));
         out.len() > before
     }
 }

@@ -8,7 +8,7 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 
 /// Names of [`ViewerStats::commands`], in order.
-pub const KIND_NAMES: [&str; 7] = ["copy", "sfill", "pfill", "bitmap", "raw", "keep", "recall"];
+pub const KIND_NAMES: [&str; 8] = ["copy", "sfill", "pfill", "bitmap", "raw", "keep", "recall", "video"];
 
 /// 64: latencies of the last keys kept, enough for a median a person can watch change.
 const ECHOES_LEN_MAX: usize = 64;
@@ -37,6 +37,33 @@ pub struct EchoLatency {
     pub presented_us: Option<u64>,
 }
 
+/// What has become of the pictures of videos.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VideoStats {
+    /// Streams begun.
+    pub streams: u64,
+    /// Plain pictures.
+    pub plain: u64,
+    /// Coded pictures.
+    pub coded: u64,
+    /// Coded pictures that leaned on none before them.
+    pub keys: u64,
+    /// Pictures of which something was painted.
+    pub shown: u64,
+    /// Coded pictures that were decoded when nothing of them was to be seen any more.
+    pub late: u64,
+    /// Coded pictures that were not decoded: one they lean on was not, or the decoder was behind.
+    pub dropped: u64,
+    /// Times a session was told that the next one must lean on none.
+    pub lost: u64,
+    /// Streams that the shell could not show.
+    pub refused: u64,
+    /// Microseconds of the last coded picture from its receipt until it was painted.
+    pub delay_us: Option<u64>,
+    /// Most of any.
+    pub delay_max_us: Option<u64>,
+}
+
 /// Everything counted since the connection began.
 #[derive(Clone, Debug, Default)]
 pub struct ViewerStats {
@@ -44,6 +71,10 @@ pub struct ViewerStats {
     pub updates: u64,
     /// Updates dropped because they were made for another size of the screen.
     pub updates_dropped: u64,
+    /// Of those applied, how many came alone.
+    pub updates_alone: u64,
+    /// Updates that came after something newer had been applied over them, and are not.
+    pub updates_late: u64,
     /// Updates that ended a frame.
     pub frames: u64,
     /// Times something new was presented.
@@ -59,7 +90,9 @@ pub struct ViewerStats {
     /// The same, unpacked.
     pub unpacked_bytes: u64,
     /// By kind, in the order of [`KIND_NAMES`].
-    pub commands: [CommandStats; 7],
+    pub commands: [CommandStats; KIND_NAMES.len()],
+    /// Pictures of videos.
+    pub video: VideoStats,
     /// Bytes of messages that are not commands: heads, cursors, answers.
     pub other_bytes: u64,
     /// Cursor images received.
@@ -70,6 +103,14 @@ pub struct ViewerStats {
     pub cursor_moves: u64,
     /// Changes of the screen's size.
     pub geometries: u64,
+    /// Offers of the session's clipboard.
+    pub clip_offers_in: u64,
+    /// Offers of the viewer's.
+    pub clip_offers_out: u64,
+    /// Bytes of clipboard contents received.
+    pub clip_bytes_in: u64,
+    /// Bytes of clipboard contents sent.
+    pub clip_bytes_out: u64,
     /// Microseconds of the last ping.
     pub rtt_us: Option<u64>,
     /// Least microseconds of any ping.
@@ -109,11 +150,17 @@ impl ViewerStats {
             Command::Raw { .. } => 4,
             Command::Keep { .. } => 5,
             Command::Recall { .. } => 6,
+            Command::Video(_) => 7,
         };
         let stats = &mut self.commands[index];
         stats.count += 1;
         stats.bytes += bytes;
         stats.pixels += pixels;
+    }
+
+    /// A picture was painted after its command had been counted.
+    pub(crate) fn picture_painted(&mut self, pixels: u64) {
+        self.commands[7].pixels += pixels;
     }
 
     pub(crate) fn input_made(&mut self, seq: u32, now: Micros) {

@@ -8,7 +8,7 @@ use thinc_protocol::frame::Deframer;
 use thinc_protocol::session::{CacheGrant, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{CacheOffer, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Cache, CacheError, SavedCacheError, Viewer, ViewerConfig, ViewerError};
+use thinc_viewer_core::{Cache, CacheError, ClipboardPolicy, SavedCacheError, Viewer, ViewerConfig, ViewerError};
 
 const SIZE: Size = Size { width: 64, height: 48 };
 const TOKEN: [u8; 16] = *b"an unguessable t";
@@ -23,11 +23,17 @@ struct Shown {
 
 impl Shown {
     fn without_cache() -> Shown {
-        Shown::greeted(Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: 0 }))
+        Shown::greeted(Viewer::new(&ViewerConfig {
+            name: "test".into(),
+            size: SIZE,
+            caps: 0,
+            clipboard: ClipboardPolicy::OFF,
+        }))
     }
 
     fn with_cache(cache: Cache) -> Shown {
-        let mut viewer = Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: 0 });
+        let mut viewer =
+            Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: 0, clipboard: ClipboardPolicy::OFF });
         viewer.offer_cache(cache);
         Shown::greeted(viewer)
     }
@@ -42,7 +48,7 @@ impl Shown {
         let mut shown = Shown { viewer, seq: 0, epoch: 1 };
         let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
         shown.say(&SessionMessage::Hello(hello)).unwrap();
-        shown.say(&SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE })).unwrap();
+        shown.say(&SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None })).unwrap();
         shown
     }
 
@@ -110,7 +116,9 @@ fn what_is_kept_is_shown_again_elsewhere_and_after_the_screen_has_changed() {
     draw_and_keep(&mut shown);
     shown.update(&[fill(SIZE.rect(), 0)]).unwrap();
     shown.epoch = 2;
-    shown.say(&SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 32, height: 32 } })).unwrap();
+    shown
+        .say(&SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 32, height: 32 }, shows: None }))
+        .unwrap();
     shown.viewer.take_damage();
     let rect = Rect::at(20, 20, 6, 6);
     shown.update(&[Command::Recall { rect, slot: 7 }]).unwrap();

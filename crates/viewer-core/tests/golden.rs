@@ -12,7 +12,7 @@ use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding};
 use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Viewer, ViewerConfig};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig};
 
 const SIZE: Size = Size { width: 320, height: 240 };
 
@@ -39,7 +39,11 @@ fn screen(x: i32, y: i32) -> u32 {
         (2, 0) => noise(4, x % 8, y % 8) & 0x00ff_ffff,
         (3, 0) => noise(5, x, y) & 0x00ff_ffff,
         (0 | 1, _) => photograph(x, y),
-        _ if letters(6) => [0x00b0_0000, 0x0000_00b0, 0x0030_7030][(x / 27 % 3) as usize],
+        // Of sixteen letters, each smooth and in one of three colours.
+        _ if x % 9 < 7 && y % 12 < 9 => {
+            let shade = noise((noise(6, x / 9, y / 12) % 16) as i32, x % 9, y % 12) % 5;
+            [0x00b0_0000, 0x0000_00b0, 0x0030_7030][(x / 63 % 3) as usize] + shade * 0x000f_0f0f
+        }
         _ => (0xf0 - y as u32 / 8) * 0x0001_0101,
     }
 }
@@ -65,6 +69,7 @@ fn parts() -> Vec<(Planned, EncodeSettings)> {
         ),
         (pixels(Rect::at(160, 80, 160, 80)), with(Entropy::Block { level: 1 })),
         (pixels(Rect::at(160, 160, 160, 80)), with(Entropy::Stream)),
+        (pixels(Rect::at(160, 84, 160, 156)), with(Entropy::Stream)),
         (Planned::Solid { region: Rect::at(5, 5, 9, 9).into(), color: 0x00ab_cdef }, with(Entropy::None)),
         (Planned::Shift { region: Rect::at(200, 100, 60, 50).into(), dx: 7, dy: -13 }, with(Entropy::None)),
     ]
@@ -81,7 +86,7 @@ fn session() -> (Vec<u8>, Vec<Encoding>) {
     let mut bytes = Vec::new();
     SessionMessage::Hello(SessionHello { version: 1, caps: 0, name: "golden".into(), frame_bytes_max: 1 << 20 })
         .encode(&mut bytes);
-    SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE }).encode(&mut bytes);
+    SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }).encode(&mut bytes);
     let (mut encoder, mut packer) = (Encoder::new(), StreamPacker::new(1));
     let (mut seq, mut all, mut used) = (0, Vec::new(), Vec::new());
     let mut update = |packed, commands: &[u8]| {
@@ -113,7 +118,12 @@ fn session() -> (Vec<u8>, Vec<Encoding>) {
 
 /// FNV-1a over the pixels, a word at a time: as easily written in JavaScript.
 fn checksum(session: &[u8]) -> String {
-    let mut viewer = Viewer::new(&ViewerConfig { name: "golden".to_owned(), size: SIZE, caps: ViewerCaps::LOSSY });
+    let mut viewer = Viewer::new(&ViewerConfig {
+        name: "golden".to_owned(),
+        size: SIZE,
+        caps: ViewerCaps::LOSSY,
+        clipboard: ClipboardPolicy::OFF,
+    });
     viewer.handle_bytes(session, 0).expect("the session's bytes are well-formed");
     assert_eq!(viewer.framebuffer().size(), SIZE);
     let sum =
@@ -125,8 +135,14 @@ fn checksum(session: &[u8]) -> String {
 fn the_golden_session_shows_the_golden_screen() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
     let (made, used) = session();
-    for encoding in [Encoding::Plain, Encoding::Predicted, Encoding::PredictedZstd, Encoding::Residuals, Encoding::Jpeg]
-    {
+    for encoding in [
+        Encoding::Plain,
+        Encoding::Predicted,
+        Encoding::PredictedZstd,
+        Encoding::Residuals,
+        Encoding::Jpeg,
+        Encoding::Columns,
+    ] {
         assert!(used.contains(&encoding), "{encoding:?} is not in the session");
     }
     if std::env::var_os("THINC_WRITE_GOLDEN").is_some() {

@@ -5,12 +5,17 @@ use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{CursorPixels, Viewer, ViewerConfig, ViewerError, ViewerEvent};
+use thinc_viewer_core::{ClipboardPolicy, CursorPixels, Viewer, ViewerConfig, ViewerError, ViewerEvent};
 
 const SIZE: Size = Size { width: 40, height: 30 };
 
 fn new_viewer() -> Viewer {
-    Viewer::new(&ViewerConfig { name: "test".into(), size: Size { width: 800, height: 600 }, caps: 3 })
+    Viewer::new(&ViewerConfig {
+        name: "test".into(),
+        size: Size { width: 800, height: 600 },
+        caps: 3,
+        clipboard: ClipboardPolicy::OFF,
+    })
 }
 
 fn say(viewer: &mut Viewer, message: &SessionMessage<'_>, now: u64) -> Result<(), ViewerError> {
@@ -27,7 +32,7 @@ fn hello() -> SessionMessage<'static> {
 fn greeted() -> Viewer {
     let mut viewer = new_viewer();
     say(&mut viewer, &hello(), 0).unwrap();
-    say(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE }), 0).unwrap();
+    say(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }), 0).unwrap();
     said(&mut viewer);
     while viewer.poll_event().is_some() {}
     viewer.take_damage();
@@ -62,6 +67,26 @@ fn bytes_of(commands: &[Command<'_>]) -> Vec<u8> {
 
 fn at(viewer: &Viewer, x: usize, y: usize) -> u32 {
     viewer.framebuffer().row(y)[x]
+}
+
+#[test]
+fn a_whole_picture_can_be_shown_before_the_next_is_applied_over_it() {
+    let mut viewer = greeted();
+    let fill = |seq, color, end_of_frame| {
+        let commands = bytes_of(&[Command::Sfill { region: Rect::at(0, 0, 8, 8).into(), color }]);
+        let mut out = Vec::new();
+        let head = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame, packed: None, commands: &commands };
+        SessionMessage::Update(head).encode(&mut out);
+        out
+    };
+    let all = [fill(1, 0x11, false), fill(2, 0x22, true), fill(3, 0x33, false), fill(4, 0x44, true)].concat();
+    let (first, rest) = all.split_at(all.len() - 3);
+    assert_eq!(viewer.handle_picture(first, 0), Ok(true));
+    assert_eq!((at(&viewer, 0, 0), events(&mut viewer)), (0xff00_0022, vec![ViewerEvent::FrameEnd]));
+    assert_eq!(viewer.handle_picture(&[], 0), Ok(false), "the second is not here yet");
+    assert_eq!((at(&viewer, 0, 0), events(&mut viewer)), (0xff00_0033, vec![]));
+    assert_eq!(viewer.handle_picture(rest, 0), Ok(true));
+    assert_eq!((at(&viewer, 0, 0), viewer.handle_picture(&[], 0)), (0xff00_0044, Ok(false)));
 }
 
 #[test]
@@ -133,7 +158,7 @@ fn every_command_is_applied_and_damages_what_it_wrote() {
     say(&mut viewer, &update(2, 1, &commands), 0).unwrap();
     assert_eq!(viewer.take_damage(), Region::from(Rect::at(3, 4, 5, 6)));
     let stats = viewer.stats();
-    assert_eq!(stats.commands.map(|c| c.count), [1, 2, 1, 2, 1, 0, 0]);
+    assert_eq!(stats.commands.map(|c| c.count), [1, 2, 1, 2, 1, 0, 0, 0]);
     assert_eq!(stats.commands[1].pixels, 40 * 30 + 30);
     assert_eq!(stats.updates, 2);
 }
@@ -146,9 +171,18 @@ fn updates_are_acknowledged_together_and_dropped_ones_too() {
     say(&mut viewer, &update(2, 1, &white), 0).unwrap();
     assert_eq!(said(&mut viewer), [ViewerMessage::Ack(Ack { update: 2, presented: None })]);
     // Made for the size before: dropped, and what it holds is not even looked at.
-    say(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 8, height: 8 } }), 0).unwrap();
+    say(
+        &mut viewer,
+        &SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 8, height: 8 }, shows: None }),
+        0,
+    )
+    .unwrap();
     say(&mut viewer, &update(3, 1, &[0xff]), 0).unwrap();
-    assert_eq!(at(&viewer, 0, 0), 0xff00_0000);
+    assert_eq!(
+        (at(&viewer, 0, 0), at(&viewer, 7, 7)),
+        (0xffff_ffff, 0xff00_0000),
+        "what was shown stays until it is written"
+    );
     assert_eq!(said(&mut viewer), [ViewerMessage::Ack(Ack { update: 3, presented: None })]);
     assert_eq!((viewer.stats().updates, viewer.stats().updates_dropped), (2, 1));
 }
@@ -235,6 +269,22 @@ fn a_ping_goes_with_what_happens_once_a_second() {
     viewer.handle_input(InputEvent::ReleaseAll, 2_000_000);
     assert!(said(&mut viewer).contains(&ViewerMessage::Ping(2)));
     assert!(say(&mut viewer, &SessionMessage::Pong(1), 2_000_001).is_err());
+}
+
+/// While a key is held pings leave every half second, and after an outage a session may be told many at once.
+#[test]
+fn a_pong_answers_all_pings_before_its_own() {
+    let mut viewer = greeted();
+    viewer.handle_input(InputEvent::Key { code: 42, keysym: 0xffe1, down: true }, 1_000_000);
+    for half_second in 1..=10 {
+        viewer.handle_timeout(1_000_000 + half_second * 500_000);
+    }
+    let pings =
+        said(&mut viewer).into_iter().filter(|message| matches!(message, ViewerMessage::Ping(_))).count() as u32;
+    assert!(pings >= 10, "{pings} pings in 5 s");
+    say(&mut viewer, &SessionMessage::Pong(pings - 1), 6_100_000).unwrap();
+    say(&mut viewer, &SessionMessage::Pong(pings), 6_100_000).unwrap();
+    assert!(say(&mut viewer, &SessionMessage::Pong(1), 6_100_000).is_err(), "it has been answered");
 }
 
 #[test]
@@ -493,4 +543,24 @@ mod properties {
             prop_assert!(understood || handled.is_err());
         }
     }
+}
+
+#[test]
+fn a_connection_after_another_shows_its_picture_until_the_session_draws() {
+    let mut earlier = greeted();
+    let rect = Rect::at(5, 6, 7, 8);
+    let mut commands = Vec::new();
+    Command::Sfill { region: rect.into(), color: 0x20_4060 }.encode(&mut commands);
+    say(&mut earlier, &update(1, 1, &commands), 0).unwrap();
+    let mut viewer = new_viewer();
+    viewer.lie_over(&mut earlier, [1; 32]);
+    assert_eq!(viewer.framebuffer().size(), Size::default(), "there is no screen before the session has said so");
+    say(&mut viewer, &hello(), 0).unwrap();
+    let size = Size { width: 50, height: 20 };
+    say(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 9, size, shows: None }), 0).unwrap();
+    assert_eq!((at(&viewer, 5, 6), at(&viewer, 11, 13), at(&viewer, 4, 6)), (0xff20_4060, 0xff20_4060, 0xff00_0000));
+    assert_eq!(viewer.inexact().pixels(), size.area(), "none of it is known to be what the screen shows");
+    assert_eq!(viewer.take_damage(), Region::from(size.rect()));
+    say(&mut viewer, &SessionMessage::Geometry(Geometry { epoch: 10, size: SIZE, shows: None }), 0).unwrap();
+    assert_eq!((at(&viewer, 5, 6), at(&viewer, 0, 25)), (0xff20_4060, 0xff00_0000));
 }

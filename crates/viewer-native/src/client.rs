@@ -1,49 +1,72 @@
 //! Path 10/13 to 12/13, the viewer's threads: from transport's bytes, to viewer-core, to whoever shows the picture.
-//! One thread connects, reads and comes back after a loss; one per connection writes. The window and the headless
-//! viewer look at [`State`] under its lock and are woken by a function they bring. Knows no SDL and no files.
+//! One thread connects and reads, one per connection writes (client/connection.rs), one decodes videos (client/video.rs). The window and
+//! the headless viewer look at [`State`] under its lock and are woken by a function they bring. Knows no SDL and no files.
 
-use std::io::{self, Read, Write};
+use std::io;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use thinc_protocol::viewer::{InputEvent, ViewerCaps};
-use thinc_region::Size;
-use thinc_transport::pin::SpkiPin;
-use thinc_transport::{ConnectOptions, Link, Writer};
-use thinc_viewer_core::{Cache, CursorPixels, Viewer, ViewerConfig, ViewerEvent};
+use thinc_protocol::clip::{ClipFormats, Selection};
+use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::session::Shows;
+use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
+use thinc_region::{Rect, Size};
+use thinc_transport::TransportChoice;
+use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
-use crate::backoff::Backoff;
+use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
 use crate::error::ViewError;
 use crate::resize::ResizePacer;
 use crate::saved::{CacheFile, CacheOptions};
+use crate::target::Target;
+use crate::watch::{Watch, slept};
+use crate::wire::Writer;
 
-/// 64 KiB: what is taken from the connection at once; the picture is locked while so much is applied.
-const READ_BYTES: usize = 64 * 1024;
+pub use crate::news::{News, Status};
+
+mod connection;
+#[cfg(feature = "h264")]
+mod video;
+
+/// A quarter of a frame of a 60 Hz screen: how long a whole picture waits for the window's thread before the next is applied over
+/// it. Where that thread waits for the display, pictures mix rather than wait.
+const SHOWING_MAX: Duration = Duration::from_millis(4);
 /// 0.5 s: longest time a closing viewer waits for its last words to leave.
 const LINGER: Duration = Duration::from_millis(500);
 /// Most answered barriers nobody has asked about yet; older ones are forgotten.
 const BARRIERS_MAX: usize = 64;
 /// Most barriers under way at once; viewer-core takes 8.
 const BARRIERS_ASKED_MAX: u32 = 6;
+/// 96 dots an inch: what a session has unless somebody says otherwise.
+const USUAL_SCALE: u16 = 100;
+
+/// Why a connection is given up of which nothing is heard.
+const SILENT: &str = "the session does not answer any more";
 
 /// What a client is started with.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
     /// Where the session is and what opens it.
-    pub link: Link,
+    pub target: Target,
     /// Where keys of links without a pin are remembered.
     pub known_hosts: Option<PathBuf>,
+    /// By which way to connect to a link.
+    pub transport: TransportChoice,
     /// Size of the window; 0 × 0 keeps the session's size.
     pub size: Size,
-    /// Longest time one attempt to connect may take.
+    /// What is to be shown from the beginning; None: all of the screen at its own size.
+    pub view: Option<View>,
+    /// Longest time one attempt to connect may take; ssh, which may ask the person something, has its own.
     pub connect_timeout: Duration,
     /// What happens when the connection is lost.
     pub reconnect: Reconnect,
     /// What may be kept of what was shown.
     pub cache: CacheOptions,
+    /// Which way contents of clipboards may go.
+    pub clipboard: ClipboardPolicy,
 }
 
 /// Whether a lost session is looked for again.
@@ -55,53 +78,15 @@ pub enum Reconnect {
     Always,
 }
 
-/// How things stand with the session.
-#[derive(Debug)]
-pub enum Status {
-    /// First attempt under way.
-    Connecting,
-    /// The picture is the session's.
-    Connected,
-    /// The connection was lost; the picture is old.
-    Lost {
-        /// Why, in words.
-        why: String,
-        /// Attempts since.
-        attempts: u32,
-    },
-    /// Over; nothing will change any more.
-    Ended(ViewError),
-}
-
-/// What happened since the owner last looked. Everything but barriers is "newest wins", so it cannot grow.
-#[derive(Debug, Default)]
-pub struct News {
-    /// The status is another one.
-    pub status: bool,
-    /// The screen has a new size.
-    pub geometry: Option<Size>,
-    /// The cursor has a new image.
-    pub cursor: Option<CursorPixels>,
-    /// An application moved the pointer.
-    pub cursor_move: Option<(u16, u16)>,
-    /// The cursor is shown or hidden.
-    pub cursor_show: Option<bool>,
-    /// An update completed what was drawn at its time: present now.
-    pub frame_end: bool,
-    /// Answered barriers.
-    pub barriers: Vec<u32>,
-}
-
-impl News {
-    fn is_worth_waking(&self) -> bool {
-        self.status
-            || self.frame_end
-            || self.geometry.is_some()
-            || self.cursor.is_some()
-            || self.cursor_move.is_some()
-            || self.cursor_show.is_some()
-            || !self.barriers.is_empty()
-    }
+/// What decoding videos has cost since the viewer was started.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DecodeTimes {
+    /// Pictures decoded.
+    pub pictures: u64,
+    /// Of all of them.
+    pub total: Duration,
+    /// Of the slowest.
+    pub longest: Duration,
 }
 
 /// Everything the threads share, behind one lock.
@@ -122,8 +107,26 @@ pub struct State {
     /// Where it is saved.
     cache_file: Option<CacheFile>,
     session_name: Option<String>,
+    /// What carries the connection: quic, tcp or ssh; none before the first.
+    pub transport: Option<&'static str>,
+    /// How the keyboard here is laid out, where that is known; told to every connection.
+    layout: Option<Layout>,
+    /// What is to be shown, where that was chosen; told to every connection.
+    view: Option<View>,
+    /// What the picture shows of the session's screen, where that is not all of it at its own size.
+    pub shows: Option<Shows>,
+    /// Where the displays lie in the session's screen, once it has said so.
+    pub displays: Vec<Rect>,
+    /// Pictures that the session has announced.
+    pub geometries: u64,
+    clipboard: Clipboard,
     clock: Clock,
     pacer: ResizePacer,
+    /// How large things are drawn here, and whether this connection's session was told.
+    scale_percent: u16,
+    scale_said: bool,
+    /// The windows here as displays of the session; empty: the one window is all of it.
+    arrangement: Vec<Display>,
     /// Barrier sent behind the last resize, unanswered.
     resize_barrier: Option<u32>,
     /// Barriers under way.
@@ -133,8 +136,24 @@ pub struct State {
     closer: Option<Writer>,
     /// Wakes the writer.
     unsent: Arc<Condvar>,
+    /// Wakes the decoders.
+    video_due: Arc<Condvar>,
+    /// What they have cost.
+    pub decode_times: DecodeTimes,
+    /// Whoever shows the picture paints videos, on this connection and the next.
+    video_layers: bool,
+    /// Nothing is applied over a whole picture before its news were taken, for a moment.
+    shows_whole: bool,
+    /// Wakes the reader when they were.
+    taken: Arc<Condvar>,
     /// The connection ends as soon as everything has been said.
     leaving: bool,
+    /// Whether the session still answers.
+    watch: Watch,
+    /// It has not for too long: the path is taken for dead.
+    silent: bool,
+    /// What this viewer is known by when it comes back.
+    instance: [u8; INSTANCE_BYTES],
     /// The connection's writer runs.
     writing: bool,
     retry: bool,
@@ -162,18 +181,79 @@ impl State {
         matches!(self.status, Status::Connected)
     }
 
-    /// Takes the news out.
+    /// Takes the news out. The next picture may be applied as soon as the lock is free.
     pub fn take_news(&mut self) -> News {
+        self.taken.notify_all();
         std::mem::take(&mut self.news)
+    }
+
+    /// From here on pictures are shown whole: whoever is woken takes the news at once, and with them what there is to show.
+    pub fn show_whole(&mut self) {
+        self.shows_whole = true;
+    }
+
+    /// Whoever shows the picture paints videos itself from here on, from viewer-core's layers, or does not any more.
+    pub fn set_video_layers(&mut self, on: bool) {
+        self.video_layers = on;
+        self.viewer.set_video_layers(on);
+        self.fresh.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
     }
 
     /// Sends an input event; returns its number, or none while there is no connection: input is never kept for later.
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
+        self.check_path();
         self.is_connected().then(|| {
             let seq = self.viewer.handle_input(event, self.clock.now());
             self.flush();
             seq
         })
+    }
+
+    /// The keyboard here is laid out like this; said once, now or when there is a connection.
+    pub fn set_layout(&mut self, layout: Layout) {
+        if self.layout.as_ref() == Some(&layout) {
+            return;
+        }
+        if self.closer.is_some() {
+            self.active().set_layout(layout.clone());
+            self.flush();
+        }
+        self.layout = Some(layout);
+    }
+
+    /// Gives up a connection that is silent for too long; asks whether it lives where the machine has slept. The threads that
+    /// serve the connection end when it does, and say so.
+    fn check_path(&mut self) {
+        if self.closer.is_none() || self.silent {
+            return;
+        }
+        let now = self.clock.now();
+        if self.watch.has_slept(slept()) {
+            self.active().handle_doubt(now);
+            self.flush();
+        }
+        let since = self.active().unanswered_since();
+        if self.watch.ends_at(since).is_some_and(|at| at <= now) {
+            self.silent = true;
+            if self.is_connected() {
+                self.status = Status::Lost { why: SILENT.to_owned(), attempts: 0 };
+                self.news.status = true;
+            }
+            if let Some(closer) = &mut self.closer {
+                closer.abort();
+            }
+        }
+    }
+
+    /// This is to be shown from now on; the picture changes when the session has answered. False: nothing changes.
+    pub fn set_view(&mut self, view: View) -> bool {
+        let changes = self.view != Some(view);
+        if changes {
+            self.view = Some(view);
+            self.active().set_view(view);
+            self.flush();
+        }
+        changes
     }
 
     /// The window has this size now.
@@ -185,6 +265,44 @@ impl State {
             self.send_resize(size);
             self.flush();
         }
+    }
+
+    /// The windows here are these displays of the session now, the primary one first.
+    pub fn arrange(&mut self, displays: Vec<Display>) {
+        if self.arrangement == displays {
+            return;
+        }
+        let edge = |far: fn(&Display) -> i32| displays.iter().map(far).max().unwrap_or(0).max(0).cast_unsigned();
+        let size = Size { width: edge(|display| display.rect.x2), height: edge(|display| display.rect.y2) };
+        self.arrangement = displays;
+        self.pacer.forget();
+        self.resize(size);
+    }
+
+    /// Things are drawn at this scale here, in percent of 96 dots an inch.
+    pub fn set_scale(&mut self, percent: u16) {
+        if std::mem::replace(&mut self.scale_percent, percent) == percent || !self.is_connected() {
+            return;
+        }
+        self.pacer.forget();
+        if self.window.area() > 0 {
+            self.say_size(self.window);
+            self.flush();
+        }
+    }
+
+    /// The window's size, and the scale where that is not the usual one or was said before; or the newest arrangement.
+    fn say_size(&mut self, size: Size) {
+        if !self.arrangement.is_empty() {
+            let displays = self.arrangement.clone();
+            return self.viewer.set_displays(Displays { scale_percent: self.scale_percent, displays });
+        }
+        if self.scale_percent == USUAL_SCALE && !self.scale_said {
+            return self.viewer.handle_resize(size);
+        }
+        self.scale_said = true;
+        let display = Display { rect: size.rect(), millimetres: Size::default() };
+        self.viewer.set_displays(Displays { scale_percent: self.scale_percent, displays: vec![display] });
     }
 
     /// Asks to be told when everything drawn until now is here; the number turns up in [`News::barriers`]. None while
@@ -203,6 +321,25 @@ impl State {
         self.session_name.as_deref()
     }
 
+    /// From now on this desktop's clipboard and the session's are one.
+    pub fn set_desktop(&mut self, desktop: Box<dyn Desktop>) {
+        self.clipboard.attach(desktop);
+    }
+
+    /// Something happened to the desktop's clipboard.
+    pub fn desktop_event(&mut self, event: DesktopEvent) {
+        let (connected, now) = (self.is_connected(), self.clock.now());
+        let viewer = self.fresh.as_mut().unwrap_or(&mut self.viewer);
+        let notice = self.clipboard.handle_desktop(event, viewer, connected, now);
+        self.news.notice = notice.or(self.news.notice.take());
+        self.flush();
+    }
+
+    /// What the session has to paste.
+    pub fn session_offers(&self, selection: Selection) -> ClipFormats {
+        self.clipboard.offered(selection)
+    }
+
     /// Everything until now is on the screen.
     pub fn presented(&mut self) {
         if self.is_connected() {
@@ -212,7 +349,7 @@ impl State {
     }
 
     fn send_resize(&mut self, size: Size) {
-        self.viewer.handle_resize(size);
+        self.say_size(size);
         self.resize_barrier = None;
         if self.barriers_asked < BARRIERS_ASKED_MAX {
             self.barriers_asked += 1;
@@ -236,9 +373,12 @@ impl State {
         let mut closed = None;
         while let Some(event) = self.viewer.poll_event() {
             match event {
-                ViewerEvent::Geometry(size) => {
+                ViewerEvent::Geometry { size, shows } => {
                     self.news.geometry = Some(size);
-                    if let Some(size) = self.pacer.handle_geometry(size) {
+                    self.shows = shows;
+                    self.geometries += 1;
+                    let screen = shows.map_or(size, |shows| shows.screen);
+                    if let Some(size) = self.pacer.handle_geometry(screen) {
                         self.send_resize(size);
                     }
                 }
@@ -263,8 +403,20 @@ impl State {
                 ViewerEvent::CursorMove { x, y } => self.news.cursor_move = Some((x, y)),
                 ViewerEvent::CursorShow(shown) => self.news.cursor_show = Some(shown),
                 ViewerEvent::Closed { code, reason } => closed = Some(ViewError::Closed { code, reason }),
+                ViewerEvent::Displays(displays) => {
+                    self.displays = displays;
+                    self.news.displays = true;
+                }
                 // Latencies are read from the stats.
                 ViewerEvent::Echo { .. } => {}
+                event @ (ViewerEvent::ClipOffer { .. }
+                | ViewerEvent::ClipWanted { .. }
+                | ViewerEvent::ClipReceived { .. }
+                | ViewerEvent::ClipEnded { .. }) => {
+                    self.news.clipboard = true;
+                    let notice = self.clipboard.handle(event, &mut self.viewer, self.clock.now());
+                    self.news.notice = notice.or(self.news.notice.take());
+                }
             }
         }
         closed
@@ -275,7 +427,7 @@ impl Client {
     /// Begins to connect; `wake` is called from the client's threads, without the lock held, when there is news.
     pub fn start(config: ClientConfig, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Client> {
         let state = State {
-            viewer: new_viewer(config.size),
+            viewer: new_viewer(config.size, config.clipboard, 0),
             status: Status::Connecting,
             news: News::default(),
             connections: 0,
@@ -283,14 +435,32 @@ impl Client {
             cache: None,
             cache_file: None,
             session_name: None,
+            transport: None,
+            layout: None,
+            view: config.view,
+            shows: None,
+            displays: Vec::new(),
+            geometries: 0,
+            clipboard: Clipboard::default(),
             clock: Clock::start(),
             pacer: ResizePacer::default(),
+            scale_percent: USUAL_SCALE,
+            scale_said: false,
+            arrangement: Vec::new(),
             resize_barrier: None,
             barriers_asked: 0,
             window: config.size,
             closer: None,
             unsent: Arc::default(),
+            video_due: Arc::default(),
+            decode_times: DecodeTimes::default(),
+            video_layers: false,
+            shows_whole: false,
+            taken: Arc::default(),
             leaving: false,
+            watch: Watch::new(slept()),
+            silent: false,
+            instance: random_number(),
             writing: false,
             retry: false,
             stop: false,
@@ -298,6 +468,11 @@ impl Client {
         };
         let shared =
             Arc::new(Shared { config, state: Mutex::new(state), changed: Condvar::new(), wake: Box::new(wake) });
+        #[cfg(feature = "h264")]
+        std::thread::Builder::new().name("thinc-video".into()).spawn({
+            let shared = shared.clone();
+            move || shared.decode_videos()
+        })?;
         let thread = std::thread::Builder::new().name("thinc-net".into()).spawn({
             let shared = shared.clone();
             move || {
@@ -312,6 +487,21 @@ impl Client {
     /// The shared state; held only for moments.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.lock()
+    }
+
+    /// For a desktop's clipboard, whose events come on threads of its own; nothing happens once the client is gone.
+    pub fn desktop_events(&self) -> impl Fn(DesktopEvent) + Send + 'static {
+        let shared = Arc::downgrade(&self.shared);
+        move |event| {
+            let Some(shared) = shared.upgrade() else { return };
+            let mut state = shared.lock();
+            state.desktop_event(event);
+            let wake = state.news.is_worth_waking();
+            drop(state);
+            if wake {
+                shared.announce();
+            }
+        }
     }
 
     /// After a loss: tries again now.
@@ -340,9 +530,12 @@ impl Drop for Client {
     fn drop(&mut self) {
         let mut state = self.lock();
         state.stop = true;
+        // What it owns for the session goes with it.
+        state.clipboard = Clipboard::default();
         state.active().handle_close("the viewer was closed");
         // The goodbye and what waits before it go out first, and then the writer ends the connection.
         state.unsent.notify_all();
+        state.video_due.notify_all();
         drop(state);
         self.shared.changed.notify_all();
         let ended = self.wait_until(Instant::now() + LINGER, |state| state.done.then_some(()));
@@ -367,11 +560,25 @@ impl Drop for Client {
     }
 }
 
-fn new_viewer(size: Size) -> Viewer {
+/// A number that nobody guesses.
+fn random_number<const BYTES: usize>() -> [u8; BYTES] {
+    let mut number = [0; BYTES];
+    getrandom::fill(&mut number).expect("the system has random bytes");
+    number
+}
+
+/// What this shell can do beside viewer-core.
+const CAPS: u32 = ViewerCaps::RESIZE
+    | ViewerCaps::LOCAL_CURSOR
+    | ViewerCaps::VIDEO
+    | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };
+
+fn new_viewer(size: Size, clipboard: ClipboardPolicy, caps: u32) -> Viewer {
     Viewer::new(&ViewerConfig {
         name: concat!("thinc-view ", env!("CARGO_PKG_VERSION")).to_owned(),
         size,
-        caps: ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR,
+        caps: CAPS | caps,
+        clipboard,
     })
 }
 
@@ -394,221 +601,11 @@ impl Shared {
         self.announce();
     }
 
-    /// The network thread: connect, serve, and again.
-    fn run(self: &Arc<Self>) {
-        let mut options = ConnectOptions {
-            timeout: self.config.connect_timeout,
-            known_hosts: self.config.known_hosts.clone(),
-            session_key: None,
-        };
-        let mut backoff = Backoff::default();
-        loop {
-            let error = match thinc_transport::connect(&self.config.link, &options) {
-                Ok(connection) => {
-                    self.lock().retry = false;
-                    options.session_key = Some(connection.session_key.clone());
-                    self.open_cache(&connection.pin);
-                    let (reader, writer) = connection.split();
-                    self.serve(reader, writer, &mut backoff)
-                }
-                Err(error) => ViewError::Connect(error),
-            };
-            if self.lock().stop {
-                return;
-            }
-            let come_back =
-                self.config.reconnect == Reconnect::Always && options.session_key.is_some() && error.is_passing();
-            if !come_back {
-                self.set_status(Status::Ended(error));
-                return;
-            }
-            let wait = backoff.next_wait();
-            let why = match error {
-                // That it is lost, whoever shows it says already.
-                ViewError::Lost(why) => why,
-                error => error.to_string(),
-            };
-            self.set_status(Status::Lost { why, attempts: backoff.attempts() });
-            if !self.rest(wait) {
-                return;
-            }
-        }
-    }
-
-    /// What a server kept here before, when it is first spoken to.
-    fn open_cache(&self, pin: &SpkiPin) {
-        let options = &self.config.cache;
-        let is_first = options.bytes > 0 && self.lock().cache.is_none();
-        if is_first {
-            let file = CacheFile::new(options, pin, &self.config.link);
-            let cache = file.as_ref().map_or_else(|| Cache::new(options.bytes), CacheFile::load);
-            let mut state = self.lock();
-            (state.cache, state.cache_file) = (Some(cache), file);
-        }
-    }
-
-    /// Waits out a backoff; false when the viewer was closed meanwhile.
-    fn rest(&self, wait: Duration) -> bool {
-        let until = Instant::now() + wait;
-        let mut state = self.lock();
-        while !state.stop {
-            if std::mem::take(&mut state.retry) {
-                return true;
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return true;
-            }
-            state = self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
-        }
-        false
-    }
-
-    /// Serves one connection until it ends, and says why it did.
-    fn serve(self: &Arc<Self>, mut reader: impl Read, mut closer: Writer, backoff: &mut Backoff) -> ViewError {
-        {
-            let mut state = self.lock();
-            let mut viewer = new_viewer(state.window);
-            if let Some(cache) = state.cache.take() {
-                viewer.offer_cache(cache);
-            }
-            state.fresh = Some(viewer);
-            state.closer = Some(closer.clone());
-            state.writing = true;
-        }
-        let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({
-            let (shared, writer) = (self.clone(), closer.clone());
-            move || shared.write_out(writer)
-        });
-        let error = match &writing {
-            Ok(_) => self.read_in(&mut reader, backoff),
-            Err(error) => {
-                self.lock().writing = false;
-                ViewError::Lost(format!("no thread to write with: {error}"))
-            }
-        };
-        let mut state = self.lock();
-        state.leaving = state.stop || matches!(error, ViewError::Protocol(_));
-        if state.leaving {
-            // Last words wait in viewer-core: goodbye, or what the session did wrong. They go out before the end.
-            state.unsent.notify_all();
-            let until = Instant::now() + LINGER;
-            while state.writing && Instant::now() < until {
-                let left = until.saturating_duration_since(Instant::now());
-                state = self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
-            }
-        }
-        state.leaving = false;
-        state.cache = state.active().take_cache();
-        state.fresh = None;
-        state.closer = None;
-        state.resize_barrier = None;
-        state.barriers_asked = 0;
-        state.pacer = ResizePacer::default();
-        state.unsent.notify_all();
-        drop(state);
-        closer.close();
-        if let Ok(thread) = writing {
-            assert!(thread.join().is_ok(), "the writer's thread panicked");
-        }
-        error
-    }
-
-    /// Feeds the new connection's viewer; it replaces the old one when it has a screen to show.
-    fn read_in(&self, reader: &mut impl Read, backoff: &mut Backoff) -> ViewError {
-        let mut buffer = vec![0; READ_BYTES];
-        loop {
-            let count = match reader.read(&mut buffer) {
-                Ok(0) => return ViewError::Lost("the session closed the connection without a word".into()),
-                Ok(count) => count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                    return ViewError::Lost("the connection broke".into());
-                }
-                Err(error) => return ViewError::Lost(error.to_string()),
-            };
-            let mut state = self.lock();
-            if state.stop {
-                return ViewError::Lost("the viewer was closed".into());
-            }
-            let now = state.clock.now();
-            let handled = state.active().handle_bytes(&buffer[..count], now);
-            if state.fresh.as_ref().is_some_and(|viewer| viewer.framebuffer().size().area() > 0) {
-                state.become_connected();
-                backoff.handle_good();
-            }
-            let closed = if state.fresh.is_some() { state.refused() } else { state.absorb() };
-            state.flush();
-            let wake = state.news.is_worth_waking();
-            drop(state);
-            if wake {
-                self.announce();
-            }
-            if let Some(closed) = closed {
-                return closed;
-            }
-            if let Err(error) = handled {
-                return ViewError::Protocol(error.to_string());
-            }
-        }
-    }
-
-    /// The writer's thread: says what viewer-core has to say, until the connection is over.
-    fn write_out(&self, mut writer: Writer) {
-        let mut bytes = Vec::new();
-        while self.next_bytes(&mut bytes) && writer.write_all(&bytes).is_ok() {
-            bytes.clear();
-        }
-        // Whatever ended it, the reader must not wait for ever.
-        writer.close();
-        self.lock().writing = false;
-        self.changed.notify_all();
-    }
-
-    /// Waits for bytes to send; false when the connection is over, or the viewer closes and has said so.
-    fn next_bytes(&self, into: &mut Vec<u8>) -> bool {
-        let mut state = self.lock();
-        let unsent = state.unsent.clone();
-        while state.closer.is_some() {
-            if state.active().poll_transmit(into) {
-                return true;
-            }
-            if state.stop || state.leaving {
-                return false;
-            }
-            state = unsent.wait(state).expect("no holder of this lock can panic");
-        }
-        false
-    }
-}
-
-impl State {
-    /// The fresh connection has a screen: from now on it is the picture.
-    fn become_connected(&mut self) {
-        self.viewer = self.fresh.take().expect("a fresh connection");
-        self.status = Status::Connected;
-        self.news.status = true;
-        self.connections += 1;
-        self.pacer = ResizePacer::default();
-        // What the hello asked for may have been overtaken by the window meanwhile.
-        let _ = self.pacer.handle_geometry(self.viewer.framebuffer().size());
-        if self.window.area() > 0
-            && let Some(size) = self.pacer.handle_window(self.window)
-        {
-            self.send_resize(size);
-        }
-    }
-
-    /// Why the fresh connection was closed before it had a screen, if it was.
-    fn refused(&mut self) -> Option<ViewError> {
-        // Its other events are said again by what follows the geometry, or are void with it.
-        let viewer = self.fresh.as_mut()?;
-        if !viewer.is_closed() {
-            return None;
-        }
-        std::iter::from_fn(|| viewer.poll_event()).find_map(|event| match event {
-            ViewerEvent::Closed { code, reason } => Some(ViewError::Closed { code, reason }),
-            _ => None,
-        })
+    /// The state, with the last whole picture taken by whoever shows it, or waited for long enough.
+    fn lock_for_next(&self) -> MutexGuard<'_, State> {
+        let state = self.lock();
+        let taken = state.taken.clone();
+        let untaken = |state: &mut State| state.shows_whole && state.news.frame_end && !state.stop;
+        taken.wait_timeout_while(state, SHOWING_MAX, untaken).expect("no holder of this lock can panic").0
     }
 }

@@ -9,10 +9,10 @@ use crate::overlay::{Panel, dim};
 use crate::place::Placement;
 
 /// What lies round a picture smaller than the window.
-const BORDER: u32 = 0xff10_1010;
+pub(crate) const BORDER: u32 = 0xff10_1010;
 /// Lines over what is not exact yet, and from one to the next: bright, thin, and the picture stays readable under them.
-const HATCH: u32 = 0xffff_00a0;
-const HATCH_STEP: i32 = 8;
+pub(crate) const HATCH: u32 = 0xffff_00a0;
+pub(crate) const HATCH_STEP: i32 = 8;
 
 /// Everything that is seen in the window.
 #[derive(Clone, Copy)]
@@ -66,10 +66,10 @@ impl Scene<'_> {
 
     /// The window's pixels from `x1` on in row `y`.
     fn write_row(&self, x1: i32, y: i32, row: &mut [u32]) {
-        let shown = self.placement.shown;
+        let (shown, seen) = (self.placement.shown, self.placement.seen);
         let x2 = x1 + row.len() as i32;
-        let (start, end) = (shown.x1.clamp(x1, x2), shown.x2.clamp(x1, x2));
-        if y < shown.y1 || y >= shown.y2 || start >= end {
+        let (start, end) = (seen.x1.clamp(x1, x2), seen.x2.clamp(x1, x2));
+        if y < seen.y1 || y >= seen.y2 || start >= end {
             row.fill(BORDER);
         } else {
             row[..(start - x1) as usize].fill(BORDER);

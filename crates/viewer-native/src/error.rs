@@ -9,15 +9,23 @@ use thinc_protocol::session::CloseCode;
 use thinc_transport::{ConnectError, LinkError};
 use thiserror::Error;
 
+use crate::ssh::SshError;
+
 /// Why the viewer ended.
 #[derive(Debug, Error)]
 pub enum ViewError {
     /// The link cannot be read.
     #[error("this is no link: {0}")]
     Link(#[from] LinkError),
+    /// A command for a session that runs already.
+    #[error("a command can be given with ssh:// only: what is behind a link runs already")]
+    NoCommand,
     /// No connection.
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    /// No connection through ssh.
+    #[error(transparent)]
+    Ssh(#[from] SshError),
     /// The session ended the connection and said why.
     #[error("the session closed the connection: {reason}")]
     Closed {
@@ -60,7 +68,7 @@ impl ViewError {
     /// Exit codes, as `thinc-view --help` lists them.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ViewError::Link(_) => 2,
+            ViewError::Link(_) | ViewError::NoCommand => 2,
             ViewError::Connect(error) => match error {
                 ConnectError::WrongKey { .. }
                 | ConnectError::ChangedKey { .. }
@@ -70,6 +78,17 @@ impl ViewError {
                 ConnectError::Refused { .. } | ConnectError::Protocol(..) | ConnectError::NotThinc(_) => 6,
                 ConnectError::KnownHosts(..) => 1,
                 _ => 3,
+            },
+            ViewError::Ssh(error) => match error {
+                SshError::Address(..) | SshError::ThincPath(_) | SshError::NoProgram => 2,
+                SshError::Refused { .. } => 5,
+                SshError::Version(..) | SshError::Noise(_) => 6,
+                SshError::Timeout(..) => 7,
+                SshError::NoSession(_) => 8,
+                SshError::Start(..)
+                | SshError::Unreachable { .. }
+                | SshError::NoThinc { .. }
+                | SshError::Remote { .. } => 3,
             },
             ViewError::Closed { code: CloseCode::Unauthorized, .. } => 5,
             ViewError::Closed { code: CloseCode::SessionEnded, .. } => 8,
@@ -91,6 +110,7 @@ impl ViewError {
                     | ConnectError::Broken(..)
                     | ConnectError::Refused { code: CloseCode::Restart, .. }
             ),
+            ViewError::Ssh(error) => error.is_passing(),
             _ => false,
         }
     }

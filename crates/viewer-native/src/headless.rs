@@ -6,17 +6,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use thinc_protocol::viewer::InputEvent;
+use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
+use thinc_protocol::viewer::{InputEvent, Layout, View};
 use thinc_region::Size;
-use thinc_transport::Link;
-use thinc_viewer_core::CursorPixels;
+use thinc_transport::TransportChoice;
+use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
 use crate::client::{Client, ClientConfig, Reconnect, State, Status};
+use crate::clipboard;
+use crate::clipboard::board::Board;
 use crate::error::ViewError;
 use crate::keys::{self, Key};
 use crate::report::Report;
 use crate::saved::CacheOptions;
 use crate::shot;
+use crate::target::Target;
 
 /// 10 s: limit of one wait unless told otherwise.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
@@ -28,12 +32,18 @@ pub struct HeadlessOptions {
     pub timeout: Duration,
     /// Size asked of the session; `None` keeps what it has.
     pub size: Option<Size>,
+    /// What is to be shown; `None`: all of the screen at its own size.
+    pub view: Option<View>,
     /// Where keys of links without a pin are remembered.
     pub known_hosts: Option<PathBuf>,
+    /// By which way to connect to a link.
+    pub transport: TransportChoice,
     /// Whether to come back after a loss.
     pub reconnect: Reconnect,
     /// What may be kept of what was shown.
     pub cache: CacheOptions,
+    /// Which way contents of clipboards may go.
+    pub clipboard: ClipboardPolicy,
 }
 
 impl Default for HeadlessOptions {
@@ -41,9 +51,12 @@ impl Default for HeadlessOptions {
         HeadlessOptions {
             timeout: TIMEOUT_DEFAULT,
             size: None,
+            view: None,
             known_hosts: None,
+            transport: TransportChoice::Auto,
             reconnect: Reconnect::Never,
             cache: CacheOptions::default(),
+            clipboard: ClipboardPolicy::default(),
         }
     }
 }
@@ -68,6 +81,8 @@ impl Screen {
 /// A viewer without a window.
 pub struct Headless {
     client: Client,
+    /// What the script copies and pastes.
+    board: Board,
     timeout: Duration,
     /// What an application last made of the cursor; news are taken while waiting.
     cursor: Option<CursorPixels>,
@@ -84,29 +99,42 @@ impl Headless {
 
     /// Connects and waits for the screen's size.
     pub fn connect_with(link: &str, options: HeadlessOptions) -> Result<Headless, ViewError> {
-        Headless::open(link.parse::<Link>()?, options)
+        Headless::open(link.parse::<Target>()?, options)
     }
 
     /// Connects to a link that has been read already.
-    pub fn open(link: Link, options: HeadlessOptions) -> Result<Headless, ViewError> {
+    pub fn open(target: impl Into<Target>, options: HeadlessOptions) -> Result<Headless, ViewError> {
+        let target = target.into();
+        let limit = target.connect_limit(options.timeout);
         let config = ClientConfig {
-            link,
+            target,
             known_hosts: options.known_hosts,
+            transport: options.transport,
             size: options.size.unwrap_or_default(),
+            view: options.view,
             connect_timeout: options.timeout,
             reconnect: options.reconnect,
             cache: options.cache,
+            clipboard: options.clipboard,
         };
         let client = Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
+        let board = Board::default();
+        {
+            let mut state = client.lock();
+            state.set_desktop(Box::new(board.clone()));
+            Selection::ALL.into_iter().for_each(|selection| state.desktop_event(board.owned(selection)));
+        }
         let mut headless = Headless {
             client,
-            timeout: options.timeout,
+            board,
+            timeout: limit,
             cursor: None,
             cursor_shown: true,
             pointer: None,
             answered: Vec::new(),
         };
         headless.wait("connecting", |state, _| state.is_connected().then_some(()))?;
+        headless.timeout = options.timeout;
         Ok(headless)
     }
 
@@ -293,6 +321,16 @@ impl Headless {
         Ok(())
     }
 
+    /// Says each character as an input method would: no key stands for it.
+    pub fn text(&mut self, text: &str) -> Result<(), ViewError> {
+        text.chars().try_for_each(|character| self.input(InputEvent::Char(character)).map(drop))
+    }
+
+    /// Says how the keyboard is laid out.
+    pub fn set_layout(&mut self, layout: Layout) -> Result<(), ViewError> {
+        self.wait("the connection", |state, _| state.is_connected().then(|| state.set_layout(layout.clone())))
+    }
+
     /// Moves the pointer to a pixel of the screen.
     pub fn move_to(&mut self, x: u16, y: u16) -> Result<(), ViewError> {
         self.input(InputEvent::Motion { x, y }).map(drop)
@@ -314,10 +352,57 @@ impl Headless {
         self.input(InputEvent::Scroll { dx, dy }).map(drop)
     }
 
+    /// Copies something: it is what this side has to paste, in this form only.
+    pub fn copy(&mut self, selection: Selection, format: ClipFormat, content: Vec<u8>) {
+        self.tell_copied(selection, format, content, false);
+    }
+
+    /// The same content in one more form.
+    pub fn add_copied(&mut self, selection: Selection, format: ClipFormat, content: Vec<u8>) {
+        self.tell_copied(selection, format, content, true);
+    }
+
+    fn tell_copied(&self, selection: Selection, format: ClipFormat, content: Vec<u8>, more: bool) {
+        // Under the lock, so that what the session copies meanwhile is before or after it.
+        let mut state = self.client.lock();
+        let event = self.board.copy(selection, format, content, more);
+        state.desktop_event(event);
+    }
+
+    /// Waits until the session has something to paste in exactly these formats; none: until it has nothing.
+    pub fn wait_copied(&mut self, selection: Selection, formats: ClipFormats) -> Result<(), ViewError> {
+        self.wait("the session's clipboard", |state, _| (state.session_offers(selection) == formats).then_some(()))
+    }
+
+    /// Pastes what the session has copied.
+    pub fn paste(&mut self, selection: Selection, format: ClipFormat) -> Result<Vec<u8>, ViewError> {
+        let (ticket, event) = self.board.paste(selection, format);
+        self.client.lock().desktop_event(event);
+        let board = self.board.clone();
+        let pasted = self.wait("what the session has copied", move |_, _| board.pasted(ticket))?;
+        pasted.map_err(|why| {
+            let words = clipboard::reason(why).unwrap_or_else(|| "the session has nothing like it to paste".to_owned());
+            ViewError::Script(format!("not pasted: {words}"))
+        })
+    }
+
     /// Asks for another size and waits until the session has it.
     pub fn resize(&mut self, size: Size) -> Result<(), ViewError> {
         self.client.lock().resize(size);
         self.wait("the session's new size", |state, _| (state.viewer.framebuffer().size() == size).then_some(()))
+    }
+
+    /// Shows something else of the screen, and waits until it does.
+    pub fn set_view(&mut self, view: View) -> Result<(), ViewError> {
+        let before = {
+            let mut state = self.client.lock();
+            let before = state.geometries;
+            state.set_view(view).then_some(before)
+        };
+        if let Some(before) = before {
+            self.wait("the picture that was asked for", |state, _| (state.geometries > before).then_some(()))?;
+        }
+        self.barrier()
     }
 
     /// Writes what the viewer shows as PNG.

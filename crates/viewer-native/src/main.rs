@@ -10,6 +10,7 @@ use thinc_viewer_native::cli::{self, Cli};
 use thinc_viewer_native::client::Reconnect;
 use thinc_viewer_native::headless::{Headless, HeadlessOptions};
 use thinc_viewer_native::script;
+use thinc_viewer_native::view::ViewChoice;
 
 fn main() -> ExitCode {
     let cli = Cli::parse();
@@ -28,11 +29,14 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
     let options = HeadlessOptions {
         timeout: cli.timeout,
         size: cli.size,
+        view: cli.view.and_then(ViewChoice::view),
         known_hosts: cli.pin_store.clone().or_else(cli::default_pin_store),
+        transport: cli.transport.choice(),
         reconnect: if cli.script.is_some() { Reconnect::Always } else { Reconnect::Never },
         cache: cli.cache(),
+        clipboard: cli.clipboard(),
     };
-    let mut viewer = Headless::connect_with(&cli.link, options)?;
+    let mut viewer = Headless::open(cli.target()?, options)?;
     let scripted = match &cli.script {
         None => Ok(()),
         Some(path) if path.as_os_str() == "-" => {
@@ -56,18 +60,27 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
 
 #[cfg(feature = "window")]
 fn window(cli: &Cli) -> Result<(), ViewError> {
-    use thinc_viewer_native::window::{self, WindowOptions};
+    use thinc_viewer_native::window::{self, Desk, WindowOptions};
     let options = WindowOptions {
         fullscreen: cli.fullscreen,
+        desk: match cli.windows {
+            _ if cli.monitors => Desk::Monitors,
+            Some(count) => Desk::Windows(count.into()),
+            None => Desk::One,
+        },
         size: cli.size,
+        view: cli.view,
         statistics: cli.stats,
         present: cli.present,
+        layout: cli.layout.clone(),
         timeout: cli.timeout,
         known_hosts: cli.pin_store.clone().or_else(cli::default_pin_store),
+        transport: cli.transport.choice(),
         stats_json: cli.stats_json.clone(),
         cache: cli.cache(),
+        clipboard: cli.clipboard(),
     };
-    window::run(cli.link.parse()?, &options)
+    window::run(cli.target()?, &options)
 }
 
 #[cfg(not(feature = "window"))]

@@ -99,9 +99,9 @@ fn wrap(text: &str, columns: usize) -> String {
     wrapped
 }
 
-/// A quarter as bright: the picture is old.
+/// Half as bright: the picture is old, and can still be read.
 pub(crate) fn dim(pixel: u32) -> u32 {
-    0xff00_0000 | (pixel >> 2 & 0x003f_3f3f)
+    0xff00_0000 | (pixel >> 1 & 0x007f_7f7f)
 }
 
 #[cfg(test)]
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn dimmed_is_a_quarter_and_opaque() {
-        assert_eq!(dim(0x00ff_8004), 0xff3f_2001);
+    fn dimmed_is_half_and_opaque() {
+        assert_eq!(dim(0x00ff_8004), 0xff7f_4002);
     }
 }

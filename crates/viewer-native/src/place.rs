@@ -1,4 +1,4 @@
-//! Where the session's screen lies in the window, and back from a point of the window to a point of the screen.
+//! Where the viewer's picture of the session's screen lies in the window, and back from a point of the window to a point of the screen.
 //! Path 13/13 and back: used by window/present.rs and by the pointer. Screens that fit are shown 1:1 in the middle.
 //! Knows sizes and rectangles; never pixels or SDL.
 
@@ -7,12 +7,16 @@ use thinc_region::{Rect, Size};
 /// Where a screen is shown in a window; both in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Placement {
-    /// Of the session.
+    /// Of the picture: the session's screen, or what it made of a part of it.
     pub(crate) screen: Size,
     /// Of the window.
     pub(crate) window: Size,
-    /// What of the window shows the screen; the rest is border.
+    /// Where the picture lies; it may reach beyond the window.
     pub(crate) shown: Rect,
+    /// What of the window shows the picture. The rest is border.
+    pub(crate) seen: Rect,
+    /// What of the session's screen the picture shows.
+    pub(crate) part: Rect,
 }
 
 impl Placement {
@@ -30,7 +34,47 @@ impl Placement {
             ((sw * wh / sh).max(1).min(ww), wh)
         };
         let (x, y) = ((ww - width) / 2, (wh - height) / 2);
-        Placement { screen, window, shown: Rect::at(x as i32, y as i32, width as i32, height as i32) }
+        let shown = Rect::at(x as i32, y as i32, width as i32, height as i32);
+        Placement { screen, window, shown, seen: shown, part: screen.rect() }
+    }
+
+    /// One display of a picture that has several: as [`Placement::new`] shows a screen, and nothing of what lies beside it.
+    pub(crate) fn of_display(picture: Size, display: Rect, window: Size) -> Placement {
+        let display = display.intersect(&picture.rect());
+        let alone = Placement::new(Size { width: display.width() as u32, height: display.height() as u32 }, window);
+        if display.is_empty() || alone.shown.is_empty() {
+            return Placement { screen: picture, part: picture.rect(), ..alone };
+        }
+        let shown = if alone.is_exact() {
+            picture.rect().translate(alone.shown.x1 - display.x1, alone.shown.y1 - display.y1)
+        } else {
+            Placement::zoomed(picture, picture.rect(), display, window).shown
+        };
+        Placement { screen: picture, window, shown, seen: alone.shown, part: picture.rect() }
+    }
+
+    /// A picture that shows `part`, in a window that is to show `wanted`, as large as it can be, and in its middle: where the two differ, the
+    /// picture lies where its pixels will be once the session has made the one that is wanted.
+    pub(crate) fn zoomed(picture: Size, part: Rect, wanted: Rect, window: Size) -> Placement {
+        let (width, height) = (f64::from(wanted.width().max(1)), f64::from(wanted.height().max(1)));
+        let scale = (f64::from(window.width) / width).min(f64::from(window.height) / height);
+        let axis = |window: u32, wanted: (i32, f64), at: i32| {
+            let start = (f64::from(window) - wanted.1 * scale) / 2.0;
+            (start + f64::from(at - wanted.0) * scale).round() as i32
+        };
+        let (x, y) = ((wanted.x1, width), (wanted.y1, height));
+        let shown = Rect {
+            x1: axis(window.width, x, part.x1),
+            y1: axis(window.height, y, part.y1),
+            x2: axis(window.width, x, part.x2),
+            y2: axis(window.height, y, part.y2),
+        };
+        Placement { screen: picture, window, shown, seen: shown.intersect(&window.rect()), part }
+    }
+
+    /// The same picture, of this part of the session's screen.
+    pub(crate) fn showing(self, part: Rect) -> Placement {
+        Placement { part, ..self }
     }
 
     /// True when a pixel of the screen is a pixel of the window.
@@ -39,29 +83,39 @@ impl Placement {
     }
 
     /// The screen's pixel under a point of the window (pixels, fractions allowed); points of the border are taken to
-    /// the nearest edge. None while there is no screen.
+    /// the nearest edge of what is seen, and points beyond the window, where a drag may go, to the nearest of the screen. None while
+    /// there is no screen.
     pub(crate) fn to_screen(self, x: f32, y: f32) -> Option<(u16, u16)> {
-        if self.shown.is_empty() {
+        if self.shown.is_empty() || self.seen.is_empty() {
             return None;
         }
-        let axis = |at: f32, start: i32, shown: i32, screen: u32| {
-            let scaled = (f64::from(at) - f64::from(start)) * f64::from(screen) / f64::from(shown);
-            scaled.floor().clamp(0.0, f64::from(screen.min(1 << 16) - 1)) as u16
+        let inside = |at: f32, edge: u32| (0.0..edge as f32).contains(&at);
+        let (x, y) = if inside(x, self.window.width) && inside(y, self.window.height) {
+            let within = |at: f32, low: i32, high: i32| at.clamp(low as f32, (high as f32).next_down());
+            (within(x, self.seen.x1, self.seen.x2), within(y, self.seen.y1, self.seen.y2))
+        } else {
+            (x, y)
         };
+        let axis = |at: f32, (start, shown): (i32, i32), (first, part): (i32, i32)| {
+            let scaled = (f64::from(at) - f64::from(start)) * f64::from(part) / f64::from(shown);
+            (f64::from(first) + scaled.floor().clamp(0.0, f64::from((part - 1).max(0)))).min(65535.0) as u16
+        };
+        let Placement { shown, part, .. } = self;
         Some((
-            axis(x, self.shown.x1, self.shown.width(), self.screen.width),
-            axis(y, self.shown.y1, self.shown.height(), self.screen.height),
+            axis(x, (shown.x1, shown.width()), (part.x1, part.width())),
+            axis(y, (shown.y1, shown.height()), (part.y1, part.height())),
         ))
     }
 
     /// The middle of a screen's pixel, in the window.
     pub(crate) fn to_window(self, x: u16, y: u16) -> (f32, f32) {
-        let axis = |at: u16, start: i32, shown: i32, screen: u32| {
-            start as f32 + (f32::from(at) + 0.5) * shown as f32 / screen.max(1) as f32
+        let axis = |at: u16, (start, shown): (i32, i32), (first, part): (i32, i32)| {
+            start as f32 + (f32::from(at) - first as f32 + 0.5) * shown as f32 / part.max(1) as f32
         };
+        let Placement { shown, part, .. } = self;
         (
-            axis(x, self.shown.x1, self.shown.width(), self.screen.width),
-            axis(y, self.shown.y1, self.shown.height(), self.screen.height),
+            axis(x, (shown.x1, shown.width()), (part.x1, part.width())),
+            axis(y, (shown.y1, shown.height()), (part.y1, part.height())),
         )
     }
 
@@ -79,6 +133,7 @@ impl Placement {
         let (w, h) = (self.shown.width(), self.shown.height());
         Rect::new(low(part.x1, w, sw), low(part.y1, h, sh), high(part.x2, w, sw), high(part.y2, h, sh))
             .translate(self.shown.x1, self.shown.y1)
+            .intersect(&self.seen)
     }
 }
 
@@ -141,6 +196,39 @@ mod tests {
             let (wx, _) = p.to_window(x as u16, 5);
             assert!(c.x1 <= wx as i32 && (wx as i32) < c.x2, "{x} {c:?} {wx}");
         }
+    }
+
+    #[test]
+    fn a_display_is_seen_alone_and_a_drag_goes_on_into_the_next() {
+        let (picture, left, right) = (size(1800, 768), Rect::at(0, 0, 1024, 768), Rect::at(1024, 100, 776, 600));
+        let first = Placement::of_display(picture, left, size(1024, 768));
+        assert!(first.is_exact());
+        assert_eq!(
+            first.cover(&Rect::at(1000, 0, 100, 10)),
+            Rect::at(1000, 0, 24, 10),
+            "no more than its own is drawn"
+        );
+        assert!(first.cover(&Rect::at(1100, 0, 100, 10)).is_empty());
+        assert_eq!(first.to_screen(1023.5, 5.0), Some((1023, 5)));
+        assert_eq!(first.to_screen(1100.0, 5.0), Some((1100, 5)), "dragged beyond the window");
+        let second = Placement::of_display(picture, right, size(796, 640));
+        assert_eq!(second.seen, Rect::at(10, 20, 776, 600), "a smaller one is centred and not scaled");
+        assert_eq!(second.to_screen(10.0, 20.0), Some((1024, 100)));
+        assert_eq!(
+            second.to_screen(3.0, 3.0),
+            Some((1024, 100)),
+            "the border is the display's edge, not what lies beside it"
+        );
+        assert_eq!(second.to_screen(-10.0, 20.0), Some((1004, 100)));
+        for (x, y) in [(1024u16, 100u16), (1799, 699), (1500, 300)] {
+            let (wx, wy) = second.to_window(x, y);
+            assert_eq!(second.to_screen(wx, wy), Some((x, y)));
+        }
+        let small = Placement::of_display(picture, right, size(388, 300));
+        assert_eq!(small.seen, Rect::at(0, 0, 388, 300), "a larger one is whole");
+        assert_eq!(small.to_screen(387.9, 299.9), Some((1799, 699)));
+        let none = Placement::of_display(picture, Rect::default(), size(388, 300));
+        assert_eq!((none.to_screen(5.0, 5.0), none.cover(&picture.rect())), (None, Rect::default()));
     }
 
     #[test]

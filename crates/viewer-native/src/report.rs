@@ -18,6 +18,8 @@ pub struct Report {
     pub session: Option<String>,
     /// `connecting`, `connected`, `lost` or `ended`.
     pub status: &'static str,
+    /// What carries the connection, or carried it last: `quic`, `tcp` or `ssh`.
+    pub transport: Option<&'static str>,
     /// Times a connection showed a screen.
     pub connections: u32,
     /// Width of the screen in pixels.
@@ -30,6 +32,10 @@ pub struct Report {
     pub updates: u64,
     /// Updates made for another size of the screen, and dropped.
     pub updates_dropped: u64,
+    /// Of those applied, how many came alone, beside the stream.
+    pub updates_alone: u64,
+    /// Updates that came alone and too late: something newer had been applied over them.
+    pub updates_late: u64,
     /// Newest update applied.
     pub last_update: u64,
     /// Updates that ended a frame.
@@ -50,8 +56,10 @@ pub struct Report {
     pub packed_bytes: u64,
     /// The same, unpacked.
     pub unpacked_bytes: u64,
-    /// By command, bytes unpacked: copy, sfill, pfill, bitmap, raw, keep, recall.
+    /// By command, bytes unpacked: copy, sfill, pfill, bitmap, raw, keep, recall, video.
     pub commands: BTreeMap<&'static str, CommandReport>,
+    /// Pictures of videos.
+    pub video: VideoReport,
     /// Cursor images received.
     pub cursors: u64,
     /// Other colours for the cursor, received.
@@ -89,6 +97,67 @@ pub struct CommandReport {
     pub pixels: u64,
 }
 
+/// What has become of the pictures of videos.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct VideoReport {
+    /// Streams begun.
+    pub streams: u64,
+    /// Streams under way.
+    pub active: u64,
+    /// Plain pictures.
+    pub plain: u64,
+    /// Coded pictures.
+    pub coded: u64,
+    /// Coded pictures that lean on none.
+    pub keys: u64,
+    /// Pictures of which something was painted.
+    pub shown: u64,
+    /// Coded pictures decoded when nothing of them was to be seen any more.
+    pub late: u64,
+    /// Coded pictures that were not decoded.
+    pub dropped: u64,
+    /// Times the session was asked for one that leans on none.
+    pub lost: u64,
+    /// Streams that could not be shown.
+    pub refused: u64,
+    /// Coded pictures that wait.
+    pub waiting: u64,
+    /// Microseconds of the last coded picture from its receipt until it was painted.
+    pub delay_us: Option<u64>,
+    /// Most of any.
+    pub delay_max_us: Option<u64>,
+    /// Coded pictures decoded, on all connections.
+    pub decoded: u64,
+    /// Microseconds that took.
+    pub decode_us: u64,
+    /// Microseconds of the slowest.
+    pub decode_max_us: u64,
+}
+
+impl VideoReport {
+    fn new(state: &State) -> VideoReport {
+        let (video, times) = (state.viewer.stats().video, state.decode_times);
+        VideoReport {
+            streams: video.streams,
+            active: state.viewer.videos_active() as u64,
+            plain: video.plain,
+            coded: video.coded,
+            keys: video.keys,
+            shown: video.shown,
+            late: video.late,
+            dropped: video.dropped,
+            lost: video.lost,
+            refused: video.refused,
+            waiting: state.viewer.videos_waiting() as u64,
+            delay_us: video.delay_us,
+            delay_max_us: video.delay_max_us,
+            decoded: times.pictures,
+            decode_us: times.total.as_micros() as u64,
+            decode_max_us: times.longest.as_micros() as u64,
+        }
+    }
+}
+
 /// How long one input took to be seen.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EchoReport {
@@ -113,12 +182,15 @@ impl Report {
                 Status::Lost { .. } => "lost",
                 Status::Ended(_) => "ended",
             },
+            transport: state.transport,
             connections: state.connections,
             width: framebuffer.size().width,
             height: framebuffer.size().height,
             framebuffer_xxh3: format!("{:016x}", shot::hash(framebuffer.pixels())),
             updates: stats.updates,
             updates_dropped: stats.updates_dropped,
+            updates_alone: stats.updates_alone,
+            updates_late: stats.updates_late,
             last_update: stats.last_update,
             frames: stats.frames,
             presents: stats.presents,
@@ -134,6 +206,7 @@ impl Report {
                 .zip(&stats.commands)
                 .map(|(name, c)| (*name, CommandReport { count: c.count, bytes: c.bytes, pixels: c.pixels }))
                 .collect(),
+            video: VideoReport::new(state),
             cursors: stats.cursors,
             cursor_colors: stats.cursor_colors,
             cursor_moves: stats.cursor_moves,

@@ -13,6 +13,8 @@ pub(crate) struct ResizePacer {
     wanted: Option<Size>,
     /// What the session has.
     current: Option<Size>,
+    /// What it has is not what is wanted, though the size may be the same.
+    stale: bool,
 }
 
 impl ResizePacer {
@@ -38,11 +40,18 @@ impl ResizePacer {
         self.next()
     }
 
+    /// What the session has is no longer what matters: the next size is sent whatever it is.
+    pub(crate) fn forget(&mut self) {
+        self.stale = true;
+    }
+
     fn next(&mut self) -> Option<Size> {
         if self.asked.is_some() {
             return None;
         }
-        let size = self.wanted.take().filter(|size| Some(*size) != self.current && size.area() > 0)?;
+        let stale = self.stale;
+        let size = self.wanted.take().filter(|size| (stale || Some(*size) != self.current) && size.area() > 0)?;
+        self.stale = false;
         self.asked = Some(size);
         Some(size)
     }
@@ -87,5 +96,12 @@ mod tests {
         assert_eq!(pacer.handle_window(size(500)), None, "back again while the answer is under way");
         assert_eq!(pacer.handle_geometry(size(600)), Some(size(500)));
         assert_eq!(pacer.handle_window(Size::default()), None, "a minimised window has no size");
+        assert_eq!(pacer.handle_geometry(size(500)), None);
+        pacer.forget();
+        assert_eq!(pacer.handle_window(size(500)), Some(size(500)), "it means something else now");
+        pacer.forget();
+        assert_eq!(pacer.handle_window(size(500)), None, "another one of the same size, while one is under way");
+        assert_eq!(pacer.handle_geometry(size(500)), Some(size(500)));
+        assert_eq!(pacer.handle_answer(), None);
     }
 }

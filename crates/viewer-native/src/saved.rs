@@ -9,10 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use thinc_protocol::limits::CACHE_BYTES_MAX;
-use thinc_transport::Link;
-use thinc_transport::pin::SpkiPin;
 use thinc_viewer_core::{CACHE_BYTES_DEFAULT, Cache};
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Files kept in the folder; the oldest go.
 const FILES_MAX: usize = 8;
@@ -46,11 +43,9 @@ pub(crate) struct CacheFile {
 }
 
 impl CacheFile {
-    pub(crate) fn new(options: &CacheOptions, pin: &SpkiPin, link: &Link) -> Option<CacheFile> {
+    pub(crate) fn new(options: &CacheOptions, name: &str) -> Option<CacheFile> {
         let dir = options.dir.as_ref().filter(|_| options.bytes > 0)?;
-        let key: String = pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        let place = xxh3_64(format!("{}{}", link.authority(), link.base_path).as_bytes());
-        Some(CacheFile { path: dir.join(format!("{key}-{place:016x}{SUFFIX}")), bytes_max: options.bytes })
+        Some(CacheFile { path: dir.join(format!("{name}{SUFFIX}")), bytes_max: options.bytes })
     }
 
     /// What was saved; an empty cache where there is nothing, or nothing of use, which is said.
@@ -119,7 +114,10 @@ fn remove_oldest(dir: &Path) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use thinc_transport::{Link, SpkiPin};
+
     use super::*;
+    use crate::target::Target;
 
     struct Folder(PathBuf);
 
@@ -133,7 +131,8 @@ mod tests {
         fn file(&self, server: u8, port: u16) -> CacheFile {
             let options = CacheOptions { bytes: 1 << 20, dir: Some(self.0.clone()) };
             let link: Link = format!("thinc://localhost:{port}/#t=AAAA").parse().unwrap();
-            CacheFile::new(&options, &SpkiPin([server; 32]), &link).expect("a folder was named")
+            let name = Target::from(link).cache_name(Some(&SpkiPin([server; 32])));
+            CacheFile::new(&options, &name).expect("a folder was named")
         }
 
         fn names(&self) -> Vec<String> {

@@ -6,13 +6,15 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
 
-use thinc_protocol::viewer::{InputEvent, TouchPhase};
+use thinc_protocol::clip::{ClipFormat, Selection};
+use thinc_protocol::viewer::{InputEvent, Layout, TouchPhase, View};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
 
 use crate::error::ViewError;
 use crate::headless::Headless;
 use crate::keys;
+use crate::view::{self, ViewChoice};
 
 /// 64 KiB: longest line; a longer one is an error and is skipped.
 const LINE_BYTES_MAX: usize = 64 * 1024;
@@ -77,6 +79,18 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
     let done = |()| Answer::Ok(String::new());
     match command {
         "type" => viewer.type_text(&unescape(rest)?).map(done),
+        "text" => viewer.text(&unescape(rest)?).map(done),
+        "layout" => viewer.set_layout(parse_layout(rest.trim()).map_err(ViewError::Script)?).map(done),
+        "locks" => {
+            let (caps, num) = match rest.trim() {
+                "none" => (false, false),
+                "caps" => (true, false),
+                "num" => (false, true),
+                "both" => (true, true),
+                other => return Err(ViewError::Script(format!("{other:?} is not none, caps, num or both"))),
+            };
+            viewer.input(InputEvent::Locks { caps, num }).map(|_| done(()))
+        }
         "key" => viewer.chord(rest.trim()).map(done),
         "keydown" | "keyup" => {
             let name = rest.trim();
@@ -134,6 +148,10 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             Ok(Answer::Ok(format!("{}x{}", size.width, size.height)))
         }
         "resize" => viewer.resize(parse_size(rest.trim()).map_err(ViewError::Script)?).map(done),
+        "view" => match view::parse_view(rest.trim()).map_err(ViewError::Script)? {
+            ViewChoice::Fixed(view) => viewer.set_view(view).map(done),
+            ViewChoice::Fit => viewer.set_view(View::default()).map(done),
+        },
         "hash" => Ok(Answer::Ok(format!("{:016x}", viewer.hash()))),
         "pixel" => {
             let [x, y] = numbers(rest)?;
@@ -156,6 +174,27 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the cursor")))
         }
         "warped" => Ok(Answer::Ok(viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")))),
+        "clip-copy" | "clip-add" => {
+            let (selection, format, path) = clip(rest)?;
+            let content = std::fs::read(path).map_err(|error| ViewError::File { path: path.to_owned(), error })?;
+            if command == "clip-add" {
+                viewer.add_copied(selection, format, content);
+            } else {
+                viewer.copy(selection, format, content);
+            }
+            Ok(done(()))
+        }
+        "clip-wait" => {
+            let mut words = rest.split_whitespace();
+            let selection = parse_selection(words.next().unwrap_or_default())?;
+            viewer.wait_copied(selection, words.map(parse_format).collect::<Result<_, _>>()?).map(done)
+        }
+        "clip-paste" => {
+            let (selection, format, path) = clip(rest)?;
+            let content = viewer.paste(selection, format)?;
+            std::fs::write(path, content).map_err(|error| ViewError::File { path: path.to_owned(), error })?;
+            Ok(done(()))
+        }
         "screenshot" => viewer.screenshot(file(rest)?).map(done),
         "stats" => viewer.write_stats(file(rest)?).map(done),
         "timeout" => {
@@ -185,6 +224,30 @@ fn file(rest: &str) -> Result<&Path, ViewError> {
     if name.is_empty() { Err(ViewError::Script("which file?".into())) } else { Ok(Path::new(name)) }
 }
 
+/// `SELECTION FORMAT FILE`.
+fn clip(rest: &str) -> Result<(Selection, ClipFormat, &Path), ViewError> {
+    let (selection, rest) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+    let (format, name) = rest.trim_start().split_once(' ').unwrap_or((rest, ""));
+    Ok((parse_selection(selection)?, parse_format(format)?, file(name)?))
+}
+
+fn parse_selection(word: &str) -> Result<Selection, ViewError> {
+    match word {
+        "clipboard" => Ok(Selection::Clipboard),
+        "primary" => Ok(Selection::Primary),
+        other => Err(ViewError::Script(format!("{other:?} is not clipboard or primary"))),
+    }
+}
+
+fn parse_format(word: &str) -> Result<ClipFormat, ViewError> {
+    match word {
+        "text" => Ok(ClipFormat::Text),
+        "html" => Ok(ClipFormat::Html),
+        "png" => Ok(ClipFormat::Png),
+        other => Err(ViewError::Script(format!("{other:?} is not text, html or png"))),
+    }
+}
+
 fn unescape(text: &str) -> Result<String, ViewError> {
     let mut out = String::with_capacity(text.len());
     let mut characters = text.chars();
@@ -200,6 +263,35 @@ fn unescape(text: &str) -> Result<String, ViewError> {
         });
     }
     Ok(out)
+}
+
+/// `de`, `de(nodeadkeys)` or `de,ru(phonetic)`, with options behind blanks: `us compose:caps`.
+pub fn parse_layout(text: &str) -> Result<Layout, String> {
+    let wrong = || format!("{text:?} is no layout like us, de(nodeadkeys) or us,ru");
+    let known = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:+".contains(&byte));
+    let (names, options) = text.split_once(' ').unwrap_or((text, ""));
+    let mut parts = Vec::new();
+    for name in names.split(',') {
+        let (layout, variant) = match name.split_once('(') {
+            Some((layout, variant)) => (layout, variant.strip_suffix(')').ok_or_else(wrong)?),
+            None => (name, ""),
+        };
+        if layout.is_empty() || layout.starts_with('-') || !known(layout) || !known(variant) {
+            return Err(wrong());
+        }
+        parts.push((layout, variant));
+    }
+    let options: Vec<&str> = options.split([' ', ',']).filter(|option| !option.is_empty()).collect();
+    let list = |of: &mut dyn Iterator<Item = &str>| of.collect::<Vec<_>>().join(",");
+    let layout = Layout {
+        model: String::new(),
+        layout: list(&mut parts.iter().map(|(layout, _)| *layout)),
+        variant: list(&mut parts.iter().map(|(_, variant)| *variant)),
+        options: list(&mut options.iter().copied()),
+    };
+    let fits =
+        |name: &String| name.len() <= thinc_protocol::limits::LAYOUT_NAME_BYTES_MAX && known(&name.replace(',', ""));
+    if [&layout.layout, &layout.variant, &layout.options].into_iter().all(fits) { Ok(layout) } else { Err(wrong()) }
 }
 
 /// `800x600`.
@@ -223,6 +315,18 @@ mod tests {
         assert_eq!(parse_size("1024x768"), Ok(Size { width: 1024, height: 768 }));
         for wrong in ["", "x", "1024", "0x5", "5x0", "-1x5", "16385x1", "16384x16384", "1024x768x1", "1e3x5"] {
             assert!(parse_size(wrong).is_err(), "{wrong:?}");
+        }
+    }
+
+    #[test]
+    fn layouts_are_read_as_people_write_them() {
+        let layout = |text| parse_layout(text).map(|layout| (layout.layout, layout.variant, layout.options));
+        let names = |a: &str, b: &str, c: &str| Ok((a.to_owned(), b.to_owned(), c.to_owned()));
+        assert_eq!(layout("de"), names("de", "", ""));
+        assert_eq!(layout("de(nodeadkeys) compose:caps"), names("de", "nodeadkeys", "compose:caps"));
+        assert_eq!(layout("us,ru(phonetic)"), names("us,ru", ",phonetic", ""));
+        for wrong in ["", "de(", "de)", "-x", "a/b", "de(..)", "us;ls", &"a".repeat(200)] {
+            assert!(layout(wrong).is_err(), "{wrong:?}");
         }
     }
 

@@ -256,6 +256,26 @@ fn a_lost_session_is_found_again_with_its_key() {
 }
 
 #[test]
+fn a_session_that_answers_nothing_is_left_and_found_again_by_the_same_viewer() {
+    let fake = Fake::start(size(64, 64));
+    let mut viewer = open_to_stay(&fake);
+    viewer.wait_quiet().unwrap();
+    let instance = |message: &ViewerMessage| match message {
+        ViewerMessage::Instance(number) => Some(*number),
+        _ => None,
+    };
+    let first = fake.wait_for("which viewer it is", instance);
+    fake.shared.state.lock().unwrap().deaf = true;
+    viewer.type_text("w").unwrap();
+    assert_eq!(fake.keys(2)[0].0, 17);
+    assert_eq!(fake.wait_for("that it is the same", instance), first);
+    fake.shared.state.lock().unwrap().deaf = false;
+    viewer.wait_connection(2).unwrap();
+    viewer.type_text("q").unwrap();
+    assert_eq!(fake.keys(2)[0].0, 16, "and not once more what was typed before");
+}
+
+#[test]
 fn dropping_the_viewer_says_goodbye() {
     let fake = Fake::start(size(64, 64));
     let viewer = open(&fake);

@@ -3,187 +3,29 @@
 //! Skipped, and said so, where there is no Xvfb.
 #![cfg(feature = "window")]
 
+mod desk;
 mod fake;
 
-use std::io::Read as _;
-use std::process::{Child, Command as Program, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command as Program;
+use std::time::Duration;
 
-use fake::{Fake, LONG};
-use thinc_protocol::command::Packing;
+use desk::{Desk, find_window, find_windows, size, until, xvfb};
+use thinc_protocol::command::{Command, Packing};
 use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
-use thinc_protocol::viewer::{InputEvent, ViewerMessage};
-use thinc_region::{Rect, Size};
+use thinc_protocol::video::{Codec, Layout, Picture, Source, VideoCommand};
+use thinc_protocol::viewer::{Display, InputEvent, ViewerMessage};
+use thinc_region::{Rect, Region, Size};
+use thinc_video::{Painter, Planes};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
-    ConfigureWindowAux, ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT,
-    MapState, Window,
+    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ConfigureWindowAux, ConnectionExt as _, InputFocus, MOTION_NOTIFY_EVENT,
+    Window,
 };
-use x11rb::protocol::xtest::ConnectionExt as _;
-use x11rb::rust_connection::RustConnection;
-
-fn size(width: u32, height: u32) -> Size {
-    Size { width, height }
-}
-
-/// Ended when the test ends, however it does.
-struct Ended(Child);
-
-impl Drop for Ended {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-/// An X server, a fake session and a viewer in its window.
-struct Desk {
-    viewer: Ended,
-    fake: Fake,
-    x: RustConnection,
-    root: Window,
-    window: Window,
-    _server: Ended,
-}
-
-fn xvfb() -> Option<(Ended, String)> {
-    let mut child = match Program::new("Xvfb")
-        .args(["-displayfd", "1", "-screen", "0", "1000x800x24", "-nolisten", "tcp", "-noreset"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-    {
-        Ok(child) => child,
-        Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "the window's tests need Xvfb: {error}");
-            eprintln!("skipped: no Xvfb ({error})");
-            return None;
-        }
-    };
-    let mut number = String::new();
-    let mut out = child.stdout.take().unwrap();
-    let mut byte = [0];
-    while out.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
-        number.push(byte[0] as char);
-    }
-    Some((Ended(child), format!(":{number}")))
-}
-
-/// Asks until it is so; for what the X server shows, which sends nobody an event.
-fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
-    let end = Instant::now() + LONG;
-    loop {
-        if let Some(found) = ready() {
-            return found;
-        }
-        assert!(Instant::now() < end, "it never came to this: {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
-}
-
-/// The viewer's window: the only large one.
-fn find_window(x: &RustConnection, parent: Window) -> Option<Window> {
-    let tree = x.query_tree(parent).ok()?.reply().ok()?;
-    tree.children.into_iter().find(|window| {
-        let attributes = x.get_window_attributes(*window).ok().and_then(|cookie| cookie.reply().ok());
-        let geometry = x.get_geometry(*window).ok().and_then(|cookie| cookie.reply().ok());
-        attributes.is_some_and(|attributes| attributes.map_state == MapState::VIEWABLE)
-            && geometry.is_some_and(|geometry| geometry.width > 50)
-    })
-}
-
-impl Desk {
-    fn start(screen: Size, arguments: &[&str]) -> Option<Desk> {
-        let (server, display) = xvfb()?;
-        Some(Desk::start_on(server, &display, screen, arguments))
-    }
-
-    fn start_on(server: Ended, display: &str, screen: Size, arguments: &[&str]) -> Desk {
-        let fake = Fake::start(screen);
-        let viewer = Program::new(env!("CARGO_BIN_EXE_thinc-view"))
-            .arg(fake.link().to_string())
-            .args(arguments)
-            .env("DISPLAY", display)
-            .env_remove("WAYLAND_DISPLAY")
-            .env("SDL_VIDEO_DRIVER", "x11")
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let viewer = Ended(viewer);
-        let (x, number) = x11rb::connect(Some(display)).unwrap();
-        x.xfixes_query_version(5, 0).unwrap().reply().unwrap();
-        let root = x.setup().roots[number].root;
-        let window = until("a window", || find_window(&x, root));
-        // Without a window manager nobody else gives a window the keyboard.
-        x.set_input_focus(x11rb::protocol::xproto::InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
-        x.flush().unwrap();
-        Desk { viewer, fake, x, root, window, _server: server }
-    }
-
-    fn window_size(&self) -> Size {
-        let geometry = self.x.get_geometry(self.window).unwrap().reply().unwrap();
-        size(geometry.width.into(), geometry.height.into())
-    }
-
-    /// What the window shows.
-    fn pixels(&self, rect: Rect) -> Vec<u32> {
-        let (x, y) = (rect.x1 as i16, rect.y1 as i16);
-        let (width, height) = (rect.width() as u16, rect.height() as u16);
-        let cookie = self.x.get_image(ImageFormat::Z_PIXMAP, self.window, x, y, width, height, !0).unwrap();
-        // The window may have another size by now; then nothing is shown there.
-        let Ok(reply) = cookie.reply() else { return Vec::new() };
-        let data = reply.data;
-        data.chunks_exact(4).map(|p| u32::from_le_bytes(p.try_into().unwrap()) & 0xff_ffff).collect()
-    }
-
-    /// Waits until the window shows exactly the session's picture.
-    fn wait_exact(&self) {
-        until("the window shows the session's picture", || {
-            let shown = self.window_size();
-            let (screen, pixels) = {
-                let state = self.fake.shared.state.lock().unwrap();
-                (state.size, state.pixels.clone())
-            };
-            (shown == screen && self.pixels(shown.rect()) == pixels).then_some(())
-        });
-    }
-
-    fn test_input(&self, kind: u8, detail: u8, x: i16, y: i16) {
-        self.x.xtest_fake_input(kind, detail, x11rb::CURRENT_TIME, self.root, x, y, 0).unwrap();
-        self.x.flush().unwrap();
-    }
-
-    fn key(&self, evdev: u16, down: bool) {
-        let kind = if down { KEY_PRESS_EVENT } else { KEY_RELEASE_EVENT };
-        self.test_input(kind, (evdev + 8) as u8, 0, 0);
-    }
-
-    /// Moves the pointer to a place in the window.
-    fn point(&self, x: i16, y: i16) {
-        let at = self.x.translate_coordinates(self.window, self.root, x, y).unwrap().reply().unwrap();
-        self.test_input(MOTION_NOTIFY_EVENT, 0, at.dst_x, at.dst_y);
-    }
-
-    fn motion(&self, wanted: (u16, u16)) {
-        self.fake.wait_for(&format!("a motion to {wanted:?}"), |message| match message {
-            ViewerMessage::Input(input) if input.event == (InputEvent::Motion { x: wanted.0, y: wanted.1 }) => Some(()),
-            _ => None,
-        });
-    }
-
-    /// The viewer's exit code and what it said.
-    fn end(&mut self) -> (Option<i32>, String) {
-        let status = until("the viewer ends", || self.viewer.0.try_wait().unwrap());
-        let mut said = String::new();
-        self.viewer.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        (status.code(), said)
-    }
-}
 
 #[test]
 fn the_window_shows_exactly_what_the_session_draws() {
-    for present in ["surface", "renderer"] {
+    for present in ["surface", "renderer", "gpu"] {
         let Some(mut desk) = Desk::start(size(400, 300), &["--present", present]) else { return };
         // SDL makes the window anew when a renderer wants another visual: the one that stays is the one to look at.
         until("the first picture", || {
@@ -194,6 +36,78 @@ fn the_window_shows_exactly_what_the_session_draws() {
             desk.fake.fill(Rect::at(step * 13, step * 7, 40, 30), 0x30_1000 + step as u32 * 0x010305, None);
             desk.wait_exact();
         }
+    }
+}
+
+/// Who paints them: this program, or a graphics processor, which here may be one that Mesa plays.
+#[test]
+fn videos_are_seen_to_the_bit_whoever_paints_them() {
+    for present in ["surface", "gpu"] {
+        let screen = size(400, 300);
+        let Some(mut desk) = Desk::start(screen, &["--present", present]) else { return };
+        desk.wait_exact();
+        let (source, place) =
+            (Source { size: size(64, 48), crop: Rect::at(3, 2, 60, 45) }, Rect::at(250, 40, 200, 180));
+        let mut planes = Planes::new();
+        planes.reset(source.size, Layout::Yuv420);
+        let (mut painter, mut expected) = (Painter::new(), desk.fake.screen());
+        desk.fake.commands(&[Command::Video(VideoCommand::Init { id: 0, codec: Codec::None, source, place })]);
+        let shows = |what: &str, expected: &[u32]| {
+            until(what, || {
+                let shown = desk.pixels(screen.rect());
+                let same = |(shown, expected): (&u32, &u32)| *shown == expected & 0xff_ffff;
+                (shown.len() == expected.len() && shown.iter().zip(expected).all(same)).then_some(())
+            });
+        };
+        for picture in 0..5_usize {
+            planes.data_mut().iter_mut().enumerate().for_each(|(at, sample)| *sample = (at * (picture + 3) * 7) as u8);
+            // A menu stands over it, in another place with each picture.
+            let mut clip = Region::from(place.intersect(&screen.rect()));
+            clip.subtract_rect(&Rect::at(260 + 9 * picture as i32, 60, 50, 70));
+            let data = Picture::Plain { layout: Layout::Yuv420, data: planes.data() };
+            let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), picture: data };
+            desk.fake.commands(&[Command::Video(next)]);
+            painter.paint(&planes.as_ref(), &source, place, &clip, &mut expected, screen.width as usize);
+            shows("a picture", &expected);
+        }
+        // A window with a part of the video in it is moved, and something drawn on what is left.
+        let (moved, fill) = (Rect::at(100, 30, 160, 150), Rect::at(300, 150, 50, 50));
+        let before = expected.clone();
+        let at = |x: i32, y: i32| y as usize * screen.width as usize + x as usize;
+        for y in moved.y1..moved.y2 {
+            for x in moved.x1..moved.x2 {
+                expected[at(x, y)] = before[at(x + 140, y + 20)];
+            }
+        }
+        (fill.y1..fill.y2).for_each(|y| expected[at(fill.x1, y)..at(fill.x2, y)].fill(0x30_5070));
+        desk.fake.commands(&[
+            Command::Copy { region: moved.into(), dx: -140, dy: -20 },
+            Command::Sfill { region: fill.into(), color: 0x30_5070 },
+        ]);
+        shows("what was copied from a picture", &expected);
+        desk.close();
+        let (code, said) = desk.end();
+        assert_eq!(code, Some(0), "{said}");
+        if !said.is_empty() {
+            assert!(present == "gpu" && std::env::var_os("CI").is_none(), "{said}");
+            eprintln!("skipped: {said}");
+        }
+    }
+}
+
+#[test]
+fn without_a_graphics_processor_it_is_shown_all_the_same_and_said() {
+    // A library that is not there, and a driver that can do too little: before there is a window, and with one.
+    for (variable, value) in [("SDL_OPENGL_LIBRARY", "/nowhere/libGL.so"), ("MESA_GL_VERSION_OVERRIDE", "2.1")] {
+        let Some((server, display)) = xvfb() else { return };
+        let mut desk = Desk::start_in(server, &display, size(400, 300), &["--present", "gpu"], &[(variable, value)]);
+        desk.wait_exact();
+        desk.fake.fill(Rect::at(30, 30, 90, 80), 0x12_3456, None);
+        desk.wait_exact();
+        desk.close();
+        let (code, said) = desk.end();
+        let is_said = said.contains("shown without a graphics processor");
+        assert!(code == Some(0) && is_said, "{variable}: {code:?} {said}");
     }
 }
 
@@ -387,14 +301,41 @@ fn a_lost_session_is_dimmed_and_comes_back() {
     desk.key(16, false);
     assert_eq!(desk.fake.keys(2)[0].0, 16, "input goes to the new connection");
     desk.fake.close(CloseCode::Replaced, "another viewer took over");
-    until("an old picture, darker", || (desk.pixels(Rect::at(2, 2, 1, 1)) == [0x201030]).then_some(()));
-    until("what happened, in words", || desk.pixels(Rect::at(0, 0, 400, 300)).contains(&0xe8_e8e8).then_some(()));
+    // All of it can still be seen but a strip at the upper edge.
+    until("an old picture, darker", || {
+        desk.pixels(Rect::at(0, 100, 400, 200)).iter().all(|pixel| *pixel == 0x402060).then_some(())
+    });
+    until("what happened, in words", || desk.pixels(Rect::at(0, 0, 400, 100)).contains(&0xe8_e8e8).then_some(()));
     for (code, down) in [(29, true), (56, true), (16, true)] {
         desk.key(code, down);
     }
     let (code, said) = desk.end();
     assert_eq!(code, Some(6), "{said}");
     assert!(said.contains("another viewer took over"), "{said}");
+}
+
+#[test]
+fn what_was_seen_last_is_seen_until_a_new_connection_has_drawn() {
+    for present in ["surface", "gpu"] {
+        let Some(desk) = Desk::start(size(400, 300), &["--present", present]) else { return };
+        desk.wait_exact();
+        desk.fake.fill(Rect::at(0, 0, 400, 300), 0x8040c0, None);
+        desk.wait_exact();
+        desk.fake.shared.state.lock().unwrap().hold_picture = true;
+        desk.fake.close(CloseCode::Restart, "a new version");
+        // Connected again, and input goes there: the message is gone, and the whole picture the old one.
+        until("the old picture, darker, without a word over it", || {
+            let connected = desk.fake.shared.state.lock().unwrap().connections == 2;
+            let shown = desk.pixels(Rect::at(0, 0, 400, 300));
+            (connected && shown.iter().all(|pixel| *pixel == 0x402060)).then_some(())
+        });
+        desk.fake.fill(Rect::at(0, 0, 200, 300), 0x204060, None);
+        until("half of the new picture beside the old one", || {
+            let (left, right) = (desk.pixels(Rect::at(0, 0, 200, 300)), desk.pixels(Rect::at(200, 0, 200, 300)));
+            let all = |pixels: &[u32], color| pixels.iter().all(|pixel| *pixel == color);
+            (all(&left, 0x204060) && all(&right, 0x8040c0)).then_some(())
+        });
+    }
 }
 
 #[test]
@@ -499,4 +440,111 @@ fn fullscreen_takes_the_whole_screen() {
     desk.fake
         .wait_for("the screen's size", |message| (*message == ViewerMessage::Resize(size(1000, 800))).then_some(()));
     desk.wait_exact();
+}
+
+/// The session is asked for displays with these rectangles.
+fn wait_for_displays(desk: &Desk, wanted: &[Rect]) {
+    let wanted: Vec<Display> = wanted.iter().map(|&rect| Display { rect, millimetres: Size::default() }).collect();
+    desk.fake.wait_for("the displays", |message| match message {
+        ViewerMessage::Displays(said) => (said.displays == wanted).then_some(()),
+        _ => None,
+    });
+}
+
+/// Waits until a window shows exactly this part of the session's screen.
+fn wait_shows(desk: &Desk, window: Window, part: Rect) {
+    until("a window shows its display", || {
+        let (screen, pixels) = {
+            let state = desk.fake.shared.state.lock().unwrap();
+            (state.size, state.pixels.clone())
+        };
+        let row = |y: i32| &pixels[(y * screen.width as i32 + part.x1) as usize..][..part.width() as usize];
+        if !screen.rect().contains(&part) {
+            return None;
+        }
+        let wanted: Vec<u32> = (part.y1..part.y2).flat_map(row).copied().collect();
+        (desk.pixels_of(window, part.translate(-part.x1, -part.y1)) == wanted).then_some(())
+    });
+}
+
+#[test]
+fn two_windows_are_two_displays() {
+    let Some(mut desk) = Desk::start(size(600, 200), &["--windows", "2", "--size", "300x200"]) else { return };
+    // Side by side, where the viewer puts them a moment after it has made them.
+    let x_of = |window: Window| desk.x.get_geometry(window).unwrap().reply().unwrap().x;
+    let windows = until("two windows in a row", || {
+        let windows = find_windows(&desk.x, desk.root);
+        (windows.len() == 2 && x_of(windows[0]) + 300 == x_of(windows[1])).then_some(windows)
+    });
+    let place = |window: Window, change: ConfigureWindowAux| {
+        desk.x.configure_window(window, &change).unwrap();
+        desk.x.flush().unwrap();
+    };
+    place(windows[0], ConfigureWindowAux::new().x(50).y(20));
+    // Not where its display lies: below the first.
+    place(windows[1], ConfigureWindowAux::new().x(150).y(400));
+    let (left, right) = (Rect::at(0, 0, 300, 200), Rect::at(300, 0, 300, 200));
+    wait_for_displays(&desk, &[left, right]);
+    wait_shows(&desk, windows[0], left);
+    wait_shows(&desk, windows[1], right);
+    desk.fake.fill(Rect::at(280, 20, 40, 30), 0x20c0e0, None);
+    wait_shows(&desk, windows[0], left);
+    wait_shows(&desk, windows[1], right);
+
+    let pointer = |x: i16, y: i16| desk.test_input(MOTION_NOTIFY_EVENT, 0, x, y);
+    pointer(50 + 299, 20 + 7);
+    desk.motion((299, 7));
+    pointer(150 + 3, 400 + 9);
+    desk.motion((303, 9));
+    // A drag from the one into the other.
+    pointer(50 + 100, 20 + 100);
+    desk.motion((100, 100));
+    desk.test_input(BUTTON_PRESS_EVENT, 1, 0, 0);
+    assert_eq!(desk.fake.input().1, InputEvent::Button { button: 1, down: true });
+    pointer(150 + 50, 400 + 60);
+    desk.motion((350, 60));
+    desk.test_input(BUTTON_RELEASE_EVENT, 1, 0, 0);
+    assert_eq!(desk.fake.input().1, InputEvent::Button { button: 1, down: false });
+    // Keys go to whichever has the focus.
+    for window in [windows[0], windows[1]] {
+        desk.x.set_input_focus(InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
+        desk.key(30, true);
+        desk.key(30, false);
+        assert_eq!(desk.fake.keys(2), [(30, 0x61, true), (30, 0x61, false)]);
+    }
+
+    place(windows[0], ConfigureWindowAux::new().width(250).height(220));
+    let (left, right) = (Rect::at(0, 0, 250, 220), Rect::at(250, 0, 300, 200));
+    wait_for_displays(&desk, &[left, right]);
+    wait_shows(&desk, windows[0], left);
+    wait_shows(&desk, windows[1], right);
+    // A session that has one display only: it is in the first window, and nothing in the other.
+    desk.fake.shared.state.lock().unwrap().stubborn = true;
+    desk.fake.send(&SessionMessage::Displays(vec![Rect::at(0, 0, 200, 100)]));
+    desk.fake.set_size(size(200, 100));
+    let screen = desk.fake.screen();
+    until("all of it in the middle of the first window", || {
+        (desk.pixels_of(windows[0], Rect::at(25, 60, 200, 100)) == screen).then_some(())
+    });
+    until("nothing in the other", || {
+        let pixels = desk.pixels_of(windows[1], Rect::at(0, 0, 300, 200));
+        pixels.iter().all(|pixel| *pixel == pixels[0]).then_some(())
+    });
+    desk.fake.shared.state.lock().unwrap().stubborn = false;
+
+    // The first is closed: the other is the only display, and its end is the viewer's.
+    let close = |window: Window| {
+        let atom = |name: &str| desk.x.intern_atom(false, name.as_bytes()).unwrap().reply().unwrap().atom;
+        let data = [atom("WM_DELETE_WINDOW"), 0, 0, 0, 0];
+        let event = x11rb::protocol::xproto::ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
+        desk.x.send_event(false, window, x11rb::protocol::xproto::EventMask::NO_EVENT, event).unwrap();
+        desk.x.flush().unwrap();
+    };
+    close(windows[0]);
+    let only = Rect::at(0, 0, 300, 200);
+    wait_for_displays(&desk, &[only]);
+    wait_shows(&desk, windows[1], only);
+    assert_eq!(find_windows(&desk.x, desk.root), [windows[1]]);
+    close(windows[1]);
+    assert_eq!(desk.end().0, Some(0));
 }

@@ -7,11 +7,12 @@
 //! call. The only unsafe thing here is the names that `no_mangle` claims; no export takes an address.
 
 mod page;
+mod samples;
 
 use std::cell::RefCell;
 
 use page::Page;
-use thinc_protocol::viewer::{InputEvent, TouchPhase};
+use thinc_protocol::viewer::{InputEvent, TouchPhase, View};
 use thinc_region::{Rect, Size};
 
 thread_local! {
@@ -28,6 +29,12 @@ fn micros(now_us: f64) -> u64 {
     now_us as u64 // "as" takes a negative or absent moment for 0
 }
 
+fn rect_of(x: u32, y: u32, width: u32, height: u32) -> Rect {
+    let edge = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
+    let (x1, y1) = (edge(x), edge(y));
+    Rect::new(x1, y1, x1.saturating_add(edge(width)), y1.saturating_add(edge(height)))
+}
+
 fn narrow(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
@@ -38,11 +45,17 @@ pub extern "C" fn viewer_buffer(bytes: u32) -> *mut u8 {
     with(|page| page.buffer(bytes as usize))
 }
 
-/// Begins a connection: the program's name lies in the buffer, width and height are the window's pixels.
+/// Begins a connection: the program's name lies in the buffer, and behind it 32 random bytes; width and height are the window's pixels.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_open(name_bytes: u32, width: u32, height: u32) {
     std::panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|words| *words = info.to_string())));
     with(|page| page.open(name_bytes as usize, Size { width, height }));
+}
+
+/// The page's own number, 16 bytes, lies in the buffer; every connection from the next `viewer_open` on says it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_instance() {
+    with(Page::set_instance);
 }
 
 /// Takes what an earlier page kept, which lies in the buffer; 0, or 1 where it is of no use for what the text says.
@@ -95,6 +108,26 @@ pub extern "C" fn viewer_scroll(dx: i32, dy: i32, now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::Scroll { dx: bound(dx), dy: bound(dy) }, micros(now_us)))
 }
 
+/// A character that no key stands for; what is none is nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_char(code_point: u32, now_us: f64) -> u32 {
+    let character = char::from_u32(code_point);
+    with(|page| character.map_or(0, |character| page.input(InputEvent::Char(character), micros(now_us))))
+}
+
+/// Which locks are on: bit 0 Caps Lock, bit 1 Num Lock.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_locks(locks: u32, now_us: f64) -> u32 {
+    let event = InputEvent::Locks { caps: locks & 1 != 0, num: locks & 2 != 0 };
+    with(|page| page.input(event, micros(now_us)))
+}
+
+/// How the keyboard is laid out: the buffer holds the layout's name and then the variant's.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_layout(layout_bytes: u32, variant_bytes: u32) {
+    with(|page| page.set_layout(layout_bytes as usize, variant_bytes as usize));
+}
+
 /// A finger: phase 0 touches, 1 moves, anything else leaves.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_touch(id: u32, phase: u32, x: u32, y: u32, now_us: f64) -> u32 {
@@ -113,10 +146,145 @@ pub extern "C" fn viewer_release_all(now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::ReleaseAll, micros(now_us)))
 }
 
+/// Which way contents of clipboards may go, from the next `viewer_open` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_policy(give: u32, take: u32) {
+    with(|page| page.set_clipboard(give != 0, take != 0));
+}
+
+/// The page has something to paste: formats as bits, by the protocol's numbers.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_offer(selection: u32, formats: u32) {
+    with(|page| page.offer_clip(selection, formats));
+}
+
+/// Wants what the session has copied; the request's number, or 0 where there is no such thing.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_request(selection: u32, format: u32, now_us: f64) -> u32 {
+    with(|page| page.request_clip(selection, format, micros(now_us)))
+}
+
+/// The content that a program in the session wants lies in the buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_provide(id: u32, bytes: u32, now_us: f64) {
+    with(|page| page.provide_clip(id, Some(bytes as usize), micros(now_us)));
+}
+
+/// It cannot be had.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_refuse(id: u32, now_us: f64) {
+    with(|page| page.provide_clip(id, None, micros(now_us)));
+}
+
+/// The content of the last event that brought one.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_at() -> *const u8 {
+    with(|page| page.clip().as_ptr())
+}
+
+/// Its length.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_bytes() -> u32 {
+    with(|page| page.clip().len() as u32)
+}
+
+/// The page has its copy of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_clip_forget() {
+    with(Page::forget_clip);
+}
+
+/// When `viewer_timeout` is to be called, in microseconds; 0 for never.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_deadline() -> f64 {
+    with(|page| page.deadline() as f64)
+}
+
+/// It is so late: what has been waited for too long is given up.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_timeout(now_us: f64) {
+    with(|page| page.timeout(micros(now_us)));
+}
+
 /// The window has this size now, in device pixels.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_resize(width: u32, height: u32) {
     with(|page| page.resize(Size { width, height }));
+}
+
+/// The page shows this part of the session's screen, in the screen's pixels, as a picture of `width` × `height`; without a part, all of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_view(width: u32, height: u32, x: u32, y: u32, part_width: u32, part_height: u32) {
+    let part = rect_of(x, y, part_width, part_height);
+    with(|page| page.set_view(View { size: Size { width, height }, part }));
+}
+
+/// The page is a display of this size in pixels, on which things are to be drawn so large, in percent; 0: not known.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_display(width: u32, height: u32, scale_percent: u32) {
+    with(|page| page.set_display(Size { width, height }, narrow(scale_percent)));
+}
+
+/// Whether the browser decodes H.264; said from the next `viewer_open` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_h264(decodes: u32) {
+    with(|page| page.set_h264(decodes != 0));
+}
+
+/// Takes the next thing for the browser's decoders: its kind as in `page::VideoTask`, its numbers where an event's are. Numbers of
+/// streams and pictures are whole.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video() -> u32 {
+    with(|page| page.next_video() as u32)
+}
+
+/// The last coded picture's bytes.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_at() -> *const u8 {
+    with(|page| page.coded().as_ptr())
+}
+
+/// Their number.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_bytes() -> u32 {
+    with(|page| page.coded().len() as u32)
+}
+
+/// The stream's decoder stands ready (1), or cannot be had (0).
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_ready(stream: f64, ready: u32) {
+    with(|page| page.video_ready(stream as u64, ready != 0));
+}
+
+/// True (1) while some of the picture would still be seen.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_wanted(serial: f64) -> u32 {
+    with(|page| u32::from(page.is_video_wanted(serial as u64)))
+}
+
+/// The picture was decoded, and is not handed over as nobody would see it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_skipped(serial: f64) {
+    with(|page| page.video_skipped(serial as u64));
+}
+
+/// The picture could not be decoded.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_failed(serial: f64) {
+    with(|page| page.video_failed(serial as u64));
+}
+
+/// Room for a decoded picture of this size, 4:2:0, rows without gaps; null where none may be so large. It stays where it is until
+/// a larger one is wanted.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_room(width: u32, height: u32) -> *mut u8 {
+    with(|page| page.video_room(Size { width, height }))
+}
+
+/// The picture lies in that room, in one of the forms of `samples::Form`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_video_picture(serial: f64, form: u32, width: u32, height: u32, now_us: f64) {
+    with(|page| page.video_picture(serial as u64, form, Size { width, height }, micros(now_us)));
 }
 
 /// Asks for a barrier; its number. At most 8 may be unanswered.
@@ -155,7 +323,7 @@ pub extern "C" fn viewer_event() -> u32 {
     with(|page| page.next_event() as u32)
 }
 
-/// The event's four numbers, as f64.
+/// The event's numbers, as f64.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_event_at() -> *const f64 {
     with(|page| page.event().as_ptr())
@@ -236,10 +404,7 @@ pub extern "C" fn viewer_inexact_at() -> *const [i32; 4] {
 /// Pixels of a rectangle as red, green, blue, 255; nothing is written for one that is not inside the screen.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_rgba(x: u32, y: u32, width: u32, height: u32) -> *const u32 {
-    let edge = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
-    let (x1, y1) = (edge(x), edge(y));
-    let rect = Rect::new(x1, y1, x1.saturating_add(edge(width)), y1.saturating_add(edge(height)));
-    with(|page| page.rgba(rect).as_ptr())
+    with(|page| page.rgba(rect_of(x, y, width, height)).as_ptr())
 }
 
 /// Collects the statistics as f64, in the order of `page::stats`; how many.

@@ -3,19 +3,31 @@
 //! Knows viewer-core's values and how they lie in memory for the page; never who reads them.
 
 use thinc_protocol::Micros;
-use thinc_protocol::viewer::{InputEvent, ViewerCaps};
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
+use thinc_protocol::session::Shows;
+use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
-    CACHE_BYTES_DEFAULT, Cache, CursorPixels, SavedCacheError, Viewer, ViewerConfig, ViewerError, ViewerEvent,
+    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, SavedCacheError, VideoEvent, Viewer, ViewerConfig,
+    ViewerError, ViewerEvent,
 };
 
-/// Kinds of events, as web/decoder.ts numbers them; behind each, its four numbers.
+use crate::samples::{Form, Samples};
+
+/// 1 MiB: of the buffer, once a content has gone through it.
+const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
+
+/// Numbers of an event, at most.
+const NUMBERS: usize = 8;
+
+/// Kinds of events, as web/decoder.ts numbers them; behind each, its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum EventKind {
     /// There is none.
     None = 0,
-    /// Width, height.
+    /// Width, height; width and height of the session's screen; x, y, width and height of the part of it that is shown.
     Geometry = 1,
     /// Width, height, hot x, hot y; the pixels are the image.
     Cursor = 2,
@@ -32,11 +44,35 @@ pub(crate) enum EventKind {
     Connected = 8,
     /// x, y.
     CursorMove = 9,
+    /// Selection, formats as bits.
+    ClipOffer = 16,
+    /// Number, selection, format.
+    ClipWanted = 17,
+    /// Number; the content is the clip.
+    ClipReceived = 18,
+    /// Number, why, and where it is too long its bytes and the limit.
+    ClipEnded = 19,
+}
+
+/// What the browser's decoders are to do, as web/decoder.ts numbers it; behind each, its numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub(crate) enum VideoTask {
+    /// Nothing.
+    None = 0,
+    /// Stream, codec, width, height.
+    Begin = 1,
+    /// Stream, serial, whether it is a key, width, height; its bytes are the coded picture.
+    Picture = 2,
+    /// Stream.
+    End = 3,
 }
 
 #[derive(Debug)]
 pub(crate) struct Page {
     viewer: Option<Viewer>,
+    /// Which page this is, on whatever connection.
+    instance: Option<[u8; INSTANCE_BYTES]>,
     /// What is kept, before the first connection.
     cache: Option<Cache>,
     /// The same as bytes, and the update after which it was so.
@@ -44,9 +80,18 @@ pub(crate) struct Page {
     saved_update: u64,
     buffer: Vec<u8>,
     output: Vec<u8>,
-    event: [f64; 4],
+    event: [f64; NUMBERS],
     text: String,
     image: Vec<u32>,
+    /// The browser decodes H.264.
+    h264: bool,
+    /// The coded picture that was last handed out.
+    coded: Vec<u8>,
+    samples: Samples,
+    clipboard: ClipboardPolicy,
+    layout: Option<Layout>,
+    /// The content of the last event that had one.
+    clip: Vec<u8>,
     damage: Vec<[i32; 4]>,
     inexact: Vec<[i32; 4]>,
     rgba: Vec<u32>,
@@ -57,14 +102,21 @@ impl Page {
     pub(crate) const fn new() -> Page {
         Page {
             viewer: None,
+            instance: None,
             cache: None,
             saved: Vec::new(),
             saved_update: 0,
             buffer: Vec::new(),
             output: Vec::new(),
-            event: [0.0; 4],
+            event: [0.0; NUMBERS],
             text: String::new(),
             image: Vec::new(),
+            h264: false,
+            coded: Vec::new(),
+            samples: Samples::new(),
+            clipboard: ClipboardPolicy::OFF,
+            layout: None,
+            clip: Vec::new(),
             damage: Vec::new(),
             inexact: Vec::new(),
             rgba: Vec::new(),
@@ -82,12 +134,28 @@ impl Page {
 
     pub(crate) fn open(&mut self, name_bytes: usize, size: Size) {
         let name = String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
-        let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR;
+        let h264 = if self.h264 { ViewerCaps::H264 } else { 0 };
+        let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264;
+        let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let before = self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
-        let mut viewer = Viewer::new(&ViewerConfig { name, size, caps });
+        let mut viewer = Viewer::new(&ViewerConfig { name, size, caps, clipboard: self.clipboard });
+        if let (Some(earlier), Some(key)) = (&mut self.viewer, key) {
+            viewer.lie_over(earlier, key);
+        }
+        if let Some(number) = self.instance {
+            viewer.set_instance(number);
+        }
         viewer.offer_cache(before.unwrap_or_else(|| Cache::new(CACHE_BYTES_DEFAULT)));
+        if let Some(layout) = &self.layout {
+            viewer.set_layout(layout.clone());
+        }
         self.viewer = Some(viewer);
         self.saved_update = 0;
+    }
+
+    /// The page's own number lies in the buffer; said in every connection from the next one on.
+    pub(crate) fn set_instance(&mut self) {
+        self.instance = self.buffer.first_chunk().copied();
     }
 
     /// What was kept by an earlier page, which lies in the buffer; offered with the first connection.
@@ -135,9 +203,164 @@ impl Page {
         self.viewer.as_mut().map_or(0, |viewer| viewer.handle_input(event, now))
     }
 
+    /// How the keyboard is laid out, now and in every later connection. The page checks names; others are none.
+    pub(crate) fn set_layout(&mut self, layout_bytes: usize, variant_bytes: usize) {
+        let name = |range: std::ops::Range<usize>| {
+            let bytes = self.buffer.get(range).filter(|bytes| bytes.len() <= LAYOUT_NAME_BYTES_MAX)?;
+            let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
+            bytes.iter().all(known).then(|| String::from_utf8_lossy(bytes).into_owned())
+        };
+        let end = layout_bytes.saturating_add(variant_bytes);
+        let (Some(layout), Some(variant)) = (name(0..layout_bytes), name(layout_bytes..end)) else { return };
+        let layout = Layout { layout, variant, ..Layout::default() };
+        if let Some(viewer) = &mut self.viewer {
+            viewer.set_layout(layout.clone());
+        }
+        self.layout = Some(layout);
+    }
+
+    /// Which way contents may go, from the next connection on.
+    pub(crate) fn set_clipboard(&mut self, give: bool, take: bool) {
+        self.clipboard = ClipboardPolicy { give, take, ..ClipboardPolicy::default() };
+    }
+
+    pub(crate) fn offer_clip(&mut self, selection: u32, formats: u32) {
+        let formats = ClipFormat::ALL.into_iter().filter(|&format| formats & 1 << format as u32 != 0);
+        if let (Some(viewer), Some(selection)) = (&mut self.viewer, selection_of(selection)) {
+            viewer.offer_clipboard(selection, formats.collect::<ClipFormats>());
+        }
+    }
+
+    /// The request's number; 0 where the session has no such thing.
+    pub(crate) fn request_clip(&mut self, selection: u32, format: u32, now: Micros) -> u32 {
+        let format = ClipFormat::ALL.get(format as usize).copied();
+        let (Some(viewer), Some(selection), Some(format)) = (&mut self.viewer, selection_of(selection), format) else {
+            return 0;
+        };
+        viewer.request_clipboard(selection, format, now).unwrap_or(0)
+    }
+
+    /// The content lies in the buffer; none: it cannot be had.
+    pub(crate) fn provide_clip(&mut self, id: u32, bytes: Option<usize>, now: Micros) {
+        let content = bytes.map(|bytes| self.buffer.get(..bytes).unwrap_or_default().to_vec());
+        if let Some(viewer) = &mut self.viewer {
+            viewer.provide_clipboard(id, content.ok_or(ClipEnd::Failed), now);
+        }
+        // A large content leaves no larger buffer behind.
+        self.buffer.truncate(BUFFER_BYTES_KEPT);
+        self.buffer.shrink_to(BUFFER_BYTES_KEPT);
+    }
+
+    /// The content of the last event that brought one.
+    pub(crate) fn clip(&self) -> &[u8] {
+        &self.clip
+    }
+
+    /// The page has its copy.
+    pub(crate) fn forget_clip(&mut self) {
+        self.clip = Vec::new();
+    }
+
+    /// When `timeout` is to be called, 0 for never.
+    pub(crate) fn deadline(&self) -> Micros {
+        self.viewer.as_ref().and_then(Viewer::poll_deadline).unwrap_or(0)
+    }
+
+    pub(crate) fn timeout(&mut self, now: Micros) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.handle_timeout(now);
+        }
+    }
+
     pub(crate) fn resize(&mut self, size: Size) {
         if let Some(viewer) = &mut self.viewer {
             viewer.handle_resize(size);
+        }
+    }
+
+    /// What the page shows, and how large.
+    pub(crate) fn set_view(&mut self, view: View) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.set_view(view);
+        }
+    }
+
+    /// The page is a display of this size and scale, for a session that follows it.
+    pub(crate) fn set_display(&mut self, size: Size, scale_percent: u16) {
+        if let Some(viewer) = &mut self.viewer {
+            let display = Display { rect: size.rect(), millimetres: Size::default() };
+            viewer.set_displays(Displays { scale_percent, displays: vec![display] });
+        }
+    }
+
+    /// Whether the browser decodes H.264: said in every connection from the next one on.
+    pub(crate) const fn set_h264(&mut self, decodes: bool) {
+        self.h264 = decodes;
+    }
+
+    /// Takes the next thing for the browser's decoders apart into numbers and bytes.
+    pub(crate) fn next_video(&mut self) -> VideoTask {
+        let Some(viewer) = &mut self.viewer else { return VideoTask::None };
+        let Some(event) = viewer.poll_video() else { return VideoTask::None };
+        let (task, numbers) = match event {
+            VideoEvent::Began { stream, codec, size } => {
+                (VideoTask::Begin, [stream as f64, f64::from(codec as u8), size.width.into(), size.height.into(), 0.0])
+            }
+            VideoEvent::Picture { stream, serial, key, size, data } => {
+                viewer.reuse_video_buffer(std::mem::replace(&mut self.coded, data));
+                let key = f64::from(u8::from(key));
+                (VideoTask::Picture, [stream as f64, serial as f64, key, size.width.into(), size.height.into()])
+            }
+            VideoEvent::Ended { stream } => (VideoTask::End, [stream as f64, 0.0, 0.0, 0.0, 0.0]),
+        };
+        self.event[..numbers.len()].copy_from_slice(&numbers);
+        task
+    }
+
+    /// The coded picture of the last `VideoTask::Picture`.
+    pub(crate) fn coded(&self) -> &[u8] {
+        &self.coded
+    }
+
+    /// The stream's decoder stands ready, or cannot be had.
+    pub(crate) fn video_ready(&mut self, stream: u64, ready: bool) {
+        match &mut self.viewer {
+            Some(viewer) if ready => viewer.handle_video_ready(stream),
+            Some(viewer) => viewer.handle_video_refused(stream),
+            None => {}
+        }
+    }
+
+    /// Some of the picture would still be seen.
+    pub(crate) fn is_video_wanted(&self, serial: u64) -> bool {
+        self.viewer.as_ref().is_some_and(|viewer| viewer.is_video_wanted(serial))
+    }
+
+    /// The picture was decoded, and nobody would see it.
+    pub(crate) fn video_skipped(&mut self, serial: u64) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.handle_video_skipped(serial);
+        }
+    }
+
+    /// The picture could not be decoded.
+    pub(crate) fn video_failed(&mut self, serial: u64) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.handle_video_failed(serial);
+        }
+    }
+
+    /// Room for a decoded picture of this size; null where there is none so large.
+    pub(crate) fn video_room(&mut self, size: Size) -> *mut u8 {
+        self.samples.room(size)
+    }
+
+    /// The picture lies in that room, decoded.
+    pub(crate) fn video_picture(&mut self, serial: u64, form: u32, size: Size, now: Micros) {
+        let Some(viewer) = &mut self.viewer else { return };
+        match Form::of_number(form).and_then(|form| self.samples.picture(form, size)) {
+            Some(planes) => viewer.handle_video_picture(serial, &planes, now),
+            None => viewer.handle_video_failed(serial),
         }
     }
 
@@ -177,12 +400,19 @@ impl Page {
                 self.text = name;
                 (EventKind::Connected, [0.0; 4])
             }
-            ViewerEvent::Geometry(size) => (EventKind::Geometry, [size.width.into(), size.height.into(), 0.0, 0.0]),
+            ViewerEvent::Geometry { size, shows } => {
+                let Shows { screen, part } = shows.unwrap_or(Shows { screen: size, part: size.rect() });
+                self.event[4..].copy_from_slice(&numbers_of(&part).map(f64::from));
+                let sizes = [size.width, size.height, screen.width, screen.height];
+                (EventKind::Geometry, sizes.map(f64::from))
+            }
             ViewerEvent::Cursor(CursorPixels { size, hot_x, hot_y, pixels }) => {
                 self.image.clear();
                 self.image.extend(pixels.iter().map(|&pixel| straight_rgba(pixel)));
                 (EventKind::Cursor, [size.width.into(), size.height.into(), hot_x.into(), hot_y.into()])
             }
+            // A page has one display and says of none; at most one such event waits.
+            ViewerEvent::Displays(_) => return self.next_event(),
             ViewerEvent::CursorMove { x, y } => (EventKind::CursorMove, [x.into(), y.into(), 0.0, 0.0]),
             ViewerEvent::CursorShow(shown) => (EventKind::CursorShow, [f64::from(u8::from(shown)), 0.0, 0.0, 0.0]),
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
@@ -192,12 +422,32 @@ impl Page {
                 self.text = reason;
                 (EventKind::Closed, [f64::from(code as u8), 0.0, 0.0, 0.0])
             }
+            ViewerEvent::ClipOffer { selection, formats } => {
+                let bits = formats.iter().fold(0, |bits, format| bits | 1 << format as u8);
+                (EventKind::ClipOffer, [f64::from(selection as u8), f64::from(bits), 0.0, 0.0])
+            }
+            ViewerEvent::ClipWanted { id, selection, format } => {
+                (EventKind::ClipWanted, [id.into(), f64::from(selection as u8), f64::from(format as u8), 0.0])
+            }
+            ViewerEvent::ClipReceived { id, content } => {
+                self.clip = content;
+                (EventKind::ClipReceived, [id.into(), 0.0, 0.0, 0.0])
+            }
+            ViewerEvent::ClipEnded { id, why } => {
+                let [why, bytes, limit] = match why {
+                    ClipEnd::Cancelled => [0, 0, 0],
+                    ClipEnd::Gone => [1, 0, 0],
+                    ClipEnd::TooLarge { bytes, limit } => [2, bytes, limit],
+                    ClipEnd::Failed => [3, 0, 0],
+                };
+                (EventKind::ClipEnded, [id.into(), why as f64, bytes as f64, limit as f64])
+            }
         };
-        self.event = numbers;
+        self.event[..numbers.len()].copy_from_slice(&numbers);
         kind
     }
 
-    pub(crate) fn event(&self) -> &[f64; 4] {
+    pub(crate) fn event(&self) -> &[f64; NUMBERS] {
         &self.event
     }
 
@@ -262,7 +512,8 @@ impl Page {
     }
 
     /// Updates, frames, presents, bytes in and out, bytes of packed commands as they came and unpacked, pixels not exact
-    /// yet, round trip and the least of them in microseconds (0: unknown);
+    /// yet, round trip and the least of them in microseconds (0: unknown); pictures of video that were coded, shown, decoded too
+    /// late, not decoded, how often a stream was lost or refused, and microseconds from a picture to its being painted;
     /// count, bytes and pixels of each kind of command; then microseconds from input to present of the last ones.
     pub(crate) fn collect_stats(&mut self) -> &[f64] {
         self.stats.clear();
@@ -273,7 +524,10 @@ impl Page {
             let packed = [stats.packed_bytes, stats.unpacked_bytes, viewer.inexact().pixels()];
             let commands = stats.commands.iter().flat_map(|kind| [kind.count, kind.bytes, kind.pixels]);
             let echoes = stats.echoes.iter().filter_map(|echo| echo.presented_us);
-            let heads = counts.into_iter().chain(packed).chain(rtts);
+            let video = &stats.video;
+            let pictures = [video.coded, video.shown, video.late, video.dropped, video.lost, video.refused];
+            let delay = video.delay_us.unwrap_or_default();
+            let heads = counts.into_iter().chain(packed).chain(rtts).chain(pictures).chain([delay]);
             self.stats.extend(heads.chain(commands).chain(echoes).map(|value| value as f64));
         }
         &self.stats
@@ -282,6 +536,11 @@ impl Page {
     pub(crate) fn stats(&self) -> &[f64] {
         &self.stats
     }
+}
+
+/// As the protocol numbers them.
+fn selection_of(number: u32) -> Option<Selection> {
+    Selection::ALL.get(number as usize).copied()
 }
 
 /// x, y, width and height.
@@ -308,7 +567,10 @@ fn straight_rgba(premultiplied: u32) -> u32 {
 mod tests {
     use thinc_protocol::VERSION;
     use thinc_protocol::command::Command;
+    use thinc_protocol::frame::Deframer;
+    use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
     use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
+    use thinc_protocol::viewer::ViewerMessage;
 
     use super::*;
 
@@ -329,7 +591,7 @@ mod tests {
         let name = "a session".to_owned();
         let hello = SessionHello { version: VERSION, caps: 0, name, frame_bytes_max: 65536 };
         say(&mut page, &SessionMessage::Hello(hello)).unwrap();
-        say(&mut page, &SessionMessage::Geometry(Geometry { epoch: 1, size })).unwrap();
+        say(&mut page, &SessionMessage::Geometry(Geometry { epoch: 1, size, shows: None })).unwrap();
         page
     }
 
@@ -353,7 +615,7 @@ mod tests {
         assert_eq!(page.rgba(Rect::new(0, 1, 2, 2)), [0xff00_0000, 0xff33_2211]);
         assert_eq!(page.screen()[5], 0xff11_2233);
         assert_eq!(page.collect_stats()[0], 1.0, "one update");
-        assert_eq!(page.collect_stats().len(), 10 + 3 * 7, "no input was echoed");
+        assert_eq!(page.collect_stats().len(), 17 + 3 * thinc_viewer_core::KIND_NAMES.len(), "no input was echoed");
     }
 
     #[test]
@@ -371,6 +633,23 @@ mod tests {
         page.open(0, Size { width: 640, height: 480 });
         assert!(!page.collect_output().is_empty());
         assert!(page.collect_output().is_empty());
+    }
+
+    #[test]
+    fn every_connection_says_which_page_it_is_right_after_the_hello() {
+        let mut page = Page::new();
+        page.buffer(INSTANCE_BYTES);
+        page.buffer.fill(7);
+        page.set_instance();
+        for _ in 0..2 {
+            page.open(0, Size::default());
+            let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+            frames.push(page.collect_output());
+            let hello = frames.next().unwrap().expect("a hello");
+            assert!(matches!(ViewerMessage::decode(&hello).unwrap(), ViewerMessage::Hello(_)));
+            let second = frames.next().unwrap().expect("what follows it");
+            assert_eq!(ViewerMessage::decode(&second).unwrap(), ViewerMessage::Instance([7; INSTANCE_BYTES]));
+        }
     }
 
     #[test]

@@ -2,8 +2,7 @@
 //! textures, in the sizes that pages want, as JPEG and PNG.
 //! Knows pixels; never which page shows them.
 
-use image::ImageEncoder;
-use image::codecs::jpeg::JpegEncoder;
+use turbojpeg::{Compressor, Image, PixelFormat, Subsamp};
 
 use super::{Noise, Random};
 use crate::Error;
@@ -69,23 +68,18 @@ impl Bitmap {
 
     /// As a JPEG file of this quality (1 to 100).
     pub fn jpeg(&self, quality: u8) -> Result<Vec<u8>, Error> {
-        let mut file = Vec::new();
-        let (width, height) = (u32::try_from(self.width)?, u32::try_from(self.height)?);
-        JpegEncoder::new_with_quality(&mut file, quality).write_image(
-            &self.rgb,
-            width,
-            height,
-            image::ExtendedColorType::Rgb8,
-        )?;
-        Ok(file)
+        let (width, height, pixels) = (self.width, self.height, self.rgb.as_slice());
+        let mut jpeg = Compressor::new()?;
+        jpeg.set_quality(quality.into())?;
+        jpeg.set_subsamp(Subsamp::Sub2x2)?;
+        let format = PixelFormat::RGB;
+        Ok(jpeg.compress_to_vec(Image { pixels, width, pitch: width * 3, height, format })?)
     }
 
     /// Of a JPEG file, scaled until it covers this size and cut at its edges.
     pub fn of_jpeg(file: &[u8], width: usize, height: usize) -> Result<Bitmap, Error> {
-        let picture = image::load_from_memory_with_format(file, image::ImageFormat::Jpeg)?;
-        let (w, h) = (u32::try_from(width)?, u32::try_from(height)?);
-        let rgb = picture.resize_to_fill(w, h, image::imageops::FilterType::Lanczos3).into_rgb8().into_raw();
-        Ok(Bitmap { width, height, rgb })
+        let picture = turbojpeg::decompress(file, PixelFormat::RGB)?;
+        Ok(fill(&picture.pixels, (picture.width, picture.height), (width, height)))
     }
 
     /// As a PNG file.
@@ -104,6 +98,40 @@ impl Bitmap {
     pub fn colours(&self) -> usize {
         self.rgb.chunks_exact(3).collect::<std::collections::HashSet<_>>().len()
     }
+}
+
+/// As much of a picture as has the other shape, out of its middle, in another size: each pixel is the mean of all that it stands for.
+fn fill(rgb: &[u8], from: (usize, usize), to: (usize, usize)) -> Bitmap {
+    let (w, h) = if from.0 * to.1 > from.1 * to.0 {
+        ((from.1 * to.0 / to.1).max(1), from.1)
+    } else {
+        (from.0, (from.0 * to.1 / to.0).max(1))
+    };
+    let (left, top) = ((from.0 - w) / 2, (from.1 - h) / 2);
+    // One source pixel at least, where the picture is the smaller one.
+    let span = |i: usize, of: usize, to: usize| {
+        let first = i * of / to;
+        first..((i + 1) * of / to).max(first + 1)
+    };
+    let mut out = Vec::with_capacity(to.0 * to.1 * 3);
+    for y in 0..to.1 {
+        let rows = span(y, h, to.1);
+        for x in 0..to.0 {
+            let columns = span(x, w, to.0);
+            let count = rows.len() * columns.len();
+            let mut sums = [0; 3];
+            for row in rows.clone() {
+                let at = ((top + row) * from.0 + left + columns.start) * 3;
+                for pixel in rgb[at..at + columns.len() * 3].as_chunks::<3>().0 {
+                    for (sum, part) in sums.iter_mut().zip(pixel) {
+                        *sum += usize::from(*part);
+                    }
+                }
+            }
+            out.extend(sums.map(|sum| ((sum + count / 2) / count) as u8));
+        }
+    }
+    Bitmap { width: to.0, height: to.1, rgb: out }
 }
 
 fn between(from: Colour, to: Colour, share: f32) -> Colour {
@@ -353,6 +381,19 @@ mod tests {
         }
         assert_eq!(chart(9, 200, 120), chart(9, 200, 120));
         assert_eq!(logo(9, 200, 40, [255; 3]), logo(9, 200, 40, [255; 3]));
+    }
+
+    #[test]
+    fn a_file_fills_a_size_with_its_middle() {
+        // Three columns of grey for each pixel, the outer ones cut off; and one pixel alone for many.
+        let row: Vec<u8> = [9, 9, 10, 20, 30, 40, 50, 60, 9, 9].into_iter().flat_map(|grey| [grey; 3]).collect();
+        let rgb = row.repeat(3);
+        assert_eq!(fill(&rgb, (10, 3), (2, 1)).rgb, [[20; 3], [50; 3]].concat());
+        assert_eq!(fill(&[1, 2, 3], (1, 1), (2, 2)).rgb, [1, 2, 3].repeat(4));
+        let photo = photo(1, 64, 48, Scene::Landscape);
+        let back = Bitmap::of_jpeg(&photo.jpeg(95).unwrap(), 64, 48).unwrap();
+        let worst = photo.rgb.iter().zip(&back.rgb).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+        assert!((back.width, back.height) == (64, 48) && worst < 64, "{worst}");
     }
 
     /// Bits a pixel as JPEG at quality 85: photographs of cameras lie between 1 and 4, drawings far below as PNG.

@@ -23,7 +23,7 @@ mod tests;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use thinc_region::{Rect, Region, Size};
+use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawableId, Drawn};
 
 use self::changes::Stamp;
@@ -475,10 +475,10 @@ impl Drawables {
         self.maps[at].twins.add(equality);
     }
 
-    /// Puts what the screen's pixels inside of `region`'s extents were drawn as into `parts`.
-    pub(crate) fn parts(&self, region: &Region, parts: &mut Vec<Part>) {
+    /// Puts what the screen's pixels inside of `within` were drawn as into `parts`.
+    pub(crate) fn parts(&self, within: &Rect, parts: &mut Vec<Part>) {
         let screen = &self.maps[SCREEN];
-        parts::parts(&screen.grid, &screen.videos, &region.extents(), parts);
+        parts::parts(&screen.grid, &screen.videos, within, parts);
     }
 
     /// # Panics

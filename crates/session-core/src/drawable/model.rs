@@ -361,7 +361,7 @@ impl Model {
         let screen = &self.drawables[&SCREEN];
         let mut parts = Vec::new();
         let region = Region::from(screen.size.rect());
-        self.translator.drawables().parts(&region, &mut parts);
+        self.translator.drawables().parts(&region.extents(), &mut parts);
         let mut seen = Region::new();
         for Part { rect, what } in parts {
             assert!(!rect.is_empty() && screen.size.rect().contains(&rect), "a part lies in its region: {rect:?}");

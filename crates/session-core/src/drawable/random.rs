@@ -2,7 +2,7 @@
 //! The ops are those that toolkits and compositors make, so that equalities come about at all.
 
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawableId, Drawn};
+use thinc_ring::{Alpha, DrawableId, Drawn, VideoLayout};
 
 use super::model::{Model, SCREEN, Told};
 use crate::mutation::Broken;
@@ -99,7 +99,9 @@ impl Run {
             9 => (Drawn::Composite, if self.random.one_in(3) { Alpha::Unknown } else { Alpha::Kept }),
             10 => {
                 let port = self.random.below(2) as u16;
-                (Drawn::Video { port, fourcc: 0, src_w: 8, src_h: 8 }, Alpha::Opaque)
+                let size = Size { width: 8, height: 8 };
+                let (crop, place) = (size.rect(), size.rect());
+                (Drawn::Video { port, layout: VideoLayout::Yuv420, size, crop, place }, Alpha::Opaque)
             }
             _ => (Drawn::Other, [Alpha::Kept, Alpha::Unknown, Alpha::Opaque][self.random.below(3) as usize]),
         }

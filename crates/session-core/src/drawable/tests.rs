@@ -1,8 +1,8 @@
 //! Tests of the drawable maps: what each kind of program does, op by op, and what comes of it.
 //! Every op is held against pixels by model.rs as well; here stands what should be found, not only that nothing is false.
 
-use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawableId, Drawn, RecordKind};
+use thinc_region::{Rect, Size};
+use thinc_ring::{Alpha, DrawableId, Drawn, RecordKind, VideoLayout};
 
 use super::model::{Model, SCREEN, Told};
 use super::{Drawables, Effect, PARTS_MAX, Part, Proposal};
@@ -26,7 +26,7 @@ fn picture(model: &mut Model, width: u32, height: u32) -> DrawableId {
 
 fn parts(model: &Model) -> Vec<Part> {
     let mut parts = Vec::new();
-    model.translator.drawables().parts(&Region::from(model.canvas(SCREEN).size.rect()), &mut parts);
+    model.translator.drawables().parts(&model.canvas(SCREEN).size.rect(), &mut parts);
     parts
 }
 
@@ -270,7 +270,8 @@ fn a_copy_off_the_grid_keeps_the_ground_and_spreads_the_text() {
 fn video_behind_a_compositor_is_found() {
     let mut model = model();
     let (window, composed) = (picture(&mut model, 70, 60), model.create(128, 96, true));
-    let video = Drawn::Video { port: 3, fourcc: 0, src_w: 32, src_h: 20 };
+    let (size, place) = (Size { width: 32, height: 20 }, Rect::new(10, 10, 50, 40));
+    let video = Drawn::Video { port: 3, layout: VideoLayout::Yuv420, size, crop: size.rect(), place };
     model.draw(window, &[Rect::new(10, 10, 50, 40)], video, Alpha::Opaque);
     model.copy(window, composed, &[Rect::new(20, 20, 90, 80)], (20, 20), true);
     model.copy(composed, SCREEN, &[SIZE.rect()], (0, 0), false);

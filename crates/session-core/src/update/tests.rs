@@ -10,14 +10,30 @@ use super::*;
 const SCREEN: Size = Size { width: 100, height: 100 };
 const BYTES: PartBytes = PartBytes { wanted: 20, most: 1000 };
 
+/// An update of these pixels and COPYs, neither of a video nor an answer.
+fn commit_of(region: Region, copies: Vec<CopyCommand>, lane: Lane, end_of_frame: bool) -> Commit {
+    Commit {
+        area: region.area(),
+        region,
+        copies,
+        said: Vec::new(),
+        streams: 0,
+        video: false,
+        lane,
+        inline: true,
+        echo: None,
+        end_of_frame,
+        since: 0,
+        bytes_estimate: 10,
+        packed: 1.0,
+        kind: 0,
+    }
+}
+
 /// Commits an update of one rectangle.
 fn commit(updates: &mut Updates, x: i32, lane: Lane, end_of_frame: bool) -> JobId {
     let region = Region::from(Rect::new(x, 0, x + 10, 10));
-    let (area, echo, since) = (region.area(), None, 0);
-    let (copies, bytes_estimate, packed, kind) = (vec![], 10, 1.0, 0);
-    let inline = true;
-    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, packed, kind };
-    updates.commit(commit, SCREEN, 0)
+    updates.commit(commit_of(region, vec![], lane, end_of_frame), SCREEN, 0)
 }
 
 /// One command for each of `rows` at `x`, which are a part each.
@@ -35,7 +51,7 @@ fn encode(updates: &mut Updates, job: JobId, x: i32, rows: i32) {
 fn send(updates: &mut Updates, now: Micros) -> Option<(usize, bool)> {
     let at = updates.next(now)?;
     let mut said = None;
-    updates.send(at, now, |leaving| said = Some((leaving.commands.len(), leaving.end_of_frame)));
+    updates.send(at, now, false, |leaving| said = Some((leaving.commands.len(), leaving.end_of_frame)));
     said
 }
 
@@ -125,10 +141,7 @@ fn what_is_late_and_drawn_anew_is_taken_back_and_what_was_made_of_it_lacks() {
     send(&mut updates, 0);
     // A COPY of two rows of it, of which one has left.
     let copy = CopyCommand { region: Rect::at(40, 0, 5, 2).into(), dx: 40, dy: 0 };
-    let (copies, echo, packed, kind) = (vec![copy], None, 1.0, 0);
-    let (region, area, lane, end_of_frame, since, bytes_estimate) = (Region::new(), 0, Lane::Normal, true, 0, 10);
-    let inline = true;
-    let commit = Commit { region, copies, area, lane, inline, echo, end_of_frame, since, bytes_estimate, packed, kind };
+    let commit = commit_of(Region::new(), vec![copy], Lane::Normal, true);
     updates.commit(commit, SCREEN, 50);
     assert!(updates.is_late(0) && updates.take_back(&Region::from(Rect::at(0, 0, 4, 10)), 0).is_none());
     let taken = updates.take_back(&Region::from(Rect::at(0, 0, 5, 3)), 0).expect("two rows are drawn anew");
@@ -155,13 +168,14 @@ fn a_job_is_applied_with_its_last_part_and_void_as_soon_as_one_is_taken_back() {
     while updates.unsent.iter().any(|update| update.id == whole) {
         send(&mut updates, 0).expect("it may leave");
     }
-    updates.applied(&(1..=2));
+    updates.applied(&(1..=2), |_| {});
     assert_eq!(fates(&mut updates), [], "its last part is under way");
     // One part of the other has left when the rest is drawn anew.
     send(&mut updates, 0).expect("it may leave");
     updates.take_back(&Region::from(SCREEN.rect()), Micros::MAX).expect("two parts wait");
     assert_eq!(fates(&mut updates), [(cut, Fate::Void)]);
-    updates.applied(&(3..=updates.newest_seq));
+    let newest = updates.newest_seq;
+    updates.applied(&(3..=newest), |_| {});
     assert_eq!(fates(&mut updates), [(whole, Fate::Applied)], "what is void is told once");
     let reset = commit(&mut updates, 60, Lane::Normal, false);
     updates.reset();

@@ -252,9 +252,13 @@ impl Viewer {
     }
 
     pub(crate) fn say(&mut self, message: &ViewerMessage) {
+        self.try_say(message).unwrap();
+    }
+
+    fn try_say(&mut self, message: &ViewerMessage) -> std::io::Result<()> {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
-        self.writer.write_all(&bytes).unwrap();
+        self.writer.write_all(&bytes)
     }
 
     /// The next message; `None` at the end of the connection.
@@ -263,7 +267,8 @@ impl Viewer {
             if let Some(frame) = self.frames.next().unwrap() {
                 let said = look(&SessionMessage::decode(&frame).unwrap());
                 if let (Said::Update { seq, .. }, true) = (&said, self.acknowledges) {
-                    self.say(&ViewerMessage::Ack(Ack { update: *seq, presented: None }));
+                    // A session that ends may have hung up already; its last words are still to be read.
+                    let _ = self.try_say(&ViewerMessage::Ack(Ack { update: *seq, presented: None }));
                 }
                 return Some(said);
             }
@@ -420,6 +425,11 @@ impl Browser {
         Browser { address: session.address(), cookie: None }
     }
 
+    /// A connection on which nothing has been asked yet.
+    pub(crate) fn connect(&self) -> Tls {
+        tls(self.address, &[&rustls::version::TLS13], Some(b"http/1.1")).unwrap()
+    }
+
     /// One request on a connection of its own, which stays open for what may follow an upgrade.
     pub(crate) fn open(
         &self,
@@ -428,7 +438,18 @@ impl Browser {
         extra: &[(&str, &str)],
         body: &str,
     ) -> (Answer, BufReader<Tls>) {
-        let mut stream = tls(self.address, &[&rustls::version::TLS13], Some(b"http/1.1")).unwrap();
+        self.ask(self.connect(), method, path, extra, body)
+    }
+
+    /// The same on this connection.
+    fn ask(
+        &self,
+        mut stream: Tls,
+        method: &str,
+        path: &str,
+        extra: &[(&str, &str)],
+        body: &str,
+    ) -> (Answer, BufReader<Tls>) {
         let mut request =
             format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n", self.address, body.len());
         if let Some(cookie) = &self.cookie {
@@ -473,6 +494,10 @@ impl Browser {
     }
 
     pub(crate) fn websocket(&self, origin: Option<&str>) -> (Answer, BufReader<Tls>) {
+        self.websocket_over(self.connect(), origin)
+    }
+
+    pub(crate) fn websocket_over(&self, connection: Tls, origin: Option<&str>) -> (Answer, BufReader<Tls>) {
         let mut headers = vec![
             ("Connection", "keep-alive, Upgrade"),
             ("Upgrade", "websocket"),
@@ -480,7 +505,7 @@ impl Browser {
             ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
         ];
         headers.extend(origin.map(|origin| ("Origin", origin)));
-        self.open("GET", "/ws", &headers, "")
+        self.ask(connection, "GET", "/ws", &headers, "")
     }
 }
 
@@ -489,6 +514,24 @@ pub(crate) fn websocket_message(bytes: &[u8]) -> Vec<u8> {
     let mut message = vec![0x82, 0x80 | u8::try_from(bytes.len()).unwrap(), 1, 2, 3, 4];
     message.extend(bytes.iter().zip([1, 2, 3, 4].into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
     message
+}
+
+/// The bytes of the next binary message; `None` at the end of the connection.
+pub(crate) fn next_websocket_message(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut head = [0; 2];
+    stream.read_exact(&mut head).ok()?;
+    assert_eq!(head[0], 0x82, "one whole binary message");
+    let length_bytes = match head[1] {
+        126 => 2,
+        127 => 8,
+        _ => 0,
+    };
+    let mut length = [0; 8];
+    stream.read_exact(&mut length[8 - length_bytes..]).ok()?;
+    let length = if length_bytes == 0 { head[1].into() } else { u64::from_be_bytes(length) };
+    let mut bytes = vec![0; length as usize];
+    stream.read_exact(&mut bytes).ok()?;
+    Some(bytes)
 }
 
 /// How long something took.

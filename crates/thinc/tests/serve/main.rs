@@ -4,7 +4,9 @@
 
 mod ending;
 mod harness;
+mod quic;
 mod starting;
+mod stdio;
 mod strangers;
 mod tracing;
 mod viewers;

@@ -81,11 +81,41 @@ fn a_key_seen_first_is_remembered_and_another_one_refused() {
     assert!(matches!(error, ConnectError::ChangedKey { .. }), "{error}");
 }
 
+/// What a client says first that knows nothing newer than TLS 1.2 (RFC 5246, section 7.4.1.2), in a record of its own.
+fn hello_of_tls_1_2() -> Vec<u8> {
+    let suites: &[u8] = &[0xc0, 0x2b, 0xc0, 0x2f, 0xcc, 0xa9]; // ECDHE with AES-128-GCM and ChaCha20
+    let extensions: &[&[u8]] = &[
+        &[0, 10, 0, 4, 0, 2, 0, 23],      // supported_groups: secp256r1
+        &[0, 11, 0, 2, 1, 0],             // ec_point_formats: uncompressed
+        &[0, 13, 0, 6, 0, 4, 4, 3, 4, 1], // signature_algorithms: ECDSA and RSA with SHA-256
+    ];
+    let extensions = extensions.concat();
+    let mut body = vec![3, 3];
+    body.extend([7; 32]); // random
+    body.push(0); // no session to resume
+    body.extend((suites.len() as u16).to_be_bytes());
+    body.extend(suites);
+    body.extend([1, 0]); // no compression
+    body.extend((extensions.len() as u16).to_be_bytes());
+    body.extend(extensions);
+    let length = |bytes: usize| (bytes as u16).to_be_bytes();
+    let mut record = vec![22, 3, 1];
+    record.extend(length(body.len() + 4));
+    record.extend([1, 0]); // client_hello, and a length of three bytes
+    record.extend(length(body.len()));
+    record.extend(body);
+    record
+}
+
 #[test]
 fn tls_1_2_is_refused() {
     let session = Session::start(&[]);
-    let error = tls(session.address(), &[&rustls::version::TLS12], Some(ALPN_NATIVE)).unwrap_err();
-    assert!(error.to_string().contains("ProtocolVersion"), "{error}");
+    let mut stream = TcpStream::connect(session.address()).unwrap();
+    stream.set_read_timeout(Some(LONG)).unwrap();
+    stream.write_all(&hello_of_tls_1_2()).unwrap();
+    let answer = read_to_end(&mut stream);
+    // A record of one alert: fatal, protocol_version (RFC 5246, section 7.2).
+    assert_eq!(answer, [21, 3, 3, 0, 2, 2, 70]);
     session.viewer().whole();
 }
 

@@ -4,12 +4,13 @@ use std::io::{Read as _, Write as _};
 
 use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::frame::Deframer;
+use thinc_protocol::limits::{INSTANCE_BYTES, SESSION_FRAME_BYTES_MAX};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerMessage};
 use thinc_region::Size;
 use thinc_transport::{ConnectOptions, Scheme, connect};
 
-use crate::harness::{Browser, Place, Said, Session, Viewer, hello, websocket_message};
+use crate::harness::{Browser, Place, Said, Session, Viewer, hello, next_websocket_message, websocket_message};
 
 #[test]
 fn both_forms_of_a_link_open_the_session_in_a_native_viewer() {
@@ -51,17 +52,8 @@ fn a_browser_opens_the_websocket_of_its_own_site_only() {
     let mut message = Vec::new();
     hello().encode(&mut message);
     stream.get_mut().write_all(&websocket_message(&message)).unwrap();
-    // The first message holds the session's hello: two bytes of header for up to 125 bytes, four beyond.
-    let mut head = [0; 4];
-    stream.read_exact(&mut head).unwrap();
-    assert_eq!(head[0], 0x82, "one whole binary message");
     let mut frames = Deframer::new(1 << 20);
-    if head[1] < 126 {
-        frames.push(&head[2..]);
-    }
-    let mut rest = [0; 8];
-    stream.read_exact(&mut rest).unwrap();
-    frames.push(&rest);
+    frames.push(&next_websocket_message(&mut stream).expect("an answer"));
     let frame = frames.next().unwrap().expect("the hello is short");
     assert!(matches!(SessionMessage::decode(&frame).unwrap(), SessionMessage::Hello(hello) if hello.name == "t"));
 }
@@ -125,6 +117,58 @@ fn wishes_without_end_while_x_does_not_answer_end_nothing() {
     viewer.say(&ViewerMessage::Barrier(2));
     viewer.until(|said| *said == Said::Barrier(2));
     assert_eq!(session.status()["restarts"], 0);
+}
+
+/// What was on its way over a connection that a viewer has given up may arrive behind the next one's first words.
+#[test]
+fn of_a_viewers_connections_the_newest_stays() {
+    let session = Session::start(&[]);
+    let [mut first, mut second, mut third] = [session.viewer(), session.viewer(), session.viewer()];
+    let instance = ViewerMessage::Instance([7; INSTANCE_BYTES]);
+    second.say(&instance);
+    second.whole();
+    first.say(&instance);
+    assert_eq!(first.closed(), (CloseCode::Replaced, "a newer connection of this viewer is here".to_owned()));
+    third.say(&instance);
+    third.whole();
+    while second.next().is_some() {}
+    third.say(&ViewerMessage::Barrier(2));
+    third.until(|said| *said == Said::Barrier(2));
+}
+
+/// A proxy may send what a page asks for later down a connection that it opened earlier.
+#[test]
+fn of_a_pages_connections_the_newest_stays_whatever_carries_it() {
+    let session = Session::start(&[]);
+    let mut browser = Browser::new(&session);
+    assert_eq!(browser.login(&session.link()).status, 204);
+    let own = format!("https://{}", session.address());
+    let mut words = Vec::new();
+    hello().encode(&mut words);
+    ViewerMessage::Instance([7; INSTANCE_BYTES]).encode(&mut words);
+    ViewerMessage::Ping(1).encode(&mut words);
+    let joined = |connection| {
+        let (answer, mut stream) = browser.websocket_over(connection, Some(&own));
+        assert_eq!(answer.status, 101);
+        stream.get_mut().write_all(&websocket_message(&words)).unwrap();
+        let mut frames = Deframer::new(SESSION_FRAME_BYTES_MAX);
+        loop {
+            frames.push(&next_websocket_message(&mut stream).expect("an answer to the ping comes first"));
+            while let Some(frame) = frames.next().unwrap() {
+                if let SessionMessage::Pong(_) = SessionMessage::decode(&frame).unwrap() {
+                    return stream;
+                }
+            }
+        }
+    };
+    let opened_first = browser.connect();
+    let mut first = joined(browser.connect());
+    let mut second = joined(opened_first);
+    while next_websocket_message(&mut first).is_some() {}
+    let mut ping = Vec::new();
+    ViewerMessage::Ping(2).encode(&mut ping);
+    second.get_mut().write_all(&websocket_message(&ping)).unwrap();
+    assert!(next_websocket_message(&mut second).is_some());
 }
 
 #[test]

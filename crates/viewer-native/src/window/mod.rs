@@ -2,12 +2,25 @@
 //! One loop that sleeps until something happens: an event of the desktop, or news of the client (which wakes it by an
 //! SDL event). Presents as soon as an update ends a frame, and only what changed. Knows SDL; decides no protocol.
 
+mod clipboard;
 mod cursor;
+mod follow;
+#[cfg(feature = "gpu")]
+mod gl;
+#[cfg(feature = "gpu")]
+mod gpu;
+#[cfg(not(feature = "gpu"))]
+#[path = "without_gpu.rs"]
+mod gpu;
 mod keyboard;
 mod layout;
+mod look;
+mod menu;
+mod panes;
 mod pointer;
 mod present;
 mod statistics;
+mod zoom;
 
 use std::mem::ManuallyDrop;
 use std::path::PathBuf;
@@ -15,63 +28,86 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, MutexGuard, OnceLock};
 use std::time::{Duration, Instant};
 
-use sdl3::event::{Event, EventSender, WindowEvent};
+use sdl3::event::{Event, EventSender};
 use sdl3::keyboard::{Keycode, Mod};
-use sdl3::video::Window;
 use thinc_protocol::session::CloseCode;
-use thinc_protocol::viewer::InputEvent;
+use thinc_protocol::viewer::{InputEvent, Layout};
 use thinc_region::{Rect, Region, Size};
-use thinc_transport::Link;
+use thinc_transport::TransportChoice;
+use thinc_viewer_core::ClipboardPolicy;
 
-use crate::cli::Present;
+use crate::cli::{KeyboardLayout, Present};
 use crate::client::{Client, ClientConfig, News, Reconnect, State, Status};
 use crate::compose::Scene;
 use crate::error::ViewError;
+use crate::keys;
 use crate::overlay::Panel;
-use crate::place::Placement;
 use crate::report::Report;
 use crate::saved::CacheOptions;
+use crate::target::Target;
+use crate::view::ViewChoice;
 
+use clipboard::WindowClipboard;
 use cursor::LocalCursor;
-use keyboard::Keyboard;
+use keyboard::{Keyboard, Texts};
+use panes::Pane;
 use pointer::Pointer;
-use present::Presenter;
+use present::Drawn;
+use zoom::{Step, Zoom};
+
+pub use panes::Desk;
 
 /// 1 s: how often the statistics are drawn anew, and a round trip timed, while they are shown and nothing else happens.
 const STATISTICS_EVERY: Duration = Duration::from_secs(1);
+/// 6 s: how long a notice stays, which is time to read two lines.
+const NOTICE_SHOWN: Duration = Duration::from_secs(6);
 
 /// How the window is started.
 #[derive(Clone, Debug)]
 pub struct WindowOptions {
     /// The whole screen.
     pub fullscreen: bool,
-    /// Size of window and session.
+    /// One window, or one for each of several displays.
+    pub desk: Desk,
+    /// Size of window and session, or of each window.
     pub size: Option<Size>,
+    /// What is shown of the session, where that was chosen.
+    pub view: Option<ViewChoice>,
     /// Begins with the statistics.
     pub statistics: bool,
     /// How to present.
     pub present: Present,
+    /// How the session's keyboard is to be laid out.
+    pub layout: KeyboardLayout,
     /// Limit of one attempt to connect.
     pub timeout: Duration,
     /// Where keys of links without a pin are remembered.
     pub known_hosts: Option<PathBuf>,
+    /// By which way to connect to a link.
+    pub transport: TransportChoice,
     /// Where the figures go at the end.
     pub stats_json: Option<PathBuf>,
     /// What may be kept of what was shown.
     pub cache: CacheOptions,
+    /// Which way contents of clipboards may go.
+    pub clipboard: ClipboardPolicy,
 }
 
 /// The client has news.
 struct Wake;
 
+/// The keyboard here is laid out like this.
+struct LaidOut(Layout);
+
 /// Shows the session until the person closes the window or the session ends.
-pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
-    let host = link.authority();
+pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
+    let host = target.host();
+    let limit = target.connect_limit(options.timeout);
     let sender: Arc<OnceLock<EventSender>> = Arc::default();
     let pending = Arc::new(AtomicBool::new(false));
-    let wake = {
+    let wake: Arc<dyn Fn() + Send + Sync> = {
         let (sender, pending) = (sender.clone(), pending.clone());
-        move || {
+        Arc::new(move || {
             if let Some(sender) = sender.get()
                 && !pending.swap(true, Ordering::AcqRel)
                 && sender.push_custom_event(Wake).is_err()
@@ -79,19 +115,24 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
                 // The queue is full or SDL is going down; the next news tries again.
                 pending.store(false, Ordering::Release);
             }
-        }
+        })
     };
     let config = ClientConfig {
-        link,
+        target,
         known_hosts: options.known_hosts.clone(),
-        size: options.size.unwrap_or_default(),
+        transport: options.transport,
+        // Several windows say what they are when they are there.
+        size: options.size.filter(|_| options.desk == Desk::One).unwrap_or_default(),
+        view: options.view.and_then(ViewChoice::view),
         connect_timeout: options.timeout,
         reconnect: Reconnect::Always,
         cache: options.cache.clone(),
+        clipboard: options.clipboard,
     };
-    let client = Client::start(config, wake).map_err(|error| ViewError::Lost(error.to_string()))?;
+    let woken = wake.clone();
+    let client = Client::start(config, move || woken()).map_err(|error| ViewError::Lost(error.to_string()))?;
     // The window opens when there is something to show, at the size it has; what fails until then is said on stderr.
-    let size = wait_for_screen(&client, options.timeout)?;
+    let size = wait_for_screen(&client, limit)?;
 
     let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
     for (hint, value) in [
@@ -120,24 +161,30 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
     })?);
     let events = sdl.event().map_err(|error| window_error(&error))?;
     events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
+    events.register_custom_event::<LaidOut>().map_err(|error| window_error(&error))?;
     let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
     let _ = sender.set(events.event_sender());
 
-    let window = open_window(&video, &host, size, options)?;
-    let window_id = window.id();
+    let panes = panes::open(&video, &host, size, options)?;
+    if panes.is_empty() {
+        return Err(ViewError::Window("the desktop has no monitor".to_owned()));
+    }
     let driver = video.current_video_driver();
-    let slot = ManuallyDrop::new(present::Slot::new(window, options.present, driver)?);
-    let presenter = slot.presenter();
+    client.lock().show_whole();
     let mut app = App {
         client: &client,
         pending: &pending,
-        window_id,
-        presenter,
+        video: &video,
+        options,
+        panes: ManuallyDrop::new(panes),
+        front: 0,
+        monitors_changed: false,
         mouse: sdl.mouse(),
         cursor: LocalCursor::new(driver),
         keyboard: Keyboard::new(driver),
         pointer: Pointer::default(),
-        placement: Placement::new(size, Size::default()),
+        mouse_at: (0, 0.0, 0.0),
+        zoom: Zoom::new(options.view),
         statistics: options.statistics,
         hatched: false,
         panels: Vec::new(),
@@ -145,23 +192,44 @@ pub fn run(link: Link, options: &WindowOptions) -> Result<(), ViewError> {
         host,
         ended: None,
         quit: false,
+        dimmed: false,
         redraw: true,
         row: Vec::new(),
         statistics_at: Instant::now(),
+        menu: false,
+        title: String::new(),
+        input: sdl.keyboard(),
+        texts: video.text_input(),
+        notice: None,
+        clipboard: WindowClipboard::join(&client, options.clipboard, driver, video.clipboard(), wake),
     };
-    app.handle_window_size();
-    app.keyboard.set_grab(app.presenter.window_mut(), options.fullscreen);
+    app.follow_layout(&options.layout, driver, events.event_sender());
+    for index in 0..app.panes.len() {
+        app.start_texts(index);
+        app.handle_window_size(index);
+    }
+    app.choose_painter();
+    let grabs = options.fullscreen || options.desk == Desk::Monitors;
+    app.keyboard.set_grab(app.panes[0].presenter.window_mut(), grabs);
     // News from before the sender was set.
     app.handle_news(&pump);
     while !app.quit {
-        let first = if app.statistics { pump.wait_event_timeout(STATISTICS_EVERY) } else { Some(pump.wait_event()) };
+        let first = match app.next_turn() {
+            Some(wait) => pump.wait_event_timeout(wait),
+            None => Some(pump.wait_event()),
+        };
         if let Some(event) = first {
             app.handle_event(event);
         }
         while let Some(event) = pump.poll_event() {
             app.handle_event(event);
         }
+        app.tell_keys(|keyboard, out| keyboard.decide(out));
         app.flush_pointer();
+        if std::mem::take(&mut app.monitors_changed) {
+            app.handle_monitors()?;
+        }
+        app.clipboard.handle_wishes(&client);
         app.handle_news(&pump);
     }
     if let Some(path) = &options.stats_json {
@@ -189,90 +257,97 @@ fn wait_for_screen(client: &Client, timeout: Duration) -> Result<Size, ViewError
     found.unwrap_or(Err(ViewError::Timeout { what: "connecting", limit: timeout }))
 }
 
-fn open_window(
-    video: &sdl3::VideoSubsystem,
-    host: &str,
-    session: Size,
-    options: &WindowOptions,
-) -> Result<Window, ViewError> {
-    let mut size = options.size.unwrap_or(session);
-    let display = video.get_primary_display();
-    if options.fullscreen {
-        // At once at the size it will have, so that the session is asked for one size; and where no window manager
-        // makes it fullscreen, it covers the screen all the same.
-        if let Ok(bounds) = display.and_then(|display| display.get_bounds()) {
-            size = Size { width: bounds.width(), height: bounds.height() };
-        }
-    } else if options.size.is_none()
-        && let Ok(bounds) = display.and_then(|display| display.get_usable_bounds())
-    {
-        size.width = size.width.min(bounds.width());
-        size.height = size.height.min(bounds.height());
-    }
-    let mut builder = video.window(&format!("{host} - thinc"), size.width.max(1), size.height.max(1));
-    builder.position_centered().resizable().high_pixel_density();
-    if options.fullscreen {
-        builder.fullscreen();
-    }
-    builder.build().map_err(|error| ViewError::Window(error.to_string()))
-}
-
 struct App<'a> {
     client: &'a Client,
     pending: &'a AtomicBool,
-    window_id: u32,
-    presenter: Presenter<'a>,
+    video: &'a sdl3::VideoSubsystem,
+    options: &'a WindowOptions,
+    panes: ManuallyDrop<Vec<Pane>>,
+    /// The window that the person is at, which also shows the panels.
+    front: usize,
+    monitors_changed: bool,
     mouse: sdl3::mouse::MouseUtil,
     cursor: LocalCursor,
     keyboard: Keyboard,
     pointer: Pointer,
-    placement: Placement,
+    /// Where SDL said last that it is: the window, and the place there.
+    mouse_at: (u32, f32, f32),
+    zoom: Zoom,
     statistics: bool,
     /// What is not exact yet is hatched.
     hatched: bool,
-    /// Statistics, then the message: drawn when they change.
+    /// Statistics, then the message and the notice: drawn when they change.
     panels: Vec<(Panel, i32, i32)>,
     message: Option<String>,
     host: String,
     ended: Option<ViewError>,
     quit: bool,
+    /// The picture is old.
+    dimmed: bool,
     /// The whole window is to be drawn.
     redraw: bool,
     row: Vec<u32>,
     statistics_at: Instant,
+    /// The viewer's menu is open, and has the keyboard.
+    menu: bool,
+    /// The window's, where nothing is being composed.
+    title: String,
+    input: sdl3::keyboard::KeyboardUtil,
+    texts: sdl3::keyboard::TextInputUtil,
+    /// Words at the window's lower edge, and until when.
+    notice: Option<(String, Instant)>,
+    clipboard: WindowClipboard,
 }
 
 impl App<'_> {
     fn handle_event(&mut self, event: Event) {
+        if !matches!(event, Event::KeyDown { .. } | Event::TextInput { .. } | Event::TextEditing { .. }) {
+            self.tell_keys(|keyboard, out| keyboard.decide(out));
+        }
         match event {
             Event::Quit { .. } => self.quit = true,
-            Event::Window { win_event, window_id, .. } if window_id == self.window_id => self.handle_window(&win_event),
+            Event::Window { win_event, window_id, .. } => {
+                if let Some(index) = self.pane_of(window_id) {
+                    self.handle_window(index, &win_event);
+                }
+            }
+            // Monitors are looked at once after the batch, which tells of each that changed.
+            Event::Display { .. } => self.monitors_changed = true,
             Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
                 self.flush_pointer();
                 if repeat {
-                    let again = self.keyboard.press_again(scancode, raw, timestamp);
-                    again.into_iter().flatten().for_each(|event| self.send(event));
-                } else if let Some(command) = shortcut(keycode, keymod) {
+                    self.tell_keys(|keyboard, out| keyboard.key_again(scancode, raw, keymod, timestamp, out));
+                } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
-                } else if let Some(event) = self.keyboard.press(scancode, raw, keymod, timestamp) {
-                    self.send(event);
+                } else if self.menu {
+                    self.choose(keycode);
+                } else {
+                    self.tell_keys(|keyboard, out| keyboard.key_down(scancode, raw, keymod, timestamp, out));
                 }
             }
+            Event::TextInput { text, .. } => {
+                if !self.menu
+                    && let Err(too_long) = self.tell_keys(|keyboard, out| keyboard.text(&text, out))
+                {
+                    self.say(too_long.to_string());
+                }
+            }
+            Event::TextEditing { text, .. } => self.show_composition(&text),
             Event::KeyUp { scancode, raw, .. } => {
                 self.flush_pointer();
                 if let Some(event) = self.keyboard.release(scancode, raw) {
                     self.send(event);
                 }
             }
-            Event::MouseMotion { x, y, .. } => {
-                let (x, y) = self.to_pixels(x, y);
-                self.pointer.handle_motion(self.placement.to_screen(x, y));
+            Event::MouseMotion { window_id, x, y, .. } => {
+                self.mouse_at = (window_id, x, y);
+                self.pointer.handle_motion(self.screen_at(window_id, x, y));
             }
-            Event::MouseButtonDown { mouse_btn, x, y, timestamp, .. } => {
-                self.handle_button(mouse_btn, true, (x, y), timestamp);
+            Event::MouseButtonDown { window_id, mouse_btn, x, y, timestamp, .. } => {
+                self.handle_button(mouse_btn, true, (window_id, x, y), timestamp);
             }
-            Event::MouseButtonUp { mouse_btn, x, y, timestamp, .. } => {
-                self.handle_button(mouse_btn, false, (x, y), timestamp);
+            Event::MouseButtonUp { window_id, mouse_btn, x, y, timestamp, .. } => {
+                self.handle_button(mouse_btn, false, (window_id, x, y), timestamp);
             }
             Event::MouseWheel { x, y, .. } => {
                 self.flush_pointer();
@@ -280,59 +355,38 @@ impl App<'_> {
                     self.send(event);
                 }
             }
-            Event::FingerDown { finger_id, x, y, .. } => self.handle_finger(finger_id, pointer::Finger::Down, x, y),
-            Event::FingerMotion { finger_id, x, y, .. } => self.handle_finger(finger_id, pointer::Finger::Move, x, y),
-            Event::FingerUp { finger_id, x, y, .. } | Event::FingerCanceled { finger_id, x, y, .. } => {
-                self.handle_finger(finger_id, pointer::Finger::Up, x, y);
+            Event::FingerDown { window_id, finger_id, x, y, .. } => {
+                self.handle_finger(finger_id, pointer::Finger::Down, (window_id, x, y));
             }
+            Event::FingerMotion { window_id, finger_id, x, y, .. } => {
+                self.handle_finger(finger_id, pointer::Finger::Move, (window_id, x, y));
+            }
+            Event::FingerUp { window_id, finger_id, x, y, .. }
+            | Event::FingerCanceled { window_id, finger_id, x, y, .. } => {
+                self.handle_finger(finger_id, pointer::Finger::Up, (window_id, x, y));
+            }
+            Event::ClipboardUpdate { .. } => self.clipboard.handle_update(self.client),
             Event::RenderTargetsReset { .. } | Event::RenderDeviceReset { .. } => {
-                self.presenter.forget();
+                self.panes.iter_mut().for_each(|pane| pane.presenter.forget());
                 self.redraw = true;
             }
             _ => {
-                // Takes the box of a `Wake` back; the news are looked at after the batch.
-                let _ = event.as_user_event_type::<Wake>();
+                if let Some(LaidOut(layout)) = event.as_user_event_type::<LaidOut>() {
+                    self.client.lock().set_layout(layout);
+                } else {
+                    // Takes the box of a `Wake` back; the news are looked at after the batch.
+                    let _ = event.as_user_event_type::<Wake>();
+                }
             }
         }
-    }
-
-    fn handle_window(&mut self, event: &WindowEvent) {
-        match event {
-            WindowEvent::CloseRequested => self.quit = true,
-            WindowEvent::PixelSizeChanged(..) | WindowEvent::Resized(..) => self.handle_window_size(),
-            WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => self.redraw = true,
-            WindowEvent::FocusLost => {
-                self.flush_pointer();
-                self.keyboard.forget();
-                self.pointer.forget();
-                self.send(InputEvent::ReleaseAll);
-            }
-            WindowEvent::EnterFullscreen => self.keyboard.set_grab(self.presenter.window_mut(), true),
-            WindowEvent::LeaveFullscreen => self.keyboard.set_grab(self.presenter.window_mut(), false),
-            _ => {}
-        }
-    }
-
-    /// The window has another size: the old picture is placed anew and the session is asked to follow.
-    fn handle_window_size(&mut self) {
-        let (width, height) = self.presenter.window().size_in_pixels();
-        let window = Size { width, height };
-        if window != self.placement.window {
-            self.placement = Placement::new(self.placement.screen, window);
-            self.presenter.forget();
-            if window.area() > 0 {
-                self.client.lock().resize(window);
-            }
-        }
-        self.redraw = true;
     }
 
     fn handle_command(&mut self, command: Command) {
         match command {
             Command::Quit => self.quit = true,
             Command::Fullscreen => {
-                let on = self.presenter.window().fullscreen_state() == sdl3::video::FullscreenType::Off;
-                if let Err(error) = self.presenter.window_mut().set_fullscreen(on) {
+                let on = self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off;
+                if let Err(error) = self.front().presenter.window_mut().set_fullscreen(on) {
                     eprintln!("thinc-view: no fullscreen: {error}");
                 }
             }
@@ -347,25 +401,136 @@ impl App<'_> {
             }
             Command::Grab => {
                 let on = !self.keyboard.is_grabbed();
-                self.keyboard.set_grab(self.presenter.window_mut(), on);
+                self.keyboard.set_grab(self.panes[self.front].presenter.window_mut(), on);
+            }
+            Command::Menu => {
+                self.menu = !self.menu;
+                self.redraw = true;
+                // Ctrl and Alt, which opened it, are not for the session.
+                self.release_all();
+                self.sync_locks();
             }
             Command::Retry => self.client.retry_now(),
+            Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
+                self.say("One window zooms; several show their displays as they are".to_owned());
+            }
+            Command::Zoom(step) => self.zoom(|zoom, seen, at| {
+                if !zoom.is_in() {
+                    zoom.set_centre(seen);
+                }
+                zoom.step(step, at)
+            }),
+            Command::Pan(x, y) => self.zoom(|zoom, seen, _| {
+                zoom.pan((x, y), seen);
+                true
+            }),
         }
     }
 
-    fn handle_button(&mut self, button: sdl3::mouse::MouseButton, down: bool, (x, y): (f32, f32), at_ns: u64) {
+    /// A key was pressed while the menu is open.
+    fn choose(&mut self, keycode: Option<Keycode>) {
+        let number = keycode.map_or(0, |keycode| keycode as i32).cast_unsigned();
+        let function =
+            keys::by_scancode((number & 0xffff) as u16).and_then(|key| key.name.strip_prefix('F')?.parse().ok());
+        let pressed = match (keycode, function) {
+            (Some(keycode), _) if is_modifier(keycode) => return,
+            (_, Some(function)) if keys::is_scancode(number) => menu::Pressed::Function(function),
+            _ => char::from_u32(number)
+                .filter(|character| character.is_ascii_graphic())
+                .map_or(menu::Pressed::Other, menu::Pressed::Character),
+        };
+        let Some(choice) = menu::choose(pressed) else { return };
+        self.menu = false;
+        self.redraw = true;
+        match choice {
+            menu::Choice::Send(names) => {
+                let keys: Vec<_> = names.iter().filter_map(|name| keys::by_name(name)).collect();
+                let event = |key: &keys::Key, down| InputEvent::Key { code: key.code, keysym: key.keysym, down };
+                keys.iter().for_each(|key| self.send(event(key, true)));
+                keys.iter().rev().for_each(|key| self.send(event(key, false)));
+            }
+            menu::Choice::Do(command) => self.handle_command(command),
+            menu::Choice::Close => {}
+        }
+    }
+
+    /// Nothing is held any more.
+    fn release_all(&mut self) {
+        self.keyboard.forget();
+        self.pointer.forget();
+        self.send(InputEvent::ReleaseAll);
+    }
+
+    /// Says what the keyboard makes of something.
+    fn tell_keys<T>(&mut self, act: impl FnOnce(&mut Keyboard, &mut Vec<InputEvent>) -> T) -> T {
+        let mut out = Vec::new();
+        let answer = act(&mut self.keyboard, &mut out);
+        out.into_iter().for_each(|event| self.send(event));
+        answer
+    }
+
+    /// Tells the person something, for a while.
+    fn say(&mut self, words: String) {
+        self.notice = Some((words, Instant::now() + NOTICE_SHOWN));
+        self.redraw = true;
+    }
+
+    /// Texts come besides keys from this window too, where they do.
+    fn start_texts(&mut self, index: usize) {
+        let driver = self.video.current_video_driver();
+        if texts_follow(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
+            self.texts.start(self.panes[index].window());
+            self.keyboard.set_texts(Texts::Follow);
+        }
+    }
+
+    fn sync_locks(&mut self) {
+        let keymod = self.input.mod_state();
+        self.tell_keys(|keyboard, out| keyboard.sync_locks(keymod, out));
+    }
+
+    /// What is being composed stands in the title: the font over the picture has no letters for it. Its candidates open
+    /// where the pointer was pressed last.
+    fn show_composition(&mut self, text: &str) {
+        let title = if text.is_empty() { self.title.clone() } else { format!("{text} - {}", self.title) };
+        let _ = self.front().presenter.window_mut().set_title(&title);
+    }
+
+    /// Tells the session how the keyboard here is laid out, as far as that is wanted and known.
+    fn follow_layout(&mut self, choice: &KeyboardLayout, driver: &str, sender: EventSender) {
+        match choice {
+            KeyboardLayout::Session => {}
+            KeyboardLayout::Named(layout) => self.client.lock().set_layout(layout.clone()),
+            KeyboardLayout::Auto => follow::follow(driver, move |layout| {
+                // A full queue or the end of SDL: then nobody types.
+                let _ = sender.push_custom_event(LaidOut(layout));
+            }),
+        }
+    }
+
+    fn handle_button(
+        &mut self,
+        button: sdl3::mouse::MouseButton,
+        down: bool,
+        (window_id, x, y): (u32, f32, f32),
+        at_ns: u64,
+    ) {
         // Where the button went down counts, even if no motion was reported to there.
-        let (x, y) = self.to_pixels(x, y);
-        self.pointer.handle_motion(self.placement.to_screen(x, y));
+        if let Some(index) = self.pane_of(window_id) {
+            let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
+            self.texts.set_rect(self.panes[index].window(), at, 0);
+        }
+        self.pointer.handle_motion(self.screen_at(window_id, x, y));
         self.flush_pointer();
         if let Some(event) = self.pointer.handle_button(button, down, at_ns) {
             self.send(event);
         }
     }
 
-    fn handle_finger(&mut self, id: u64, phase: pointer::Finger, x: f32, y: f32) {
-        let window = self.placement.window;
-        let at = self.placement.to_screen(x * window.width as f32, y * window.height as f32);
+    fn handle_finger(&mut self, id: u64, phase: pointer::Finger, (window_id, x, y): (u32, f32, f32)) {
+        let placement = self.panes[self.pane_of(window_id).unwrap_or(self.front)].placement;
+        let window = placement.window;
+        let at = placement.to_screen(x * window.width as f32, y * window.height as f32);
         if let Some(event) = self.pointer.handle_finger(id, phase, at) {
             self.send(event);
         }
@@ -382,24 +547,20 @@ impl App<'_> {
         let _ = self.client.lock().input(event);
     }
 
-    fn to_pixels(&self, x: f32, y: f32) -> (f32, f32) {
-        let density = self.presenter.window().pixel_density();
-        (x * density, y * density)
-    }
-
     /// Looks at what the client has, and presents what is due.
     fn handle_news(&mut self, pump: &sdl3::EventPump) {
         self.pending.store(false, Ordering::Release);
         let client = self.client;
         let mut state = client.lock();
-        let News { status, geometry, cursor, cursor_move, cursor_show, frame_end, barriers: _ } = state.take_news();
+        let news = state.take_news();
+        let News { status, geometry, displays, cursor, cursor_move, cursor_show, frame_end, notice, .. } = news;
         if status {
             self.message = match &mut state.status {
                 Status::Connecting | Status::Connected => None,
                 Status::Lost { why, attempts } => Some(format!(
-                    "The connection to {} is lost.\n{why}\n\nTrying again{}\nCtrl+Alt+R tries now, Ctrl+Alt+Q closes.",
+                    "The connection to {} is lost: {why}\nTrying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
                     self.host,
-                    if *attempts > 1 { format!(" (attempt {attempts}).") } else { ".".to_owned() },
+                    if *attempts > 1 { format!(" (attempt {attempts})") } else { String::new() },
                 )),
                 Status::Ended(error) => {
                     let error = std::mem::replace(error, ViewError::Lost("over".to_owned()));
@@ -408,7 +569,7 @@ impl App<'_> {
                     } else {
                         eprintln!("thinc-view: {error}");
                     }
-                    let text = format!("{error}\n\nCtrl+Alt+Q closes.");
+                    let text = format!("{error}\nCtrl+Alt+Q: close");
                     self.ended = Some(error);
                     Some(text)
                 }
@@ -417,23 +578,20 @@ impl App<'_> {
                 // Held keys and buttons belong to the connection before.
                 self.keyboard.forget();
                 self.pointer.forget();
-                let title = match state.session_name() {
+                self.title = match state.session_name() {
                     Some(name) => format!("{name} ({}) - thinc", self.host),
                     None => format!("{} - thinc", self.host),
                 };
-                let _ = self.presenter.window_mut().set_title(&title);
-                if self.presenter.window().fullscreen_state() == sdl3::video::FullscreenType::Off {
+                self.name_windows();
+                if self.has_displays() || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off {
                     // The window may be smaller than the session it was opened for.
-                    state.resize(self.placement.window);
+                    self.tell_size(&mut state);
                 }
             }
             self.redraw = true;
         }
-        if let Some(screen) = geometry.or(Some(state.viewer.framebuffer().size()))
-            && screen != self.placement.screen
-        {
-            self.placement = Placement::new(screen, self.placement.window);
-            self.redraw = true;
+        if geometry.is_some() || displays || state.viewer.framebuffer().size() != self.panes[0].placement.screen {
+            self.place(&mut state);
         }
         if let Some(image) = cursor {
             self.cursor.set_image(&self.mouse, &image);
@@ -441,13 +599,14 @@ impl App<'_> {
         if let Some(shown) = cursor_show {
             self.cursor.set_shown(&self.mouse, shown);
         }
-        if let Some((x, y)) = cursor_move
-            && self.mouse.focused_window_id() == Some(self.window_id)
-        {
-            self.pointer.handle_warp(x, y);
-            let (x, y) = self.placement.to_window(x, y);
-            let density = self.presenter.window().pixel_density().max(f32::EPSILON);
-            self.mouse.warp_mouse_in_window(self.presenter.window(), x / density, y / density);
+        if let Some((x, y)) = cursor_move {
+            self.warp(x, y);
+        }
+        if let Some(words) = notice {
+            self.say(words);
+        } else if self.notice.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
+            self.notice = None;
+            self.redraw = true;
         }
         let refresh = self.statistics && self.statistics_at.elapsed() >= STATISTICS_EVERY;
         if frame_end || self.redraw || refresh {
@@ -463,62 +622,116 @@ impl App<'_> {
 
     /// Draws what changed and shows it.
     fn present(&mut self, pump: &sdl3::EventPump, mut state: MutexGuard<'_, State>) -> Result<(), ViewError> {
-        let window = self.placement.window;
-        if window.area() == 0 {
+        let has_pixels = |pane: &Pane| pane.open && pane.placement.window.area() > 0;
+        if !self.panes.iter().any(has_pixels) {
             return Ok(());
         }
-        let mut due: Region =
-            state.viewer.take_damage().rects().iter().map(|rect| self.placement.cover(rect)).collect();
+        let damage = state.viewer.take_damage();
+        self.panes.iter_mut().for_each(|pane| pane.presenter.handle_damage(&damage));
+        let mut panels = Region::default();
         for (panel, x, y) in &self.panels {
-            due.add_rect(panel_rect(panel, *x, *y));
+            panels.add_rect(panel_rect(panel, *x, *y));
         }
+        // After a loss the old picture is, until the session has drawn its own over it.
+        let old = !state.is_connected() || state.viewer.stats().frames == 0;
+        self.redraw |= std::mem::replace(&mut self.dimmed, old) != old;
         self.draw_panels(&state);
         for (panel, x, y) in &self.panels {
-            due.add_rect(panel_rect(panel, *x, *y));
+            panels.add_rect(panel_rect(panel, *x, *y));
         }
-        if std::mem::take(&mut self.redraw) {
-            due = Region::from(window.rect());
+        let redraw = std::mem::take(&mut self.redraw);
+        let (mut drawn, mut fallen) = (Vec::new(), Vec::new());
+        for (index, pane) in self.panes.iter_mut().enumerate().filter(|(_, pane)| has_pixels(pane)) {
+            let (window, is_front) = (pane.placement.window.rect(), index == self.front);
+            let due: Region = if redraw {
+                window.into()
+            } else {
+                let mut due: Region = damage.rects().iter().map(|rect| pane.placement.cover(rect)).collect();
+                panels.rects().iter().filter(|_| is_front).for_each(|rect| due.add_rect(*rect));
+                due
+            };
+            let due: Vec<Rect> =
+                due.rects().iter().map(|rect| rect.intersect(&window)).filter(|rect| !rect.is_empty()).collect();
+            let scene = Scene {
+                placement: pane.placement,
+                screen: state.viewer.framebuffer().pixels(),
+                dimmed: self.dimmed,
+                hatched: self.hatched.then(|| state.viewer.inexact()),
+                panels: if is_front { &self.panels } else { &[] },
+            };
+            if due.is_empty() {
+                continue;
+            }
+            match pane.presenter.draw(pump, &due, (&state.viewer, &scene), &mut self.row)? {
+                Drawn::Whole => drawn.push((index, due)),
+                Drawn::Later => {}
+                Drawn::Never => fallen.push(index),
+            }
         }
-        let due: Vec<Rect> =
-            due.rects().iter().map(|rect| rect.intersect(&window.rect())).filter(|rect| !rect.is_empty()).collect();
-        if due.is_empty() {
-            return Ok(());
+        if !fallen.is_empty() {
+            for index in fallen {
+                self.panes[index].do_without_gpu(self.video)?;
+            }
+            state.set_video_layers(false);
+            self.redraw = true;
+            return self.present(pump, state);
         }
-        let scene = Scene {
-            placement: self.placement,
-            screen: state.viewer.framebuffer().pixels(),
-            dimmed: !state.is_connected(),
-            hatched: self.hatched.then(|| state.viewer.inexact()),
-            panels: &self.panels,
-        };
-        let drawn = self.presenter.draw(pump, &due, &scene, &mut self.row)?;
         // Showing may wait for the display; the network thread goes on meanwhile.
         drop(state);
-        if drawn {
-            self.presenter.show(pump, &due)?;
+        for (index, due) in &drawn {
+            self.panes[*index].presenter.show(pump, due)?;
+        }
+        if !drawn.is_empty() {
             self.client.lock().presented();
         }
         Ok(())
     }
 
     fn draw_panels(&mut self, state: &State) {
-        let window = self.placement.window;
+        let window = self.front().placement.window;
         let dot = if window.width >= 2560 { 2 } else { 1 };
         self.panels.clear();
         if self.statistics {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
-        if let Some(message) = &self.message {
+        let menu = self.menu.then(menu::text);
+        if let Some(message) = self.message.as_ref().or(menu.as_ref()) {
             let panel = Panel::draw_within(message, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            let y = (window.height as i32 - panel.size.height as i32).max(0) / 2;
+            // What was shown last stays to be read under a message, which may stand there for long.
+            let middle = (window.height as i32 - panel.size.height as i32).max(0) / 2;
+            let y = if self.message.is_some() { 0 } else { middle };
             self.panels.push((panel, x, y));
         }
+        if let Some((words, _)) = &self.notice {
+            let panel = Panel::draw_within(words, dot, window.width);
+            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
+            let y = (window.height as i32 - panel.size.height as i32).max(0);
+            self.panels.push((panel, x, y));
+        }
+    }
+
+    /// When something is to be drawn though nothing happens; `None`: never.
+    fn next_turn(&self) -> Option<Duration> {
+        let notice = self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
+        notice.into_iter().chain(self.statistics.then_some(STATISTICS_EVERY)).min()
     }
 }
 
 fn panel_rect(panel: &Panel, x: i32, y: i32) -> Rect {
     panel.size.rect().translate(x, y)
+}
+
+/// Whether texts come besides keys: from the Wayland desktop, or from an input method of X that somebody has set up. Without
+/// one, Xlib would compose dead keys by itself, which the session's programs do as well.
+fn texts_follow(driver: &str, xmodifiers: Option<&str>) -> bool {
+    let method = xmodifiers.and_then(|words| words.split('@').find_map(|word| word.strip_prefix("im=")));
+    driver == "wayland" || method.is_some_and(|method| !["", "none", "local"].contains(&method))
+}
+
+fn is_modifier(keycode: Keycode) -> bool {
+    use Keycode as K;
+    matches!(keycode, K::LCtrl | K::RCtrl | K::LAlt | K::RAlt | K::LShift | K::RShift | K::LGui | K::RGui | K::Mode)
 }
 
 /// What the viewer does itself with a key.
@@ -528,11 +741,16 @@ enum Command {
     Statistics,
     Hatch,
     Grab,
+    Menu,
     Quit,
     Retry,
+    Zoom(Step),
+    /// By so many quarters of what is seen.
+    Pan(i32, i32),
 }
 
-fn shortcut(keycode: Option<Keycode>, keymod: Mod) -> Option<Command> {
+/// `zoomed`: arrows pan; else they are the session's.
+fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Command> {
     let with = |either: Mod| keymod.intersects(either);
     if !with(Mod::LCTRLMOD | Mod::RCTRLMOD) || !with(Mod::LALTMOD | Mod::RALTMOD) {
         return None;
@@ -542,8 +760,16 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod) -> Option<Command> {
         Keycode::S => Command::Statistics,
         Keycode::E => Command::Hatch,
         Keycode::G => Command::Grab,
+        Keycode::M => Command::Menu,
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
+        Keycode::Plus | Keycode::Equals | Keycode::KpPlus => Command::Zoom(Step::In),
+        Keycode::Minus | Keycode::KpMinus => Command::Zoom(Step::Out),
+        Keycode::_0 | Keycode::Kp0 => Command::Zoom(Step::Reset),
+        Keycode::Left if zoomed => Command::Pan(-1, 0),
+        Keycode::Right if zoomed => Command::Pan(1, 0),
+        Keycode::Up if zoomed => Command::Pan(0, -1),
+        Keycode::Down if zoomed => Command::Pan(0, 1),
         _ => return None,
     })
 }

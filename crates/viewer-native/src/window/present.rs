@@ -1,38 +1,49 @@
-//! Path 13/13: pixels of the window's changed rectangles, to the screen, by one of two ways.
-//! `Surface` copies them to the window through shared memory; `Renderer` uploads them to a texture the size of the
-//! window, for a graphics processor or a desktop without the first way. Knows SDL and rectangles; never what is shown.
+//! Path 13/13: pixels of the window's changed rectangles, to the screen, by one of three ways.
+//! `Gpu` leaves all to a graphics processor (gpu.rs); `Surface` copies them to the window through shared memory; `Renderer` uploads them to a
+//! texture the size of the window, for a desktop without the ways before. Knows SDL and rectangles; never what is shown.
 
-use sdl3::EventPump;
 use sdl3::pixels::PixelFormat;
 use sdl3::rect::Rect as SdlRect;
 use sdl3::render::{Texture, TextureCreator, WindowCanvas};
 use sdl3::video::{Window, WindowContext};
-use thinc_region::{Rect, Size};
+use sdl3::{EventPump, VideoSubsystem};
+use thinc_region::{Rect, Region, Size};
+use thinc_viewer_core::Viewer;
 
+use super::gpu::{Gpu, Processor};
 use crate::cli::Present;
 use crate::compose::{Order, Scene};
 use crate::error::ViewError;
 
 /// Owns the window; a presenter borrows from it, because a texture may not outlive what made it.
 pub(super) enum Slot {
+    Gpu(std::cell::RefCell<Option<(Window, Box<Gpu>)>>),
     Surface(std::cell::RefCell<Option<Window>>),
     Renderer(std::cell::RefCell<Option<WindowCanvas>>, TextureCreator<WindowContext>),
 }
 
-/// One of the two ways.
+/// One of the three ways.
 pub(super) enum Presenter<'a> {
+    Gpu { window: Window, gpu: Box<Gpu> },
     Surface(Window),
     Renderer { canvas: WindowCanvas, creator: &'a TextureCreator<WindowContext>, texture: Option<Texture<'a>> },
 }
 
 impl Slot {
-    /// Chooses a way for this window.
-    pub(super) fn new(window: Window, choice: Present, driver: &str) -> Result<Slot, ViewError> {
+    /// Chooses a way for this window. What a graphics processor does not do is said, and done without it.
+    pub(super) fn new(video: &VideoSubsystem, window: Window, choice: Present) -> Result<Slot, ViewError> {
+        if wants_gpu(choice) {
+            let processor = if choice == Present::Gpu { Processor::Any } else { Processor::Real };
+            match Gpu::new(video, &window, processor) {
+                Ok(gpu) => return Ok(Slot::Gpu(Some((window, Box::new(gpu))).into())),
+                Err(why) => say_without_gpu(&why),
+            }
+        }
         let renderer = match choice {
             Present::Surface => false,
             Present::Renderer => true,
             // X takes pixels through shared memory at once; elsewhere SDL would put a renderer in between anyway.
-            Present::Auto => driver != "x11" || has_graphics_processor(),
+            Present::Auto | Present::Gpu => video.current_video_driver() != "x11",
         };
         if !renderer {
             return Ok(Slot::Surface(Some(window).into()));
@@ -47,6 +58,10 @@ impl Slot {
     /// The presenter; asked for once.
     pub(super) fn presenter(&self) -> Presenter<'_> {
         match self {
+            Slot::Gpu(gpu) => {
+                let (window, gpu) = gpu.take().expect("asked for once");
+                Presenter::Gpu { window, gpu }
+            }
             Slot::Surface(window) => Presenter::Surface(window.take().expect("asked for once")),
             Slot::Renderer(canvas, creator) => {
                 Presenter::Renderer { canvas: canvas.take().expect("asked for once"), creator, texture: None }
@@ -55,9 +70,20 @@ impl Slot {
     }
 }
 
+/// What became of drawing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Drawn {
+    Whole,
+    /// The window's size has changed under it, and another event will say so.
+    Later,
+    /// This way is none any more, and another one is to be chosen.
+    Never,
+}
+
 impl Presenter<'_> {
     pub(super) fn window(&self) -> &Window {
         match self {
+            Presenter::Gpu { window, .. } => window,
             Presenter::Surface(window) => window,
             Presenter::Renderer { canvas, .. } => canvas.window(),
         }
@@ -65,8 +91,26 @@ impl Presenter<'_> {
 
     pub(super) fn window_mut(&mut self) -> &mut Window {
         match self {
+            Presenter::Gpu { window, .. } => window,
             Presenter::Surface(window) => window,
             Presenter::Renderer { canvas, .. } => canvas.window_mut(),
+        }
+    }
+
+    /// It paints the pictures of videos, so that nobody before it has to.
+    pub(super) fn paints_videos(&self) -> bool {
+        match self {
+            Presenter::Gpu { .. } => true,
+            Presenter::Surface(_) | Presenter::Renderer { .. } => false,
+        }
+    }
+
+    /// The viewer shows something else here, whether or not this window is drawn now.
+    pub(super) fn handle_damage(&mut self, damage: &Region) {
+        match self {
+            Presenter::Gpu { gpu, .. } => gpu.handle_damage(damage),
+            // What they keep is the window's, and drawn whole when it is seen again.
+            Presenter::Surface(_) | Presenter::Renderer { .. } => {}
         }
     }
 
@@ -78,21 +122,28 @@ impl Presenter<'_> {
     }
 
     /// Draws these rectangles of the scene, which lie inside the window; the picture is locked meanwhile, so nothing
-    /// here waits. False: the window's size has changed under it, and another event will say so.
+    /// here waits.
     pub(super) fn draw(
         &mut self,
         pump: &EventPump,
         rects: &[Rect],
-        scene: &Scene<'_>,
+        (viewer, scene): (&Viewer, &Scene<'_>),
         row: &mut Vec<u32>,
-    ) -> Result<bool, ViewError> {
+    ) -> Result<Drawn, ViewError> {
         let window = scene.placement.window;
         let failed = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
         match self {
+            Presenter::Gpu { window, gpu } => match gpu.draw(window, viewer, scene) {
+                Ok(()) => Ok(Drawn::Whole),
+                Err(why) => {
+                    say_without_gpu(&why);
+                    Ok(Drawn::Never)
+                }
+            },
             Presenter::Surface(of) => {
                 let mut surface = of.surface(pump).map_err(|error| failed(&error))?;
                 if surface.size() != (window.width, window.height) {
-                    return Ok(false);
+                    return Ok(Drawn::Later);
                 }
                 let order = order_of(surface.pixel_format())?;
                 let pitch = surface.pitch() as usize;
@@ -102,19 +153,19 @@ impl Presenter<'_> {
                         scene.write(rect, &mut bytes[at..], pitch, order, row);
                     }
                 });
-                Ok(true)
+                Ok(Drawn::Whole)
             }
             Presenter::Renderer { creator, texture, .. } => {
                 if texture.is_none() {
                     *texture = Some(new_texture(creator, window)?);
                 }
-                let Some(texture) = texture else { return Ok(false) };
+                let Some(texture) = texture else { return Ok(Drawn::Later) };
                 for rect in rects {
                     texture
                         .with_lock(sdl_rect(rect), |bytes, pitch| scene.write(rect, bytes, pitch, Order::Rgb, row))
                         .map_err(|error| failed(&error))?;
                 }
-                Ok(true)
+                Ok(Drawn::Whole)
             }
         }
     }
@@ -123,6 +174,7 @@ impl Presenter<'_> {
     pub(super) fn show(&mut self, pump: &EventPump, rects: &[Rect]) -> Result<(), ViewError> {
         let failed = |error: sdl3::Error| ViewError::Window(error.to_string());
         match self {
+            Presenter::Gpu { window, gpu } => gpu.show(window).map_err(ViewError::Window),
             Presenter::Surface(window) => {
                 let rects: Vec<SdlRect> = rects.iter().map(sdl_rect).collect();
                 window.surface(pump).and_then(|surface| surface.update_window_rects(&rects)).map_err(failed)
@@ -156,6 +208,20 @@ fn order_of(format: PixelFormat) -> Result<Order, ViewError> {
 
 fn sdl_rect(rect: &Rect) -> SdlRect {
     SdlRect::new(rect.x1, rect.y1, rect.width() as u32, rect.height() as u32)
+}
+
+/// Whether windows are made for a graphics processor.
+pub(super) fn wants_gpu(choice: Present) -> bool {
+    match choice {
+        Present::Gpu => true,
+        Present::Auto => cfg!(feature = "gpu") && has_graphics_processor(),
+        Present::Surface | Present::Renderer => false,
+    }
+}
+
+/// For whoever looks for the reason why a viewer is slow.
+pub(super) fn say_without_gpu(why: &str) {
+    eprintln!("thinc-view: shown without a graphics processor: {}", why.trim_end());
 }
 
 /// True where the kernel drives a graphics processor that we may use; its software stand-ins do not count.

@@ -15,7 +15,8 @@ pub(super) fn text(state: &State) -> String {
     let size = state.viewer.framebuffer().size();
     let mut text = String::new();
     let name = state.session_name().unwrap_or("session");
-    let _ = writeln!(text, "{name}  {}x{}", size.width, size.height);
+    let transport = state.transport.unwrap_or("-");
+    let _ = writeln!(text, "{name}  {}x{}  by {transport}", size.width, size.height);
     let _ = writeln!(text, "round trip      {} (least {})", millis(stats.rtt_us), millis(stats.rtt_min_us));
     let mut keys = String::new();
     for echo in stats.echoes.iter().rev().take(KEYS_SHOWN).rev() {
@@ -28,6 +29,15 @@ pub(super) fn text(state: &State) -> String {
     let (packed, unpacked) = (bytes(stats.packed_bytes), bytes(stats.unpacked_bytes));
     let _ = writeln!(text, "packed   {packed}, unpacked {unpacked}");
     let _ = writeln!(text, "exact    {}", exact(state.viewer.inexact().pixels(), size.area()));
+    if stats.video.streams > 0 {
+        let (video, times) = (stats.video, state.decode_times);
+        let mean = (times.pictures > 0).then(|| times.total.as_micros() as u64 / times.pictures.max(1));
+        let (active, waiting) = (state.viewer.videos_active(), state.viewer.videos_waiting());
+        let _ = writeln!(text, "video    {active} of {} streams  {waiting} pictures waiting", video.streams);
+        let (shown, late, dropped) = (video.shown, video.late, video.dropped);
+        let _ = writeln!(text, "         shown {shown}  late {late}  dropped {dropped}  lost {}", video.lost);
+        let _ = writeln!(text, "         decode {}, painted {} after receipt", millis(mean), millis(video.delay_us));
+    }
     for (name, command) in KIND_NAMES.iter().zip(&stats.commands) {
         let _ = writeln!(text, "  {name:<7} {:>8}  {:>9}", command.count, bytes(command.bytes));
     }

@@ -15,7 +15,10 @@ use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::session::{Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{
+    Close, CloseCode, CursorImage, Geometry, SessionCaps, SessionHello, SessionMessage, Update,
+};
+use thinc_protocol::video::VideoState;
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_transport::identity::Identity;
@@ -48,6 +51,10 @@ pub(crate) struct State {
     pub(crate) stubborn: bool,
     /// Barriers are remembered and not answered.
     pub(crate) hold_barriers: bool,
+    /// A viewer that says hello hears how large the screen is, and not yet what it shows.
+    pub(crate) hold_picture: bool,
+    /// Pings are not answered, as if the path had died.
+    pub(crate) deaf: bool,
     pub(crate) held_barriers: Vec<u32>,
     pub(crate) connections: u32,
     stop: bool,
@@ -98,6 +105,8 @@ impl Fake {
                 session_key: b"the key of this session".to_vec(),
                 stubborn: false,
                 hold_barriers: false,
+                hold_picture: false,
+                deaf: false,
                 held_barriers: Vec::new(),
                 connections: 0,
                 stop: false,
@@ -148,6 +157,21 @@ impl Fake {
         let mut commands = Vec::new();
         Command::Sfill { region: Region::from(rect), color }.encode(&mut commands);
         state.update(&commands, echo);
+    }
+
+    /// Any commands, in one update that ends a frame.
+    pub(crate) fn commands(&self, commands: &[Command<'_>]) {
+        let mut bytes = Vec::new();
+        commands.iter().for_each(|command| command.encode(&mut bytes));
+        self.shared.state.lock().unwrap().update(&bytes, None);
+    }
+
+    /// The next thing the viewer says of a video.
+    pub(crate) fn video_state(&self) -> VideoState {
+        self.wait_for("how a stream stands", |message| match message {
+            ViewerMessage::Video(state) => Some(*state),
+            _ => None,
+        })
     }
 
     /// Another size, and a new picture in it.
@@ -276,10 +300,14 @@ impl State {
         }
     }
 
+    fn send_geometry(&mut self) {
+        let geometry = Geometry { epoch: self.epoch, size: self.size, shows: None };
+        self.send(&SessionMessage::Geometry(geometry));
+    }
+
     /// Geometry and the whole picture.
     fn send_all(&mut self) {
-        let geometry = Geometry { epoch: self.epoch, size: self.size };
-        self.send(&SessionMessage::Geometry(geometry));
+        self.send_geometry();
         self.send_cursor();
         let data: Vec<u8> = self.pixels.iter().flat_map(|p| p.to_le_bytes()[..3].to_vec()).collect();
         let mut commands = Vec::new();
@@ -373,19 +401,31 @@ impl Shared {
         let mut state = self.state.lock().unwrap();
         match message {
             ViewerMessage::Hello(hello) => {
-                let answer = SessionHello { version: 1, caps: 0, name: "fake".into(), frame_bytes_max: 65536 };
+                let caps = SessionCaps::CLIPBOARD;
+                let answer = SessionHello { version: 1, caps, name: "fake".into(), frame_bytes_max: 65536 };
                 state.send(&SessionMessage::Hello(answer));
                 if hello.size.area() > 0 && !state.stubborn {
                     state.size = hello.size;
                     state.pixels = ramp(hello.size);
                 }
                 state.epoch += 1;
-                state.send_all();
+                if state.hold_picture {
+                    state.send_geometry();
+                } else {
+                    state.send_all();
+                }
             }
+            ViewerMessage::Ping(_) if state.deaf => {}
             ViewerMessage::Ping(id) => state.send(&SessionMessage::Pong(*id)),
             ViewerMessage::Barrier(id) if state.hold_barriers => state.held_barriers.push(*id),
             ViewerMessage::Barrier(id) => state.send(&SessionMessage::Barrier(*id)),
             ViewerMessage::Resize(size) if !state.stubborn => state.set_size(*size),
+            ViewerMessage::Displays(displays) if !state.stubborn => {
+                let rects: Vec<Rect> = displays.displays.iter().map(|display| display.rect).collect();
+                let edge = |far: fn(&Rect) -> i32| rects.iter().map(far).max().unwrap_or(1).unsigned_abs();
+                state.set_size(Size { width: edge(|rect| rect.x2), height: edge(|rect| rect.y2) });
+                state.send(&SessionMessage::Displays(rects));
+            }
             _ => {}
         }
     }

@@ -1,6 +1,6 @@
 //! How many bytes do real screens take, and how fast, against what Tight and ZRLE do: zlib 1 with one context?
 //!
-//! `thinc-bench corpus --to FOLDER`, then `cargo run --release -p thinc-codec-enc --example corpus -- FOLDER`. Whole screens,
+//! `thinc-bench corpus --to FOLDER`, then `cargo run --release -p thinc-bench-codecs --example corpus -- FOLDER`. Whole screens,
 //! and rectangles of three sizes at random places (a fixed seed) that are not of one colour. Every picture is decoded and
 //! compared. Speeds are processor time of this thread, the best of three, and count four bytes a pixel.
 

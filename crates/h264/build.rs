@@ -1,0 +1,16 @@
+//! Builds what stands between x264.rs and libx264, where that feature is on, and links the system's library.
+//! Beside the path. Knows pkg-config and a C compiler.
+
+fn main() {
+    println!("cargo::rerun-if-changed=build.rs");
+    #[cfg(feature = "x264")]
+    {
+        println!("cargo::rerun-if-changed=src/encoder/x264.c");
+        // 0.160: from there on it gives back the memory of its settings (x264_param_cleanup).
+        let library = pkg_config::Config::new().atleast_version("0.160").probe("x264");
+        let library = library.unwrap_or_else(|error| panic!("the feature x264 wants libx264-dev: {error}"));
+        let mut shim = cc::Build::new();
+        shim.file("src/encoder/x264.c").std("c11").warnings_into_errors(true).includes(&library.include_paths);
+        shim.compile("thinc_x264");
+    }
+}

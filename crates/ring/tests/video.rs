@@ -1,0 +1,462 @@
+//! XVideo in a real Xorg, seen from the ring: every frame is converted as doc/protocol.md says, to the bit, its records say where, and
+//! its samples reach the session whole and unchanged, whatever its client does.
+//! Also writes what crates/video is held to: `THINC_TEST_WRITE=1` renews crates/video/tests/golden.bin.
+
+mod coverage;
+mod player;
+mod xdraw;
+mod xserver;
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use thinc_region::{Rect, Region, Size};
+use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
+use x11rb::protocol::composite::{self, ConnectionExt as _};
+use x11rb::protocol::xproto::*;
+use x11rb::protocol::xv::ConnectionExt as _;
+
+use coverage::{PATIENCE, Reader};
+use player::{Picture, Player, convert, hash};
+use xdraw::Random;
+use xserver::{Options, XServer};
+
+const FORMATS: [&[u8; 4]; 5] = [b"YV12", b"I420", b"NV12", b"YUY2", b"UYVY"];
+
+fn frames(records: &[DrawRecord]) -> Vec<(DrawableId, Rect, Drawn)> {
+    let frame = |record: &DrawRecord| match record.kind {
+        RecordKind::Draw { dst, rect, what: what @ Drawn::Video { .. }, .. } => Some((dst, rect, what)),
+        _ => None,
+    };
+    records.iter().filter_map(frame).collect()
+}
+
+fn stops(records: &[DrawRecord]) -> Vec<u16> {
+    let stop = |record: &DrawRecord| match record.kind {
+        RecordKind::VideoStopped { port } => Some(port),
+        _ => None,
+    };
+    records.iter().filter_map(stop).collect()
+}
+
+fn size(width: u32, height: u32) -> Size {
+    Size { width, height }
+}
+
+// ---- what is drawn, told and kept --------------------------------------------------------------------------------------
+
+#[test]
+fn every_format_is_converted_recorded_and_kept() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    let mut player = Player::new(&server, Rect::at(40, 30, 400, 300));
+    // Something above, so that the clip counts.
+    let hidden = Rect::at(100, 80, 50, 40);
+    player.cover(hidden, 0xaa_bbcc);
+    reader.drain();
+    let (mut random, mut data) = (Random::new(5), Vec::new());
+    for wanted in [true, false] {
+        reader.attachment.ring.set_want_video(wanted);
+        for name in FORMATS {
+            for (image, crop, place) in [
+                (size(64, 48), Rect::at(0, 0, 64, 48), Rect::at(10, 20, 64, 48)),
+                (size(64, 48), Rect::at(0, 0, 64, 48), Rect::at(10, 20, 200, 150)),
+                (size(64, 48), Rect::at(7, 5, 33, 29), Rect::at(-30, -11, 128, 96)),
+                (size(63, 47), Rect::at(1, 1, 62, 46), Rect::at(10, 20, 33, 21)),
+                (size(5, 3), Rect::at(0, 0, 5, 3), Rect::at(300, 250, 500, 400)),
+                (size(1, 1), Rect::at(0, 0, 1, 1), Rect::at(10, 20, 30, 20)),
+            ] {
+                player.clear();
+                reader.drain();
+                let picture = Picture::random(name, image, &mut random);
+                player.put(3, &picture, crop, place);
+                let records = reader.drain();
+                let on_screen = place.translate(40, 30);
+                let told = Drawn::Video { port: 3, layout: picture.layout, size: image, crop, place: on_screen };
+                let mut seen = Region::from(on_screen.intersect(&Rect::at(40, 30, 400, 300)));
+                seen.subtract_rect(&hidden);
+                let mut covered = Region::new();
+                for (dst, rect, what) in frames(&records) {
+                    assert_eq!((dst, what), (DrawableId::SCREEN, told));
+                    covered.add_rect(rect);
+                }
+                assert_eq!(covered, seen, "exactly what is visible of {}", picture.name());
+                assert!(records.iter().all(|record| record.window == 0 || record.window == player.window));
+                let pixels = reader.pixels();
+                let truth = convert(&picture.planes, picture.layout, image, crop, on_screen);
+                for (x, y) in (40..440).flat_map(|x| (30..330).map(move |y| (x, y))) {
+                    let pixel = pixels[y as usize * 640 + x as usize];
+                    if hidden.contains_point(x, y) {
+                        assert_eq!(pixel, 0xaa_bbcc, "the window above is untouched");
+                    } else if on_screen.contains_point(x, y) {
+                        let at = (y - on_screen.y1) * on_screen.width() + x - on_screen.x1;
+                        assert_eq!(pixel, truth[at as usize], "{} at {x}, {y} of {on_screen:?}", picture.name());
+                    } else {
+                        assert_eq!(pixel, player::BACKGROUND, "beside the place at {x}, {y}");
+                    }
+                }
+                let kept = reader.attachment.ring.video_frame(3, &mut data);
+                assert!(reader.attachment.ring.video_playing(3) && !reader.attachment.ring.video_playing(2));
+                if !wanted {
+                    assert_eq!(kept, None, "nobody asked for samples");
+                    continue;
+                }
+                let kept = kept.expect("the frame is kept");
+                assert_eq!((kept.layout, kept.size, kept.crop), (picture.layout, image, crop));
+                assert_eq!((kept.dst, kept.place), (DrawableId::SCREEN, on_screen));
+                let drawn = records.iter().find(|record| matches!(record.kind, RecordKind::Draw { .. })).unwrap();
+                assert_eq!(kept.op, drawn.op, "it names its op");
+                assert_eq!(data, picture.planes.concat(), "the samples of {} as they came", picture.name());
+            }
+        }
+    }
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn shared_memory_plays_the_same() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let mut player = Player::new(&server, Rect::at(0, 0, 640, 480));
+    let (mut random, mut data) = (Random::new(6), Vec::new());
+    for name in FORMATS {
+        let picture = Picture::random(name, size(176, 144), &mut random);
+        let crop = Rect::at(0, 0, 176, 144);
+        player.put_shared(0, &picture, crop, Rect::at(0, 0, 640, 480));
+        reader.drain();
+        assert!(reader.attachment.ring.video_frame(0, &mut data).is_some());
+        assert_eq!(data, picture.planes.concat());
+        let truth = convert(&picture.planes, picture.layout, picture.size, crop, Rect::at(0, 0, 640, 480));
+        assert_eq!(hash(&reader.pixels()), hash(&truth), "{}", picture.name());
+    }
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn what_no_viewer_could_show_is_pixels() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let mut player = Player::new(&server, Rect::at(0, 0, 640, 480));
+    let mut random = Random::new(7);
+    let picture = Picture::random(b"I420", size(64, 48), &mut random);
+    let whole = Rect::at(0, 0, 64, 48);
+    for (crop, place) in [
+        (Rect::at(-1, 0, 10, 10), Rect::at(0, 0, 64, 48)),
+        (Rect::at(60, 40, 5, 8), Rect::at(0, 0, 64, 48)),
+        (Rect::at(-300, 30_000, 500, 9000), Rect::at(-20, -20, 300, 300)),
+        (Rect::at(30_000, -30_000, 1, 1), Rect::at(5, 5, 1, 1)),
+    ] {
+        player.put(1, &picture, crop, place);
+        let records = reader.drain();
+        assert_eq!(frames(&records), [], "a crop that is not in the image: {crop:?}");
+        let image = |record: &DrawRecord| matches!(record.kind, RecordKind::Draw { what: Drawn::Image, .. });
+        assert!(records.iter().any(image), "its pixels are told");
+    }
+    // A place that only just begins, and one of which all is elsewhere.
+    player.put(1, &picture, whole, Rect::at(-32_000, -32_000, 32_767, 32_767));
+    assert_eq!(frames(&reader.drain()).len(), 1);
+    player.put(1, &picture, whole, Rect::at(-9000, 0, 8999, 100));
+    assert_eq!(frames(&reader.drain()), []);
+    // More rectangles of clip than an op keeps: boxes round them would claim what was not drawn.
+    for i in 0..40 {
+        player.cover(Rect::at(i % 8 * 80 + 10, i / 8 * 90 + 10 + i % 8, 20, 20), 0x00_4400);
+    }
+    reader.drain();
+    player.put(1, &picture, whole, Rect::at(0, 0, 640, 480));
+    let records = reader.drain();
+    assert!(!records.is_empty() && frames(&records).is_empty());
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn a_redirected_window_s_frames_are_its_pixmap_s() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    reader.attachment.ring.set_want_offscreen(true);
+    let mut player = Player::new(&server, Rect::at(40, 30, 200, 150));
+    player.conn.composite_query_version(0, 4).unwrap().reply().unwrap();
+    player.conn.composite_redirect_window(player.window, composite::Redirect::MANUAL).unwrap();
+    player.clear();
+    reader.drain();
+    let picture = Picture::random(b"YUY2", size(32, 24), &mut Random::new(8));
+    player.put(2, &picture, Rect::at(0, 0, 32, 24), Rect::at(-10, 20, 100, 80));
+    let records = reader.drain();
+    let [(dst, rect, Drawn::Video { place, port: 2, .. })] = frames(&records)[..] else { panic!("{records:?}") };
+    assert_ne!(dst, DrawableId::SCREEN);
+    assert_eq!((rect, place), (Rect::at(0, 20, 90, 80), Rect::at(-10, 20, 100, 80)), "in the pixmap");
+    let kept = reader.attachment.ring.video_frame(2, &mut Vec::new()).unwrap();
+    assert_eq!((kept.dst, kept.place), (dst, place));
+    // Only part of the screen knows where it is seen: without pixmaps nothing is told, nor kept.
+    reader.attachment.ring.set_want_offscreen(false);
+    player.put(2, &picture, Rect::at(0, 0, 32, 24), Rect::at(-10, 20, 100, 80));
+    assert_eq!(frames(&reader.drain()), []);
+    assert!(server.stop(), "X ends in order");
+}
+
+// ---- how it ends -------------------------------------------------------------------------------------------------------
+
+#[test]
+fn the_end_of_a_video_is_told_at_once() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let picture = Picture::random(b"NV12", size(320, 240), &mut Random::new(9));
+    let (crop, place) = (Rect::at(0, 0, 320, 240), Rect::at(0, 0, 200, 150));
+    let begin = |reader: &mut Reader, player: &mut Player| {
+        player.put(5, &picture, crop, place);
+        reader.drain();
+        assert!(reader.attachment.ring.video_playing(5));
+        assert!(reader.attachment.ring.video_frame(5, &mut Vec::new()).is_some());
+        assert!(video_memory(&server) > 0, "samples take memory");
+    };
+    let ended = |reader: &mut Reader, how: &str| {
+        assert_eq!(stops(&reader.drain()), [5], "{how}");
+        assert!(!reader.attachment.ring.video_playing(5), "{how}");
+        assert_eq!(reader.attachment.ring.video_frame(5, &mut Vec::new()), None, "{how}");
+        assert_eq!(video_memory(&server), 0, "{how}: its memory is given back");
+    };
+    let mut player = Player::new(&server, Rect::at(40, 30, 200, 150));
+    let watcher = Player::new(&server, Rect::at(600, 400, 9, 9));
+
+    begin(&mut reader, &mut player);
+    player.conn.xv_stop_video(player.port(5), player.window).unwrap();
+    player.sync();
+    ended(&mut reader, "the client says so");
+
+    begin(&mut reader, &mut player);
+    player.conn.unmap_window(player.window).unwrap();
+    player.sync();
+    ended(&mut reader, "the window is unmapped");
+    player.conn.map_window(player.window).unwrap();
+
+    begin(&mut reader, &mut player);
+    let above = player.cover(Rect::at(30, 20, 300, 200), 0x12_3456);
+    player.put(5, &picture, crop, place);
+    ended(&mut reader, "the window is wholly hidden when a frame comes");
+    player.conn.destroy_window(above).unwrap();
+
+    // A menu that comes and goes ends nothing.
+    begin(&mut reader, &mut player);
+    let menu = player.cover(Rect::at(60, 50, 30, 20), 0x65_4321);
+    player.put(5, &picture, crop, place);
+    player.conn.destroy_window(menu).unwrap();
+    player.conn.configure_window(player.window, &ConfigureWindowAux::new().x(-50).y(60)).unwrap();
+    player.sync();
+    assert_eq!(stops(&reader.drain()), []);
+    assert!(reader.attachment.ring.video_playing(5));
+
+    // As a crash does: the server closes what the client had.
+    begin(&mut reader, &mut player);
+    drop(player);
+    let gone = reader.read_until(|record| matches!(record.kind, RecordKind::VideoStopped { port: 5 }));
+    assert!(stops(&gone).is_empty());
+    watcher.sync();
+    reader.drain();
+    assert_eq!(reader.attachment.ring.video_frame(5, &mut Vec::new()), None);
+    assert_eq!(video_memory(&server), 0);
+
+    // Who does not want samples any more gets the memory back at the next frame.
+    let mut player = Player::new(&server, Rect::at(40, 30, 200, 150));
+    begin(&mut reader, &mut player);
+    reader.attachment.ring.set_want_video(false);
+    player.put(5, &picture, crop, place);
+    reader.drain();
+    assert_eq!(video_memory(&server), 0);
+    assert!(reader.attachment.ring.video_playing(5));
+    // Or when X has something else to do, where the client has paused.
+    reader.attachment.ring.set_want_video(true);
+    begin(&mut reader, &mut player);
+    reader.attachment.ring.set_want_video(false);
+    watcher.sync();
+    watcher.sync();
+    assert_eq!(video_memory(&server), 0);
+    assert_eq!(reader.attachment.ring.video_frame(5, &mut Vec::new()), None);
+    assert!(reader.attachment.ring.video_playing(5));
+    // Another session attaches in the middle of it.
+    drop(reader);
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    begin(&mut reader, &mut player);
+    assert!(server.stop(), "X ends in order");
+}
+
+/// Bytes that X keeps for frames.
+fn video_memory(server: &XServer) -> u64 {
+    let smaps = std::fs::read_to_string(format!("/proc/{}/smaps", server.pid())).unwrap();
+    let mut of_video = false;
+    let mut kib = 0;
+    for line in smaps.lines() {
+        if line.contains("thinc-video") {
+            of_video = true;
+        } else if let Some(rss) = line.strip_prefix("Rss:")
+            && std::mem::take(&mut of_video)
+        {
+            kib += rss.trim_end_matches("kB").trim().parse::<u64>().unwrap();
+        }
+    }
+    kib * 1024
+}
+
+// ---- under fire --------------------------------------------------------------------------------------------------------
+
+/// A client that puts frames of any size as fast as X takes them, stops and starts, while a session reads: what it gets is whole.
+#[test]
+fn no_frame_is_ever_torn() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let done = AtomicBool::new(false);
+    let wanted = if std::env::var_os("THINC_TEST_SANITIZED").is_some() { 300 } else { 3000 };
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut player = Player::new(&server, Rect::at(0, 0, 64, 48));
+            let mut random = Random::new(10);
+            for n in 0u32.. {
+                if done.load(Ordering::Acquire) {
+                    break;
+                }
+                let name = FORMATS[random.within(0, 4) as usize];
+                // Mostly of one size, so that frames follow each other as fast as they can.
+                let (width, height) =
+                    if n.is_multiple_of(50) { (random.within(1, 900), random.within(1, 700)) } else { (640, 360) };
+                let picture = Picture::plain(name, size(width as u32, height as u32), n as u8);
+                let crop = Rect::at(0, 0, width as i32, height as i32);
+                // Small: X copies much and converts little, which is the hardest for a reader.
+                player.put(7, &picture, crop, Rect::at(0, 0, 2, 2));
+                if n % 400 == 399 {
+                    player.conn.xv_stop_video(player.port(7), player.window).unwrap();
+                }
+            }
+        });
+        // Ends the client also where this thread fails.
+        let _end = End(&done);
+        let (mut data, mut newest, deadline) = (Vec::new(), None, Instant::now() + PATIENCE);
+        let (mut read, mut missed, mut sizes) = (0u32, 0u32, HashSet::new());
+        while read < wanted || sizes.len() < 3 {
+            assert!(Instant::now() < deadline, "{read} frames of {} sizes, {missed} times none", sizes.len());
+            while reader.attachment.ring.poll().is_some() {}
+            let Some(info) = reader.attachment.ring.video_frame(7, &mut data) else {
+                missed += 1;
+                std::thread::yield_now();
+                continue;
+            };
+            assert_eq!(data.len(), info.layout.bytes(info.size));
+            let (luma, color) = data.split_at((info.size.width * info.size.height) as usize);
+            let (blue, red) = color.split_at(color.len() / 2);
+            let first = luma[0];
+            assert!(luma.iter().all(|&sample| sample == first), "luma of one frame only");
+            assert!(blue.iter().all(|&sample| sample == first.wrapping_add(1)), "blue of the same");
+            assert!(red.iter().all(|&sample| sample == first.wrapping_add(2)), "red of the same");
+            assert!(newest.is_none_or(|op| info.op >= op), "never an older one");
+            read += u32::from(newest != Some(info.op));
+            newest = Some(info.op);
+            sizes.insert((info.size.width, info.size.height));
+        }
+        println!("{read} frames of {} sizes, {missed} times none", sizes.len());
+    });
+    assert!(server.stop(), "X ends in order");
+}
+
+struct End<'a>(&'a AtomicBool);
+
+impl Drop for End<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+#[test]
+fn the_largest_frames_fit_and_too_many_of_them_are_pixels() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    reader.attachment.ring.set_want_video(true);
+    let mut player = Player::new(&server, Rect::at(0, 0, 64, 48));
+    let mut data = Vec::new();
+    let picture = Picture::plain(b"UYVY", size(8192, 8192), 77);
+    let (crop, place) = (Rect::at(0, 0, 8192, 8192), Rect::at(0, 0, 64, 48));
+    player.put_shared(0, &picture, crop, place);
+    reader.drain();
+    let info = reader.attachment.ring.video_frame(0, &mut data).expect("the largest is kept");
+    assert_eq!((info.size, info.layout, data.len()), (size(8192, 8192), VideoLayout::Yuv422, 128 << 20));
+    assert!(
+        data.iter()
+            .zip([77, 78, 79].iter().flat_map(|&v| std::iter::repeat_n(v, if v == 77 { 64 << 20 } else { 32 << 20 })))
+            .all(|(a, b)| *a == b)
+    );
+    // Both buffers of two such frames are what there may be at once.
+    player.put_shared(1, &picture, crop, place);
+    assert_eq!(frames(&reader.drain()).len(), 1);
+    let small = Picture::plain(b"I420", size(352, 288), 5);
+    player.put(2, &small, Rect::at(0, 0, 352, 288), place);
+    let records = reader.drain();
+    assert_eq!(frames(&records), [], "past the bound a frame is pixels");
+    let image = |record: &DrawRecord| matches!(record.kind, RecordKind::Draw { what: Drawn::Image, .. });
+    assert!(records.iter().any(image));
+    assert_eq!(reader.attachment.ring.video_frame(2, &mut data), None);
+    // Where one stops, there is room again.
+    player.conn.xv_stop_video(player.port(1), player.window).unwrap();
+    player.put(2, &small, Rect::at(0, 0, 352, 288), place);
+    assert_eq!(frames(&reader.drain()).len(), 1);
+    assert!(reader.attachment.ring.video_frame(2, &mut data).is_some());
+    assert!(server.stop(), "X ends in order");
+}
+
+// ---- what viewers are held to -------------------------------------------------------------------------------------------
+
+/// Pictures, crops and places, and what the driver makes of them: crates/video must make the same.
+#[test]
+fn what_the_driver_makes_is_the_golden() {
+    let server = XServer::start(Options::default());
+    let mut reader = Reader::new(server.attach());
+    let mut player = Player::new(&server, Rect::at(0, 0, 640, 480));
+    let mut random = Random::new(11);
+    let cases = [
+        (size(32, 24), Rect::at(0, 0, 32, 24), Rect::at(0, 0, 32, 24)),
+        (size(32, 24), Rect::at(0, 0, 32, 24), Rect::at(3, 5, 93, 70)),
+        (size(33, 25), Rect::at(0, 0, 33, 25), Rect::at(-7, -9, 64, 48)),
+        (size(33, 25), Rect::at(5, 3, 17, 11), Rect::at(10, 10, 40, 30)),
+        (size(48, 36), Rect::at(0, 0, 48, 36), Rect::at(1, 1, 20, 15)),
+        (size(48, 36), Rect::at(1, 1, 47, 35), Rect::at(0, 0, 47, 35)),
+        (size(7, 5), Rect::at(3, 2, 1, 1), Rect::at(0, 0, 9, 9)),
+        (size(1, 1), Rect::at(0, 0, 1, 1), Rect::at(0, 0, 5, 5)),
+        (size(9, 1), Rect::at(0, 0, 9, 1), Rect::at(0, 0, 30, 4)),
+        (size(1, 9), Rect::at(0, 0, 1, 9), Rect::at(0, 0, 4, 30)),
+    ];
+    let mut golden = Vec::new();
+    let put = |out: &mut Vec<u8>, words: &[i32]| words.iter().for_each(|word| out.extend(word.to_le_bytes()));
+    for (layout, name) in [(0, b"I420"), (1, b"UYVY")] {
+        for (image, crop, place) in cases {
+            let picture = Picture::random(name, image, &mut random);
+            player.clear();
+            player.put(0, &picture, crop, place);
+            reader.drain();
+            let (screen, shown) = (reader.pixels(), place.intersect(&Rect::at(0, 0, 640, 480)));
+            let layout = if image.height == 1 { 0 } else { layout };
+            put(&mut golden, &[layout, image.width as i32, image.height as i32]);
+            for rect in [crop, place, shown] {
+                put(&mut golden, &[rect.x1, rect.y1, rect.width(), rect.height()]);
+            }
+            golden.extend(picture.planes.concat());
+            for y in shown.y1..shown.y2 {
+                let row = &screen[(y * 640 + shown.x1) as usize..(y * 640 + shown.x2) as usize];
+                row.iter().for_each(|pixel| golden.extend(pixel.to_le_bytes()));
+            }
+        }
+    }
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../video/tests/golden.bin");
+    if std::env::var_os("THINC_TEST_WRITE").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &golden).unwrap();
+    }
+    assert!(std::fs::read(&path).unwrap() == golden, "{} is what the driver makes", path.display());
+    assert!(server.stop(), "X ends in order");
+}
+
+#[test]
+fn all_of_it_again_with_sanitizers() {
+    xserver::again_with_sanitizers();
+}

@@ -1,0 +1,254 @@
+//! Path 10/13 and back: beside update.rs, of whose updates some go alone, as datagrams that nobody sends again.
+//! Which of them are lost: what the viewer says has arrived of the others tells, and else the time (RFC 9002 in small).
+//! Knows numbers and times; never what an update did.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+
+use thinc_protocol::Micros;
+
+/// Updates that arrived of those sent later, by which one is lost (RFC 9002, §6.1.1): a path reorders by less.
+const REORDERING: u32 = 3;
+/// Nine eighths of a round trip, after which one is lost before which a later one has arrived (§6.1.2), and 2 ms at least: both ends
+/// take their time.
+const PATIENCE: (Micros, Micros) = (9, 8);
+const PATIENCE_MIN: Micros = 2_000;
+/// What a viewer may take before it says that something has arrived, beside what was measured: it waits for a moment for what an update
+/// must follow.
+const ANSWER_TIME: Micros = 8_000;
+/// Round trip before one was measured.
+const RTT_UNKNOWN: Micros = 100_000;
+/// 250 ms: longest time between two attempts on a path that brings nothing back. A few hundred bytes each, and they find the end of an
+/// outage as soon as a person does.
+const SILENCE_MAX: Micros = 250_000;
+/// Lost ones remembered: where one of them comes all the same, the path has become longer, and none was lost.
+const REGRETTED_MAX: usize = 32;
+/// Weight of the newest in the share that is lost.
+const SHARE_WEIGHT: f32 = 1.0 / 32.0;
+
+#[derive(Clone, Copy, Debug)]
+struct Alone {
+    seq: u64,
+    at: Micros,
+    /// Later updates that have arrived.
+    passed: u32,
+}
+
+/// One viewer's updates that went alone and of which nothing is known.
+#[derive(Debug)]
+pub(crate) struct Losses {
+    under_way: VecDeque<Alone>,
+    lost: VecDeque<Alone>,
+    /// Smoothed round trip, and how far it goes from that; None before one was measured.
+    rtt: Option<(Micros, Micros)>,
+    /// Attempts in a row that nothing came of.
+    silences: u32,
+    /// When the last of them ended: what had left by then tells nothing more of the path.
+    silenced_at: Micros,
+    share: f32,
+}
+
+impl Default for Losses {
+    /// A path that is taken for a bad one until it has shown otherwise.
+    fn default() -> Losses {
+        let (under_way, lost) = (VecDeque::new(), VecDeque::new());
+        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, share: SHARE_WEIGHT }
+    }
+}
+
+impl Losses {
+    /// It left.
+    pub(crate) fn sent(&mut self, seq: u64, now: Micros) {
+        self.under_way.push_back(Alone { seq, at: now, passed: 0 });
+    }
+
+    /// These have arrived; some of them may have been said before.
+    pub(crate) fn arrived(&mut self, seqs: &RangeInclusive<u64>, now: Micros) {
+        let newest = self.under_way.iter().rev().find(|alone| seqs.contains(&alone.seq)).copied();
+        if let Some(newest) = newest {
+            self.measure(now.saturating_sub(newest.at).max(1));
+            self.silences = 0;
+        }
+        let before = self.under_way.len();
+        self.under_way.retain(|alone| !seqs.contains(&alone.seq));
+        for _ in self.under_way.len()..before {
+            self.share -= self.share * SHARE_WEIGHT;
+        }
+        // It was not lost, but late: what is measured now is longer than what was believed.
+        while let Some(at) = self.lost.iter().position(|alone| seqs.contains(&alone.seq)) {
+            if let Some(late) = self.lost.remove(at) {
+                self.measure(now.saturating_sub(late.at).max(1));
+                self.share = (self.share - SHARE_WEIGHT).max(0.0);
+                self.silences = 0;
+            }
+        }
+    }
+
+    /// Update `seq`, alone or not, has arrived, which was not known: those sent before it should have, too.
+    pub(crate) fn passed(&mut self, seq: u64) {
+        for alone in self.under_way.iter_mut().take_while(|alone| alone.seq < seq) {
+            alone.passed += 1;
+        }
+    }
+
+    fn measure(&mut self, sample: Micros) {
+        self.rtt = Some(match self.rtt {
+            None => (sample, sample / 2),
+            Some((rtt, far)) => ((rtt * 7 + sample) / 8, (far * 3 + rtt.abs_diff(sample)) / 4),
+        });
+    }
+
+    /// When it counts as lost, if nothing else comes.
+    fn due(&self, alone: &Alone) -> Micros {
+        if alone.passed >= REORDERING {
+            return alone.at;
+        }
+        let (rtt, far) = self.rtt.unwrap_or((RTT_UNKNOWN, RTT_UNKNOWN / 2));
+        if alone.passed > 0 {
+            return alone.at + (rtt * PATIENCE.0 / PATIENCE.1).max(rtt + PATIENCE_MIN);
+        }
+        let patience = rtt + 4 * far + ANSWER_TIME;
+        alone.at + (patience << self.silences.min(8)).min(patience.max(SILENCE_MAX))
+    }
+
+    /// When one of them counts as lost, if nothing else comes.
+    pub(crate) fn deadline(&self) -> Option<Micros> {
+        self.under_way.iter().map(|alone| self.due(alone)).min()
+    }
+
+    /// The oldest of which nothing is known.
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.under_way.front().map(|alone| alone.seq)
+    }
+
+    /// One that is lost by now.
+    pub(crate) fn poll(&mut self, now: Micros) -> Option<u64> {
+        let at = self.under_way.iter().position(|alone| self.due(alone) <= now)?;
+        let lost = self.under_way.remove(at)?;
+        if lost.passed == 0 && lost.at >= self.silenced_at {
+            self.silences += 1;
+            self.silenced_at = now;
+        }
+        self.remember(lost);
+        Some(lost.seq)
+    }
+
+    /// The viewer will not apply it.
+    pub(crate) fn discarded(&mut self, seq: u64) {
+        self.under_way.retain(|alone| alone.seq != seq);
+    }
+
+    fn remember(&mut self, lost: Alone) {
+        self.share += (1.0 - self.share) * SHARE_WEIGHT;
+        if self.lost.len() == REGRETTED_MAX {
+            self.lost.pop_front();
+        }
+        self.lost.push_back(lost);
+    }
+
+    /// Of those that went alone lately, how many are lost.
+    pub(crate) fn share(&self) -> f32 {
+        self.share
+    }
+
+    #[cfg(test)]
+    fn len(&self) -> usize {
+        self.under_way.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RTT: Micros = 40_000;
+
+    /// After some that arrived a round trip later.
+    fn measured() -> (Losses, u64, Micros) {
+        let mut losses = Losses::default();
+        let mut now = 0;
+        for seq in 1..=20 {
+            losses.sent(seq, now);
+            now += RTT;
+            losses.arrived(&(1..=seq), now);
+        }
+        assert_eq!((losses.len(), losses.deadline()), (0, None));
+        (losses, 20, now)
+    }
+
+    fn all_lost(losses: &mut Losses, now: Micros) -> Vec<u64> {
+        std::iter::from_fn(|| losses.poll(now)).collect()
+    }
+
+    #[test]
+    fn three_that_were_sent_later_say_so_at_once() {
+        let (mut losses, _, now) = measured();
+        (21..=24).for_each(|seq| losses.sent(seq, now));
+        for later in 22..=23 {
+            losses.arrived(&(later..=later), now + RTT);
+            losses.passed(later);
+        }
+        assert_eq!(losses.poll(now + RTT), None, "a path reorders");
+        losses.arrived(&(24..=24), now + RTT);
+        losses.passed(24);
+        assert_eq!(all_lost(&mut losses, now + RTT), [21]);
+        assert!(losses.share() > 0.02);
+    }
+
+    #[test]
+    fn one_that_was_sent_later_leaves_an_eighth_of_a_round_trip() {
+        let (mut losses, _, now) = measured();
+        losses.sent(21, now);
+        losses.sent(22, now);
+        losses.arrived(&(22..=22), now + RTT);
+        losses.passed(22);
+        let due = losses.deadline().expect("21 is waited for");
+        assert!((now + RTT..=now + RTT * 5 / 4).contains(&due), "after {} us", due - now);
+        assert_eq!(losses.poll(due - 1), None);
+        assert_eq!(losses.poll(due), Some(21));
+    }
+
+    #[test]
+    fn where_nothing_follows_the_time_says_so() {
+        let (mut losses, _, now) = measured();
+        losses.sent(21, now);
+        let due = losses.deadline().expect("21 is waited for");
+        assert!((now + RTT..now + 2 * RTT).contains(&due), "after {} us", due - now);
+        assert_eq!(losses.poll(due), Some(21));
+        assert_eq!(losses.deadline(), None);
+    }
+
+    #[test]
+    fn on_a_path_that_brings_nothing_back_attempts_become_rare() {
+        let (mut losses, mut seq, mut now) = measured();
+        let begun = now;
+        let mut attempts = 0;
+        while now < begun + 10_000_000 {
+            seq += 1;
+            losses.sent(seq, now);
+            now = losses.deadline().expect("it is waited for");
+            assert_eq!(losses.poll(now), Some(seq));
+            attempts += 1;
+        }
+        assert!((38..50).contains(&attempts), "{attempts} in 10 s");
+        seq += 1;
+        losses.sent(seq, now);
+        losses.arrived(&(seq..=seq), now + RTT);
+        losses.sent(seq + 1, now + RTT);
+        assert!(losses.deadline() < Some(now + 4 * RTT), "and one that arrives ends that");
+    }
+
+    #[test]
+    fn what_was_only_late_makes_patient() {
+        let (mut losses, _, now) = measured();
+        losses.sent(21, now);
+        let first = losses.deadline().expect("21 is waited for") - now;
+        assert_eq!(losses.poll(now + first), Some(21));
+        let share = losses.share();
+        losses.arrived(&(1..=21), now + 4 * RTT);
+        assert!(losses.share() < share);
+        losses.sent(22, now);
+        let next = losses.deadline().expect("22 is waited for") - now;
+        assert!(next > 3 * RTT / 2 + first / 2, "{first} us, and then {next}");
+    }
+}

@@ -1,0 +1,90 @@
+//! Path 10/13 and back: under viewer.rs, between update.rs and losses.rs.
+//! Which updates go alone, and what a viewer says has become of them; what is lost is lacking, and drawn anew.
+//! Knows one viewer; never pixels or sockets.
+
+use std::ops::RangeInclusive;
+
+use thinc_protocol::Micros;
+use thinc_protocol::arrived::Arrived;
+use thinc_region::Region;
+
+use super::{UPDATE_HEAD_BYTES, Viewer, Violation};
+use crate::command_queue::Lane;
+use crate::effects::Arrival;
+
+/// Share of what goes alone that is lost, above which all goes alone that fits: below it the few that are waited for cost less than what
+/// packing saves.
+const LOSSY_SHARE: f32 = 0.005;
+
+impl Viewer {
+    /// What the transport does with updates, told before the first.
+    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
+        self.updates.set_arrival(arrival);
+        self.quality.set_arrival(arrival);
+        self.videos.set_arrival(arrival);
+    }
+
+    /// What leaves next of the update at `at` goes by itself, in a frame of so many bytes at most: nothing of it waits for what is lost of
+    /// others, and it is never sent again as it was.
+    pub(super) fn goes_alone(&self, at: usize, lane: Lane, frame_max: usize) -> bool {
+        let lane = lane == Lane::RealTime || self.losses.share() > LOSSY_SHARE;
+        lane && frame_max > UPDATE_HEAD_BYTES && self.updates.may_go_alone(at, frame_max - UPDATE_HEAD_BYTES)
+    }
+
+    pub(super) fn went_alone(&mut self, seq: u64, now: Micros) {
+        self.losses.sent(seq, now);
+        self.stats.alone += 1;
+    }
+
+    /// These updates were applied, in whatever order.
+    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
+        if *seqs.end() > self.updates.newest_seq {
+            return Err(Violation::AckAhead { acked: *seqs.end(), newest: self.updates.newest_seq });
+        }
+        let losses = &mut self.losses;
+        self.updates.applied(seqs, |seq| losses.passed(seq));
+        losses.arrived(seqs, now);
+        self.flow.applied(seqs, now);
+        self.path_moves(now);
+        Ok(())
+    }
+
+    /// What a viewer says of updates of which some go alone. It repeats itself.
+    pub(crate) fn arrived(&mut self, arrived: &Arrived, now: Micros) -> Result<(), Violation> {
+        for run in arrived.applied.iter().rev() {
+            let first = (self.updates.acked_seq + 1).max(*run.start());
+            // Of what was taken for lost before it came, only losses.rs wants to hear.
+            let known = *run.end() < first;
+            if known {
+                self.losses.arrived(run, now);
+            } else {
+                self.applied(&(first..=*run.end()), now)?;
+            }
+        }
+        self.videos.acked(self.updates.acked_in_order);
+        for &seq in &arrived.discarded {
+            if self.updates.is_under_way(seq) {
+                self.losses.discarded(seq);
+                self.lost(seq, now);
+            }
+        }
+        self.take_lost(now);
+        Ok(())
+    }
+
+    /// What counts as lost by now.
+    pub(super) fn take_lost(&mut self, now: Micros) {
+        while let Some(seq) = self.losses.poll(now) {
+            self.lost(seq, now);
+        }
+    }
+
+    /// An update will not be applied: what the viewer lacks for that, of what it would show after everything committed.
+    pub(crate) fn lost(&mut self, seq: u64, now: Micros) -> Region {
+        self.flow.lost(seq);
+        let lacking = self.updates.lost(seq).unwrap_or_else(|| Region::from(self.queue.size().rect()));
+        self.stats.lost += 1;
+        self.lacks(&lacking, now);
+        lacking
+    }
+}

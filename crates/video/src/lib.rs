@@ -1,0 +1,23 @@
+//! Path 9/13 and 12/13: between the samples of a video's pictures and the pixels of a screen, for session-server and the viewers.
+//! `paint` is the norm (`doc/protocol.md`, section 9): bit for bit what driver/src/video.c draws.
+//! Knows planes, rectangles and colours; never streams, codecs, time or threads.
+#![forbid(unsafe_code)]
+
+mod colour;
+mod from_pixels;
+mod grid;
+mod halve;
+mod paint;
+mod planes;
+#[cfg(feature = "shrink")]
+mod shrink;
+mod taps;
+
+pub use from_pixels::to_yuv420;
+pub use grid::Grid;
+pub use halve::to_420;
+pub use paint::Painter;
+pub use planes::{Planes, PlanesRef};
+#[cfg(feature = "shrink")]
+pub use shrink::Shrinker;
+pub use thinc_protocol::video::{Layout, Source};

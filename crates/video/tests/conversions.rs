@@ -1,0 +1,155 @@
+//! Pixels to samples and back, colour at half the height, smaller pictures: against the same written plainly.
+
+use proptest::prelude::*;
+use thinc_region::{Rect, Region, Size};
+use thinc_video::{Layout, Painter, Planes, Source, to_420, to_yuv420};
+
+fn to_samples(red: f64, green: f64, blue: f64) -> [f64; 3] {
+    let luma = 0.299 * red + 0.587 * green + 0.114 * blue;
+    let (blue, red) = ((blue - luma) / 1.772, (red - luma) / 1.402);
+    [16.0 + luma * 219.0 / 255.0, 128.0 + blue * 224.0 / 255.0, 128.0 + red * 224.0 / 255.0]
+}
+
+proptest! {
+    /// BT.601 in fractions is at most one level away, colour being the mean of the pixels it covers.
+    #[test]
+    fn pixels_become_samples(
+        (width, pixels) in (1..20usize).prop_flat_map(|width| {
+            (Just(width), (1..20usize).prop_flat_map(move |height| prop::collection::vec(any::<u32>(), width * height)))
+        }),
+        gap in 0..5usize,
+    ) {
+        let height = pixels.len() / width;
+        let size = Size { width: width as u32, height: height as u32 };
+        let stride = width + gap;
+        let apart: Vec<u32> = pixels.chunks(width).flat_map(|row| row.iter().copied().chain(vec![0xdead_beef; gap])).collect();
+        let mut planes = Planes::new();
+        to_yuv420(&apart, stride, size, &mut planes);
+        let parts = |x: usize, y: usize| {
+            let pixel = pixels[y.min(height - 1) * width + x.min(width - 1)];
+            [16, 8, 0].map(|shift| f64::from(pixel >> shift & 0xff))
+        };
+        let near = |sample: u8, expected: f64| (f64::from(sample) - expected).abs() <= 1.0;
+        let picture = planes.as_ref();
+        for (y, row) in picture.rows(0).enumerate() {
+            for (x, &sample) in row.iter().enumerate() {
+                let [red, green, blue] = parts(x, y);
+                prop_assert!(near(sample, to_samples(red, green, blue)[0]));
+            }
+        }
+        for plane in [1, 2] {
+            for (y, row) in picture.rows(plane).enumerate() {
+                for (x, &sample) in row.iter().enumerate() {
+                    let covered = [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(dx, dy)| parts(2 * x + dx, 2 * y + dy));
+                    let [red, green, blue] = [0, 1, 2].map(|part| covered.iter().map(|parts| parts[part]).sum::<f64>() / 4.0);
+                    prop_assert!(near(sample, to_samples(red, green, blue)[plane]));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn two_rows_of_colour_become_one(width in 1..9u32, height in 1..9u32, seed in any::<u8>()) {
+        let size = Size { width, height };
+        let mut full = Planes::new();
+        full.reset(size, Layout::Yuv422);
+        for (i, sample) in full.data_mut().iter_mut().enumerate() {
+            *sample = (i as u8).wrapping_mul(37).wrapping_add(seed);
+        }
+        let mut half = Planes::new();
+        to_420(&full.as_ref(), &mut half);
+        prop_assert_eq!((half.size(), half.layout()), (size, Layout::Yuv420));
+        prop_assert!(half.as_ref().rows(0).eq(full.as_ref().rows(0)));
+        for plane in [1, 2] {
+            for (y, row) in half.as_ref().rows(plane).enumerate() {
+                let below = (2 * y + 1).min(height as usize - 1);
+                for (x, &sample) in row.iter().enumerate() {
+                    let [a, b] = [2 * y, below].map(|y| u32::from(full.as_ref().row(plane, y)[x]));
+                    prop_assert_eq!(u32::from(sample), (a + b).div_ceil(2));
+                }
+            }
+        }
+        let mut again = Planes::new();
+        to_420(&half.as_ref(), &mut again);
+        prop_assert_eq!(again, half);
+    }
+}
+
+/// A screen of one colour comes back within three levels: what limited range and whole numbers cost.
+#[test]
+fn colours_survive_the_way_there_and_back() {
+    let size = Size { width: 3, height: 3 };
+    let mut planes = Planes::new();
+    for colour in (0..0x0100_0000u32).step_by(9973) {
+        let colour = 0xff00_0000 | colour;
+        to_yuv420(&[colour; 9], 3, size, &mut planes);
+        let mut shown = [0; 9];
+        let source = Source { size, crop: size.rect() };
+        Painter::new().paint(&planes.as_ref(), &source, size.rect(), &Region::from(size.rect()), &mut shown, 3);
+        for pixel in shown {
+            for shift in [0, 8, 16, 24] {
+                let [was, is] = [colour, pixel].map(|pixel| (pixel >> shift & 0xff) as i32);
+                assert!((was - is).abs() <= 3, "{colour:08x} became {pixel:08x}");
+            }
+        }
+    }
+}
+
+#[cfg(feature = "shrink")]
+mod shrink {
+    use super::*;
+    use thinc_video::Shrinker;
+
+    fn picture(size: Size, layout: Layout, sample: impl Fn(usize, usize, usize) -> u8) -> Planes {
+        let mut planes = Planes::new();
+        planes.reset(size, layout);
+        let widths = [0, 1, 2].map(|plane| planes.as_ref().plane_size(plane).width as usize);
+        for (plane, data) in planes.planes_mut().into_iter().enumerate() {
+            for (i, out) in data.iter_mut().enumerate() {
+                *out = sample(plane, i % widths[plane], i / widths[plane]);
+            }
+        }
+        planes
+    }
+
+    /// Every other line black and white is grey, not one of the two: nothing is skipped.
+    #[test]
+    fn stripes_become_grey() {
+        let size = Size { width: 640, height: 480 };
+        let stripes = picture(size, Layout::Yuv420, |_, _, y| if y % 2 == 0 { 16 } else { 235 });
+        let mut out = Planes::new();
+        Shrinker::new().shrink(&stripes.as_ref(), &size.rect(), Size { width: 200, height: 100 }, &mut out);
+        assert_eq!(out.size(), Size { width: 200, height: 100 });
+        for plane in 0..3 {
+            let grey = out.as_ref().rows(plane).flatten().all(|&sample| (110..=141).contains(&sample));
+            assert!(grey, "plane {plane} is grey");
+        }
+    }
+
+    /// A slope is the same slope: colour does not wander against luma, whatever is odd and whatever is cut off.
+    #[test]
+    fn luma_and_colour_stay_together() {
+        for layout in [Layout::Yuv420, Layout::Yuv422] {
+            for (size, crop, to) in [
+                (Size { width: 201, height: 101 }, Rect::at(0, 0, 201, 101), Size { width: 67, height: 33 }),
+                (Size { width: 200, height: 100 }, Rect::at(20, 10, 160, 80), Size { width: 81, height: 41 }),
+            ] {
+                // Of colour, a sample stands for two of luma, whose middle is half a sample to the right.
+                let density = |plane: usize| if plane == 0 { 1.0 } else { 2.0 };
+                let at = |plane: usize, x: usize| density(plane) * (x as f64 + 0.5);
+                let slope = picture(size, layout, |plane, x, _| at(plane, x).min(250.0) as u8);
+                let mut out = Planes::new();
+                Shrinker::new().shrink(&slope.as_ref(), &crop, to, &mut out);
+                let scale = f64::from(crop.width()) / f64::from(to.width);
+                for plane in 0..3 {
+                    let row = out.as_ref().row(plane, out.as_ref().plane_size(plane).height as usize / 2);
+                    for (x, &sample) in row.iter().enumerate().skip(2).take(row.len() - 5) {
+                        let expected = f64::from(crop.x1) + scale * at(plane, x);
+                        let is = f64::from(sample);
+                        assert!((is - expected).abs() <= 3.5, "{layout:?} plane {plane}, {x}: {is} for {expected}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Updates that come alone: in any order, twice or never, beside a stream.
+
+use thinc_protocol::arrived::Arrived;
+use thinc_protocol::command::Command;
+use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage, Update};
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_region::{Rect, Size};
+use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerError, ViewerEvent};
+
+const SIZE: Size = Size { width: 40, height: 30 };
+/// Longer than any wait for what must come before.
+const LONG: u64 = 30_000;
+
+fn new_viewer() -> Viewer {
+    let caps = ViewerCaps::ALONE;
+    let config = ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
+    let mut viewer = Viewer::new(&config);
+    viewer.poll_transmit(&mut Vec::new());
+    viewer
+}
+
+fn bytes_of(message: &SessionMessage<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    message.encode(&mut out);
+    out
+}
+
+fn say(viewer: &mut Viewer, message: &SessionMessage<'_>) {
+    viewer.handle_bytes(&bytes_of(message), 0).unwrap();
+}
+
+fn greet(viewer: &mut Viewer, caps: u32) {
+    say(viewer, &SessionMessage::Hello(SessionHello { version: 1, caps, name: String::new(), frame_bytes_max: 65536 }));
+}
+
+fn show(viewer: &mut Viewer, epoch: u32) {
+    say(viewer, &SessionMessage::Geometry(Geometry { epoch, size: SIZE, shows: None }));
+}
+
+fn greeted() -> Viewer {
+    let mut viewer = new_viewer();
+    greet(&mut viewer, SessionCaps::ALONE);
+    show(&mut viewer, 1);
+    while viewer.poll_event().is_some() {}
+    viewer.poll_transmit(&mut Vec::new());
+    viewer
+}
+
+/// An update that fills a square of four pixels.
+fn fill((seq, after): (u64, u64), epoch: u32, x: i32, color: u32) -> Vec<u8> {
+    let mut commands = Vec::new();
+    Command::Sfill { region: Rect::at(x, 0, 4, 4).into(), color }.encode(&mut commands);
+    of(seq, after, epoch, &commands)
+}
+
+fn of(seq: u64, after: u64, epoch: u32, commands: &[u8]) -> Vec<u8> {
+    let update = Update { seq, after, epoch, echo: None, end_of_frame: false, packed: None, commands };
+    bytes_of(&SessionMessage::Update(update))
+}
+
+/// What it says has arrived, if that is news.
+fn arrived(viewer: &mut Viewer) -> Option<Arrived> {
+    let mut out = Vec::new();
+    viewer.poll_datagram(&mut out).then(|| match ViewerMessage::decode(&Frame::whole(&out).unwrap()) {
+        Ok(ViewerMessage::Arrived(arrived)) => arrived,
+        other => panic!("{other:?}"),
+    })
+}
+
+fn at(viewer: &Viewer, x: usize) -> u32 {
+    viewer.framebuffer().row(0)[x] & 0xff_ffff
+}
+
+#[test]
+fn it_is_applied_and_said_and_shown() {
+    let mut viewer = greeted();
+    viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0).unwrap();
+    assert_eq!(at(&viewer, 0), 7);
+    assert_eq!(arrived(&mut viewer), Some(Arrived { applied: vec![1..=1], discarded: vec![] }));
+    assert_eq!(arrived(&mut viewer), None);
+    assert!(std::iter::from_fn(|| viewer.poll_event()).any(|event| event == ViewerEvent::FrameEnd), "a person sees it");
+    let mut said = Vec::new();
+    assert!(!viewer.poll_transmit(&mut said), "nothing else acknowledges it");
+    viewer.handle_timeout(viewer.poll_deadline().expect("it is said again where nothing follows"));
+    viewer.poll_transmit(&mut said);
+    let mut deframer = Deframer::new(1000);
+    deframer.push(&said);
+    let again = deframer.next().unwrap().map(|frame| ViewerMessage::decode(&frame).unwrap());
+    assert!(matches!(again, Some(ViewerMessage::Arrived(_))), "{again:?}");
+    assert_eq!(viewer.poll_deadline(), None);
+}
+
+#[test]
+fn what_the_stream_brings_is_said_with_it() {
+    let mut viewer = greeted();
+    viewer.handle_datagram(&fill((2, 0), 1, 10, 8), 0).unwrap();
+    viewer.handle_bytes(&fill((1, 0), 1, 0, 7), 0).unwrap();
+    viewer.handle_bytes(&fill((4, 3), 1, 20, 9), 0).unwrap();
+    assert_eq!((at(&viewer, 0), at(&viewer, 10), at(&viewer, 20)), (7, 8, 9), "the stream waits for nothing");
+    assert_eq!(arrived(&mut viewer).map(|arrived| arrived.applied), Some(vec![4..=4, 1..=2]));
+}
+
+#[test]
+fn what_comes_before_the_sessions_first_words_waits_for_them() {
+    let mut viewer = new_viewer();
+    viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0).unwrap();
+    greet(&mut viewer, SessionCaps::ALONE);
+    assert_eq!(arrived(&mut viewer), None);
+    show(&mut viewer, 1);
+    assert_eq!(at(&viewer, 0), 7);
+    viewer.handle_datagram(&fill((2, 0), 2, 0, 8), LONG).unwrap();
+    assert_eq!(at(&viewer, 0), 7, "it is of the next screen");
+    show(&mut viewer, 2);
+    assert_eq!(at(&viewer, 0), 8);
+    viewer.handle_datagram(&fill((3, 0), 1, 0, 9), LONG).unwrap();
+    assert_eq!(at(&viewer, 0), 8, "it is of the one before");
+    assert_eq!(arrived(&mut viewer).map(|arrived| arrived.applied), Some(vec![1..=3]));
+}
+
+#[test]
+fn it_waits_for_what_it_must_follow_and_not_for_ever() {
+    let mut viewer = greeted();
+    viewer.handle_datagram(&fill((2, 1), 1, 0, 8), 0).unwrap();
+    assert_eq!((at(&viewer, 0), arrived(&mut viewer)), (0, None));
+    viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 500).unwrap();
+    assert_eq!(at(&viewer, 0), 8);
+    viewer.handle_datagram(&fill((4, 3), 1, 0, 9), 1_000).unwrap();
+    let due = viewer.poll_deadline().expect("it waits");
+    assert!(due <= 1_000 + LONG);
+    viewer.handle_timeout(due);
+    assert_eq!(at(&viewer, 0), 9);
+    viewer.handle_datagram(&fill((3, 0), 1, 0, 10), LONG).unwrap();
+    assert_eq!(at(&viewer, 0), 9, "what comes late goes under nothing newer");
+    assert_eq!(arrived(&mut viewer), Some(Arrived { applied: vec![4..=4, 1..=2], discarded: vec![3] }));
+    viewer.handle_datagram(&fill((3, 0), 1, 0, 10), LONG).unwrap();
+    viewer.handle_datagram(&fill((4, 0), 1, 0, 11), LONG).unwrap();
+    assert_eq!((at(&viewer, 0), viewer.stats().updates_late), (9, 1), "what comes twice is no news");
+}
+
+#[test]
+fn what_wants_its_order_does_not_come_alone() {
+    let keep = {
+        let mut commands = Vec::new();
+        Command::Keep { rect: Rect::at(0, 0, 4, 4), slot: 0 }.encode(&mut commands);
+        of(1, 0, 1, &commands)
+    };
+    let packed = {
+        let packed = Some(thinc_protocol::session::Packed { len: 1, anew: true });
+        let update = Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: false, packed, commands: &[1] };
+        bytes_of(&SessionMessage::Update(update))
+    };
+    let cut = fill((1, 0), 1, 0, 7)[..9].to_vec();
+    let outside = fill((1, 0), 1, 38, 7);
+    for wrong in [keep, packed, cut, outside, bytes_of(&SessionMessage::Pong(1)), vec![]] {
+        let mut viewer = greeted();
+        assert!(viewer.handle_datagram(&wrong, 0).is_err(), "{wrong:?}");
+        assert!(viewer.is_closed());
+        let mut said = Vec::new();
+        assert!(viewer.poll_transmit(&mut said), "it says what was wrong");
+        assert_eq!(viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0), Err(ViewerError::Ended));
+    }
+    let mut viewer = new_viewer();
+    greet(&mut viewer, 0);
+    assert!(viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0).is_err(), "the session has not said that it would");
+}

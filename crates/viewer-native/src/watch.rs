@@ -1,0 +1,80 @@
+//! Whether the path still lives: a session answers in a round trip, so long silence is the end of a connection that the
+//! network forgot to mention. And whether this machine slept meanwhile, after which every connection is in doubt.
+//! From client.rs. Knows durations; the clocks it reads are arguments, but for the one that sleep stops.
+
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use thinc_protocol::Micros;
+
+/// 5 s: longer than a change of networks takes, and than the pauses that a path recovers from by itself; short enough that
+/// nobody types a sentence into nothing.
+const SILENCE_MAX: Micros = 5_000_000;
+/// 2 s, where the machine has slept: the connection has most likely gone, and a person sits there waiting.
+const SILENCE_MAX_AFTER_SLEEP: Micros = 2_000_000;
+/// Less is no sleep, but two clocks that are read one after the other.
+const SLEEP_MIN: Duration = Duration::from_secs(1);
+
+/// Patience with one connection.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Watch {
+    /// How long this machine has slept in all, when that was last looked at.
+    slept: Duration,
+    in_doubt: bool,
+}
+
+impl Watch {
+    /// A new connection.
+    pub(crate) fn new(slept: Duration) -> Watch {
+        Watch { slept, in_doubt: false }
+    }
+
+    /// True when the machine has slept since this was last asked: whether the session is still there should be asked now.
+    pub(crate) fn has_slept(&mut self, slept: Duration) -> bool {
+        let sleep = slept.saturating_sub(self.slept);
+        self.slept = slept;
+        self.in_doubt |= sleep >= SLEEP_MIN;
+        sleep >= SLEEP_MIN
+    }
+
+    /// The session said something.
+    pub(crate) fn handle_heard(&mut self) {
+        self.in_doubt = false;
+    }
+
+    /// When silence since then is the end.
+    pub(crate) fn ends_at(&self, unanswered_since: Option<Micros>) -> Option<Micros> {
+        let patience = if self.in_doubt { SILENCE_MAX_AFTER_SLEEP } else { SILENCE_MAX };
+        unanswered_since.map(|since| since + patience)
+    }
+}
+
+/// How long this machine has slept since it was started: one clock goes on meanwhile, the other stands still.
+pub(crate) fn slept() -> Duration {
+    let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
+    read(ClockId::Boottime).saturating_sub(read(ClockId::Monotonic))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_ends_a_connection_sooner_once_the_machine_has_slept() {
+        let mut watch = Watch::new(Duration::from_secs(100));
+        assert_eq!(watch.ends_at(None), None, "nothing was asked");
+        assert_eq!(watch.ends_at(Some(7)), Some(7 + SILENCE_MAX));
+        assert!(!watch.has_slept(Duration::from_millis(100_300)), "two clocks are never read at once");
+        assert!(watch.has_slept(Duration::from_secs(130)));
+        assert!(!watch.has_slept(Duration::from_secs(130)), "it is said once");
+        assert_eq!(watch.ends_at(Some(7)), Some(7 + SILENCE_MAX_AFTER_SLEEP));
+        watch.handle_heard();
+        assert_eq!(watch.ends_at(Some(7)), Some(7 + SILENCE_MAX));
+    }
+
+    #[test]
+    fn a_machine_that_runs_this_does_not_sleep_meanwhile() {
+        let before = slept();
+        assert!(slept().saturating_sub(before) < SLEEP_MIN);
+    }
+}

@@ -1,0 +1,504 @@
+//! Path 12/13 to 13/13: from viewer-core's framebuffer and the pictures of videos over it, through a graphics processor, to the window.
+//! Keeps the screen as a texture: what changed is uploaded, pictures are uploaded as samples and converted and scaled there, to the bit as
+//! `thinc_video::Painter` does it; and shown 1:1 or scaled as compose.rs does it. Knows regions and pictures; OpenGL itself is gl.rs's.
+
+use sdl3::VideoSubsystem;
+use sdl3::video::Window;
+use thinc_region::{Rect, Region, Size};
+use thinc_video::Grid;
+use thinc_viewer_core::{Inexact, VideoLayer, Viewer};
+
+pub(super) use super::gl::ask;
+use super::gl::{Format, Gl, Program, Target, Texture};
+use crate::compose::{BORDER, HATCH, HATCH_STEP, Scene};
+
+/// Beyond this many rectangles what is to be uploaded becomes its extents; a window that is hidden may wait for long.
+const STALE_RECTS_MAX: usize = 256;
+
+/// From samples to the bytes of a pixel, which lie blue first: `doc/protocol.md`, section 9. `numbers`: where the grid's first column and row lie.
+const CONVERT: &str = "#version 140
+uniform usampler2D luma, blue, red, grid;
+uniform ivec4 numbers[1];
+out vec4 pixel;
+int value(usampler2D plane, uint column, uint row) {
+    uint x = column & 255u, y = row & 255u;
+    ivec2 a = ivec2(column >> 8, row >> 8);
+    // Behind the last sample there is none, and its weight is 0.
+    ivec2 b = a + ivec2(x > 0u ? 1 : 0, y > 0u ? 1 : 0);
+    uint above = texelFetch(plane, a, 0).r * (256u - x) + texelFetch(plane, ivec2(b.x, a.y), 0).r * x;
+    uint below = texelFetch(plane, ivec2(a.x, b.y), 0).r * (256u - x) + texelFetch(plane, b, 0).r * x;
+    return int((above * (256u - y) + below * y + 32768u) >> 16);
+}
+void main() {
+    ivec2 at = ivec2(gl_FragCoord.xy) - numbers[0].xy;
+    uint column = texelFetch(grid, ivec2(at.x, 1), 0).r, row = texelFetch(grid, ivec2(at.y, 3), 0).r;
+    int y = value(luma, texelFetch(grid, ivec2(at.x, 0), 0).r, texelFetch(grid, ivec2(at.y, 2), 0).r);
+    int c = 298 * (y - 16) + 128, d = value(blue, column, row) - 128, e = value(red, column, row) - 128;
+    ivec3 parts = clamp(ivec3(c + 516 * d, c - 100 * d - 208 * e, c + 409 * e) >> 8, 0, 255);
+    pixel = vec4(vec3(parts) / 255.0, 1.0);
+}";
+
+/// The mean of the screen's pixels that a pixel of the window stands for, as `compose.rs` writes it. `numbers`: where the screen is
+/// shown and how large; the window's height, where rows count from below; whether it is dimmed; how far lines of hatching are apart, and their colour.
+const SHOW: &str = "#version 140
+uniform sampler2D screen;
+uniform usampler2D inexact;
+uniform ivec4 numbers[2];
+out vec4 pixel;
+void main() {
+    ivec2 point = ivec2(gl_FragCoord.xy);
+    if (numbers[1].x > 0) point.y = numbers[1].x - 1 - point.y;
+    uvec2 at = uvec2(point - numbers[0].xy), shown = uvec2(numbers[0].zw), whole = uvec2(textureSize(screen, 0));
+    uvec2 low = at * whole / shown, high = min(((at + 1u) * whole + shown - 1u) / shown, whole);
+    uvec3 sum = uvec3(0u);
+    for (uint y = low.y; y < high.y; y++)
+        for (uint x = low.x; x < high.x; x++)
+            sum += uvec3(texelFetch(screen, ivec2(x, y), 0).bgr * 255.0 + 0.5);
+    uint count = (high.x - low.x) * (high.y - low.y);
+    uvec3 mean = (sum + count / 2u) / count;
+    if (numbers[1].z > 0 && (at.x + at.y) % uint(numbers[1].z) == 0u
+        && texelFetch(inexact, ivec2((at * whole + whole / 2u) / shown), 0).r > 0u)
+        mean = uvec3(numbers[1].w >> 16, numbers[1].w >> 8, numbers[1].w) & 255u;
+    if (numbers[1].y > 0) mean >>= 1;
+    pixel = vec4(vec3(mean) / 255.0, 1.0);
+}";
+
+/// One window's.
+pub(super) struct Gpu {
+    gl: Gl,
+    convert: Program,
+    show: Program,
+    /// What the viewer shows, without what `stale` says.
+    screen: Option<Texture>,
+    stale: Region,
+    /// Of the picture that was converted last: they are kept, for most are followed by one like them.
+    planes: [Option<Texture>; 3],
+    grid: Option<Texture>,
+    panel: Option<Texture>,
+    /// Where the screen is not exact: one pixel that says "exact" while nobody wants to know.
+    inexact: Option<Texture>,
+}
+
+/// Which processors will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Processor {
+    /// A graphics processor.
+    Real,
+    /// Also one that this program's processor plays.
+    Any,
+}
+
+impl Gpu {
+    /// For a window that was made after [`ask`]. In words why not.
+    pub(super) fn new(video: &VideoSubsystem, window: &Window, processor: Processor) -> Result<Gpu, String> {
+        let gl = Gl::new(video, window)?;
+        if processor == Processor::Real && gl.is_software() {
+            return Err(format!("{} is none", gl.name()));
+        }
+        let convert = gl.program(CONVERT, &["luma", "blue", "red", "grid"])?;
+        let show = gl.program(SHOW, &["screen", "inexact"])?;
+        let planes = [None, None, None];
+        let stale = Region::default();
+        Ok(Gpu { gl, convert, show, screen: None, stale, planes, grid: None, panel: None, inexact: None })
+    }
+
+    /// The viewer shows something else here, whether or not this window is seen.
+    pub(super) fn handle_damage(&mut self, damage: &Region) {
+        self.stale.add(damage);
+        if self.stale.rect_count() > STALE_RECTS_MAX {
+            self.stale = self.stale.extents().into();
+        }
+    }
+
+    /// Uploads what has changed and draws the window; [`Gpu::show`] shows it. The picture is locked meanwhile, so nothing here
+    /// waits for the display. An error is for good.
+    pub(super) fn draw(&mut self, window: &Window, viewer: &Viewer, scene: &Scene<'_>) -> Result<(), String> {
+        self.gl.make_current(window)?;
+        self.follow(viewer)?;
+        self.compose(Target::Window(scene.placement.window), scene)?;
+        self.gl.check()
+    }
+
+    /// Shows what was drawn.
+    pub(super) fn show(&self, window: &Window) -> Result<(), String> {
+        self.gl.make_current(window)?;
+        window.gl_swap_window();
+        Ok(())
+    }
+
+    /// The texture is what the viewer shows.
+    fn follow(&mut self, viewer: &Viewer) -> Result<(), String> {
+        let framebuffer = viewer.framebuffer();
+        let size = framebuffer.size();
+        if size.area() == 0 {
+            return Ok(());
+        }
+        if self.screen.as_ref().is_none_or(|screen| screen.size() != size) {
+            self.screen.take().into_iter().for_each(|screen| self.gl.delete(screen));
+            self.screen = Some(self.gl.target(size)?);
+            self.stale = size.rect().into();
+        }
+        let screen = self.screen.take().ok_or("there is no picture")?;
+        let stale = self.stale.take();
+        let mut below = stale.clone();
+        let mut result = Ok(());
+        for layer in viewer.video_layers() {
+            let seen = layer.region().intersection(&stale);
+            if !seen.is_empty() {
+                below.subtract(&seen);
+                result = result.and_then(|()| self.convert(&screen, layer, &seen));
+            }
+        }
+        let stride = size.width as usize;
+        for rect in below.rects() {
+            let from = rect.y1 as usize * stride + rect.x1 as usize;
+            self.gl.write_numbers(&screen, rect, &framebuffer.pixels()[from..], stride);
+        }
+        self.screen = Some(screen);
+        result
+    }
+
+    /// Draws what of a picture is seen in this region.
+    fn convert(&mut self, screen: &Texture, layer: &VideoLayer, seen: &Region) -> Result<(), String> {
+        let (planes, source) = (layer.planes(), layer.source());
+        for (index, texture) in self.planes.iter_mut().enumerate() {
+            let size = if index == 0 { source.size } else { planes.layout().chroma(source.size) };
+            let texture = sized(&self.gl, texture, Format::Samples, size)?;
+            let (samples, stride) = planes.plane(index);
+            self.gl.write(texture, &size.rect(), samples, stride);
+        }
+        let area = layer.place().intersect(&screen.size().rect());
+        let grid = Grid::new(planes.layout(), source, layer.place(), area);
+        let longest = area.width().max(area.height()).cast_unsigned();
+        let texture = sized(&self.gl, &mut self.grid, Format::Numbers, Size { width: longest, height: 4 })?;
+        for (row, numbers) in (0..).zip(grid.columns.iter().chain(&grid.rows)) {
+            self.gl.write_numbers(texture, &Rect::at(0, row, numbers.len() as i32, 1), numbers, numbers.len());
+        }
+        let textures = [&self.planes[0], &self.planes[1], &self.planes[2], &self.grid].map(Option::as_ref);
+        let textures: Vec<&Texture> = textures.into_iter().flatten().collect();
+        self.gl.draw(Target::Texture(screen), &self.convert, &textures, &[[area.x1, area.y1, 0, 0]], seen.rects());
+        Ok(())
+    }
+
+    /// Draws all of the window.
+    fn compose(&mut self, target: Target<'_>, scene: &Scene<'_>) -> Result<(), String> {
+        let Scene { placement, dimmed, hatched, panels, .. } = *scene;
+        let inexact = self.mark(hatched)?;
+        let (height, rows_from_below) = match target {
+            Target::Window(size) => (size.height as i32, true),
+            Target::Texture(texture) => (texture.size().height as i32, false),
+        };
+        let turned = if rows_from_below { height } else { 0 };
+        self.gl.fill(target, BORDER);
+        if let Some(screen) = &self.screen {
+            let shown = placement.shown;
+            let step = if hatched.is_some() { HATCH_STEP } else { 0 };
+            let numbers = [
+                [shown.x1, shown.y1, shown.width(), shown.height()],
+                [turned, i32::from(dimmed), step, (HATCH & 0x00ff_ffff).cast_signed()],
+            ];
+            self.gl.draw(target, &self.show, &[screen, &inexact], &numbers, &[placement.seen]);
+        }
+        for (panel, x, y) in panels.iter().filter(|(panel, ..)| panel.size.area() > 0) {
+            let place = panel.size.rect().translate(*x, *y);
+            let texture = sized(&self.gl, &mut self.panel, Format::Pixels, panel.size)?;
+            self.gl.write_numbers(texture, &panel.size.rect(), &panel.pixels, panel.size.width as usize);
+            let numbers = [[place.x1, place.y1, place.width(), place.height()], [turned, 0, 0, 0]];
+            self.gl.draw(target, &self.show, &[texture, &inexact], &numbers, &[place]);
+        }
+        self.inexact = Some(inexact);
+        Ok(())
+    }
+
+    /// Says where the screen is not exact, where that is to be seen.
+    fn mark(&mut self, inexact: Option<&Inexact>) -> Result<Texture, String> {
+        let size = match (inexact, &self.screen) {
+            (Some(_), Some(screen)) => screen.size(),
+            _ => Size { width: 1, height: 1 },
+        };
+        let is_new = self.inexact.as_ref().is_none_or(|texture| texture.size() != size);
+        sized(&self.gl, &mut self.inexact, Format::Samples, size)?;
+        let texture = self.inexact.take().ok_or("there is no picture")?;
+        if let Some(inexact) = inexact {
+            let (width, height) = (size.width as usize, size.height as usize);
+            let marks = (0..height).flat_map(|y| (0..width).map(move |x| u8::from(inexact.contains(x, y))));
+            self.gl.write(&texture, &size.rect(), &marks.collect::<Vec<u8>>(), width);
+        } else if is_new {
+            self.gl.write(&texture, &size.rect(), &[0], 1);
+        }
+        Ok(texture)
+    }
+}
+
+/// The texture, of this size from now on.
+fn sized<'a>(gl: &Gl, texture: &'a mut Option<Texture>, format: Format, size: Size) -> Result<&'a Texture, String> {
+    if texture.as_ref().is_none_or(|texture| texture.size() != size) {
+        texture.take().into_iter().for_each(|texture| gl.delete(texture));
+        *texture = Some(gl.texture(format, size)?);
+    }
+    texture.as_ref().ok_or_else(|| unreachable!("it was made"))
+}
+
+#[cfg(test)]
+mod tests {
+    //! On whatever OpenGL there is, software too: each pixel is the one that is made without it.
+
+    use std::time::{Duration, Instant};
+
+    use thinc_protocol::command::{Command, Encoding};
+    use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
+    use thinc_protocol::video::{Codec, Layout, Picture, Source, VideoCommand};
+    use thinc_protocol::viewer::ViewerCaps;
+    use thinc_video::{Painter, Planes};
+    use thinc_viewer_core::{ClipboardPolicy, ViewerConfig};
+
+    use super::*;
+    use crate::compose::Order;
+    use crate::overlay::Panel;
+    use crate::place::Placement;
+
+    const SCREEN: Size = Size { width: 333, height: 247 };
+
+    /// Where nothing is seen, but by this test. SDL_VIDEO_DRIVER=x11 tries what a desktop's X server has.
+    fn offscreen() -> Option<(VideoSubsystem, Window, Gpu)> {
+        if std::env::var_os("SDL_VIDEO_DRIVER").is_none() {
+            sdl3::hint::set("SDL_VIDEO_DRIVER", "offscreen");
+        }
+        let open = || {
+            let video = sdl3::init().and_then(|sdl| sdl.video()).map_err(|error| error.to_string())?;
+            ask(&video);
+            let window = video.window("test", 64, 64).opengl().hidden().build().map_err(|error| error.to_string())?;
+            let gpu = Gpu::new(&video, &window, Processor::Any)?;
+            Ok((video, window, gpu))
+        };
+        match open() {
+            Ok(opened) => {
+                eprintln!("OpenGL by {}", opened.2.gl.name());
+                Some(opened)
+            }
+            Err::<_, String>(why) => {
+                assert!(std::env::var_os("CI").is_none(), "the graphics processor's test needs an OpenGL: {why}");
+                eprintln!("skipped: no OpenGL ({why})");
+                None
+            }
+        }
+    }
+
+    /// Two viewers of one session: one paints pictures itself, one leaves that to others.
+    struct Pair {
+        painted: Viewer,
+        layered: Viewer,
+        seq: u64,
+    }
+
+    impl Pair {
+        fn new(screen: Size) -> Pair {
+            let caps = ViewerCaps::VIDEO;
+            let config = ViewerConfig { name: "test".into(), size: screen, caps, clipboard: ClipboardPolicy::OFF };
+            let mut pair = Pair { painted: Viewer::new(&config), layered: Viewer::new(&config), seq: 0 };
+            pair.layered.set_video_layers(true);
+            let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
+            pair.say(&SessionMessage::Hello(hello));
+            pair.say(&SessionMessage::Geometry(Geometry { epoch: 1, size: screen, shows: None }));
+            let data = noise(screen.area() as usize * 3, 5);
+            pair.command(Command::Raw { rect: screen.rect(), encoding: Encoding::Plain, data: &data });
+            pair
+        }
+
+        fn say(&mut self, message: &SessionMessage<'_>) {
+            let mut bytes = Vec::new();
+            message.encode(&mut bytes);
+            self.painted.handle_bytes(&bytes, 0).unwrap();
+            self.layered.handle_bytes(&bytes, 0).unwrap();
+        }
+
+        fn command(&mut self, command: Command<'_>) {
+            self.seq += 1;
+            let mut commands = Vec::new();
+            command.encode(&mut commands);
+            let (seq, commands) = (self.seq, &commands[..]);
+            let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands };
+            self.say(&SessionMessage::Update(update));
+        }
+
+        fn begin(&mut self, id: u16, source: Source, place: Rect) {
+            self.command(Command::Video(VideoCommand::Init { id, codec: Codec::None, source, place }));
+        }
+
+        fn picture(&mut self, id: u16, planes: &Planes, clip: Region) {
+            let picture = Picture::Plain { layout: planes.layout(), data: planes.data() };
+            self.command(Command::Video(VideoCommand::Next { id, time: 0, clip, picture }));
+        }
+
+        /// What the processor holds is what is shown, to the bit.
+        fn check(&mut self, gpu: &mut Gpu, what: &str) {
+            gpu.handle_damage(&self.layered.take_damage());
+            gpu.follow(&self.layered).unwrap();
+            gpu.gl.check().unwrap();
+            let (size, shown) = (self.painted.framebuffer().size(), self.painted.framebuffer().pixels());
+            let there = gpu.gl.read(gpu.screen.as_ref().unwrap());
+            for (at, (there, shown)) in there.iter().zip(shown).enumerate() {
+                let (x, y) = (at % size.width as usize, at / size.width as usize);
+                assert_eq!(there, shown, "{there:#x} and not {shown:#x} at {x}, {y}: {what}");
+            }
+        }
+    }
+
+    fn noise(len: usize, seed: u64) -> Vec<u8> {
+        let mut state = seed | 1;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 56) as u8
+        };
+        (0..len).map(|_| next()).collect()
+    }
+
+    fn samples(size: Size, layout: Layout, seed: u64) -> Planes {
+        let mut planes = Planes::new();
+        planes.reset(size, layout);
+        let bytes = noise(planes.data().len(), seed);
+        planes.data_mut().copy_from_slice(&bytes);
+        planes
+    }
+
+    fn size(width: u32, height: u32) -> Size {
+        Size { width, height }
+    }
+
+    /// One test, for SDL has one main thread.
+    #[test]
+    fn what_a_processor_shows_is_what_is_shown_without() {
+        let Some((_video, _window, mut gpu)) = offscreen() else { return };
+        converts_and_scales(&mut gpu);
+        composes(&mut gpu);
+    }
+
+    fn converts_and_scales(gpu: &mut Gpu) {
+        let mut pair = Pair::new(SCREEN);
+        pair.check(gpu, "pixels alone");
+        let whole = |size: Size| Source { size, crop: size.rect() };
+        let streams = [
+            (whole(size(64, 48)), Rect::at(10, 20, 64, 48), Layout::Yuv420),
+            (whole(size(64, 48)), SCREEN.rect(), Layout::Yuv420),
+            (whole(size(63, 47)), Rect::at(100, 50, 190, 141), Layout::Yuv420),
+            (whole(size(352, 240)), Rect::at(5, 7, 101, 77), Layout::Yuv422),
+            (Source { size: size(51, 37), crop: Rect::at(7, 3, 33, 29) }, Rect::at(-40, 200, 300, 100), Layout::Yuv420),
+            (Source { size: size(52, 38), crop: Rect::at(9, 1, 1, 1) }, Rect::at(300, -9, 70, 60), Layout::Yuv422),
+            (whole(size(1, 1)), Rect::at(0, 0, 9, 9), Layout::Yuv420),
+            (whole(size(300, 2)), Rect::at(-4000, 30, 9000, 20), Layout::Yuv420),
+        ];
+        for (id, (source, place, layout)) in (0..).zip(streams) {
+            pair.begin(id, source, place);
+            let all = Region::from(place.intersect(&SCREEN.rect()));
+            pair.picture(id, &samples(source.size, layout, u64::from(id)), all.clone());
+            pair.check(gpu, &format!("{source:?} at {place:?}"));
+            // A window stands over it, and it shows through the others' gaps.
+            let mut clip = all.clone();
+            clip.subtract_rect(&Rect::at(120, 60, 90, 40));
+            clip.subtract_rect(&Rect::at(20, 25, 13, 200));
+            pair.picture(id, &samples(source.size, layout, u64::from(id) + 90), clip);
+            pair.check(gpu, &format!("{source:?} at {place:?}, covered"));
+        }
+        assert!(pair.layered.video_layers().count() > 2, "pictures are left to the processor");
+        assert_ne!(pair.layered.framebuffer().pixels(), pair.painted.framebuffer().pixels());
+        pair.command(Command::Sfill { region: Rect::at(0, 30, 200, 90).into(), color: 0x12_3456 });
+        pair.check(gpu, "drawn over");
+        pair.command(Command::Copy { region: Rect::at(60, 100, 200, 120).into(), dx: 40, dy: -9 });
+        pair.check(gpu, "copied from pictures over pictures");
+        pair.command(Command::Video(VideoCommand::End { id: 1 }));
+        pair.check(gpu, "ended");
+        pair.layered.paint_videos();
+        assert_eq!(pair.layered.framebuffer().pixels(), pair.painted.framebuffer().pixels());
+        pair.say(&SessionMessage::Geometry(Geometry { epoch: 1, size: size(200, 301), shows: None }));
+        pair.check(gpu, "of another size");
+    }
+
+    fn composes(gpu: &mut Gpu) {
+        let mut pair = Pair::new(SCREEN);
+        pair.check(gpu, "before it is composed");
+        let mut inexact = Inexact::new(SCREEN);
+        inexact.add(&Rect::at(30, 40, 111, 99));
+        let panels = [(Panel::draw("as text stands over it", 1), 9, 8), (Panel::draw("ab", 2), 31, 11)];
+        let part = Rect::at(50, 60, 40, 30);
+        for (placement, dimmed, hatched) in [
+            (Placement::new(SCREEN, SCREEN), false, false),
+            (Placement::new(SCREEN, size(400, 301)), true, true),
+            (Placement::new(SCREEN, size(150, 200)), false, true),
+            (Placement::new(SCREEN, size(332, 247)), true, false),
+            (Placement::zoomed(SCREEN, SCREEN.rect(), part, size(500, 310)), false, true),
+            (Placement::of_display(SCREEN, Rect::at(100, 0, 233, 247), size(240, 250)), false, false),
+        ] {
+            let scene = Scene {
+                placement,
+                screen: pair.painted.framebuffer().pixels(),
+                dimmed,
+                hatched: hatched.then_some(&inexact),
+                panels: &panels,
+            };
+            let window = placement.window;
+            let target = gpu.gl.target(window).unwrap();
+            gpu.compose(Target::Texture(&target), &scene).unwrap();
+            gpu.gl.check().unwrap();
+            let mut bytes = vec![0; window.area() as usize * 4];
+            scene.write(&window.rect(), &mut bytes, window.width as usize * 4, Order::Bgr, &mut Vec::new());
+            let expected: Vec<u32> = bytes.as_chunks().0.iter().map(|&pixel| u32::from_le_bytes(pixel)).collect();
+            for (at, (there, expected)) in gpu.gl.read(&target).iter().zip(&expected).enumerate() {
+                let (x, y) = (at % window.width as usize, at / window.width as usize);
+                assert_eq!(there, expected, "{there:#x} and not {expected:#x} at {x}, {y} of {placement:?}");
+            }
+            gpu.gl.delete(target);
+        }
+    }
+
+    /// What a picture of a video costs the thread that presents, until it is on its way to the screen, and until that is done.
+    /// `cargo test --release -p thinc-viewer-native --lib gpu -- --ignored --nocapture`
+    #[test]
+    #[ignore = "a question, not a test"]
+    fn how_long_does_a_picture_take() {
+        let Some((_video, _window, mut gpu)) = offscreen() else { return };
+        for (source, screen) in [
+            (size(1280, 720), size(1280, 720)),
+            (size(1280, 720), size(1920, 1080)),
+            (size(1920, 1080), size(1920, 1080)),
+        ] {
+            let mut pair = Pair::new(screen);
+            pair.check(&mut gpu, "before it is measured");
+            let shown = Source { size: source, crop: source.rect() };
+            pair.begin(0, shown, screen.rect());
+            let window = gpu.gl.target(screen).unwrap();
+            let (planes, all) = (samples(source, Layout::Yuv420, 3), Region::from(screen.rect()));
+            pair.picture(0, &planes, all.clone());
+            let (mut busy, mut done, mut painting) = (Vec::new(), Vec::new(), Vec::new());
+            let mut pixels = vec![0; screen.area() as usize];
+            let (mut painter, mut row, mut bytes) = (Painter::new(), Vec::new(), vec![0; screen.area() as usize * 4]);
+            for _ in 0..60 {
+                let placement = Placement::new(screen, screen);
+                let of = |screen| Scene { placement, screen, dimmed: false, hatched: None, panels: &[] };
+                let (began, worked) = (Instant::now(), thread_time());
+                gpu.handle_damage(&all);
+                gpu.follow(&pair.layered).unwrap();
+                gpu.compose(Target::Texture(&window), &of(&[])).unwrap();
+                busy.push(thread_time() - worked);
+                gpu.gl.finish();
+                done.push(began.elapsed());
+                let worked = thread_time();
+                painter.paint(&planes.as_ref(), &shown, screen.rect(), &all, &mut pixels, screen.width as usize);
+                of(&pixels).write(&screen.rect(), &mut bytes, screen.width as usize * 4, Order::Rgb, &mut row);
+                painting.push(thread_time() - worked);
+            }
+            let [busy, done, painting] = [busy, done, painting].map(|mut times| {
+                times.sort();
+                times[times.len() / 2]
+            });
+            eprintln!(
+                "{source:?} on {screen:?}: thread {busy:?} with the processor, done after {done:?}; thread {painting:?} without"
+            );
+        }
+    }
+
+    /// Of this thread on its processor.
+    fn thread_time() -> Duration {
+        let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+    }
+}

@@ -1,0 +1,524 @@
+//! Copying and pasting between the viewer's desktop and a fake session: by the script, and by real programs (xclip) on an X
+//! server with the viewer's window. The session's side is thinc-clipboard's own end, driven by the test.
+//! With a real session at the other end: tests/tests/clipboard.rs.
+
+#[cfg(feature = "window")]
+mod desk;
+mod fake;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use fake::{Fake, LONG};
+use thinc_clipboard::{ClipEvent, ClipboardPolicy, End, Side};
+use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
+use thinc_protocol::session::{CloseCode, SessionMessage};
+use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_region::Size;
+use thinc_viewer_native::client::Reconnect;
+use thinc_viewer_native::headless::{Headless, HeadlessOptions};
+
+const WORDS: &str = "Grüße 😀 漢字\ntwo lines\tand a tab\n";
+const HTML: &str = "<p>Grüße <b>😀</b></p>";
+/// One pixel.
+const PNG: &[u8] = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR\0\0\0\x01\0\0\0\x01\x08\0\0\0\0:~\x9bU\0\0\0\nIDATx\x9cch\0\0\0\x82\0\x81w\xcdr\xb6\0\0\0\0IEND\xaeB`\x82";
+
+fn formats(of: &[ClipFormat]) -> ClipFormats {
+    of.iter().copied().collect()
+}
+
+/// The session's side of one connection.
+struct Session<'a> {
+    fake: &'a Fake,
+    end: End,
+    began: Instant,
+    /// Contents of the viewer's that have come: how many bytes each piece had is no matter here.
+    seen: Vec<ClipMessage>,
+}
+
+impl<'a> Session<'a> {
+    /// From the hello of a viewer that takes clipboards on.
+    fn greeted(fake: &'a Fake) -> Session<'a> {
+        let caps = fake.wait_for("hello", |message| match message {
+            ViewerMessage::Hello(hello) => Some(hello.caps),
+            _ => None,
+        });
+        let mut end = End::new(Side::Session, ClipboardPolicy::default());
+        end.set_wanted(caps & ViewerCaps::CLIPBOARD != 0);
+        Session { fake, end, began: Instant::now(), seen: Vec::new() }
+    }
+
+    fn now(&self) -> u64 {
+        self.began.elapsed().as_micros() as u64
+    }
+
+    /// Says what there is to say.
+    fn say(&mut self) {
+        let now = self.now();
+        while let Some(message) = self.end.poll_control().or_else(|| self.end.poll_piece(16 * 1024, now)) {
+            self.fake.send(&SessionMessage::Clip(message));
+        }
+    }
+
+    fn offer(&mut self, selection: Selection, formats: ClipFormats) {
+        self.end.offer(selection, formats);
+        self.say();
+    }
+
+    /// The next thing that happens to the session's clipboard.
+    fn next(&mut self, what: &str) -> ClipEvent {
+        loop {
+            self.say();
+            if let Some(event) = self.end.poll_event() {
+                return event;
+            }
+            let message = self.fake.wait_for(what, |message| match message {
+                ViewerMessage::Clip(message) => Some(message.clone()),
+                _ => None,
+            });
+            let now = self.now();
+            self.end.handle(&message, now).unwrap();
+            self.seen.push(message);
+        }
+    }
+
+    fn offered(&mut self, selection: Selection, formats: ClipFormats) {
+        loop {
+            if self.next("an offer") == (ClipEvent::Offered { selection, formats }) {
+                return;
+            }
+        }
+    }
+
+    /// A program of the session pastes.
+    fn paste(&mut self, selection: Selection, format: ClipFormat) -> Result<Vec<u8>, ClipEnd> {
+        let now = self.now();
+        let asked = self.end.request(selection, format, now).expect("it is on offer");
+        loop {
+            match self.next("a content") {
+                ClipEvent::Received { id, content } if id == asked => return Ok(content),
+                ClipEvent::Ended { id, why } if id == asked => return Err(why),
+                _ => {}
+            }
+        }
+    }
+
+    /// Answers the next thing that is wanted of the session's.
+    fn give(&mut self, format: ClipFormat, content: Result<&[u8], ClipEnd>) {
+        loop {
+            if let ClipEvent::Wanted { id, format: wanted, .. } = self.next("a request") {
+                assert_eq!(wanted, format);
+                let now = self.now();
+                self.end.provide(id, content.map(|content| Arc::new(content.to_vec())), now);
+                return self.say();
+            }
+        }
+    }
+
+    /// Until all of what was given is there.
+    fn give_all(&mut self, content: &[u8]) {
+        let all = content.len() as u64;
+        loop {
+            self.say();
+            let done = self.fake.wait_for("the content's arrival", |message| match message {
+                ViewerMessage::Clip(message) => Some(message.clone()),
+                _ => None,
+            });
+            let now = self.now();
+            self.end.handle(&done, now).unwrap();
+            if matches!(done, ClipMessage::Taken { bytes, .. } if bytes == all) {
+                return;
+            }
+        }
+    }
+}
+
+/// A folder that goes with the test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = std::env::temp_dir().join(format!("thinc-view-clip-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        Folder(folder)
+    }
+
+    fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn headless(fake: &Fake, clipboard: ClipboardPolicy) -> Headless {
+    let options =
+        HeadlessOptions { timeout: LONG, clipboard, reconnect: Reconnect::Always, ..HeadlessOptions::default() };
+    Headless::open(fake.link(), options).unwrap()
+}
+
+fn size() -> Size {
+    Size { width: 64, height: 64 }
+}
+
+#[test]
+fn a_script_copies_and_pastes_every_form_in_both_selections() {
+    let fake = Fake::start(size());
+    let mut viewer = headless(&fake, ClipboardPolicy::default());
+    let mut session = Session::greeted(&fake);
+    let contents = [(ClipFormat::Text, WORDS.as_bytes()), (ClipFormat::Html, HTML.as_bytes()), (ClipFormat::Png, PNG)];
+    for selection in Selection::ALL {
+        viewer.copy(selection, ClipFormat::Text, WORDS.into());
+        session.offered(selection, formats(&[ClipFormat::Text]));
+        viewer.add_copied(selection, ClipFormat::Html, HTML.into());
+        viewer.add_copied(selection, ClipFormat::Png, PNG.to_vec());
+        session.offered(selection, formats(&ClipFormat::ALL));
+        assert!(!session.seen.iter().any(|m| matches!(m, ClipMessage::Data { .. })), "nothing before it is pasted");
+        for (format, content) in contents {
+            assert_eq!(session.paste(selection, format).unwrap(), content);
+        }
+        session.seen.clear();
+
+        session.offer(selection, formats(&ClipFormat::ALL));
+        viewer.wait_copied(selection, formats(&ClipFormat::ALL)).unwrap();
+        for (format, content) in contents {
+            std::thread::scope(|scope| {
+                let pasted = scope.spawn(|| viewer.paste(selection, format).unwrap());
+                session.give(format, Ok(content));
+                session.give_all(content);
+                assert_eq!(pasted.join().unwrap(), content);
+            });
+        }
+        session.offer(selection, ClipFormats::NONE);
+        viewer.wait_copied(selection, ClipFormats::NONE).unwrap();
+        let error = viewer.paste(selection, ClipFormat::Text).unwrap_err().to_string();
+        assert!(error.contains("nothing like it"), "{error}");
+    }
+}
+
+#[test]
+fn one_way_and_off_are_kept_by_the_viewer_itself() {
+    let both = ClipboardPolicy::default();
+    for policy in [
+        ClipboardPolicy { take: false, ..both },
+        ClipboardPolicy { give: false, ..both },
+        ClipboardPolicy { give: false, take: false, ..both },
+    ] {
+        let fake = Fake::start(size());
+        let mut viewer = headless(&fake, policy);
+        let mut session = Session::greeted(&fake);
+        // A session that does not keep to the hello: it offers whether that is wanted or not.
+        session.end.set_wanted(true);
+        session.offer(Selection::Primary, formats(&[ClipFormat::Text]));
+        viewer.copy(Selection::Clipboard, ClipFormat::Text, b"mine".to_vec());
+        if policy.give {
+            session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+            assert_eq!(session.paste(Selection::Clipboard, ClipFormat::Text).unwrap(), b"mine");
+        }
+        // What was offered before this barrier is known after it.
+        viewer.barrier().unwrap();
+        let takes = if policy.take { formats(&[ClipFormat::Text]) } else { ClipFormats::NONE };
+        viewer.wait_copied(Selection::Primary, takes).unwrap();
+        if !policy.give {
+            let said = fake.said.try_iter().filter(|m| matches!(m, ViewerMessage::Clip(ClipMessage::Offer { .. })));
+            assert_eq!(said.count(), 0, "{policy:?}");
+        }
+        if !policy.take {
+            assert!(viewer.paste(Selection::Primary, ClipFormat::Text).is_err());
+        }
+    }
+}
+
+#[test]
+fn a_content_over_the_limit_is_refused_in_words_on_either_side() {
+    let fake = Fake::start(size());
+    let mut viewer = headless(&fake, ClipboardPolicy { bytes_max: 1 << 20, ..ClipboardPolicy::default() });
+    let mut session = Session::greeted(&fake);
+    session.offer(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    viewer.wait_copied(Selection::Clipboard, formats(&[ClipFormat::Text])).unwrap();
+    let large = vec![b'x'; 3 << 20];
+    std::thread::scope(|scope| {
+        let pasted = scope.spawn(|| viewer.paste(Selection::Clipboard, ClipFormat::Text).unwrap_err().to_string());
+        session.give(ClipFormat::Text, Ok(&large));
+        while !pasted.is_finished() {
+            session.say();
+            if let Ok(ViewerMessage::Clip(message)) = fake.said.recv_timeout(std::time::Duration::from_millis(5)) {
+                let now = session.now();
+                session.end.handle(&message, now).unwrap();
+            }
+        }
+        let words = pasted.join().unwrap();
+        assert!(words.contains("the limit of 1 MiB"), "{words}");
+    });
+    viewer.copy(Selection::Clipboard, ClipFormat::Text, large);
+    session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    let why = session.paste(Selection::Clipboard, ClipFormat::Text).unwrap_err();
+    assert_eq!(why, ClipEnd::TooLarge { bytes: 3 << 20, limit: 1 << 20 });
+}
+
+#[test]
+fn a_connection_cut_in_the_middle_of_a_paste_is_no_end_of_it() {
+    let fake = Fake::start(size());
+    let mut viewer = headless(&fake, ClipboardPolicy::default());
+    let mut session = Session::greeted(&fake);
+    let large: Vec<u8> = (0..1_000_000u32).map(|i| b'a' + (i % 23) as u8).collect();
+
+    // Into the session: what is offered here is offered again.
+    viewer.copy(Selection::Clipboard, ClipFormat::Text, large.clone());
+    session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    let now = session.now();
+    session.end.request(Selection::Clipboard, ClipFormat::Text, now).unwrap();
+    session.say();
+    fake.wait_for("the first piece", |message| {
+        matches!(message, ViewerMessage::Clip(ClipMessage::Data { .. })).then_some(())
+    });
+    fake.close(CloseCode::Restart, "again");
+    let mut session = Session::greeted(&fake);
+    session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    assert!(session.paste(Selection::Clipboard, ClipFormat::Text).unwrap() == large);
+
+    // Out of it: whoever waits here is given what the session has when it is back.
+    session.offer(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    viewer.wait_copied(Selection::Clipboard, formats(&[ClipFormat::Text])).unwrap();
+    std::thread::scope(|scope| {
+        let pasted = scope.spawn(|| viewer.paste(Selection::Clipboard, ClipFormat::Text).unwrap());
+        session.give(ClipFormat::Text, Ok(&large));
+        fake.wait_for("the first piece's arrival", |message| {
+            matches!(message, ViewerMessage::Clip(ClipMessage::Taken { .. })).then_some(())
+        });
+        fake.close(CloseCode::Restart, "again");
+        let mut session = Session::greeted(&fake);
+        session.offer(Selection::Clipboard, formats(&[ClipFormat::Text]));
+        session.give(ClipFormat::Text, Ok(&large));
+        session.give_all(&large);
+        assert!(pasted.join().unwrap() == large);
+    });
+}
+
+#[test]
+fn what_the_session_has_no_more_when_it_is_back_is_not_waited_for() {
+    let fake = Fake::start(size());
+    let mut viewer = headless(&fake, ClipboardPolicy::default());
+    let mut session = Session::greeted(&fake);
+    session.offer(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    viewer.wait_copied(Selection::Clipboard, formats(&[ClipFormat::Text])).unwrap();
+    std::thread::scope(|scope| {
+        let pasted = scope.spawn(|| viewer.paste(Selection::Clipboard, ClipFormat::Text).unwrap_err().to_string());
+        while !matches!(session.next("a request"), ClipEvent::Wanted { .. }) {}
+        fake.close(CloseCode::Restart, "again");
+        let mut session = Session::greeted(&fake);
+        session.offer(Selection::Clipboard, formats(&[ClipFormat::Html]));
+        let words = pasted.join().unwrap();
+        assert!(words.contains("nothing like it"), "{words}");
+    });
+}
+
+#[test]
+fn a_session_that_never_gives_is_not_waited_for_for_ever_when_it_ends() {
+    let fake = Fake::start(size());
+    let mut viewer = headless(&fake, ClipboardPolicy::default());
+    let mut session = Session::greeted(&fake);
+    session.offer(Selection::Clipboard, formats(&[ClipFormat::Text]));
+    viewer.wait_copied(Selection::Clipboard, formats(&[ClipFormat::Text])).unwrap();
+    std::thread::scope(|scope| {
+        let pasted = scope.spawn(|| viewer.paste(Selection::Clipboard, ClipFormat::Text));
+        while !matches!(session.next("a request"), ClipEvent::Wanted { .. }) {}
+        fake.close(CloseCode::SessionEnded, "the command ended");
+        assert!(pasted.join().unwrap().is_err());
+    });
+}
+
+#[cfg(feature = "window")]
+mod window {
+    use std::path::Path;
+    use std::process::{Command as Program, Stdio};
+
+    use thinc_region::Rect;
+
+    use super::*;
+    use crate::desk::{Desk, Ended, until, xvfb};
+
+    /// xclip on the viewer's X server.
+    struct Programs {
+        display: String,
+        folder: Folder,
+        owners: Vec<Ended>,
+    }
+
+    /// An X server where programs can copy and paste.
+    fn server() -> Option<(Ended, String)> {
+        if let Err(error) = Program::new("xclip").arg("-version").stderr(Stdio::null()).status() {
+            assert!(std::env::var_os("CI").is_none(), "the clipboard's tests need xclip: {error}");
+            eprintln!("skipped: no xclip ({error})");
+            return None;
+        }
+        xvfb()
+    }
+
+    fn start(name: &str, arguments: &[&str]) -> Option<(Desk, Programs)> {
+        let (server, display) = server()?;
+        let desk = Desk::start_on(server, &display, desk::size(400, 300), arguments);
+        desk.wait_exact();
+        Some((desk, Programs { display, folder: Folder::new(name), owners: Vec::new() }))
+    }
+
+    impl Programs {
+        fn xclip(&self, selection: Selection, target: &str) -> Program {
+            let mut program = Program::new("xclip");
+            let name = ["clipboard", "primary"][selection as usize];
+            program.args(["-selection", name, "-target", target, "-display", &self.display]).stderr(Stdio::null());
+            program
+        }
+
+        /// A program copies something, and stays to give it.
+        fn copy(&mut self, selection: Selection, target: &str, content: &[u8]) {
+            let file = self.folder.file("copied");
+            std::fs::write(&file, content).unwrap();
+            self.owners.push(Ended(self.xclip(selection, target).args(["-in", "-quiet"]).arg(&file).spawn().unwrap()));
+        }
+
+        /// A program that pastes into a file.
+        fn pasting(&self, selection: Selection, target: &str, into: &Path) -> Ended {
+            let out = std::fs::File::create(into).unwrap();
+            Ended(self.xclip(selection, target).arg("-out").stdout(out).spawn().unwrap())
+        }
+
+        /// What one has pasted, once it has ended.
+        fn pasted(program: &mut Ended, from: &Path) -> Vec<u8> {
+            until("xclip has pasted", || program.0.try_wait().unwrap());
+            std::fs::read(from).unwrap()
+        }
+
+        /// What programs can paste.
+        fn targets(&self, selection: Selection) -> String {
+            let output = self.xclip(selection, "TARGETS").arg("-out").output().unwrap();
+            String::from_utf8_lossy(&output.stdout).into_owned()
+        }
+    }
+
+    /// Noise, which no packing makes small.
+    fn picture(edge: u32) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let mut encoder = png::Encoder::new(&mut bytes, edge, edge);
+        encoder.set_color(png::ColorType::Rgb);
+        let mut noise = 1u32;
+        let data: Vec<u8> = (0..edge * edge * 3)
+            .map(|_| {
+                noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                (noise >> 24) as u8
+            })
+            .collect();
+        encoder.write_header().unwrap().write_image_data(&data).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn programs_here_and_in_the_session_paste_what_the_other_copied() {
+        let Some((desk, mut programs)) = start("programs", &[]) else { return };
+        let mut session = Session::greeted(&desk.fake);
+        let (picture, text) = (picture(400), WORDS.repeat(110_000));
+        assert!(picture.len() > 300_000 && text.len() > 4_000_000, "too long for one answer of X: INCR");
+        let contents: [(ClipFormat, &str, &[u8]); 4] = [
+            (ClipFormat::Text, "UTF8_STRING", WORDS.as_bytes()),
+            (ClipFormat::Html, "text/html", HTML.as_bytes()),
+            (ClipFormat::Png, "image/png", &picture),
+            (ClipFormat::Text, "UTF8_STRING", text.as_bytes()),
+        ];
+        let file = programs.folder.file("pasted");
+        for selection in Selection::ALL {
+            for (format, target, content) in contents {
+                programs.copy(selection, target, content);
+                session.offered(selection, formats(&[format]));
+                assert!(session.paste(selection, format).unwrap() == content, "{target} into the session");
+
+                session.offer(selection, formats(&[format]));
+                // xclip itself says no time.
+                let seen = |targets: String| targets.contains("TIMESTAMP") && targets.contains(target);
+                until("programs here see it", || seen(programs.targets(selection)).then_some(()));
+                session.seen.clear();
+                let mut pasting = programs.pasting(selection, target, &file);
+                session.give(format, Ok(content));
+                session.give_all(content);
+                // HTML says its encoding there, as programs of X expect.
+                assert!(Programs::pasted(&mut pasting, &file).ends_with(content), "{target} out of the session");
+            }
+        }
+    }
+
+    #[test]
+    fn the_desktops_own_clipboard_outlives_the_connecting_and_is_the_sessions_then() {
+        // What is copied before the viewer starts.
+        let Some((server, display)) = server() else { return };
+        let mut programs = Programs { display, folder: Folder::new("first"), owners: Vec::new() };
+        programs.copy(Selection::Clipboard, "UTF8_STRING", b"copied before");
+        until("xclip owns it", || programs.targets(Selection::Clipboard).contains("UTF8_STRING").then_some(()));
+        let desk = Desk::start_on(server, &programs.display, desk::size(400, 300), &[]);
+        let mut session = Session::greeted(&desk.fake);
+        session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+        assert_eq!(session.paste(Selection::Clipboard, ClipFormat::Text).unwrap(), b"copied before");
+        // After a loss it is offered again, by the desktop's own program still.
+        desk.fake.close(CloseCode::Restart, "again");
+        let mut session = Session::greeted(&desk.fake);
+        session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+        assert_eq!(session.paste(Selection::Clipboard, ClipFormat::Text).unwrap(), b"copied before");
+        // What programs here own goes when they end.
+        programs.owners.clear();
+        session.offered(Selection::Clipboard, ClipFormats::NONE);
+    }
+
+    #[test]
+    fn one_way_and_off_keep_each_sides_own() {
+        for (word, gives, takes) in [("to-session", true, false), ("from-session", false, true), ("off", false, false)]
+        {
+            let Some((desk, mut programs)) = start(word, &["--clipboard", word]) else { return };
+            let mut session = Session::greeted(&desk.fake);
+            session.end.set_wanted(true);
+            programs.copy(Selection::Clipboard, "UTF8_STRING", b"from here");
+            if gives {
+                session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+                assert_eq!(session.paste(Selection::Clipboard, ClipFormat::Text).unwrap(), b"from here");
+            }
+            until("it is copied", || programs.targets(Selection::Clipboard).contains("UTF8_STRING").then_some(()));
+            session.offer(Selection::Primary, formats(&[ClipFormat::Text]));
+            session.offer(Selection::Clipboard, formats(&[ClipFormat::Html]));
+            if takes {
+                until("the session's", || programs.targets(Selection::Primary).contains("UTF8_STRING").then_some(()));
+                until("and its HTML", || programs.targets(Selection::Clipboard).contains("text/html").then_some(()));
+            } else {
+                // A picture that was drawn after the offers is shown after them.
+                desk.fake.fill(Rect::at(0, 0, 400, 300), 0x12_3456, None);
+                desk.wait_exact();
+                assert_eq!(programs.targets(Selection::Primary), "", "{word}");
+                assert!(programs.targets(Selection::Clipboard).contains("UTF8_STRING"), "{word}");
+            }
+            if !gives {
+                let said =
+                    desk.fake.said.try_iter().filter(|m| matches!(m, ViewerMessage::Clip(ClipMessage::Offer { .. })));
+                assert_eq!(said.count(), 0, "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_content_over_the_limit_is_said_at_the_windows_edge_and_the_words_go_away() {
+        let Some((desk, mut programs)) = start("limit", &["--clipboard-max", "1M"]) else { return };
+        let mut session = Session::greeted(&desk.fake);
+        programs.copy(Selection::Clipboard, "UTF8_STRING", &vec![b'x'; 3 << 20]);
+        session.offered(Selection::Clipboard, formats(&[ClipFormat::Text]));
+        let why = session.paste(Selection::Clipboard, ClipFormat::Text).unwrap_err();
+        assert!(matches!(why, ClipEnd::TooLarge { limit: 0x10_0000, .. }), "{why:?}");
+        let edge = Rect::at(0, 280, 400, 20);
+        let (ink, paper) = (0xe8_e8e8, 0x18_181c);
+        until("words at the lower edge", || {
+            let pixels = desk.pixels(edge);
+            (pixels.contains(&ink) && pixels.iter().filter(|pixel| **pixel == paper).count() > 500).then_some(())
+        });
+        let picture = desk.fake.screen();
+        assert_eq!(desk.pixels(Rect::at(0, 0, 400, 250)), picture[..400 * 250], "and nothing of the rest is covered");
+        desk.wait_exact();
+    }
+}

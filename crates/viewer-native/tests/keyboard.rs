@@ -1,0 +1,160 @@
+//! The keyboard of the window, on an X server of its own: layouts and groups as they are switched, locks, the menu, and
+//! what is let go when the keyboard is lost. Looks only at what the fake session was told.
+//! Skipped, and said so, where there is no Xvfb or no setxkbmap.
+#![cfg(feature = "window")]
+
+mod desk;
+mod fake;
+
+use std::process::Command as Program;
+
+use desk::{Desk, until, xvfb};
+use thinc_protocol::viewer::{InputEvent, ViewerMessage};
+use thinc_region::Rect;
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xkb::{ConnectionExt as _, Group, ID};
+use x11rb::protocol::xproto::{ConnectionExt as _, InputFocus, ModMask};
+
+const KEY_1: u16 = 2;
+const KEY_ESC: u16 = 1;
+const KEY_A: u16 = 30;
+const KEY_M: u16 = 50;
+const KEY_LEFTCTRL: u16 = 29;
+const KEY_LEFTALT: u16 = 56;
+
+/// A desk whose X server has this layout; none where the test cannot be made.
+fn laid_out(layout: &[&str], arguments: &[&str]) -> Option<(Desk, String)> {
+    let (server, display) = xvfb()?;
+    if let Err(error) = setxkbmap(&display, layout) {
+        assert!(std::env::var_os("CI").is_none(), "the keyboard's tests need setxkbmap: {error}");
+        eprintln!("skipped: no setxkbmap ({error})");
+        return None;
+    }
+    let desk = Desk::start_on(server, &display, desk::size(400, 300), arguments);
+    desk.wait_exact();
+    Some((desk, display))
+}
+
+fn setxkbmap(display: &str, arguments: &[&str]) -> std::io::Result<()> {
+    let status = Program::new("setxkbmap").args(["-display", display]).args(arguments).status()?;
+    assert!(status.success(), "setxkbmap {arguments:?}");
+    Ok(())
+}
+
+/// Locks what is in `mods` and nothing else, and the group, as another program may.
+fn lock(desk: &Desk, mods: ModMask, group: Option<Group>) {
+    desk.x.xkb_use_extension(1, 0).unwrap().reply().unwrap();
+    let (keyboard, none) = (u16::from(ID::USE_CORE_KBD), ModMask::default());
+    let all = ModMask::LOCK | ModMask::M2;
+    desk.x
+        .xkb_latch_lock_state(keyboard, all, mods, group.is_some(), group.unwrap_or(Group::M1), none, false, 0)
+        .unwrap()
+        .check()
+        .unwrap();
+}
+
+fn wait_layout(desk: &Desk, layout: &str, variant: &str) {
+    desk.fake.wait_for(&format!("the layout {layout}({variant})"), |message| match message {
+        ViewerMessage::Layout(said) if said.layout == layout && said.variant == variant => {
+            assert!(!said.options.contains("grp:"), "switching is the viewer's: {}", said.options);
+            Some(())
+        }
+        _ => None,
+    });
+}
+
+#[test]
+fn the_layout_in_use_is_told_and_followed() {
+    let switched = ["-layout", "us,de,fr", "-variant", ",nodeadkeys,", "-option", "grp:alt_shift_toggle,compose:caps"];
+    let Some((desk, display)) = laid_out(&switched, &[]) else { return };
+    wait_layout(&desk, "us", "");
+    lock(&desk, ModMask::default(), Some(Group::M2));
+    wait_layout(&desk, "de", "nodeadkeys");
+    lock(&desk, ModMask::default(), Some(Group::M3));
+    wait_layout(&desk, "fr", "");
+    setxkbmap(&display, &["-layout", "jp", "-variant", "", "-option", ""]).unwrap();
+    wait_layout(&desk, "jp", "");
+}
+
+#[test]
+fn a_layout_that_was_named_is_told_instead_and_none_where_the_sessions_stays() {
+    let Some((desk, _)) = laid_out(&["de"], &["--layout", "fr(bepo) compose:caps"]) else { return };
+    wait_layout(&desk, "fr", "bepo");
+    drop(desk);
+    let Some((desk, _)) = laid_out(&["de"], &["--layout", "session"]) else { return };
+    desk.key(KEY_A, true);
+    desk.key(KEY_A, false);
+    desk.fake.wait_for("a key", |message| match message {
+        ViewerMessage::Layout(layout) => panic!("the session was told {layout:?}"),
+        ViewerMessage::Input(input) => matches!(input.event, InputEvent::Key { down: false, .. }).then_some(()),
+        _ => None,
+    });
+}
+
+#[test]
+fn locks_are_told_before_the_key_that_they_change() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    let mut told = None;
+    for (mods, caps, num) in
+        [(ModMask::LOCK, true, false), (ModMask::LOCK | ModMask::M2, true, true), (ModMask::default(), false, false)]
+    {
+        lock(&desk, mods, None);
+        until("SDL has heard of the locks", || {
+            desk.key(KEY_A, true);
+            desk.key(KEY_A, false);
+            loop {
+                match desk.fake.input().1 {
+                    InputEvent::Locks { caps, num } => told = Some((caps, num)),
+                    InputEvent::Key { down: true, .. } => break,
+                    _ => {}
+                }
+            }
+            (told == Some((caps, num))).then_some(())
+        });
+    }
+}
+
+#[test]
+fn the_menu_has_the_keyboard_while_it_is_open_and_sends_what_the_desktop_keeps() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    let press = |code| {
+        desk.key(code, true);
+        desk.key(code, false);
+    };
+    let open = || {
+        desk.key(KEY_LEFTCTRL, true);
+        desk.key(KEY_LEFTALT, true);
+        press(KEY_M);
+        desk.key(KEY_LEFTALT, false);
+        desk.key(KEY_LEFTCTRL, false);
+        until("the menu", || desk.pixels(Rect::at(0, 0, 400, 300)).contains(&0xe8_e8e8).then_some(()));
+        // Control and Alt went down; that they went up is said by one message.
+        let keys: Vec<(u16, bool)> = desk.fake.keys(2).iter().map(|(code, _, down)| (*code, *down)).collect();
+        assert_eq!(keys, [(KEY_LEFTCTRL, true), (KEY_LEFTALT, true)]);
+    };
+    open();
+    press(KEY_A);
+    press(KEY_ESC);
+    desk.wait_exact();
+    press(KEY_A);
+    assert_eq!(desk.fake.keys(2)[0].0, KEY_A, "the first key after the menu is the first that is told");
+    open();
+    press(KEY_1);
+    let keys: Vec<(u16, bool)> = desk.fake.keys(6).iter().map(|(code, _, down)| (*code, *down)).collect();
+    assert_eq!(keys, [(29, true), (56, true), (111, true), (111, false), (56, false), (29, false)]);
+    desk.wait_exact();
+}
+
+#[test]
+fn what_is_held_is_let_go_when_another_window_gets_the_keyboard() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    desk.key(KEY_A, true);
+    desk.fake.keys(1);
+    desk.x.set_input_focus(InputFocus::POINTER_ROOT, desk.root, x11rb::CURRENT_TIME).unwrap();
+    desk.x.flush().unwrap();
+    desk.fake.wait_for("nothing is held", |message| match message {
+        ViewerMessage::Input(input) => (input.event == InputEvent::ReleaseAll).then_some(()),
+        _ => None,
+    });
+    desk.key(KEY_A, false);
+}

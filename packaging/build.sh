@@ -1,0 +1,70 @@
+#!/usr/bin/env bash
+# From programs that are built to Debian packages: lays out a source tree for debhelper and has it build the two .debs.
+# Called by `./dev package`, and by packaging/test.sh for a second version.
+# Knows where things lie in a package; compiles nothing, and writes only below its output folder.
+# The same files, version and SOURCE_DATE_EPOCH give the same packages, byte for byte.
+set -euo pipefail
+
+usage() {
+    cat >&2 <<'USAGE'
+packaging/build.sh --version VERSION --programs DIR --driver FILE --manuals DIR --notices DIR --output DIR [--debug-symbols]
+USAGE
+    exit 2
+}
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+version='' programs='' driver='' manuals='' notices='' output='' options=noautodbgsym
+while (($# > 0)); do
+    case $1 in
+    --version) version=$2 ;;
+    --programs) programs=$2 ;;
+    --driver) driver=$2 ;;
+    --manuals) manuals=$2 ;;
+    --notices) notices=$2 ;;
+    --output) output=$2 ;;
+    --debug-symbols)
+        options=''
+        shift
+        continue
+        ;;
+    *) usage ;;
+    esac
+    shift 2 || usage
+done
+[[ -n $version && -n $programs && -n $driver && -n $manuals && -n $notices && -n $output ]] || usage
+dpkg --validate-version "$version"
+: "${SOURCE_DATE_EPOCH:=$(git -C "$here" log -1 --format=%ct)}"
+export SOURCE_DATE_EPOCH DEB_BUILD_OPTIONS=$options LC_ALL=C.UTF-8
+
+tree=$output/tree/thinc
+rm -rf "$output/tree"
+mkdir -p "$tree"
+cp -r "$here/debian" "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
+cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
+
+# The top entry is the release to come, or that is; a build between releases is on the way to it.
+sed --in-place "1s/(.*)/($version)/" "$tree/debian/changelog"
+
+mkdir -p "$tree/man1" "$tree"/completions/{bash,zsh,fish}
+cp "$manuals"/man1/thinc*.1 "$tree/man1/"
+rm -f "$tree"/man1/thinc-bench*
+for program in thinc thinc-view; do
+    # bash looks for a file of the program's own name.
+    cp "$manuals/bash/$program.bash" "$tree/completions/bash/$program"
+    cp "$manuals/zsh/_$program" "$tree/completions/zsh/"
+    cp "$manuals/fish/$program.fish" "$tree/completions/fish/"
+    install -D -m 644 "$notices/$program" "$tree/notices/$program/third-party-notices"
+done
+
+# Menus that draw no SVG want these sizes.
+for size in 16 22 24 32 48 64 128 256; do
+    folder=$tree/icons/hicolor/${size}x$size/apps
+    mkdir -p "$folder"
+    rsvg-convert --width "$size" --height "$size" --output "$folder/thinc-view.png" "$here/desktop/thinc-view.svg"
+done
+install -D -m 644 "$here/desktop/thinc-view.svg" "$tree/icons/hicolor/scalable/apps/thinc-view.svg"
+
+find "$tree" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
+(cd "$tree" && dpkg-buildpackage --build=binary --no-sign --no-check-builddeps)
+mv "$output"/tree/*.deb "$output/"
+rm -rf "$output/tree"

@@ -1,0 +1,85 @@
+# `./dev package`: builds everything and makes Debian packages of it, in target/package.
+# Read by ./dev, whose steps it uses; packaging/build.sh lays the packages out, packaging/test.sh tries them.
+# Knows the version; lintian's word counts.
+# shellcheck shell=bash disable=SC2034,SC2154  # ./dev has "root", "cargo" and "programs"
+
+package_dir=target/package
+
+# A release is what its tag says. Between releases: below the release to come, and higher with each commit.
+package_version() {
+    local release commit
+    release=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml | head -n 1)
+    if [[ $(git describe --exact-match --tags 2>/dev/null) == "v$release" ]]; then
+        echo "$release"
+    else
+        commit=$(TZ=UTC0 git log -1 --date=format-local:%Y%m%d%H%M --format=%cd.%h --abbrev=8)
+        echo "$release~dev$commit"
+    fi
+}
+
+build_notices() { "$cargo" run "${locked[@]}" --release --quiet --package xtask -- notices target/notices; }
+
+build_packages() { # VERSION [--debug-symbols]
+    rm -rf "$package_dir"
+    packaging/build.sh --version "$1" --programs "$CARGO_TARGET_DIR/release" --driver driver/build/thinc_drv.so \
+        --manuals target/manuals --notices target/notices --output "$root/$package_dir" "${@:2}"
+}
+
+lint_packages() {
+    local user=()
+    # It looks at files only, and says that it would rather not do so as root.
+    ((EUID != 0)) || user=(--allow-root)
+    lintian "${user[@]}" --fail-on error,warning --info --tag-display-limit 0 "$package_dir"/*.deb
+    desktop-file-validate packaging/desktop/*.desktop
+    appstreamcli validate --no-net packaging/desktop/*.metainfo.xml
+}
+
+# What ./dev test needs of it: programs and driver are built by then.
+make_packages() { # VERSION [--debug-symbols]
+    build_manuals
+    build_notices
+    build_packages "$@"
+    lint_packages
+}
+
+# Install, run, upgrade under a running session, remove, purge: in a Debian of its own.
+test_packages() {
+    make_packages "$(package_version)"
+    as_root packaging/test.sh "$package_dir" "$CARGO_TARGET_DIR/release" driver/build/thinc_drv.so target/manuals target/notices
+}
+
+# What is passed on names no folder of the machine that built it, in a message or in debug information. Another way to
+# compile wants another place: target/release stays as the tests know it.
+name_no_folders() {
+    local registry=${CARGO_HOME:-$HOME/.cargo} host
+    host=$(host_triple | tr - _)
+    export CARGO_TARGET_DIR=$root/target/shipped
+    export RUSTFLAGS="--remap-path-prefix=$registry=cargo --remap-path-prefix=$root=thinc"
+    # For C in crates; the driver's makefile sees to itself.
+    export "CFLAGS_$host=-ffile-prefix-map=$registry=cargo -ffile-prefix-map=$root=thinc"
+    export "CXXFLAGS_$host=-ffile-prefix-map=$registry=cargo -ffile-prefix-map=$root=thinc"
+}
+
+cmd_package() { # [--version VERSION] [--debug-symbols]
+    local version='' options=()
+    while (($# > 0)); do
+        case $1 in
+        --version)
+            version=${2:-}
+            [[ -n $version ]] || die "--version wants a version."
+            shift
+            ;;
+        --debug-symbols) options+=("$1") ;;
+        *) die "./dev package knows --version VERSION and --debug-symbols" ;;
+        esac
+        shift
+    done
+    need_packages "${packages_native[@]}" "${packages_web[@]}" "${packages_package[@]}"
+    choose_rust build
+    name_no_folders
+    programs=(-p thinc -p thinc-viewer-native)
+    steps_total=4
+    build_all
+    must_step "packages" make_packages "${version:-$(package_version)}" "${options[@]}"
+    say "Ready:" "$package_dir"/*.deb
+}

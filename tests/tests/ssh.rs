@@ -1,0 +1,356 @@
+//! Sessions behind a real sshd: started, left and found again by `thinc-view ssh://`, and what happens to them and to what a
+//! person types when the way there breaks.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use thinc_bench::Error;
+use thinc_bench::process::{Headless, binary, wait_for};
+use thinc_e2e::sshd::Sshd;
+use thinc_e2e::{Picture, descendants};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{ConnectionExt as _, ImageFormat};
+use x11rb::rust_connection::{DefaultStream, RustConnection};
+
+type Outcome = Result<(), Error>;
+
+/// No step takes this long.
+const LONG: Duration = Duration::from_secs(30);
+
+/// A terminal that writes down what is typed into it, byte by byte.
+fn typewriter(paper: &Path) -> [String; 5] {
+    let script = format!("stty raw -echo; exec cat > {}", paper.display());
+    ["xterm".into(), "-e".into(), "sh".into(), "-c".into(), script]
+}
+
+/// A session with such a terminal, a viewer of it with the pointer in there, and what it has written.
+fn start(sshd: &Sshd) -> Result<(Headless, PathBuf), Error> {
+    let paper = sshd.folder().join("paper");
+    let command = typewriter(&paper);
+    let command: Vec<&str> = command.iter().map(String::as_str).collect();
+    let mut viewer = sshd.viewer("/paper", &command)?;
+    viewer.say("move 100 100")?;
+    wait_for("the terminal is there", LONG, || fs::metadata(&paper).ok())?;
+    // The first key that arrives says that the terminal has the keyboard.
+    wait_for("the terminal takes what is typed", LONG, || {
+        viewer.say("type .").ok()?;
+        (!fs::read(&paper).ok()?.is_empty()).then_some(())
+    })?;
+    viewer.say("type !")?;
+    written(&paper, "!")?;
+    Ok((viewer, paper))
+}
+
+fn read(paper: &Path) -> String {
+    fs::read_to_string(paper).unwrap_or_default()
+}
+
+/// Waits until the paper ends with these words; all that is on it.
+fn written(paper: &Path, end: &str) -> Result<String, Error> {
+    wait_for(&format!("{end:?} is written"), LONG, || Some(read(paper)).filter(|text| text.ends_with(end)))
+}
+
+fn stats(viewer: &mut Headless, sshd: &Sshd) -> Result<serde_json::Value, Error> {
+    let file = sshd.folder().join("stats.json");
+    viewer.say(&format!("stats {}", file.display()))?;
+    Ok(serde_json::from_str(&fs::read_to_string(&file)?)?)
+}
+
+fn children(pid: u32) -> Vec<u32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.map(|task| fs::read_to_string(task.path().join("children")).unwrap_or_default());
+    children.flat_map(|text| text.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<u32>>()).collect()
+}
+
+/// What sshd started at a viewer's wish, and leads to the session.
+fn relays(sshd: &Sshd) -> Vec<u32> {
+    let is_relay = |pid: &u32| {
+        let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).nth(2) == Some(b"--stdio")
+    };
+    descendants(sshd.pid()).into_iter().filter(is_relay).collect()
+}
+
+fn kill(pids: &[u32]) -> Outcome {
+    // 0 would be all of this test run.
+    assert!(!pids.is_empty() && !pids.contains(&0), "there is something to be killed: {pids:?}");
+    for pid in pids {
+        Command::new("kill").args(["-KILL", &pid.to_string()]).status()?;
+    }
+    Ok(())
+}
+
+fn pid(session: &serde_json::Value, part: &str) -> u32 {
+    session["pids"][part].as_u64().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0)
+}
+
+/// A client of the session's display.
+fn connect_x(session: &serde_json::Value) -> Result<RustConnection, Error> {
+    let number = session["display"].as_str().unwrap_or_default().trim_start_matches(':').to_owned();
+    let socket = std::os::unix::net::UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?;
+    let authority = fs::read(session["xauthority"].as_str().unwrap_or_default())?;
+    let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
+    let (stream, _) = DefaultStream::from_unix_stream(socket)?;
+    Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
+}
+
+#[test]
+fn a_session_is_started_left_and_found_again() -> Outcome {
+    let sshd = Sshd::start("again", "")?;
+    let mut viewer = sshd.viewer("", &["xterm"])?;
+    assert_eq!(viewer.say("size")?, "1280x800");
+    viewer.say("wait-quiet")?;
+    viewer.finish()?;
+    let found = sshd.sessions()?;
+    assert_eq!(found.len(), 1);
+    assert_eq!((found[0]["name"].as_str(), found[0]["listen"].as_str()), (Some("xterm"), None), "{}", found[0]);
+    let (mut by_command, mut by_name) = (sshd.viewer("", &["xterm"])?, sshd.viewer("/xterm", &[])?);
+    for viewer in [&mut by_command, &mut by_name] {
+        viewer.say("wait-quiet")?;
+    }
+    assert_eq!(by_command.say("hash")?, by_name.say("hash")?);
+    let again = sshd.sessions()?;
+    assert_eq!((again.len(), pid(&again[0], "supervisor")), (1, pid(&found[0], "supervisor")));
+    Ok(())
+}
+
+/// They are the person's ssh's business, and stay so.
+#[test]
+fn jump_hosts_and_shared_connections_work_as_configured() -> Outcome {
+    let sshd = Sshd::start("ways", "")?;
+    let mut beyond = sshd.viewer_at("beyond", &["xterm"])?;
+    beyond.say("wait-quiet")?;
+    assert_eq!(sshd.connections(), 2, "one to the jump host, one through it");
+    let mut viewers = Vec::new();
+    for _ in 0..2 {
+        let mut viewer = sshd.viewer_at("shared/xterm", &[])?;
+        viewer.say("wait-quiet")?;
+        assert_eq!(viewer.say("hash")?, beyond.say("hash")?);
+        viewers.push(viewer);
+    }
+    assert_eq!(sshd.connections(), 3, "both go over one connection");
+    Ok(())
+}
+
+#[test]
+fn what_the_shell_there_prints_does_not_matter_unless_it_never_ends() -> Outcome {
+    let sshd = Sshd::start("noise", "echo Welcome; printf 'no end of line'")?;
+    let mut viewer = sshd.viewer("", &["xterm"])?;
+    assert_eq!(viewer.say("size")?, "1280x800");
+    viewer.finish()?;
+    let endless = Sshd::start("endless", "head -c 100000 /dev/zero")?;
+    let output = endless.view("there", &binary("thinc")?, &[])?;
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(words.contains(".bashrc"), "{words}");
+    assert_eq!((output.status.code(), words.lines().count()), (Some(6), 1), "{words}");
+    Ok(())
+}
+
+#[test]
+fn what_is_missing_there_is_said_in_one_line() -> Outcome {
+    let sshd = Sshd::start("missing", "")?;
+    let thinc = binary("thinc")?;
+    let wrapped = |name: &str, before: &str| sshd.script(name, &format!("{before}\nexec {} \"$@\"", thinc.display()));
+    let old = sshd.script("old", "echo \"error: unexpected argument '--stdio' found\" >&2; exit 2")?;
+    let closed = sshd.script("closed", "echo This account is currently not available.; exit 1")?;
+    for (place, thinc, more, code, expected) in [
+        ("there", Path::new("no-such-thinc"), &[][..], 3, "there is no no-such-thinc on there: install thinc there"),
+        ("there", &old, &[], 6, "the thinc on there is another version"),
+        ("there", &closed, &[], 3, "there: This account is currently not available."),
+        ("there", &wrapped("x", "export THINC_XORG=/nowhere")?, &["--", "xterm"], 3, "there: THINC_XORG is /nowhere"),
+        ("there", &wrapped("d", "export THINC_DRIVER_DIR=/nowhere")?, &["--", "xterm"], 3, "there is no thinc_drv.so"),
+        ("there", &thinc, &["--", "no-such-program"], 3, "there: there is no command no-such-program"),
+        ("no-such-user@there", &thinc, &[], 5, "Permission denied"),
+        ("there:1", &thinc, &[], 3, "ssh does not reach there"),
+        ("-oProxyCommand=touch", &thinc, &[], 2, "is no place for ssh"),
+    ] {
+        let output = sshd.view(place, thinc, more)?;
+        let words = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(words.contains(expected), "{place}: {words}");
+        assert_eq!((output.status.code(), words.lines().count()), (Some(code), 1), "{place}: {words}");
+    }
+    assert!(sshd.sessions()?.is_empty());
+    Ok(())
+}
+
+#[test]
+fn what_is_typed_arrives_once_whatever_is_cut() -> Outcome {
+    let sshd = Sshd::start("cut", "")?;
+    let (mut viewer, paper) = start(&sshd)?;
+    let before = read(&paper);
+    let mut typed = String::new();
+    for number in 0..90u32 {
+        match number {
+            20 => kill(&children(viewer.pid()))?,
+            40 => kill(&[pid(&sshd.sessions()?[0], "session")])?,
+            60 => kill(&relays(&sshd))?,
+            _ => {}
+        }
+        let word = format!("{number:02}-");
+        viewer.say(&format!("type {word}"))?;
+        typed += &word;
+        // What was typed before this has arrived; what follows goes over a connection that is there.
+        if number % 20 == 15 {
+            viewer.say("barrier")?;
+        }
+    }
+    viewer.say("barrier")?;
+    let text = written(&paper, "87-88-89-")?;
+    let text = text.strip_prefix(&before).ok_or("what was written stays written")?;
+    // In order, and nothing twice: what is there is what was typed, less what was on its way when it was cut.
+    let connections = stats(&mut viewer, &sshd)?["connections"].as_u64().unwrap_or(0);
+    assert!(connections >= 3);
+    assert!(
+        fewest_pieces(text, &typed).is_some_and(|pieces| pieces <= connections),
+        "{connections} connections: {text}"
+    );
+    // How much is lost depends on how fast it was typed; nothing that a barrier followed, or that a connection was there for.
+    for (from, to) in [(0, 16), (76, 90)] {
+        let whole: String = (from..to).map(|number| format!("{number:02}-")).collect();
+        assert!(text.contains(&whole), "{whole} in {text}");
+    }
+    Ok(())
+}
+
+/// Of how many pieces of `whole`, one behind the other, `text` is made; None where it is not.
+fn fewest_pieces(text: &str, whole: &str) -> Option<u64> {
+    // For each place in `whole`: the fewest pieces of what was looked at of `text`, where its last character is the one there.
+    let mut fewest: Vec<Option<u64>> = Vec::new();
+    for (at, character) in text.chars().enumerate() {
+        let mut before: Option<u64> = if at == 0 { Some(0) } else { None };
+        let next = whole.chars().enumerate().map(|(place, other)| {
+            let goes_on = place.checked_sub(1).and_then(|last| *fewest.get(last)?);
+            let begins = before.map(|pieces| pieces + 1);
+            before = before.into_iter().chain(fewest.get(place).copied().flatten()).min();
+            let pieces = goes_on.into_iter().chain(begins).min();
+            pieces.filter(|_| other == character)
+        });
+        fewest = next.collect();
+    }
+    fewest.into_iter().flatten().min()
+}
+
+#[test]
+fn pieces_of_a_text_are_counted() {
+    let counted = |text| fewest_pieces(text, "00-01-02-03-");
+    assert_eq!(counted("00-01-02-03-"), Some(1));
+    assert_eq!(counted("00-0-03-"), Some(2));
+    assert_eq!(counted("0-1-2-3"), Some(4));
+    assert_eq!(counted("00-02-01-"), None);
+    assert_eq!(counted("01-01-"), None);
+}
+
+#[test]
+fn a_path_that_dies_in_silence_is_left_and_what_was_typed_into_it_stays_there() -> Outcome {
+    let sshd = Sshd::start("silence", "")?;
+    let (mut viewer, paper) = start(&sshd)?;
+    let session = sshd.sessions()?[0].clone();
+    let x = connect_x(&session)?;
+    let is_held = |x: &RustConnection| {
+        let keys = x.query_keymap().ok().and_then(|asked| asked.reply().ok());
+        keys.is_some_and(|keys| keys.keys.iter().any(|byte| *byte != 0))
+    };
+    viewer.say("keydown Shift_L")?;
+    wait_for("the key is down", LONG, || is_held(&x).then_some(()))?;
+    viewer.say("barrier")?;
+    let before = read(&paper);
+
+    sshd.freeze();
+    let cut = Instant::now();
+    viewer.say("type lost")?;
+    wait_for("the viewer is back over another connection", LONG, || {
+        (stats(&mut viewer, &sshd).ok()?["connections"].as_u64() >= Some(2)).then_some(())
+    })?;
+    // Sooner than ssh by itself, which asks every five seconds and gives up after the third.
+    assert!(cut.elapsed() < Duration::from_secs(14), "it took {:?} to notice", cut.elapsed());
+    // What was held over the old connection is not held any more.
+    wait_for("the key is up", LONG, || (!is_held(&x)).then_some(()))?;
+    viewer.say("type after-")?;
+    assert_eq!(written(&paper, "after-")?, format!("{before}after-"));
+    // The old path comes back to life, with all that was said into it.
+    sshd.thaw();
+    wait_for("the old way has ended", LONG, || (relays(&sshd).len() == 1).then_some(()))?;
+    viewer.say("type end")?;
+    assert_eq!(written(&paper, "end")?, format!("{before}after-end"));
+    Ok(())
+}
+
+#[test]
+fn a_page_that_is_cut_off_is_whole_in_the_end() -> Outcome {
+    let sshd = Sshd::start("page", "")?;
+    let mut viewer = sshd.viewer("/page", &["sleep", "infinity"])?;
+    viewer.say("wait-quiet")?;
+    let session = sshd.sessions()?[0].clone();
+    let client = |program: &str| {
+        let mut command = Command::new(program);
+        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+        command.env("DISPLAY", text("display")).env("XAUTHORITY", text("xauthority"));
+        command
+    };
+    let mut drawing = client("x11perf");
+    let drawing = drawing.args(["-repeat", "1", "-time", "1", "-putimage500", "-scroll500", "-rect500"]);
+    let mut drawing = drawing.stdout(std::process::Stdio::null()).spawn()?;
+    for _ in 0..3 {
+        let bytes = |viewer: &mut Headless| stats(viewer, &sshd).ok()?["bytes_in"].as_u64();
+        let connections = stats(&mut viewer, &sshd)?["connections"].as_u64();
+        let so_far = bytes(&mut viewer);
+        wait_for("some of it comes", LONG, || (bytes(&mut viewer) != so_far).then_some(()))?;
+        kill(&children(viewer.pid()))?;
+        wait_for("the viewer is back", LONG, || {
+            (stats(&mut viewer, &sshd).ok()?["connections"].as_u64() > connections).then_some(())
+        })?;
+    }
+    assert!(drawing.wait()?.success());
+    client("xsetroot").args(["-mod", "5", "7", "-fg", "#204060", "-bg", "#a0c0e0"]).status()?;
+    let x = connect_x(&session)?;
+    let root = x.setup().roots[0].root;
+    let (width, height) = (x.setup().roots[0].width_in_pixels, x.setup().roots[0].height_in_pixels);
+    viewer.say("wait-quiet")?;
+    let screen = x.get_image(ImageFormat::Z_PIXMAP, root, 0, 0, width, height, !0)?.reply()?;
+    let file = sshd.folder().join("view.png");
+    viewer.say(&format!("screenshot {}", file.display()))?;
+    let view = Picture::read_png(&file)?;
+    let screen: Vec<u32> = screen.data.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])).collect();
+    assert!(view.pixels == screen && view.colors() >= 2, "the view is the screen");
+    Ok(())
+}
+
+/// How long after ssh's own login the first whole picture is there; printed, because machines differ.
+#[test]
+#[ignore = "measures: cargo test --release -p thinc-e2e --test ssh -- --ignored --nocapture"]
+fn the_first_picture_comes_soon_after_the_login() -> Outcome {
+    const TIMES: usize = 9;
+    let sshd = Sshd::start("first", "")?;
+    let thinc = binary("thinc")?;
+    let median = |mut measure: Box<dyn FnMut(usize) -> Outcome>| {
+        let mut times = Vec::new();
+        for number in 0..TIMES {
+            let begun = Instant::now();
+            measure(number)?;
+            times.push(begun.elapsed());
+        }
+        times.sort_unstable();
+        Ok::<_, Error>(times[TIMES / 2])
+    };
+    let login = median(Box::new(|_| {
+        assert!(sshd.ssh("true").status()?.success());
+        Ok(())
+    }))?;
+    let view = |place: &str| {
+        let output = sshd.view(place, &thinc, &["--when-quiet", "--", "xterm"])?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Ok(())
+    };
+    let new = median(Box::new(|number| view(&format!("there/new-{number}"))))?;
+    let running = median(Box::new(|_| view("there/new-0")))?;
+    let over = |time: Duration| time.as_secs_f64() - login.as_secs_f64();
+    println!(
+        "medians of {TIMES}: login {:.2} s; first whole picture of a new session {:.2} s later, of a running one {:.2} s later",
+        login.as_secs_f64(),
+        over(new),
+        over(running)
+    );
+    Ok(())
+}

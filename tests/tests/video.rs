@@ -1,0 +1,268 @@
+//! Videos with everything real: frames of XVideo and areas that change like one, in a headless viewer that decodes.
+//! A plain stream shows the screen byte for byte while it plays, a coded one once it rests, and what lies before either always.
+//! Frames are drawn until something was seen, not for a time: a busy machine makes them slower, never fewer.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use thinc_bench::Error;
+use thinc_bench::process::{Headless, binary, wait_for};
+use thinc_e2e::{Desktop, Picture};
+use x11rb::connection::Connection as _;
+use x11rb::protocol::xproto::{
+    ConnectionExt as _, CreateGCAux, CreateWindowAux, Gcontext, ImageFormat, Rectangle, Window, WindowClass,
+};
+use x11rb::protocol::xv::ConnectionExt as _;
+use x11rb::rust_connection::RustConnection;
+use x11rb::wrapper::ConnectionExt as _;
+
+type Outcome = Result<(), Error>;
+
+const SIZE: &str = "800x600";
+/// "I420", as XVideo names it.
+const I420: u32 = 0x3032_3449;
+/// Of the pictures, in samples; and where they are shown.
+const WIDTH: u16 = 320;
+const HEIGHT: u16 = 240;
+const PLACE: (i16, i16, u16, u16) = (60, 50, 530, 397);
+/// 24 frames a second.
+const FRAME: Duration = Duration::from_millis(42);
+/// Longer than anything here takes on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A player, and a window that it can put before its picture.
+struct Player {
+    conn: RustConnection,
+    window: Window,
+    gc: Gcontext,
+    port: u32,
+    frame: u32,
+    next: Instant,
+}
+
+impl Player {
+    fn new(desktop: &Desktop) -> Result<Player, Error> {
+        let conn = desktop.connect_x()?;
+        let root = conn.setup().roots[0].root;
+        let (x, y, width, height) = PLACE;
+        let window = open_window(&conn, (x, y, width, height), 0x10_2030)?;
+        let gc = conn.generate_id()?;
+        conn.create_gc(gc, window, &CreateGCAux::new())?;
+        let adaptors = conn.xv_query_adaptors(root)?.reply()?.info;
+        let port = adaptors.first().ok_or("the driver has an adaptor for video")?.base_id;
+        Ok(Player { conn, window, gc, port, frame: 0, next: Instant::now() })
+    }
+
+    /// The next frame through XVideo, scaled to the window, which X has drawn when this returns.
+    fn play(&mut self) -> Outcome {
+        let (width, height) = (i32::from(WIDTH), i32::from(HEIGHT));
+        let n = self.frame as i32;
+        let mut data = Vec::new();
+        data.extend((0..height).flat_map(|y| (0..width).map(move |x| (40 + soft(x * 2 + n * 3, y * 2, n)) as u8)));
+        for shift in [0, 700] {
+            data.extend(
+                (0..height / 2).flat_map(|y| (0..width / 2).map(move |x| (64 + soft(x + shift, y - n, n) / 2) as u8)),
+            );
+        }
+        let (_, _, to_width, to_height) = PLACE;
+        let (w, h) = (WIDTH, HEIGHT);
+        self.conn.xv_put_image(
+            self.port,
+            self.window,
+            self.gc,
+            I420,
+            0,
+            0,
+            w,
+            h,
+            0,
+            0,
+            to_width,
+            to_height,
+            w,
+            h,
+            &data,
+        )?;
+        self.pace()
+    }
+
+    /// The next frame as pixels, as a browser draws it.
+    fn paint(&mut self) -> Outcome {
+        let (_, _, width, height) = PLACE;
+        let n = self.frame as i32;
+        let rows = (1 << 17) / usize::from(width) / 4;
+        for top in (0..height).step_by(rows) {
+            let rows = (height - top).min(rows as u16);
+            let mut data = Vec::with_capacity(usize::from(width) * usize::from(rows) * 4);
+            for y in i32::from(top)..i32::from(top + rows) {
+                for x in 0..i32::from(width) {
+                    let grain = (x * 7 + y * 13 + n * 29 + x * y) % 5;
+                    let (b, g, r) = (soft(x + n * 2, y, n), soft(x, y + n * 3, n + 40), soft(x - n, y + n, n + 90));
+                    data.extend([b + grain, g + grain, r + grain, 0].map(|channel| channel as u8));
+                }
+            }
+            let (format, top) = (ImageFormat::Z_PIXMAP, top.cast_signed());
+            self.conn.put_image(format, self.window, self.gc, width, rows, 0, top, 0, 24, &data)?;
+        }
+        self.pace()
+    }
+
+    fn pace(&mut self) -> Outcome {
+        self.conn.sync()?;
+        self.frame += 1;
+        let now = Instant::now();
+        self.next = self.next.max(now) + FRAME;
+        std::thread::sleep(self.next - now);
+        Ok(())
+    }
+
+    /// A menu with letters, before the picture.
+    fn open_menu(&self, rect: (i16, i16, u16, u16)) -> Result<Window, Error> {
+        let menu = open_window(&self.conn, rect, 0xf4_f0e8)?;
+        let gc = self.conn.generate_id()?;
+        let font = self.conn.generate_id()?;
+        self.conn.open_font(font, b"fixed")?;
+        self.conn.create_gc(gc, menu, &CreateGCAux::new().font(font).foreground(0x10_1010).background(0xf4_f0e8))?;
+        for line in 0..i16::try_from(rect.3 / 16)? {
+            self.conn.image_text8(menu, gc, 6, 13 + line * 16, format!("{line}: sphinx of quartz").as_bytes())?;
+        }
+        let frame = Rectangle { x: 0, y: 0, width: rect.2 - 1, height: rect.3 - 1 };
+        self.conn.poly_rectangle(menu, gc, &[frame])?;
+        self.conn.sync()?;
+        Ok(menu)
+    }
+}
+
+/// Neither edges nor parts of one value: as a camera sees.
+fn soft(x: i32, y: i32, n: i32) -> i32 {
+    let wave = |at: i32, period: i32| ((at.rem_euclid(period) * 2 - period).abs() * 64) / period;
+    30 + wave(x + n, 97) + wave(y - n, 71) + wave(x + y + n * 2, 131)
+}
+
+fn open_window(
+    conn: &RustConnection,
+    (x, y, width, height): (i16, i16, u16, u16),
+    color: u32,
+) -> Result<Window, Error> {
+    let (window, root) = (conn.generate_id()?, conn.setup().roots[0].root);
+    let settings = CreateWindowAux::new().override_redirect(1).background_pixel(color);
+    conn.create_window(0, window, root, x, y, width, height, 0, WindowClass::INPUT_OUTPUT, 0, &settings)?;
+    conn.map_window(window)?;
+    conn.sync()?;
+    Ok(window)
+}
+
+fn count(desktop: &mut Desktop, what: &str) -> Result<u64, Error> {
+    desktop.stats()?["video"][what].as_u64().ok_or_else(|| format!("stats have no video.{what}").into())
+}
+
+/// Draws frames until so many pictures more were shown in this way.
+fn until_shown(desktop: &mut Desktop, what: &str, more: u64, mut draw: impl FnMut() -> Outcome) -> Outcome {
+    let (before, begun) = (count(desktop, what)?, Instant::now());
+    loop {
+        for _ in 0..4 {
+            draw()?;
+        }
+        if count(desktop, what)? >= before + more {
+            return Ok(());
+        }
+        if begun.elapsed() > PATIENCE {
+            return Err(format!("{more} pictures {what}: {}", desktop.stats()?["video"]).into());
+        }
+    }
+}
+
+/// Waits until all that is shown is exact.
+fn until_exact(desktop: &mut Desktop) -> Outcome {
+    wait_for("what is shown is exact", PATIENCE, || {
+        desktop.viewer.say("wait-quiet").ok()?;
+        (desktop.stats().ok()?["inexact_pixels"] == 0).then_some(())
+    })
+}
+
+fn part(picture: &Picture, (x, y, width, height): (i16, i16, u16, u16)) -> impl Iterator<Item = &[u32]> {
+    let [x, y, width, height] = [x.unsigned_abs(), y.unsigned_abs(), width, height].map(usize::from);
+    (y..y + height).map(move |y| &picture.pixels[y * picture.width + x..][..width])
+}
+
+#[test]
+fn plain_frames_are_the_screen_and_a_menu_before_them_too() -> Outcome {
+    let mut desktop = Desktop::start_with("video-plain", SIZE, &["--video", "plain"], &["sleep", "infinity"])?;
+    let mut player = Player::new(&desktop)?;
+    until_shown(&mut desktop, "plain", 10, || player.play())?;
+    desktop.assert_identical("after some frames")?;
+    let menu = (200, 150, 180, 120);
+    let window = player.open_menu(menu)?;
+    until_shown(&mut desktop, "plain", 10, || player.play())?;
+    desktop.assert_identical("with a menu before the video")?;
+    player.conn.unmap_window(window)?;
+    until_shown(&mut desktop, "plain", 3, || player.play())?;
+    desktop.assert_identical("and without it")
+}
+
+#[test]
+fn coded_frames_become_the_screen_and_a_menu_is_it_at_once() -> Outcome {
+    let mut desktop = Desktop::start_with("video-coded", SIZE, &["--video", "h264"], &["sleep", "infinity"])?;
+    let mut player = Player::new(&desktop)?;
+    until_shown(&mut desktop, "shown", 10, || player.play())?;
+    let menu = (200, 150, 180, 120);
+    player.open_menu(menu)?;
+    desktop.viewer.say("barrier")?;
+    for _ in 0..5 {
+        until_shown(&mut desktop, "shown", 2, || player.play())?;
+        let (screen, view) = (desktop.screen()?, desktop.view()?);
+        assert!(part(&screen, menu).eq(part(&view, menu)), "the menu is exact while the video plays");
+    }
+    assert_eq!(count(&mut desktop, "plain")?, 0, "nothing was plain while it played");
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("once it rests")
+}
+
+#[test]
+fn an_area_of_pixels_becomes_a_video_and_what_lies_before_it_stays_exact() -> Outcome {
+    let mut desktop = Desktop::start_with("video-area", SIZE, &["--video", "h264"], &["sleep", "infinity"])?;
+    let mut player = Player::new(&desktop)?;
+    let menu = (220, 160, 180, 120);
+    player.open_menu(menu)?;
+    until_shown(&mut desktop, "shown", 20, || player.paint())?;
+    for _ in 0..5 {
+        until_shown(&mut desktop, "shown", 2, || player.paint())?;
+        let (screen, view) = (desktop.screen()?, desktop.view()?);
+        assert!(part(&screen, menu).eq(part(&view, menu)), "the menu is exact while the area moves");
+    }
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("once the area rests")
+}
+
+#[test]
+fn a_video_outlives_its_session_process() -> Outcome {
+    let mut desktop = Desktop::start_with("video-killed", SIZE, &["--video", "plain"], &["sleep", "infinity"])?;
+    let mut player = Player::new(&desktop)?;
+    until_shown(&mut desktop, "plain", 5, || player.play())?;
+    Command::new("kill").args(["-KILL", &desktop.session.pid("session")?.to_string()]).status()?;
+    player.play()?;
+    let name = desktop.session.name.clone();
+    let link = wait_for("`thinc link` answers", PATIENCE, || {
+        let output = Command::new(binary("thinc").ok()?).args(["link", &name]).output().ok()?;
+        let text = String::from_utf8(output.stdout).ok()?;
+        text.split_whitespace().find(|word| word.contains("#t=")).map(str::to_owned)
+    })?;
+    desktop.viewer = wait_for("a viewer connects again", PATIENCE, || Headless::start(&link).ok())?;
+    until_shown(&mut desktop, "plain", 5, || player.play())?;
+    desktop.assert_identical("played by another session process")
+}
+
+#[test]
+fn viewers_that_come_and_go_and_windows_that_go_leave_the_screen_whole() -> Outcome {
+    let mut desktop = Desktop::start_with("video-gone", SIZE, &["--video", "h264"], &["sleep", "infinity"])?;
+    let mut player = Player::new(&desktop)?;
+    let other = desktop.another_viewer()?;
+    until_shown(&mut desktop, "shown", 5, || player.play())?;
+    // With a picture under way for it or not.
+    other.finish()?;
+    until_shown(&mut desktop, "shown", 5, || player.play())?;
+    player.conn.destroy_window(player.window)?;
+    player.conn.sync()?;
+    until_exact(&mut desktop)?;
+    desktop.assert_identical("once the player's window is gone")
+}
