@@ -57,14 +57,13 @@ fn x11perf_draws_and_the_viewer_shows_it() -> Outcome {
     }
     // x11perf leaves an empty screen behind: compare while it draws as well.
     for test in ["-scroll500", "-aa10text", "-copywinwin100", "-rect100"] {
-        // What copies the same over and over changes nothing any more after a moment.
-        let before = desktop.stats()?["updates"].as_u64().ok_or("stats have no updates")?;
         let mut running = desktop
             .client("x11perf")
             .args(["-repeat", "1", "-reps", "100000000", test])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()?;
+        let before = desktop.stats()?["updates"].as_u64().ok_or("stats have no updates")?;
         let drawn = wait_for(&format!("x11perf {test} draws"), Duration::from_secs(20), || {
             desktop.viewer.say("barrier").ok()?;
             (desktop.stats().ok()?["updates"].as_u64()? > before + 3).then_some(())

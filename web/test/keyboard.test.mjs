@@ -140,6 +140,7 @@ test("a composition that is given up leaves nothing behind", async (t) => {
 test("the menu sends what browser and desktop keep", async (t) => {
   const { page, viewer } = await faked(t);
   await page.keyboard.press("Control+Alt+m");
+  await viewer.heard((m) => m.kind === "key" && m.code === 29 && !m.down);
   viewer.said.length = 0;
   await page.getByRole("button", { name: "Send keys" }).click();
   await page.getByRole("button", { name: "Ctrl+Alt+Del" }).click();

@@ -220,7 +220,7 @@ impl Region {
             return self.clear();
         }
         if !rect.contains(&self.extents()) {
-            self.rects = combined(&self.rects, &[*rect], |a, b| a & b);
+            self.rects = common(&self.rects, &[*rect]);
         }
     }
 
@@ -229,7 +229,7 @@ impl Region {
         if other.is_empty() {
             return self.clear();
         }
-        self.rects = combined(&self.rects, &other.rects, |a, b| a & b);
+        self.rects = common(&self.rects, &other.rects);
     }
 
     /// Moves every pixel by a vector.
@@ -248,9 +248,18 @@ impl Region {
 
     /// The pixels in both sets.
     pub fn intersection(&self, other: &Region) -> Region {
-        let mut region = self.clone();
-        region.intersect(other);
-        region
+        Region { rects: common(&self.rects, &other.rects) }
+    }
+
+    /// Number of pixels in both sets; allocates nothing.
+    pub fn overlap_area(&self, other: &Region) -> u64 {
+        let (few, many) = if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
+        let mut area = 0;
+        for rect in &few.rects {
+            let near = many.band_at_or_below(rect.y1).iter().take_while(|r| r.y1 < rect.y2);
+            area += near.map(|r| r.intersect(rect).area()).sum::<u64>();
+        }
+        area
     }
 
     /// The pixels in `self` and not in `other`.
@@ -312,6 +321,19 @@ impl Region {
             assert!(!same_spans || pair[0][0].y2 < pair[1][0].y1, "bands that meet with equal spans are one band");
         }
     }
+}
+
+/// The pixels in both: only rows that both may have are swept.
+fn common(a: &[Rect], b: &[Rect]) -> Vec<Rect> {
+    let (a, b) = (rows_shared(a, b), rows_shared(b, a));
+    if a.is_empty() || b.is_empty() { Vec::new() } else { combined(a, b, |a, b| a & b) }
+}
+
+/// The bands of `rects` from the first row of `other` to its last.
+fn rows_shared<'a>(rects: &'a [Rect], other: &[Rect]) -> &'a [Rect] {
+    let (Some(first), Some(last)) = (other.first(), other.last()) else { return &[] };
+    let below = &rects[rects.partition_point(|r| r.y2 <= first.y1)..];
+    &below[..below.partition_point(|r| r.y1 < last.y2)]
 }
 
 /// Sweeps two sets from top to bottom; `keep(in a, in b)` says which pixels stay.
@@ -545,6 +567,8 @@ mod tests {
             assert_eq!(a.contains_rect(&rect), !mr.with(&ma, |a, b| a & !b).0.contains(&true), "seed {seed}");
             let (x, y) = (random.below(EDGE), random.below(EDGE));
             assert_eq!(a.contains_point(x, y), ma.at(x, y), "contains_point, seed {seed}");
+            let both = ma.with(&mb, |a, b| a & b).0.iter().filter(|&&inside| inside).count() as u64;
+            assert_eq!(a.overlap_area(&b), both, "overlap_area, seed {seed}");
             assert_eq!(a.area(), ma.0.iter().filter(|&&inside| inside).count() as u64, "area, seed {seed}");
             let extents = a.rects().iter().fold(Rect::default(), |all, rect| all.bound(rect));
             assert_eq!(a.extents(), extents, "extents, seed {seed}");

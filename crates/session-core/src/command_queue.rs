@@ -530,6 +530,17 @@ impl CommandQueue {
         let source = copy.source();
         let source_bounds = source.extents();
 
+        // `lacks` may count a pixel twice: then a COPY that would move only a little becomes pixels, which is right too.
+        let mut lacks = 0;
+        for item in &self.items {
+            if item.bounds.overlaps(&source_bounds) {
+                lacks += item.region.overlap_area(&source);
+            }
+        }
+        let area = copy.region.area();
+        if lacks >= area {
+            return self.draw(&copy.region, origin);
+        }
         // What may already hold a later op than this COPY saw (rule 3), and what will be read later (rule 4).
         let mut lacking = Region::new();
         for read in &self.reads {
@@ -538,17 +549,10 @@ impl CommandQueue {
             }
             if read.tag >= op && read.region.overlaps(&source) {
                 lacking.add(&read.region.intersection(&source));
+                if lacks + lacking.area() >= area {
+                    return self.draw(&copy.region, origin);
+                }
             }
-        }
-        let mut lacks = lacking.area();
-        for item in &self.items {
-            if item.bounds.overlaps(&source_bounds) {
-                lacks += item.region.intersection(&source).area();
-            }
-        }
-        // `lacks` may count a pixel twice: then a COPY that would move only a little becomes pixels, which is right too.
-        if lacks >= copy.region.area() {
-            return self.draw(&copy.region, origin);
         }
         if self.copies.len() >= COPIES_MAX {
             if self.broken.is(Mutation::CopiesPastTheBoundAreForgotten) {

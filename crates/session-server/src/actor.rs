@@ -48,8 +48,10 @@ use requests::Held;
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
-/// Records taken before viewers and connections get their turn: about 2 ms of a flood.
-const RECORDS_PER_TURN: usize = 8192;
+/// After this long no further records are taken before viewers and connections get their turn.
+const RECORDS_TIME_PER_TURN: Micros = 2_000;
+/// Records taken without a look at the clock: 20 us of a flood, and still no longer than a turn where each costs fifty times as much.
+const RECORDS_PER_LOOK: usize = 64;
 /// Events taken before the ring gets its turn.
 const EVENTS_PER_TURN: usize = 64;
 /// After this long no further viewer is served before events and the ring get their turn.
@@ -318,10 +320,11 @@ impl Actor {
 
     /// Takes the records there are, but not for ever; true when there are more.
     fn drain_ring(&mut self) -> Result<bool, SessionError> {
-        let now = self.now();
+        let begun = self.now();
+        let mut now = begun;
         let mut cursor = false;
         let mut behind = true;
-        for _ in 0..RECORDS_PER_TURN {
+        for count in 1_usize.. {
             let Some(bytes) = self.ring.poll_bytes() else {
                 behind = false;
                 break;
@@ -346,6 +349,12 @@ impl Actor {
                     self.core.handle_overflow(&dirty);
                 }
                 _ => {}
+            }
+            if count.is_multiple_of(RECORDS_PER_LOOK) {
+                now = self.now();
+                if now >= begun + RECORDS_TIME_PER_TURN {
+                    break;
+                }
             }
         }
         // Once for all of them: the block holds the newest, and each image is compressed.
