@@ -3,6 +3,7 @@
 //! Knows when to ask session-core and whom to hand its answers; decides nothing that session-core could decide.
 
 mod alone;
+mod records;
 mod requests;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,8 @@ use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_FRAME_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
-use thinc_region::{Region, Size};
-use thinc_ring::{Attachment, ControlEvent, DrawRecord, Framebuffer, RecordKind};
+use thinc_region::Size;
+use thinc_ring::{Attachment, Framebuffer};
 use thinc_session_core::{Arrival, Config, LossyPolicy, PathFigures, Scheduling, Session, VideoPolicy, ViewerId};
 use thinc_transport::path::{Figures, Path};
 use tokio::io::Interest;
@@ -38,7 +39,7 @@ use crate::gate::LOGIN_GRACE;
 use crate::keyboard::KeyboardHandle;
 use crate::memory::{kept, recycle};
 use crate::packing::Packing;
-use crate::recorder::{self, Recorder};
+use crate::recorder::Recorder;
 use crate::render::{self, View};
 use crate::worker::{Encoded, Work, Workers};
 use crate::xsettings::{self, Desktop};
@@ -48,10 +49,6 @@ use requests::Held;
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
-/// After this long no further records are taken before viewers and connections get their turn.
-const RECORDS_TIME_PER_TURN: Micros = 2_000;
-/// Records taken without a look at the clock: 20 us of a flood, and still no longer than a turn where each costs fifty times as much.
-const RECORDS_PER_LOOK: usize = 64;
 /// Events taken before the ring gets its turn.
 const EVENTS_PER_TURN: usize = 64;
 /// After this long no further viewer is served before events and the ring get their turn.
@@ -314,131 +311,6 @@ impl Actor {
         });
         let binding = if let Held::Keyboard(until) = self.held { Some(until) } else { None };
         (self.core.poll_deadline(now).map(instant), seats.chain(binding).chain(self.greet_by).min().map(instant))
-    }
-
-    // ---- the driver ------------------------------------------------------------------------------------------------
-
-    /// Takes the records there are, but not for ever; true when there are more.
-    fn drain_ring(&mut self) -> Result<bool, SessionError> {
-        let begun = self.now();
-        let mut now = begun;
-        let mut cursor = false;
-        let mut behind = true;
-        for count in 1_usize.. {
-            let Some(bytes) = self.ring.poll_bytes() else {
-                behind = false;
-                break;
-            };
-            let broken = |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
-            let record = DrawRecord::parse(&bytes).map_err(broken)?;
-            if let Some(recorder) = &mut self.recorder {
-                recorder.record(&bytes, &record);
-            }
-            self.core.handle_record(&record, now);
-            match record.kind {
-                RecordKind::Geometry { generation } => self.take_geometry(generation)?,
-                RecordKind::Cursor => cursor = true,
-                RecordKind::Overflow => {
-                    let mut dirty = Region::new();
-                    self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
-                    dirty.intersect_rect(&self.core.size().rect());
-                    debug!("the ring overflowed: {} pixels are read again", dirty.area());
-                    if let Some(recorder) = &mut self.recorder {
-                        recorder.dirty(&dirty);
-                    }
-                    self.core.handle_overflow(&dirty);
-                }
-                _ => {}
-            }
-            if count.is_multiple_of(RECORDS_PER_LOOK) {
-                now = self.now();
-                if now >= begun + RECORDS_TIME_PER_TURN {
-                    break;
-                }
-            }
-        }
-        // Once for all of them: the block holds the newest, and each image is compressed.
-        if cursor {
-            self.take_cursor();
-        }
-        if let Some(recorder) = &mut self.recorder
-            && !recorder.end_turn(now, &self.ring, &self.framebuffer)
-        {
-            self.recorder = None;
-        }
-        Ok(behind)
-    }
-
-    /// The trace begins with all there is: this framebuffer, every pixel of it, and the cursor.
-    fn begin_recording(&mut self, mut recorder: Recorder) {
-        recorder.geometry(&self.framebuffer);
-        if let Some(cursor) = self.ring.cursor() {
-            recorder.cursor(&cursor);
-        }
-        self.recorder = Some(recorder);
-    }
-
-    fn record_to(&mut self, stream: std::os::unix::net::UnixStream) {
-        if self.recorder.as_ref().is_some_and(|recorder| !recorder.is_over()) {
-            return recorder::refuse(&stream, "the session is being traced already");
-        }
-        match Recorder::to_stream(stream, self.now()) {
-            Ok(recorder) => {
-                info!("somebody takes a trace");
-                self.begin_recording(recorder);
-            }
-            Err(error) => warn!("no trace can be taken: {error}"),
-        }
-    }
-
-    /// From here on records mean the framebuffer of this generation.
-    fn take_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
-        self.core.handle_leds(self.ring.leds());
-        if self.framebuffer.generation() == generation {
-            self.take_outputs();
-            return Ok(());
-        }
-        // The driver sends the descriptor before the record.
-        self.drain_control()?;
-        let Some(at) = self.next_framebuffers.iter().position(|next| next.generation() == generation) else {
-            // Replaced while the record waited: the record of the newer one follows.
-            return Ok(());
-        };
-        self.framebuffer = self.next_framebuffers.drain(..=at).next_back().expect("its place was just found");
-        let size = size_of(&self.framebuffer);
-        info!("the screen is {} × {} now", size.width, size.height);
-        if let Some(recorder) = &mut self.recorder {
-            recorder.geometry(&self.framebuffer);
-        }
-        self.core.handle_geometry(size);
-        self.take_outputs();
-        Ok(())
-    }
-
-    fn drain_control(&mut self) -> Result<(), SessionError> {
-        while let Some(event) = self.control.poll_event().map_err(SessionError::Driver)? {
-            match event {
-                ControlEvent::Framebuffer(framebuffer) => {
-                    if self.next_framebuffers.len() == NEXT_FRAMEBUFFERS_MAX {
-                        self.next_framebuffers.remove(0);
-                    }
-                    self.next_framebuffers.push(framebuffer);
-                }
-                ControlEvent::OutputsApplied { .. } => {}
-                ControlEvent::Error(text) => warn!("the driver says: {text}"),
-            }
-        }
-        Ok(())
-    }
-
-    fn take_cursor(&mut self) {
-        let Some(cursor) = self.ring.cursor() else {
-            return self.cursor.is_not_there_yet();
-        };
-        if let Some(recorder) = &mut self.recorder {
-            recorder.cursor(&cursor);
-        }
-        self.cursor.tell(&cursor, &mut self.encoder, &mut self.core);
     }
 
     // ---- viewers ---------------------------------------------------------------------------------------------------

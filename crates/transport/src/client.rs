@@ -71,6 +71,8 @@ impl Via {
 pub struct ConnectOptions {
     /// Longest time for all of it: name, TCP or QUIC, TLS and authentication.
     pub timeout: Duration,
+    /// Longest time until anything answers there at all; by QUIC, until hands are shaken, four times that.
+    pub reach: Duration,
     /// Where keys of links without a pin are remembered; `None`: such links are refused.
     pub known_hosts: Option<PathBuf>,
     /// Instead of the link's token, to come back.
@@ -83,7 +85,8 @@ impl Default for ConnectOptions {
     /// 10 s, which is also the time a session waits for a viewer to say who it is; no remembered keys; any way.
     fn default() -> ConnectOptions {
         let timeout = Duration::from_secs(10);
-        ConnectOptions { timeout, known_hosts: None, session_key: None, transport: TransportChoice::Auto }
+        let transport = TransportChoice::Auto;
+        ConnectOptions { timeout, reach: timeout, known_hosts: None, session_key: None, transport }
     }
 }
 
@@ -217,6 +220,16 @@ trait Opening: Send {
     fn split(self: Box<Self>) -> io::Result<(ReadHalf, WriteHalf)>;
 }
 
+/// When an attempt is given up.
+#[derive(Clone, Copy, Debug)]
+struct Deadlines {
+    all: Instant,
+    /// TCP's first packet is answered.
+    tcp_answers: Instant,
+    /// QUIC has shaken hands.
+    quic_shakes: Instant,
+}
+
 /// Whom to believe, on any way.
 #[derive(Clone, Debug)]
 struct Trust {
@@ -273,7 +286,8 @@ impl Trust {
 /// Connects to the session the link names and authenticates; blocks for at most `options.timeout`.
 pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, ConnectError> {
     let authority = link.authority();
-    let deadline = Instant::now() + options.timeout;
+    let begun = Instant::now();
+    let deadline = begun + options.timeout;
     let credential = match (&options.session_key, &link.token) {
         (Some(key), _) => Credential::SessionKey(key.clone()),
         (None, Some(token)) => Credential::Token(token.clone()),
@@ -296,7 +310,12 @@ pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, Conn
         .to_socket_addrs()
         .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
         .collect();
-    let (via, mut opening) = race::run(addresses, trust, options.transport, deadline)?;
+    let deadlines = Deadlines {
+        all: deadline,
+        tcp_answers: deadline.min(begun + options.reach),
+        quic_shakes: deadline.min(begun + 4 * options.reach),
+    };
+    let (via, mut opening) = race::run(addresses, trust, options.transport, deadlines)?;
 
     let broken = |error| ConnectError::Broken(authority.clone(), error);
     let mut hello = Vec::new();

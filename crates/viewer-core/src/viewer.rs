@@ -258,6 +258,10 @@ impl Viewer {
             _ => {}
         }
         self.alive_at = now + HELD_INTERVAL_US;
+        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
+            // A person waits for what this does, and should hear at once where nothing comes of it.
+            self.next_ping_at = self.next_ping_at.min(now);
+        }
         self.state.outbox.push_input(Input { seq, event });
         self.state.stats.inputs_dropped = self.state.outbox.dropped();
         self.unpinged = true;
@@ -352,6 +356,14 @@ impl Viewer {
     /// Asks whether the session is still there; [`Viewer::unanswered_since`] says how that goes.
     pub fn handle_doubt(&mut self, now: Micros) {
         if self.state.greeted && !self.state.closed && self.state.pings.is_empty() {
+            self.send_ping(now);
+        }
+    }
+
+    /// Asks once more: an answer is due, and what was asked before may be lost. Where the path carries again, a new question is what
+    /// finds out soonest.
+    pub fn handle_quiet(&mut self, now: Micros) {
+        if self.state.greeted && !self.state.closed && self.state.pings.len() < PINGS_MAX {
             self.send_ping(now);
         }
     }

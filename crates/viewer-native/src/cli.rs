@@ -263,6 +263,7 @@ Lines of a script (each is answered by one line, `ok …` or `error …`):
   release             nothing is held any more
   barrier             waits until everything drawn before it is shown
   wait-quiet          repeats barriers until one brings no update
+  wait-silence        waits until nothing is heard of a session that should have answered
   wait-pixel X Y RRGGBB   waits until that pixel has that colour
   size                answers `ok WxH`
   resize WxH          waits until the session has that size

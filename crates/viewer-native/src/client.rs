@@ -8,12 +8,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::session::Shows;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
-use thinc_transport::TransportChoice;
+use thinc_transport::{Connection, TransportChoice};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
@@ -28,6 +29,7 @@ use crate::wire::Writer;
 pub use crate::news::{News, Status};
 
 mod connection;
+mod rescue;
 #[cfg(feature = "h264")]
 mod video;
 
@@ -152,6 +154,8 @@ pub struct State {
     watch: Watch,
     /// It has not for too long: the path is taken for dead.
     silent: bool,
+    /// The next connection is open already.
+    rescue: Option<Connection>,
     /// What this viewer is known by when it comes back.
     instance: [u8; INSTANCE_BYTES],
     /// The connection's writer runs.
@@ -221,8 +225,8 @@ impl State {
         self.layout = Some(layout);
     }
 
-    /// Gives up a connection that is silent for too long; asks whether it lives where the machine has slept. The threads that
-    /// serve the connection end when it does, and say so.
+    /// Asks whether the session is there where nothing is heard or the machine has slept, and says so; gives up a connection that is
+    /// silent for too long. The threads that serve the connection end when it does, and say that.
     fn check_path(&mut self) {
         if self.closer.is_none() || self.silent {
             return;
@@ -232,16 +236,38 @@ impl State {
             self.active().handle_doubt(now);
             self.flush();
         }
+        if self.quiet_at().is_some_and(|at| at <= now) {
+            self.active().handle_quiet(now);
+            self.flush();
+            self.news.status |= self.watch.handle_quiet(now);
+        }
         let since = self.active().unanswered_since();
         if self.watch.ends_at(since).is_some_and(|at| at <= now) {
-            self.silent = true;
-            if self.is_connected() {
-                self.status = Status::Lost { why: SILENT.to_owned(), attempts: 0 };
-                self.news.status = true;
-            }
-            if let Some(closer) = &mut self.closer {
-                closer.abort();
-            }
+            self.give_up();
+        }
+    }
+
+    /// Nothing is heard of the session, though it should have answered.
+    pub fn is_quiet(&self) -> bool {
+        self.is_connected() && self.watch.is_quiet()
+    }
+
+    /// When it is to be asked again, and said that nothing is heard.
+    fn quiet_at(&mut self) -> Option<Micros> {
+        let viewer = self.active();
+        let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_us);
+        self.watch.quiet_at(since, round_trip)
+    }
+
+    /// Ends a connection whose path is dead; what waits to be sent by it is dropped.
+    fn give_up(&mut self) {
+        self.silent = true;
+        if self.is_connected() {
+            self.status = Status::Lost { why: SILENT.to_owned(), attempts: 0 };
+            self.news.status = true;
+        }
+        if let Some(closer) = &mut self.closer {
+            closer.abort();
         }
     }
 
@@ -460,6 +486,7 @@ impl Client {
             leaving: false,
             watch: Watch::new(slept()),
             silent: false,
+            rescue: None,
             instance: random_number(),
             writing: false,
             retry: false,

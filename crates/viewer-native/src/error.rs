@@ -116,6 +116,20 @@ impl ViewError {
     }
 }
 
+impl ViewError {
+    /// True where nobody has answered: no network on the way, or one that drops everything.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        matches!(self, ViewError::Connect(error) if is_unanswered(error))
+    }
+}
+
+/// The attempt ended because its time was over.
+pub(crate) fn is_unanswered(error: &ConnectError) -> bool {
+    // A socket's own time ends with `WouldBlock`.
+    let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
+    matches!(error, ConnectError::Connect(_, error) | ConnectError::Broken(_, error) if kinds.contains(&error.kind()))
+}
+
 impl From<&ViewError> for ExitCode {
     fn from(error: &ViewError) -> ExitCode {
         ExitCode::from(error.exit_code())

@@ -425,6 +425,11 @@ impl Headless {
         }
     }
 
+    /// Waits until nothing is heard any more of a session that should have answered.
+    pub fn wait_silence(&mut self) -> Result<(), ViewError> {
+        self.wait("the session's silence", |state, _| state.is_quiet().then_some(()))
+    }
+
     /// Waits for this connection number (the first is 1): after a loss, the viewer is back.
     pub fn wait_connection(&mut self, number: u32) -> Result<(), ViewError> {
         self.wait("the connection to come back", |state, _| {

@@ -178,6 +178,7 @@ impl Report {
             session: state.session_name().map(str::to_owned),
             status: match state.status {
                 Status::Connecting => "connecting",
+                Status::Connected if state.is_quiet() => "quiet",
                 Status::Connected => "connected",
                 Status::Lost { .. } => "lost",
                 Status::Ended(_) => "ended",

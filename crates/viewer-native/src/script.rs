@@ -130,6 +130,7 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "release" => viewer.input(InputEvent::ReleaseAll).map(|_| done(())),
         "barrier" => viewer.barrier().map(done),
         "wait-quiet" => viewer.wait_quiet().map(done),
+        "wait-silence" => viewer.wait_silence().map(done),
         "wait-pixel" => {
             let words: Vec<&str> = rest.split_whitespace().collect();
             let [x, y, color] = words[..] else { return Err(ViewError::Script("wait-pixel X Y RRGGBB".into())) };

@@ -7,6 +7,12 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use thinc_protocol::Micros;
 
+/// 0.2 s beyond two round trips: what a path that drops a packet takes to bring the answer after all.
+const QUIET: Micros = 200_000;
+/// 1 s: a round trip that is not measured yet, and the longest that is believed: an answer that came after an outage tells nothing.
+const ROUND_TRIP_MAX: Micros = 1_000_000;
+/// 0.25 s: while nothing is heard, the session is asked again this often.
+const ASK_INTERVAL: Micros = 250_000;
 /// 5 s: longer than a change of networks takes, and than the pauses that a path recovers from by itself; short enough that
 /// nobody types a sentence into nothing.
 const SILENCE_MAX: Micros = 5_000_000;
@@ -21,12 +27,14 @@ pub(crate) struct Watch {
     /// How long this machine has slept in all, when that was last looked at.
     slept: Duration,
     in_doubt: bool,
+    /// Nothing is heard; since when the session was asked last.
+    quiet: Option<Micros>,
 }
 
 impl Watch {
     /// A new connection.
     pub(crate) fn new(slept: Duration) -> Watch {
-        Watch { slept, in_doubt: false }
+        Watch { slept, in_doubt: false, quiet: None }
     }
 
     /// True when the machine has slept since this was last asked: whether the session is still there should be asked now.
@@ -37,9 +45,27 @@ impl Watch {
         sleep >= SLEEP_MIN
     }
 
-    /// The session said something.
-    pub(crate) fn handle_heard(&mut self) {
+    /// The session said something. True: it had not for too long.
+    pub(crate) fn handle_heard(&mut self) -> bool {
         self.in_doubt = false;
+        self.quiet.take().is_some()
+    }
+
+    /// Nothing is heard though an answer is due; the path may be gone.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet.is_some()
+    }
+
+    /// When [`Watch::handle_quiet`] is due, while that answer is owed.
+    pub(crate) fn quiet_at(&self, unanswered_since: Option<Micros>, round_trip: Option<Micros>) -> Option<Micros> {
+        let round_trip = round_trip.unwrap_or(ROUND_TRIP_MAX).min(ROUND_TRIP_MAX);
+        let begins = unanswered_since? + 2 * round_trip + QUIET;
+        Some(self.quiet.map_or(begins, |asked| asked + ASK_INTERVAL))
+    }
+
+    /// It is due: the session is to be asked again. True: nothing is heard from now on.
+    pub(crate) fn handle_quiet(&mut self, now: Micros) -> bool {
+        self.quiet.replace(now).is_none()
     }
 
     /// When silence since then is the end.
@@ -70,6 +96,21 @@ mod tests {
         assert_eq!(watch.ends_at(Some(7)), Some(7 + SILENCE_MAX_AFTER_SLEEP));
         watch.handle_heard();
         assert_eq!(watch.ends_at(Some(7)), Some(7 + SILENCE_MAX));
+    }
+
+    #[test]
+    fn what_is_not_answered_within_two_round_trips_and_a_bit_is_quiet_until_something_is_heard() {
+        let mut watch = Watch::new(Duration::ZERO);
+        assert_eq!(watch.quiet_at(None, Some(66_000)), None, "nothing was asked");
+        assert_eq!(watch.quiet_at(Some(7), Some(66_000)), Some(7 + 332_000));
+        assert_eq!(watch.quiet_at(Some(7), None), Some(7 + 2_200_000), "who knows how long the path is");
+        assert_eq!(watch.quiet_at(Some(7), Some(30_000_000)), Some(7 + 2_200_000), "the answer came out of a tunnel");
+        assert!(watch.handle_quiet(332_007));
+        assert_eq!(watch.quiet_at(Some(7), Some(66_000)), Some(582_007));
+        assert!(!watch.handle_quiet(582_007), "it is said once");
+        assert!(watch.is_quiet());
+        assert!(watch.handle_heard());
+        assert!(!watch.is_quiet() && !watch.handle_heard());
     }
 
     #[test]

@@ -268,9 +268,13 @@ fn a_session_that_answers_nothing_is_left_and_found_again_by_the_same_viewer() {
     fake.shared.state.lock().unwrap().deaf = true;
     viewer.type_text("w").unwrap();
     assert_eq!(fake.keys(2)[0].0, 17);
+    viewer.wait_silence().unwrap();
+    assert_eq!(viewer.report().status, "quiet", "the picture stays, and nobody is told that all is well");
     assert_eq!(fake.wait_for("that it is the same", instance), first);
     fake.shared.state.lock().unwrap().deaf = false;
     viewer.wait_connection(2).unwrap();
+    assert_eq!(viewer.report().status, "connected");
+    assert_eq!(fake.shared.state.lock().unwrap().open_most, 2, "another way is sought before the first is given up");
     viewer.type_text("q").unwrap();
     assert_eq!(fake.keys(2)[0].0, 16, "and not once more what was typed before");
 }

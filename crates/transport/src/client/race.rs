@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
-use super::{ConnectError, Opening, TransportChoice, Trust, Via, quic, remaining, tcp};
+use super::{ConnectError, Deadlines, Opening, TransportChoice, Trust, Via, quic, remaining, tcp};
 
 /// 1 ms: a session that answers TCP's first packet so soon is on this machine or behind a cable. There nothing gets lost, and QUIC
 /// would cost three times the CPU for each bit.
@@ -68,7 +68,7 @@ pub(super) fn run(
     addresses: Vec<SocketAddr>,
     trust: Trust,
     choice: TransportChoice,
-    deadline: Instant,
+    deadlines: Deadlines,
 ) -> Result<Kept, ConnectError> {
     let (send, receive) = channel();
     let authority = trust.authority.clone();
@@ -80,7 +80,7 @@ pub(super) fn run(
         std::thread::Builder::new()
             .name("thinc-quic".into())
             .spawn(move || {
-                quic::run(&addresses, &trust, deadline, |result| {
+                quic::run(&addresses, &trust, deadlines.quic_shakes, |result| {
                     report(&send, Via::Quic, result.map(|quic| Box::new(quic) as Box<dyn Opening>));
                 });
             })
@@ -93,9 +93,9 @@ pub(super) fn run(
             .name("thinc-tcp".into())
             .spawn(move || {
                 let begun = Instant::now();
-                let opened = tcp::open(&addresses, &trust.authority, deadline).and_then(|tcp| {
+                let opened = tcp::open(&addresses, &trust.authority, deadlines.tcp_answers).and_then(|tcp| {
                     let _ = send.send(Arrival::Answered(begun.elapsed()));
-                    tcp::shake_hands(tcp, &trust, deadline)
+                    tcp::shake_hands(tcp, &trust, deadlines.all)
                 });
                 report(&send, Via::Tcp, opened.map(|tcp| Box::new(tcp) as Box<dyn Opening>));
             })
@@ -108,7 +108,7 @@ pub(super) fn run(
         if let Some(result) = standing.kept(now) {
             return result;
         }
-        let until = standing.grace_ends.map_or(deadline, |at| at.min(deadline));
+        let until = standing.grace_ends.map_or(deadlines.all, |at| at.min(deadlines.all));
         match receive.recv_timeout(remaining(until)) {
             Ok(Arrival::Answered(time)) => standing.near = time < NEAR && choice == TransportChoice::Auto,
             Ok(Arrival::Shaken(Via::Tcp, Ok(tcp))) => {
@@ -123,7 +123,7 @@ pub(super) fn run(
             // There was no other way to wait for.
             Ok(Arrival::Shaken(Via::Quic, Err(error))) if choice == TransportChoice::Quic => return Err(error),
             Ok(Arrival::Shaken(Via::Quic, Err(error))) => standing.quic_error = Some(error),
-            Err(_) if Instant::now() >= deadline => return Err(standing.tcp_error.take().unwrap_or_else(late)),
+            Err(_) if Instant::now() >= deadlines.all => return Err(standing.tcp_error.take().unwrap_or_else(late)),
             Err(_) => {}
         }
     }

@@ -49,7 +49,7 @@ impl Shared {
             let error = match self.open(&mut way) {
                 Ok((reader, writer)) => {
                     self.lock().retry = false;
-                    self.serve(reader, writer, &mut backoff)
+                    self.serve(reader, writer, &way, &mut backoff)
                 }
                 Err(error) => error,
             };
@@ -59,13 +59,17 @@ impl Shared {
                 return;
             }
             way.silent = std::mem::take(&mut state.silent);
+            if state.rescue.is_some() {
+                continue;
+            }
             drop(state);
             let come_back = self.config.reconnect == Reconnect::Always && way.was_open && error.is_passing();
             if !come_back {
                 self.set_status(Status::Ended(error));
                 return;
             }
-            let wait = backoff.next_wait();
+            // Where nothing answered, other attempts have been made all the while.
+            let wait = if error.is_unanswered() { backoff.count() } else { backoff.next_wait() };
             let why = match error {
                 // That it is lost, whoever shows it says already.
                 ViewError::Lost(why) => why,
@@ -82,13 +86,12 @@ impl Shared {
     fn open(&self, way: &mut Way) -> Result<(Reader, Writer), ViewError> {
         let halves = match &self.config.target {
             Target::Link(link) => {
-                let options = ConnectOptions {
-                    timeout: self.config.connect_timeout,
-                    known_hosts: self.config.known_hosts.clone(),
-                    session_key: way.session_key.clone(),
-                    transport: self.config.transport,
+                let rescue = self.lock().rescue.take();
+                let connection = match rescue {
+                    Some(connection) => connection,
+                    None if way.was_open => self.seek(link, &self.options(way), |state| !state.stop)?,
+                    None => thinc_transport::connect(link, &self.options(way))?,
                 };
-                let connection = thinc_transport::connect(link, &options)?;
                 way.session_key = Some(connection.session_key.clone());
                 self.open_cache(&self.config.target.cache_name(Some(&connection.pin)));
                 self.lock().transport = Some(connection.via.name());
@@ -107,6 +110,16 @@ impl Shared {
         };
         way.was_open = true;
         Ok(halves)
+    }
+
+    fn options(&self, way: &Way) -> ConnectOptions {
+        ConnectOptions {
+            timeout: self.config.connect_timeout,
+            known_hosts: self.config.known_hosts.clone(),
+            session_key: way.session_key.clone(),
+            transport: self.config.transport,
+            ..ConnectOptions::default()
+        }
     }
 
     /// What was kept here before under this name, when a session is first spoken to.
@@ -139,7 +152,7 @@ impl Shared {
     }
 
     /// Serves one connection until it ends, and says why it did.
-    fn serve(self: &Arc<Self>, mut reader: Reader, mut closer: Writer, backoff: &mut Backoff) -> ViewError {
+    fn serve(self: &Arc<Self>, mut reader: Reader, mut closer: Writer, way: &Way, backoff: &mut Backoff) -> ViewError {
         {
             let mut state = self.lock();
             let alone = if reader.takes_datagrams() { ViewerCaps::ALONE } else { 0 };
@@ -166,6 +179,11 @@ impl Shared {
             let (shared, writer) = (self.clone(), closer.clone());
             move || shared.write_out(writer)
         });
+        if let Target::Link(link) = &self.config.target
+            && self.config.reconnect == Reconnect::Always
+        {
+            self.stand_by(link, self.options(way));
+        }
         let error = match &writing {
             Ok(_) => self.read_in(&mut reader, backoff),
             Err(error) => {
@@ -193,6 +211,7 @@ impl Shared {
         state.pacer = ResizePacer::default();
         state.unsent.notify_all();
         drop(state);
+        self.changed.notify_all();
         // Where the path has died this has been done more thoroughly.
         closer.close();
         if let Ok(thread) = writing {
@@ -233,7 +252,7 @@ impl Shared {
             return Err(ViewError::Lost("the viewer was closed".into()));
         }
         let now = state.clock.now();
-        state.watch.handle_heard();
+        state.news.status |= state.watch.handle_heard();
         let handled = match came {
             Bytes::Stream(bytes) => state.active().handle_picture(bytes, now),
             Bytes::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
@@ -299,13 +318,20 @@ impl Shared {
             if state.stop || state.leaving {
                 return false;
             }
+            let was_quiet = state.watch.is_quiet();
             state.check_path();
             if state.silent {
                 return false;
             }
+            if state.watch.is_quiet() != was_quiet {
+                drop(state);
+                self.announce();
+                state = self.lock();
+                continue;
+            }
             let now = state.clock.now();
             let since = state.active().unanswered_since();
-            let silent_at = state.watch.ends_at(since);
+            let silent_at = state.watch.ends_at(since).into_iter().chain(state.quiet_at());
             let deadline = state.active().poll_deadline();
             state = match deadline.into_iter().chain(silent_at).min() {
                 None => unsent.wait(state).expect("no holder of this lock can panic"),

@@ -196,6 +196,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         redraw: true,
         row: Vec::new(),
         statistics_at: Instant::now(),
+        connections: 0,
         menu: false,
         title: String::new(),
         input: sdl.keyboard(),
@@ -288,6 +289,8 @@ struct App<'a> {
     redraw: bool,
     row: Vec<u32>,
     statistics_at: Instant,
+    /// Of which connection the title, the size and the held keys are.
+    connections: u32,
     /// The viewer's menu is open, and has the keyboard.
     menu: bool,
     /// The window's, where nothing is being composed.
@@ -555,7 +558,11 @@ impl App<'_> {
         let news = state.take_news();
         let News { status, geometry, displays, cursor, cursor_move, cursor_show, frame_end, notice, .. } = news;
         if status {
+            let is_quiet = state.is_quiet();
             self.message = match &mut state.status {
+                Status::Connected if is_quiet => {
+                    Some(format!("Nothing is heard from {}: waiting, and looking for another way", self.host))
+                }
                 Status::Connecting | Status::Connected => None,
                 Status::Lost { why, attempts } => Some(format!(
                     "The connection to {} is lost: {why}\nTrying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
@@ -574,7 +581,8 @@ impl App<'_> {
                     Some(text)
                 }
             };
-            if state.is_connected() {
+            if state.is_connected() && std::mem::replace(&mut self.connections, state.connections) != state.connections
+            {
                 // Held keys and buttons belong to the connection before.
                 self.keyboard.forget();
                 self.pointer.forget();

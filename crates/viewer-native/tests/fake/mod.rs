@@ -57,6 +57,9 @@ pub(crate) struct State {
     pub(crate) deaf: bool,
     pub(crate) held_barriers: Vec<u32>,
     pub(crate) connections: u32,
+    /// Those of them that have not ended, and most at once.
+    open: u32,
+    pub(crate) open_most: u32,
     stop: bool,
     epoch: u32,
     seq: u64,
@@ -109,6 +112,8 @@ impl Fake {
                 deaf: false,
                 held_barriers: Vec::new(),
                 connections: 0,
+                open: 0,
+                open_most: 0,
                 stop: false,
                 epoch: 1,
                 seq: 0,
@@ -368,7 +373,10 @@ impl Shared {
                 }
             }
             match (&wire.tcp).read(&mut raw) {
-                Ok(0) | Err(_) => return,
+                Ok(0) | Err(_) => {
+                    self.state.lock().unwrap().open -= u32::from(authenticated);
+                    return;
+                }
                 Ok(more) => count = more,
             }
         }
@@ -389,6 +397,8 @@ impl Shared {
             AuthOk { session_key: &state.session_key }.encode(&mut bytes);
             state.wire = Some(wire.clone());
             state.connections += 1;
+            state.open += 1;
+            state.open_most = state.open_most.max(state.open);
         } else {
             let reason = "this link was used already";
             SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason }).encode(&mut bytes);

@@ -1,0 +1,106 @@
+//! Path 10/13: beside connection.rs; a way back to a session that has been reached before.
+//! Where nothing answers, attempts set out one after the other, without waiting for those before: a network that is back should not
+//! have to wait for a packet that was lost long ago to be sent again. Knows attempts and times; never what is said.
+
+use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread::Builder;
+use std::time::{Duration, Instant};
+
+use thinc_transport::{ConnectError, ConnectOptions, Connection, Link};
+
+use super::{Shared, State};
+use crate::error::is_unanswered;
+
+/// 0.3 s: how long a path that carries again may stay unused.
+const SPACING: Duration = Duration::from_millis(300);
+/// 1.2 s, or four round trips where those are longer: what has not answered by then is not on its way back any more.
+const REACH_MIN: Duration = Duration::from_millis(1200);
+/// Attempts under way at once: four that nobody answers, and as many that a busy session has accepted and not let in yet.
+const ATTEMPTS_MAX: usize = 8;
+/// 50 ms: a session that was only busy answers by its old connection as soon as it lets in the new one.
+const GRACE: Duration = Duration::from_millis(50);
+
+impl Shared {
+    /// Tries until one attempt is let in, one is refused, or the time for connecting is over; and no longer than it is `wanted`.
+    pub(super) fn seek(
+        &self,
+        link: &Link,
+        options: &ConnectOptions,
+        wanted: impl Fn(&State) -> bool,
+    ) -> Result<Connection, ConnectError> {
+        let round_trip = Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
+        let reach = (4 * round_trip).max(REACH_MIN).min(options.timeout);
+        let (send, receive) = channel();
+        let until = Instant::now() + options.timeout;
+        let mut under_way = 0;
+        let mut failure = None;
+        loop {
+            if under_way < ATTEMPTS_MAX {
+                let attempt = Builder::new().name("thinc-attempt".into()).spawn({
+                    let (send, link, options) =
+                        (send.clone(), link.clone(), ConnectOptions { reach, ..options.clone() });
+                    // Where another was let in nobody listens, and this one is closed.
+                    move || drop(send.send(thinc_transport::connect(&link, &options)))
+                });
+                match attempt {
+                    Ok(_) => under_way += 1,
+                    Err(error) if under_way == 0 => return Err(ConnectError::Connect(link.authority(), error)),
+                    Err(_) => {}
+                }
+            }
+            let next = Instant::now() + SPACING;
+            loop {
+                match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
+                    Ok(Err(error)) if is_unanswered(&error) => {
+                        under_way -= 1;
+                        failure = Some(error);
+                    }
+                    Ok(result) => return result,
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+                }
+            }
+            if Instant::now() >= until || !wanted(&self.lock()) {
+                let late = || std::io::Error::new(std::io::ErrorKind::TimedOut, "nothing came back");
+                return Err(failure.unwrap_or_else(|| ConnectError::Connect(link.authority(), late())));
+            }
+        }
+    }
+
+    /// Beside a connection that is served: while nothing is heard by it, another is sought, which takes its place.
+    pub(super) fn stand_by(self: &Arc<Self>, link: &Link, options: ConnectOptions) {
+        let (shared, link) = (self.clone(), link.clone());
+        // Nobody waits for its end. Without it a silent connection ends when that has lasted for long enough.
+        let _ = Builder::new().name("thinc-rescue".into()).spawn(move || shared.rescue(&link, &options));
+    }
+
+    fn rescue(&self, link: &Link, options: &ConnectOptions) {
+        let serves = |state: &State| state.closer.is_some() && !state.stop;
+        let is_lost = |state: &State| serves(state) && state.watch.is_quiet();
+        loop {
+            let state = self.lock();
+            let idle = |state: &mut State| serves(state) && !state.watch.is_quiet();
+            if !serves(&self.changed.wait_while(state, idle).expect("no holder of this lock can panic")) {
+                return;
+            }
+            let Ok(connection) = self.seek(link, options, is_lost) else {
+                // It said no, or nobody said anything: the connection that is served ends in its own time.
+                let (state, rest) = (self.lock(), SPACING);
+                drop(self.changed.wait_timeout_while(state, rest, |state| is_lost(state)));
+                continue;
+            };
+            let state = self.lock();
+            let (mut state, _) = self
+                .changed
+                .wait_timeout_while(state, GRACE, |state| is_lost(state))
+                .expect("no holder of this lock can panic");
+            if is_lost(&state) {
+                state.rescue = Some(connection);
+                state.give_up();
+                drop(state);
+                self.announce();
+                return;
+            }
+        }
+    }
+}
