@@ -8,8 +8,8 @@ use clap::{CommandFactory, Parser, Subcommand};
 use crate::net::{command as net_command, end, nettest};
 use crate::observe::{cpustat, tcbench};
 use crate::questions::{
-    awareness, codecs, echo_under_load, film, functions, key_to_photon, loops, memory, overwrite, page_down, pages,
-    photographs, views,
+    awareness, codecs, echo_under_load, film, functions, key_to_photon, loops, memory, outages, overwrite, page_down,
+    pages, photographs, views,
 };
 use crate::report::{self, compare};
 use crate::{Error, apps, corpus, process, run, smoke};
@@ -56,6 +56,8 @@ enum Question {
     Memory(memory::Options),
     /// Does a key's echo stay immediate while photographs fill a narrow link? With the scheduler, in FIFO mode, and TigerVNC.
     EchoUnderLoad(echo_under_load::Options),
+    /// What does a person see of an outage, and how long after it is the picture the session's again?
+    Outages(outages::Options),
     /// How old is what the viewer shows of a screen that is redrawn 200 times a second, and after it stopped reading?
     Overwrite(overwrite::Options),
     /// How soon is a photograph whole on a narrow link, and how soon exact, with lossy coding and without?
@@ -118,6 +120,7 @@ pub fn run() -> Result<ExitCode, Error> {
         Question::Loops(options) => loops::run(&options),
         Question::Memory(options) => memory::run(&options),
         Question::EchoUnderLoad(options) => echo_under_load::run(&options),
+        Question::Outages(options) => outages::run(&options),
         Question::Overwrite(options) => overwrite::run(&options),
         Question::Photographs(options) => photographs::run(&options),
         Question::Film(options) => film::run(&options),

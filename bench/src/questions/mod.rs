@@ -8,6 +8,7 @@ pub mod functions;
 pub mod key_to_photon;
 pub mod loops;
 pub mod memory;
+pub mod outages;
 pub mod overwrite;
 pub mod page_down;
 pub mod pages;

@@ -255,7 +255,7 @@ impl State {
     /// When it is to be asked again, and said that nothing is heard.
     fn quiet_at(&mut self) -> Option<Micros> {
         let viewer = self.active();
-        let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_us);
+        let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_min_us);
         self.watch.quiet_at(since, round_trip)
     }
 

@@ -12,14 +12,14 @@ use thinc_transport::{ConnectError, ConnectOptions, Connection, Link};
 use super::{Shared, State};
 use crate::error::is_unanswered;
 
-/// 0.3 s: how long a path that carries again may stay unused.
-const SPACING: Duration = Duration::from_millis(300);
+/// 0.15 s: how long a path that carries again may stay unused.
+const SPACING: Duration = Duration::from_millis(150);
 /// 1.2 s, or four round trips where those are longer: what has not answered by then is not on its way back any more.
 const REACH_MIN: Duration = Duration::from_millis(1200);
-/// Attempts under way at once: four that nobody answers, and as many that a busy session has accepted and not let in yet.
-const ATTEMPTS_MAX: usize = 8;
-/// 50 ms: a session that was only busy answers by its old connection as soon as it lets in the new one.
-const GRACE: Duration = Duration::from_millis(50);
+/// Attempts under way at once: eight that nobody answers, and as many that a busy session has accepted and not let in yet.
+const ATTEMPTS_MAX: usize = 16;
+/// 20 ms: a session that was only busy answers by its old connection as soon as it lets in the new one.
+const GRACE: Duration = Duration::from_millis(20);
 
 impl Shared {
     /// Tries until one attempt is let in, one is refused, or the time for connecting is over; and no longer than it is `wanted`.
