@@ -10,9 +10,12 @@ import { Transport } from "./transport";
 import { decodesH264, Videos } from "./video";
 import type { Rect, Size, Wish } from "./view";
 
-/** After this much silence in answer to what a person did, the session is asked for a sign of life … */
-const ACT_SILENCE_MS_MAX = 1_500;
-/** … or to anything else, or to nothing at all: somebody may be watching a picture that stands still for another reason. */
+/** What a person does asks for an answer. It is due after two round trips and this, … */
+const ACT_SILENCE_MS = 170;
+/** … of which the first is not measured yet: a satellite's. */
+const ROUND_TRIP_MS_MAX = 700;
+/** After so much silence in answer to anything else, or to nothing at all, the session is asked for a sign of life: somebody may be
+ * watching a picture that stands still for another reason. */
 const SILENCE_MS_MAX = 5_000;
 const REST_MS_MAX = 20_000;
 /** The person is told when it does not come within this time, which a satellite needs for an answer … */
@@ -207,6 +210,7 @@ export class Engine {
         this.lost(new Error("the connection dropped"));
         this.state({ name: "waiting", retryMs, failures });
       },
+      replaced: () => this.lost(new Error("the connection was silent")),
       refused: () =>
         this.close("This link is no longer good", `The session does not know this browser any more. ${NEW_LINK}`, false),
     });
@@ -291,6 +295,7 @@ export class Engine {
 
   private received(bytes: Uint8Array): void {
     this.receivedAtMs = performance.now();
+    this.transport?.heard();
     this.endSilence();
     this.act((decoder) => decoder.bytes(bytes, nowUs()));
   }
@@ -308,7 +313,26 @@ export class Engine {
 
   private sent(by: "person" | "page"): void {
     this.sends += 1;
-    if (this.greeted && !this.silent) this.expect(by === "person" ? ACT_SILENCE_MS_MAX : SILENCE_MS_MAX, () => this.probe(DEAD_MS_MAX));
+    if (!this.greeted || this.silent) return;
+    if (by === "person") this.expect(2 * this.roundTripMs() + ACT_SILENCE_MS, () => this.beSilent(DEAD_MS_MAX));
+    else this.expect(SILENCE_MS_MAX, () => this.probe(DEAD_MS_MAX));
+  }
+
+  /** The shortest there was: what waits behind a picture in a queue is not silence. */
+  private roundTripMs(): number {
+    const us = this.decoder?.stats().rttMinUs ?? 0;
+    return us > 0 ? Math.min(us / 1000, ROUND_TRIP_MS_MAX) : ROUND_TRIP_MS_MAX;
+  }
+
+  /** The person is told; others are tried beside it, and it is left when none has opened for long. */
+  private beSilent(deadMs: number): void {
+    if (this.transport) this.transport.roundTripMs = this.roundTripMs();
+    clearTimeout(this.awaited?.timer);
+    this.awaited = undefined;
+    this.silent = true;
+    this.state({ name: "silent" });
+    this.transport?.seek();
+    this.expect(deadMs, () => this.transport?.drop());
   }
 
   private endSilence(): void {
@@ -329,12 +353,7 @@ export class Engine {
       this.expect(PING_MS, () => this.probe(deadMs, attempts - 1));
       return;
     }
-    this.expect(ANSWER_MS_MAX, () => {
-      this.awaited = undefined;
-      this.silent = true;
-      this.state({ name: "silent" });
-      this.expect(deadMs, () => this.transport?.drop());
-    });
+    this.expect(ANSWER_MS_MAX, () => this.beSilent(deadMs));
   }
 
   /** The machine or the page slept, or the network came back: does the connection still stand? */

@@ -11,6 +11,17 @@ const RETRY_MS_MAX = 8_000;
 /** An attempt begun so lately is left to itself when the network comes back. */
 const ATTEMPT_MS_FRESH = 1_500;
 /**
+ * An attempt to come back that takes longer than this, and than an eighth of the time for which nothing has been heard, makes room for
+ * the next: its first packet was lost, and is repeated ever more rarely. Browsers open one WebSocket to a machine at a time, and let one
+ * wait for seconds that has failed thirty times in a few minutes: hence the eighth.
+ */
+const PATIENCE_MS_MIN = 300;
+const PATIENCE_MS_MAX = 4_000;
+const PATIENCE_SHARE = 1 / 8;
+/** Round trips of a handshake, and one for a busy machine; and what those take there that are not on the way. */
+const HANDSHAKE_ROUND_TRIPS = 5;
+const HANDSHAKE_MS = 200;
+/**
  * A WebSocket that is open waits for WebTransport, which is the better way, no longer than it took itself, and no longer than
  * this, which nobody notices; where WebTransport has failed, not at all. With an invitation at hand it is there first: it takes
  * two round trips, a WebSocket three.
@@ -39,6 +50,8 @@ export interface TransportHandlers {
   received(bytes: Uint8Array): void;
   /** The connection is gone; another attempt follows in `retryMs`, after so many that failed. */
   dropped(retryMs: number, failures: number): void;
+  /** Another connection has taken the place of one that was silent; it opens now. */
+  replaced(): void;
   /** The server does not know this browser (any more): trying again is of no use. */
   refused(): void;
 }
@@ -52,6 +65,11 @@ export class Transport {
   private way: Way | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private attemptAtMs = 0;
+  /** Since when nothing has been heard; undefined before the first connection, and while all is well. */
+  private lostAtMs: number | undefined;
+  private patience: ReturnType<typeof setTimeout> | undefined;
+  /** The shortest round trip of the last connection. */
+  roundTripMs = 0;
   private failures = 0;
   private ended = false;
 
@@ -82,12 +100,45 @@ export class Transport {
     if (this.ended || this.busy) return;
     clearTimeout(this.timer);
     this.handlers.connecting(this.failures + 1);
+    this.attempt();
+  }
+
+  /** Nothing is heard by the way that is open: others are tried beside it, and the first that opens takes its place. */
+  seek(): void {
+    if (this.way === undefined || this.trying.length > 0) return;
+    this.lostAtMs ??= performance.now();
+    this.attempt();
+  }
+
+  /** Something is. */
+  heard(): void {
+    this.lostAtMs = undefined;
+    if (this.way !== undefined && this.trying.length > 0) this.giveUpTrying();
+  }
+
+  private attempt(): void {
     this.attemptAtMs = performance.now();
-    this.isProven = false;
+    if (this.lostAtMs !== undefined) {
+      const lostMs = this.attemptAtMs - this.lostAtMs;
+      const patienceMs = Math.min(PATIENCE_MS_MAX, Math.max(PATIENCE_MS_MIN, lostMs * PATIENCE_SHARE));
+      const handshakeMs = this.roundTripMs * HANDSHAKE_ROUND_TRIPS + HANDSHAKE_MS;
+      clearTimeout(this.patience);
+      this.patience = setTimeout(() => {
+        if (this.waiting !== undefined) return;
+        this.giveUpTrying();
+        this.attempt();
+      }, Math.max(patienceMs, handshakeMs));
+    }
     const isTrusted = this.choice === "webtransport" || this.attemptAtMs >= this.distrustedUntilMs;
     const streams = this.takesStreams() && isTrusted;
     if (this.choice !== "webtransport" || !streams) this.trying.push(new SocketWay(this.urls.socket, this.ways));
     if (streams) this.trying.push(new StreamWay(this.urls.webTransport, this.invite(), this.ways));
+  }
+
+  private giveUpTrying(): void {
+    clearTimeout(this.patience);
+    this.stopWaiting();
+    for (const way of this.trying.splice(0)) way.abandon();
   }
 
   /** False when nothing is open to take the bytes. */
@@ -103,6 +154,7 @@ export class Transport {
   /** The connection has shown that it works: the next drop is tried again at once. */
   proven(): void {
     this.failures = 0;
+    this.lostAtMs = undefined;
     this.isProven = true;
   }
 
@@ -163,7 +215,9 @@ export class Transport {
       if (way === this.waiting?.way) this.stopWaiting();
       else if (way.kind === "webtransport") this.invited = undefined;
       if (this.waiting !== undefined) this.take(this.waiting.way);
-      else if (this.trying.length === 0) void this.retryUnlessRefused();
+      else if (this.trying.length > 0) return;
+      // Beside a silent one, what does not open is tried again in its time.
+      else if (this.way === undefined) void this.retryUnlessRefused();
     },
   };
 
@@ -173,8 +227,15 @@ export class Transport {
     const others = this.trying.filter((other) => other !== way);
     this.late = others.some(({ kind }) => kind === "webtransport");
     this.trying = [];
+    clearTimeout(this.patience);
+    const silent = this.way;
     this.way = way;
+    this.isProven = false;
     for (const other of others) other.close();
+    if (silent !== undefined) {
+      silent.close();
+      this.handlers.replaced();
+    }
     this.handlers.opened();
     for (const bytes of early) this.handlers.received(bytes);
   }
@@ -182,6 +243,7 @@ export class Transport {
   /** Closes whatever is open or opening. */
   private leave(): void {
     clearTimeout(this.timer);
+    clearTimeout(this.patience);
     this.stopWaiting();
     const ways = [...this.trying, ...(this.way ? [this.way] : [])];
     if (this.way?.kind === "webtransport" && !this.isProven) this.distrust();
@@ -218,6 +280,7 @@ export class Transport {
 
   private retryLater(): void {
     if (this.ended) return;
+    this.lostAtMs ??= performance.now();
     const wait = Math.min(RETRY_MS_MAX, RETRY_MS_MIN * 2 ** this.failures);
     // Between half and all of it, so that many tabs do not knock together.
     const retryMs = wait * (0.5 + Math.random() / 2);

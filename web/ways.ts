@@ -19,6 +19,8 @@ export interface Way {
   send(bytes: Uint8Array): boolean;
   /** Ends it, and nothing more is heard of it. */
   close(): void;
+  /** As `close`, where it is in the way of another: browsers open one WebSocket to a machine at a time. */
+  abandon(): void;
 }
 
 export interface WayHandlers {
@@ -69,6 +71,11 @@ export class SocketWay implements Way {
     // Browsers call it an error where one is closed before it was open; it keeps its own patience until then.
     socket.onopen = () => socket.close();
     if (socket.readyState === WebSocket.OPEN) socket.close(1000);
+  }
+
+  abandon(): void {
+    this.close();
+    this.socket.close();
   }
 }
 
@@ -123,6 +130,10 @@ export class StreamWay implements Way {
     } catch {
       // It is not open yet, and some browsers say so: it then closes by itself.
     }
+  }
+
+  abandon(): void {
+    this.close();
   }
 
   private end(handlers: WayHandlers): void {
