@@ -11,7 +11,7 @@ use thinc_transport::{Came, ConnectOptions};
 use thinc_viewer_core::{Cache, ViewerEvent};
 
 use super::{LINGER, Reconnect, SILENT, Shared, State, Status, USUAL_SCALE, new_viewer, random_number};
-use crate::backoff::Backoff;
+use crate::backoff::{self, Backoff};
 use crate::error::ViewError;
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
@@ -69,7 +69,11 @@ impl Shared {
                 return;
             }
             // Where nothing answered, other attempts have been made all the while.
-            let wait = if error.is_unanswered() { backoff.count() } else { backoff.next_wait() };
+            let longest = match self.config.target {
+                Target::Link(_) => backoff::LONGEST,
+                Target::Ssh(_) => backoff::LONGEST_BY_SSH,
+            };
+            let wait = if error.is_unanswered() { backoff.count() } else { backoff.next_wait(longest) };
             let why = match error {
                 // That it is lost, whoever shows it says already.
                 ViewError::Lost(why) => why,
