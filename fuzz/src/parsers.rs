@@ -268,6 +268,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         }),
         SessionMessage::CursorColor(CursorColors { fore: 0, back: 0x00_ff00 }),
         SessionMessage::Pong(300),
+        SessionMessage::Seen(300),
         SessionMessage::Cache(CacheGrant { token: [7; CACHE_TOKEN_BYTES], resumed: true }),
         SessionMessage::Update(Update {
             seq: 300,

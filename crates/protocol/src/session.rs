@@ -45,6 +45,8 @@ pub enum SessionMessage<'a> {
     Cache(CacheGrant),
     /// Where the session's displays lie in its screen, the primary one first; for a viewer that has told of its own.
     Displays(Vec<Rect>),
+    /// The newest input that was taken of this viewer on whatever connection; directly behind the hello, where the session knows the viewer.
+    Seen(u32),
     /// Something about the clipboard.
     Clip(ClipMessage),
     /// The session ends the connection.
@@ -216,6 +218,7 @@ mod kind {
     pub(super) const CURSOR_COLOR: u8 = 0x0c;
     pub(super) const CACHE: u8 = 0x0d;
     pub(super) const DISPLAYS: u8 = 0x0e;
+    pub(super) const SEEN: u8 = 0x0f;
 }
 
 /// Bits of an update's first byte.
@@ -248,6 +251,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x0c CURSOR COLOR fore color | back color
     /// 0x0d CACHE        resumed u8 (0, 1) | token 16 bytes
     /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
+    /// 0x0f SEEN         input varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -290,6 +294,7 @@ impl<'a> SessionMessage<'a> {
             SessionMessage::CursorShow(shown) => put_frame(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown))),
             SessionMessage::Pong(number) => put_frame(out, kind::PONG, |out| put_varint(out, u64::from(*number))),
             SessionMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
+            SessionMessage::Seen(input) => put_frame(out, kind::SEEN, |out| put_varint(out, u64::from(*input))),
             SessionMessage::Clip(message) => message.encode(out),
             SessionMessage::Cache(grant) => put_frame(out, kind::CACHE, |out| {
                 out.push(u8::from(grant.resumed));
@@ -344,6 +349,7 @@ impl<'a> SessionMessage<'a> {
             },
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
             kind::BARRIER => (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
+            kind::SEEN => (SessionMessage::Seen(reader.u32("the input that was seen")?), "what was seen"),
             kind::CACHE => {
                 let resumed = match reader.u8("a cache's state")? {
                     resumed @ 0..=1 => resumed == 1,

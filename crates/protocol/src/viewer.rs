@@ -141,6 +141,8 @@ impl ViewerCaps {
     pub const H264: u32 = 1 << 6;
     /// Shows something of an earlier connection still, and says what: nothing but the session's hello is sent before that.
     pub const HELD: u32 = 1 << 8;
+    /// Says which viewer it is, goes on counting its input from connection to connection, and is told what was taken of it.
+    pub const TYPED: u32 = 1 << 9;
     /// Takes updates that come alone, as datagrams, in any order, and of which some are lost.
     pub const ALONE: u32 = 1 << 7;
 }
@@ -163,7 +165,7 @@ pub struct Presented {
     pub delay_us: u32,
 }
 
-/// One input event with its number; numbers grow by one from 1 and wrap.
+/// One input event with its number; numbers grow from 1 and wrap.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Input {
     /// Number, for `echo`.

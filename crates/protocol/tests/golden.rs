@@ -216,6 +216,9 @@ fn session_messages() {
         (SessionMessage::CursorShow(true), vec![7, 1, 1]),
         (SessionMessage::CursorShow(false), vec![7, 1, 0]),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
+        (SessionMessage::Seen(0), vec![15, 1, 0]),
+        (SessionMessage::Seen(300), vec![15, 2, 0xac, 2]),
+        (SessionMessage::Seen(u32::MAX), vec![15, 5, 0xff, 0xff, 0xff, 0xff, 15]),
         (SessionMessage::Barrier(8), vec![9, 1, 8]),
         (SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason: "no" }), vec![10, 4, 3, 2, b'n', b'o']),
     ];
@@ -257,7 +260,10 @@ fn session_messages_out_of_bounds() {
         (3, &[2, 32, 24, 100, 90, 60, 2, 64, 48], "a part past the screen"),
         (3, &[2, 32, 24, 100, 90, 4, 2, 0, 48], "a part of nothing"),
         (14, &[17], "displays too many"),
-        (15, &[], "no such message"),
+        (15, &[], "what was seen, cut off"),
+        (15, &[0xff, 0xff, 0xff, 0xff, 16], "input past the largest number"),
+        (15, &[1, 1], "more than what was seen"),
+        (22, &[], "no such message"),
         (0, &[], "no such message"),
     ] {
         assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");

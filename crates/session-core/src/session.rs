@@ -514,6 +514,19 @@ impl Session {
         }
     }
 
+    /// Which viewer this is, is known now: of its input so much was taken on earlier connections, None where there was none. A viewer
+    /// that asked is told; nothing but the hello is sent before.
+    pub fn set_seen(&mut self, id: ViewerId, seen: Option<u32>) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.set_seen(seen);
+        }
+    }
+
+    /// The newest input of the viewer that was taken, and all before it; 0 for none.
+    pub fn seen(&self, id: ViewerId) -> u32 {
+        self.viewer(id).map_or(0, Viewer::seen)
+    }
+
     /// What became of the viewer's jobs, in the order in which it became known; for viewers that were granted a cache, and
     /// whose updates arrive in their order. To be asked until it is dry after each acknowledgement and before each job is
     /// planned.
@@ -540,7 +553,11 @@ impl Session {
                 self.take_fresh();
                 self.viewers[at].arrived(arrived, now)
             }
-            ViewerMessage::Input(input) => self.handle_input(at, *input, now),
+            ViewerMessage::Input(input) => {
+                self.handle_input(at, *input, now)?;
+                self.viewers[at].saw(input.seq);
+                Ok(())
+            }
             ViewerMessage::Ping(number) => {
                 self.viewers[at].pong(*number);
                 Ok(())

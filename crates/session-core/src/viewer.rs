@@ -7,6 +7,7 @@ mod clipboard;
 mod commit;
 mod held;
 mod picture;
+mod seen;
 mod video;
 
 use std::collections::VecDeque;
@@ -267,7 +268,7 @@ impl Viewer {
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             picture: Picture::new(screen.broken),
-            held: Holding::new(hello.caps & ViewerCaps::HELD != 0, now),
+            held: Holding::new(hello.caps, now),
             version: hello.version.min(VERSION),
             frame_bytes_max,
             area_max: JOB_AREA_MAX.min((frame_bytes_max - frame_bytes_max / 4) as u64 / 4),
@@ -598,7 +599,8 @@ impl Viewer {
                 SessionHello { version: self.version, caps, name, frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32 };
             SessionMessage::Hello(hello).encode(out);
         }
-        if self.waits_for_held(now) {
+        self.transmit_seen(out);
+        if self.says_nothing_yet(now) {
             return;
         }
         let control = &mut self.control;
@@ -643,7 +645,7 @@ impl Viewer {
             self.control.closed = true;
             return true;
         }
-        if self.held.awaited().is_some() {
+        if self.says_nothing_yet(now) {
             return out.len() > start;
         }
         self.transmit_late_clip(now, out);

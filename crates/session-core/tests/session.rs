@@ -92,6 +92,7 @@ impl Shell {
                 SessionMessage::Pong(number) => Said::Pong(number),
                 SessionMessage::Barrier(number) => Said::Barrier(number),
                 SessionMessage::Displays(rects) => Said::Displays(rects),
+                SessionMessage::Seen(input) => Said::Seen(input),
                 SessionMessage::Close(close) => Said::Close(close.reason.into()),
             });
         }
@@ -140,6 +141,7 @@ enum Said {
     Pong(u32),
     Barrier(u32),
     Displays(Vec<Rect>),
+    Seen(u32),
     Close(String),
 }
 
@@ -159,6 +161,26 @@ fn a_viewer_is_told_everything_in_order() {
     assert_eq!(said[2..4], [Said::Cursor, Said::CursorShow(true)]);
     assert!(matches!(said.last(), Some(Said::Update { end_of_frame: true, .. })), "{said:?}");
     assert_eq!(shell.session.stats(id).unwrap().pixels, SIZE.area(), "every pixel was committed once");
+}
+
+#[test]
+fn nothing_but_the_hello_is_said_before_it_is_known_which_viewer_it_is() {
+    let mut shell = Shell::new();
+    let id = shell.session.add_viewer(&hello(ViewerCaps::TYPED, Size::default()), 0);
+    assert_eq!(shell.rest(id), [Said::Hello("work".into())]);
+    assert_eq!(shell.session.poll_deadline(shell.now), None, "and nothing is waited for by the clock");
+    shell.session.set_seen(id, Some(41));
+    let said = shell.rest(id);
+    assert_eq!(said[0], Said::Seen(41));
+    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }));
+    assert_eq!(shell.session.seen(id), 41, "until it says more");
+    let input = Input { seq: 50, event: InputEvent::Char('x') };
+    shell.session.handle_message(id, &ViewerMessage::Input(input), shell.now).unwrap();
+    assert_eq!(shell.session.seen(id), 50);
+    let other = shell.session.add_viewer(&hello(ViewerCaps::TYPED, Size::default()), 0);
+    shell.session.set_seen(other, None);
+    assert!(!shell.rest(other).iter().any(|said| matches!(said, Said::Seen(_))), "it was never here");
+    assert_eq!(shell.session.seen(other), 0);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! Knows when to ask session-core and whom to hand its answers; decides nothing that session-core could decide.
 
 mod alone;
+mod instances;
 mod records;
 mod requests;
 
@@ -45,6 +46,7 @@ use crate::worker::{Encoded, Work, Workers};
 use crate::xsettings::{self, Desktop};
 use crate::{SessionConfig, SessionError};
 
+use instances::Left;
 use requests::Held;
 
 /// Viewers of one session at a time.
@@ -132,6 +134,7 @@ pub(crate) struct Actor {
     held: Held,
     seats: BTreeMap<ConnectionId, Seat>,
     caches: Caches,
+    left: Left,
     /// The seat, or the next after it, with which the next turn of serving begins.
     served_first: ConnectionId,
     cursor: CursorSeen,
@@ -199,6 +202,7 @@ impl Actor {
             held: Held::Free,
             seats: BTreeMap::new(),
             caches: Caches::default(),
+            left: Left::default(),
             served_first: ConnectionId(0),
             cursor: CursorSeen::default(),
             encoder: Encoder::new(),
@@ -436,7 +440,6 @@ impl Actor {
                     break (CloseCode::Protocol, "a viewer says once which it is".to_owned());
                 }
                 ViewerMessage::Instance(number) => {
-                    seat.instance = Some(*number);
                     self.leave_older(id, *number);
                     // What follows, the offer of a cache first, counts once that is done.
                     return self.take_bytes(id, &[]);
@@ -492,30 +495,13 @@ impl Actor {
         if let Some(viewer) = seat.viewer {
             let stats = self.core.stats(viewer).unwrap_or_default();
             debug!("{}: {stats:?}", seat.label);
+            seat.instance.into_iter().for_each(|instance| self.remember_left(instance, self.core.seen(viewer)));
             self.core.remove_viewer(viewer);
         }
         match ending {
             Ending::Closed => info!("{}: gone", seat.label),
             Ending::Stalled => info!("{}: gone: it read nothing for {STALL_TIME:?}", seat.label),
             Ending::Broken(error) => info!("{}: gone: {error}", seat.label),
-        }
-    }
-
-    /// A viewer has come back: what may still come over its older connection comes too late, and what it held there it
-    /// holds no more.
-    fn leave_older(&mut self, id: ConnectionId, instance: [u8; INSTANCE_BYTES]) {
-        let same = |(&other, seat): (&ConnectionId, &Seat)| (seat.instance == Some(instance)).then_some(other);
-        let of_it: Vec<ConnectionId> = self.seats.iter().filter_map(same).collect();
-        // Numbers of connections grow: bytes of one that was given up may come after those of the next.
-        if of_it.last() != Some(&id) {
-            return self.close(id, CloseCode::Replaced, "a newer connection of this viewer is here");
-        }
-        for other in of_it.into_iter().filter(|&other| other != id) {
-            if let Some(seat) = self.seats.get(&other) {
-                info!("{}: came back on another connection", seat.label);
-                seat.task.abort();
-                self.gone(other, &Ending::Closed);
-            }
         }
     }
 

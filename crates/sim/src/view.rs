@@ -215,7 +215,8 @@ impl View {
             | SessionMessage::CursorColor(_)
             | SessionMessage::CursorMove { .. }
             | SessionMessage::CursorShow(_)
-            | SessionMessage::Pong(_) => {}
+            | SessionMessage::Pong(_)
+            | SessionMessage::Seen(_) => {}
         }
         Ok(())
     }

@@ -20,6 +20,7 @@ use crate::layers::Samples;
 use crate::order::{Held, Order, Turn};
 use crate::outbox::Outbox;
 use crate::stats::ViewerStats;
+use crate::typed::Typed;
 use crate::video::Videos;
 use crate::viewer::ViewerError;
 
@@ -55,6 +56,10 @@ pub(crate) struct State {
     pub(crate) unpresented: Option<(u64, Micros)>,
     /// What was drawn together has come in part: no moment to present.
     in_frame: bool,
+    /// What was typed and may not have arrived.
+    pub(crate) typed: Typed,
+    /// Number of the newest input.
+    pub(crate) last_input: u32,
     /// The pings on their way and when they left, oldest first.
     pub(crate) pings: VecDeque<(u32, Micros)>,
     pub(crate) barriers: Vec<u32>,
@@ -104,6 +109,8 @@ impl State {
             last_seq: 0,
             unpresented: None,
             in_frame: false,
+            typed: Typed::default(),
+            last_input: 0,
             pings: VecDeque::new(),
             barriers: Vec::new(),
             cursor_bytes: Vec::new(),
@@ -116,6 +123,10 @@ impl State {
         let message = SessionMessage::decode(frame)?;
         if !self.greeted && !matches!(message, SessionMessage::Hello(_) | SessionMessage::Close(_)) {
             return Err(ViewerError::Order("a session's first message is its hello"));
+        }
+        // What was taken is said directly behind the hello, or not at all.
+        if !matches!(message, SessionMessage::Hello(_) | SessionMessage::Seen(_) | SessionMessage::Close(_)) {
+            self.typed.unseen();
         }
         let mut command_bytes = 0;
         match message {
@@ -161,6 +172,7 @@ impl State {
                 };
                 let sent = self.pings.drain(..=at).next_back().expect("at least the one that was found").1;
                 self.stats.pong(now.saturating_sub(sent));
+                self.typed.ponged(number);
             }
             SessionMessage::Barrier(id) => {
                 let Some(at) = self.barriers.iter().position(|&asked| asked == id) else {
@@ -171,6 +183,11 @@ impl State {
             }
             SessionMessage::Cache(grant) => self.cache.grant(&grant)?,
             SessionMessage::Displays(displays) => self.events.push(ViewerEvent::Displays(displays)),
+            SessionMessage::Seen(input) => {
+                if !self.typed.seen(input, self.last_input, now) {
+                    return Err(ViewerError::Order("what was seen follows the hello, and is no more than was said"));
+                }
+            }
             SessionMessage::Clip(message) => self.clipboard.handle(&message, &mut self.stats, now)?,
             SessionMessage::Close(close) => {
                 self.closed = true;

@@ -14,6 +14,7 @@ mod layers;
 mod order;
 mod outbox;
 mod stats;
+mod typed;
 mod underlay;
 mod video;
 mod viewer;

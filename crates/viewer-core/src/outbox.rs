@@ -3,6 +3,7 @@
 //! Knows messages and bytes; never the link.
 
 use thinc_protocol::held::Held;
+use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::viewer::{
     Ack, Displays, Input, InputEvent, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
@@ -42,6 +43,13 @@ impl Outbox {
         let hello = self.hello.as_mut().expect("what is held is known before anything is said");
         hello.caps |= ViewerCaps::HELD;
         self.held = Some(held);
+    }
+
+    /// Which viewer this is; the hello, which has not left yet, says what that is good for.
+    pub(crate) fn name(&mut self, instance: [u8; INSTANCE_BYTES]) {
+        let hello = self.hello.as_mut().expect("which viewer it is is known before anything is said");
+        hello.caps |= ViewerCaps::TYPED;
+        self.push(&ViewerMessage::Instance(instance));
     }
 
     pub(crate) fn push(&mut self, message: &ViewerMessage) {

@@ -7,7 +7,7 @@ use thinc_codec_dec::DecodeError;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::{HELD_KEY_BYTES, INSTANCE_BYTES, PINGS_MAX, SESSION_FRAME_BYTES_MAX};
 use thinc_protocol::viewer::{
-    Displays, Input, InputEvent, Layout, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
+    Displays, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
 use thinc_protocol::wire::WireError;
 use thinc_protocol::{Micros, VERSION, frame::Deframer};
@@ -23,6 +23,7 @@ use crate::inexact::Inexact;
 use crate::layers::{Samples, VideoLayer};
 use crate::order::Order;
 use crate::stats::ViewerStats;
+use crate::typed::Typed;
 use crate::video::{VideoError, VideoEvent};
 
 /// 1 s: a ping is sent with whatever happens, at most this often; nothing is sent where nothing happens.
@@ -90,7 +91,6 @@ pub enum ViewerError {
 pub struct Viewer {
     deframer: Deframer,
     state: State,
-    last_input: u32,
     last_barrier: u32,
     last_ping: u32,
     next_ping_at: Micros,
@@ -118,7 +118,6 @@ impl Viewer {
         Viewer {
             deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
             state: State::new(config.clipboard, hello),
-            last_input: 0,
             last_barrier: 0,
             last_ping: 0,
             next_ping_at: 0,
@@ -141,15 +140,24 @@ impl Viewer {
 
     /// Until the session has drawn it, the picture is the one of an earlier connection, as far as that showed the same part of the screen.
     /// The session is told what that is, and sends what differs. `key` is random: with it nobody can draw what only looks the same.
+    /// What was typed there and has not arrived is typed here.
     ///
     /// # Panics
     /// Once anything was said.
     pub fn lie_over(&mut self, earlier: &mut Viewer, key: [u8; HELD_KEY_BYTES]) {
         assert!(self.state.epoch.is_none(), "a picture lies over an earlier one from its beginning on");
+        self.take_typed(earlier);
         earlier.paint_videos();
         let lower = earlier.state.framebuffer.newest();
         held::held(lower, key).into_iter().for_each(|held| self.state.outbox.hold(held));
         self.state.framebuffer.lie_over(lower);
+    }
+
+    /// What was typed on another connection and may not have arrived is this one's from now on: of one that has ended, for the
+    /// next, or back to the picture that stays where that ended before it had one.
+    pub fn take_typed(&mut self, from: &mut Viewer) {
+        self.state.typed = from.state.typed.take_over();
+        self.state.last_input = from.state.last_input;
     }
 
     /// The cache as it is now, to be saved.
@@ -188,6 +196,7 @@ impl Viewer {
         self.heard_at = now;
         self.deframer.push(bytes);
         let result = self.handle_messages(now);
+        self.type_due(now);
         self.give_up(&result);
         self.ping(now);
         result
@@ -239,8 +248,58 @@ impl Viewer {
 
     /// Something a person did; gives its number, which the echo brings back.
     pub fn handle_input(&mut self, event: InputEvent, now: Micros) -> u32 {
-        self.last_input = self.last_input.wrapping_add(1);
-        let seq = self.last_input;
+        if !self.state.typed.waits() {
+            return self.send_input(event, now, now);
+        }
+        let seq = self.next_input();
+        self.state.typed.handle_live(seq);
+        self.state.typed.push(seq, event, now, now);
+        seq
+    }
+
+    /// The same while nobody sees a connection: the shell has lost it, and the next shows nothing yet. What is typed is kept, and is sent,
+    /// all of it or nothing, once a session says what it took before. None: this is not kept. A click into a picture that
+    /// is old decides where the rest would go, so what is typed is not sent then.
+    pub fn keep_input(&mut self, event: InputEvent, now: Micros) -> Option<u32> {
+        match event {
+            InputEvent::Key { .. } | InputEvent::Char(_) | InputEvent::Locks { .. } | InputEvent::ReleaseAll => {}
+            InputEvent::Button { down: true, .. } | InputEvent::Touch { phase: TouchPhase::Begin, .. } => {
+                let seq = self.next_input();
+                self.state.typed.spoil(seq);
+                return None;
+            }
+            InputEvent::Button { down: false, .. } | InputEvent::Touch { phase: TouchPhase::End, .. }
+                if self.state.typed.is_pressed(&event) => {}
+            _ => return None,
+        }
+        if !self.state.typed.waits() {
+            return Some(self.send_input(event, now, now));
+        }
+        let seq = self.next_input();
+        self.state.typed.push(seq, event, now, now);
+        Some(seq)
+    }
+
+    /// What is typed without a connection now would be sent by the next.
+    pub fn keeps_input(&self, now: Micros) -> bool {
+        self.state.typed.keeps(now)
+    }
+
+    /// What was kept, as soon as it is known what is to be sent of it.
+    fn type_due(&mut self, now: Micros) {
+        for (event, made) in self.state.typed.take_due() {
+            self.send_input(event, made, now);
+        }
+    }
+
+    fn next_input(&mut self) -> u32 {
+        self.state.last_input = self.state.last_input.wrapping_add(1);
+        self.state.last_input
+    }
+
+    /// Says it, and remembers when it was `made` until it has arrived.
+    fn send_input(&mut self, event: InputEvent, made: Micros, now: Micros) -> u32 {
+        let seq = self.next_input();
         self.state.stats.inputs += 1;
         // Only what is pressed is echoed, so only that is remembered.
         if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
@@ -249,6 +308,10 @@ impl Viewer {
         match event {
             InputEvent::Key { code, keysym, down } => {
                 let same = |&(of, was): &(u16, u32)| if code != 0 { of == code } else { was == keysym };
+                // One that went down on an earlier connection went up with that.
+                if !down && self.held.len() < HELD_MAX && !self.held.iter().any(same) {
+                    return seq;
+                }
                 self.held.retain(|held| !same(held));
                 if down && self.held.len() < HELD_MAX {
                     self.held.push((code, keysym));
@@ -263,6 +326,7 @@ impl Viewer {
             self.next_ping_at = self.next_ping_at.min(now);
         }
         self.state.outbox.push_input(Input { seq, event });
+        self.state.typed.push(seq, event, made, now);
         self.state.stats.inputs_dropped = self.state.outbox.dropped();
         self.unpinged = true;
         self.ping(now);
@@ -270,9 +334,12 @@ impl Viewer {
     }
 
     /// This is the viewer of that number, whatever connection it comes on: the session ends an older connection of it, so
-    /// that what was still on its way there comes too late.
+    /// that what was still on its way there comes too late, and says what it took.
+    ///
+    /// # Panics
+    /// Once anything was said.
     pub fn set_instance(&mut self, number: [u8; INSTANCE_BYTES]) {
-        self.state.outbox.push(&ViewerMessage::Instance(number));
+        self.state.outbox.name(number);
     }
 
     /// The keyboard is laid out like this, as far as is known.
@@ -409,8 +476,9 @@ impl Viewer {
         }
     }
 
-    /// Says goodbye; `poll_transmit` gives the last bytes.
+    /// Says goodbye; `poll_transmit` gives the last bytes. What was typed goes with them or nowhere.
     pub fn handle_close(&mut self, reason: &str) {
+        self.state.typed = Typed::default();
         if !self.state.closed {
             self.state.closed = true;
             self.state.outbox.push(&ViewerMessage::Close(reason.to_owned()));
@@ -562,6 +630,7 @@ impl Viewer {
         self.unpinged = false;
         self.last_ping = self.last_ping.wrapping_add(1);
         self.state.pings.push_back((self.last_ping, now));
+        self.state.typed.pinged(self.last_ping, self.state.last_input);
         self.state.outbox.push(&ViewerMessage::Ping(self.last_ping));
     }
 }

@@ -67,6 +67,9 @@ impl Viewer {
 
     /// When what waits becomes ripe, if nothing else happens; None when only an event can help.
     pub(crate) fn deadline(&self, idle: bool, now: Micros) -> Option<Micros> {
+        if self.waits_for_name() {
+            return None;
+        }
         if let Some(until) = self.held.awaited() {
             return Some(until);
         }
@@ -215,7 +218,7 @@ impl Viewer {
         self.take_refresh(now);
         self.take_lost(now);
         self.take_back(now);
-        if self.waits_for_held(now) || self.control.close.is_some() || self.updates.unsent_len() >= UNSENT_MAX {
+        if self.says_nothing_yet(now) || self.control.close.is_some() || self.updates.unsent_len() >= UNSENT_MAX {
             return None;
         }
         self.quality.look(self.flow.measured_rate(), now);

@@ -4,9 +4,11 @@
 
 use thinc_protocol::Micros;
 use thinc_protocol::held::Held;
+use thinc_protocol::viewer::ViewerCaps;
 use thinc_region::{Rect, Region, Size};
 
 use super::Viewer;
+use super::seen::Seen;
 use crate::copies::CopyCommand;
 use crate::job::Shown;
 use crate::mutation::{Broken, Mutation};
@@ -24,11 +26,14 @@ pub(super) struct Holding {
     tiles: Option<Tiles>,
     /// It was told of a picture.
     geometry_told: bool,
+    /// What was taken of its input there.
+    pub(super) seen: Seen,
 }
 
 impl Holding {
-    pub(super) fn new(follows: bool, now: Micros) -> Holding {
-        Holding { awaited: follows.then_some(now + WAIT_MAX), tiles: None, geometry_told: false }
+    pub(super) fn new(caps: u32, now: Micros) -> Holding {
+        let awaited = (caps & ViewerCaps::HELD != 0).then_some(now + WAIT_MAX);
+        Holding { awaited, tiles: None, geometry_told: false, seen: Seen::new(caps) }
     }
 
     /// Until when nothing is sent.

@@ -237,17 +237,23 @@ pub(crate) enum Said {
     Update { seq: u64, bytes: usize },
     Barrier(u32),
     Pong,
+    Seen(u32),
     Close(CloseCode, String),
     Other,
 }
 
 impl Viewer {
     pub(crate) fn new(connection: Connection) -> Viewer {
+        Viewer::with_caps(connection, 0)
+    }
+
+    pub(crate) fn with_caps(connection: Connection, caps: u32) -> Viewer {
         let session_key = connection.session_key.clone();
         let (reader, writer) = connection.split();
         let mut viewer =
             Viewer { reader, writer, frames: Deframer::new(SESSION_FRAME_BYTES_MAX), session_key, acknowledges: true };
-        viewer.say(&hello());
+        let ViewerMessage::Hello(hello) = hello() else { unreachable!() };
+        viewer.say(&ViewerMessage::Hello(ViewerHello { caps, ..hello }));
         viewer
     }
 
@@ -323,6 +329,7 @@ fn look(message: &SessionMessage<'_>) -> Said {
         SessionMessage::Update(update) => Said::Update { seq: update.seq, bytes: update.commands.len() },
         SessionMessage::Barrier(id) => Said::Barrier(*id),
         SessionMessage::Pong(_) => Said::Pong,
+        SessionMessage::Seen(input) => Said::Seen(*input),
         SessionMessage::Close(close) => Said::Close(close.code, close.reason.to_owned()),
         _ => Said::Other,
     }

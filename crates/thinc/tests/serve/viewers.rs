@@ -6,7 +6,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::limits::{INSTANCE_BYTES, SESSION_FRAME_BYTES_MAX};
 use thinc_protocol::session::{CloseCode, SessionMessage};
-use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerMessage};
+use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
 use thinc_transport::{ConnectOptions, Scheme, connect};
 
@@ -134,6 +134,47 @@ fn of_a_viewers_connections_the_newest_stays() {
     while second.next().is_some() {}
     third.say(&ViewerMessage::Barrier(2));
     third.until(|said| *said == Said::Barrier(2));
+}
+
+/// It types the rest, and nothing twice.
+#[test]
+fn a_viewer_that_comes_back_hears_what_was_taken_of_it() {
+    let session = Session::start(&[]);
+    let come = |number| {
+        let connection = connect(&session.link(), &ConnectOptions::default()).unwrap();
+        let mut viewer = Viewer::with_caps(connection, ViewerCaps::TYPED);
+        assert!(matches!(viewer.next(), Some(Said::Hello(_))), "the hello waits for nothing");
+        viewer.say(&ViewerMessage::Instance([number; INSTANCE_BYTES]));
+        viewer
+    };
+    let type_to = |viewer: &mut Viewer, seq| {
+        viewer.say(&ViewerMessage::Input(Input { seq, event: InputEvent::Char('x') }));
+        viewer.say(&ViewerMessage::Ping(seq));
+        viewer.until(|said| *said == Said::Pong);
+    };
+    let mut first = come(7);
+    assert!(matches!(first.next(), Some(Said::Geometry(_))), "nobody knows it");
+    type_to(&mut first, 1);
+    type_to(&mut first, 2);
+    // Its older connection is there still.
+    let mut second = come(7);
+    assert_eq!(second.next(), Some(Said::Seen(2)));
+    assert!(matches!(second.next(), Some(Said::Geometry(_))));
+    while first.next().is_some() {}
+    drop(second);
+    // It said nothing there, and has gone.
+    let mut third = come(7);
+    assert_eq!(third.next(), Some(Said::Seen(2)));
+    type_to(&mut third, 9);
+    let mut other = come(8);
+    assert!(matches!(other.next(), Some(Said::Geometry(_))), "another viewer is another");
+    drop(third);
+    let mut fourth = come(7);
+    assert_eq!(fourth.next(), Some(Said::Seen(9)));
+    // Who does not ask is not told.
+    let mut plain = session.viewer();
+    plain.say(&ViewerMessage::Instance([7; INSTANCE_BYTES]));
+    assert!(matches!(plain.until(|said| !matches!(said, Said::Hello(_))), Said::Geometry(_)));
 }
 
 /// A proxy may send what a page asks for later down a connection that it opened earlier.
