@@ -261,6 +261,7 @@ Lines of a script (each is answered by one line, `ok …` or `error …`):
   scroll DX DY        in 1/120 of a wheel notch; positive is right and down
   touch ID begin|update|end X Y
   release             nothing is held any more
+  keep LINE           runs the line as a person does who types on without a connection: nothing waits, keys are kept for the next one
   barrier             waits until everything drawn before it is shown
   wait-quiet          repeats barriers until one brings no update
   wait-silence        waits until nothing is heard of a session that should have answered

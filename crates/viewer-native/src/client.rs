@@ -203,7 +203,7 @@ impl State {
         self.fresh.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
     }
 
-    /// Sends an input event; returns its number, or none while there is no connection: input is never kept for later.
+    /// Sends an input event; returns its number, or none while there is no connection: this says nothing later.
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
         self.check_path();
         self.is_connected().then(|| {
@@ -211,6 +211,27 @@ impl State {
             self.flush();
             seq
         })
+    }
+
+    /// The same for what a person does, who types on while the connection comes back: that is kept, and sent when it is there.
+    pub fn input_or_keep(&mut self, event: InputEvent) -> Option<u32> {
+        let seq = self.input(event);
+        if seq.is_some() || !matches!(self.status, Status::Lost { .. }) {
+            return seq;
+        }
+        let now = self.clock.now();
+        let kept_before = self.active().keeps_input(now);
+        let seq = self.active().keep_input(event, now);
+        // The words over the picture speak of it.
+        self.news.status |= self.active().keeps_input(now) != kept_before;
+        self.flush();
+        seq
+    }
+
+    /// What is typed while the connection is lost will be sent.
+    pub fn keeps_input(&mut self) -> bool {
+        let now = self.clock.now();
+        self.active().keeps_input(now)
     }
 
     /// The keyboard here is laid out like this; said once, now or when there is a connection.

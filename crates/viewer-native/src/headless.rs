@@ -89,6 +89,8 @@ pub struct Headless {
     cursor_shown: bool,
     pointer: Option<(u16, u16)>,
     answered: Vec<u32>,
+    /// What is typed without a connection is kept, as at a window; else it waits for one.
+    keeps: bool,
 }
 
 impl Headless {
@@ -132,6 +134,7 @@ impl Headless {
             cursor_shown: true,
             pointer: None,
             answered: Vec::new(),
+            keeps: false,
         };
         headless.wait("connecting", |state, _| state.is_connected().then_some(()))?;
         headless.timeout = options.timeout;
@@ -257,9 +260,15 @@ impl Headless {
         Report::new(&self.client.lock())
     }
 
-    /// Sends one input event; returns its number.
+    /// Sends one input event, when there is a connection; returns its number.
     pub fn input(&mut self, event: InputEvent) -> Result<u32, ViewError> {
-        self.wait("the connection", |state, _| state.input(event))
+        let keeps = self.keeps;
+        self.wait("the connection", |state, _| if keeps { state.input_or_keep(event) } else { state.input(event) })
+    }
+
+    /// What is typed from now on does not wait for a connection, or does again: as a person's at a window, it is kept for the next.
+    pub fn set_keeps(&mut self, keeps: bool) {
+        self.keeps = keeps;
     }
 
     /// Presses or releases a key.

@@ -80,6 +80,12 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
     match command {
         "type" => viewer.type_text(&unescape(rest)?).map(done),
         "text" => viewer.text(&unescape(rest)?).map(done),
+        "keep" => {
+            viewer.set_keeps(true);
+            let answer = execute(viewer, rest);
+            viewer.set_keeps(false);
+            answer
+        }
         "layout" => viewer.set_layout(parse_layout(rest.trim()).map_err(ViewError::Script)?).map(done),
         "locks" => {
             let (caps, num) = match rest.trim() {

@@ -280,6 +280,26 @@ fn a_session_that_answers_nothing_is_left_and_found_again_by_the_same_viewer() {
 }
 
 #[test]
+fn what_a_session_did_not_take_is_typed_again_when_the_viewer_is_back() {
+    for (seen, again) in [(0, vec![17, 16]), (2, vec![16]), (1, vec![16])] {
+        let fake = Fake::start(size(64, 64));
+        let mut viewer = open_to_stay(&fake);
+        viewer.wait_quiet().unwrap();
+        {
+            let mut state = fake.shared.state.lock().unwrap();
+            (state.deaf, state.seen) = (true, Some(seen));
+        }
+        viewer.type_text("w").unwrap();
+        assert_eq!(fake.keys(2)[0].0, 17);
+        viewer.wait_connection(2).unwrap();
+        fake.shared.state.lock().unwrap().deaf = false;
+        viewer.type_text("q").unwrap();
+        let pressed: Vec<u16> = fake.keys(2 * again.len()).iter().step_by(2).map(|key| key.0).collect();
+        assert_eq!(pressed, again, "{seen} were taken; a key goes up where it went down");
+    }
+}
+
+#[test]
 fn dropping_the_viewer_says_goodbye() {
     let fake = Fake::start(size(64, 64));
     let viewer = open(&fake);

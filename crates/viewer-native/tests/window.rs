@@ -315,6 +315,25 @@ fn a_lost_session_is_dimmed_and_comes_back() {
 }
 
 #[test]
+fn a_key_that_is_down_at_a_cut_is_down_behind_it_and_goes_up() {
+    let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
+    desk.wait_exact();
+    {
+        let mut state = desk.fake.shared.state.lock().unwrap();
+        (state.deaf, state.seen) = (true, Some(0));
+    }
+    desk.key(16, true);
+    assert_eq!(desk.fake.keys(1)[0].0, 16);
+    until("back by itself", || (desk.fake.shared.state.lock().unwrap().connections == 2).then_some(()));
+    desk.fake.shared.state.lock().unwrap().deaf = false;
+    assert_eq!(desk.fake.keys(1)[0].0, 16, "nothing was taken before the cut");
+    desk.wait_exact();
+    desk.key(16, false);
+    let (code, _, down) = desk.fake.keys(1)[0];
+    assert_eq!((code, down), (16, false), "or it would repeat for ever");
+}
+
+#[test]
 fn what_was_seen_last_is_seen_until_a_new_connection_has_drawn() {
     for present in ["surface", "gpu"] {
         let Some(desk) = Desk::start(size(400, 300), &["--present", present]) else { return };

@@ -208,7 +208,9 @@ impl Shared {
         }
         state.leaving = false;
         state.cache = state.active().take_cache();
-        state.fresh = None;
+        if let Some(mut fresh) = state.fresh.take() {
+            state.viewer.take_typed(&mut fresh);
+        }
         state.closer = None;
         state.resize_barrier = None;
         state.barriers_asked = 0;

@@ -225,7 +225,11 @@ impl Keyboard {
         self.held.clear();
         self.undecided = None;
         self.repeated = false;
-        // The session's locks may be others when the keyboard comes back.
+        self.forget_locks();
+    }
+
+    /// The session's locks may be others than it was told.
+    pub(super) fn forget_locks(&mut self) {
         self.locks = None;
     }
 

@@ -547,7 +547,7 @@ impl App<'_> {
     }
 
     fn send(&mut self, event: InputEvent) {
-        let _ = self.client.lock().input(event);
+        let _ = self.client.lock().input_or_keep(event);
     }
 
     /// Looks at what the client has, and presents what is due.
@@ -558,15 +558,16 @@ impl App<'_> {
         let news = state.take_news();
         let News { status, geometry, displays, cursor, cursor_move, cursor_show, frame_end, notice, .. } = news;
         if status {
-            let is_quiet = state.is_quiet();
+            let (is_quiet, keeps) = (state.is_quiet(), state.keeps_input());
             self.message = match &mut state.status {
                 Status::Connected if is_quiet => {
                     Some(format!("Nothing is heard from {}: waiting, and looking for another way", self.host))
                 }
                 Status::Connecting | Status::Connected => None,
                 Status::Lost { why, attempts } => Some(format!(
-                    "The connection to {} is lost: {why}\nTrying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
+                    "The connection to {} is lost: {why}\n{}. Trying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
                     self.host,
+                    if keeps { "What you type is sent when it is back" } else { "What you type is not sent" },
                     if *attempts > 1 { format!(" (attempt {attempts})") } else { String::new() },
                 )),
                 Status::Ended(error) => {
@@ -583,8 +584,8 @@ impl App<'_> {
             };
             if state.is_connected() && std::mem::replace(&mut self.connections, state.connections) != state.connections
             {
-                // Held keys and buttons belong to the connection before.
-                self.keyboard.forget();
+                // Held buttons belong to the connection before; keys are kept, and go up here when the person lets them go.
+                self.keyboard.forget_locks();
                 self.pointer.forget();
                 self.title = match state.session_name() {
                     Some(name) => format!("{name} ({}) - thinc", self.host),

@@ -19,7 +19,7 @@ use thinc_protocol::session::{
     Close, CloseCode, CursorImage, Geometry, SessionCaps, SessionHello, SessionMessage, Update,
 };
 use thinc_protocol::video::VideoState;
-use thinc_protocol::viewer::{InputEvent, ViewerMessage};
+use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_transport::identity::Identity;
 use thinc_transport::{Link, Scheme};
@@ -55,6 +55,8 @@ pub(crate) struct State {
     pub(crate) hold_picture: bool,
     /// Pings are not answered, as if the path had died.
     pub(crate) deaf: bool,
+    /// The newest input that it says it has taken, to a viewer that comes back.
+    pub(crate) seen: Option<u32>,
     pub(crate) held_barriers: Vec<u32>,
     pub(crate) connections: u32,
     /// Those of them that have not ended, and most at once.
@@ -110,6 +112,7 @@ impl Fake {
                 hold_barriers: false,
                 hold_picture: false,
                 deaf: false,
+                seen: None,
                 held_barriers: Vec::new(),
                 connections: 0,
                 open: 0,
@@ -414,6 +417,10 @@ impl Shared {
                 let caps = SessionCaps::CLIPBOARD;
                 let answer = SessionHello { version: 1, caps, name: "fake".into(), frame_bytes_max: 65536 };
                 state.send(&SessionMessage::Hello(answer));
+                if let Some(input) = state.seen.filter(|_| state.connections > 1) {
+                    assert!(hello.caps & ViewerCaps::TYPED != 0, "it wants to know");
+                    state.send(&SessionMessage::Seen(input));
+                }
                 if hello.size.area() > 0 && !state.stubborn {
                     state.size = hello.size;
                     state.pixels = ramp(hello.size);
