@@ -11,6 +11,8 @@ interface Exports {
   viewer_buffer(bytes: number): number;
   viewer_open(nameBytes: number, width: number, height: number): void;
   viewer_instance(): void;
+  viewer_lost(): void;
+  viewer_keeps(nowUs: number): number;
   viewer_load_cache(bytes: number): number;
   viewer_save_cache(): number;
   viewer_saved_cache_at(): number;
@@ -173,6 +175,16 @@ export class Decoder {
   instance(number: Uint8Array): void {
     this.put(number);
     this.calls.viewer_instance();
+  }
+
+  /** The connection is gone: until the next one's hello keys are kept for it. */
+  lost(): void {
+    this.calls.viewer_lost();
+  }
+
+  /** What is typed without a connection would be sent by the next. */
+  keeps(nowUs: number): boolean {
+    return this.calls.viewer_keeps(nowUs) !== 0;
   }
 
   /** Takes what an earlier page kept, before the first connection; the words why not, where it is of no use. */

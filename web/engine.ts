@@ -71,6 +71,8 @@ export class Engine {
   /** The session has answered this connection's hello. */
   private greeted = false;
   private closed = false;
+  /** What the page was told last: keys typed without a connection will be sent. */
+  private keeps = true;
   /** What the session's screen is to become, and whether the session has been asked for it. */
   private wanted: DisplaySize = { width: 0, height: 0, scale: 0 };
   private resizeState: "asked" | "unasked" | "settled" = "settled";
@@ -119,20 +121,20 @@ export class Engine {
         this.start(message).catch((error: unknown) => this.close("The viewer cannot start", wordsOf(error), false));
         break;
       case "key":
-        this.act((decoder) => decoder.key(message.code, message.keysym, message.down, message.timeUs), "now", "person");
+        this.type((decoder) => decoder.key(message.code, message.keysym, message.down, message.timeUs));
         break;
       case "char":
-        this.act((decoder) => decoder.char(message.codePoint, nowUs()), "now", "person");
+        this.type((decoder) => decoder.char(message.codePoint, nowUs()));
         break;
       case "locks":
-        this.act((decoder) => decoder.locks(message.caps, message.num, nowUs()));
+        this.type((decoder) => decoder.locks(message.caps, message.num, nowUs()), "page");
         break;
       case "layout":
         this.layout = message;
         this.act((decoder) => decoder.layout(message.layout, message.variant));
         break;
       case "button":
-        this.act((decoder) => decoder.button(message.button, message.down, message.timeUs), "now", "person");
+        this.type((decoder) => decoder.button(message.button, message.down, message.timeUs));
         break;
       case "motion":
         this.act((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
@@ -144,7 +146,7 @@ export class Engine {
         this.act((decoder) => decoder.touch(message.id, message.phase, message.x, message.y, nowUs()));
         break;
       case "releaseAll":
-        this.act((decoder) => decoder.releaseAll(nowUs()));
+        this.type((decoder) => decoder.releaseAll(nowUs()), "page");
         break;
       case "display":
         this.wanted = message.display;
@@ -382,7 +384,7 @@ export class Engine {
   private act<T>(call: (decoder: Decoder) => T, urgency: "now" | "may wait" = "now", by: "person" | "page" = "page"): T | undefined {
     const decoder = this.decoder;
     if (!this.connected || decoder === undefined) return undefined;
-    try {
+    return this.guarded(decoder, () => {
       const result = call(decoder);
       if (urgency === "now" || this.transport?.congested === false) {
         const output = decoder.output();
@@ -393,6 +395,13 @@ export class Engine {
       if (decoder.damaged) this.schedulePresent();
       this.heedDeadline(decoder);
       return result;
+    });
+  }
+
+  /** A decoder that fails is the end of the connection. */
+  private guarded<T>(decoder: Decoder, call: () => T): T | undefined {
+    try {
+      return call();
     } catch (error) {
       if (error instanceof DecoderError) {
         this.close("The connection broke off", error.message, true);
@@ -402,6 +411,20 @@ export class Engine {
       }
       return undefined;
     }
+  }
+
+  /** What a person types is said, or kept for the next connection while there is none; what else is pressed then, viewer-core looks at only. */
+  private type(call: (decoder: Decoder) => void, by: "person" | "page" = "person"): void {
+    const decoder = this.decoder;
+    if (this.connected) this.act(call, "now", by);
+    else if (decoder !== undefined && !this.closed) this.guarded(decoder, () => call(decoder));
+    if (!this.greeted) this.tellKeeps();
+  }
+
+  private tellKeeps(): void {
+    const keeps = this.decoder?.keeps(nowUs()) ?? false;
+    if (keeps !== this.keeps) this.tell({ type: "keeps", keeps });
+    this.keeps = keeps;
   }
 
   /** In their order: what is said while one is taken leaves the next to whoever takes it. */
@@ -619,6 +642,7 @@ export class Engine {
   private lost(why: Error): void {
     this.connected = false;
     this.greeted = false;
+    this.decoder?.lost();
     if (this.videos) this.copying = this.videos.close();
     this.videos = undefined;
     this.endSilence();
@@ -642,6 +666,7 @@ export class Engine {
 
   private state(state: ConnectionState): void {
     if (state.name !== "closed") this.closed = false;
+    this.tellKeeps();
     this.tell({ type: "state", state });
   }
 }

@@ -25,10 +25,10 @@ export interface Outlet {
   /** Whether there is a session to send to. */
   readonly active: boolean;
   /**
-   * There will be one again soon: until then keys reach neither it, which would type them by surprise, nor the browser,
+   * Keys are the session's: there is one, or will be again soon, and until then they are kept for it. Nor does the browser get them,
    * which would close the page for a Ctrl+W. Without a session to come the browser keeps its keys.
    */
-  readonly away: boolean;
+  readonly takesKeys: boolean;
   send(message: ToEngine): void;
 }
 
@@ -59,7 +59,7 @@ export interface InputOptions {
 
 export class Input implements Outlet {
   active = false;
-  away = false;
+  takesKeys = false;
   readonly typing: Typing;
   private readonly keys: Keys;
   private readonly pointer: Pointer;
@@ -75,7 +75,7 @@ export class Input implements Outlet {
     this.typing = new Typing(options.keys, this, options.notice);
     this.pointer = new Pointer({ outlet: this, positionAt });
     this.fingers = new Fingers({ outlet: this, positionAt });
-    this.row = options.row({ active: () => this.active, send: (message) => this.send(message) });
+    this.row = options.row({ active: () => this.takesKeys, send: (message) => this.send(message) });
     this.touch = this.gestures();
 
     addEventListener("blur", () => this.releaseAll());
@@ -101,12 +101,14 @@ export class Input implements Outlet {
   }
 
   setConnection(connection: "on" | "away" | "off"): void {
-    this.away = connection === "away";
+    this.takesKeys = connection !== "off";
     const active = connection === "on";
-    if (active === this.active) return;
+    if (active === this.active && this.takesKeys) return;
     this.active = active;
-    // The session lets go of what a viewer held that has gone.
-    this.forget();
+    // The session lets go of what a viewer held that has gone; keys go down and up meanwhile as ever, and viewer-core knows which count.
+    if (this.takesKeys) this.keys.forgetLocks();
+    else this.forgetKeys();
+    this.forgetPointers();
   }
 
   /** The keyboard belongs to somebody else now. */
@@ -123,11 +125,19 @@ export class Input implements Outlet {
   }
 
   private forget(): void {
+    this.forgetKeys();
+    this.forgetPointers();
+  }
+
+  private forgetKeys(): void {
     this.keys.forget();
+    this.row.forget();
+  }
+
+  private forgetPointers(): void {
     this.pointer.forget();
     this.fingers.forget();
     this.touch.forget();
-    this.row.forget();
   }
 
   private gestures(): Touch {
@@ -188,8 +198,11 @@ export class Input implements Outlet {
     }
   }
 
-  /** What is pressed now, or let go, while there is no session means nothing later. */
+  /** What is pressed now, or let go, while there is no session means nothing later; but it decides where the keys behind it would go. */
   private miss(event: PointerEvent): void {
+    if (event.type === "pointerdown" && this.takesKeys) {
+      this.options.send({ type: "button", button: 1, down: true, timeUs: absoluteUs(event.timeStamp) });
+    }
     if (event.pointerType !== "touch") this.pointer.miss(event);
     else if (event.type === "pointerup" || event.type === "pointercancel") this.touch.cancel(event.pointerId, event.timeStamp);
   }

@@ -38,16 +38,17 @@ export class Keys {
   /** Nothing is held any more, as far as the session knows. */
   forget(): void {
     this.held.clear();
-    // The session's may be others when the keyboard comes back.
+    this.forgetLocks();
+  }
+
+  /** The session's may be others than it was told. */
+  forgetLocks(): void {
     this.locks = undefined;
   }
 
   private down(event: KeyboardEvent): void {
     const { outlet, shortcut, elsewhere, clipboard } = this.options;
-    if (!outlet.active) {
-      if (outlet.away && !elsewhere(event)) event.preventDefault();
-      return;
-    }
+    if (!outlet.takesKeys) return;
     // An input method is composing: its text arrives by itself.
     if (event.isComposing || event.keyCode === 229 || event.key === "Process") return;
     // The browser composes a dead key with the next one; that one's key, or a text, then says what came of it.
@@ -86,7 +87,7 @@ export class Keys {
   }
 
   private up(event: KeyboardEvent): void {
-    if (!this.options.outlet.active) return;
+    if (!this.options.outlet.takesKeys) return;
     if (this.held.has(event.code)) event.preventDefault();
     this.release(event.code, event.timeStamp);
     // macOS tells of no key that goes up while Command is down.

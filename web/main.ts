@@ -77,6 +77,9 @@ function told(message: FromEngine): void {
     case "state":
       showState(message.state);
       break;
+    case "keeps":
+      states.setKeeps(message.keeps);
+      break;
     case "geometry":
       pictured = true;
       inexact.resize(message.width, message.height);

@@ -169,6 +169,8 @@ export type ConnectionState =
 export type FromEngine =
   | { type: "able"; able: boolean }
   | { type: "state"; state: ConnectionState }
+  /** What is typed without a connection will be sent by the next, or not any more. */
+  | { type: "keeps"; keeps: boolean }
   /** The picture on the canvas has this size, and shows this part of the session's screen. */
   | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
   | { type: "name"; name: string }

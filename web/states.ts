@@ -21,9 +21,18 @@ export interface StatesOptions {
 
 export class States {
   private timer: ReturnType<typeof setInterval> | undefined;
+  private keeps = true;
+  /** The words speak of what is typed. */
+  private ofKeys = false;
 
   constructor(private readonly options: StatesOptions) {
     options.button.addEventListener("click", () => options.retry());
+  }
+
+  /** What is typed without a connection will be sent when it is back, or will not. */
+  setKeeps(keeps: boolean): void {
+    this.keeps = keeps;
+    if (this.ofKeys) this.options.words.textContent = this.fate();
   }
 
   /** `pictured`: there is a picture, which stays in sight. */
@@ -34,11 +43,13 @@ export class States {
     button.hidden = true;
     element.hidden = state.name === "connected";
     element.className = !pictured ? "card" : state.name === "closed" ? "card aside" : "pill";
+    this.ofKeys = pictured && (state.name === "connecting" || (state.name === "waiting" && state.failures < FAILURES_WORTH_ASKING));
+    this.options.words.classList.toggle("keys", this.ofKeys);
     switch (state.name) {
       case "connected":
         break;
       case "connecting":
-        this.say(state.attempt === 1 && !pictured ? "Connecting…" : "Connecting again…", "");
+        this.say(state.attempt === 1 && !pictured ? "Connecting…" : "Connecting again…", pictured ? this.fate() : "");
         break;
       case "silent":
         this.say("No answer", pictured ? "What you type may come late." : "");
@@ -58,7 +69,12 @@ export class States {
 
   private wait(failures: number, pictured: boolean): string {
     if (failures >= FAILURES_WORTH_ASKING) return "Is its machine on, and the session running?";
-    return pictured ? "" : "The session goes on. Trying again…";
+    return pictured ? this.fate() : "The session goes on. Trying again…";
+  }
+
+  /** Of what is typed meanwhile. */
+  private fate(): string {
+    return this.keeps ? "What you type is sent when it is back." : "What you type is not sent.";
   }
 
   private say(title: string, words: string): void {
@@ -67,7 +83,8 @@ export class States {
   }
 
   private count(retryMs: number): void {
-    const { button, countdown } = this.options;
+    const { element, button, countdown } = this.options;
+    element.classList.add("counting");
     const untilMs = performance.now() + retryMs;
     const tick = () => {
       const seconds = Math.ceil((untilMs - performance.now()) / 1000);

@@ -58,7 +58,7 @@ export class Typing {
   }
 
   private beforeInput(event: InputEvent): void {
-    if (!this.outlet.active) return;
+    if (!this.outlet.takesKeys) return;
     switch (event.inputType) {
       case "insertCompositionText":
       case "insertFromComposition":
@@ -95,11 +95,11 @@ export class Typing {
   private compositionUpdate(text: string): void {
     // As wide as the text: letters of these scripts are at most as wide as they are high.
     this.area.style.width = `${[...text].length + 1}em`;
-    if (this.outlet.active && isTouchOnly() && /^[\u0020-\u024f]*$/.test(text)) this.compose(text);
+    if (this.outlet.takesKeys && isTouchOnly() && /^[\u0020-\u024f]*$/.test(text)) this.compose(text);
   }
 
   private compositionEnd(text: string): void {
-    if (this.outlet.active) this.compose(text);
+    if (this.outlet.takesKeys) this.compose(text);
     this.composed = "";
     this.area.classList.remove("composing");
     this.area.style.width = "";

@@ -39,6 +39,8 @@ const rect = (x, y, width, height) => Buffer.concat([zigzag(x), zigzag(y), varin
 export const say = {
   /** `caps`: 1 wants the viewer's clipboard. */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
+  /** The newest input that was taken of a viewer that has come back. */
+  seen: (input) => frame(0x0f, varint(input)),
   /** `shows`: the session's screen, and the part of it that the picture is of. */
   geometry: (epoch, width, height, shows) => {
     const { screen, part } = shows ?? {};
@@ -144,6 +146,17 @@ function* messages(stream) {
   }
 }
 
+function input(event, byte, number, signed) {
+  if (event <= 1) return { kind: "key", down: event === 1, code: number(), keysym: number() };
+  if (event === 2) return { kind: "motion", x: number(), y: number() };
+  if (event <= 4) return { kind: "button", down: event === 4, button: byte() };
+  if (event === 5) return { kind: "scroll", dx: signed(), dy: signed() };
+  if (event <= 8) return { kind: "touch", phase: event - 6, id: byte(), x: number(), y: number() };
+  if (event === 10) return { kind: "char", character: String.fromCodePoint(number()) };
+  if (event === 11) return { kind: "locks", locks: byte() };
+  return { kind: "releaseAll" };
+}
+
 function message(kind, byte, number, signed, rest) {
   switch (kind) {
     case 0x02:
@@ -152,15 +165,9 @@ function message(kind, byte, number, signed, rest) {
       return { kind: "ack", update: number() };
     case 0x04: {
       const event = byte();
-      number(); // its own number
-      if (event <= 1) return { kind: "key", down: event === 1, code: number(), keysym: number() };
-      if (event === 2) return { kind: "motion", x: number(), y: number() };
-      if (event <= 4) return { kind: "button", down: event === 4, button: byte() };
-      if (event === 5) return { kind: "scroll", dx: signed(), dy: signed() };
-      if (event <= 8) return { kind: "touch", phase: event - 6, id: byte(), x: number(), y: number() };
-      if (event === 10) return { kind: "char", character: String.fromCodePoint(number()) };
-      if (event === 11) return { kind: "locks", locks: byte() };
-      return { kind: "releaseAll" };
+      const seq = number();
+      // Its number is there for who asks, and does not stand between events that are compared.
+      return Object.defineProperty(input(event, byte, number, signed), "seq", { value: seq });
     }
     case 0x05:
       return { kind: "ping", id: number() };

@@ -11,6 +11,7 @@ import { openPage } from "./opened.mjs";
 import { readPng } from "./png.mjs";
 
 const [WIDTH, HEIGHT] = [400, 300];
+const [SHIFT, CONTROL] = [0xffe1, 0xffe3];
 
 const test = (name, body) => nodeTest(name, { timeout: 30_000 }, body);
 
@@ -26,8 +27,9 @@ async function opened(t, options) {
   return { session, page, viewer };
 }
 
-function greet(viewer, color) {
-  viewer.send(say.hello("test session"), say.geometry(1, WIDTH, HEIGHT));
+/** `seen`: the newest input that the session has taken of the page before. */
+function greet(viewer, color, seen) {
+  viewer.send(say.hello("test session"), ...(seen === undefined ? [] : [say.seen(seen)]), say.geometry(1, WIDTH, HEIGHT));
   viewer.send(say.update(1, 1, [draw.fill(0, 0, WIDTH, HEIGHT, color)]));
 }
 
@@ -40,7 +42,7 @@ const typed = (viewer, letter) => viewer.heard((m) => m.kind === "key" && m.keys
 /** Console words about WebSockets are the browser's own; anything else is a problem. */
 const problems = (page) => page.problems.filter((problem) => !/WebSocket|Failed to load resource/.test(problem));
 
-test("keys typed while the connection is away go nowhere, then or later; those before and after it come once", async (t) => {
+test("a session that says nothing of what it has taken gets no key typed while the connection was away; those before and after come once", async (t) => {
   const { session, page, viewer } = await opened(t);
   await page.keyboard.type("ab");
   await page.keyboard.down("h");
@@ -63,6 +65,66 @@ test("keys typed while the connection is away go nowhere, then or later; those b
   assert.deepEqual(keysOf(second), ["c down", "c up", "d down", "d up"], "a key held at the cut was released there by its going");
   assert.equal(await page.evaluate(() => performance.getEntriesByType("navigation")[0].type), "navigate", "F5 loaded nothing");
   assert.deepEqual(problems(page), []);
+});
+
+test("what was not taken at a cut and is typed while the connection is away comes when it is back: once, in order, with what is held", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  viewer.mute = true; // no answer says what has arrived
+  await page.keyboard.type("ab");
+  await page.keyboard.down("Shift");
+  const shift = await viewer.heard((m) => m.kind === "key" && m.keysym === SHIFT);
+  await page.keyboard.press("C");
+  await typed(viewer, "C");
+  session.pause();
+  viewer.socket.destroy();
+  await page.getByText("What you type is sent when it is back.").waitFor({ state: "attached" });
+  await page.keyboard.press("X");
+  await page.keyboard.up("Shift");
+  await page.keyboard.press("Control+w");
+  await page.keyboard.insertText("ü");
+  await page.keyboard.down("y");
+  session.resume();
+  const second = await session.viewer(1);
+  greet(second, 0x669933, shift.seq);
+  await connected(page);
+  await page.keyboard.up("y");
+  await page.keyboard.type("z");
+  await typed(second, "z");
+  const said = second.said.filter((m) => m.kind === "key" || m.kind === "char");
+  const name = (m) => m.character ?? `${{ [SHIFT]: "Shift", [CONTROL]: "Control" }[m.keysym] ?? String.fromCodePoint(m.keysym)} ${m.down ? "down" : "up"}`;
+  assert.deepEqual(said.map(name), [
+    "Shift down", "C down", "C up", "X down", "X up", "Shift up",
+    "Control down", "w down", "w up", "Control up", "ü", "y down", "y up", "z down", "z up",
+  ]);
+  assert.ok(said[0].seq > shift.seq, "numbers go on");
+  // A cut again, and nothing of it was lost.
+  second.socket.destroy();
+  const third = await session.viewer(2);
+  greet(third, 0x996633, said.at(-1).seq);
+  await connected(page);
+  await page.keyboard.type("!");
+  await typed(third, "!");
+  assert.deepEqual(keysOf(third), ["! down", "! up"]);
+  assert.deepEqual(problems(page), []);
+});
+
+test("a click into the picture while the connection is away takes the keys typed then along into nothing, and the page says so", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  session.pause();
+  viewer.socket.destroy();
+  await page.getByText("What you type is sent when it is back.").waitFor({ state: "attached" });
+  await page.keyboard.type("a");
+  await page.mouse.click(50, 60);
+  await page.getByText("What you type is not sent.").waitFor({ state: "attached" });
+  await page.keyboard.type("b");
+  session.resume();
+  const second = await session.viewer(1);
+  greet(second, 0x669933, 0);
+  await connected(page);
+  await page.keyboard.type("c");
+  await typed(second, "c");
+  assert.deepEqual(keysOf(second), ["c down", "c up"]);
+  assert.deepEqual(second.said.filter((m) => m.kind === "button"), []);
 });
 
 test("what is held at the cut, or pressed after it, is not pressed anew when the session is back", async (t) => {

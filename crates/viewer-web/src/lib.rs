@@ -52,6 +52,18 @@ pub extern "C" fn viewer_open(name_bytes: u32, width: u32, height: u32) {
     with(|page| page.open(name_bytes as usize, Size { width, height }));
 }
 
+/// The connection is gone: until the next one is greeted, keys are kept for it, and nothing else is.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_lost() {
+    with(Page::lost);
+}
+
+/// True (1) while what is typed without a connection would be sent by the next.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_keeps(now_us: f64) -> u32 {
+    with(|page| u32::from(page.keeps(micros(now_us))))
+}
+
 /// The page's own number, 16 bytes, lies in the buffer; every connection from the next `viewer_open` on says it.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_instance() {

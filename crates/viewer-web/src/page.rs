@@ -71,6 +71,8 @@ pub(crate) enum VideoTask {
 #[derive(Debug)]
 pub(crate) struct Page {
     viewer: Option<Viewer>,
+    /// The person sees no connection: what is typed is kept for the next.
+    away: bool,
     /// Which page this is, on whatever connection.
     instance: Option<[u8; INSTANCE_BYTES]>,
     /// What is kept, before the first connection.
@@ -102,6 +104,7 @@ impl Page {
     pub(crate) const fn new() -> Page {
         Page {
             viewer: None,
+            away: false,
             instance: None,
             cache: None,
             saved: Vec::new(),
@@ -200,7 +203,18 @@ impl Page {
     }
 
     pub(crate) fn input(&mut self, event: InputEvent, now: Micros) -> u32 {
-        self.viewer.as_mut().map_or(0, |viewer| viewer.handle_input(event, now))
+        let Some(viewer) = &mut self.viewer else { return 0 };
+        if self.away { viewer.keep_input(event, now).unwrap_or(0) } else { viewer.handle_input(event, now) }
+    }
+
+    /// The connection is gone, and until the next is greeted what is typed is kept.
+    pub(crate) const fn lost(&mut self) {
+        self.away = true;
+    }
+
+    /// What is typed would be sent by the next connection.
+    pub(crate) fn keeps(&self, now: Micros) -> bool {
+        self.viewer.as_ref().is_some_and(|viewer| viewer.keeps_input(now))
     }
 
     /// How the keyboard is laid out, now and in every later connection. The page checks names; others are none.
@@ -398,6 +412,7 @@ impl Page {
         let (kind, numbers) = match event {
             ViewerEvent::Connected { name } => {
                 self.text = name;
+                self.away = false;
                 (EventKind::Connected, [0.0; 4])
             }
             ViewerEvent::Geometry { size, shows } => {
@@ -570,7 +585,7 @@ mod tests {
     use thinc_protocol::frame::Deframer;
     use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
     use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
-    use thinc_protocol::viewer::ViewerMessage;
+    use thinc_protocol::viewer::{Input, ViewerMessage};
 
     use super::*;
 
@@ -650,6 +665,39 @@ mod tests {
             let second = frames.next().unwrap().expect("what follows it");
             assert_eq!(ViewerMessage::decode(&second).unwrap(), ViewerMessage::Instance([7; INSTANCE_BYTES]));
         }
+    }
+
+    #[test]
+    fn what_is_typed_between_two_connections_goes_with_the_second() {
+        let mut page = greeted(Size { width: 4, height: 3 });
+        page.next_event();
+        page.collect_output();
+        page.lost();
+        assert_ne!(page.input(InputEvent::Char('a'), 0), 0);
+        assert_eq!(page.input(InputEvent::Motion { x: 1, y: 1 }, 0), 0);
+        assert!(page.keeps(0));
+        page.buffer(32);
+        page.open(0, Size::default());
+        assert_ne!(page.input(InputEvent::Char('b'), 0), 0);
+        let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
+        say(&mut page, &SessionMessage::Hello(hello)).unwrap();
+        page.collect_output();
+        say(&mut page, &SessionMessage::Seen(0)).unwrap();
+        let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+        frames.push(page.collect_output());
+        let mut typed = String::new();
+        while let Some(frame) = frames.next().unwrap() {
+            if let ViewerMessage::Input(Input { event: InputEvent::Char(character), .. }) =
+                ViewerMessage::decode(&frame).unwrap()
+            {
+                typed.push(character);
+            }
+        }
+        assert_eq!(typed, "ab");
+        assert_eq!(page.input(InputEvent::Button { button: 1, down: true }, 0), 0, "nobody sees it yet");
+        assert!(!page.keeps(0));
+        while page.next_event() != EventKind::None {}
+        assert_ne!(page.input(InputEvent::Button { button: 1, down: true }, 0), 0);
     }
 
     #[test]
