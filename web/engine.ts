@@ -22,6 +22,8 @@ const REST_MS_MAX = 20_000;
 const ANSWER_MS_MAX = 1_500;
 /** … and after this time more the path is taken for dead: the socket alone needs minutes to notice. */
 const DEAD_MS_MAX = 5_000;
+/** Others are tried beside a connection that has said nothing for so long more; a stream of WebTransport comes back by itself as soon. */
+const SEEK_MS = { websocket: 500, webtransport: 2_000 } as const;
 /** After waking up, a path is more likely dead than slow. */
 const WAKE_DEAD_MS_MAX = 1_000;
 /** viewer-core pings no sooner after the last ping. */
@@ -61,6 +63,7 @@ export class Engine {
   private presenter: Presenter | undefined;
   /** Until when something has to come; undefined while nothing is awaited. */
   private awaited: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
+  private seekTimer: ReturnType<typeof setTimeout> | undefined;
   /** The person has been told that no answer comes. */
   private silent = false;
   /** Chunks handed to the socket. */
@@ -333,13 +336,14 @@ export class Engine {
     this.awaited = undefined;
     this.silent = true;
     this.state({ name: "silent" });
-    this.transport?.seek();
+    this.seekTimer = setTimeout(() => this.transport?.seek(), SEEK_MS[this.transport?.kind ?? "websocket"]);
     this.expect(deadMs, () => this.transport?.drop());
   }
 
   private endSilence(): void {
     clearTimeout(this.awaited?.timer);
     this.awaited = undefined;
+    clearTimeout(this.seekTimer);
     if (this.silent && this.connected) this.state({ name: "connected" });
     this.silent = false;
   }

@@ -73,6 +73,8 @@ pub struct ConnectOptions {
     pub timeout: Duration,
     /// Longest time until anything answers there at all; by QUIC, until hands are shaken, four times that.
     pub reach: Duration,
+    /// Where the session was found before: its name is not asked for again, which without a network takes its time.
+    pub address: Option<SocketAddr>,
     /// Where keys of links without a pin are remembered; `None`: such links are refused.
     pub known_hosts: Option<PathBuf>,
     /// Instead of the link's token, to come back.
@@ -86,7 +88,7 @@ impl Default for ConnectOptions {
     fn default() -> ConnectOptions {
         let timeout = Duration::from_secs(10);
         let transport = TransportChoice::Auto;
-        ConnectOptions { timeout, reach: timeout, known_hosts: None, session_key: None, transport }
+        ConnectOptions { timeout, reach: timeout, address: None, known_hosts: None, session_key: None, transport }
     }
 }
 
@@ -306,10 +308,13 @@ pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, Conn
     let store = known_hosts.as_ref().filter(|_| link.pin.is_none()).map(|store| store.path().display().to_string());
     let trust =
         Trust { host: link.host.clone(), authority: authority.clone(), expected: link.pin.or(remembered), store };
-    let addresses: Vec<SocketAddr> = (link.host.as_str(), link.port)
-        .to_socket_addrs()
-        .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
-        .collect();
+    let addresses: Vec<SocketAddr> = match options.address {
+        Some(address) => vec![address],
+        None => (link.host.as_str(), link.port)
+            .to_socket_addrs()
+            .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
+            .collect(),
+    };
     let deadlines = Deadlines {
         all: deadline,
         tcp_answers: deadline.min(begun + options.reach),

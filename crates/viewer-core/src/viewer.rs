@@ -28,6 +28,8 @@ use crate::video::{VideoError, VideoEvent};
 
 /// 1 s: a ping is sent with whatever happens, at most this often; nothing is sent where nothing happens.
 const PING_INTERVAL_US: Micros = 1_000_000;
+/// 0.1 s beyond a round trip: what a person does has been answered by then, or the session is asked for a sign of life.
+const ECHO_PATIENCE_US: Micros = 100_000;
 /// 0.5 s: while a key is held something is said this often, as the protocol wants it (section 4.1): a session that hears
 /// nothing lets it go.
 const HELD_INTERVAL_US: Micros = 500_000;
@@ -96,6 +98,8 @@ pub struct Viewer {
     next_ping_at: Micros,
     /// When the session last said anything.
     heard_at: Micros,
+    /// When a person first did something of which nothing has come.
+    acted_at: Option<Micros>,
     /// Input that no ping has followed: nobody would notice that it went nowhere.
     unpinged: bool,
     /// Keys that are down: code and, where that is not known, keysym.
@@ -122,6 +126,7 @@ impl Viewer {
             last_ping: 0,
             next_ping_at: 0,
             heard_at: 0,
+            acted_at: None,
             unpinged: false,
             held: Vec::new(),
             alive_at: 0,
@@ -193,7 +198,7 @@ impl Viewer {
             return Err(ViewerError::Ended);
         }
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.heard_at = now;
+        self.handle_heard(now);
         self.deframer.push(bytes);
         let result = self.handle_messages(now);
         self.type_due(now);
@@ -211,7 +216,7 @@ impl Viewer {
             return Err(ViewerError::Ended);
         }
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.heard_at = now;
+        self.handle_heard(now);
         let result = self.state.handle_alone(bytes, now);
         self.give_up(&result);
         self.ping(now);
@@ -226,6 +231,17 @@ impl Viewer {
         }
         self.state.stats.bytes_out += (out.len() - before) as u64;
         out.len() > before
+    }
+
+    fn handle_heard(&mut self, now: Micros) {
+        self.heard_at = now;
+        self.acted_at = None;
+    }
+
+    /// When the session is asked, if nothing comes of what a person did.
+    fn echo_due(&self) -> Option<Micros> {
+        let acted = self.acted_at.filter(|_| self.state.greeted && self.state.pings.is_empty())?;
+        Some(acted + self.state.stats.rtt_min_us.unwrap_or(0) + ECHO_PATIENCE_US)
     }
 
     /// Says what the session did wrong, if it did.
@@ -322,8 +338,8 @@ impl Viewer {
         }
         self.alive_at = now + HELD_INTERVAL_US;
         if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
-            // A person waits for what this does, and should hear at once where nothing comes of it.
-            self.next_ping_at = self.next_ping_at.min(now);
+            // A person waits for what this does.
+            self.acted_at.get_or_insert(now);
         }
         self.state.outbox.push_input(Input { seq, event });
         self.state.typed.push(seq, event, made, now);
@@ -417,7 +433,8 @@ impl Viewer {
 
     /// Since when the session owes an answer and has said nothing at all; a session that lives answers in a round trip.
     pub fn unanswered_since(&self) -> Option<Micros> {
-        self.state.pings.front().map(|&(_, asked)| asked.max(self.heard_at)).filter(|_| !self.state.closed)
+        let &(_, asked) = self.state.pings.front().filter(|_| !self.state.closed)?;
+        Some(self.acted_at.map_or(asked, |acted| acted.min(asked)).max(self.heard_at))
     }
 
     /// Asks whether the session is still there; [`Viewer::unanswered_since`] says how that goes.
@@ -446,6 +463,7 @@ impl Viewer {
             .into_iter()
             .chain(alive)
             .chain(ping)
+            .chain(self.echo_due())
             .chain(self.state.videos.deadline())
             .chain(self.state.order.deadline(self.state.epoch, Order::window(self.state.stats.rtt_us)))
             .min()
@@ -467,6 +485,9 @@ impl Viewer {
         self.state.settle_videos();
         if self.unpinged {
             self.ping(now);
+        }
+        if self.echo_due().is_some_and(|at| at <= now) {
+            self.send_ping(now);
         }
         if !self.held.is_empty() && self.alive_at <= now {
             self.alive_at = now + HELD_INTERVAL_US;

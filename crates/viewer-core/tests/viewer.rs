@@ -271,6 +271,31 @@ fn a_ping_goes_with_what_happens_once_a_second() {
     assert!(say(&mut viewer, &SessionMessage::Pong(1), 2_000_001).is_err());
 }
 
+#[test]
+fn what_a_person_does_owes_an_answer_and_without_one_the_session_is_asked() {
+    let press = InputEvent::Button { button: 1, down: true };
+    let release = InputEvent::Button { button: 1, down: false };
+    let mut viewer = greeted();
+    say(&mut viewer, &SessionMessage::Pong(1), 10_000).unwrap();
+    // It is answered by what it does: nothing is asked.
+    viewer.handle_input(press, 100_000);
+    assert_eq!(said(&mut viewer).len(), 1);
+    assert_eq!(viewer.poll_deadline(), Some(210_000), "a round trip and a bit later");
+    let barrier = viewer.request_barrier();
+    say(&mut viewer, &SessionMessage::Barrier(barrier), 150_000).unwrap();
+    said(&mut viewer);
+    assert_eq!(viewer.poll_deadline(), Some(1_000_000), "the ping that goes once a second");
+    // It is not: the answer has been due since it was made.
+    viewer.handle_input(release, 300_000);
+    assert_eq!((said(&mut viewer).len(), viewer.unanswered_since()), (1, None));
+    viewer.handle_timeout(410_000);
+    assert_eq!(said(&mut viewer).len(), 1);
+    assert_eq!(viewer.unanswered_since(), Some(300_000));
+    viewer.handle_quiet(500_000);
+    assert_eq!(said(&mut viewer).len(), 1, "and once more");
+    assert_eq!(viewer.unanswered_since(), Some(300_000));
+}
+
 /// While a key is held pings leave every half second, and after an outage a session may be told many at once.
 #[test]
 fn a_pong_answers_all_pings_before_its_own() {

@@ -14,7 +14,7 @@ use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::session::Shows;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
-use thinc_transport::{Connection, TransportChoice};
+use thinc_transport::{Connection, TransportChoice, Via};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
@@ -154,6 +154,8 @@ pub struct State {
     watch: Watch,
     /// It has not for too long: the path is taken for dead.
     silent: bool,
+    /// Connections that have been served.
+    serving: u64,
     /// The next connection is open already.
     rescue: Option<Connection>,
     /// What this viewer is known by when it comes back.
@@ -278,6 +280,12 @@ impl State {
         let viewer = self.active();
         let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_min_us);
         self.watch.quiet_at(since, round_trip)
+    }
+
+    /// How long it is until another way is sought; None where this one speaks.
+    fn rescue_in(&self) -> Option<Duration> {
+        let at = self.watch.rescue_at(self.transport == Some(Via::Quic.name()))?;
+        Some(Duration::from_micros(at.saturating_sub(self.clock.now())))
     }
 
     /// Ends a connection whose path is dead; what waits to be sent by it is dropped.
@@ -507,6 +515,7 @@ impl Client {
             leaving: false,
             watch: Watch::new(slept()),
             silent: false,
+            serving: 0,
             rescue: None,
             instance: random_number(),
             writing: false,

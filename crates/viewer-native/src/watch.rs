@@ -14,6 +14,10 @@ const QUIET: Micros = 170_000;
 const ROUND_TRIP_MAX: Micros = 1_000_000;
 /// 0.2 s: while nothing is heard, the session is asked again this often.
 const ASK_INTERVAL: Micros = 200_000;
+/// 0.5 s: a path that has said nothing for so long is sought another way beside, …
+const RESCUE_AFTER: Micros = 500_000;
+/// … or 2 s, where each question goes by itself and is not held up by those before: that way comes back as soon as a new one would.
+const RESCUE_AFTER_BY_QUIC: Micros = 2_000_000;
 /// 5 s: longer than a change of networks takes, and than the pauses that a path recovers from by itself; short enough that
 /// nobody types a sentence into nothing.
 const SILENCE_MAX: Micros = 5_000_000;
@@ -28,8 +32,8 @@ pub(crate) struct Watch {
     /// How long this machine has slept in all, when that was last looked at.
     slept: Duration,
     in_doubt: bool,
-    /// Nothing is heard; since when the session was asked last.
-    quiet: Option<Micros>,
+    /// Nothing is heard since then, and the session was asked then for the last time.
+    quiet: Option<(Micros, Micros)>,
 }
 
 impl Watch {
@@ -62,12 +66,19 @@ impl Watch {
     pub(crate) fn quiet_at(&self, unanswered_since: Option<Micros>, round_trip: Option<Micros>) -> Option<Micros> {
         let round_trip = round_trip.unwrap_or(ROUND_TRIP_MAX).min(ROUND_TRIP_MAX);
         let begins = unanswered_since? + 2 * round_trip + QUIET;
-        Some(self.quiet.map_or(begins, |asked| asked + ASK_INTERVAL))
+        Some(self.quiet.map_or(begins, |(_, asked)| asked + ASK_INTERVAL))
+    }
+
+    /// When another way is sought, where nothing is heard.
+    pub(crate) fn rescue_at(&self, by_quic: bool) -> Option<Micros> {
+        let (since, _) = self.quiet?;
+        Some(since + if by_quic { RESCUE_AFTER_BY_QUIC } else { RESCUE_AFTER })
     }
 
     /// It is due: the session is to be asked again. True: nothing is heard from now on.
     pub(crate) fn handle_quiet(&mut self, now: Micros) -> bool {
-        self.quiet.replace(now).is_none()
+        let since = self.quiet.map_or(now, |(since, _)| since);
+        self.quiet.replace((since, now)).is_none()
     }
 
     /// When silence since then is the end.
@@ -110,9 +121,11 @@ mod tests {
         assert!(watch.handle_quiet(302_007));
         assert_eq!(watch.quiet_at(Some(7), Some(66_000)), Some(502_007));
         assert!(!watch.handle_quiet(502_007), "it is said once");
+        assert_eq!(watch.rescue_at(false), Some(302_007 + RESCUE_AFTER), "and from when it was said");
+        assert_eq!(watch.rescue_at(true), Some(302_007 + RESCUE_AFTER_BY_QUIC));
         assert!(watch.is_quiet());
         assert!(watch.handle_heard());
-        assert!(!watch.is_quiet() && !watch.handle_heard());
+        assert!(!watch.is_quiet() && !watch.handle_heard() && watch.rescue_at(false).is_none());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use fake::{Fake, LONG};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{InputEvent, TouchPhase, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_transport::SpkiPin;
+use thinc_transport::{Link, SpkiPin};
 use thinc_viewer_native::ViewError;
 use thinc_viewer_native::client::Reconnect;
 use thinc_viewer_native::headless::{Headless, HeadlessOptions};
@@ -297,6 +297,19 @@ fn what_a_session_did_not_take_is_typed_again_when_the_viewer_is_back() {
         let pressed: Vec<u16> = fake.keys(2 * again.len()).iter().step_by(2).map(|key| key.0).collect();
         assert_eq!(pressed, again, "{seen} were taken; a key goes up where it went down");
     }
+}
+
+#[test]
+fn a_session_is_found_where_it_was_and_where_its_name_says() {
+    let fake = Fake::start(size(64, 64));
+    let link = Link { host: "localhost".to_owned(), ..fake.link() };
+    let options = HeadlessOptions { timeout: LONG, reconnect: Reconnect::Always, ..HeadlessOptions::default() };
+    let mut viewer = Headless::open(link, options).unwrap();
+    viewer.wait_quiet().unwrap();
+    fake.cut();
+    viewer.wait_connection(2).unwrap();
+    viewer.wait_quiet().unwrap();
+    assert_eq!(viewer.screen().pixels, fake.screen());
 }
 
 #[test]

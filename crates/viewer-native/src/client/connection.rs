@@ -3,6 +3,7 @@
 //! Knows ways to a session and when one is over; never what is shown, nor by whom.
 
 use std::io::{self, Write as _};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -34,6 +35,8 @@ const READ_BYTES: usize = 64 * 1024;
 struct Way {
     /// Opens a port again.
     session_key: Option<Vec<u8>>,
+    /// Where the session was, where that has a name.
+    peer: Option<SocketAddr>,
     /// The session was reached before.
     was_open: bool,
     /// The last connection ended in silence.
@@ -97,6 +100,7 @@ impl Shared {
                     None => thinc_transport::connect(link, &self.options(way))?,
                 };
                 way.session_key = Some(connection.session_key.clone());
+                way.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);
                 self.open_cache(&self.config.target.cache_name(Some(&connection.pin)));
                 self.lock().transport = Some(connection.via.name());
                 let (reader, writer) = connection.split();
@@ -120,6 +124,7 @@ impl Shared {
         ConnectOptions {
             timeout: self.config.connect_timeout,
             known_hosts: self.config.known_hosts.clone(),
+            address: way.peer,
             session_key: way.session_key.clone(),
             transport: self.config.transport,
             ..ConnectOptions::default()
@@ -177,6 +182,7 @@ impl Shared {
             state.fresh = Some(viewer);
             state.watch = Watch::new(slept());
             state.closer = Some(closer.clone());
+            state.serving += 1;
             state.writing = true;
         }
         let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({

@@ -22,7 +22,8 @@ const ATTEMPTS_MAX: usize = 16;
 const GRACE: Duration = Duration::from_millis(20);
 
 impl Shared {
-    /// Tries until one attempt is let in, one is refused, or the time for connecting is over; and no longer than it is `wanted`.
+    /// Tries until one attempt is let in, one is refused, or the time for connecting is over; and no longer than it is `wanted`. Where the
+    /// session's address is known, one attempt at a time asks for it again, which may take long or find it elsewhere.
     pub(super) fn seek(
         &self,
         link: &Link,
@@ -31,17 +32,27 @@ impl Shared {
     ) -> Result<Connection, ConnectError> {
         let round_trip = Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
         let reach = (4 * round_trip).max(REACH_MIN).min(options.timeout);
+        // Without a network a name has no address; the session may be where it was all the same, or another machine there by now.
+        let is_no_answer = |address: Option<_>, error: &_| {
+            is_unanswered(error)
+                || address.is_some()
+                || options.address.is_some() && matches!(error, ConnectError::Resolve(..))
+        };
         let (send, receive) = channel();
         let until = Instant::now() + options.timeout;
-        let mut under_way = 0;
+        let (mut begun, mut under_way, mut asks) = (0_usize, 0, false);
         let mut failure = None;
         loop {
             if under_way < ATTEMPTS_MAX {
+                // The first goes where it was, the next asks where it is.
+                let address = options.address.filter(|_| asks || begun == 0);
+                asks |= address.is_none();
+                begun += 1;
                 let attempt = Builder::new().name("thinc-attempt".into()).spawn({
-                    let (send, link, options) =
-                        (send.clone(), link.clone(), ConnectOptions { reach, ..options.clone() });
+                    let options = ConnectOptions { reach, address, ..options.clone() };
+                    let (send, link) = (send.clone(), link.clone());
                     // Where another was let in nobody listens, and this one is closed.
-                    move || drop(send.send(thinc_transport::connect(&link, &options)))
+                    move || drop(send.send((address, thinc_transport::connect(&link, &options))))
                 });
                 match attempt {
                     Ok(_) => under_way += 1,
@@ -52,11 +63,12 @@ impl Shared {
             let next = Instant::now() + SPACING;
             loop {
                 match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Ok(Err(error)) if is_unanswered(&error) => {
+                    Ok((address, Err(error))) if is_no_answer(address, &error) => {
                         under_way -= 1;
+                        asks &= address.is_some();
                         failure = Some(error);
                     }
-                    Ok(result) => return result,
+                    Ok((_, result)) => return result,
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 }
             }
@@ -69,20 +81,26 @@ impl Shared {
 
     /// Beside a connection that is served: while nothing is heard by it, another is sought, which takes its place.
     pub(super) fn stand_by(self: &Arc<Self>, link: &Link, options: ConnectOptions) {
-        let (shared, link) = (self.clone(), link.clone());
+        let (shared, link, serving) = (self.clone(), link.clone(), self.lock().serving);
         // Nobody waits for its end. Without it a silent connection ends when that has lasted for long enough.
-        let _ = Builder::new().name("thinc-rescue".into()).spawn(move || shared.rescue(&link, &options));
+        let _ = Builder::new().name("thinc-rescue".into()).spawn(move || shared.rescue(serving, &link, &options));
     }
 
-    fn rescue(&self, link: &Link, options: &ConnectOptions) {
-        let serves = |state: &State| state.closer.is_some() && !state.stop;
-        let is_lost = |state: &State| serves(state) && state.watch.is_quiet();
+    fn rescue(&self, serving: u64, link: &Link, options: &ConnectOptions) {
+        let serves = |state: &State| state.serving == serving && state.closer.is_some() && !state.stop;
+        let is_lost = |state: &State| serves(state) && state.rescue_in().is_some_and(|left| left.is_zero());
         loop {
-            let state = self.lock();
-            let idle = |state: &mut State| serves(state) && !state.watch.is_quiet();
-            if !serves(&self.changed.wait_while(state, idle).expect("no holder of this lock can panic")) {
+            let mut state = self.lock();
+            while serves(&state) && !is_lost(&state) {
+                state = match state.rescue_in() {
+                    None => self.changed.wait(state).expect("no holder of this lock can panic"),
+                    Some(left) => self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0,
+                };
+            }
+            if !serves(&state) {
                 return;
             }
+            drop(state);
             let Ok(connection) = self.seek(link, options, is_lost) else {
                 // It said no, or nobody said anything: the connection that is served ends in its own time.
                 let (state, rest) = (self.lock(), SPACING);
