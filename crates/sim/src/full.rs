@@ -46,7 +46,6 @@ pub struct Full {
     breakage: Option<Breakage>,
     heard: Vec<Heard>,
     barriers_waiting: u32,
-    inputs: u32,
     /// Pixels of a job that it was not sent because it showed them already.
     shown: u64,
 }
@@ -135,7 +134,6 @@ impl Full {
             breakage,
             heard: Vec::new(),
             barriers_waiting: 0,
-            inputs: 0,
             shown: 0,
         }
     }
@@ -159,7 +157,7 @@ impl Full {
                     self.heard.push(Heard::Barrier(number));
                 }
                 ViewerEvent::Echo { seq, .. } => {
-                    if seq == 0 || seq > self.inputs {
+                    if seq == 0 || seq > self.viewer.newest_input() {
                         return Err(format!("echo of input {seq}, which was not sent"));
                     }
                     self.heard.push(Heard::Echo(seq));
@@ -324,7 +322,7 @@ impl Pipeline for Full {
     }
 
     fn handle_input(&mut self, event: InputEvent, now: Micros) {
-        self.inputs = self.viewer.handle_input(event, now);
+        self.viewer.handle_input(event, now);
     }
 
     fn request_barrier(&mut self) -> Option<u32> {

@@ -262,7 +262,8 @@ impl Viewer {
         Ok(!self.state.closed)
     }
 
-    /// Something a person did; gives its number, which the echo brings back.
+    /// Something a person did; gives its number, which the echo brings back. Only what waits for the session to say what it took on the
+    /// connection before goes under another.
     pub fn handle_input(&mut self, event: InputEvent, now: Micros) -> u32 {
         if !self.state.typed.waits() {
             return self.send_input(event, now, now);
@@ -306,6 +307,11 @@ impl Viewer {
         for (event, made) in self.state.typed.take_due() {
             self.send_input(event, made, now);
         }
+    }
+
+    /// Number of the newest input that was said or kept.
+    pub fn newest_input(&self) -> u32 {
+        self.state.last_input
     }
 
     fn next_input(&mut self) -> u32 {
