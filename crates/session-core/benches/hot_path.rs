@@ -14,7 +14,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
+use thinc_session_core::{Config, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 /// Records between two flushes: a line of text is a fill and some glyph runs.
@@ -45,14 +45,7 @@ struct Bench {
 
 impl Bench {
     fn new(viewers: usize) -> Bench {
-        let mut session = Session::new(Config {
-            name: "bench".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config::new("bench", SIZE));
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

@@ -68,6 +68,20 @@ pub struct Config {
     pub video: VideoPolicy,
 }
 
+impl Config {
+    /// A session of this name, as it is where nobody has asked for anything else.
+    pub fn new(name: &str, size: Size) -> Config {
+        Config {
+            name: name.to_owned(),
+            size,
+            scheduling: Scheduling::ShortestFirst,
+            offscreen: true,
+            lossy: LossyPolicy::Auto,
+            video: VideoPolicy::Auto,
+        }
+    }
+}
+
 /// What the shell shall carry to the driver, or to X.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {

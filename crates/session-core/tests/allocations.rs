@@ -8,7 +8,7 @@ use std::cell::Cell;
 use thinc_protocol::viewer::ViewerHello;
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, VideoPolicy};
+use thinc_session_core::{Config, Session};
 
 struct Counting;
 
@@ -46,14 +46,7 @@ struct Records {
 
 impl Records {
     fn new() -> Records {
-        let config = Config {
-            name: "allocations".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        };
+        let config = Config::new("allocations", SIZE);
         let mut session = Session::new(config);
         session.handle_attach(SIZE);
         let hello = ViewerHello { version: 1, caps: 0, size: SIZE, frame_bytes_max: 1 << 24, name: String::new() };

@@ -13,9 +13,7 @@ use thinc_protocol::session::{SessionCaps, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{
-    ClipRequest, ClipboardPolicy, Config, LossyPolicy, Request, Scheduling, Session, Unpacked, VideoPolicy, ViewerId,
-};
+use thinc_session_core::{ClipRequest, ClipboardPolicy, Config, LossyPolicy, Request, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const TEXT: ClipFormats = ClipFormats::NONE.with(ClipFormat::Text);
@@ -23,14 +21,8 @@ const CLIPBOARD: Selection = Selection::Clipboard;
 const WINDOW: u32 = 0x40_0001;
 
 fn session(policy: ClipboardPolicy) -> Session {
-    let mut session = Session::new(Config {
-        name: "clipboard".into(),
-        size: SIZE,
-        scheduling: Scheduling::ShortestFirst,
-        offscreen: false,
-        lossy: LossyPolicy::Never,
-        video: VideoPolicy::Auto,
-    });
+    let mut session =
+        Session::new(Config { offscreen: false, lossy: LossyPolicy::Never, ..Config::new("clipboard", SIZE) });
     session.set_clipboard(policy);
     session.handle_attach(SIZE);
     session

@@ -8,9 +8,7 @@ use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId,
-};
+use thinc_session_core::{Config, CursorData, CursorImageOwned, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
@@ -39,14 +37,7 @@ struct Shell {
 
 impl Shell {
     fn new() -> Shell {
-        let config = Config {
-            name: "work".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        };
+        let config = Config { offscreen: false, ..Config::new("work", SIZE) };
         let mut session = Session::new(config);
         session.handle_attach(SIZE);
         Shell { session, now: 1_000, op: 0, newest: Vec::new() }

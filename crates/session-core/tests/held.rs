@@ -8,9 +8,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{
-    Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, Unpacked, VideoPolicy, ViewerId,
-};
+use thinc_session_core::{Config, Job, Session, SnapshotVerdict, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const EDGE: i32 = 64;
@@ -29,14 +27,7 @@ fn held(size: Size) -> ViewerMessage {
 
 impl Shell {
     fn new() -> Shell {
-        let mut session = Session::new(Config {
-            name: "held".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config::new("held", SIZE));
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

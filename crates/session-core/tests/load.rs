@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
+use thinc_session_core::{Config, Scheduling, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const BYTES_PER_SECOND: u64 = 1_250_000;
@@ -66,14 +66,7 @@ fn pieces(rect: &Rect, area: u64) -> impl Iterator<Item = Rect> {
 
 impl Load {
     fn new(scheduling: Scheduling) -> Load {
-        let mut session = Session::new(Config {
-            name: "load".into(),
-            size: SIZE,
-            scheduling,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { scheduling, offscreen: false, ..Config::new("load", SIZE) });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

@@ -12,10 +12,7 @@ use thinc_protocol::video::{Picture, Readiness, VideoCommand, VideoState};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
-use thinc_session_core::{
-    Coding, Config, Job, JobId, LossyPolicy, PathFigures, Scheduling, Session, Unpacked, VideoPolicy, VideoStats,
-    ViewerId,
-};
+use thinc_session_core::{Coding, Config, Job, JobId, PathFigures, Session, Unpacked, VideoStats, ViewerId};
 
 const FILM: Size = Size { width: 1280, height: 720 };
 /// The film, and lines of text under it.
@@ -260,14 +257,7 @@ struct Run {
 
 impl Run {
     fn new(path: Path) -> Run {
-        let mut session = Session::new(Config {
-            name: "pace".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { offscreen: false, ..Config::new("pace", SIZE) });
         session.handle_attach(SIZE);
         let caps = ViewerCaps::VIDEO | ViewerCaps::H264 | ViewerCaps::LOSSY;
         let hello =

@@ -8,7 +8,7 @@ use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Job, LossyPolicy, Packer, Scheduling, Session, VideoPolicy, ViewerId};
+use thinc_session_core::{Config, Job, LossyPolicy, Packer, Scheduling, Session, ViewerId};
 
 const SIZE: Size = Size { width: 400, height: 300 };
 /// Bytes of commands that one packed byte stands for.
@@ -42,14 +42,7 @@ struct Shell {
 impl Shell {
     fn new() -> Shell {
         let (scheduling, lossy) = (Scheduling::ShortestFirst, LossyPolicy::Auto);
-        let mut session = Session::new(Config {
-            name: "pack".into(),
-            size: SIZE,
-            scheduling,
-            offscreen: false,
-            lossy,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { scheduling, offscreen: false, lossy, ..Config::new("pack", SIZE) });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

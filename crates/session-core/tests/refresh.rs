@@ -10,7 +10,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
+use thinc_session_core::{Arrival, Config, Job, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const WIDTH: usize = SIZE.width as usize;
@@ -103,14 +103,7 @@ struct World {
 
 impl World {
     fn new() -> World {
-        let mut session = Session::new(Config {
-            name: "refresh".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { offscreen: false, ..Config::new("refresh", SIZE) });
         session.handle_attach(SIZE);
         let (screen, photos) = (Pixels::new(), Region::from(PHOTO));
         World { session, now: 0, op: 0, screen, photos, peers: vec![], letters: vec![], answers: vec![] }

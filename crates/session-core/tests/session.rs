@@ -8,8 +8,8 @@ use thinc_protocol::viewer::{Ack, Display, Displays, Input, InputEvent, ViewerCa
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
 use thinc_session_core::{
-    Arrangement, Config, CursorData, CursorImageOwned, Job, LossyPolicy, RECORD_AGE_MAX, Request, Scheduling, Session,
-    SnapshotVerdict, Unpacked, VideoPolicy, ViewerId, Violation,
+    Arrangement, Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session, SnapshotVerdict,
+    Unpacked, ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -29,14 +29,7 @@ fn hello(caps: u32, size: Size) -> ViewerHello {
 
 impl Shell {
     fn new() -> Shell {
-        let mut session = Session::new(Config {
-            name: "work".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config::new("work", SIZE));
         session.handle_attach(SIZE);
         Shell { session, now: 1_000, op: 0 }
     }

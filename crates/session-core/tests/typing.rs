@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use thinc_protocol::viewer::{Input, InputEvent, Layout, ViewerHello, ViewerMessage};
 use thinc_region::Size;
 use thinc_ring::InputMessage;
-use thinc_session_core::{Config, Keymap, LossyPolicy, Request, Scheduling, Session, VideoPolicy, ViewerId};
+use thinc_session_core::{Config, Keymap, LossyPolicy, Request, Session, ViewerId};
 
 const SHIFT: u8 = 50;
 const CONTROL: u8 = 37;
@@ -109,14 +109,8 @@ fn character(keysym: u32) -> Option<char> {
 
 impl World {
     fn new(layout: &str, spares: usize, lag: u64) -> World {
-        let mut session = Session::new(Config {
-            name: "typing".into(),
-            size: Size { width: 64, height: 64 },
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Never,
-            video: VideoPolicy::Auto,
-        });
+        let mut session =
+            Session::new(Config { lossy: LossyPolicy::Never, ..Config::new("typing", Size { width: 64, height: 64 }) });
         session.handle_attach(Size { width: 64, height: 64 });
         let hello =
             ViewerHello { version: 1, caps: 0, size: Size::default(), frame_bytes_max: 1 << 20, name: "hand".into() };

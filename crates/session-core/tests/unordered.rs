@@ -8,9 +8,7 @@ use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{
-    Arrival, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, ViewerId, Violation,
-};
+use thinc_session_core::{Arrival, Config, Job, Scheduling, Session, Unpacked, ViewerId, Violation};
 
 const SIZE: Size = Size { width: 320, height: 200 };
 const A: Rect = Rect::at(10, 10, 40, 20);
@@ -27,14 +25,7 @@ impl Shell {
     /// A viewer in any order, which shows all there is.
     fn new() -> Shell {
         let scheduling = Scheduling::ShortestFirst;
-        let mut session = Session::new(Config {
-            name: "work".into(),
-            size: SIZE,
-            scheduling,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { scheduling, offscreen: false, ..Config::new("work", SIZE) });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,

@@ -10,9 +10,7 @@ use thinc_protocol::video::{Picture, Readiness, VideoCommand, VideoState};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
-use thinc_session_core::{
-    Coding, Config, Job, LossyPolicy, Scheduling, Session, Unpacked, VideoOrigin, VideoPolicy, ViewerId,
-};
+use thinc_session_core::{Coding, Config, Job, Session, Unpacked, VideoOrigin, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const PLACE: Rect = Rect::at(100, 100, 320, 240);
@@ -27,14 +25,7 @@ struct Desk {
 
 impl Desk {
     fn new() -> Desk {
-        let mut session = Session::new(Config {
-            name: "video".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { offscreen: false, ..Config::new("video", SIZE) });
         session.handle_attach(SIZE);
         Desk { session, now: 1_000, op: 0 }
     }

@@ -7,7 +7,7 @@ use thinc_protocol::session::{Geometry, SessionMessage, Shows};
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Config, Job, LossyPolicy, Request, Scheduling, Session, Unpacked, VideoPolicy, ViewerId};
+use thinc_session_core::{Config, Job, Request, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
 const SMALL: Size = Size { width: 320, height: 240 };
@@ -23,14 +23,7 @@ fn view(size: Size, part: Rect) -> ViewerMessage {
 
 impl Shell {
     fn new() -> Shell {
-        let mut session = Session::new(Config {
-            name: "views".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: true,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config::new("views", SIZE));
         session.handle_attach(SIZE);
         Shell { session, now: 1_000 }
     }

@@ -13,10 +13,7 @@ use thinc_protocol::video::{Picture, Readiness, VideoCommand, VideoState};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{
-    Coding, Config, Job, JobId, JpegProfile, LossyPolicy, Scheduling, Session, Unpacked, VideoPolicy, VideoStats,
-    ViewerId,
-};
+use thinc_session_core::{Coding, Config, Job, JobId, JpegProfile, Session, Unpacked, VideoStats, ViewerId};
 use thinc_sim::{Link, Path, Random, Tells};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -66,14 +63,7 @@ struct Cinema {
 
 impl Cinema {
     fn new(path: Path) -> Cinema {
-        let mut session = Session::new(Config {
-            name: "films".into(),
-            size: SIZE,
-            scheduling: Scheduling::ShortestFirst,
-            offscreen: false,
-            lossy: LossyPolicy::Auto,
-            video: VideoPolicy::Auto,
-        });
+        let mut session = Session::new(Config { offscreen: false, ..Config::new("films", SIZE) });
         session.handle_attach(SIZE);
         let caps = ViewerCaps::VIDEO | ViewerCaps::H264 | ViewerCaps::LOSSY;
         let hello = ViewerHello { version: 1, caps, size: SIZE, frame_bytes_max: 1 << 24, name: "films".into() };
