@@ -1,7 +1,7 @@
 //! Pixels to samples and back, colour at half the height, smaller pictures: against the same written plainly.
 
 use proptest::prelude::*;
-use thinc_region::{Rect, Region, Size};
+use thinc_region::{Region, Size};
 use thinc_video::{Layout, Painter, Planes, Source, to_420, to_yuv420};
 
 fn to_samples(red: f64, green: f64, blue: f64) -> [f64; 3] {
@@ -98,6 +98,7 @@ fn colours_survive_the_way_there_and_back() {
 #[cfg(feature = "shrink")]
 mod shrink {
     use super::*;
+    use thinc_region::Rect;
     use thinc_video::Shrinker;
 
     fn picture(size: Size, layout: Layout, sample: impl Fn(usize, usize, usize) -> u8) -> Planes {
