@@ -282,6 +282,12 @@ fn locks_are_the_viewers_whatever_the_session_had() -> Outcome {
     // Somebody left the session's Caps Lock on.
     let mut another = Headless::start(&desk.another_link()?)?;
     another.say("key Caps_Lock")?;
+    // Keys and barriers take different ways to the X server.
+    wait_for("Caps Lock is on in the session", PATIENCE, || {
+        let mut xset = Command::new("xset");
+        xset.args(["-display", &desk.session.display, "q"]).env("XAUTHORITY", &desk.session.xauthority);
+        String::from_utf8_lossy(&xset.output().ok()?.stdout).contains("Caps Lock:   on").then_some(())
+    })?;
     another.say("barrier")?;
     desk.keys(&[Plain(30), Plain(CAPS), Plain(30), Shift(30), Plain(CAPS), Plain(30), Plain(ENTER)])?;
     assert_eq!(desk.line()?, "aAaa");
