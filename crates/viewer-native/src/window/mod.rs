@@ -560,9 +560,8 @@ impl App<'_> {
         if status {
             let (is_quiet, keeps) = (state.is_quiet(), state.keeps_input());
             self.message = match &mut state.status {
-                Status::Connected if is_quiet => {
-                    Some(format!("Nothing is heard from {}: waiting, and looking for another way", self.host))
-                }
+                // A word: it may be over before a sentence is read, and lies over somebody's work.
+                Status::Connected if is_quiet => Some("No answer".to_owned()),
                 Status::Connecting | Status::Connected => None,
                 Status::Lost { why, attempts } => Some(format!(
                     "The connection to {} is lost: {why}\n{}. Trying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
