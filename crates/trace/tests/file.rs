@@ -99,6 +99,8 @@ proptest! {
         let at = (bytes.len() as f64 * part) as usize;
         bytes[at] ^= 1 << bit;
         let (read, fault) = read(&bytes);
+        // The ABI before this one is read as well, by its own rules.
+        prop_assume!(fault.is_some() || !(12..16).contains(&at));
         // The head's flags and its spare word say nothing about events.
         prop_assert!(fault.is_some() || (16..24).contains(&at), "byte {} changed, and nobody noticed", at);
         prop_assert_eq!(&read[..], &events[..read.len()]);
