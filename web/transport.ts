@@ -113,7 +113,8 @@ export class Transport {
   /** Something is. */
   heard(): void {
     this.lostAtMs = undefined;
-    if (this.way !== undefined && this.trying.length > 0) this.giveUpTrying();
+    clearTimeout(this.patience);
+    if (this.trying.length > 0) this.giveUpTrying();
   }
 
   private attempt(): void {
@@ -215,9 +216,11 @@ export class Transport {
       if (way === this.waiting?.way) this.stopWaiting();
       else if (way.kind === "webtransport") this.invited = undefined;
       if (this.waiting !== undefined) this.take(this.waiting.way);
-      else if (this.trying.length > 0) return;
-      // Beside a silent one, what does not open is tried again in its time.
-      else if (this.way === undefined) void this.retryUnlessRefused();
+      // Beside a silent one, what does not open is tried again when its time is over.
+      else if (this.trying.length === 0 && this.way === undefined) {
+        clearTimeout(this.patience);
+        void this.retryUnlessRefused();
+      }
     },
   };
 

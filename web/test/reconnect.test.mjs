@@ -211,6 +211,24 @@ test("silence while somebody acts is said, and over as soon as something comes",
   assert.deepEqual(keysOf(viewer), ["a down", "a up", "b down", "b up"]);
 });
 
+test("a silent connection that speaks again is kept, and no other is tried any more", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  viewer.mute = true;
+  const tried = session.pause();
+  await page.keyboard.press("a");
+  await tried;
+  viewer.mute = false;
+  viewer.send(say.pong(viewer.said.findLast((m) => m.kind === "ping").id));
+  await connected(page);
+  session.resume();
+  // Two seconds, by a key that is held.
+  const answered = viewer.pongs;
+  await page.keyboard.down("x");
+  await viewer.heard(() => viewer.pongs >= answered + 4);
+  await page.keyboard.up("x");
+  assert.equal(session.connections.length, 1);
+});
+
 test("a connection that stays silent is made anew", async (t) => {
   const { session, page, viewer } = await opened(t);
   viewer.mute = true;
