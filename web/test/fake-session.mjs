@@ -300,7 +300,6 @@ export class FakeSession {
   /** Files that break off in the middle, and how often yet. */
   cuts = new Map();
   #paused = false;
-  #refused = resolvers();
   #arrived = resolvers();
 
   static async start() {
@@ -318,9 +317,7 @@ export class FakeSession {
     rmSync(folder, { recursive: true });
     session.server.on("upgrade", (request, socket) => session.#upgrade(request, socket));
     session.server.on("connection", (socket) => {
-      if (!session.#paused) return;
-      socket.destroy();
-      session.#refused.resolve();
+      if (session.#paused) socket.destroy();
     });
     session.server.listen(0, "127.0.0.1");
     await once(session.server, "listening");
@@ -338,11 +335,9 @@ export class FakeSession {
     return this.connections[index];
   }
 
-  /** Drops whoever comes, as a machine that is away would, until `resume`; settled when the first has come. */
+  /** Drops whoever comes, as a machine that is away would, until `resume`. */
   pause() {
     this.#paused = true;
-    this.#refused = resolvers();
-    return this.#refused.promise;
   }
 
   resume() {

@@ -212,11 +212,23 @@ test("silence while somebody acts is said, and over as soon as something comes",
 });
 
 test("a silent connection that speaks again is kept, and no other is tried any more", async (t) => {
-  const { session, page, viewer } = await opened(t);
+  const { session, page, viewer } = await opened(t, { query: "?transport=websocket&thread=page" });
   viewer.mute = true;
-  const tried = session.pause();
+  session.pause();
+  await page.evaluate(() => {
+    const { WebSocket } = window;
+    window.refused = new Promise((resolve) => {
+      window.WebSocket = class extends WebSocket {
+        constructor(url) {
+          super(url);
+          // The page has seen it, too.
+          this.addEventListener("close", () => setTimeout(resolve));
+        }
+      };
+    });
+  });
   await page.keyboard.press("a");
-  await tried;
+  await page.evaluate(() => window.refused);
   viewer.mute = false;
   viewer.send(say.pong(viewer.said.findLast((m) => m.kind === "ping").id));
   await connected(page);
