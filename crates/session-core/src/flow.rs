@@ -193,6 +193,11 @@ impl Flow {
         self.in_flight
     }
 
+    /// Since when nothing has come back of what is under way; None where nothing is.
+    pub(crate) fn waits_since(&self) -> Option<Micros> {
+        (self.in_flight > 0).then_some(self.delivered_at)
+    }
+
     /// Smoothed round trip, the viewer's work included.
     pub fn rtt(&self) -> Micros {
         self.rtt_smooth

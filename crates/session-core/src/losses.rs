@@ -21,6 +21,9 @@ const RTT_UNKNOWN: Micros = 100_000;
 /// 250 ms: longest time between two attempts on a path that brings nothing back. A few hundred bytes each, and they find the end of an
 /// outage as soon as a person does.
 const SILENCE_MAX: Micros = 250_000;
+/// 150 ms, or two round trips: where nothing has come back for so long of what is under way, the path is asked, and every 150 ms from
+/// then on. What was sent in order is sent again ever more rarely by itself, and is missed as soon as anything sent later has arrived.
+const ASK_INTERVAL: Micros = 150_000;
 /// Lost ones remembered: where one of them comes all the same, the path has become longer, and none was lost.
 const REGRETTED_MAX: usize = 32;
 /// Weight of the newest in the share that is lost.
@@ -45,6 +48,8 @@ pub(crate) struct Losses {
     silences: u32,
     /// When the last of them ended: what had left by then tells nothing more of the path.
     silenced_at: Micros,
+    /// When the path was asked last.
+    asked_at: Micros,
     share: f32,
 }
 
@@ -52,7 +57,7 @@ impl Default for Losses {
     /// A path that is taken for a bad one until it has shown otherwise.
     fn default() -> Losses {
         let (under_way, lost) = (VecDeque::new(), VecDeque::new());
-        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, share: SHARE_WEIGHT }
+        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, asked_at: 0, share: SHARE_WEIGHT }
     }
 }
 
@@ -114,6 +119,17 @@ impl Losses {
     /// When one of them counts as lost, if nothing else comes.
     pub(crate) fn deadline(&self) -> Option<Micros> {
         self.under_way.iter().map(|alone| self.due(alone)).min()
+    }
+
+    /// When the path is to be asked whether it carries, where nothing has come back `since` then of what is under way, alone or not.
+    pub(crate) fn ask_due(&self, since: Micros, rtt: Micros) -> Micros {
+        let first = since + ASK_INTERVAL.max(2 * rtt);
+        if self.asked_at < first { first } else { self.asked_at + ASK_INTERVAL }
+    }
+
+    /// It is asked now.
+    pub(crate) fn asked(&mut self, now: Micros) {
+        self.asked_at = now;
     }
 
     /// The oldest of which nothing is known.
@@ -193,6 +209,20 @@ mod tests {
         losses.passed(24);
         assert_eq!(all_lost(&mut losses, now + RTT), [21]);
         assert!(losses.share() > 0.02);
+    }
+
+    #[test]
+    fn a_path_that_brings_nothing_back_is_asked_six_times_a_second() {
+        let mut losses = Losses::default();
+        assert_eq!(losses.ask_due(1_000_000, 300_000), 1_600_000, "two round trips");
+        let mut due = losses.ask_due(1_000_000, RTT);
+        assert_eq!(due, 1_000_000 + ASK_INTERVAL);
+        for _ in 0..6 {
+            losses.asked(due);
+            due = losses.ask_due(1_000_000, RTT);
+        }
+        assert_eq!(due, 1_000_000 + 7 * ASK_INTERVAL);
+        assert_eq!(losses.ask_due(2_100_000, RTT), 2_100_000 + ASK_INTERVAL, "something came back");
     }
 
     #[test]

@@ -15,7 +15,7 @@ pub trait Packer {
         0
     }
 
-    /// Takes a frame that is no longer than that.
+    /// Takes a frame that is no longer than that, or an empty one, which asks for nothing but the transport's own answer.
     fn put_datagram(&mut self, _frame: &[u8]) {}
 }
 

@@ -649,8 +649,8 @@ impl Viewer {
             return out.len() > start;
         }
         self.transmit_late_clip(now, out);
-        let (epoch, size) = (self.picture.epoch, self.queue.size());
-        let mut gone_alone = 0;
+        self.ask_path(packer, now);
+        let (epoch, size, mut gone_alone) = (self.picture.epoch, self.queue.size(), 0);
         while let Some(at) = self.updates.next(now).filter(|_| !self.updates.is_full()) {
             let (lane, bytes) = self.updates.next_bytes(at);
             let may_go = self.flow.may_send(bytes, now);

@@ -4,11 +4,11 @@
 
 use thinc_protocol::command::Command;
 use thinc_protocol::frame::Deframer;
-use thinc_protocol::session::SessionMessage;
+use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, Scheduling, Session, Unpacked, ViewerId, Violation};
+use thinc_session_core::{Arrival, Config, Job, Packer, Scheduling, Session, Unpacked, ViewerId, Violation};
 
 const SIZE: Size = Size { width: 320, height: 200 };
 const A: Rect = Rect::at(10, 10, 40, 20);
@@ -22,8 +22,12 @@ struct Shell {
 }
 
 impl Shell {
-    /// A viewer in any order, which shows all there is.
     fn new() -> Shell {
+        Shell::by(Arrival::Unordered)
+    }
+
+    /// A viewer by such a transport, which shows all there is.
+    fn by(arrival: Arrival) -> Shell {
         let scheduling = Scheduling::ShortestFirst;
         let mut session = Session::new(Config { scheduling, offscreen: false, ..Config::new("work", SIZE) });
         session.handle_attach(SIZE);
@@ -35,7 +39,7 @@ impl Shell {
             name: "test".into(),
         };
         let viewer = session.add_viewer(&hello, 0);
-        session.set_arrival(viewer, Arrival::Unordered);
+        session.set_arrival(viewer, arrival);
         let mut shell = Shell { session, viewer, now: 1_000, op: 0 };
         shell.settle();
         shell
@@ -210,4 +214,46 @@ fn losses_give_room_back_and_an_acknowledgement_of_nothing_is_a_violation() {
     assert_eq!((stats.in_flight, stats.lost), (0, 1));
     let ahead = shell.session.handle_applied(shell.viewer, one + 1..=one + 1, shell.now);
     assert_eq!(ahead, Err(Violation::AckAhead { acked: one + 1, newest: one }));
+}
+
+/// A transport of datagrams beside the stream, which notes what the path is asked.
+#[derive(Default)]
+struct Asks(u32);
+
+impl Packer for Asks {
+    fn pack(&mut self, _: &[u8], _: &mut Vec<u8>) -> Option<Packed> {
+        None
+    }
+
+    fn datagram_bytes(&self) -> usize {
+        // Too small for any update: what is under way goes by the stream.
+        10
+    }
+
+    fn put_datagram(&mut self, frame: &[u8]) {
+        assert_eq!(frame, [0_u8; 0], "nothing else fits");
+        self.0 += 1;
+    }
+}
+
+#[test]
+fn a_path_that_brings_nothing_back_is_asked_until_it_does() {
+    let asked_within_a_second = |arrival: Arrival, answers: bool| {
+        let mut shell = Shell::by(arrival);
+        shell.draw(A);
+        let (seq, _) = shell.send();
+        if answers {
+            shell.applied(seq);
+        }
+        let (mut asks, mut out) = (Asks::default(), Vec::new());
+        let until = shell.now + 1_000_000;
+        while let Some(due) = shell.session.poll_deadline(shell.now).filter(|&due| due <= until) {
+            shell.now = due.max(shell.now + 1);
+            shell.session.poll_transmit(shell.viewer, shell.now, &mut asks, &mut out);
+        }
+        asks.0
+    };
+    assert!((3..=7).contains(&asked_within_a_second(Arrival::Mixed, false)));
+    assert_eq!(asked_within_a_second(Arrival::Mixed, true), 0, "nothing is under way");
+    assert_eq!(asked_within_a_second(Arrival::Ordered, false), 0, "there is no such way");
 }

@@ -204,6 +204,9 @@ impl State {
         if !self.takes_alone || self.greeted && !self.order.is_on {
             return Err(ViewerError::Order("nothing comes alone that is not wanted so"));
         }
+        if bytes.is_empty() {
+            return Ok(()); // the session asks whether the path carries, and has its answer
+        }
         let SessionMessage::Update(Update { seq, after, epoch, packed: None, .. }) =
             SessionMessage::decode(&Frame::whole(bytes)?)?
         else {

@@ -152,7 +152,7 @@ fn what_wants_its_order_does_not_come_alone() {
     };
     let cut = fill((1, 0), 1, 0, 7)[..9].to_vec();
     let outside = fill((1, 0), 1, 38, 7);
-    for wrong in [keep, packed, cut, outside, bytes_of(&SessionMessage::Pong(1)), vec![]] {
+    for wrong in [keep, packed, cut, outside, bytes_of(&SessionMessage::Pong(1)), vec![0]] {
         let mut viewer = greeted();
         assert!(viewer.handle_datagram(&wrong, 0).is_err(), "{wrong:?}");
         assert!(viewer.is_closed());
@@ -160,6 +160,9 @@ fn what_wants_its_order_does_not_come_alone() {
         assert!(viewer.poll_transmit(&mut said), "it says what was wrong");
         assert_eq!(viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0), Err(ViewerError::Ended));
     }
+    let mut viewer = greeted();
+    assert_eq!(viewer.handle_datagram(&[], 0), Ok(()), "the path is asked, and nobody else");
+    assert!(!viewer.poll_datagram(&mut Vec::new()), "the transport has answered");
     let mut viewer = new_viewer();
     greet(&mut viewer, 0);
     assert!(viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0).is_err(), "the session has not said that it would");

@@ -11,6 +11,7 @@ use thinc_region::Region;
 use super::{UPDATE_HEAD_BYTES, Viewer, Violation};
 use crate::command_queue::Lane;
 use crate::effects::Arrival;
+use crate::packer::Packer;
 
 /// Share of what goes alone that is lost, above which all goes alone that fits: below it the few that are waited for cost less than what
 /// packing saves.
@@ -70,6 +71,22 @@ impl Viewer {
         }
         self.take_lost(now);
         Ok(())
+    }
+
+    /// When the path is asked whether it carries, if nothing comes back by it.
+    pub(super) fn ask_due(&self) -> Option<Micros> {
+        let since = self.flow.waits_since().filter(|_| self.updates.arrival() == Arrival::Mixed)?;
+        Some(self.losses.ask_due(since, self.flow.rtt()))
+    }
+
+    /// Asks it where that is due: any packet that arrives now is answered, and the answer tells what did not arrive before it.
+    pub(super) fn ask_path(&mut self, packer: &mut dyn Packer, now: Micros) {
+        if self.ask_due().is_some_and(|due| due <= now) {
+            self.losses.asked(now);
+            if packer.datagram_bytes() > 0 {
+                packer.put_datagram(&[]);
+            }
+        }
     }
 
     /// What counts as lost by now.
