@@ -31,7 +31,7 @@ pub struct Options {
     #[arg(long, default_value = "80211b", value_parser = |text: &str| text.parse::<Link>())]
     link: Link,
     /// How long nothing passes, s, one outage after the other.
-    #[arg(long, value_delimiter = ',', default_value = "1,5,30", value_parser = clap::value_parser!(u32).range(1..=600))]
+    #[arg(long, value_delimiter = ',', default_value = "1,4,30", value_parser = clap::value_parser!(u32).range(1..=600))]
     seconds: Vec<u32>,
     /// Screen of every session.
     #[arg(long, default_value = "640x480", value_parser = parse_size)]

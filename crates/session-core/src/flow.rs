@@ -28,10 +28,9 @@ pub const BUDGET_MAX_BYTES: u64 = 32 * 1024 * 1024;
 pub const QUEUE_TIME: Micros = 6_000;
 /// How long one update may take to pass, so that acknowledgements come often and whatever overtakes waits for no more.
 const UPDATE_TIME: Micros = QUEUE_TIME / 2;
-/// Least bytes of an update: below it heads and small dictionaries cost more than the time is worth; 16 ms of 1 Mbit/s.
+/// Least bytes of an update: below it heads and small dictionaries cost more than the time is worth; 16 ms of 1 Mbit/s. So many before a
+/// rate is known, too: the first four, committed together, are what a new TCP connection may send and the first that is shown.
 const UPDATE_BYTES_MIN: u64 = 2 * 1024;
-/// Bytes of an update before a rate is known.
-const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
 /// Updates' worth of bytes that may be committed and wait for room or for their encoders: enough for every worker to have
 /// one.
 const AHEAD_UPDATES: u64 = 4;
@@ -287,11 +286,7 @@ impl Flow {
 
     /// Bytes of one update, where it can be cut, so that several are under way and each tells of the path.
     pub fn update_bytes(&self) -> u64 {
-        let rate = self.best_rate();
-        if rate == 0.0 {
-            return UPDATE_BYTES_INITIAL;
-        }
-        ((rate * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
+        ((self.best_rate() * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
     }
 
     /// Bytes that may be handed to the transport at once: it gets the next when these have left, and what is more urgent
@@ -694,7 +689,7 @@ mod tests {
         flow.handle_path(Some(figures));
         assert!(flow.room(0) >= 600_000);
         flow.handle_path(Some(PathFigures { in_flight: 590_000, ..figures }));
-        assert!(flow.room(0) <= 10_000 + UPDATE_BYTES_INITIAL);
+        assert!(flow.room(0) <= 10_000 + UPDATE_BYTES_MIN);
     }
 
     #[test]

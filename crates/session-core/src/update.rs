@@ -249,6 +249,8 @@ pub(crate) struct Updates {
     /// The last update sent did not end a frame, whose first was sent then.
     pub(crate) frame_open: bool,
     frame_began: Micros,
+    /// Somebody waits for a sign of life, as whoever comes back does: what leaves next is shown by itself.
+    pub(crate) is_awaited: bool,
     /// Buffers that were used and are free.
     spare: Vec<Vec<u8>>,
     scheduling: Scheduling,
@@ -598,7 +600,8 @@ impl Updates {
         if !self.frame_open {
             self.frame_began = now;
         }
-        end_of_frame |= small || now.saturating_sub(self.frame_began) >= FRAME_AGE_MAX;
+        let late = now.saturating_sub(self.frame_began) >= FRAME_AGE_MAX;
+        end_of_frame |= small || late || std::mem::take(&mut self.is_awaited);
         self.frame_open = !end_of_frame;
         self.newest_seq += 1;
         let seq = self.newest_seq;

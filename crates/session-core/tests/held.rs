@@ -2,6 +2,7 @@
 //! From HELLO and HELD, to jobs and frames.
 //! Knows session-core's public face; that pictures come out right, the simulator shows.
 
+use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::held::Held;
 use thinc_protocol::session::SessionMessage;
@@ -77,6 +78,21 @@ impl Shell {
         (tiles, pixels)
     }
 
+    /// What leaves now of updates: whether each ends a frame.
+    fn frame_ends(&mut self) -> Vec<bool> {
+        let mut out = Vec::new();
+        while self.session.poll_transmit(self.id, self.now, &mut Unpacked, &mut out) {}
+        let mut deframer = Deframer::new(1 << 24);
+        deframer.push(&out);
+        let mut ends = Vec::new();
+        while let Some(frame) = deframer.next().unwrap() {
+            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap() {
+                ends.push(update.end_of_frame);
+            }
+        }
+        ends
+    }
+
     fn transmit(&mut self) -> Vec<&'static str> {
         let mut out = Vec::new();
         self.session.poll_transmit(self.id, self.now, &mut Unpacked, &mut out);
@@ -106,6 +122,36 @@ fn nothing_is_sent_before_it_has_said_what_it_shows() {
     // Once it was read it is sent like anything else.
     shell.draw(Rect::new(0, 0, 128, 128));
     assert_eq!(shell.rest(), (Vec::new(), 128 * 128));
+}
+
+#[test]
+fn whoever_comes_back_is_shown_the_first_that_leaves() {
+    let frames = |comes_back: bool| {
+        let mut shell = Shell::new();
+        if comes_back {
+            shell.say(&held(SIZE));
+        } else {
+            shell.now = shell.session.poll_deadline(shell.now).expect("a deadline");
+        }
+        let mut ends = Vec::new();
+        while let Some(job) = shell.job() {
+            shell.session.handle_snapshot(shell.id, job.id, None, shell.op);
+            let mut commands = Vec::new();
+            for rect in job.region.rects() {
+                for y in rect.y1..rect.y2 {
+                    let (rect, data) = (Rect { y1: y, y2: y + 1, ..*rect }, vec![7; rect.width() as usize]);
+                    Command::Raw { rect, encoding: Encoding::Predicted, data: &data }.encode(&mut commands);
+                }
+            }
+            shell.session.handle_encoded(shell.id, job.id, &commands);
+            ends.extend(shell.frame_ends());
+        }
+        ends
+    };
+    let (comes_back, comes) = (frames(true), frames(false));
+    assert!(comes.len() > 2 && comes_back.len() > 2, "in parts: {comes:?}, {comes_back:?}");
+    assert!(comes_back[0] && !comes_back[1], "a sign of life, and then whole pictures: {comes_back:?}");
+    assert!(!comes[0], "nothing is known of this one's old picture: {comes:?}");
 }
 
 #[test]

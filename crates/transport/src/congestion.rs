@@ -442,8 +442,8 @@ impl Controller for DeliveryController {
         self.meter.written(lost_bytes);
         self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
         if is_persistent {
-            // Nothing came through for several timers: the path is gone for a while, or another one now.
-            self.reopening = Some(MIN_PACKETS * self.mtu);
+            // Nothing came through for several timers: the path was gone for a while, or is another one now, and is begun anew.
+            self.reopening = Some(INITIAL_PACKETS * self.mtu);
             self.set_window();
         }
     }

@@ -110,6 +110,7 @@ impl Viewer {
     pub(crate) fn holds(&mut self, held: &Held) {
         if self.held.awaited.take().is_some() {
             self.held.tiles = Some(Tiles::new(held.clone(), self.broken));
+            self.updates.is_awaited = true;
         }
     }
 

@@ -362,7 +362,7 @@ fn after_an_outage_the_path_is_filled_within_a_few_round_trips() {
     let (now, sender) = (world.now, &mut world.senders[0]);
     if let Law::Delivery(controller) = &mut sender.law {
         controller.on_congestion_event(now, now, true, 0);
-        assert_eq!(controller.window(), MIN_PACKETS * MTU);
+        assert_eq!(controller.window(), INITIAL_PACKETS * MTU, "as a path that is not known");
     }
     world.loss = 0.0;
     world.run(ms(500));
