@@ -11,7 +11,7 @@ use tokio::task::AbortHandle;
 /// Connections that have not authenticated, in all and from one source. Past it the oldest is dropped: whoever has a
 /// token needs milliseconds, so a flood delays nobody for long, and no stranger can hold the door shut.
 const STRANGERS_MAX: usize = 64;
-const STRANGERS_PER_SOURCE_MAX: usize = 8;
+const STRANGERS_PER_SOURCE_MAX: usize = 12;
 /// How long a connection may take to authenticate.
 pub(crate) const LOGIN_GRACE: Duration = Duration::from_secs(10);
 /// What a wrong token costs before it is answered; tokens have 256 bits, so this only keeps the log short.
@@ -119,7 +119,7 @@ mod tests {
         let gate = Gate::default();
         let honest = task();
         let _pass = gate.enter(0, "10.0.0.1".parse().unwrap(), honest.abort_handle());
-        let mut flood: Vec<_> = (1..=20u64)
+        let mut flood: Vec<_> = (1..=24u64)
             .map(|number| {
                 let task = task();
                 (gate.enter(number, "10.0.0.2".parse().unwrap(), task.abort_handle()), task)

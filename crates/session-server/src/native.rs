@@ -18,6 +18,9 @@ use tracing::{debug, info};
 use crate::connection::{self, ConnectionId, Ending, Event, Events, Opened, READ_BYTES, STALL_TIME};
 use crate::front::{Shared, Stream, UNAUTHORIZED, Visitor};
 
+/// 64 KiB: bytes of one that is not let in that are read before the connection is dropped; more than a hello of any screen.
+const UNWANTED_BYTES_MAX: usize = 64 * 1024;
+
 /// Serves a connection over TLS until it ends.
 pub(crate) async fn serve(shared: Arc<Shared>, mut stream: Stream, visitor: Visitor, deadline: Instant) {
     let Some(early) = admit(&shared, &mut stream, visitor.peer, deadline).await else { return };
@@ -141,8 +144,14 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     let mut answer = Vec::new();
     SessionMessage::Close(Close { code, reason: &reason }).encode(&mut answer);
     stream.write_all(&answer).await?;
-    // The reason must arrive before the end does; whoever does not take it, the caller's deadline stops.
+    // The reason must arrive before the end does, which what is left unread would cut short; the caller's deadline stops whoever does
+    // not take it.
     stream.shutdown().await?;
+    for _ in 0..UNWANTED_BYTES_MAX / buffer.len() {
+        if stream.read(&mut buffer).await? == 0 {
+            break;
+        }
+    }
     Ok(None)
 }
 

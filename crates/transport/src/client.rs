@@ -1,5 +1,5 @@
 //! Path 10/13, the viewer's end: from the session's socket, to viewer-core's `handle_bytes`, and back.
-//! Connects by QUIC or TCP, whichever is there first, checks the pinned key, authenticates; then two halves for two threads.
+//! Reaches a session by QUIC or TCP, whichever is there first, and checks the pinned key; authenticates; then two halves for two threads.
 //! Knows bytes and the authenticating frames; everything after `AuthOk` passes through unread.
 
 use std::io::{self, Read, Write};
@@ -160,6 +160,18 @@ pub enum ConnectError {
     Broken(String, io::Error),
 }
 
+/// A session that was reached and has shown its key, and was told nothing yet.
+#[derive(Debug)]
+pub struct Reached {
+    authority: String,
+    credential: Credential,
+    deadline: Instant,
+    /// Where the key it showed is to be remembered, once it has let the viewer in.
+    store: Option<KnownHosts>,
+    via: Via,
+    opening: Box<dyn Opening>,
+}
+
 /// A connection that has authenticated; both ways now carry frames of the protocol.
 #[derive(Debug)]
 pub struct Connection {
@@ -212,9 +224,11 @@ pub struct Writer {
 }
 
 /// A way that has shaken hands with the key that was asked for, and was not yet let in.
-trait Opening: Send {
+trait Opening: Send + std::fmt::Debug {
     fn pin(&self) -> SpkiPin;
     fn peer(&self) -> SocketAddr;
+    /// Both ends take datagrams beside the stream.
+    fn takes_datagrams(&self) -> bool;
     /// Sends all of it.
     fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()>;
     /// Waits for bytes; 0: the session has ended it.
@@ -286,7 +300,19 @@ impl Trust {
 }
 
 /// Connects to the session the link names and authenticates; blocks for at most `options.timeout`.
+///
+/// # Errors
+/// As for [`reach`] and [`Reached::enter`].
 pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    reach(link, options)?.enter(&[], options.timeout)
+}
+
+/// Connects to the session the link names and checks that it has the key that was asked for; blocks for at most `options.timeout`, which
+/// is the limit for [`Reached::enter`] too.
+///
+/// # Errors
+/// Where nothing answers, where it is not the session, and where the link is no use.
+pub fn reach(link: &Link, options: &ConnectOptions) -> Result<Reached, ConnectError> {
     let authority = link.authority();
     let begun = Instant::now();
     let deadline = begun + options.timeout;
@@ -320,22 +346,47 @@ pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, Conn
         tcp_answers: deadline.min(begun + options.reach),
         quic_shakes: deadline.min(begun + 4 * options.reach),
     };
-    let (via, mut opening) = race::run(addresses, trust, options.transport, deadlines)?;
+    let (via, opening) = race::run(addresses, trust, options.transport, deadlines)?;
+    let store = known_hosts.filter(|_| link.pin.is_none() && remembered.is_none());
+    Ok(Reached { authority, credential, deadline, store, via, opening })
+}
 
-    let broken = |error| ConnectError::Broken(authority.clone(), error);
-    let mut hello = Vec::new();
-    match &credential {
-        Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
-        Credential::SessionKey(bytes) => Auth::SessionKey(bytes).encode(&mut hello),
+impl Reached {
+    /// The key it showed.
+    pub fn pin(&self) -> SpkiPin {
+        self.opening.pin()
     }
-    opening.say(&hello, deadline).map_err(broken)?;
-    let (session_key, early) = await_answer(opening.as_mut(), &authority, deadline)?;
-    let (pin, peer) = (opening.pin(), opening.peer());
-    if let (None, None, Some(store)) = (link.pin, remembered, &known_hosts) {
-        store.remember(&authority, pin).map_err(store_error)?;
+
+    /// Both ends send and take datagrams beside the stream.
+    pub fn takes_datagrams(&self) -> bool {
+        self.opening.takes_datagrams()
     }
-    let (read, write) = opening.split().map_err(broken)?;
-    Ok(Connection { session_key, peer, pin, via, read, write, early })
+
+    /// Authenticates, and says `first` in the same breath, the beginning of what follows: a session that lets the viewer in answers both
+    /// after one round trip. Blocks for at most `limit`, and no longer than the attempt may take as a whole.
+    ///
+    /// # Errors
+    /// Where the session refuses, says something else or nothing, and where its key cannot be remembered.
+    pub fn enter(self, first: &[u8], limit: Duration) -> Result<Connection, ConnectError> {
+        let Reached { authority, credential, deadline, store, via, mut opening } = self;
+        let deadline = deadline.min(Instant::now() + limit);
+        let broken = |error| ConnectError::Broken(authority.clone(), error);
+        let mut hello = Vec::new();
+        match &credential {
+            Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
+            Credential::SessionKey(bytes) => Auth::SessionKey(bytes).encode(&mut hello),
+        }
+        hello.extend_from_slice(first);
+        opening.say(&hello, deadline).map_err(broken)?;
+        let (session_key, early) = await_answer(opening.as_mut(), &authority, deadline)?;
+        let (pin, peer) = (opening.pin(), opening.peer());
+        if let Some(store) = store {
+            let path = store.path().display().to_string();
+            store.remember(&authority, pin).map_err(|error| ConnectError::KnownHosts(path, error))?;
+        }
+        let (read, write) = opening.split().map_err(broken)?;
+        Ok(Connection { session_key, peer, pin, via, read, write, early })
+    }
 }
 
 /// The credential itself never reaches a log.
@@ -413,11 +464,6 @@ impl Read for Reader {
 }
 
 impl Reader {
-    /// Both ends send and take datagrams beside the stream.
-    pub fn takes_datagrams(&self) -> bool {
-        matches!(&self.half, ReadHalf::Quic(reader) if reader.takes_datagrams())
-    }
-
     /// As `read`, but for what comes beside the stream; blocks until either has something.
     ///
     /// # Errors

@@ -22,7 +22,8 @@ pub mod token;
 pub mod web_certificate;
 
 pub use client::{
-    Came, ConnectError, ConnectOptions, Connection, Credential, Reader, TransportChoice, Via, Writer, connect,
+    Came, ConnectError, ConnectOptions, Connection, Credential, Reached, Reader, TransportChoice, Via, Writer, connect,
+    reach,
 };
 pub use link::{Link, LinkError, Scheme};
 pub use pin::SpkiPin;

@@ -14,7 +14,7 @@ use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::session::Shows;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
-use thinc_transport::{Connection, TransportChoice, Via};
+use thinc_transport::{Reached, TransportChoice, Via};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
@@ -156,8 +156,8 @@ pub struct State {
     silent: bool,
     /// Connections that have been served.
     serving: u64,
-    /// The next connection is open already.
-    rescue: Option<Connection>,
+    /// The session was reached by another way already.
+    rescue: Option<Reached>,
     /// What this viewer is known by when it comes back.
     instance: [u8; INSTANCE_BYTES],
     /// The connection's writer runs.
@@ -241,7 +241,7 @@ impl State {
         if self.layout.as_ref() == Some(&layout) {
             return;
         }
-        if self.closer.is_some() {
+        if self.closer.is_some() || self.fresh.is_some() {
             self.active().set_layout(layout.clone());
             self.flush();
         }

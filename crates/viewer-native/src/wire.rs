@@ -22,11 +22,6 @@ pub(crate) enum Writer {
 }
 
 impl Reader {
-    /// Both ends send and take datagrams beside the stream.
-    pub(crate) fn takes_datagrams(&self) -> bool {
-        matches!(self, Reader::Link(reader) if reader.takes_datagrams())
-    }
-
     /// Blocks until bytes come, or a datagram.
     pub(crate) fn next(&mut self, into: &mut [u8]) -> io::Result<Came> {
         match self {

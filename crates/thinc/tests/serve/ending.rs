@@ -15,7 +15,7 @@ fn kill(pid: u32, signal: Signal) {
 
 #[test]
 fn stop_ends_all_of_it_and_tells_the_viewers() {
-    let mut session = Session::start_with(Place::new(), &[], &["sh", "-c", "sleep 1000 & setsid sleep 1001; wait"]);
+    let mut session = Session::start_with(Place::new(), &[], &["sh", "-c", "sleep 1000 & setsid sleep 20; wait"]);
     let mut viewer = session.viewer();
     viewer.whole();
     let output = session.place.run(&["stop", "t"]);

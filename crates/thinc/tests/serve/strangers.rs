@@ -7,7 +7,7 @@ use std::time::Duration;
 use thinc_protocol::auth::Auth;
 use thinc_protocol::frame::Deframer;
 use thinc_protocol::session::{CloseCode, SessionMessage};
-use thinc_transport::{ALPN_NATIVE, ConnectError, ConnectOptions, SpkiPin, connect};
+use thinc_transport::{ALPN_NATIVE, ConnectError, ConnectOptions, SpkiPin, connect, reach};
 
 use crate::harness::{Browser, LONG, Session, read_to_end, timed, tls};
 
@@ -35,8 +35,11 @@ fn wrong_and_used_tokens_are_refused_in_words() {
     wrong.token.as_mut().unwrap()[20] ^= 1;
     let mut foreign = session.link();
     foreign.token = Some(vec![7; 128]);
-    for link in [link, wrong, foreign] {
-        let error = connect(&link, &ConnectOptions::default()).unwrap_err();
+    // A viewer says what follows in the same breath, and is told why it is not heard all the same.
+    let more = vec![1; 30_000];
+    for (link, more) in [(&link, &[][..]), (&wrong, &[]), (&foreign, &[]), (&link, &more)] {
+        let options = ConnectOptions::default();
+        let error = reach(link, &options).unwrap().enter(more, options.timeout).unwrap_err();
         let ConnectError::Refused { code, reason } = error else { panic!("{error}") };
         assert_eq!(code, CloseCode::Unauthorized);
         assert_eq!(

@@ -151,6 +151,10 @@ impl Opening for Handshaken {
         self.connection.remote_address()
     }
 
+    fn takes_datagrams(&self) -> bool {
+        self.connection.max_datagram_size().is_some()
+    }
+
     fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
         wait(&self.runtime, deadline, async { Ok(self.streams.0.write_all(bytes).await?) })
     }
@@ -198,10 +202,6 @@ impl Write for Writer {
 }
 
 impl Reader {
-    pub(super) fn takes_datagrams(&self) -> bool {
-        self.datagrams.are_taken()
-    }
-
     /// Waits for either. Datagrams go first: they are few, and what the stream holds is there in the next moment.
     pub(super) fn next(&mut self, into: &mut [u8]) -> io::Result<Came> {
         let Reader { runtime, receive, datagrams } = self;

@@ -140,6 +140,7 @@ mod tests {
     use crate::client::{ReadHalf, WriteHalf};
     use crate::pin::SpkiPin;
 
+    #[derive(Debug)]
     struct Way;
 
     impl Opening for Way {
@@ -149,6 +150,10 @@ mod tests {
 
         fn peer(&self) -> SocketAddr {
             ([127, 0, 0, 1], 1).into()
+        }
+
+        fn takes_datagrams(&self) -> bool {
+            false
         }
 
         fn say(&mut self, _: &[u8], _: Instant) -> io::Result<()> {

@@ -126,6 +126,10 @@ impl Opening for Handshaken {
         self.peer
     }
 
+    fn takes_datagrams(&self) -> bool {
+        false
+    }
+
     fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
         self.tls.writer().write_all(bytes)?;
         while self.tls.wants_write() {

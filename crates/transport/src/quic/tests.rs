@@ -17,7 +17,7 @@ use super::{Door, Knock, Visit};
 use crate::client::TransportChoice;
 use crate::identity::Identity;
 use crate::token::SessionSecret;
-use crate::{Came, ConnectError, ConnectOptions, Connection, Link, Scheme, SpkiPin, Via, connect};
+use crate::{Came, ConnectError, ConnectOptions, Connection, Link, Scheme, SpkiPin, Via, connect, reach};
 
 const SECRET: [u8; 32] = [7; 32];
 
@@ -117,17 +117,21 @@ async fn echo(knock: Knock, credentials: Arc<AtomicUsize>) {
     let Ok(Visit::Viewer(mut stream)) = knock.accept().await else { return };
     let mut frames = Deframer::new(PREAUTH_FRAME_BYTES_MAX);
     let mut buffer = vec![0; 16 * 1024];
-    loop {
+    let mut said = Vec::new();
+    let credential_bytes = loop {
         let Ok(count @ 1..) = stream.read(&mut buffer).await else { return };
+        said.extend_from_slice(&buffer[..count]);
         frames.push(&buffer[..count]);
         let Some(frame) = frames.next().unwrap() else { continue };
-        Auth::decode(&frame).unwrap();
+        let mut whole = Vec::new();
+        Auth::decode(&frame).unwrap().encode(&mut whole);
         credentials.fetch_add(1, Ordering::Relaxed);
-        break;
-    }
+        break whole.len();
+    };
     stream.trust();
     let mut answer = Vec::new();
     AuthOk { session_key: &[9; 48] }.encode(&mut answer);
+    answer.extend_from_slice(&said[credential_bytes..]);
     stream.write_all(&answer).await.unwrap();
     let datagrams = stream.datagrams();
     tokio::spawn(async move {
@@ -175,11 +179,12 @@ fn bytes_arrive_in_order_both_ways_and_so_does_the_end() {
 #[test]
 fn datagrams_go_both_ways_beside_the_stream() {
     let host = Host::start();
-    let (mut reader, mut writer) = host.connect().split();
-    assert!(reader.takes_datagrams());
+    let reached = reach(&host.link(identity().pin), &by_quic()).unwrap();
+    assert!(reached.takes_datagrams());
+    let (mut reader, mut writer) = reached.enter(b"first ", Duration::from_secs(10)).unwrap().split();
     let mut buffer = [0; 100];
     // One may be lost even here, where a socket has no room for it.
-    let mut left = 0;
+    let mut left = b"first ".len();
     let datagram = loop {
         writer.send_datagram(b"alone");
         writer.write_all(b"in order").unwrap();

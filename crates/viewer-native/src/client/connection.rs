@@ -93,15 +93,22 @@ impl Shared {
     fn open(&self, way: &mut Way) -> Result<(Reader, Writer), ViewError> {
         let halves = match &self.config.target {
             Target::Link(link) => {
+                let options = self.options(way);
                 let rescue = self.lock().rescue.take();
-                let connection = match rescue {
-                    Some(connection) => connection,
-                    None if way.was_open => self.seek(link, &self.options(way), |state| !state.stop)?,
-                    None => thinc_transport::connect(link, &self.options(way))?,
+                let reached = match rescue {
+                    Some(reached) => reached,
+                    None if way.was_open => self.seek(link, &options, |state| !state.stop)?,
+                    None => thinc_transport::reach(link, &options)?,
                 };
+                self.open_cache(&self.config.target.cache_name(Some(&reached.pin())));
+                self.begin(reached.takes_datagrams());
+                let mut first = Vec::new();
+                self.lock().active().poll_transmit(&mut first);
+                // A path that has died again is left soon; a session that has just shaken hands may be busy.
+                let limit = if way.was_open { 4 * self.reach(&options) } else { options.timeout };
+                let connection = reached.enter(&first, limit).inspect_err(|_| self.lock().end_connection())?;
                 way.session_key = Some(connection.session_key.clone());
                 way.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);
-                self.open_cache(&self.config.target.cache_name(Some(&connection.pin)));
                 self.lock().transport = Some(connection.via.name());
                 let (reader, writer) = connection.split();
                 (Reader::Link(Box::new(reader)), Writer::Link(writer))
@@ -112,6 +119,7 @@ impl Shared {
                 self.lock().closer = Some(Writer::Ssh(login.writer()));
                 let (reader, writer) = login.greet()?;
                 self.open_cache(&self.config.target.cache_name(None));
+                self.begin(false);
                 self.lock().transport = Some("ssh");
                 (Reader::Ssh(reader), Writer::Ssh(writer))
             }
@@ -160,26 +168,32 @@ impl Shared {
         false
     }
 
+    /// Makes the viewer of the next connection, over the picture of the last.
+    fn begin(&self, takes_datagrams: bool) {
+        let mut guard = self.lock();
+        let state = &mut *guard;
+        let alone = if takes_datagrams { ViewerCaps::ALONE } else { 0 };
+        let mut viewer = new_viewer(state.window, self.config.clipboard, alone);
+        state.clipboard.begin(&mut viewer);
+        viewer.set_instance(state.instance);
+        viewer.set_video_layers(state.video_layers);
+        viewer.lie_over(&mut state.viewer, random_number());
+        if let Some(cache) = state.cache.take() {
+            viewer.offer_cache(cache);
+        }
+        if let Some(view) = state.view {
+            viewer.set_view(view);
+        }
+        if let Some(layout) = &state.layout {
+            viewer.set_layout(layout.clone());
+        }
+        state.fresh = Some(viewer);
+    }
+
     /// Serves one connection until it ends, and says why it did.
     fn serve(self: &Arc<Self>, mut reader: Reader, mut closer: Writer, way: &Way, backoff: &mut Backoff) -> ViewError {
         {
             let mut state = self.lock();
-            let alone = if reader.takes_datagrams() { ViewerCaps::ALONE } else { 0 };
-            let mut viewer = new_viewer(state.window, self.config.clipboard, alone);
-            state.clipboard.begin(&mut viewer);
-            viewer.set_instance(state.instance);
-            viewer.set_video_layers(state.video_layers);
-            viewer.lie_over(&mut state.viewer, random_number());
-            if let Some(cache) = state.cache.take() {
-                viewer.offer_cache(cache);
-            }
-            if let Some(view) = state.view {
-                viewer.set_view(view);
-            }
-            if let Some(layout) = &state.layout {
-                viewer.set_layout(layout.clone());
-            }
-            state.fresh = Some(viewer);
             state.watch = Watch::new(slept());
             state.closer = Some(closer.clone());
             state.serving += 1;
@@ -213,10 +227,7 @@ impl Shared {
             }
         }
         state.leaving = false;
-        state.cache = state.active().take_cache();
-        if let Some(mut fresh) = state.fresh.take() {
-            state.viewer.take_typed(&mut fresh);
-        }
+        state.end_connection();
         state.closer = None;
         state.resize_barrier = None;
         state.barriers_asked = 0;
@@ -387,6 +398,14 @@ impl State {
             && let Some(size) = self.pacer.handle_window(self.window)
         {
             self.send_resize(size);
+        }
+    }
+
+    /// What the connection leaves to the next.
+    fn end_connection(&mut self) {
+        self.cache = self.active().take_cache();
+        if let Some(mut fresh) = self.fresh.take() {
+            self.viewer.take_typed(&mut fresh);
         }
     }
 

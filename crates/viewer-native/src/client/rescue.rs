@@ -7,31 +7,41 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread::Builder;
 use std::time::{Duration, Instant};
 
-use thinc_transport::{ConnectError, ConnectOptions, Connection, Link};
+use thinc_transport::{ConnectError, ConnectOptions, Link, Reached};
 
 use super::{Shared, State};
 use crate::error::is_unanswered;
 
-/// 0.15 s: how long a path that carries again may stay unused.
-const SPACING: Duration = Duration::from_millis(150);
-/// 1.2 s, or four round trips where those are longer: what has not answered by then is not on its way back any more.
-const REACH_MIN: Duration = Duration::from_millis(1200);
-/// Attempts under way at once: eight that nobody answers, and as many that a busy session has accepted and not let in yet.
-const ATTEMPTS_MAX: usize = 16;
-/// 20 ms: a session that was only busy answers by its old connection as soon as it lets in the new one.
+/// 75 ms: how long a path that carries again may stay unused, …
+const SPACING: Duration = Duration::from_millis(75);
+/// … for 0.3 s, or four round trips where those are longer: what has not answered by then is not on its way back any more.
+const REACH_MIN: Duration = Duration::from_millis(300);
+/// Attempts to which an answer may be on its way: a session soon makes strangers from one address prove it, which costs a round trip.
+const UNDER_WAY: u32 = 4;
+/// The same with those that a busy session has accepted and not shaken hands with yet: it takes twelve strangers at a time from one
+/// address, and each attempt may make two of them.
+const ATTEMPTS_MAX: usize = 6;
+/// 20 ms: a session that was only busy answers by its old connection as soon as it shakes hands by the new one.
 const GRACE: Duration = Duration::from_millis(20);
 
 impl Shared {
-    /// Tries until one attempt is let in, one is refused, or the time for connecting is over; and no longer than it is `wanted`. Where the
+    /// How long an answer may take where nobody has answered for a while.
+    pub(super) fn reach(&self, options: &ConnectOptions) -> Duration {
+        let round_trip = Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
+        (4 * round_trip).max(REACH_MIN).min(options.timeout)
+    }
+
+    /// Tries until one attempt has shaken hands, one has met somebody else, or the time for connecting is over; and no longer than it is
+    /// `wanted`. None of them says who comes: of a viewer that came twice, the session would keep the second alone. Where the
     /// session's address is known, one attempt at a time asks for it again, which may take long or find it elsewhere.
     pub(super) fn seek(
         &self,
         link: &Link,
         options: &ConnectOptions,
         wanted: impl Fn(&State) -> bool,
-    ) -> Result<Connection, ConnectError> {
-        let round_trip = Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
-        let reach = (4 * round_trip).max(REACH_MIN).min(options.timeout);
+    ) -> Result<Reached, ConnectError> {
+        let reach = self.reach(options);
+        let spacing = SPACING.max(reach / UNDER_WAY);
         // Without a network a name has no address; the session may be where it was all the same, or another machine there by now.
         let is_no_answer = |address: Option<_>, error: &_| {
             is_unanswered(error)
@@ -51,8 +61,8 @@ impl Shared {
                 let attempt = Builder::new().name("thinc-attempt".into()).spawn({
                     let options = ConnectOptions { reach, address, ..options.clone() };
                     let (send, link) = (send.clone(), link.clone());
-                    // Where another was let in nobody listens, and this one is closed.
-                    move || drop(send.send((address, thinc_transport::connect(&link, &options))))
+                    // Where another was there first nobody listens, and this one is closed.
+                    move || drop(send.send((address, thinc_transport::reach(&link, &options))))
                 });
                 match attempt {
                     Ok(_) => under_way += 1,
@@ -60,7 +70,7 @@ impl Shared {
                     Err(_) => {}
                 }
             }
-            let next = Instant::now() + SPACING;
+            let next = Instant::now() + spacing;
             loop {
                 match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
                     Ok((address, Err(error))) if is_no_answer(address, &error) => {
@@ -101,7 +111,7 @@ impl Shared {
                 return;
             }
             drop(state);
-            let Ok(connection) = self.seek(link, options, is_lost) else {
+            let Ok(reached) = self.seek(link, options, is_lost) else {
                 // It said no, or nobody said anything: the connection that is served ends in its own time.
                 let (state, rest) = (self.lock(), SPACING);
                 drop(self.changed.wait_timeout_while(state, rest, |state| is_lost(state)));
@@ -113,7 +123,7 @@ impl Shared {
                 .wait_timeout_while(state, GRACE, |state| is_lost(state))
                 .expect("no holder of this lock can panic");
             if is_lost(&state) {
-                state.rescue = Some(connection);
+                state.rescue = Some(reached);
                 state.give_up();
                 drop(state);
                 self.announce();

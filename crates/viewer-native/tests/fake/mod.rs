@@ -332,6 +332,11 @@ impl Shared {
                 return;
             }
         }
+        {
+            let mut state = self.state.lock().unwrap();
+            state.open += 1;
+            state.open_most = state.open_most.max(state.open);
+        }
         let wire = Arc::new(Wire { tcp, tls: Mutex::new(tls) });
         // One connection at a time: the newest.
         let shared = self.clone();
@@ -371,13 +376,14 @@ impl Shared {
                     authenticated = self.authenticate(wire, &Auth::decode(&frame).unwrap());
                     if !authenticated {
                         let _ = wire.tcp.shutdown(Shutdown::Both);
+                        self.state.lock().unwrap().open -= 1;
                         return;
                     }
                 }
             }
             match (&wire.tcp).read(&mut raw) {
                 Ok(0) | Err(_) => {
-                    self.state.lock().unwrap().open -= u32::from(authenticated);
+                    self.state.lock().unwrap().open -= 1;
                     return;
                 }
                 Ok(more) => count = more,
@@ -400,8 +406,6 @@ impl Shared {
             AuthOk { session_key: &state.session_key }.encode(&mut bytes);
             state.wire = Some(wire.clone());
             state.connections += 1;
-            state.open += 1;
-            state.open_most = state.open_most.max(state.open);
         } else {
             let reason = "this link was used already";
             SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason }).encode(&mut bytes);
