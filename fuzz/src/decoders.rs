@@ -5,7 +5,7 @@
 use thinc_codec_dec::{Decoder, OPAQUE, StreamUnpacker};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::command::{BitmapDepth, CommandWriter, Encoding, Packing};
-use thinc_protocol::frame::{Deframer, put_frame};
+use thinc_protocol::frame::{Deframer, Frame, put_frame};
 use thinc_protocol::limits::{CACHE_TOKEN_BYTES, SESSION_FRAME_BYTES_MAX, VIDEO_STREAMS_MAX};
 use thinc_protocol::session::{CacheGrant, Geometry, Packed, SessionCaps, SessionHello, SessionMessage, Update};
 use thinc_protocol::video::Layout;
@@ -161,15 +161,20 @@ const PICTURES_WAITING_MAX: usize = 64;
 
 /// A viewer that is told whatever the input says, after a proper greeting.
 pub fn viewer(input: &[u8]) {
-    tell_viewer(input);
+    tell_viewer(input, 0);
+}
+
+/// The same, but updates with odd numbers come as datagrams, and so does half of what cannot be read.
+pub fn viewer_alone(input: &[u8]) {
+    tell_viewer(input, SessionCaps::ALONE);
 }
 
 /// Whether the viewer took all of it.
-fn tell_viewer(input: &[u8]) -> bool {
+fn tell_viewer(input: &[u8], session: u32) -> bool {
     let mut viewer = Viewer::new(&ViewerConfig {
         name: "fuzz".to_owned(),
         size: Size::default(),
-        caps: ViewerCaps::VIDEO | ViewerCaps::H264,
+        caps: ViewerCaps::VIDEO | ViewerCaps::H264 | if session == 0 { 0 } else { ViewerCaps::ALONE },
         clipboard: ClipboardPolicy { bytes_max: CLIP_TRIED as u64, ..ClipboardPolicy::default() },
     });
     let mut decoders = Decoders::default();
@@ -177,7 +182,7 @@ fn tell_viewer(input: &[u8]) -> bool {
     viewer.offer_clipboard(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     let mut now = 1_000;
     let mut told = Vec::new();
-    greeting().iter().for_each(|message| message.encode(&mut told));
+    greeting(session).iter().for_each(|message| message.encode(&mut told));
     let mut alive = viewer.handle_bytes(&told, now).is_ok();
     assert!(alive, "a proper greeting is refused");
     each_frame(input, SESSION_FRAME_BYTES_MAX, |frame| {
@@ -189,7 +194,28 @@ fn tell_viewer(input: &[u8]) -> bool {
         now += 1_000;
         told.clear();
         put_frame(&mut told, frame.kind, |out| out.extend_from_slice(frame.body));
-        alive &= viewer.handle_bytes(&told, now).is_ok();
+        let odd = match SessionMessage::decode(frame) {
+            Ok(SessionMessage::Update(update)) => update.seq & 1 == 1,
+            Ok(_) => false,
+            Err(_) => frame.body.len() & 1 == 1,
+        };
+        alive &= if session != 0 && odd {
+            viewer.handle_datagram(&told, now).is_ok()
+        } else {
+            viewer.handle_bytes(&told, now).is_ok()
+        };
+        // What is waited for is given up every other time.
+        if frame.body.len() & 1 == 1
+            && let Some(due) = viewer.poll_deadline()
+        {
+            now = now.max(due);
+            viewer.handle_timeout(now);
+        }
+        told.clear();
+        if viewer.poll_datagram(&mut told) {
+            let frame = Frame::whole(&told).expect("what a viewer says is well-formed");
+            ViewerMessage::decode(&frame).expect("what a viewer says can be read");
+        }
         serve_clipboard(&mut viewer, now);
         decoders.serve(&mut viewer, now);
         check_viewer(&mut viewer);
@@ -303,11 +329,11 @@ fn check_viewer(viewer: &mut Viewer) {
     assert_eq!(deframer.buffered_len(), 0, "what a viewer says is whole");
 }
 
-fn greeting() -> [SessionMessage<'static>; 3] {
+fn greeting(caps: u32) -> [SessionMessage<'static>; 3] {
     [
         SessionMessage::Hello(SessionHello {
             version: thinc_protocol::VERSION,
-            caps: SessionCaps::CLIPBOARD,
+            caps: SessionCaps::CLIPBOARD | caps,
             name: "demo".to_owned(),
             frame_bytes_max: 65_536,
         }),
@@ -348,6 +374,30 @@ pub fn viewer_seeds() -> Vec<Vec<u8>> {
     updates.push(all);
     updates.extend(crate::parsers::session_message_seeds());
     updates
+}
+
+/// Updates by both ways in an order that no path keeps: overtaken, twice, one that waits for one that never comes, and one of a picture
+/// that is not there yet.
+pub fn viewer_alone_seeds() -> Vec<Vec<u8>> {
+    let update = |(seq, after): (u64, u64), epoch: u32, x: i32| {
+        let mut commands = Vec::new();
+        CommandWriter::new(&mut commands).sfill(&Region::from(Rect::at(x, 8, 16, 16)), 0x00ff_8000);
+        let mut bytes = Vec::new();
+        let update = Update { seq, after, epoch, echo: None, end_of_frame: true, packed: None, commands: &commands };
+        SessionMessage::Update(update).encode(&mut bytes);
+        bytes
+    };
+    let (one, two, three) = (update((1, 0), 1, 0), update((2, 1), 1, 8), update((3, 2), 1, 16));
+    let (lost, next) = (update((7, 5), 1, 0), update((9, 0), 2, 0));
+    let mut later = Vec::new();
+    SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 48, height: 48 }, shows: None })
+        .encode(&mut later);
+    vec![
+        [&one[..], &two, &three].concat(),
+        [&three[..], &one, &two, &one].concat(),
+        [&lost[..], &two, &three].concat(),
+        [&next[..], &one, &later, &three].concat(),
+    ]
 }
 
 /// Two packed updates, of which the second leans on the first.
@@ -399,7 +449,7 @@ pub fn saved_cache_seeds() -> Vec<Vec<u8>> {
     });
     viewer.offer_cache(Cache::new(CACHE_TRIED));
     let mut told = Vec::new();
-    greeting().iter().for_each(|message| message.encode(&mut told));
+    greeting(0).iter().for_each(|message| message.encode(&mut told));
     let mut commands = Vec::new();
     let mut writer = CommandWriter::new(&mut commands);
     writer.keep(Rect::at(3, 4, 5, 2), 7);
@@ -436,7 +486,11 @@ mod tests {
         }
         // What follows the updates are single messages, some of them out of their order.
         for (index, seed) in viewer_seeds().iter().take(12).enumerate() {
-            assert!(tell_viewer(seed), "viewer seed {index}");
+            assert!(tell_viewer(seed, 0), "viewer seed {index}");
+        }
+        for (index, seed) in viewer_alone_seeds().iter().enumerate() {
+            assert!(tell_viewer(seed, SessionCaps::ALONE), "viewer-alone seed {index}");
+            assert!(!tell_viewer(seed, 0) || index == 0, "seed {index} comes in order");
         }
     }
 }

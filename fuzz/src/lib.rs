@@ -31,6 +31,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
     Target { name: "packed", run: decoders::packed, seeds: decoders::packed_seeds },
     Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
+    Target { name: "viewer-alone", run: decoders::viewer_alone, seeds: decoders::viewer_alone_seeds },
     Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
