@@ -217,7 +217,8 @@ fn thinc_by_each_transport() -> Result<(), Error> {
 
 #[test]
 fn thinc_web() -> Result<(), Error> {
-    check("thinc-web", Likeness::Exact)
+    check("thinc-web", Likeness::Exact)?;
+    check("thinc-webtransport", Likeness::Exact)
 }
 
 #[test]

@@ -77,6 +77,7 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Tcp }),
         Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
+        Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Quic }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
         Box::new(xpra::Xpra),

@@ -64,6 +64,11 @@ impl Setting {
         }
     }
 
+    /// What stands behind the address of the page.
+    fn query(self) -> &'static str {
+        if self == Setting::Quic { "?transport=webtransport" } else { "" }
+    }
+
     /// Options of `thinc-view`.
     fn viewer_options(self) -> &'static [&'static str] {
         match self {
@@ -102,6 +107,7 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::Quic) => "thinc-quic",
             (Viewer::Native, Setting::Tcp) => "thinc-tcp",
             (Viewer::Ssh, _) => "thinc-ssh",
+            (Viewer::Browser, Setting::Quic) => "thinc-webtransport",
             (Viewer::Browser, _) => "thinc-web",
         }
     }
@@ -123,8 +129,13 @@ impl Peer for Thinc {
                 programs::record("thinc through ssh", &[xorg, sshd], "defaults: ssh://, viewer --fullscreen")
             }
             Viewer::Browser => {
-                let settings = format!("defaults: TLS, one-time link; {}", kiosk::SETTINGS);
-                programs::record("thinc in Chromium", &[xorg, kiosk::NEEDED], &settings)
+                let query = self.setting.query();
+                let settings = match query {
+                    "" => format!("defaults: TLS, one-time link; {}", kiosk::SETTINGS),
+                    _ => format!("{query}; else defaults: one-time link; {}", kiosk::SETTINGS),
+                };
+                let title = format!("thinc in Chromium {query}");
+                programs::record(title.trim_end(), &[xorg, kiosk::NEEDED], &settings)
             }
         };
         record.year = None;
@@ -173,7 +184,11 @@ impl Peer for Thinc {
                 viewer.arg(text("native_link")?);
                 programs::start(site, "thinc-view", &mut viewer)?
             }
-            Viewer::Browser => kiosk::show(site, &text("link")?)?,
+            // The token stands behind `#`, and the page's own words before it.
+            Viewer::Browser => {
+                let query = self.setting.query();
+                kiosk::show(site, &text("link")?.replacen('#', &format!("{query}#"), 1))?
+            }
         };
         let mut desk = Desk {
             display: text("display")?,
