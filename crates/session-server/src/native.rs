@@ -175,16 +175,20 @@ async fn read_all(id: ConnectionId, mut from: impl AsyncRead + Unpin, early: Vec
     }
 }
 
-/// What comes beside the stream, until that ends, which says how.
+/// What comes beside the stream, until that ends, which says how; but for a datagram that ends both.
 async fn receive_all(id: ConnectionId, datagrams: Option<Datagrams>, events: &Events) -> Ending {
-    if let Some(datagrams) = datagrams {
-        while let Ok(datagram) = datagrams.receive().await {
-            if events.send(Event::Datagram(id, datagram)).await.is_err() {
-                return Ending::Closed;
+    let Some(datagrams) = datagrams else { return std::future::pending().await };
+    loop {
+        match datagrams.receive().await {
+            Ok(datagram) => {
+                if events.send(Event::Datagram(id, datagram)).await.is_err() {
+                    return Ending::Closed;
+                }
             }
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Ending::Broken(error),
+            Err(_) => return std::future::pending().await,
         }
     }
-    std::future::pending().await
 }
 
 async fn write_all(

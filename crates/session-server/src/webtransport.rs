@@ -1,4 +1,4 @@
-//! Path 10/13 by WebTransport: one browser's viewer over QUIC, on one stream as over a WebSocket.
+//! Path 10/13 by WebTransport: one browser's viewer over QUIC, on one stream as over a WebSocket, and in datagrams beside it.
 //! From front.rs, to native.rs, which moves the bytes; a page that the cookie let in (http.rs) brings a key, for browsers send no
 //! cookies here. Knows requests and keys; never what the stream carries.
 
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use thinc_transport::base64url;
 use thinc_transport::path::Path;
-use thinc_transport::quic::{Asked, Browser};
+use thinc_transport::quic::{Asked, Browser, Datagrams};
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 
@@ -37,7 +37,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, browser: Browser, visitor: Visito
             stream.trust();
             let path = Some(Path::Quic(stream.path()));
             let label = format!("{peer} (browser, WebTransport)");
-            native::carry(&shared, stream, visitor, label, (path, None), Vec::new()).await;
+            let datagrams = Some(stream.datagrams()).filter(Datagrams::are_taken);
+            native::carry(&shared, stream, visitor, label, (path, datagrams), Vec::new()).await;
         }
     }
 }

@@ -62,8 +62,7 @@ pub(crate) enum End {
 
 /// 16 KiB: datagrams that wait to leave. They are small and urgent, and what does not fit goes by the stream.
 const DATAGRAMS_UNSENT_BYTES: usize = 16 * 1024;
-/// Those that have come and were not read yet; past it the oldest is dropped, as the path does with others. HTTP/3 wants it said too that they are
-/// taken, or there is no WebTransport; of those none is read.
+/// Those that have come and were not read yet; past it the oldest is dropped, as the path does with others. A stranger's are not read.
 const VIEWER_DATAGRAMS_BYTES: usize = 256 * 1024;
 #[cfg(feature = "server")]
 const SESSION_DATAGRAMS_BYTES: usize = 16 * 1024;

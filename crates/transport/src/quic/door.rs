@@ -200,7 +200,11 @@ impl QuicStream {
 
     /// What goes beside it.
     pub fn datagrams(&self) -> super::Datagrams {
-        super::Datagrams::of(&self.connection, Some(self.meter.clone()))
+        let datagrams = super::Datagrams::of(&self.connection, Some(self.meter.clone()));
+        match &self.web {
+            None => datagrams,
+            Some(session) => datagrams.of_session(session.number()),
+        }
     }
 
     /// A view of its path.

@@ -1,4 +1,4 @@
-//! Path 10/13, the session's end of WebTransport: as much of HTTP/3 as one CONNECT wants, and the one stream behind it.
+//! Path 10/13, the session's end of WebTransport: as much of HTTP/3 as one CONNECT wants, and behind it the one stream and its datagrams.
 //! From door.rs, which tells browsers from viewers by ALPN, for webtransport.rs of session-server, which decides who may come in.
 //! Knows frames of HTTP/3; never who may come in, nor what the stream carries.
 
@@ -6,6 +6,7 @@ use std::io;
 use std::sync::Arc;
 
 use quinn::{Connection, RecvStream, SendStream};
+use quinn_proto::StreamId;
 use web_transport_proto::http::{StatusCode, header};
 use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, Settings, VarInt};
 
@@ -33,6 +34,13 @@ pub(super) struct Session {
     _control: SendStream,
     send: SendStream,
     _receive: RecvStream,
+}
+
+impl Session {
+    /// By which the browser calls it: that of the stream which asked for it.
+    pub(super) fn number(&self) -> StreamId {
+        self.send.id()
+    }
 }
 
 impl Browser {
@@ -88,7 +96,7 @@ impl PageRequest {
         let (send, mut receive) = connection.accept_bi().await.map_err(as_io)?;
         let kind = VarInt::read(&mut receive).await.map_err(invalid)?;
         let session = VarInt::read(&mut receive).await.map_err(invalid)?;
-        if Frame(kind) != Frame::WEBTRANSPORT || session.into_inner() != u64::from(self.session.send.id()) {
+        if Frame(kind) != Frame::WEBTRANSPORT || session.into_inner() != u64::from(self.session.number()) {
             return Err(invalid("not a stream of this session"));
         }
         Ok(QuicStream::new(connection, send, receive, meter, Some(self.session)))

@@ -158,6 +158,57 @@ async fn a_page_that_knows_the_hash_comes_in_and_has_its_stream() {
     tokio::join!(page, session);
 }
 
+/// A page that was let in; the session's end of its stream.
+async fn let_in(door: &Door, at: SocketAddr) -> (Connection, QuicStream) {
+    let hash = door.certificate().hash(Duration::ZERO);
+    let page = async {
+        let connection = browse(at, hash).await.unwrap();
+        let (asked, mut answer) = ask(&connection, &request(at)).await;
+        ConnectResponse::read(&mut answer).await.unwrap();
+        let (mut send, receive) = connection.open_bi().await.unwrap();
+        send.write_all(&[0x40, 0x41, 0]).await.unwrap();
+        std::mem::forget((asked, answer, send, receive));
+        connection
+    };
+    let session = async { browser(door).await.request().await.unwrap().accept().await.unwrap() };
+    tokio::join!(page, session)
+}
+
+#[tokio::test]
+async fn datagrams_say_whose_they_are() {
+    let (door, at) = door();
+    let (page, stream) = let_in(&door, at).await;
+    let datagrams = stream.datagrams();
+    assert!(datagrams.are_taken());
+    assert_eq!(datagrams.room() + 1, page.max_datagram_size().unwrap(), "what stands before them takes a byte");
+    let longest = vec![7; datagrams.room()];
+    datagrams.send(&longest);
+    let came = page.read_datagram().await.unwrap();
+    assert!(came[0] == 0 && came[1..] == longest, "the first stream asked for the session");
+    // Of another session, and then of this one, whose number may be written longer than it need be.
+    for bytes in [&[1, 8][..], &[0x7f, 0xff, 8], &[0x40, 0, 5], &[0, 6], &[0]] {
+        page.send_datagram(bytes.to_vec().into()).unwrap();
+    }
+    for wanted in [&[5][..], &[6], &[]] {
+        assert_eq!(datagrams.receive().await.unwrap(), wanted);
+    }
+}
+
+#[tokio::test]
+async fn a_datagram_of_no_session_ends_the_connection() {
+    let (door, at) = door();
+    for wrong in [&[][..], &[0x40], &[0xc0, 0, 0, 0], &[0xd0, 0, 0, 0, 0, 0, 0, 0, 1]] {
+        let (page, stream) = let_in(&door, at).await;
+        page.send_datagram(wrong.to_vec().into()).unwrap();
+        let error = stream.datagrams().receive().await.unwrap_err();
+        assert_eq!(error.to_string(), "a datagram of no session", "{wrong:?}");
+        match page.closed().await {
+            quinn::ConnectionError::ApplicationClosed(why) => assert_eq!(u64::from(why.error_code), 0x33),
+            other => panic!("{wrong:?}: {other}"),
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_page_that_is_refused_is_told_so_and_one_with_another_hash_says_nothing() {
     let (door, at) = door();
