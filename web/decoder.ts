@@ -17,6 +17,7 @@ interface Exports {
   viewer_save_cache(): number;
   viewer_saved_cache_at(): number;
   viewer_bytes(bytes: number, nowUs: number): number;
+  viewer_datagram(bytes: number, nowUs: number): number;
   viewer_key(code: number, keysym: number, down: number, nowUs: number): number;
   viewer_char(codePoint: number, nowUs: number): number;
   viewer_locks(locks: number, nowUs: number): number;
@@ -40,6 +41,7 @@ interface Exports {
   viewer_view(width: number, height: number, x: number, y: number, partWidth: number, partHeight: number): void;
   viewer_display(width: number, height: number, scalePercent: number): void;
   viewer_h264(decodes: number): void;
+  viewer_alone(takes: number): void;
   viewer_video(): number;
   viewer_video_at(): number;
   viewer_video_bytes(): number;
@@ -53,6 +55,7 @@ interface Exports {
   viewer_close(): void;
   viewer_presented(nowUs: number): void;
   viewer_output(): number;
+  viewer_datagram_output(): number;
   viewer_output_at(): number;
   viewer_event(): number;
   viewer_event_at(): number;
@@ -128,6 +131,9 @@ const COMMAND_NAMES = ["COPY", "SFILL", "PFILL", "BITMAP", "RAW", "KEEP", "RECAL
 
 export interface DecoderStats {
   updates: number;
+  /** Of those, how many came alone; and how many came so and too late, and are not among them. */
+  updatesAlone: number;
+  updatesLate: number;
   bytesIn: number;
   bytesOut: number;
   packedBytes: number;
@@ -201,6 +207,11 @@ export class Decoder {
   /** Applies the next bytes of the stream. */
   bytes(bytes: Uint8Array, nowUs: number): void {
     if (this.calls.viewer_bytes(this.put(bytes), nowUs) !== 0) throw new DecoderError(this.text());
+  }
+
+  /** Applies what came beside the stream. */
+  datagram(bytes: Uint8Array, nowUs: number): void {
+    if (this.calls.viewer_datagram(this.put(bytes), nowUs) !== 0) throw new DecoderError(this.text());
   }
 
   key(code: number, keysym: number, down: boolean, nowUs: number): void {
@@ -290,6 +301,11 @@ export class Decoder {
     this.calls.viewer_h264(Number(decodes));
   }
 
+  /** The connection carries datagrams, or does not; before `open`. */
+  alone(takes: boolean): void {
+    this.calls.viewer_alone(Number(takes));
+  }
+
   /** The next thing for the browser's decoders, or undefined. */
   video(): VideoTask | undefined {
     const kind = this.calls.viewer_video();
@@ -356,7 +372,15 @@ export class Decoder {
 
   /** What is to be sent now, empty for nothing; a view that the next call invalidates. */
   output(): Uint8Array {
-    const bytes = this.calls.viewer_output() >>> 0;
+    return this.outputOf(this.calls.viewer_output() >>> 0);
+  }
+
+  /** What is to be sent beside it and may be lost; the same. */
+  datagramOutput(): Uint8Array {
+    return this.outputOf(this.calls.viewer_datagram_output() >>> 0);
+  }
+
+  private outputOf(bytes: number): Uint8Array {
     return new Uint8Array(this.calls.memory.buffer, this.calls.viewer_output_at() >>> 0, bytes);
   }
 
@@ -444,13 +468,14 @@ export class Decoder {
   stats(): DecoderStats {
     const count = this.calls.viewer_stats();
     const values = new Float64Array(this.calls.memory.buffer, this.calls.viewer_stats_at() >>> 0, count);
-    const [updates = 0, , , bytesIn = 0, bytesOut = 0, ...more] = values;
+    const [updates = 0, updatesAlone = 0, updatesLate = 0, , , bytesIn = 0, bytesOut = 0, ...more] = values;
     const [packedBytes = 0, unpackedBytes = 0, inexactPixels = 0, rttUs = 0, rttMinUs = 0, ...others] = more;
     const [coded = 0, shown = 0, late = 0, dropped = 0, lost = 0, refused = 0, delayUs = 0, ...rest] = others;
     const video = { coded, shown, late, dropped, lost, refused, delayUs };
     const commands = COMMAND_NAMES.map((name, i) => ({ name, count: rest[3 * i] ?? 0, bytes: rest[3 * i + 1] ?? 0 }));
     const photonUs = rest.slice(3 * COMMAND_NAMES.length);
-    return { updates, bytesIn, bytesOut, packedBytes, unpackedBytes, inexactPixels, rttUs, rttMinUs, video, commands, photonUs };
+    const pixels = { packedBytes, unpackedBytes, inexactPixels };
+    return { updates, updatesAlone, updatesLate, bytesIn, bytesOut, ...pixels, rttUs, rttMinUs, video, commands, photonUs };
   }
 
   /** What a panic said that has just thrown out of one of these calls; the instance is of no use any more. */

@@ -210,7 +210,8 @@ export class Engine {
     this.transport = new Transport(urls, message.transport, {
       connecting: (attempt) => this.state({ name: "connecting", attempt }),
       opened: () => this.opened(),
-      received: (bytes) => this.received(bytes),
+      received: (bytes) => this.received((decoder) => decoder.bytes(bytes, nowUs())),
+      receivedDatagram: (bytes) => this.received((decoder) => decoder.datagram(bytes, nowUs())),
       dropped: (retryMs, failures) => {
         this.lost(new Error("the connection dropped"));
         this.state({ name: "waiting", retryMs, failures });
@@ -289,6 +290,7 @@ export class Engine {
     this.act((decoder) => {
       decoder.instance(this.instance);
       decoder.h264(this.h264);
+      decoder.alone(this.transport?.carriesDatagrams ?? false);
       decoder.clipPolicy(this.clipPolicy);
       if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
       decoder.open("thinc-web", this.wanted.width, this.wanted.height);
@@ -298,11 +300,11 @@ export class Engine {
     });
   }
 
-  private received(bytes: Uint8Array): void {
+  private received(take: (decoder: Decoder) => void): void {
     this.receivedAtMs = performance.now();
     this.transport?.heard();
     this.endSilence();
-    this.act((decoder) => decoder.bytes(bytes, nowUs()));
+    this.act(take);
   }
 
   // Silence. Nothing need come after an acknowledgement, so silence alone proves nothing; but viewer-core pings with whatever
@@ -390,6 +392,8 @@ export class Engine {
     if (!this.connected || decoder === undefined) return undefined;
     return this.guarded(decoder, () => {
       const result = call(decoder);
+      const datagram = decoder.datagramOutput();
+      if (datagram.length > 0) this.transport?.sendDatagram(datagram);
       if (urgency === "now" || this.transport?.congested === false) {
         const output = decoder.output();
         if (output.length > 0 && this.transport?.send(output)) this.sent(by);

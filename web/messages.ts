@@ -137,6 +137,9 @@ export interface Stats {
   width: number;
   height: number;
   updates: number;
+  /** Of those, how many came alone; and how many came so and too late, and are not among them. */
+  updatesAlone: number;
+  updatesLate: number;
   presents: number;
   bytesIn: number;
   bytesOut: number;

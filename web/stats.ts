@@ -52,7 +52,7 @@ export class StatsOverlay {
       ["Round trip", stats.rttUs > 0 ? `${milliseconds(stats.rttUs)} (least ${milliseconds(stats.rttMinUs)})` : "–"],
       ["Input to photon", photons(stats.photonUs)],
       ["Screen", `${stats.width} × ${stats.height}, ${stats.presenter}`],
-      ["Updates", `${stats.updates}, ${rate((s) => s.updates).toFixed(0)}/s`],
+      ["Updates", `${stats.updates}, ${rate((s) => s.updates).toFixed(0)}/s, ${stats.updatesAlone} alone`],
       ["Shown", `${stats.presents}, ${rate((s) => s.presents).toFixed(0)}/s`],
       ["Received", `${bytes(stats.bytesIn)}, ${bytes(rate((s) => s.bytesIn))}/s`],
       ["Video", video(stats.video, rate((s) => s.video.shown))],

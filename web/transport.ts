@@ -48,6 +48,8 @@ export interface TransportHandlers {
   connecting(attempt: number): void;
   opened(): void;
   received(bytes: Uint8Array): void;
+  /** Came by itself, beside those: some are lost, and they come in any order. */
+  receivedDatagram(bytes: Uint8Array): void;
   /** The connection is gone; another attempt follows in `retryMs`, after so many that failed. */
   dropped(retryMs: number, failures: number): void;
   /** Another connection has taken the place of one that was silent; it opens now. */
@@ -147,6 +149,16 @@ export class Transport {
     return this.way?.send(bytes) ?? false;
   }
 
+  /** The way that was taken has datagrams beside its stream. */
+  get carriesDatagrams(): boolean {
+    return this.way?.carriesDatagrams ?? false;
+  }
+
+  /** It costs nothing if it is lost. */
+  sendDatagram(bytes: Uint8Array): void {
+    this.way?.sendDatagram(bytes);
+  }
+
   /** True while what was sent has not left this machine: a pointer position that can be replaced should wait. */
   get congested(): boolean {
     return this.way?.congested ?? false;
@@ -203,6 +215,10 @@ export class Transport {
     received: (way, bytes) => {
       if (way === this.way) this.handlers.received(bytes);
       else this.waiting?.early.push(bytes);
+    },
+    // No session says anything so before it has heard, on the way that was taken, that it may.
+    receivedDatagram: (way, bytes) => {
+      if (way === this.way) this.handlers.receivedDatagram(bytes);
     },
     closed: (way) => {
       if (way === this.way) {

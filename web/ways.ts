@@ -1,4 +1,5 @@
-// The two ways for bytes between page and session: a WebSocket, and a stream of WebTransport, which a lost packet holds up less.
+// The two ways for bytes between page and session: a WebSocket, and a stream of WebTransport with datagrams beside it, which a lost packet
+// holds up less.
 // Path 10/13: under transport.ts, which opens both and takes one.
 // Knows sockets; never time beyond its own patience, nor what the bytes say.
 
@@ -10,6 +11,8 @@ const OPEN_MS_MAX = 12_000;
 const QUEUED_BYTES_MAX = 16 * 1024;
 /** A session takes no longer WebSocket message than 64 KiB; frames of the protocol may be cut anywhere. */
 const MESSAGE_BYTES_MAX = 32 * 1024;
+/** Datagrams that wait for this thread; browsers drop the oldest beyond one. As many as viewer-core's order.rs keeps waiting. */
+const DATAGRAMS_UNREAD_MAX = 128;
 
 export interface Way {
   readonly kind: WayKind;
@@ -17,6 +20,10 @@ export interface Way {
   readonly congested: boolean;
   /** False when it is not open. What is sent is copied at once, so a view of WASM memory may be handed over. */
   send(bytes: Uint8Array): boolean;
+  /** True where there are datagrams beside that, once it is open. */
+  readonly carriesDatagrams: boolean;
+  /** Sends one, or loses it where it would have to wait; copied as well. */
+  sendDatagram(bytes: Uint8Array): void;
   /** Ends it, and nothing more is heard of it. */
   close(): void;
   /** As `close`, where it is in the way of another: browsers open one WebSocket to a machine at a time. */
@@ -26,12 +33,14 @@ export interface Way {
 export interface WayHandlers {
   opened(way: Way): void;
   received(way: Way, bytes: Uint8Array): void;
+  receivedDatagram(way: Way, bytes: Uint8Array): void;
   /** It broke, ended or did not open. */
   closed(way: Way): void;
 }
 
 export class SocketWay implements Way {
   readonly kind = "websocket";
+  readonly carriesDatagrams = false;
   private readonly socket: WebSocket;
   private readonly timer: ReturnType<typeof setTimeout>;
 
@@ -63,6 +72,8 @@ export class SocketWay implements Way {
     }
     return true;
   }
+
+  sendDatagram(): void {}
 
   close(): void {
     const socket = this.socket;
@@ -100,6 +111,7 @@ export class StreamWay implements Way {
   readonly kind = "webtransport";
   private session: WebTransport | undefined;
   private writer: WritableStreamDefaultWriter<Uint8Array> | undefined;
+  private datagrams: WritableStreamDefaultWriter<Uint8Array> | undefined;
   private readonly timer: ReturnType<typeof setTimeout>;
   private queuedBytes = 0;
   private over = false;
@@ -120,6 +132,17 @@ export class StreamWay implements Way {
     // What fails here has broken the stream, which its reader notices.
     this.writer.write(bytes.slice()).then(() => (this.queuedBytes -= length), () => undefined);
     return true;
+  }
+
+  get carriesDatagrams(): boolean {
+    return this.datagrams !== undefined;
+  }
+
+  sendDatagram(bytes: Uint8Array): void {
+    const longest = this.session?.datagrams.maxDatagramSize ?? 0;
+    // The next says more than one that would wait for it.
+    if (this.over || (this.datagrams?.desiredSize ?? 0) <= 0 || bytes.length > longest) return;
+    this.datagrams?.write(bytes.slice()).catch(() => undefined);
   }
 
   close(): void {
@@ -157,6 +180,7 @@ export class StreamWay implements Way {
     const { readable, writable } = await session.createBidirectionalStream();
     this.writer = writable.getWriter() as WritableStreamDefaultWriter<Uint8Array>;
     this.writer.closed.catch(() => undefined);
+    this.openDatagrams(session, handlers);
     if (this.over) return;
     clearTimeout(this.timer);
     handlers.opened(this);
@@ -165,6 +189,26 @@ export class StreamWay implements Way {
       const { value, done } = await reader.read();
       if (done || this.over) return;
       handlers.received(this, value as Uint8Array);
+    }
+  }
+
+  private openDatagrams({ datagrams }: WebTransport, handlers: WayHandlers): void {
+    if (datagrams.maxDatagramSize === 0) return;
+    datagrams.incomingHighWaterMark = DATAGRAMS_UNREAD_MAX;
+    // Newer browsers, and the standard, have the second in place of the first.
+    const { createWritable } = datagrams as { createWritable?: () => WritableStream<Uint8Array> };
+    this.datagrams = (createWritable?.call(datagrams) ?? datagrams.writable).getWriter();
+    this.datagrams.closed.catch(() => undefined);
+    // That they end is said by the stream.
+    this.readDatagrams(datagrams.readable, handlers).catch(() => undefined);
+  }
+
+  private async readDatagrams(readable: ReadableStream<Uint8Array>, handlers: WayHandlers): Promise<void> {
+    const reader = readable.getReader();
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done || this.over) return;
+      handlers.receivedDatagram(this, value);
     }
   }
 }

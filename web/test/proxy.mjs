@@ -6,6 +6,20 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 
+/** Of UDP, where packets are lost: each takes up to this much longer than the last, so that they come in any order. */
+const JITTER_MS = 6;
+
+/** xorshift32: the same numbers in every run, from 0 to below 1. */
+function randomNumbers(seed) {
+  let state = seed;
+  return () => {
+    state ^= state << 13;
+    state ^= state >>> 17;
+    state ^= state << 5;
+    return (state >>> 0) / 2 ** 32;
+  };
+}
+
 export class Proxy {
   #pairs = new Set();
   #stalled = new Set();
@@ -13,14 +27,16 @@ export class Proxy {
   #wakers = new Set();
   /** Of each place that UDP comes from, the socket that goes on from here, and whether it is let through. */
   #flows = new Map();
-  /** Packets that came by UDP. */
+  #underWay = new Set();
+  /** Packets that came by UDP, and those of both directions that were lost. */
   packets = 0;
+  lost = 0;
 
   /**
    * Before the session of this link; `link` of what is returned leads through it. `udp`: "passes", "vanishes", or nobody is
-   * there for it.
+   * there for it; `lost`: the share of its packets that is, while the others come in any order.
    */
-  static async before(link, { udp } = {}) {
+  static async before(link, { udp, lost = 0 } = {}) {
     const proxy = new Proxy();
     const url = new URL(link);
     const [port, host] = [Number(url.port), url.hostname];
@@ -28,7 +44,7 @@ export class Proxy {
     proxy.server.listen(0, "127.0.0.1");
     await once(proxy.server, "listening");
     const near = proxy.server.address().port;
-    if (udp !== undefined) await proxy.#openUdp(near, port, host, udp);
+    if (udp !== undefined) await proxy.#openUdp(near, port, host, udp, lost);
     url.port = near;
     proxy.link = url.href;
     return proxy;
@@ -52,6 +68,7 @@ export class Proxy {
   release() {
     for (const pair of this.#stalled) for (const socket of pair) socket.resume();
     this.#stalled.clear();
+    for (const flow of this.#flows.values()) flow.passes = true;
   }
 
   /** Until another connection than those that stalled carries something to the page. */
@@ -68,11 +85,19 @@ export class Proxy {
   stop() {
     for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
     this.server.close();
+    for (const timer of this.#underWay) clearTimeout(timer);
     this.udp?.close();
     for (const { far } of this.#flows.values()) far.close();
   }
 
-  async #openUdp(near, port, host, udp) {
+  async #openUdp(near, port, host, udp, lost) {
+    const random = randomNumbers(0x5eed);
+    const pass = (send) => {
+      if (lost === 0) return send();
+      if (random() < lost) return (this.lost += 1);
+      const timer = setTimeout(() => this.#underWay.delete(timer) && send(), random() * JITTER_MS);
+      this.#underWay.add(timer);
+    };
     this.udp = createSocket("udp4");
     this.udp.on("message", (packet, from) => {
       this.packets += 1;
@@ -83,11 +108,11 @@ export class Proxy {
         flow = { far: createSocket("udp4"), passes: true };
         this.#flows.set(name, flow);
         const there = flow;
-        there.far.on("message", (answer) => there.passes && this.udp.send(answer, from.port, from.address));
+        there.far.on("message", (answer) => there.passes && pass(() => this.udp.send(answer, from.port, from.address)));
         // Nobody there: to the page it is a packet lost.
         there.far.on("error", () => undefined);
       }
-      if (flow.passes) flow.far.send(packet, port, host);
+      if (flow.passes) pass(() => flow.far.send(packet, port, host));
     });
     this.udp.bind(near, "127.0.0.1");
     await once(this.udp, "listening");

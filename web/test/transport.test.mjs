@@ -90,6 +90,14 @@ globalThis.WebTransport = class {
   isClosed = false;
   closed = new Promise(() => undefined);
 
+  /** What the page said in datagrams; one that is held up keeps the next from being said. */
+  said = [];
+  datagrams = {
+    maxDatagramSize: 5,
+    readable: new ReadableStream({ start: (controller) => (this.saysAlone = (text) => controller.enqueue(new TextEncoder().encode(text))) }),
+    createWritable: () => new WritableStream({ write: (bytes) => (this.said.push(new TextDecoder().decode(bytes)), this.heldUp) }),
+  };
+
   constructor(url, options) {
     this.ready = new Promise((resolve, reject) => Object.assign(this, { opens: resolve, fails: () => reject(new Error("no way")) }));
     this.ready.catch(() => undefined);
@@ -127,6 +135,7 @@ function opening(t, { choice = "auto", status = 200 } = {}) {
       transport.send(new TextEncoder().encode("hello"));
     },
     received: (bytes) => world.say(`received ${new TextDecoder().decode(bytes)}`),
+    receivedDatagram: (bytes) => world.say(`received alone ${new TextDecoder().decode(bytes)}`),
     dropped: () => world.say("dropped"),
     refused: () => world.say("refused"),
   });
@@ -148,6 +157,49 @@ test("both are tried at once, and WebTransport is taken where it is first: nothi
   socket.opens();
   assert.deepEqual([socket.closed, socket.sent], [true, []], "it came too late");
   assert.deepEqual(world.heard, ["connecting", "opened webtransport", "received good day"]);
+});
+
+test("beside its stream WebTransport has datagrams, which do not wait", async (t) => {
+  const transport = opening(t);
+  const { session } = await world.nth("session");
+  assert.equal(transport.carriesDatagrams, false);
+  session.opens();
+  await world.says("opened webtransport");
+  assert.equal(transport.carriesDatagrams, true);
+  assert.ok(session.datagrams.incomingHighWaterMark > 1, "browsers drop what waits beyond one");
+  session.saysAlone("down");
+  await world.says("received alone down");
+  const send = (text) => transport.sendDatagram(new TextEncoder().encode(text));
+  let release;
+  session.heldUp = new Promise((resolve) => (release = resolve));
+  send("too long");
+  for (const text of ["one", "two", "three"]) send(text);
+  release();
+  session.heldUp = undefined;
+  await new Promise(setImmediate);
+  send("four");
+  assert.deepEqual(session.said, ["one", "four"], "what would wait is lost");
+  assert.deepEqual(session.sent, ["hello"], "and nothing of it goes by the stream");
+  transport.end();
+  session.saysAlone("late");
+  await new Promise(setImmediate);
+  assert.equal(world.heard.includes("received alone late"), false);
+});
+
+test("datagrams of a way that is not, not yet or no longer taken are nobody's", async (t) => {
+  const transport = opening(t);
+  const [{ socket }, { session }] = [await world.nth("socket"), await world.nth("session")];
+  session.saysAlone("early");
+  aheadMs += 60;
+  socket.opens();
+  await world.says("opened websocket");
+  assert.equal(transport.carriesDatagrams, false);
+  session.opens();
+  session.saysAlone("late");
+  transport.sendDatagram(new TextEncoder().encode("up"));
+  await new Promise(setImmediate);
+  assert.deepEqual(session.said, []);
+  assert.deepEqual(world.heard.filter((word) => word.includes("alone")), []);
 });
 
 test("a WebSocket that is first waits a moment for WebTransport", async (t) => {

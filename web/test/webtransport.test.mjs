@@ -3,6 +3,7 @@
 // Needs what that needs, and firefox-esr.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { createServer } from "node:http";
@@ -19,14 +20,15 @@ const test = (name, body) => nodeTest(name, { timeout: 90_000 }, body);
 
 const browser = chromiumForTests();
 
-const ECHO = 'stty -echo; seq 400; cat -u > "$1"';
+const QUIET = 'stty -echo; seq 400; cat -u > "$1"';
+const ECHO = 'seq 400; cat -u > "$1"';
 
-/** A session with a terminal full of numbers, whose script reads to `out` what is typed. */
-async function started(t, options = {}) {
+/** A session with a terminal full of numbers, whose script reads to `out` what is typed; `ECHO` shows it too. */
+async function started(t, { script = QUIET, ...options } = {}) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-out-"));
   t.after(() => rmSync(folder, { recursive: true, force: true }));
   const out = join(folder, "out");
-  const command = ["xterm", "-u8", "-b", "0", "-bw", "0", "-geometry", "80x24+0+0", "-e", "sh", "-c", ECHO, "sh", out];
+  const command = ["xterm", "-u8", "-b", "0", "-bw", "0", "-geometry", "80x24+0+0", "-e", "sh", "-c", script, "sh", out];
   const session = await Session.start(command, options);
   t.after(() => session.stop());
   return { session, out };
@@ -97,6 +99,58 @@ test("in Firefox too", async (t) => {
   await assertSameScreen(session, (body) => firefox.run(body.replaceAll("window.thinc", "page.thinc")), "in Firefox");
 });
 
+const LETTERS = 40;
+
+/** One packet in ten is lost, and the others come in any order; `type` types a letter, or with "\n" ends a line. */
+async function typeThroughLoss(session, proxy, out, type, run) {
+  // A release that is lost a few times holds its key for long.
+  execFileSync("xset", ["r", "off"], { env: session.env });
+  let text = "";
+  for (let letter = 0; letter < LETTERS; letter += 1) {
+    const next = letter % 10 === 9 ? "\n" : String.fromCharCode(97 + (letter % 26));
+    text += next;
+    await type(next);
+    // Each when what came before is there, as a person types.
+    await run("await window.thinc.quiet();");
+    if (next === "\n") {
+      await fileHas(out, (now) => now === text);
+      await assertSameScreen(session, run, `after letter ${letter}`);
+    }
+  }
+  const { updates, updatesAlone, updatesLate, transport } = await run("return window.thinc.stats();");
+  const words = `${updatesAlone} of ${updates} updates alone, ${updatesLate} late; ${proxy.lost} packets lost`;
+  assert.equal(transport, "webtransport");
+  assert.ok(updatesAlone > LETTERS / 2 && proxy.lost > 20, words);
+  return words;
+}
+
+test("where packets are lost, letters come alone, wait for nothing, and the screen is X's", async (t) => {
+  const { session, out } = await started(t, { script: ECHO });
+  const proxy = await Proxy.before(session.link, { udp: "passes", lost: 0.1 });
+  t.after(() => proxy.stop());
+  const page = await opened(t, proxy.link, "?transport=webtransport");
+  const type = (letter) => page.keyboard.press(letter === "\n" ? "Enter" : letter);
+  t.diagnostic(await typeThroughLoss(session, proxy, out, type, inPage(page)));
+  await page.keyboard.press("Control+Alt+KeyS");
+  await page.getByText(/\d+, \d+\/s, \d\d+ alone/).waitFor();
+  assert.deepEqual(page.problems, []);
+});
+
+test("the same in Firefox", async (t) => {
+  const { session, out } = await started(t, { script: ECHO });
+  const proxy = await Proxy.before(session.link, { udp: "passes", lost: 0.1 });
+  t.after(() => proxy.stop());
+  const firefox = await Firefox.start();
+  t.after(() => firefox.stop());
+  await firefox.goto(proxy.link);
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  await firefox.goto(new URL("?transport=webtransport", proxy.link).href);
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  const type = (letter) => firefox.keys(letter === "\n" ? "\ue007" : letter);
+  const run = (body) => firefox.run(body.replaceAll("window.thinc", "page.thinc"));
+  t.diagnostic(await typeThroughLoss(session, proxy, out, type, run));
+});
+
 test("whichever is there first is taken, and said in the figures", async (t) => {
   const { session, out } = await started(t);
   const page = await opened(t, session.link, "?");
@@ -157,6 +211,34 @@ test("a path of UDP that dies without a word is left, and what was typed into it
   await typed(page, out, "DEF");
   assert.equal(await fileHas(out, (now) => now), "abc\ndefDEF\n");
   await assertSameScreen(session, inPage(page), "by another path");
+});
+
+test("a page that says in a datagram what may not come so is told, and let go", async (t) => {
+  const { session } = await started(t);
+  const page = await opened(t, session.link, "?");
+  const heard = await page.evaluate(async () => {
+    const { certificate, key } = await (await fetch("webtransport")).json();
+    const bytes = atob(certificate.replaceAll("-", "+").replaceAll("_", "/"));
+    const value = Uint8Array.from(bytes, (character) => character.charCodeAt(0));
+    const url = new URL(`webtransport?key=${key}`, location.href).href;
+    const other = new WebTransport(url, { serverCertificateHashes: [{ algorithm: "sha-256", value }] });
+    await other.ready;
+    const { readable, writable } = await other.createBidirectionalStream();
+    const writer = writable.getWriter();
+    const reader = readable.getReader();
+    // HELLO of a viewer that takes updates alone, and a PING.
+    await writer.write(Uint8Array.of(0x02, 9, 1, 0x80, 1, 0, 0, 0x80, 0x80, 4, 0));
+    await reader.read();
+    const { datagrams } = other;
+    await (datagrams.createWritable?.() ?? datagrams.writable).getWriter().write(Uint8Array.of(0x05, 1, 7));
+    let text = "";
+    for (;;) {
+      const { value, done } = await reader.read();
+      if (done) return text;
+      text += String.fromCharCode(...value);
+    }
+  });
+  assert.match(heard, /a message that does not come alone$/);
 });
 
 test("another site's page, a wrong key and another address are refused", async (t) => {

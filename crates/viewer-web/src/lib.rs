@@ -94,6 +94,12 @@ pub extern "C" fn viewer_bytes(bytes: u32, now_us: f64) -> u32 {
     with(|page| u32::from(page.bytes(bytes as usize, micros(now_us)).is_err()))
 }
 
+/// The same for what came beside them by itself, which lies in the buffer.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_datagram(bytes: u32, now_us: f64) -> u32 {
+    with(|page| u32::from(page.datagram(bytes as usize, micros(now_us)).is_err()))
+}
+
 /// A key: evdev code and X keysym, 0 where unknown. This and the next give the input's number.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_key(code: u32, keysym: u32, down: u32, now_us: f64) -> u32 {
@@ -243,6 +249,12 @@ pub extern "C" fn viewer_h264(decodes: u32) {
     with(|page| page.set_h264(decodes != 0));
 }
 
+/// Whether updates may come by themselves beside the stream; said from the next `viewer_open` on.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_alone(takes: u32) {
+    with(|page| page.set_alone(takes != 0));
+}
+
 /// Takes the next thing for the browser's decoders: its kind as in `page::VideoTask`, its numbers where an event's are. Numbers of
 /// streams and pictures are whole.
 #[unsafe(no_mangle)]
@@ -323,7 +335,13 @@ pub extern "C" fn viewer_output() -> u32 {
     with(|page| page.collect_output().len() as u32)
 }
 
-/// Where `viewer_output` put it.
+/// Collects what may be lost, to be sent beside the stream: its length in bytes, 0 for nothing.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_datagram_output() -> u32 {
+    with(|page| page.collect_datagram().len() as u32)
+}
+
+/// Where either put it.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_output_at() -> *const u8 {
     with(|page| page.output().as_ptr())

@@ -87,6 +87,8 @@ pub(crate) struct Page {
     image: Vec<u32>,
     /// The browser decodes H.264.
     h264: bool,
+    /// The connection carries datagrams.
+    alone: bool,
     /// The coded picture that was last handed out.
     coded: Vec<u8>,
     samples: Samples,
@@ -115,6 +117,7 @@ impl Page {
             text: String::new(),
             image: Vec::new(),
             h264: false,
+            alone: false,
             coded: Vec::new(),
             samples: Samples::new(),
             clipboard: ClipboardPolicy::OFF,
@@ -138,7 +141,8 @@ impl Page {
     pub(crate) fn open(&mut self, name_bytes: usize, size: Size) {
         let name = String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
         let h264 = if self.h264 { ViewerCaps::H264 } else { 0 };
-        let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264;
+        let alone = if self.alone { ViewerCaps::ALONE } else { 0 };
+        let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264 | alone;
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let before = self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
         let mut viewer = Viewer::new(&ViewerConfig { name, size, caps, clipboard: self.clipboard });
@@ -194,8 +198,21 @@ impl Page {
     }
 
     pub(crate) fn bytes(&mut self, bytes: usize, now: Micros) -> Result<(), ViewerError> {
+        self.take(bytes, now, Viewer::handle_bytes)
+    }
+
+    pub(crate) fn datagram(&mut self, bytes: usize, now: Micros) -> Result<(), ViewerError> {
+        self.take(bytes, now, Viewer::handle_datagram)
+    }
+
+    fn take(
+        &mut self,
+        bytes: usize,
+        now: Micros,
+        handle: fn(&mut Viewer, &[u8], Micros) -> Result<(), ViewerError>,
+    ) -> Result<(), ViewerError> {
         let Some(viewer) = &mut self.viewer else { return Ok(()) };
-        let result = viewer.handle_bytes(self.buffer.get(..bytes).unwrap_or_default(), now);
+        let result = handle(viewer, self.buffer.get(..bytes).unwrap_or_default(), now);
         if let Err(error) = &result {
             self.text = error.to_string();
         }
@@ -312,6 +329,11 @@ impl Page {
         self.h264 = decodes;
     }
 
+    /// Whether the next connection carries datagrams: said in it.
+    pub(crate) const fn set_alone(&mut self, takes: bool) {
+        self.alone = takes;
+    }
+
     /// Takes the next thing for the browser's decoders apart into numbers and bytes.
     pub(crate) fn next_video(&mut self) -> VideoTask {
         let Some(viewer) = &mut self.viewer else { return VideoTask::None };
@@ -398,6 +420,15 @@ impl Page {
         self.output.clear();
         if let Some(viewer) = &mut self.viewer {
             viewer.poll_transmit(&mut self.output);
+        }
+        &self.output
+    }
+
+    /// What may be lost.
+    pub(crate) fn collect_datagram(&mut self) -> &[u8] {
+        self.output.clear();
+        if let Some(viewer) = &mut self.viewer {
+            viewer.poll_datagram(&mut self.output);
         }
         &self.output
     }
@@ -526,8 +557,8 @@ impl Page {
         &self.rgba
     }
 
-    /// Updates, frames, presents, bytes in and out, bytes of packed commands as they came and unpacked, pixels not exact
-    /// yet, round trip and the least of them in microseconds (0: unknown); pictures of video that were coded, shown, decoded too
+    /// Updates, of those the ones that came alone, and those that came so and too late; frames, presents, bytes in and out, bytes of
+    /// packed commands as they came and unpacked, pixels not exact yet, round trip and the least of them in microseconds (0: unknown); pictures of video that were coded, shown, decoded too
     /// late, not decoded, how often a stream was lost or refused, and microseconds from a picture to its being painted;
     /// count, bytes and pixels of each kind of command; then microseconds from input to present of the last ones.
     pub(crate) fn collect_stats(&mut self) -> &[f64] {
@@ -535,14 +566,15 @@ impl Page {
         if let Some(viewer) = &self.viewer {
             let stats = viewer.stats();
             let rtts = [stats.rtt_us, stats.rtt_min_us].map(Option::unwrap_or_default);
-            let counts = [stats.updates, stats.frames, stats.presents, stats.bytes_in, stats.bytes_out];
+            let counts = [stats.updates, stats.updates_alone, stats.updates_late];
+            let shown = [stats.frames, stats.presents, stats.bytes_in, stats.bytes_out];
             let packed = [stats.packed_bytes, stats.unpacked_bytes, viewer.inexact().pixels()];
             let commands = stats.commands.iter().flat_map(|kind| [kind.count, kind.bytes, kind.pixels]);
             let echoes = stats.echoes.iter().filter_map(|echo| echo.presented_us);
             let video = &stats.video;
             let pictures = [video.coded, video.shown, video.late, video.dropped, video.lost, video.refused];
             let delay = video.delay_us.unwrap_or_default();
-            let heads = counts.into_iter().chain(packed).chain(rtts).chain(pictures).chain([delay]);
+            let heads = counts.into_iter().chain(shown).chain(packed).chain(rtts).chain(pictures).chain([delay]);
             self.stats.extend(heads.chain(commands).chain(echoes).map(|value| value as f64));
         }
         &self.stats
@@ -589,6 +621,8 @@ mod tests {
 
     use super::*;
 
+    mod alone;
+
     /// Says it to the page as its script would: into the buffer, then the call.
     fn say(page: &mut Page, message: &SessionMessage<'_>) -> Result<(), ViewerError> {
         let mut bytes = Vec::new();
@@ -630,7 +664,7 @@ mod tests {
         assert_eq!(page.rgba(Rect::new(0, 1, 2, 2)), [0xff00_0000, 0xff33_2211]);
         assert_eq!(page.screen()[5], 0xff11_2233);
         assert_eq!(page.collect_stats()[0], 1.0, "one update");
-        assert_eq!(page.collect_stats().len(), 17 + 3 * thinc_viewer_core::KIND_NAMES.len(), "no input was echoed");
+        assert_eq!(page.collect_stats().len(), 19 + 3 * thinc_viewer_core::KIND_NAMES.len(), "no input was echoed");
     }
 
     #[test]
