@@ -36,6 +36,7 @@ interface Exports {
   viewer_clip_bytes(): number;
   viewer_clip_forget(): void;
   viewer_deadline(): number;
+  viewer_quiet(nowUs: number): void;
   viewer_timeout(nowUs: number): void;
   viewer_resize(width: number, height: number): void;
   viewer_view(width: number, height: number, x: number, y: number, partWidth: number, partHeight: number): void;
@@ -276,6 +277,11 @@ export class Decoder {
   /** When `timeout` is to be called, in microseconds; undefined for never. */
   deadline(): number | undefined {
     return this.calls.viewer_deadline() || undefined;
+  }
+
+  /** Nothing is heard though an answer is due: the session is asked once more. */
+  quiet(nowUs: number): void {
+    this.calls.viewer_quiet(nowUs);
   }
 
   timeout(nowUs: number): void {

@@ -22,7 +22,11 @@ const REST_MS_MAX = 20_000;
 const ANSWER_MS_MAX = 1_500;
 /** … and after this time more the path is taken for dead: the socket alone needs minutes to notice. */
 const DEAD_MS_MAX = 5_000;
-/** Others are tried beside a connection that has said nothing for so long more; a stream of WebTransport comes back by itself as soon. */
+/** Meanwhile the session is asked again this often, as the native viewer does: where the path carries again, a new question finds out
+ * soonest. */
+const ASK_MS = 200;
+/** Others are tried beside a connection that has said nothing for so long more; by WebTransport each question is a packet of its own, which no
+ * lost one before it holds up, and what was lost is said again as soon as that arrives: no new connection is sooner. */
 const SEEK_MS = { websocket: 500, webtransport: 2_000 } as const;
 /** After waking up, a path is more likely dead than slow. */
 const WAKE_DEAD_MS_MAX = 1_000;
@@ -64,6 +68,7 @@ export class Engine {
   /** Until when something has to come; undefined while nothing is awaited. */
   private awaited: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
   private seekTimer: ReturnType<typeof setTimeout> | undefined;
+  private askTimer: ReturnType<typeof setInterval> | undefined;
   /** The person has been told that no answer comes. */
   private silent = false;
   /** Chunks handed to the socket. */
@@ -331,7 +336,7 @@ export class Engine {
     return us > 0 ? Math.min(us / 1000, ROUND_TRIP_MS_MAX) : ROUND_TRIP_MS_MAX;
   }
 
-  /** The person is told; others are tried beside it, and it is left when none has opened for long. */
+  /** The person is told and the session asked; others are tried beside it, and it is left when none has opened for long. */
   private beSilent(deadMs: number): void {
     if (this.transport) this.transport.roundTripMs = this.roundTripMs();
     clearTimeout(this.awaited?.timer);
@@ -340,12 +345,17 @@ export class Engine {
     this.state({ name: "silent" });
     this.seekTimer = setTimeout(() => this.transport?.seek(), SEEK_MS[this.transport?.kind ?? "websocket"]);
     this.expect(deadMs, () => this.transport?.drop());
+    const ask = () => this.act((decoder) => decoder.quiet(nowUs()));
+    clearInterval(this.askTimer);
+    this.askTimer = setInterval(ask, ASK_MS);
+    ask();
   }
 
   private endSilence(): void {
     clearTimeout(this.awaited?.timer);
     this.awaited = undefined;
     clearTimeout(this.seekTimer);
+    clearInterval(this.askTimer);
     if (this.silent && this.connected) this.state({ name: "connected" });
     this.silent = false;
   }

@@ -211,6 +211,23 @@ test("silence while somebody acts is said, and over as soon as something comes",
   assert.deepEqual(keysOf(viewer), ["a down", "a up", "b down", "b up"]);
 });
 
+test("a session that says nothing is asked again and again, until it speaks", async (t) => {
+  const { session, page, viewer } = await opened(t);
+  viewer.mute = true;
+  session.pause();
+  await page.keyboard.press("a");
+  const pings = () => viewer.said.filter((m) => m.kind === "ping");
+  // In five seconds the connection is given up; by itself viewer-core asks once.
+  await viewer.heard(() => pings().length >= 10);
+  viewer.mute = false;
+  viewer.send(say.pong(pings().at(-1).id));
+  await connected(page);
+  const asked = viewer.pongs;
+  await page.waitForTimeout(1_000);
+  assert.ok(viewer.pongs - asked <= 3, "and not any more then");
+  assert.equal(session.connections.length, 1);
+});
+
 test("a silent connection that speaks again is kept, and no other is tried any more", async (t) => {
   const { session, page, viewer } = await opened(t, { query: "?transport=websocket&thread=page" });
   viewer.mute = true;

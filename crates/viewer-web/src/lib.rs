@@ -218,6 +218,12 @@ pub extern "C" fn viewer_deadline() -> f64 {
     with(|page| page.deadline() as f64)
 }
 
+/// Nothing is heard though an answer is due: the session is asked once more.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_quiet(now_us: f64) {
+    with(|page| page.quiet(micros(now_us)));
+}
+
 /// It is so late: what has been waited for too long is given up.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_timeout(now_us: f64) {

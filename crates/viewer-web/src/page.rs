@@ -303,6 +303,13 @@ impl Page {
         }
     }
 
+    /// An answer is due, and what was asked may be lost.
+    pub(crate) fn quiet(&mut self, now: Micros) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.handle_quiet(now);
+        }
+    }
+
     pub(crate) fn resize(&mut self, size: Size) {
         if let Some(viewer) = &mut self.viewer {
             viewer.handle_resize(size);

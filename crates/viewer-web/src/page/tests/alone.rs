@@ -1,4 +1,4 @@
-//! What passes beside the stream.
+//! What passes beside the stream, and questions to a session that says nothing.
 
 use thinc_protocol::session::SessionCaps;
 
@@ -32,4 +32,19 @@ fn what_comes_alone_is_applied_and_said_so_on_connections_that_carry_it() {
         assert_eq!(!page.collect_datagram().is_empty(), carries);
         assert_eq!(page.collect_stats()[..2], [f64::from(u8::from(carries)); 2], "updates, and those alone");
     }
+}
+
+#[test]
+fn a_session_that_says_nothing_is_asked_again() {
+    let mut page = greeted(Size { width: 4, height: 3 });
+    page.collect_output();
+    page.quiet(400_000);
+    page.quiet(600_000);
+    let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+    frames.push(page.collect_output());
+    let mut pings = 0;
+    while let Some(frame) = frames.next().unwrap() {
+        pings += u32::from(matches!(ViewerMessage::decode(&frame).unwrap(), ViewerMessage::Ping(_)));
+    }
+    assert_eq!(pings, 2);
 }
