@@ -67,11 +67,13 @@ impl Losses {
         self.under_way.push_back(Alone { seq, at: now, passed: 0 });
     }
 
-    /// These have arrived; some of them may have been said before.
-    pub(crate) fn arrived(&mut self, seqs: &RangeInclusive<u64>, now: Micros) {
+    /// These have arrived; some of them may have been said before. `at_once`: that is said as soon as they have, and tells how long the path is.
+    pub(crate) fn arrived(&mut self, seqs: &RangeInclusive<u64>, at_once: bool, now: Micros) {
         let newest = self.under_way.iter().rev().find(|alone| seqs.contains(&alone.seq)).copied();
         if let Some(newest) = newest {
-            self.measure(now.saturating_sub(newest.at).max(1));
+            if at_once {
+                self.measure(now.saturating_sub(newest.at).max(1));
+            }
             self.silences = 0;
         }
         let before = self.under_way.len();
@@ -82,7 +84,9 @@ impl Losses {
         // It was not lost, but late: what is measured now is longer than what was believed.
         while let Some(at) = self.lost.iter().position(|alone| seqs.contains(&alone.seq)) {
             if let Some(late) = self.lost.remove(at) {
-                self.measure(now.saturating_sub(late.at).max(1));
+                if at_once {
+                    self.measure(now.saturating_sub(late.at).max(1));
+                }
                 self.share = (self.share - SHARE_WEIGHT).max(0.0);
                 self.silences = 0;
             }
@@ -186,7 +190,7 @@ mod tests {
         for seq in 1..=20 {
             losses.sent(seq, now);
             now += RTT;
-            losses.arrived(&(1..=seq), now);
+            losses.arrived(&(1..=seq), true, now);
         }
         assert_eq!((losses.len(), losses.deadline()), (0, None));
         (losses, 20, now)
@@ -197,15 +201,34 @@ mod tests {
     }
 
     #[test]
+    fn what_is_said_again_later_tells_nothing_of_the_path() {
+        let (mut losses, mut seq, mut now) = measured();
+        let patience = |losses: &mut Losses, seq, now| {
+            losses.sent(seq, now);
+            let due = losses.deadline().unwrap() - now;
+            losses.arrived(&(seq..=seq), true, now + RTT);
+            due
+        };
+        let before = patience(&mut losses, seq + 1, now);
+        for _ in 0..10 {
+            seq += 2;
+            now += 2 * RTT;
+            losses.sent(seq, now);
+            losses.arrived(&(1..=seq), false, now + 5 * RTT);
+        }
+        assert!(patience(&mut losses, seq + 1, now) <= before, "its first word was lost, and not the path longer");
+    }
+
+    #[test]
     fn three_that_were_sent_later_say_so_at_once() {
         let (mut losses, _, now) = measured();
         (21..=24).for_each(|seq| losses.sent(seq, now));
         for later in 22..=23 {
-            losses.arrived(&(later..=later), now + RTT);
+            losses.arrived(&(later..=later), true, now + RTT);
             losses.passed(later);
         }
         assert_eq!(losses.poll(now + RTT), None, "a path reorders");
-        losses.arrived(&(24..=24), now + RTT);
+        losses.arrived(&(24..=24), true, now + RTT);
         losses.passed(24);
         assert_eq!(all_lost(&mut losses, now + RTT), [21]);
         assert!(losses.share() > 0.02);
@@ -230,7 +253,7 @@ mod tests {
         let (mut losses, _, now) = measured();
         losses.sent(21, now);
         losses.sent(22, now);
-        losses.arrived(&(22..=22), now + RTT);
+        losses.arrived(&(22..=22), true, now + RTT);
         losses.passed(22);
         let due = losses.deadline().expect("21 is waited for");
         assert!((now + RTT..=now + RTT * 5 / 4).contains(&due), "after {} us", due - now);
@@ -263,7 +286,7 @@ mod tests {
         assert!((38..50).contains(&attempts), "{attempts} in 10 s");
         seq += 1;
         losses.sent(seq, now);
-        losses.arrived(&(seq..=seq), now + RTT);
+        losses.arrived(&(seq..=seq), true, now + RTT);
         losses.sent(seq + 1, now + RTT);
         assert!(losses.deadline() < Some(now + 4 * RTT), "and one that arrives ends that");
     }
@@ -275,7 +298,7 @@ mod tests {
         let first = losses.deadline().expect("21 is waited for") - now;
         assert_eq!(losses.poll(now + first), Some(21));
         let share = losses.share();
-        losses.arrived(&(1..=21), now + 4 * RTT);
+        losses.arrived(&(1..=21), true, now + 4 * RTT);
         assert!(losses.share() < share);
         losses.sent(22, now);
         let next = losses.deadline().expect("22 is waited for") - now;

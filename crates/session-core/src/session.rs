@@ -565,7 +565,7 @@ impl Session {
             ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
             ViewerMessage::Arrived(arrived) => {
                 self.take_fresh();
-                self.viewers[at].arrived(arrived, now)
+                self.viewers[at].arrived(arrived, false, now)
             }
             ViewerMessage::Input(input) => {
                 self.handle_input(at, *input, now)?;

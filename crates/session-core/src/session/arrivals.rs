@@ -4,6 +4,7 @@
 use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
+use thinc_protocol::arrived::Arrived;
 use thinc_region::Region;
 
 use super::Session;
@@ -30,7 +31,21 @@ impl Session {
     /// One of them was not sent.
     pub fn handle_applied(&mut self, id: ViewerId, seqs: RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
         self.now = self.now.max(now);
-        self.viewer_mut(id).map_or(Err(Violation::Unknown(id.0)), |viewer| viewer.applied(&seqs, now))
+        self.viewer_mut(id).map_or(Err(Violation::Unknown(id.0)), |viewer| viewer.applied(&seqs, true, now))
+    }
+
+    /// What a viewer says beside its stream, as soon as updates have arrived; what it says again by the stream is a message like any other.
+    ///
+    /// # Errors
+    /// It names one that was not sent.
+    pub fn handle_arrived(&mut self, id: ViewerId, arrived: &Arrived, now: Micros) -> Result<(), Violation> {
+        self.now = self.now.max(now);
+        self.take_fresh();
+        let Some(viewer) = self.viewers.iter_mut().find(|viewer| viewer.id == id) else {
+            return Err(Violation::Unknown(id.0));
+        };
+        viewer.heard = self.now;
+        viewer.arrived(arrived, true, now)
     }
 
     /// An update will not be applied, because it was lost, reset, or discarded by the viewer for coming after something

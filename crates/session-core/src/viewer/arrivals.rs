@@ -38,28 +38,28 @@ impl Viewer {
     }
 
     /// These updates were applied, in whatever order.
-    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, now: Micros) -> Result<(), Violation> {
+    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, at_once: bool, now: Micros) -> Result<(), Violation> {
         if *seqs.end() > self.updates.newest_seq {
             return Err(Violation::AckAhead { acked: *seqs.end(), newest: self.updates.newest_seq });
         }
         let losses = &mut self.losses;
         self.updates.applied(seqs, |seq| losses.passed(seq));
-        losses.arrived(seqs, now);
+        losses.arrived(seqs, at_once, now);
         self.flow.applied(seqs, now);
         self.path_moves(now);
         Ok(())
     }
 
-    /// What a viewer says of updates of which some go alone. It repeats itself.
-    pub(crate) fn arrived(&mut self, arrived: &Arrived, now: Micros) -> Result<(), Violation> {
+    /// What a viewer says of updates of which some go alone: `at_once`, or again when it may have been lost.
+    pub(crate) fn arrived(&mut self, arrived: &Arrived, at_once: bool, now: Micros) -> Result<(), Violation> {
         for run in arrived.applied.iter().rev() {
             let first = (self.updates.acked_seq + 1).max(*run.start());
             // Of what was taken for lost before it came, only losses.rs wants to hear.
             let known = *run.end() < first;
             if known {
-                self.losses.arrived(run, now);
+                self.losses.arrived(run, at_once, now);
             } else {
-                self.applied(&(first..=*run.end()), now)?;
+                self.applied(&(first..=*run.end()), at_once, now)?;
             }
         }
         self.videos.acked(self.updates.acked_in_order);

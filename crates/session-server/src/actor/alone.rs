@@ -17,9 +17,9 @@ impl Actor {
         let Some(seat) = self.seats.get(&id).filter(|seat| seat.cut_at.is_none()) else { return };
         let Some(viewer) = seat.viewer else { return };
         let wrong = match Frame::whole(bytes).and_then(|frame| ViewerMessage::decode(&frame)) {
-            Ok(message @ ViewerMessage::Arrived(_)) => {
+            Ok(ViewerMessage::Arrived(arrived)) => {
                 seat.tell_path(&mut self.core, viewer);
-                match self.core.handle_message(viewer, &message, now) {
+                match self.core.handle_arrived(viewer, &arrived, now) {
                     Ok(()) => return self.acknowledged(id, viewer, self.core.acked_in_order(viewer)),
                     Err(violation) => violation.to_string(),
                 }

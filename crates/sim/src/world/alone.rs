@@ -30,7 +30,10 @@ impl<P: Pipeline> World<P> {
             while let Some(said) = lossy.up.receive(self.now) {
                 let frame = Frame::whole(&said).map_err(|error| Divergence(error.to_string()))?;
                 let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
-                let handled = self.session.handle_message(*id, &message, self.now);
+                let ViewerMessage::Arrived(arrived) = &message else {
+                    return Err(Divergence(format!("viewer {at} says {message:?} beside its stream")));
+                };
+                let handled = self.session.handle_arrived(*id, arrived, self.now);
                 handled.map_err(|violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)))?;
                 *acked = self.session.acked_in_order(*id);
             }
