@@ -184,6 +184,9 @@ impl State {
             SessionMessage::Cache(grant) => self.cache.grant(&grant)?,
             SessionMessage::Displays(displays) => self.events.push(ViewerEvent::Displays(displays)),
             SessionMessage::Seen(input) => {
+                if self.typed.begins_anew() {
+                    self.last_input = input;
+                }
                 if !self.typed.seen(input, self.last_input, now) {
                     return Err(ViewerError::Order("what was seen follows the hello, and is no more than was said"));
                 }

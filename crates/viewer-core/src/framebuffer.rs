@@ -68,6 +68,13 @@ impl Framebuffer {
         self.part
     }
 
+    /// A picture of which nothing is known.
+    pub(crate) fn blank(size: Size, part: Rect) -> Framebuffer {
+        let mut blank = Framebuffer::default();
+        blank.reset(size, part);
+        blank
+    }
+
     /// What is seen: before the first geometry that is what lies under this.
     pub(crate) fn newest(&self) -> &Framebuffer {
         self.earlier.as_deref().map_or(self, Framebuffer::newest)

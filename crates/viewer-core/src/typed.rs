@@ -37,6 +37,8 @@ pub(crate) struct Typed {
     spoilt: Option<u32>,
     /// An earlier connection's log is here, and its fate is not known: what is typed waits behind it.
     lies_over: bool,
+    /// The session may have counted input of this viewer's number that a program before this one said.
+    anew: bool,
     /// The session's first message behind its hello has come.
     settled: bool,
     /// The first that was typed with this connection in sight: of what waits, it is sent whatever becomes of the rest.
@@ -48,8 +50,18 @@ pub(crate) struct Typed {
 impl Typed {
     /// All of it, for the next connection, which does not know yet what of it has arrived.
     pub(crate) fn take_over(&mut self) -> Typed {
-        let Typed { log, base, spoilt, .. } = std::mem::take(self);
-        Typed { log, base, spoilt, lies_over: true, ..Typed::default() }
+        let Typed { log, base, spoilt, anew, settled, .. } = std::mem::take(self);
+        Typed { log, base, spoilt, lies_over: true, anew: anew && !settled, ..Typed::default() }
+    }
+
+    /// Nothing was said under this viewer's number yet, by this program: what is typed waits for what the session has seen.
+    pub(crate) fn begin_anew(&mut self) {
+        (self.lies_over, self.anew) = (true, true);
+    }
+
+    /// The numbers of what waits are nothing to the session.
+    pub(crate) fn begins_anew(&self) -> bool {
+        self.anew && self.waits()
     }
 
     /// What is typed waits until the session has said what it took before.
@@ -131,7 +143,9 @@ impl Typed {
         if self.settled || is_after(seq, newest) {
             return false;
         }
-        self.arrived(seq);
+        if !self.anew {
+            self.arrived(seq);
+        }
         if self.lies_over && self.keeps(now) {
             self.settled = true;
             let base = self.base.drain(..).map(|(code, keysym)| (InputEvent::Key { code, keysym, down: true }, now));

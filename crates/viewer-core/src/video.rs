@@ -540,6 +540,11 @@ impl Videos {
         self.streams.iter().flatten().count()
     }
 
+    /// One that has not ended has its place here.
+    pub(crate) fn plays_in(&self, rect: &Rect) -> bool {
+        self.streams.iter().flatten().any(|stream| stream.place.overlaps(rect))
+    }
+
     /// The next thing for the shell's decoders.
     pub(crate) fn poll(&mut self) -> Option<VideoEvent> {
         Some(match self.tasks.pop_front()? {

@@ -11,7 +11,7 @@ use thinc_protocol::viewer::{
 };
 use thinc_protocol::wire::WireError;
 use thinc_protocol::{Micros, VERSION, frame::Deframer};
-use thinc_region::{Region, Size};
+use thinc_region::{Rect, Region, Size};
 use thinc_video::{Planes, PlanesRef};
 
 use crate::cache::{Cache, CacheError};
@@ -131,6 +131,28 @@ impl Viewer {
             held: Vec::new(),
             alive_at: 0,
         }
+    }
+
+    /// A viewer that has a picture and never has a connection; the next lies over it.
+    pub(crate) fn of_picture(framebuffer: Framebuffer) -> Viewer {
+        let config =
+            ViewerConfig { name: String::new(), size: Size::default(), caps: 0, clipboard: ClipboardPolicy::OFF };
+        let mut viewer = Viewer::new(&config);
+        viewer.state.framebuffer = framebuffer;
+        viewer.state.closed = true;
+        viewer
+    }
+
+    /// A part of that picture: blue, green and red of each pixel.
+    pub(crate) fn restore(&mut self, rect: &Rect, pixels: &[[u8; 3]]) {
+        let pixels: Vec<u32> = pixels.iter().map(|&[b, g, r]| u32::from_le_bytes([b, g, r, 0xff])).collect();
+        self.state.framebuffer.write(rect, &pixels, true);
+    }
+
+    /// This is the first connection of a viewer whose number ([`Viewer::set_instance`]) may be older than itself: a page that was loaded
+    /// again. It counts its input on from what the session says it has seen. After [`Viewer::lie_over`], if at all.
+    pub fn begin_anew(&mut self) {
+        self.state.typed.begin_anew();
     }
 
     /// Offers to keep pixels that are to be shown again, in this cache, which may hold some from an earlier connection.
@@ -613,6 +635,11 @@ impl Viewer {
     /// Streams of video that are under way.
     pub fn videos_active(&self) -> usize {
         self.state.videos.active_len()
+    }
+
+    /// A video has its place here.
+    pub(crate) fn plays_in(&self, rect: &Rect) -> bool {
+        self.state.videos.plays_in(rect)
     }
 
     /// What is to be shown.

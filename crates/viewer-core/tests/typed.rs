@@ -352,3 +352,37 @@ fn goodbye_takes_what_was_typed_along() {
     hear(&mut second, &SessionMessage::Seen(0), 0);
     assert_eq!(events(&mut second), []);
 }
+
+#[test]
+fn a_viewer_that_begins_anew_counts_on_from_what_the_session_saw_before_it() {
+    // Under its number somebody typed 500 keys, and then its page was loaded again.
+    for seen in [Some(500), Some(0), Some(u32::MAX), None] {
+        let mut first = viewer();
+        first.begin_anew();
+        write(&mut first, "ab", 0);
+        assert_eq!(inputs(&mut first), [], "nobody knows yet from where to count");
+        hear(&mut first, &hello(), 0);
+        seen.into_iter().for_each(|seen| hear(&mut first, &SessionMessage::Seen(seen), 0));
+        hear(&mut first, &picture(), 0);
+        write(&mut first, "c", 0);
+        let said = inputs(&mut first);
+        assert_eq!(text(&said.iter().map(|input| input.event).collect::<Vec<_>>()), "abc", "after {seen:?}");
+        if let Some(seen) = seen {
+            assert_eq!(said[0].seq, seen.wrapping_add(1));
+        }
+        // From now on it is like any other.
+        let mut second = next(&mut first);
+        hear(&mut second, &hello(), 0);
+        hear(&mut second, &SessionMessage::Seen(said[1].seq), 0);
+        assert_eq!(text(&events(&mut second)), "c");
+    }
+    // The connection ends before the session has said what it saw.
+    let mut first = viewer();
+    first.begin_anew();
+    hear(&mut first, &hello(), 0);
+    keep(&mut first, "d", 0);
+    let mut second = next(&mut first);
+    hear(&mut second, &hello(), 0);
+    hear(&mut second, &SessionMessage::Seen(500), 0);
+    assert_eq!(text(&events(&mut second)), "d");
+}

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use page::Page;
 use thinc_protocol::viewer::{InputEvent, TouchPhase, View};
 use thinc_region::{Rect, Size};
+use thinc_viewer_core::Urgency;
 
 thread_local! {
     static PAGE: RefCell<Page> = const { RefCell::new(Page::new()) };
@@ -86,6 +87,45 @@ pub extern "C" fn viewer_save_cache() -> u32 {
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_saved_cache_at() -> *const u8 {
     with(|page| page.saved().as_ptr())
+}
+
+/// An earlier page of this tab showed a picture of this size, of this part of the session's screen: it is shown until there is a
+/// connection. 1, or 0 where it is none. Before the first `viewer_open`.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_restore(width: u32, height: u32, x: u32, y: u32, part_width: u32, part_height: u32) -> u32 {
+    with(|page| u32::from(page.restore(Size { width, height }, rect_of(x, y, part_width, part_height))))
+}
+
+/// A tile of it, as `viewer_tile` gave it, lies in the buffer; 1, or 0 where it is none.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_restore_tile(x: u32, y: u32, bytes: u32) -> u32 {
+    with(|page| u32::from(page.restore_tile(x, y, bytes as usize)))
+}
+
+/// When `viewer_tile` is to be called, in microseconds; 0 for never.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_tile_due() -> f64 {
+    with(|page| page.tile_due() as f64)
+}
+
+/// Collects the next tile that a page loaded again is to have: its length in bytes, 0 for none; its x, y, width and height are where an
+/// event's numbers are. `last`: there may be no later.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_tile(last: u32, now_us: f64) -> u32 {
+    let urgency = if last != 0 { Urgency::Last } else { Urgency::Rested };
+    with(|page| page.next_tile(urgency, micros(now_us)).len() as u32)
+}
+
+/// Where `viewer_tile` put it.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_tile_at() -> *const u8 {
+    with(|page| page.tile().as_ptr())
+}
+
+/// The page has none of the tiles any more.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_tiles_forget() {
+    with(Page::forget_tiles);
 }
 
 /// Applies the session's next bytes, which lie in the buffer; 0, or 1 when the connection must end for what the text says.

@@ -2,6 +2,8 @@
 //! What one page holds: the viewer of the current connection, and room for what passes between it and the page.
 //! Knows viewer-core's values and how they lie in memory for the page; never who reads them.
 
+mod kept;
+
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
@@ -9,7 +11,7 @@ use thinc_protocol::session::Shows;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
-    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, SavedCacheError, VideoEvent, Viewer, ViewerConfig,
+    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, Kept, SavedCacheError, VideoEvent, Viewer, ViewerConfig,
     ViewerError, ViewerEvent,
 };
 
@@ -73,6 +75,8 @@ pub(crate) struct Page {
     viewer: Option<Viewer>,
     /// The person sees no connection: what is typed is kept for the next.
     away: bool,
+    /// There was a connection.
+    begun: bool,
     /// Which page this is, on whatever connection.
     instance: Option<[u8; INSTANCE_BYTES]>,
     /// What is kept, before the first connection.
@@ -80,6 +84,9 @@ pub(crate) struct Page {
     /// The same as bytes, and the update after which it was so.
     saved: Vec<u8>,
     saved_update: u64,
+    /// What of the picture the page has in its store, for a page that is loaded again; and the tile that was last handed out.
+    kept: Kept,
+    tile: Vec<u8>,
     buffer: Vec<u8>,
     output: Vec<u8>,
     event: [f64; NUMBERS],
@@ -107,10 +114,13 @@ impl Page {
         Page {
             viewer: None,
             away: false,
+            begun: false,
             instance: None,
             cache: None,
             saved: Vec::new(),
             saved_update: 0,
+            kept: Kept::NOTHING,
+            tile: Vec::new(),
             buffer: Vec::new(),
             output: Vec::new(),
             event: [0.0; NUMBERS],
@@ -148,6 +158,10 @@ impl Page {
         let mut viewer = Viewer::new(&ViewerConfig { name, size, caps, clipboard: self.clipboard });
         if let (Some(earlier), Some(key)) = (&mut self.viewer, key) {
             viewer.lie_over(earlier, key);
+        }
+        // Under its number an earlier page may have typed.
+        if !std::mem::replace(&mut self.begun, true) {
+            viewer.begin_anew();
         }
         if let Some(number) = self.instance {
             viewer.set_instance(number);
@@ -421,6 +435,7 @@ impl Page {
         if let Some(viewer) = &mut self.viewer {
             viewer.handle_presented(now);
         }
+        self.keep_damage(now);
     }
 
     pub(crate) fn collect_output(&mut self) -> &[u8] {
