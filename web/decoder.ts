@@ -3,6 +3,7 @@
 // Calls and copies only: every decision and all parsing lie on the other side of these exports.
 
 import type { ClipboardPolicy, ClipFormat, ClipWhy, CommandStats, TouchPhase, VideoStats } from "./messages";
+import type { Picture, Tile } from "./tiles";
 import type { Rect, Size, Wish } from "./view";
 
 /** What crates/viewer-web/src/lib.rs exports; addresses and lengths are bytes of `memory`. */
@@ -16,6 +17,12 @@ interface Exports {
   viewer_load_cache(bytes: number): number;
   viewer_save_cache(): number;
   viewer_saved_cache_at(): number;
+  viewer_restore(width: number, height: number, x: number, y: number, partWidth: number, partHeight: number): number;
+  viewer_restore_tile(x: number, y: number, bytes: number): number;
+  viewer_tile_due(): number;
+  viewer_tile(last: number, nowUs: number): number;
+  viewer_tile_at(): number;
+  viewer_tiles_forget(): void;
   viewer_bytes(bytes: number, nowUs: number): number;
   viewer_datagram(bytes: number, nowUs: number): number;
   viewer_key(code: number, keysym: number, down: number, nowUs: number): number;
@@ -203,6 +210,34 @@ export class Decoder {
   saveCache(): Uint8Array<ArrayBuffer> | undefined {
     const length = this.calls.viewer_save_cache();
     return length === 0 ? undefined : new Uint8Array(this.calls.memory.buffer, this.calls.viewer_saved_cache_at() >>> 0, length >>> 0).slice();
+  }
+
+  /** An earlier page showed this, which the first connection lies over; false: there is no such picture. Before `open`. */
+  restore({ width, height, part }: Picture): boolean {
+    return this.calls.viewer_restore(width, height, part.x, part.y, part.width, part.height) !== 0;
+  }
+
+  /** A tile of it; one that is none is left out. */
+  restoreTile({ x, y, pixels }: Tile): void {
+    this.calls.viewer_restore_tile(x, y, this.put(pixels));
+  }
+
+  /** When `nextTile` is to be called, in microseconds; undefined for never. */
+  tileDue(): number | undefined {
+    return this.calls.viewer_tile_due() || undefined;
+  }
+
+  /** The next tile that the tab's next page is to have: of those that have rested, or `last` of all. It is then taken to be kept. */
+  nextTile(nowUs: number, last: boolean): Tile | undefined {
+    const length = this.calls.viewer_tile(Number(last), nowUs);
+    if (length === 0) return undefined;
+    const [x = 0, y = 0] = this.numbers();
+    return { x, y, pixels: new Uint8Array(this.calls.memory.buffer, this.calls.viewer_tile_at() >>> 0, length).slice() };
+  }
+
+  /** None of the tiles is kept any more. */
+  forgetTiles(): void {
+    this.calls.viewer_tiles_forget();
   }
 
   /** Applies the next bytes of the stream. */

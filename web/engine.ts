@@ -3,11 +3,13 @@
 // Decoding and acknowledging follow the socket, presenting follows the display: neither waits for the other.
 
 import { CLIPBOARD, Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
-import { ClipWhy, nowUs, type ClipboardPolicy, type ConnectionState, type DisplaySize, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
+import { ClipWhy, INSTANCE_BYTES, nowUs, type ClipboardPolicy, type ConnectionState, type DisplaySize, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
+import { Keeper } from "./keeper";
 import { loadKept, saveKept } from "./kept";
 import { choosePresenter, type Presenter } from "./present";
 import { Transport } from "./transport";
 import { decodesH264, Videos } from "./video";
+import type { Picture } from "./tiles";
 import type { Rect, Size, Wish } from "./view";
 
 /** What a person does asks for an answer. It is due after two round trips and this, … */
@@ -48,8 +50,8 @@ const RESIZE_ANSWER_MS_MAX = 1_000;
 const HOLD_MS_MAX = 400;
 /** What is kept is saved so often, and when the page is hidden: a page that is closed is given no time for it. */
 const SAVE_MS = 60_000;
-/** As in crates/protocol/src/limits.rs. */
-const INSTANCE_BYTES = 16;
+/** The picture that an earlier page of the tab kept holds up the first connection no longer than this. */
+const RESTORE_MS_MAX = 500;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
 
@@ -63,7 +65,7 @@ export class Engine {
   private decoder: Decoder | undefined;
   private transport: Transport | undefined;
   /** What this page is known by in every connection, and nobody guesses: keys typed into a path that died must not arrive later. */
-  private readonly instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
+  private instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
   private presenter: Presenter | undefined;
   /** Until when something has to come; undefined while nothing is awaited. */
   private awaited: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
@@ -98,6 +100,8 @@ export class Engine {
   private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
   /** What the page shows, where it has ever said; told to every connection. */
   private wish: Wish | undefined;
+  /** What the tab's next page is to have of the picture. */
+  private keeper: Keeper | undefined;
   private videos: Videos | undefined;
   /** A picture of the connection before that still has the room. */
   private copying: Promise<void> | undefined;
@@ -169,7 +173,10 @@ export class Engine {
       case "visible":
         this.visible = message.visible;
         if (this.visible) this.schedulePresent();
-        else void this.save();
+        else {
+          void this.save();
+          void this.keeper?.save("last");
+        }
         break;
       case "tellInexact":
         this.tellsInexact = message.tell;
@@ -196,6 +203,7 @@ export class Engine {
         break;
       case "disconnect":
         this.act((decoder) => decoder.close());
+        this.forget();
         this.close("Disconnected", "The session goes on without you.", true);
         break;
       case "ask":
@@ -222,17 +230,45 @@ export class Engine {
         this.state({ name: "waiting", retryMs, failures });
       },
       replaced: () => this.lost(new Error("the connection was silent")),
-      refused: () =>
-        this.close("This link is no longer good", `The session does not know this browser any more. ${NEW_LINK}`, false),
+      refused: () => {
+        this.forget();
+        this.close("This link is no longer good", `The session does not know this browser any more. ${NEW_LINK}`, false);
+      },
     });
     this.transport.prepare();
+    const { tab } = message;
+    if (tab) {
+      this.instance = tab.instance;
+      this.keeper = new Keeper(tab, () => this.decoder);
+    }
+    const before = tab?.again ? this.keeper?.read(RESTORE_MS_MAX) : undefined;
     const h264 = decodesH264();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
     if (message.keep) await this.load(this.decoder, message.socketUrl);
+    const kept = await before;
+    if (kept) this.showBefore(this.keeper?.restore(this.decoder, kept));
     this.h264 = await h264;
     this.watchClock();
     this.transport.open();
+  }
+
+  /** What an earlier page of the tab showed stays in sight, as if the connection had dropped; and the same view is asked for. */
+  private showBefore(picture: Picture | undefined): void {
+    const { decoder, presenter } = this;
+    if (picture === undefined || decoder === undefined || presenter === undefined) return;
+    const { width, height, screen, part } = picture;
+    const whole = part.width === screen.width && part.height === screen.height;
+    if (!whole || width !== part.width || height !== part.height) this.wish ??= { size: { width, height }, part };
+    presenter.resize(width, height);
+    this.tell({ type: "geometry", width, height, screen, part });
+    presenter.present(decoder, decoder.takeDamage());
+  }
+
+  /** Nothing of this session stays in the browser. */
+  private forget(): void {
+    this.keeper?.forget();
+    this.tell({ type: "forget" });
   }
 
   /** The program itself may be what a connection was cut in. */
@@ -478,6 +514,7 @@ export class Engine {
         break;
       case "geometry":
         this.newPicture = event;
+        this.keeper?.setPicture(event);
         this.holdUntilMs = performance.now() + HOLD_MS_MAX;
         this.resizeAnswered();
         setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
@@ -532,6 +569,7 @@ export class Engine {
         this.transport?.drop();
         break;
       case CLOSE.ended:
+        this.forget();
         this.close("The session has ended", `${sentence(reason)}Start it again on its machine and open its new link: thinc serve.`, false);
         break;
       case CLOSE.replaced:
@@ -541,6 +579,7 @@ export class Engine {
         this.close("This page and the session speak different versions", reason, true);
         break;
       case CLOSE.unauthorized:
+        this.forget();
         this.close("This link is no longer good", `${sentence(reason)}${NEW_LINK}`, false);
         break;
       default:
@@ -576,6 +615,7 @@ export class Engine {
     this.presents += 1;
     this.tellInexact();
     this.act(() => decoder.presented(nowUs()));
+    this.keeper?.heed();
     for (const waiting of [...this.awaitPicture.splice(0), ...this.awaitPresent.splice(0)]) waiting.resolve();
   }
 
@@ -612,7 +652,8 @@ export class Engine {
 
   // Questions of the page
 
-  private async answer(what: "quiet" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
+  private async answer(what: "quiet" | "kept" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
+    if (what === "kept") return this.keeper?.save("last").then(() => undefined);
     if (what === "stats") return this.stats();
     if (what === "pixels") {
       const decoder = this.decoder;

@@ -2,6 +2,7 @@
 // Stands before the path; the server answers nothing but this page until it has been done.
 // The token lives in the URL's fragment, which browsers send to nobody, and leaves the address bar first of all.
 
+import { forgetTab } from "./tab";
 import { redeem, takeToken, wordsForRefusal } from "./token";
 
 const title = document.getElementById("title") as HTMLElement;
@@ -13,6 +14,8 @@ function say(first: string, then: string): void {
 }
 
 async function login(): Promise<void> {
+  // The session that this tab showed has ended, or does not know it any more.
+  forgetTab();
   const token = takeToken();
   if (token === undefined) {
     say("This session needs a link", "Open the link that thinc printed when it started the session, or make a new one with: thinc link");

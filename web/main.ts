@@ -16,6 +16,7 @@ import { addSendKeys } from "./sendkeys";
 import { Stage, type Sizing } from "./stage";
 import { States } from "./states";
 import { StatsOverlay } from "./stats";
+import { forgetTab, rememberTab, takeTab, type Tab } from "./tab";
 import { redeem, takeToken } from "./token";
 import type { TransportChoice } from "./transport";
 
@@ -28,6 +29,8 @@ const NAME = "thinc";
 interface Hook {
   /** Until the session has nothing more to send, and what it sent is on the canvas. */
   quiet(): Promise<void>;
+  /** Until the tab's next page would have what is shown. */
+  kept(): Promise<void>;
   /** The screen as the viewer holds it. */
   pixels(): Promise<Pixels>;
   stats(): Promise<Stats>;
@@ -51,6 +54,8 @@ const canvas = element<HTMLCanvasElement>("screen");
 
 /** There is a picture, of this connection or the last. */
 let pictured = false;
+/** What this page has in common with the tab's next one. */
+let tab: Tab | undefined;
 
 // The engine, near or far
 
@@ -64,7 +69,7 @@ interface Question {
 const questions = new Map<number, Question>();
 let questionId = 0;
 
-function ask(what: "quiet" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
+function ask(what: "quiet" | "kept" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
   return new Promise((resolve, reject) => {
     questionId += 1;
     questions.set(questionId, { resolve, reject });
@@ -87,6 +92,9 @@ function told(message: FromEngine): void {
       break;
     case "name":
       document.title = message.name === "" ? NAME : `${message.name} – ${NAME}`;
+      break;
+    case "forget":
+      forgetTab();
       break;
     case "cursor":
       cursor.setImage(message);
@@ -138,6 +146,9 @@ async function startEngine(): Promise<void> {
   const base = new URL("./", document.baseURI);
   const socketUrl = new URL("ws", base);
   socketUrl.protocol = "wss:";
+  const thread = new URLSearchParams(location.search).get("thread");
+  const [worker, taken] = await Promise.all([thread === "page" ? undefined : startWorker(), takeTab()]);
+  tab = taken;
   const choice = new URLSearchParams(location.search).get("present");
   const presenter: PresenterKind | undefined = choice === "2d" || choice === "webgl2" ? choice : undefined;
   const start = {
@@ -151,8 +162,8 @@ async function startEngine(): Promise<void> {
     ...(presenter && { presenter }),
     keep: new URLSearchParams(location.search).get("keep") === "yes",
     clipboard: clipboardPolicy,
+    ...(tab && { tab }),
   };
-  const worker = new URLSearchParams(location.search).get("thread") === "page" ? undefined : await startWorker();
   if (worker) {
     worker.onmessage = (event: MessageEvent<FromEngine>) => told(event.data);
     worker.onerror = (event) => {
@@ -177,6 +188,7 @@ function showState(state: ConnectionState): void {
   clipboard.setConnected(connected);
   states.show(state, pictured);
   if (state.name === "connected") {
+    if (tab) rememberTab(tab);
     input.typing.focus();
     menu.hint();
   }
@@ -333,12 +345,17 @@ async function main(): Promise<void> {
       // What the worker put on its canvas is on the page one frame later.
       if (!document.hidden) await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     },
+    kept: async () => void (await ask("kept")),
     pixels: async () => (await ask("pixels")) as Pixels,
     stats: async () => (await ask("stats")) as Stats,
   };
   // A link opened where an older cookie lies: its token makes a new one. A used token is no harm while the cookie is good.
   const token = takeToken();
-  if (token !== undefined) await redeem(token);
+  if (token !== undefined) {
+    // It may be another session's, to which what an earlier one showed is nothing.
+    forgetTab();
+    await redeem(token);
+  }
   await startEngine();
   followLayout(new URLSearchParams(location.search).get("layout") ?? "auto", (message) => send(message));
 }

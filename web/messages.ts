@@ -7,9 +7,13 @@ export function nowUs(): number {
   return Math.round((performance.timeOrigin + performance.now()) * 1000);
 }
 
+import type { Tab } from "./tab";
 import type { TransportChoice } from "./transport";
 import type { Rect, Size, Wish } from "./view";
 import type { WayKind } from "./ways";
+
+/** Of the number by which the session knows a viewer; as in crates/protocol/src/limits.rs. */
+export const INSTANCE_BYTES = 16;
 
 export type PresenterKind = "webgl2" | "2d";
 
@@ -32,6 +36,8 @@ export type ToEngine =
       presenter?: PresenterKind;
       /** Keep pixels that may be shown again in the browser's store. */
       keep: boolean;
+      /** What the tab's pages have in common; undefined where this browser keeps nothing. */
+      tab?: Tab;
       /** Which way contents of clipboards may go. */
       clipboard: ClipboardPolicy;
     }
@@ -65,7 +71,7 @@ export type ToEngine =
   /** The machine or the page may have slept: is the connection still good? */
   | { type: "wake" }
   | { type: "disconnect" }
-  | { type: "ask"; id: number; what: "quiet" | "pixels" | "stats" };
+  | { type: "ask"; id: number; what: "quiet" | "kept" | "pixels" | "stats" };
 
 /** As `InputEvent::Touch` numbers its phases. */
 export enum TouchPhase {
@@ -177,6 +183,8 @@ export type FromEngine =
   /** The picture on the canvas has this size, and shows this part of the session's screen. */
   | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
   | { type: "name"; name: string }
+  /** The tab's next page is to begin anew. */
+  | { type: "forget" }
   | { type: "cursor"; width: number; height: number; hotX: number; hotY: number; rgba: Uint8ClampedArray }
   | { type: "cursorShow"; shown: boolean }
   /** Where the picture shown last is not exact yet: x, y, width, height of each rectangle, disjoint. */

@@ -3,7 +3,7 @@
 // Needs target/release/thinc with the web viewer inside and the driver (./dev build), Chromium, xterm and xwd.
 
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
@@ -82,6 +82,12 @@ async function watchTrouble(page) {
   };
 }
 
+/** Letters of every colour, the same each time: more than a page of text has in it. A line changes when somebody writes to "$1.change". */
+const PAGE_OF_LETTERS =
+  `mkfifo "$1.change"; for y in $(seq 24); do for x in $(seq 79); do n=$((y * 79 + x)); ` +
+  `printf '\\033[38;5;%dm%b' $((n * 7919 % 216 + 16)) "\\0$(printf %o $((n * 104729 % 93 + 33)))"; done; [ $y = 24 ] || echo; done; ` +
+  `printf '\\033[6n\\033[?25l'; : > "$1"; read line < "$1.change"; printf '\\033[H%s' "$line"; : > "$1.changed"; sleep 1d`;
+
 async function echoed(page) {
   await page.waitForFunction(async () => (await window.thinc.stats()).photonUs.length > 0);
 }
@@ -109,6 +115,39 @@ test("what is typed into the page is what the program on the server reads, and t
   await echoed(page);
   await assertSameScreen(session, page, "after typing");
   assert.deepEqual(page.problems, []);
+});
+
+test("a page that is loaded again takes next to nothing of a screen that is unchanged, and of another what has changed", async (t) => {
+  const { session, page, out } = await opened(t, PAGE_OF_LETTERS);
+  await fileHas(out, () => existsSync(out), 30_000);
+  const bytes = async () => {
+    await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+    await page.evaluate(() => window.thinc.quiet());
+    const { bytesIn, inexactPixels } = await page.evaluate(() => window.thinc.stats());
+    assert.equal(inexactPixels, 0);
+    return bytesIn;
+  };
+  await bytes();
+  // A tab that begins anew takes all of it.
+  await page.evaluate(() => sessionStorage.clear());
+  await page.reload();
+  const all = await bytes();
+  await page.evaluate(() => window.thinc.kept());
+  await page.reload();
+  const again = await bytes();
+  await assertSameScreen(session, page, "after a reload");
+
+  // The tab leaves and comes back; meanwhile a line changes.
+  await page.evaluate(() => window.thinc.kept());
+  const url = page.url();
+  await page.goto("about:blank");
+  writeFileSync(`${out}.change`, "something else is here\n");
+  await fileHas(`${out}.changed`, () => existsSync(`${out}.changed`));
+  await page.goto(url);
+  const changed = await bytes();
+  t.diagnostic(`${all} bytes for all of it, ${again} after a reload, ${changed} where a line has changed`);
+  assert.ok(again <= 0.05 * all && changed <= 0.2 * all);
+  await assertSameScreen(session, page, "after coming back");
 });
 
 test("keys with names reach the program: arrows, Home, function keys, Control", async (t) => {

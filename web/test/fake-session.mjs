@@ -207,6 +207,12 @@ function message(kind, byte, number, signed, rest) {
       return { kind: "clipTaken", id: number(), bytes: number() };
     case 0x14:
       return { kind: "clipEnd", id: number(), asker: byte() === 1, why: byte() };
+    case 0x16: {
+      const [width, height, x, y, partWidth, partHeight] = Array.from({ length: 6 }, number);
+      const [edge, hashes] = [1 << byte(), rest().subarray(32)];
+      const tiles = Array.from({ length: hashes.length / 8 }, (_, i) => hashes.subarray(8 * i, 8 * i + 8).toString("hex"));
+      return { kind: "held", width, height, part: { x, y, width: partWidth, height: partHeight }, edge, tiles };
+    }
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
   }

@@ -14,7 +14,7 @@ const HERE = fileURLToPath(new URL(".", import.meta.url));
 const FILE_MS_MAX = Number(process.env.THINC_WEB_TEST_MS ?? 240_000);
 
 // What says soonest what is wrong comes first: no browser, then one with a session that a test makes up, then real ones.
-const FILES = ["golden", "keymap", "view", "transport", "page", "video", "zoom", "clipboard", "touch", "reconnect", "keyboard", "copying", "browser", "webtransport", "firefox"];
+const FILES = ["golden", "keymap", "view", "transport", "page", "video", "zoom", "clipboard", "touch", "reconnect", "reload", "keyboard", "copying", "browser", "webtransport", "firefox"];
 
 function files(words) {
   const all = readdirSync(HERE).filter((name) => name.endsWith(".test.mjs")).map((name) => basename(name, ".test.mjs"));
