@@ -4,7 +4,7 @@
 
 import { CLIPBOARD, Decoder, DecoderError, compileDecoder, type DecoderEvent } from "./decoder";
 import { ClipWhy, INSTANCE_BYTES, nowUs, type ClipboardPolicy, type ConnectionState, type DisplaySize, type FromEngine, type Pixels, type Stats, type ToEngine } from "./messages";
-import { Keeper } from "./keeper";
+import { Keeper, type Kept } from "./keeper";
 import { loadKept, saveKept } from "./kept";
 import { choosePresenter, type Presenter } from "./present";
 import { Transport } from "./transport";
@@ -51,7 +51,7 @@ const HOLD_MS_MAX = 400;
 /** What is kept is saved so often, and when the page is hidden: a page that is closed is given no time for it. */
 const SAVE_MS = 60_000;
 /** The picture that an earlier page of the tab kept holds up the first connection no longer than this. */
-const RESTORE_MS_MAX = 500;
+const RESTORE_MS_MAX = 1_000;
 // As `CloseCode` of crates/protocol/src/session.rs.
 const CLOSE = { ended: 1, version: 2, unauthorized: 3, protocol: 4, tooSlow: 5, replaced: 6, restart: 7 } as const;
 
@@ -102,6 +102,8 @@ export class Engine {
   private wish: Wish | undefined;
   /** What the tab's next page is to have of the picture. */
   private keeper: Keeper | undefined;
+  /** What an earlier page kept is still read; a connection has opened, and waits for that. */
+  private beginning: "read" | "opened" | undefined;
   private videos: Videos | undefined;
   /** A picture of the connection before that still has the room. */
   private copying: Promise<void> | undefined;
@@ -242,27 +244,36 @@ export class Engine {
       this.keeper = new Keeper(tab, () => this.decoder);
     }
     const before = tab?.again ? this.keeper?.read(RESTORE_MS_MAX) : undefined;
+    if (before) this.beginning = "read";
     const h264 = decodesH264();
     this.module = await this.fetchDecoder(message.wasmUrl);
     this.decoder = await Decoder.load(this.module);
     if (message.keep) await this.load(this.decoder, message.socketUrl);
-    const kept = await before;
-    if (kept) this.showBefore(this.keeper?.restore(this.decoder, kept));
     this.h264 = await h264;
     this.watchClock();
     this.transport.open();
+    if (before) this.begin(await before);
+  }
+
+  /** What an earlier page of the tab showed is read, and a connection may have opened meanwhile. */
+  private begin(kept: Kept | undefined): void {
+    const { decoder, beginning } = this;
+    this.beginning = undefined;
+    if (kept && decoder && !this.closed) this.showBefore(decoder, this.keeper?.restore(decoder, kept));
+    if (beginning === "opened") this.opened();
   }
 
   /** What an earlier page of the tab showed stays in sight, as if the connection had dropped; and the same view is asked for. */
-  private showBefore(picture: Picture | undefined): void {
-    const { decoder, presenter } = this;
-    if (picture === undefined || decoder === undefined || presenter === undefined) return;
+  private showBefore(decoder: Decoder, picture: Picture | undefined): void {
+    const { presenter } = this;
+    if (picture === undefined || presenter === undefined) return;
     const { width, height, screen, part } = picture;
     const whole = part.width === screen.width && part.height === screen.height;
     if (!whole || width !== part.width || height !== part.height) this.wish ??= { size: { width, height }, part };
     presenter.resize(width, height);
     this.tell({ type: "geometry", width, height, screen, part });
     presenter.present(decoder, decoder.takeDamage());
+    this.tellKeeps();
   }
 
   /** Nothing of this session stays in the browser. */
@@ -323,6 +334,10 @@ export class Engine {
   }
 
   private opened(): void {
+    if (this.beginning !== undefined) {
+      this.beginning = "opened";
+      return;
+    }
     this.connected = true;
     this.holdUntilMs = performance.now() + HOLD_MS_MAX;
     this.settled = false;
@@ -701,6 +716,7 @@ export class Engine {
   private lost(why: Error): void {
     this.connected = false;
     this.greeted = false;
+    if (this.beginning === "opened") this.beginning = "read";
     this.decoder?.lost();
     if (this.videos) this.copying = this.videos.close();
     this.videos = undefined;

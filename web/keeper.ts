@@ -10,7 +10,7 @@ import { TileStore, type Picture, type Tile, type TileEntry } from "./tiles";
 /** Written together: some hundred kilobytes. */
 const TILES_TOGETHER = 16;
 
-interface Kept {
+export interface Kept {
   picture: Picture;
   tiles: Tile[];
 }

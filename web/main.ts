@@ -54,6 +54,7 @@ const canvas = element<HTMLCanvasElement>("screen");
 
 /** There is a picture, of this connection or the last. */
 let pictured = false;
+let connection: ConnectionState | undefined;
 /** What this page has in common with the tab's next one. */
 let tab: Tab | undefined;
 
@@ -86,6 +87,7 @@ function told(message: FromEngine): void {
       states.setKeeps(message.keeps);
       break;
     case "geometry":
+      if (!pictured && connection !== undefined) states.show(connection, true);
       pictured = true;
       inexact.resize(message.width, message.height);
       stage.setPicture({ size: { width: message.width, height: message.height }, part: message.part }, message.screen);
@@ -183,6 +185,7 @@ async function startEngine(): Promise<void> {
 // The page
 
 function showState(state: ConnectionState): void {
+  connection = state;
   const connected = state.name === "connected" || state.name === "silent";
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);

@@ -8,7 +8,7 @@ const NAME_BYTES = 16;
 /** AES with 256 bits. */
 const KEY_BYTES = 32;
 /** How long a page waits for the one before it to be gone. A tab that was duplicated waits in vain: it is another viewer. */
-const LOCK_MS_MAX = 200;
+const LOCK_MS_MAX = 400;
 
 export interface Tab {
   /** Under which the browser's store has this tab's picture. */

@@ -46,15 +46,13 @@ export interface TileEntry extends Sealed {
 }
 
 export class TileStore {
-  private readonly key: Promise<CryptoKey>;
+  private imported: Promise<CryptoKey> | undefined;
   private database: Promise<IDBDatabase> | undefined;
   /** What the tiles in the store are of, as words. */
   private stored: string | undefined;
   private tidied = false;
 
-  constructor(private readonly tab: Tab) {
-    this.key = crypto.subtle.importKey("raw", tab.key, "AES-GCM", false, ["encrypt", "decrypt"]);
-  }
+  constructor(private readonly tab: Tab) {}
 
   /** What an earlier page of this tab has kept, without what cannot be read. */
   async load(): Promise<{ picture: Picture; tiles: Tile[] } | undefined> {
@@ -134,13 +132,19 @@ export class TileStore {
     return this.database;
   }
 
+  /** A page that has nothing to read does not wait for it. */
+  private key(): Promise<CryptoKey> {
+    this.imported ??= crypto.subtle.importKey("raw", this.tab.key, "AES-GCM", false, ["encrypt", "decrypt"]);
+    return this.imported;
+  }
+
   private async sealed(bytes: Uint8Array<ArrayBuffer>, what: string): Promise<Sealed> {
     const iv = crypto.getRandomValues(new Uint8Array(IV_BYTES));
-    return { iv, sealed: await crypto.subtle.encrypt(seal(iv, what), await this.key, bytes) };
+    return { iv, sealed: await crypto.subtle.encrypt(seal(iv, what), await this.key(), bytes) };
   }
 
   private async unseal({ iv, sealed }: Sealed, what: string): Promise<Uint8Array<ArrayBuffer>> {
-    return new Uint8Array(await crypto.subtle.decrypt(seal(iv, what), await this.key, sealed));
+    return new Uint8Array(await crypto.subtle.decrypt(seal(iv, what), await this.key(), sealed));
   }
 }
 

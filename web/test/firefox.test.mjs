@@ -144,3 +144,21 @@ test("a video in Firefox: what it does not give as samples is not claimed, and p
     assert.ok(wanted(8).flat().every((channel, i) => Math.abs(channel - found[i]) <= 2), String(found));
   }
 });
+
+test("a page that is loaded again in Firefox says what it showed", { timeout: 150_000 }, async (t) => {
+  const session = await FakeSession.start();
+  t.after(() => session.stop());
+  const firefox = await Firefox.start();
+  t.after(() => firefox.stop());
+  await firefox.goto(session.link());
+  const first = await session.viewer(0);
+  first.send(say.hello("shown"), say.geometry(1, 400, 300), say.update(1, 1, [draw.fill(0, 0, 400, 300, 0x336699)]));
+  await firefox.waitFor(`return page.thinc && page.document.getElementById("state").hidden;`);
+  await firefox.run(`await page.thinc.quiet(); await page.thinc.kept();`);
+  await firefox.goto(session.url);
+  const second = await session.viewer(1);
+  const { tiles } = await second.heard((m) => m.kind === "held");
+  assert.ok(tiles.every((hash) => hash !== "0".repeat(16)));
+  const [before, after] = [first, second].map(({ said }) => said.find((m) => m.kind === "instance").number);
+  assert.equal(after, before);
+});

@@ -281,6 +281,26 @@ for (const [what, end] of [
   });
 }
 
+test("after Disconnect a person may connect again, and what is shown then is kept", async (t) => {
+  const { session, page } = await opened(t);
+  await kept(page);
+  await page.keyboard.press("Control+Alt+m");
+  await page.getByRole("button", { name: "Disconnect" }).click();
+  await page.getByRole("button", { name: "Connect again" }).click();
+  const second = await session.viewer(1);
+  const { number } = await firstWords(second);
+  greet(second);
+  fill(second, 1, BLUE);
+  await connected(page);
+  await quiet(page);
+  await kept(page);
+  assert.deepEqual(await countStored(page), [1, TILES]);
+  await page.reload();
+  const third = await firstWords(await session.viewer(2));
+  assert.equal(third.number, number);
+  assert.ok(third.held.tiles.every((hash) => hash !== NOTHING));
+});
+
 test("a login in the tab begins anew: it may be another session's", async (t) => {
   const { session, page, viewer } = await opened(t);
   const { number } = await firstWords(viewer);
