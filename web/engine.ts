@@ -627,11 +627,13 @@ export class Engine {
     const damage = decoder.takeDamage();
     presenter.present(decoder, damage);
     this.settled = decoder.width > 0;
-    this.presents += 1;
+    if (this.connected) this.presents += 1;
     this.tellInexact();
     this.act(() => decoder.presented(nowUs()));
     this.keeper?.heed();
-    for (const waiting of [...this.awaitPicture.splice(0), ...this.awaitPresent.splice(0)]) waiting.resolve();
+    // What an earlier page showed is no picture of the session's yet.
+    if (this.connected) for (const waiting of this.awaitPicture.splice(0)) waiting.resolve();
+    for (const waiting of this.awaitPresent.splice(0)) waiting.resolve();
   }
 
   private tellInexact(): void {
