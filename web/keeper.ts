@@ -7,8 +7,10 @@ import { nowUs } from "./messages";
 import type { Tab } from "./tab";
 import { TileStore, type Picture, type Tile, type TileEntry } from "./tiles";
 
-/** Written together: some hundred kilobytes. */
+/** Written together: some hundred kilobytes at most; … */
 const TILES_TOGETHER = 16;
+/** … and then nothing for so many times as long as that took: pictures and keys need the thread. */
+const PAUSES = 9;
 
 export interface Kept {
   picture: Picture;
@@ -21,6 +23,7 @@ export class Keeper {
   private picture: Picture | undefined;
   private timer: ReturnType<typeof setTimeout> | undefined;
   private saving: Promise<void> | undefined;
+  private pauseUntilMs = 0;
   private failed = false;
 
   constructor(
@@ -59,19 +62,19 @@ export class Keeper {
     this.timer = setTimeout(() => {
       this.timer = undefined;
       void this.save("rested");
-    }, Math.max(0, (due - nowUs()) / 1000));
+    }, Math.max(0, (due - nowUs()) / 1000, this.pauseUntilMs - performance.now()));
   }
 
   /** Keeps what is due, or `last` all that can be kept: there may be no later. */
   async save(which: "rested" | "last"): Promise<void> {
     while (this.saving !== undefined) await this.saving;
     if (this.failed) return;
-    this.saving = this.saveAll(which)
-      .catch(() => {
-        this.failed = true;
-      })
+    const begunMs = performance.now();
+    this.saving = (which === "last" ? this.saveAll() : this.saveSome(false))
+      .catch(() => (this.failed = true))
       .then(() => {
         this.saving = undefined;
+        this.pauseUntilMs = performance.now() + PAUSES * (performance.now() - begunMs);
         this.heed();
       });
     await this.saving;
@@ -84,20 +87,22 @@ export class Keeper {
     this.store.forget().catch(() => undefined);
   }
 
-  private async saveAll(which: "rested" | "last"): Promise<void> {
+  private async saveAll(): Promise<void> {
+    while ((await this.saveSome(true)) > 0);
+  }
+
+  /** How many were kept. */
+  private async saveSome(last: boolean): Promise<number> {
     const { picture } = this;
-    if (picture === undefined) return;
-    for (;;) {
-      const entries: TileEntry[] = [];
-      while (entries.length < TILES_TOGETHER) {
-        const tile = this.decoder()?.nextTile(nowUs(), which === "last");
-        if (tile === undefined) break;
-        entries.push(await this.store.seal(picture, tile));
-        // It is gone, and its tiles with it.
-        if (this.picture !== picture) return;
-      }
-      if (entries.length === 0) return;
-      await this.store.put(picture, entries);
+    const entries: TileEntry[] = [];
+    while (picture !== undefined && entries.length < TILES_TOGETHER) {
+      const tile = this.decoder()?.nextTile(nowUs(), last);
+      if (tile === undefined) break;
+      entries.push(await this.store.seal(picture, tile));
+      // It is gone, and its tiles with it.
+      if (this.picture !== picture) return 0;
     }
+    if (picture !== undefined && entries.length > 0) await this.store.put(picture, entries);
+    return entries.length;
   }
 }

@@ -305,16 +305,23 @@ test("after Disconnect a person may connect again, and what is shown then is kep
   assert.ok(third.held.tiles.every((hash) => hash !== NOTHING));
 });
 
-test("a login in the tab begins anew: it may be another session's", async (t) => {
-  const { session, page, viewer } = await opened(t);
-  const { number } = await firstWords(viewer);
-  await kept(page);
-  session.tokens.add("another");
-  await page.goto(session.link("another"));
-  const next = await firstWords(await session.viewer(1));
-  assert.notEqual(next.number, number);
-  assert.equal(next.held, undefined);
-});
+for (const [what, before] of [
+  ["with a cookie that is good", () => undefined],
+  ["without", (session) => session.cookies.clear()],
+]) {
+  test(`a login in the tab, ${what}, begins anew: it may be another session's`, async (t) => {
+    const { session, page, viewer } = await opened(t);
+    const { number } = await firstWords(viewer);
+    await kept(page);
+    session.tokens.add("another");
+    await page.goto("about:blank");
+    before(session);
+    await page.goto(session.link("another"));
+    const next = await firstWords(await session.viewer(1));
+    assert.notEqual(next.number, number);
+    assert.equal(next.held, undefined);
+  });
+}
 
 test("a duplicated tab is another viewer, and what both keep is no harm to either", async (t) => {
   const { session, page, viewer } = await opened(t);

@@ -17,8 +17,10 @@ const EDGE: i32 = 128;
 const PIXEL_BYTES: usize = 3;
 /// 1 s: a tile that has rested for so long is kept, …
 const REST: Micros = 1_000_000;
-/// … and one that does not rest so often: each time costs a millisecond and some kilobytes.
+/// … and one that does not rest after so long, …
 const AGE_MAX: Micros = 5_000_000;
+/// … doubled so often while it does not: a cursor that blinks, or a film that is not known to be one, costs next to nothing in the end.
+const DOUBLED_MAX: u8 = 6;
 
 /// Which tiles are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +44,15 @@ pub struct Kept {
 struct Tile {
     /// When it changed first and last since it was kept.
     changed: Option<(Micros, Micros)>,
+    /// How often it was kept without having rested.
+    restless: u8,
     /// Of its bytes as they are kept.
     hash: Option<u64>,
 }
 
 impl Tile {
     fn due(&self) -> Option<Micros> {
-        self.changed.map(|(first, last)| (last + REST).min(first + AGE_MAX))
+        self.changed.map(|(first, last)| (last + REST).min(first + (AGE_MAX << self.restless)))
     }
 }
 
@@ -86,7 +90,7 @@ impl Kept {
             return false;
         }
         viewer.restore(&rect, bytes.as_chunks().0);
-        self.tiles[at] = Tile { changed: None, hash: Some(xxh3_64(bytes)) };
+        self.tiles[at] = Tile { hash: Some(xxh3_64(bytes)), ..Tile::default() };
         true
     }
 
@@ -133,7 +137,9 @@ impl Kept {
             }
             pack(viewer.framebuffer(), &rect, out);
             let hash = Some(xxh3_64(out));
-            let known = std::mem::replace(&mut self.tiles[at], Tile { changed: None, hash }).hash;
+            let rested = tile.changed.is_none_or(|(_, last)| last + REST <= now);
+            let restless = if rested { 0 } else { DOUBLED_MAX.min(tile.restless + 1) };
+            let known = std::mem::replace(&mut self.tiles[at], Tile { changed: None, restless, hash }).hash;
             if known != hash {
                 return Some(rect);
             }

@@ -65,7 +65,7 @@ fn places(tiles: &[(Rect, Vec<u8>)]) -> Vec<Rect> {
 }
 
 #[test]
-fn what_rests_is_kept_once_and_what_does_not_every_five_seconds() {
+fn what_rests_is_kept_once_and_what_does_not_ever_more_rarely() {
     let mut viewer = opened(SIZE, None);
     let mut kept = Kept::NOTHING;
     assert_eq!(kept.deadline(&viewer), None);
@@ -80,7 +80,7 @@ fn what_rests_is_kept_once_and_what_does_not_every_five_seconds() {
 
     // One tile changes ten times a second.
     let mut when = Vec::new();
-    for tenth in 20..=135 {
+    for tenth in 20..=200 {
         let now = tenth * SECOND / 10;
         fill(&mut viewer, tenth, Rect::at(5, 5, 1, 1), tenth as u32);
         present(&mut kept, &mut viewer, now);
@@ -88,18 +88,33 @@ fn what_rests_is_kept_once_and_what_does_not_every_five_seconds() {
         assert!(due.iter().all(|(rect, _)| *rect == FIRST));
         when.extend(due.iter().map(|_| tenth));
     }
-    assert_eq!(when, [70, 121], "in tenths of a second");
-    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Last, 14 * SECOND)), [FIRST], "there may be no later");
-    assert!(tiles(&mut kept, &viewer, Urgency::Last, 14 * SECOND).is_empty());
+    assert_eq!(when, [70, 171], "in tenths of a second: after five seconds, and then ten");
+    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Last, 20 * SECOND)), [FIRST], "there may be no later");
+    assert!(tiles(&mut kept, &viewer, Urgency::Last, 20 * SECOND).is_empty());
+    // It rests, and begins again.
+    let after = |kept: &mut Kept, viewer: &mut Viewer, seq, at: u64| {
+        fill(viewer, seq, Rect::at(5, 5, 1, 1), seq as u32);
+        present(kept, viewer, at * SECOND);
+        kept.deadline(viewer).map(|due| due - at * SECOND)
+    };
+    assert_eq!(after(&mut kept, &mut viewer, 300, 30), Some(SECOND));
+    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Rested, 31 * SECOND)), [FIRST]);
+    for tenth in 0..40 {
+        fill(&mut viewer, 301 + tenth, Rect::at(5, 5, 1, 1), tenth as u32);
+        present(&mut kept, &mut viewer, 40 * SECOND + tenth * SECOND / 10);
+    }
+    assert_eq!(after(&mut kept, &mut viewer, 350, 44), Some(SECOND));
+    assert_eq!(after(&mut kept, &mut viewer, 351, 45), Some(0), "five seconds, as at first");
+    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Rested, 45 * SECOND)), [FIRST]);
 
     // Painted again, and no different.
-    fill(&mut viewer, 200, Rect::at(128, 0, 100, 100), 0x11_2233);
-    present(&mut kept, &mut viewer, 20 * SECOND);
-    assert!(tiles(&mut kept, &viewer, Urgency::Rested, 22 * SECOND).is_empty());
+    fill(&mut viewer, 400, Rect::at(128, 0, 100, 100), 0x11_2233);
+    present(&mut kept, &mut viewer, 50 * SECOND);
+    assert!(tiles(&mut kept, &viewer, Urgency::Rested, 52 * SECOND).is_empty());
     kept.forget();
-    fill(&mut viewer, 201, Rect::at(128, 0, 100, 100), 0x11_2233);
-    present(&mut kept, &mut viewer, 30 * SECOND);
-    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Rested, 31 * SECOND)), [Rect::new(128, 0, 256, 128)]);
+    fill(&mut viewer, 401, Rect::at(128, 0, 100, 100), 0x11_2233);
+    present(&mut kept, &mut viewer, 60 * SECOND);
+    assert_eq!(places(&tiles(&mut kept, &viewer, Urgency::Rested, 61 * SECOND)), [Rect::new(128, 0, 256, 128)]);
 }
 
 #[test]
