@@ -51,6 +51,7 @@ export class TileStore {
   /** What the tiles in the store are of, as words. */
   private stored: string | undefined;
   private tidied = false;
+  private forgets = 0;
 
   constructor(private readonly tab: Tab) {}
 
@@ -83,9 +84,12 @@ export class TileStore {
 
   /** Keeps these tiles of a picture, and of another none any more: all or nothing. */
   async put(picture: Picture, entries: TileEntry[]): Promise<void> {
+    const { forgets } = this;
     const words = JSON.stringify(picture);
     const sealed = await this.sealed(new TextEncoder().encode(words), FORM);
-    const transaction = (await this.open()).transaction([TABS, TILES], "readwrite", { durability: "relaxed" });
+    const database = await this.open();
+    if (forgets !== this.forgets) return; // it would come behind
+    const transaction = database.transaction([TABS, TILES], "readwrite", { durability: "relaxed" });
     const written = whole(transaction);
     const [tabs, tiles] = [transaction.objectStore(TABS), transaction.objectStore(TILES)];
     if (words !== this.stored) tiles.delete(tilesOf(this.tab.name));
@@ -107,6 +111,7 @@ export class TileStore {
 
   /** Nothing of this tab is kept any more. */
   async forget(): Promise<void> {
+    this.forgets += 1;
     const transaction = (await this.open()).transaction([TABS, TILES], "readwrite");
     const written = whole(transaction);
     transaction.objectStore(TABS).delete(this.tab.name);
