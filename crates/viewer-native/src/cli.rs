@@ -101,8 +101,8 @@ pub struct Cli {
     pub timeout: Duration,
 
     /// With a link: what carries the connection. QUIC suffers less from what is lost on the way and survives a change of networks; it
-    /// needs UDP to the port's number.
-    #[arg(long, value_enum, default_value_t = Transport::Tcp)]
+    /// needs UDP to the port's number, and is taken where that gets through and the session is further away than a cable reaches.
+    #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
 
     /// Where the keys of servers are remembered whose links name none. Default: thinc/known_hosts under
