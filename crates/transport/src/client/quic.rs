@@ -11,6 +11,7 @@ use quinn::crypto::rustls::QuicClientConfig;
 use quinn::{ClientConfig, Endpoint, EndpointConfig, RecvStream, SendStream, TokioRuntime, VarInt};
 use rustls::pki_types::ServerName;
 use tokio::runtime::{Builder, Handle};
+use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
@@ -60,11 +61,12 @@ struct Shared {
 }
 
 /// Shakes hands with whichever address answers first and hands the result to `report`; serves the connection until it ends.
-/// For a thread of its own.
+/// For a thread of its own. Ends without a word when nobody holds `wanted`'s other end any more before that.
 pub(super) fn run(
     addresses: &[SocketAddr],
     trust: &Trust,
     deadline: Instant,
+    wanted: oneshot::Receiver<()>,
     report: impl FnOnce(Result<Handshaken, ConnectError>),
 ) {
     let failed = |error| ConnectError::Connect(trust.authority.clone(), error);
@@ -90,7 +92,11 @@ pub(super) fn run(
             Err(last)
         };
         let nothing = || failed(io::Error::new(io::ErrorKind::TimedOut, "nothing comes back by UDP"));
-        let first = timeout_at(deadline.into(), first).await.unwrap_or_else(|_| Err(nothing()));
+        let first = timeout_at(deadline.into(), first);
+        let first = tokio::select! {
+            first = first => first.unwrap_or_else(|_| Err(nothing())),
+            _ = wanted => return,
+        };
         drop(attempts);
         let endpoint = first.as_ref().map(|handshaken| handshaken.endpoint.clone()).ok();
         report(first);

@@ -7,6 +7,8 @@ use std::net::SocketAddr;
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
+
 use super::{ConnectError, Deadlines, Opening, TransportChoice, Trust, Via, quic, remaining, tcp};
 
 /// 1 ms: a session that answers TCP's first packet so soon is on this machine or behind a cable. There nothing gets lost, and QUIC
@@ -75,12 +77,14 @@ pub(super) fn run(
     let failed = |error| ConnectError::Connect(authority.clone(), error);
     let late = || failed(io::Error::new(io::ErrorKind::TimedOut, "nothing came back"));
     let mut standing = Standing::default();
+    // Whoever is not there when this returns is not waited for any more.
+    let (_waits, wanted) = oneshot::channel();
     if choice != TransportChoice::Tcp {
         let (addresses, trust, send) = (addresses.clone(), trust.clone(), send.clone());
         std::thread::Builder::new()
             .name("thinc-quic".into())
             .spawn(move || {
-                quic::run(&addresses, &trust, deadlines.quic_shakes, |result| {
+                quic::run(&addresses, &trust, deadlines.quic_shakes, wanted, |result| {
                     report(&send, Via::Quic, result.map(|quic| Box::new(quic) as Box<dyn Opening>));
                 });
             })
