@@ -28,9 +28,11 @@ pub const BUDGET_MAX_BYTES: u64 = 32 * 1024 * 1024;
 pub const QUEUE_TIME: Micros = 6_000;
 /// How long one update may take to pass, so that acknowledgements come often and whatever overtakes waits for no more.
 const UPDATE_TIME: Micros = QUEUE_TIME / 2;
-/// Least bytes of an update: below it heads and small dictionaries cost more than the time is worth; 16 ms of 1 Mbit/s. So many before a
-/// rate is known, too: the first four, committed together, are what a new TCP connection may send and the first that is shown.
+/// Least bytes of an update: below it heads and small dictionaries cost more than the time is worth; 16 ms of 1 Mbit/s.
 const UPDATE_BYTES_MIN: u64 = 2 * 1024;
+/// Bytes of an update before a rate is known; one is committed at a time then, and leaves by itself: what a new TCP connection may send
+/// at once, and so the first that is shown.
+const UPDATE_BYTES_INITIAL: u64 = 8 * 1024;
 /// Updates' worth of bytes that may be committed and wait for room or for their encoders: enough for every worker to have
 /// one.
 const AHEAD_UPDATES: u64 = 4;
@@ -286,13 +288,19 @@ impl Flow {
 
     /// Bytes of one update, where it can be cut, so that several are under way and each tells of the path.
     pub fn update_bytes(&self) -> u64 {
-        ((self.best_rate() * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
+        let rate = self.best_rate();
+        if rate == 0.0 {
+            return UPDATE_BYTES_INITIAL;
+        }
+        ((rate * UPDATE_TIME as f64) as u64).clamp(UPDATE_BYTES_MIN, BUDGET_MAX_BYTES / 4)
     }
 
     /// Bytes that may be handed to the transport at once: it gets the next when these have left, and what is more urgent
     /// goes between.
     pub fn chunk_bytes(&self) -> usize {
-        ((self.best_rate() * CHUNK_TIME as f64) as u64).max(CHUNK_BYTES_MIN) as usize
+        let rate = self.best_rate();
+        let least = if rate == 0.0 { UPDATE_BYTES_MIN } else { CHUNK_BYTES_MIN };
+        ((rate * CHUNK_TIME as f64) as u64).max(least) as usize
     }
 
     /// Bytes that may still go now.
@@ -371,9 +379,9 @@ impl Flow {
     /// Bytes that may be committed and not yet sent: what there is room for, and some ahead, so that it is encoded when its
     /// turn comes.
     pub fn commit_room(&self, now: Micros) -> u64 {
-        let update = self.update_bytes();
-        let ahead = update.max((self.best_rate() * AHEAD_TIME as f64) as u64);
-        (self.room(now) + ahead).min(update * AHEAD_UPDATES)
+        let (rate, update) = (self.best_rate(), self.update_bytes());
+        let ahead = update.max((rate * AHEAD_TIME as f64) as u64);
+        (self.room(now) + ahead).min(if rate == 0.0 { update } else { update * AHEAD_UPDATES })
     }
 
     /// True while the real-time lane and cursors may go, which may use a reserve above the budget. The reserve is not
@@ -689,7 +697,7 @@ mod tests {
         flow.handle_path(Some(figures));
         assert!(flow.room(0) >= 600_000);
         flow.handle_path(Some(PathFigures { in_flight: 590_000, ..figures }));
-        assert!(flow.room(0) <= 10_000 + UPDATE_BYTES_MIN);
+        assert!(flow.room(0) <= 10_000 + UPDATE_BYTES_INITIAL);
     }
 
     #[test]

@@ -24,6 +24,9 @@ const SILENCE_MAX: Micros = 250_000;
 /// 150 ms, or two round trips: where nothing has come back for so long of what is under way, the path is asked, and every 150 ms from
 /// then on. What was sent in order is sent again ever more rarely by itself, and is missed as soon as anything sent later has arrived.
 const ASK_INTERVAL: Micros = 150_000;
+/// Where this many in a row were taken for lost, and only what the viewer says again tells that they were not, its words come late, and
+/// are not lost: the path is longer than was believed.
+const BELATED_MAX: u32 = 3;
 /// Lost ones remembered: where one of them comes all the same, the path has become longer, and none was lost.
 const REGRETTED_MAX: usize = 32;
 /// Weight of the newest in the share that is lost.
@@ -48,6 +51,8 @@ pub(crate) struct Losses {
     silences: u32,
     /// When the last of them ended: what had left by then tells nothing more of the path.
     silenced_at: Micros,
+    /// Those in a row that were taken for lost and of which it was said again that they were not.
+    belated: u32,
     /// When the path was asked last.
     asked_at: Micros,
     share: f32,
@@ -57,7 +62,7 @@ impl Default for Losses {
     /// A path that is taken for a bad one until it has shown otherwise.
     fn default() -> Losses {
         let (under_way, lost) = (VecDeque::new(), VecDeque::new());
-        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, asked_at: 0, share: SHARE_WEIGHT }
+        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, belated: 0, asked_at: 0, share: SHARE_WEIGHT }
     }
 }
 
@@ -73,6 +78,7 @@ impl Losses {
         if let Some(newest) = newest {
             if at_once {
                 self.measure(now.saturating_sub(newest.at).max(1));
+                self.belated = 0;
             }
             self.silences = 0;
         }
@@ -84,7 +90,8 @@ impl Losses {
         // It was not lost, but late: what is measured now is longer than what was believed.
         while let Some(at) = self.lost.iter().position(|alone| seqs.contains(&alone.seq)) {
             if let Some(late) = self.lost.remove(at) {
-                if at_once {
+                self.belated += u32::from(!at_once);
+                if at_once || self.rtt.is_none() || self.belated >= BELATED_MAX {
                     self.measure(now.saturating_sub(late.at).max(1));
                 }
                 self.share = (self.share - SHARE_WEIGHT).max(0.0);

@@ -66,7 +66,7 @@ impl<P: Pipeline> World<P> {
         for connection in &mut self.connections {
             connection.stalled = false;
         }
-        for _ in 0..20_000 {
+        for _ in 0..60_000 {
             if self.x.unread() == 0 {
                 self.x.publish_surely(RecordKind::Idle);
             }
