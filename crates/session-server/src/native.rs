@@ -3,6 +3,7 @@
 //! Knows the authenticating frames; everything after them passes through unread.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::frame::Deframer;
@@ -12,12 +13,14 @@ use thinc_transport::path::Path;
 use thinc_transport::quic::{Datagrams, QuicStream};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info};
 
 use crate::connection::{self, ConnectionId, Ending, Event, Events, Opened, READ_BYTES, STALL_TIME};
 use crate::front::{Shared, Stream, UNAUTHORIZED, Visitor};
 
+/// 250 ms: longest that an end which the viewer's machine has heard of waits for the viewer's own.
+const HEARD_TIME: Duration = Duration::from_millis(250);
 /// 64 KiB: bytes of one that is not let in that are read before the connection is dropped; more than a hello of any screen.
 const UNWANTED_BYTES_MAX: usize = 64 * 1024;
 
@@ -213,5 +216,42 @@ async fn write_all(
         }
     }
     let _ = timeout(STALL_TIME, to.shutdown()).await;
+    // It has arrived, and perhaps nobody has read it: a browser drops what a page has not when the connection ends. Whoever reads why it
+    // ends, ends it from there, which read_all hears.
+    sleep(HEARD_TIME).await;
     Ending::Closed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_connection_ends_when_its_last_words_were_read_and_not_when_they_have_arrived() {
+        let (events, mut inbox) = connection::channel();
+        let (outgoing, chunks) = connection::outgoing();
+        let (stream, mut viewer) = tokio::io::duplex(1024);
+        let ids = connection::Ids::default();
+        let task = tokio::spawn(async {}).abort_handle();
+        outgoing.send(b"the session ended".to_vec()).await.unwrap();
+        let (later, _) = connection::outgoing();
+        let opened =
+            Opened { id: ids.next(), label: String::new(), outgoing: later, path: None, datagrams: None, task };
+        drop(outgoing);
+        let mut pump = Box::pin(pump(opened, stream, Vec::new(), chunks, &events));
+        let mut words = Vec::new();
+        tokio::select! {
+            biased;
+            () = &mut pump => panic!("it is over before the viewer has read why"),
+            read = viewer.read_to_end(&mut words) => assert_eq!(read.unwrap(), words.len()),
+        }
+        assert_eq!(words, b"the session ended");
+        drop(viewer);
+        pump.await;
+        let mut gone = false;
+        while let Ok(event) = inbox.try_recv() {
+            gone |= matches!(event, Event::Gone(_, Ending::Closed));
+        }
+        assert!(gone, "the viewer has ended it");
+    }
 }
