@@ -227,6 +227,20 @@ mod tests {
     }
 
     #[test]
+    fn a_path_that_has_become_longer_is_believed_when_words_come_late_three_times_in_a_row() {
+        let (mut losses, mut seq, mut now) = measured();
+        let mut spurious = 0;
+        for _ in 0..20 {
+            (seq, now) = (seq + 1, now + 40 * RTT);
+            losses.sent(seq, now);
+            let lost = losses.poll(now + 20 * RTT);
+            spurious += u32::from(lost.is_some());
+            losses.arrived(&(seq..=seq), false, now + 20 * RTT);
+        }
+        assert!((BELATED_MAX..10).contains(&spurious), "{spurious} were taken for lost that were not");
+    }
+
+    #[test]
     fn three_that_were_sent_later_say_so_at_once() {
         let (mut losses, _, now) = measured();
         (21..=24).for_each(|seq| losses.sent(seq, now));

@@ -105,7 +105,7 @@ impl Shared {
                 let mut first = Vec::new();
                 self.lock().active().poll_transmit(&mut first);
                 // A path that has died again is left soon; a session that has just shaken hands may be busy.
-                let limit = if way.was_open { 4 * self.reach(&options) } else { options.timeout };
+                let limit = if way.was_open { self.patience(&options) } else { options.timeout };
                 let connection = reached.enter(&first, limit).inspect_err(|_| self.lock().end_connection())?;
                 way.session_key = Some(connection.session_key.clone());
                 way.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);

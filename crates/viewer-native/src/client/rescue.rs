@@ -14,8 +14,10 @@ use crate::error::is_unanswered;
 
 /// 75 ms: how long a path that carries again may stay unused, …
 const SPACING: Duration = Duration::from_millis(75);
-/// … for 0.3 s, or four round trips where those are longer: what has not answered by then is not on its way back any more.
+/// … for 0.3 s, or four round trips where those are longer: what has not answered by then is not on its way back any more …
 const REACH_MIN: Duration = Duration::from_millis(300);
+/// … unless the network is another one now, and the way longer than it was: one attempt at a time waits for so many times as long.
+const PATIENCE: u32 = 4;
 /// Attempts to which an answer may be on its way: a session soon makes strangers from one address prove it, which costs a round trip.
 const UNDER_WAY: u32 = 4;
 /// The same with those that a busy session has accepted and not shaken hands with yet: it takes twelve strangers at a time from one
@@ -25,15 +27,20 @@ const ATTEMPTS_MAX: usize = 6;
 const GRACE: Duration = Duration::from_millis(20);
 
 impl Shared {
-    /// How long an answer may take where nobody has answered for a while.
-    pub(super) fn reach(&self, options: &ConnectOptions) -> Duration {
+    /// How long an answer may take at most where nobody has answered for a while.
+    pub(super) fn patience(&self, options: &ConnectOptions) -> Duration {
+        PATIENCE * self.reach(options)
+    }
+
+    fn reach(&self, options: &ConnectOptions) -> Duration {
         let round_trip = Duration::from_micros(self.lock().viewer.stats().rtt_us.unwrap_or_default());
         (4 * round_trip).max(REACH_MIN).min(options.timeout)
     }
 
     /// Tries until one attempt has shaken hands, one has met somebody else, or the time for connecting is over; and no longer than it is
     /// `wanted`. None of them says who comes: of a viewer that came twice, the session would keep the second alone. Where the
-    /// session's address is known, one attempt at a time asks for it again, which may take long or find it elsewhere.
+    /// session's address is known, one attempt at a time asks for it again, which may take long or find it elsewhere; and one waits for
+    /// longer than the way took that was known.
     pub(super) fn seek(
         &self,
         link: &Link,
@@ -50,7 +57,7 @@ impl Shared {
         };
         let (send, receive) = channel();
         let until = Instant::now() + options.timeout;
-        let (mut begun, mut under_way, mut asks) = (0_usize, 0, false);
+        let (mut begun, mut under_way, mut asks, mut waits) = (0_usize, 0, false, false);
         let mut failure = None;
         loop {
             if under_way < ATTEMPTS_MAX {
@@ -58,11 +65,13 @@ impl Shared {
                 let address = options.address.filter(|_| asks || begun == 0);
                 asks |= address.is_none();
                 begun += 1;
+                let is_patient = !std::mem::replace(&mut waits, true);
                 let attempt = Builder::new().name("thinc-attempt".into()).spawn({
+                    let reach = if is_patient { PATIENCE * reach } else { reach };
                     let options = ConnectOptions { reach, address, ..options.clone() };
                     let (send, link) = (send.clone(), link.clone());
                     // Where another was there first nobody listens, and this one is closed.
-                    move || drop(send.send((address, thinc_transport::reach(&link, &options))))
+                    move || drop(send.send((address, is_patient, thinc_transport::reach(&link, &options))))
                 });
                 match attempt {
                     Ok(_) => under_way += 1,
@@ -73,12 +82,13 @@ impl Shared {
             let next = Instant::now() + spacing;
             loop {
                 match receive.recv_timeout(next.saturating_duration_since(Instant::now())) {
-                    Ok((address, Err(error))) if is_no_answer(address, &error) => {
+                    Ok((address, was_patient, Err(error))) if is_no_answer(address, &error) => {
                         under_way -= 1;
                         asks &= address.is_some();
+                        waits &= !was_patient;
                         failure = Some(error);
                     }
-                    Ok((_, result)) => return result,
+                    Ok((_, _, result)) => return result,
                     Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
                 }
             }
