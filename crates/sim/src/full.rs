@@ -356,6 +356,10 @@ impl Pipeline for Full {
         std::mem::take(&mut self.heard)
     }
 
+    fn is_in_frame(&self) -> bool {
+        self.viewer.is_in_frame()
+    }
+
     fn inexact_len(&self) -> u64 {
         self.viewer.inexact().pixels()
     }

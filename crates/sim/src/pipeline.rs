@@ -128,6 +128,10 @@ pub trait Pipeline {
     fn poll_transmit(&mut self, out: &mut Vec<u8>);
     /// What it noticed.
     fn poll_heard(&mut self) -> Vec<Heard>;
+    /// Whether some of what it shows waits for the end of a frame.
+    fn is_in_frame(&self) -> bool {
+        false
+    }
     /// How many pixels it shows only nearly.
     fn inexact_len(&self) -> u64 {
         0

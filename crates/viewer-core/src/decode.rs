@@ -55,7 +55,9 @@ pub(crate) struct State {
     /// Newest update applied and when it came, until it is presented.
     pub(crate) unpresented: Option<(u64, Micros)>,
     /// What was drawn together has come in part: no moment to present.
-    in_frame: bool,
+    pub(crate) in_frame: bool,
+    /// Newest update that ended a frame. It may have come alone, and before others of its frame, which then end it.
+    ended_seq: u64,
     /// What was typed and may not have arrived.
     pub(crate) typed: Typed,
     /// Number of the newest input.
@@ -109,6 +111,7 @@ impl State {
             last_seq: 0,
             unpresented: None,
             in_frame: false,
+            ended_seq: 0,
             typed: Typed::default(),
             last_input: 0,
             pings: VecDeque::new(),
@@ -243,9 +246,9 @@ impl State {
             Turn::Apply => {
                 self.apply(update.commands, now)?;
                 // Beside a frame that is coming it is seen at once, too.
-                let ends_frame = update.end_of_frame || !self.in_frame;
-                let in_frame = self.in_frame && !update.end_of_frame;
-                self.applied(&update, ends_frame, now);
+                let ends = self.ends_frame(&update);
+                let in_frame = self.in_frame && !ends;
+                self.applied(&update, ends || !in_frame, now);
                 self.in_frame = in_frame;
                 self.stats.updates_alone += 1;
             }
@@ -314,9 +317,19 @@ impl State {
             self.apply(update.commands, now)?;
         }
         self.cache.applied(update.seq);
-        self.applied(update, update.end_of_frame, now);
+        let ends_frame = self.ends_frame(update);
+        self.applied(update, ends_frame, now);
         self.order.applied(update.seq, now);
         Ok(())
+    }
+
+    /// The frame that this update is of is whole with it, or as much as will come of it.
+    fn ends_frame(&mut self, update: &Update<'_>) -> bool {
+        let ends = update.end_of_frame;
+        if ends {
+            self.ended_seq = self.ended_seq.max(update.seq);
+        }
+        ends || update.seq < self.ended_seq && self.order.have_come(update.seq + 1..=self.ended_seq)
     }
 
     /// What follows from an update that was applied.

@@ -3,6 +3,7 @@
 //! Knows numbers, rectangles and times; never pixels or sockets.
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::arrived::Arrived;
@@ -146,6 +147,11 @@ impl Order {
         applied.iter().any(|run| run.contains(&seq))
             || discarded.contains(&seq)
             || applied.len() == ARRIVED_RUNS_MAX && applied.last().is_some_and(|oldest| seq < *oldest.start())
+    }
+
+    /// These were all applied or dropped.
+    pub(crate) fn have_come(&self, seqs: RangeInclusive<u64>) -> bool {
+        self.arrived.applied.iter().any(|run| run.start() <= seqs.start() && seqs.end() <= run.end())
     }
 
     /// The next that need not wait, or has waited for long enough: numbers grow, as one may be what the next waits for.

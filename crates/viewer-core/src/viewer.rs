@@ -425,6 +425,11 @@ impl Viewer {
         self.state.outbox.push(&ViewerMessage::Refresh);
     }
 
+    /// Something was applied that is to be shown with what is still to come.
+    pub fn is_in_frame(&self) -> bool {
+        self.state.in_frame && self.state.unpresented.is_some()
+    }
+
     /// The shell has shown everything applied until now; the moment is the best the shell knows.
     pub fn handle_presented(&mut self, now: Micros) {
         let Some((update, since)) = self.state.unpresented.take() else { return };

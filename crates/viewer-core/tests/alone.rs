@@ -102,6 +102,35 @@ fn what_the_stream_brings_is_said_with_it() {
 }
 
 #[test]
+fn a_frame_whose_end_came_first_ends_with_what_was_missing() {
+    let mut viewer = greeted();
+    let mut shows = |bytes: &[u8], alone: bool| {
+        if alone {
+            viewer.handle_datagram(bytes, 0).unwrap()
+        } else {
+            viewer.handle_bytes(bytes, 0).unwrap()
+        }
+        let frames = std::iter::from_fn(|| viewer.poll_event()).filter(|event| *event == ViewerEvent::FrameEnd).count();
+        if frames > 0 {
+            viewer.handle_presented(0);
+        }
+        (frames, viewer.is_in_frame())
+    };
+    let mut end = Vec::new();
+    Command::Sfill { region: Rect::at(30, 0, 4, 4).into(), color: 9 }.encode(&mut end);
+    let end = Update { seq: 4, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &end };
+    assert_eq!(shows(&fill((1, 0), 1, 0, 7), false), (0, true), "more of it is to come");
+    assert_eq!(shows(&bytes_of(&SessionMessage::Update(end)), true), (1, false), "what goes alone is seen at once");
+    assert_eq!(shows(&fill((2, 0), 1, 10, 7), false), (0, true));
+    assert_eq!(
+        shows(&fill((3, 0), 1, 20, 7), false),
+        (1, false),
+        "nothing is missing now, and nothing else would end it"
+    );
+    assert_eq!(shows(&fill((5, 0), 1, 20, 8), false), (0, true), "and the next is another");
+}
+
+#[test]
 fn what_comes_before_the_sessions_first_words_waits_for_them() {
     let mut viewer = new_viewer();
     viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0).unwrap();

@@ -128,7 +128,7 @@ impl<P: Pipeline> World<P> {
             if inexact > 0 {
                 return Err(Divergence(format!("viewer {at} is told that {inexact} pixels are not exact")));
             }
-            if !connection.last_ends_frame && connection.lossy.is_none() {
+            if !connection.last_ends_frame && connection.lossy.is_none() || connection.pipeline.is_in_frame() {
                 return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));
             }
         }
