@@ -87,6 +87,9 @@ pub struct PathFigures {
     /// Bytes the transport's own congestion control would have under way now; what is handed over beyond them stands
     /// where nothing can replace it.
     pub window: u64,
+    /// Bytes a second that the path was measured to carry, where the transport counts its packets and its window is bounded by it;
+    /// 0 otherwise.
+    pub rate: u64,
     /// Round trip lately, in microseconds.
     pub rtt: Micros,
     /// Smallest round trip lately.
@@ -234,6 +237,18 @@ impl Flow {
         (self.rtt_min == Micros::MAX || self.rtt_min <= path.figures.rtt_min + further).then_some(path)
     }
 
+    /// Bytes a microsecond that the path carries: what its transport counts, or more where the viewer has applied more.
+    fn path_rate(&self) -> f64 {
+        let counted = self.path().map_or(0.0, |path| path.figures.rate as f64 / 1e6);
+        counted.max(self.best_rate())
+    }
+
+    /// What is lost counts as under way until it is missed, and what came behind it is not applied before it is there again: neither
+    /// says that the path is full. Who counts packets knows, and bounds its window by that.
+    fn is_counted(&self) -> bool {
+        self.path().is_some_and(|path| path.figures.rate > 0)
+    }
+
     /// The path's own round trip.
     fn delay(&self) -> Micros {
         match self.path() {
@@ -245,12 +260,12 @@ impl Flow {
 
     /// How long what is sent may stand in queues: on slow paths the time that two updates take.
     fn queue_time(&self) -> Micros {
-        QUEUE_TIME.max((BUDGET_MIN_BYTES as f64 / self.best_rate().max(1e-3)) as Micros)
+        QUEUE_TIME.max((BUDGET_MIN_BYTES as f64 / self.path_rate().max(1e-3)) as Micros)
     }
 
     /// Bytes that may be on the path, its queues included.
     pub fn budget(&self) -> u64 {
-        let rate = self.best_rate();
+        let rate = self.path_rate();
         let delay = self.delay();
         if self.draining.is_some() {
             return ((rate * delay as f64) as u64 / 2).clamp(BUDGET_MIN_BYTES, BUDGET_MAX_BYTES);
@@ -261,6 +276,7 @@ impl Flow {
             // As fast as the transport's own search for the rate.
             (true, Some(_)) => u64::MAX,
             (true, None) => ((full * 2.0) as u64).max(BUDGET_INITIAL_BYTES),
+            (false, _) if self.is_counted() => u64::MAX,
             (false, _) => (full * if probes { 1.25 } else { 1.0 }) as u64,
         };
         // An update more than what would leave at once, so that there is something to send when the next byte may go.
@@ -298,7 +314,7 @@ impl Flow {
     /// Bytes that may be handed to the transport at once: it gets the next when these have left, and what is more urgent
     /// goes between.
     pub fn chunk_bytes(&self) -> usize {
-        let rate = self.best_rate();
+        let rate = self.path_rate();
         let least = if rate == 0.0 { UPDATE_BYTES_MIN } else { CHUNK_BYTES_MIN };
         ((rate * CHUNK_TIME as f64) as u64).max(least) as usize
     }
@@ -320,13 +336,13 @@ impl Flow {
     /// that it has gained. None while the rate is being found.
     fn pace(&self) -> Option<f64> {
         // A path that is full from the start ends the search before the first measurement.
-        (!self.startup && self.best_rate() > 0.0).then(|| self.best_rate() * PACE_GAIN)
+        (!self.startup && self.path_rate() > 0.0).then(|| self.path_rate() * PACE_GAIN)
     }
 
     /// Bytes a microsecond that leave now: the path's, or fewer where the transport's window is small. None where nothing is known.
     fn drains(&self) -> Option<f64> {
         let window = self.path().map(|path| path.figures.window as f64 / self.delay().max(1) as f64);
-        let rate = Some(self.best_rate()).filter(|&rate| rate > 0.0);
+        let rate = Some(self.path_rate()).filter(|&rate| rate > 0.0);
         match window {
             // What a path carried that was never full is what it was given.
             Some(window) if self.startup => Some(window),
@@ -489,8 +505,8 @@ impl Flow {
         }
     }
 
-    /// Update `seq` is no longer under way, and was not applied.
-    pub fn lost(&mut self, seq: u64) {
+    /// Update `seq` is no longer under way: lost, or applied at a moment that nobody told.
+    pub fn gone(&mut self, seq: u64) {
         if let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq)
             && let Some(sent) = self.sent.remove(at)
         {
@@ -532,7 +548,8 @@ impl Flow {
             self.rates.push_back((self.round, rate));
         }
         // A queue that stands longer than we allow shows that the best is too good.
-        let rounds = if self.rtt_newest > self.rtt_min + self.rtt_min / 4 + 2 * self.queue_time() {
+        let rounds = if !self.is_counted() && self.rtt_newest > self.rtt_min + self.rtt_min / 4 + 2 * self.queue_time()
+        {
             RATE_ROUNDS_FULL
         } else {
             RATE_ROUNDS
@@ -602,7 +619,8 @@ mod tests {
         fn tell(&mut self) {
             let in_flight = self.under_way.iter().map(|&(_, _, bytes)| bytes).sum();
             let rtt = RTT + self.free_at.saturating_sub(self.now);
-            let figures = PathFigures { in_flight, delivered: self.delivered, window: 200_000, rtt, rtt_min: RTT };
+            let figures =
+                PathFigures { in_flight, delivered: self.delivered, window: 200_000, rate: 0, rtt, rtt_min: RTT };
             self.flow.handle_path(self.tells.then_some(figures));
         }
 
@@ -693,7 +711,8 @@ mod tests {
     #[test]
     fn a_new_path_is_handed_what_its_transport_would_send_at_once() {
         let mut flow = Flow::new(0);
-        let figures = PathFigures { in_flight: 0, delivered: 5_000, window: 600_000, rtt: 66_000, rtt_min: 66_000 };
+        let figures =
+            PathFigures { in_flight: 0, delivered: 5_000, window: 600_000, rate: 0, rtt: 66_000, rtt_min: 66_000 };
         flow.handle_path(Some(figures));
         assert!(flow.room(0) >= 600_000);
         flow.handle_path(Some(PathFigures { in_flight: 590_000, ..figures }));
@@ -701,11 +720,42 @@ mod tests {
     }
 
     #[test]
+    fn where_packets_are_counted_what_waits_behind_a_lost_one_does_not_make_the_path_slow() {
+        for counted in [true, false] {
+            let mut carrier = Carrier::new(true);
+            carrier.saturate(2_000_000);
+            let now = carrier.now;
+            let rate = if counted { RATE } else { 0 };
+            // Ten round trips in which one update a round is applied, late, and as much again is acknowledged packet by packet.
+            for round in 1..=10 {
+                let at = now + round * 3 * RTT;
+                let in_flight = 10_000;
+                let figures = PathFigures {
+                    in_flight,
+                    delivered: carrier.delivered,
+                    window: 60_000,
+                    rate,
+                    rtt: RTT,
+                    rtt_min: RTT,
+                };
+                carrier.flow.handle_path(Some(figures));
+                carrier.seq += 1;
+                carrier.flow.sent(carrier.seq, 10_000, true, at);
+                carrier.delivered += 10_000;
+                carrier.flow.handle_path(Some(PathFigures { delivered: carrier.delivered, ..figures }));
+                carrier.flow.acked(carrier.seq, at + 3 * RTT);
+            }
+            let room = carrier.flow.budget();
+            assert_eq!(room >= 60_000, counted, "{room} bytes may be under way, counted {counted}");
+        }
+    }
+
+    #[test]
     fn a_proxy_close_by_is_not_believed() {
         let mut carrier = Carrier::new(false);
         carrier.saturate(2_000_000);
         let budget = carrier.flow.budget();
-        let proxy = PathFigures { in_flight: 0, delivered: 1 << 40, window: 10_000_000, rtt: 60, rtt_min: 40 };
+        let proxy = PathFigures { in_flight: 0, delivered: 1 << 40, window: 10_000_000, rate: 0, rtt: 60, rtt_min: 40 };
         carrier.flow.handle_path(Some(proxy));
         assert_eq!(carrier.flow.budget(), budget);
     }
@@ -720,8 +770,14 @@ mod tests {
             for step in 0..100_000 {
                 let now = carrier.now + step * 100;
                 let (in_flight, window) = (0, 200_000);
-                let told =
-                    PathFigures { in_flight, delivered: carrier.delivered + sent, window, rtt: RTT, rtt_min: RTT };
+                let told = PathFigures {
+                    in_flight,
+                    delivered: carrier.delivered + sent,
+                    window,
+                    rate: 0,
+                    rtt: RTT,
+                    rtt_min: RTT,
+                };
                 carrier.flow.handle_path(tells.then_some(told));
                 while carrier.flow.may_send(2_000, now) {
                     carrier.seq += 1;

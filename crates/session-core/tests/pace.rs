@@ -152,6 +152,7 @@ impl Tcp {
             in_flight: self.handed - self.confirmed,
             delivered: self.confirmed,
             window: self.window,
+            rate: 0,
             rtt: self.rtt,
             rtt_min: 2 * self.path.delay,
         }

@@ -257,3 +257,22 @@ fn a_path_that_brings_nothing_back_is_asked_until_it_does() {
     assert_eq!(asked_within_a_second(Arrival::Mixed, true), 0, "nothing is under way");
     assert_eq!(asked_within_a_second(Arrival::Ordered, false), 0, "there is no such way");
 }
+
+#[test]
+fn what_a_stream_brought_last_says_that_all_before_it_has_come() {
+    for (arrival, is_known) in [(Arrival::Mixed, true), (Arrival::Unordered, false)] {
+        let mut shell = Shell::by(arrival);
+        let mut newest = 0;
+        for rect in [A, B, A] {
+            shell.draw(rect);
+            (newest, _) = shell.send();
+        }
+        shell.applied(newest);
+        let in_flight = shell.session.stats(shell.viewer).unwrap().in_flight;
+        assert_eq!(
+            (in_flight == 0, shell.session.is_drained()),
+            (is_known, is_known),
+            "{arrival:?}: {in_flight} bytes"
+        );
+    }
+}

@@ -106,8 +106,8 @@ impl Seat {
 
 /// The path's figures, and the chunk that is on its way to it: part of it may count twice for a moment.
 fn path_figures(figures: Figures, chunk_bytes: u64) -> PathFigures {
-    let Figures { in_flight, delivered, window, rtt, rtt_min } = figures;
-    PathFigures { in_flight: in_flight + chunk_bytes, delivered, window, rtt, rtt_min }
+    let Figures { in_flight, delivered, window, rate, rtt, rtt_min } = figures;
+    PathFigures { in_flight: in_flight + chunk_bytes, delivered, window, rate, rtt, rtt_min }
 }
 
 pub(crate) struct Actor {

@@ -26,9 +26,9 @@ const INITIAL_PACKETS: u64 = 32;
 const MIN_PACKETS: u64 = 4;
 /// Beside the product of rate and round trip: acknowledgements come for every second packet and may be late by one.
 const SLACK_PACKETS: u64 = 3;
-/// How long bytes may stand in the path's queue for the sake of never running dry: a quarter of the round trip, but no
+/// How long bytes may stand in the path's queue for the sake of never running dry: an eighth of the round trip, but no
 /// less than two machines' schedulers take to turn round, and no more than a person could notice.
-const QUEUE_SHARE: u32 = 4;
+const QUEUE_SHARE: u32 = 8;
 const QUEUE_MIN: Duration = Duration::from_millis(4);
 const QUEUE_MAX: Duration = Duration::from_millis(12);
 /// Rounds over which the best rate is remembered (BBR: 10).
@@ -75,6 +75,7 @@ pub(crate) struct Meter {
     unsent: AtomicU64,
     delivered: AtomicU64,
     window: AtomicU64,
+    rate: AtomicU64,
     rtt_us: AtomicU64,
     rtt_min_us: AtomicU64,
 }
@@ -113,6 +114,11 @@ impl Meter {
     /// Bytes that may be under way.
     pub(crate) fn window(&self) -> u64 {
         self.window.load(Ordering::Relaxed)
+    }
+
+    /// Bytes a second that the path carries; 0 before it was measured.
+    pub(crate) fn rate(&self) -> u64 {
+        self.rate.load(Ordering::Relaxed)
     }
 
     /// Round trip lately and the smallest one, in microseconds; 0 before one was measured.
@@ -296,6 +302,7 @@ impl DeliveryController {
         let window = self.reopening.map_or(window, |most| window.min(most));
         self.window = window.clamp(least, WINDOW_MAX);
         self.meter.window.store(self.window, Ordering::Relaxed);
+        self.meter.rate.store(rate as u64, Ordering::Relaxed);
     }
 
     fn add_rate(&mut self, rate: f64) {

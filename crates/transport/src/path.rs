@@ -14,6 +14,9 @@ pub struct Figures {
     pub delivered: u64,
     /// Congestion window: bytes that congestion control would have under way.
     pub window: u64,
+    /// Bytes a second that packets were counted at, whose product with the round trip and a short queue the window is; 0 where it is
+    /// what makes a queue overflow.
+    pub rate: u64,
     /// Smoothed round trip.
     pub rtt: u64,
     /// Smallest round trip of the last seconds or minutes.

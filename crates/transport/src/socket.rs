@@ -35,6 +35,7 @@ fn figures_of(info: &libc::tcp_info) -> Option<Figures> {
         in_flight: u64::from(info.tcpi_notsent_bytes) + sent.saturating_sub(info.tcpi_bytes_acked),
         delivered: info.tcpi_bytes_acked,
         window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
+        rate: 0,
         rtt: u64::from(info.tcpi_rtt),
         rtt_min: u64::from(info.tcpi_min_rtt.min(info.tcpi_rtt)),
     })

@@ -97,6 +97,21 @@ impl Updates {
         self.forget_sent();
     }
 
+    /// What the stream brought before the newest that is known to have come by it has come, too, though the viewer has not said so: it has
+    /// words for the newest gaps only. `each` is told which.
+    pub(crate) fn implied(&mut self, mut each: impl FnMut(u64)) {
+        if self.arrival != Arrival::Mixed {
+            return;
+        }
+        let known = self.acked_in_order;
+        let unsaid = |sent: &&mut Sent| sent.fate == Arrived::UnderWay && !sent.alone;
+        for sent in self.sent.iter_mut().take_while(|sent| sent.seq < known).filter(unsaid) {
+            sent.fate = Arrived::Applied;
+            each(sent.seq);
+        }
+        self.forget_sent();
+    }
+
     /// It left, and nothing is known of it since.
     pub(crate) fn is_under_way(&self, seq: u64) -> bool {
         self.sent.binary_search_by_key(&seq, |sent| sent.seq).is_ok_and(|at| self.sent[at].fate == Arrived::UnderWay)

@@ -46,6 +46,11 @@ impl Viewer {
         self.updates.applied(seqs, |seq| losses.passed(seq));
         losses.arrived(seqs, at_once, now);
         self.flow.applied(seqs, now);
+        let Viewer { updates, losses, flow, .. } = self;
+        updates.implied(|seq| {
+            losses.passed(seq);
+            flow.gone(seq);
+        });
         self.path_moves(now);
         Ok(())
     }
@@ -98,7 +103,7 @@ impl Viewer {
 
     /// An update will not be applied: what the viewer lacks for that, of what it would show after everything committed.
     pub(crate) fn lost(&mut self, seq: u64, now: Micros) -> Region {
-        self.flow.lost(seq);
+        self.flow.gone(seq);
         let lacking = self.updates.lost(seq).unwrap_or_else(|| Region::from(self.queue.size().rect()));
         self.stats.lost += 1;
         self.lacks(&lacking, now);

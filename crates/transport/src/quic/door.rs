@@ -29,12 +29,20 @@ use crate::{ALPN_HTTP3, ALPN_NATIVE};
 
 /// 8 KiB: bytes taken beyond what can be sent now. More would wait where nothing can replace or overtake it.
 const NOT_SENT_BYTES: u64 = 8 * 1024;
+/// Windows of bytes that have arrived behind a packet that is missed, and are kept until it is there: it is found missing a round trip
+/// after it left, and may be lost again. Whoever writes counts packets (`QuicPath`), and so hands over no more for it.
+const HELD_UP_WINDOWS: u64 = 3;
 /// Handshakes that wait to be looked at, and bytes kept of one and of all of them. Past it they are refused in a packet.
 const WAITING_MAX: usize = 256;
 const WAITING_BYTES: u64 = 4 * 1024;
 const WAITING_BYTES_ALL: u64 = 256 * 1024;
 /// 1 MiB: what the kernel keeps of packets until this thread gets to them; it may give less.
 const SOCKET_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a stream that are kept, of which the other end has not acknowledged all that went before.
+fn send_window(window: u64) -> u64 {
+    (1 + HELD_UP_WINDOWS) * window + NOT_SENT_BYTES
+}
 
 /// The UDP half of a session's port.
 #[derive(Debug)]
@@ -234,7 +242,7 @@ impl AsyncWrite for QuicStream {
     /// Takes what can be sent now and a little more, as a socket does whose unsent bytes are bounded.
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let stream = self.get_mut();
-        stream.connection.set_send_window(stream.meter.window() + NOT_SENT_BYTES);
+        stream.connection.set_send_window(send_window(stream.meter.window()));
         let count = ready!(Pin::new(&mut stream.send).poll_write(context, bytes))?;
         stream.meter.written(count as u64);
         Poll::Ready(Ok(count))
@@ -272,7 +280,14 @@ impl QuicPath {
         }
         let (in_flight, window) = (self.meter.in_flight(), self.meter.window());
         // No more than the stream takes ahead of its packets.
-        let unsent = self.meter.unsent().min((window + NOT_SENT_BYTES).saturating_sub(in_flight));
-        Some(Figures { in_flight: in_flight + unsent, delivered: self.meter.delivered(), window, rtt, rtt_min })
+        let unsent = self.meter.unsent().min(send_window(window).saturating_sub(in_flight));
+        Some(Figures {
+            in_flight: in_flight + unsent,
+            delivered: self.meter.delivered(),
+            window,
+            rate: self.meter.rate(),
+            rtt,
+            rtt_min,
+        })
     }
 }
