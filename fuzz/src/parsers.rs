@@ -16,7 +16,7 @@ use thinc_protocol::session::{
     Update,
 };
 use thinc_protocol::video::{Codec, Layout, Picture, Readiness, Source, VideoCommand, VideoState};
-use thinc_protocol::viewer::{CacheOffer, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{CacheOffer, Early, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_transport::link::{Link, LinkError};
@@ -131,6 +131,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
             name: "thinc-view".to_owned(),
         }),
         ViewerMessage::Arrived(Arrived { applied: vec![290..=300, 1..=280], discarded: vec![285] }),
+        ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }),
         ViewerMessage::Ping(300),
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),

@@ -69,5 +69,7 @@ pub const VIDEO_EDGE_MAX: u32 = 8192;
 pub const ARRIVED_RUNS_MAX: usize = 32;
 /// Updates in it that were discarded.
 pub const ARRIVED_DISCARDED_MAX: usize = 32;
+/// Bytes of a viewer's stream that a datagram says once more: what a hand does in a second.
+pub const EARLY_BYTES_MAX: usize = 256;
 /// Displays a viewer may have.
 pub const DISPLAYS_MAX: usize = 16;

@@ -83,6 +83,8 @@ impl SessionCaps {
     pub const CLIPBOARD: u32 = 1 << 0;
     /// Sends updates alone, to a viewer that takes them so: it says `Arrived`.
     pub const ALONE: u32 = 1 << 1;
+    /// Takes bytes of the viewer's stream beside it: `Early`.
+    pub const EARLY: u32 = 1 << 2;
 }
 
 /// Size of the screen and the epoch that names it.

@@ -9,8 +9,8 @@ use crate::clip::ClipMessage;
 use crate::frame::{Frame, put_frame};
 use crate::held::Held;
 use crate::limits::{
-    CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, DISPLAYS_MAX, INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX, NAME_BYTES_MAX,
-    SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX,
+    CACHE_BYTES_MAX, CACHE_TOKEN_BYTES, DISPLAYS_MAX, EARLY_BYTES_MAX, INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX,
+    NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX, TOUCH_IDS_MAX,
 };
 use crate::video::VideoState;
 use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
@@ -24,6 +24,8 @@ pub enum ViewerMessage {
     Ack(Ack),
     /// What became of updates, where some of them go alone; in place of `Ack`, but for what that says of presenting.
     Arrived(Arrived),
+    /// Some of this stream, beside it; never on it.
+    Early(Early),
     /// A key, button, motion, scroll or touch.
     Input(Input),
     /// Asks for a `Pong` with the same number.
@@ -52,6 +54,15 @@ pub enum ViewerMessage {
     Clip(ClipMessage),
     /// The viewer ends the connection, and why in words.
     Close(String),
+}
+
+/// Bytes of the viewer's stream, which may come before it brings them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Early {
+    /// How many of the stream go before them; its first is the hello's.
+    pub offset: u64,
+    /// `EARLY_BYTES_MAX` at most, from anywhere to anywhere in a frame.
+    pub bytes: Vec<u8>,
 }
 
 /// What a viewer shows: a part of the screen, made to fit. The session scales, so that a small window costs a small window's bytes.
@@ -259,6 +270,7 @@ mod kind {
     pub(super) const VIEW: u8 = 0x0e;
     pub(super) const DISPLAYS: u8 = 0x0f;
     pub(super) const HELD: u8 = 0x16;
+    pub(super) const EARLY: u8 = 0x17;
     pub(super) const ARRIVED: u8 = 0x15;
 }
 
@@ -299,6 +311,7 @@ impl ViewerMessage {
     /// 0x10 to 0x14  see `ClipMessage::encode`
     /// 0x16 HELD     width | height | x | y | part width | part height, all varint | edge u8 | key 32 bytes | hashes, 8 bytes each
     /// 0x15 ARRIVED  see `Arrived`
+    /// 0x17 EARLY    offset varint64 | count varint | bytes
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -317,6 +330,11 @@ impl ViewerMessage {
                 }
             }),
             ViewerMessage::Arrived(arrived) => put_frame(out, kind::ARRIVED, |out| arrived.encode_body(out)),
+            ViewerMessage::Early(early) => put_frame(out, kind::EARLY, |out| {
+                put_varint(out, early.offset);
+                put_varint(out, early.bytes.len() as u64);
+                out.extend_from_slice(&early.bytes);
+            }),
             ViewerMessage::Input(input) => put_frame(out, kind::INPUT, |out| input.encode_body(out)),
             ViewerMessage::Ping(number) => put_frame(out, kind::PING, |out| put_varint(out, u64::from(*number))),
             ViewerMessage::Resize(size) => put_frame(out, kind::RESIZE, |out| put_size(out, *size)),
@@ -359,6 +377,12 @@ impl ViewerMessage {
             kind::HELLO => (ViewerMessage::Hello(decode_hello(&mut reader)?), "a viewer's hello"),
             kind::ACK => (ViewerMessage::Ack(decode_ack(&mut reader)?), "an ack"),
             kind::ARRIVED => (ViewerMessage::Arrived(Arrived::decode_body(&mut reader)?), "what has arrived"),
+            kind::EARLY => {
+                let offset = reader.varint("an offset in the stream")?;
+                let count = reader.at_most("a count of bytes of the stream", EARLY_BYTES_MAX as u64)?;
+                let bytes = reader.take("bytes of the stream", count as usize)?.to_vec();
+                (ViewerMessage::Early(Early { offset, bytes }), "bytes of the stream")
+            }
             kind::INPUT => (ViewerMessage::Input(Input::decode_body(&mut reader)?), "an input"),
             kind::PING => (ViewerMessage::Ping(reader.u32("a ping's number")?), "a ping"),
             kind::RESIZE => (ViewerMessage::Resize(read_size(&mut reader)?), "a resize"),

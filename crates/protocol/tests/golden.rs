@@ -12,7 +12,7 @@ use thinc_protocol::session::{
 };
 use thinc_protocol::video::{Codec, Layout as Planes, Picture, Readiness, Source, VideoCommand, VideoState};
 use thinc_protocol::viewer::{
-    Ack, CacheOffer, Display, Displays, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps,
+    Ack, CacheOffer, Display, Displays, Early, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps,
     ViewerHello, ViewerMessage,
 };
 use thinc_region::{Rect, Region, Size};
@@ -101,6 +101,7 @@ fn viewer_messages() {
             ViewerMessage::Arrived(Arrived { applied: vec![299..=300, 296..=296, 1..=290], discarded: vec![297, 292] }),
             vec![21, 12, 0xac, 2, 2, 2, 2, 1, 5, 0xa2, 2, 2, 3, 8],
         ),
+        (ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }), vec![23, 6, 0xac, 2, 3, 5, 1, 7]),
         (ViewerMessage::Ping(7), vec![5, 1, 7]),
         (ViewerMessage::Resize(Size { width: 800, height: 600 }), vec![6, 4, 0xa0, 6, 0xd8, 4]),
         (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),

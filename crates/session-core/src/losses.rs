@@ -7,6 +7,8 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 
+use crate::repeats::Repeats;
+
 /// Updates that arrived of those sent later, by which one is lost (RFC 9002, §6.1.1): a path reorders by less.
 const REORDERING: u32 = 3;
 /// Nine eighths of a round trip, after which one is lost before which a later one has arrived (§6.1.2), and 2 ms at least: both ends
@@ -56,13 +58,25 @@ pub(crate) struct Losses {
     /// When the path was asked last.
     asked_at: Micros,
     share: f32,
+    /// What goes once more before anything is known of it.
+    pub(crate) repeats: Repeats,
 }
 
 impl Default for Losses {
     /// A path that is taken for a bad one until it has shown otherwise.
     fn default() -> Losses {
         let (under_way, lost) = (VecDeque::new(), VecDeque::new());
-        Losses { under_way, lost, rtt: None, silences: 0, silenced_at: 0, belated: 0, asked_at: 0, share: SHARE_WEIGHT }
+        Losses {
+            under_way,
+            lost,
+            rtt: None,
+            silences: 0,
+            silenced_at: 0,
+            belated: 0,
+            asked_at: 0,
+            share: SHARE_WEIGHT,
+            repeats: Repeats::default(),
+        }
     }
 }
 

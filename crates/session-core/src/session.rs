@@ -561,7 +561,7 @@ impl Session {
         };
         self.viewers[at].heard = self.now;
         match message {
-            ViewerMessage::Hello(_) => Err(Violation::HelloTwice),
+            ViewerMessage::Hello(_) | ViewerMessage::Early(_) => Err(Violation::OutOfPlace),
             ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
             ViewerMessage::Arrived(arrived) => {
                 self.take_fresh();

@@ -22,7 +22,6 @@ use thinc_region::{Rect, Region, Size};
 use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
-use crate::effects::Arrival;
 use crate::flow::Flow;
 use crate::losses::Losses;
 use crate::mutation::{Broken, Mutation};
@@ -47,9 +46,9 @@ pub enum Violation {
     /// There is no such viewer (it went, and its messages came late).
     #[error("viewer {0} is not connected")]
     Unknown(u32),
-    /// A second hello.
-    #[error("a second hello")]
-    HelloTwice,
+    /// A second hello, or what comes beside a stream and never on it.
+    #[error("a second hello, or bytes of the stream on the stream")]
+    OutOfPlace,
     /// An acknowledgement of what was not sent.
     #[error("update {acked} was acknowledged, but the newest sent is {newest}")]
     AckAhead {
@@ -593,8 +592,7 @@ impl Viewer {
             let mut name = screen.name.to_owned();
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
-            let alone = if self.updates.arrival() == Arrival::Mixed { SessionCaps::ALONE } else { 0 };
-            let caps = clipboard | alone;
+            let caps = clipboard | self.alone_caps();
             let hello =
                 SessionHello { version: self.version, caps, name, frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32 };
             SessionMessage::Hello(hello).encode(out);
@@ -649,6 +647,7 @@ impl Viewer {
             return out.len() > start;
         }
         self.transmit_late_clip(now, out);
+        self.repeat(packer, now);
         self.ask_path(packer, now);
         let (epoch, size, mut gone_alone) = (self.picture.epoch, self.queue.size(), 0);
         while let Some(at) = self.updates.next(now).filter(|_| !self.updates.is_full()) {
@@ -704,7 +703,7 @@ impl Viewer {
             let more = !self.queue.is_empty() || self.updates.unsent_len() > 0;
             self.flow.sent(seq, (out.len() - before + alone_bytes) as u64, more, now);
             if alone {
-                self.went_alone(seq, now);
+                self.went_alone(seq, lane, now);
                 gone_alone += alone_bytes;
             } else if ends_frame {
                 // Nothing behind it: what waits in one record for the next frame's first part is seen later, and with that.

@@ -3,7 +3,7 @@
 //! Knows session-core's public face; the simulator loses thousands of them.
 
 use thinc_protocol::command::Command;
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
@@ -274,5 +274,50 @@ fn what_a_stream_brought_last_says_that_all_before_it_has_come() {
             (is_known, is_known),
             "{arrival:?}: {in_flight} bytes"
         );
+    }
+}
+
+/// A transport of datagrams, which keeps them.
+#[derive(Default)]
+struct Kept(Vec<Vec<u8>>);
+
+impl Packer for Kept {
+    fn pack(&mut self, _: &[u8], _: &mut Vec<u8>) -> Option<Packed> {
+        None
+    }
+
+    fn datagram_bytes(&self) -> usize {
+        1_200
+    }
+
+    fn put_datagram(&mut self, frame: &[u8]) {
+        self.0.push(frame.to_vec());
+    }
+}
+
+#[test]
+fn an_answer_to_a_hand_goes_once_more_unless_it_is_known_to_have_come() {
+    for (arrives, times) in [(false, 2), (true, 1)] {
+        let mut shell = Shell::by(Arrival::Mixed);
+        shell.record(RecordKind::InputDelivered { seq: 1, window: 1 });
+        shell.draw(A);
+        for job in shell.jobs() {
+            shell.encode(&job, SIZE.rect());
+        }
+        let (mut kept, mut out) = (Kept::default(), Vec::new());
+        let until = shell.now + 12_000;
+        shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
+        let SessionMessage::Update(update) = SessionMessage::decode(&Frame::whole(&kept.0[0]).unwrap()).unwrap() else {
+            panic!("{kept:?}", kept = kept.0)
+        };
+        if arrives {
+            shell.applied(update.seq);
+        }
+        while let Some(due) = shell.session.poll_deadline(shell.now).filter(|&due| due.max(shell.now) < until) {
+            shell.now = due.max(shell.now + 1);
+            shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
+        }
+        assert_eq!(kept.0.len(), times, "has come: {arrives}");
+        assert!(kept.0.iter().all(|frame| *frame == kept.0[0]), "the same again");
     }
 }

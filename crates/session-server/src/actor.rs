@@ -23,7 +23,9 @@ use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_ring::{Attachment, Framebuffer};
-use thinc_session_core::{Arrival, Config, LossyPolicy, PathFigures, Scheduling, Session, VideoPolicy, ViewerId};
+use thinc_session_core::{
+    Arrival, Config, LossyPolicy, PathFigures, Scheduling, Session, Upstream, VideoPolicy, ViewerId,
+};
 use thinc_transport::path::{Figures, Path};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -80,6 +82,8 @@ struct Seat {
     chunk_bytes: u64,
     task: tokio::task::AbortHandle,
     frames: Deframer,
+    /// How far `frames` was given what its stream brings, or what came beside it.
+    upstream: Upstream,
     viewer: Option<ViewerId>,
     /// Which viewer it is, where it says so.
     instance: Option<[u8; INSTANCE_BYTES]>,
@@ -357,6 +361,7 @@ impl Actor {
             chunk_bytes: 0,
             task,
             frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            upstream: Upstream::default(),
             viewer: None,
             instance: None,
             takes_video: false,
@@ -385,11 +390,18 @@ impl Actor {
     }
 
     fn take_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let now = self.now();
         let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
         if let Some(viewer) = seat.viewer {
             seat.tell_path(&mut self.core, viewer);
         }
+        let fresh = seat.upstream.by_stream(bytes);
+        self.take_frames(id, fresh);
+    }
+
+    /// What comes next on a viewer's stream, whichever way it came.
+    fn take_frames(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let now = self.now();
+        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
         seat.frames.push(bytes);
         if self.greet_by.is_some() {
             return;
@@ -442,7 +454,7 @@ impl Actor {
                 ViewerMessage::Instance(number) => {
                     self.leave_older(id, *number);
                     // What follows, the offer of a cache first, counts once that is done.
-                    return self.take_bytes(id, &[]);
+                    return self.take_frames(id, &[]);
                 }
                 _ => {}
             }

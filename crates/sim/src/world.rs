@@ -14,7 +14,7 @@ use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
     Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, VideoPolicy, ViewerId,
+    SnapshotVerdict, Upstream, VideoPolicy, ViewerId,
 };
 
 use crate::breakage::Breakage;
@@ -52,6 +52,7 @@ struct Connection<P> {
     path: Path,
     down: Link,
     up: Link,
+    upstream: Upstream,
     deframer: Deframer,
     stalled: bool,
     inbox: VecDeque<Vec<u8>>,
@@ -380,6 +381,7 @@ impl<P: Pipeline> World<P> {
             path,
             down: Link::new(path),
             up: Link::new(path),
+            upstream: Upstream::default(),
             deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
             stalled: false,
             inbox: VecDeque::new(),
@@ -701,8 +703,8 @@ impl<P: Pipeline> World<P> {
                 connection.pipeline.poll_transmit(&mut out);
             }
             connection.up.send(&out, self.now, &mut self.random);
-            while let Some(chunk) = connection.up.receive(self.now) {
-                connection.deframer.push(&chunk);
+            // What came beside the stream goes before what it brings.
+            loop {
                 while let Some(frame) = connection.deframer.next().map_err(|error| Divergence(error.to_string()))? {
                     let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
                     if matches!(message, ViewerMessage::Hello(_)) {
@@ -732,6 +734,8 @@ impl<P: Pipeline> World<P> {
                         self.next_barrier += 1;
                     }
                 }
+                let Some(chunk) = connection.up.receive(self.now) else { break };
+                connection.deframer.push(connection.upstream.by_stream(&chunk));
             }
         }
         Ok(())

@@ -14,6 +14,7 @@ use thinc_protocol::{Micros, VERSION};
 
 use crate::cache::Granted;
 use crate::clipboard::Clipboard;
+use crate::early::Repeats;
 use crate::event::{CursorPixels, Events, ViewerEvent};
 use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub(crate) videos: Videos,
     /// Updates that come alone, where this viewer takes them.
     pub(crate) order: Order,
+    pub(crate) repeats: Repeats,
     takes_alone: bool,
     unpacker: StreamUnpacker,
     /// The commands of a packed update.
@@ -102,6 +104,7 @@ impl State {
             clipboard: Clipboard::new(clipboard),
             videos: Videos::new(caps),
             order: Order::default(),
+            repeats: Repeats::default(),
             takes_alone: caps & ViewerCaps::ALONE != 0,
             unpacker: StreamUnpacker::default(),
             unpacked: Vec::new(),
@@ -142,6 +145,7 @@ impl State {
                 }
                 self.greeted = true;
                 self.order.is_on = self.takes_alone && hello.caps & SessionCaps::ALONE != 0;
+                self.repeats.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
                 self.clipboard.greeted(&hello);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }

@@ -6,6 +6,7 @@
 mod cache;
 mod clipboard;
 mod decode;
+mod early;
 mod event;
 mod framebuffer;
 mod held;

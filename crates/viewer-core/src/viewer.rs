@@ -250,6 +250,8 @@ impl Viewer {
         let before = out.len();
         if let Some(arrived) = self.state.order.poll_news().filter(|_| !self.state.closed) {
             ViewerMessage::Arrived(arrived.clone()).encode(out);
+        } else if let Some(early) = self.state.repeats.poll().filter(|_| !self.state.closed) {
+            ViewerMessage::Early(early).encode(out);
         }
         self.state.stats.bytes_out += (out.len() - before) as u64;
         out.len() > before
@@ -368,6 +370,7 @@ impl Viewer {
         if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
             // A person waits for what this does.
             self.acted_at.get_or_insert(now);
+            self.state.repeats.want(self.state.stats.rtt_us, now);
         }
         self.state.outbox.push_input(Input { seq, event });
         self.state.typed.push(seq, event, made, now);
@@ -498,6 +501,7 @@ impl Viewer {
             .chain(ping)
             .chain(self.echo_due())
             .chain(self.state.videos.deadline())
+            .chain(self.state.repeats.deadline())
             .chain(self.state.order.deadline(self.state.epoch, Order::window(self.state.stats.rtt_us)))
             .min()
             .filter(|_| !self.state.closed)
@@ -513,6 +517,7 @@ impl Viewer {
         if let Some(arrived) = self.state.order.poll_repeat(now) {
             self.state.outbox.push(&ViewerMessage::Arrived(arrived.clone()));
         }
+        self.state.repeats.handle_timeout(now);
         self.state.clipboard.timeout(now);
         self.state.videos.timeout(now);
         self.state.settle_videos();
@@ -542,7 +547,7 @@ impl Viewer {
     /// Appends what is to be sent; false when there is nothing.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        let State { outbox, clipboard, videos, stats, greeted, closed, .. } = &mut self.state;
+        let State { outbox, clipboard, videos, stats, greeted, closed, repeats, .. } = &mut self.state;
         if *greeted && !*closed {
             clipboard.poll_control(outbox, stats);
         }
@@ -553,6 +558,7 @@ impl Viewer {
             any |= clipboard.poll_pieces(out, stats);
         }
         stats.bytes_out += (out.len() - before) as u64;
+        repeats.written(&out[before..]);
         any
     }
 

@@ -4,7 +4,7 @@ use thinc_protocol::arrived::Arrived;
 use thinc_protocol::command::Command;
 use thinc_protocol::frame::{Deframer, Frame};
 use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage, Update};
-use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
+use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerError, ViewerEvent};
 
@@ -128,6 +128,32 @@ fn a_frame_whose_end_came_first_ends_with_what_was_missing() {
         "nothing is missing now, and nothing else would end it"
     );
     assert_eq!(shows(&fill((5, 0), 1, 20, 8), false), (0, true), "and the next is another");
+}
+
+#[test]
+fn a_key_is_said_once_more_beside_the_stream_where_the_session_takes_it() {
+    for (caps, said) in [(SessionCaps::ALONE, false), (SessionCaps::ALONE | SessionCaps::EARLY, true)] {
+        let mut viewer = new_viewer();
+        greet(&mut viewer, caps);
+        show(&mut viewer, 1);
+        let mut stream = Vec::new();
+        viewer.poll_transmit(&mut stream);
+        viewer.handle_input(InputEvent::Key { code: 38, keysym: 0x61, down: true }, 1_000);
+        viewer.poll_transmit(&mut stream);
+        assert!(!viewer.poll_datagram(&mut Vec::new()), "not in the packet that holds the key");
+        viewer.handle_timeout(11_000);
+        let mut datagram = Vec::new();
+        assert_eq!(viewer.poll_datagram(&mut datagram), said);
+        if said {
+            let early = match ViewerMessage::decode(&Frame::whole(&datagram).unwrap()) {
+                Ok(ViewerMessage::Early(early)) => early,
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(early.offset, 0, "all there is of so short a stream");
+            assert!(early.bytes.ends_with(&stream), "{early:?} does not end as {stream:?}");
+        }
+        assert!(!viewer.poll_datagram(&mut Vec::new()), "once");
+    }
 }
 
 #[test]

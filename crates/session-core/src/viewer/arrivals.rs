@@ -6,6 +6,7 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::arrived::Arrived;
+use thinc_protocol::session::SessionCaps;
 use thinc_region::Region;
 
 use super::{UPDATE_HEAD_BYTES, Viewer, Violation};
@@ -32,8 +33,11 @@ impl Viewer {
         lane && frame_max > UPDATE_HEAD_BYTES && self.updates.may_go_alone(at, frame_max - UPDATE_HEAD_BYTES)
     }
 
-    pub(super) fn went_alone(&mut self, seq: u64, now: Micros) {
+    pub(super) fn went_alone(&mut self, seq: u64, lane: Lane, now: Micros) {
         self.losses.sent(seq, now);
+        if lane == Lane::RealTime && self.losses.share() > LOSSY_SHARE {
+            self.losses.repeats.sent(seq, &self.packed, self.flow.rtt(), now);
+        }
         self.stats.alone += 1;
     }
 
@@ -82,6 +86,23 @@ impl Viewer {
     pub(super) fn ask_due(&self) -> Option<Micros> {
         let since = self.flow.waits_since().filter(|_| self.updates.arrival() == Arrival::Mixed)?;
         Some(self.losses.ask_due(since, self.flow.rtt()))
+    }
+
+    /// Says once more what is due, of which nothing is known.
+    pub(super) fn repeat(&mut self, packer: &mut dyn Packer, now: Micros) {
+        let Viewer { losses, updates, flow, stats, .. } = self;
+        while let Some(bytes) = losses.repeats.poll(now, |seq| updates.is_under_way(seq)) {
+            if bytes.len() <= packer.datagram_bytes() {
+                packer.put_datagram(bytes);
+                flow.control_sent(bytes.len() as u64);
+                stats.bytes += bytes.len() as u64;
+            }
+        }
+    }
+
+    /// What its hello says of this, for a viewer that takes updates alone.
+    pub(super) fn alone_caps(&self) -> u32 {
+        if self.updates.arrival() == Arrival::Mixed { SessionCaps::ALONE | SessionCaps::EARLY } else { 0 }
     }
 
     /// Asks it where that is due: any packet that arrives now is answered, and the answer tells what did not arrive before it.

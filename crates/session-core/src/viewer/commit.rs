@@ -89,6 +89,7 @@ impl Viewer {
         refresh
             .chain(oldest.map(|oldest| oldest + RECORD_AGE_MAX))
             .chain(self.losses.deadline())
+            .chain(self.losses.repeats.deadline())
             .chain(self.ask_due())
             .chain(doubt)
             .chain(inexact)

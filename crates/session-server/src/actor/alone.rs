@@ -4,17 +4,17 @@
 
 use thinc_protocol::frame::Frame;
 use thinc_protocol::session::CloseCode;
-use thinc_protocol::viewer::ViewerMessage;
+use thinc_protocol::viewer::{Early, ViewerMessage};
 use thinc_session_core::ViewerId;
 
 use super::Actor;
 use crate::connection::ConnectionId;
 
 impl Actor {
-    /// What a viewer says beside its stream: what has arrived, and nothing else.
+    /// What a viewer says beside its stream: what has arrived, and once more what the stream brings.
     pub(super) fn take_datagram(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
-        let Some(seat) = self.seats.get(&id).filter(|seat| seat.cut_at.is_none()) else { return };
+        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
         let Some(viewer) = seat.viewer else { return };
         let wrong = match Frame::whole(bytes).and_then(|frame| ViewerMessage::decode(&frame)) {
             Ok(ViewerMessage::Arrived(arrived)) => {
@@ -23,6 +23,13 @@ impl Actor {
                     Ok(()) => return self.acknowledged(id, viewer, self.core.acked_in_order(viewer)),
                     Err(violation) => violation.to_string(),
                 }
+            }
+            Ok(ViewerMessage::Early(Early { offset, bytes })) => {
+                let fresh = seat.upstream.beside(offset, &bytes);
+                if !fresh.is_empty() {
+                    self.take_frames(id, fresh);
+                }
+                return;
             }
             Ok(_) => "a message that does not come alone".to_owned(),
             Err(error) => error.to_string(),

@@ -13,7 +13,9 @@ use crate::pipeline::{Fate, Pipeline};
 impl<P: Pipeline> World<P> {
     /// What came by itself, and what is known by now of what was sent so.
     pub(super) fn deliver_datagrams(&mut self, at: usize) -> Result<(), Divergence> {
-        let Connection { id, pipeline, lossy: Some(lossy), stalled, acked, .. } = &mut self.connections[at] else {
+        let Connection { id, pipeline, lossy: Some(lossy), stalled, acked, upstream, deframer, .. } =
+            &mut self.connections[at]
+        else {
             return Ok(());
         };
         while !*stalled && let Some(update) = lossy.down.receive(self.now) {
@@ -30,6 +32,10 @@ impl<P: Pipeline> World<P> {
             while let Some(said) = lossy.up.receive(self.now) {
                 let frame = Frame::whole(&said).map_err(|error| Divergence(error.to_string()))?;
                 let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
+                if let ViewerMessage::Early(early) = &message {
+                    deframer.push(upstream.beside(early.offset, &early.bytes));
+                    continue;
+                }
                 let ViewerMessage::Arrived(arrived) = &message else {
                     return Err(Divergence(format!("viewer {at} says {message:?} beside its stream")));
                 };
