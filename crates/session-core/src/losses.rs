@@ -1,4 +1,4 @@
-//! Path 10/13 and back: beside update.rs, of whose updates some go alone, as datagrams that nobody sends again.
+//! Path 10/13 and back: beside update.rs, of whose updates some go alone, as datagrams that nobody sends again once they are lost.
 //! Which of them are lost: what the viewer says has arrived of the others tells, and else the time (RFC 9002 in small).
 //! Knows numbers and times; never what an update did.
 

@@ -1,6 +1,6 @@
 //! Path 10/13: beside viewer.rs: answers to a hand that went alone, once more.
-//! From what has left, to a second datagram a moment later, where the path loses some. Only a lost one costs a person more than a moment
-//! then, for two of ten a hundredth.
+//! From what has left, to a second datagram a moment later, where the path loses some: where one in ten is lost, both are once in a hundred
+//! times.
 //! Knows bytes and times; never what they say.
 
 use std::collections::VecDeque;
