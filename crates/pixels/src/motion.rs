@@ -1,14 +1,16 @@
 //! Path 8/13: beside plan.rs, in each viewer's shadow; to areas.rs with what it has seen.
 //! Which parts of the screen change like a video: nearly all of their pixels, again and again; browsers and GL say no more of theirs.
-//! Knows how many pixels changed in each plan, and when; never what they show.
+//! Knows how many pixels changed in each plan, when, and whether they have more than two colours; never what they show.
 //!
 //! Text leaves most pixels of its ground as they were, however fast it comes, so that no terminal is a video. What scrolls is
-//! found as such (`shift.rs`) and begins anew, and so does what rests for a moment, as a slideshow does.
+//! found as such (`shift.rs`) and begins anew, and so does what rests for a moment, as a slideshow does. What has two colours takes a
+//! bit a pixel and less exactly, which no coded picture of noise or bars does.
 
-use thinc_region::{Rect, Region, Size};
+use thinc_region::{Rect, Size};
 
 use crate::areas::Areas;
-use crate::{Planned, RGB};
+use crate::kind::{self, Colors};
+use crate::{Planned, RGB, Snapshot};
 
 /// 64 pixels: edge of the tiles that are followed; 40 bytes each, so that a screen of 1920 x 1080 is 20 KiB.
 pub(crate) const TILE: i32 = 64;
@@ -55,14 +57,14 @@ struct Tile {
 }
 
 impl Tile {
-    /// `goes_on`: it was drawn again and again since it was seen last, and only the path made a pause. True where most is new.
-    fn note(&mut self, looked: u32, changed: u32, bounds: Rect, goes_on: bool, now: u64) -> bool {
+    /// `most`: most of it is new, in more than two colours, which is given back. `goes_on`: it was drawn again and again since it was
+    /// seen last, and only the path made a pause.
+    fn note(&mut self, most: bool, changed: u32, bounds: Rect, goes_on: bool, now: u64) -> bool {
         let first = !goes_on && now.saturating_sub(self.seen) > GAP_MAX;
         if first {
             *self = Tile::default();
         }
         self.seen = now;
-        let most = looked >= LOOKED_MIN && changed * SHARE >= looked;
         if most {
             self.since = if self.most == 0 { now } else { self.since };
             self.last = now;
@@ -142,7 +144,15 @@ impl Motion {
     }
 
     /// A plan has found these changes, once `shifts` were applied, and counted their pixels; `film` is a moving area whose frame it is.
-    pub(crate) fn note(&mut self, region: &Region, changes: &[Rect], shifts: &[Planned], film: Option<Rect>, now: u64) {
+    pub(crate) fn note(
+        &mut self,
+        snapshot: &Snapshot,
+        changes: &[Rect],
+        shifts: &[Planned],
+        film: Option<Rect>,
+        now: u64,
+    ) {
+        let region = snapshot.region();
         self.now = self.now.max(now);
         let (mut new, mut new_area) = (Rect::default(), 0);
         self.forget_scrolled(shifts);
@@ -166,9 +176,12 @@ impl Motion {
                 if changed > 0 {
                     let whole = tile_rect(tile, columns);
                     let meets = changes.iter().map(|rect| rect.intersect(&whole)).filter(|part| !part.is_empty());
-                    let bounds = meets.fold(Rect::default(), |all, part| all.bound(&part));
+                    let bounds = meets.clone().fold(Rect::default(), |all, part| all.bound(&part));
                     let goes_on = film.is_some_and(|film| film.overlaps(&whole));
-                    if self.tiles[tile].note(looked, changed, bounds, goes_on, self.now) {
+                    let most = looked >= LOOKED_MIN
+                        && changed * SHARE >= looked
+                        && meets.into_iter().any(|part| kind::colors(snapshot, &part) == Colors::More);
+                    if self.tiles[tile].note(most, changed, bounds, goes_on, self.now) {
                         new = new.bound(&bounds);
                         new_area += bounds.area();
                     }

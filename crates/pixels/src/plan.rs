@@ -168,7 +168,7 @@ pub fn plan_with(
         }
     }
     let place = film.as_ref().map(|film| film.place());
-    motion.note(snapshot.region(), &changes.rects, &out[planned_before..], place, now);
+    motion.note(snapshot, &changes.rects, &out[planned_before..], place, now);
     shadow.motion = motion;
     if !shadow.known.contains_rect(&snapshot.region().extents()) {
         shadow.known.add(snapshot.region());

@@ -106,6 +106,13 @@ fn camera(x: i32, y: i32, number: i32) -> u32 {
     channel(128.0 + wave(31.0, 0.3)) << 16 | channel(120.0 + wave(43.0, 0.2)) << 8 | channel(110.0 + wave(37.0, 0.4))
 }
 
+/// Bits, as `thinc-bench overwrite` draws them: another pair of colours for each number, and nothing stays as it was.
+fn bits(x: i32, y: i32, number: i32) -> u32 {
+    let mut bit = Random((x as u64) << 40 | (y as u64) << 20 | (number as u64 + 1));
+    bit.next();
+    if bit.below(2) == 0 { 0x10_1010 } else { 0xb0_b0b0 + (number as u32 & 0x3f) }
+}
+
 fn letters(x: i32, y: i32, seed: u64) -> u32 {
     let (column, row) = (x / 8, y / 16);
     let mut letter = Random(seed ^ (column as u64) << 32 ^ (row as u64) << 8 | 1);
@@ -245,6 +252,16 @@ fn pictures_that_follow_each_other_slowly_are_none() {
             assert!(screen.show(FRAME).is_empty(), "slide {slide}, step {step}");
         }
         screen.now += 2_000_000;
+    }
+}
+
+#[test]
+fn two_colours_are_none_however_often_all_of_them_are_new() {
+    let mut screen = Screen::new();
+    for number in 0..100 {
+        screen.paint(PLAYER, |x, y| bits(x, y, number));
+        assert!(screen.show(FRAME).is_empty(), "picture {number}");
+        assert_eq!(screen.shadow.new_at_once(), None, "picture {number}");
     }
 }
 

@@ -350,6 +350,11 @@ fn letters(x: i32, y: i32, seed: u32) -> u32 {
     if inside { 0x10_1010 } else { 0xff_ffff }
 }
 
+/// Noise in two colours, another pair for each picture.
+fn bits(x: i32, y: i32, number: u32) -> u32 {
+    if camera(x, y, number) & 1 == 0 { 0x10_1010 } else { 0xb0_b0b0 + (number & 0x3f) }
+}
+
 const SLOW: Path = link(5, 10_000);
 const FAST: Path = link(100, 1_000);
 
@@ -394,6 +399,17 @@ fn text_is_none_however_fast_it_comes_and_however_slow_the_path_is() {
         }
         assert_eq!((cinema.stats().begun, cinema.nearly), (0, 0), "{path:?}");
     }
+}
+
+#[test]
+fn noise_in_two_colours_is_none_on_a_path_too_slow_for_it() {
+    let mut cinema = Cinema::new(SLOW);
+    for number in 0..600 {
+        cinema.draw(SCREEN, Drawn::Image, |x, y| bits(x, y, number));
+        cinema.record(RecordKind::Idle);
+        cinema.wait(5_000);
+    }
+    assert_eq!((cinema.stats().begun, cinema.nearly), (0, 0));
 }
 
 #[test]
