@@ -8,7 +8,7 @@ use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
 use thinc_protocol::session::SessionMessage;
 use thinc_session_core::Arrival;
 
-use crate::link::Path;
+use crate::link::{Link, Path};
 use crate::pipeline::Fate;
 use crate::random::Random;
 
@@ -84,6 +84,12 @@ impl Lossy {
     /// The same for the connection that follows.
     pub(crate) fn again(&self) -> Lossy {
         Lossy::new(self.arrival, self.down.path, self.down.lost)
+    }
+
+    /// The stream beside it, of one direction. Where only small updates go alone it loses as much, and then waits while they go on.
+    pub(crate) fn stream(&self) -> Link {
+        let Datagrams { path, lost, .. } = self.down;
+        if self.arrival == Arrival::Mixed { Link::losing(path, lost) } else { Link::new(path) }
     }
 
     /// Sends each update by itself, and gives back what is no update.

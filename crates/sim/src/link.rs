@@ -1,4 +1,4 @@
-//! Between the session and a viewer: an ordered stream of bytes with a rate, a delay and jitter, on virtual time.
+//! Between the session and a viewer: an ordered stream of bytes with a rate, a delay, jitter and losses, on virtual time.
 //! From world.rs, to world.rs at a later moment; a transport in between that sends no more at once than its window.
 //! Knows chunks and when they arrive; never what they say.
 
@@ -13,6 +13,9 @@ use crate::random::Random;
 const SEGMENT_BYTES: u64 = 1448;
 const WINDOW_INITIAL_BYTES: u64 = 10 * SEGMENT_BYTES;
 const NOT_SENT_BYTES: usize = 8 * 1024;
+/// How long after a round trip a loss is noticed, and how often a segment is lost at most.
+const NOTICED: Micros = 5_000;
+const LOST_TIMES_MAX: u64 = 8;
 
 /// What a path is like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +51,8 @@ struct Segment {
 #[derive(Debug)]
 pub struct Link {
     path: Path,
+    /// Segments of a thousand that have to be sent again. What follows them has come, is confirmed by itself, as QUIC has it, and waits.
+    lost: u64,
     /// Handed over and not sent.
     unsent: VecDeque<u8>,
     segments: VecDeque<Segment>,
@@ -68,8 +73,14 @@ pub struct Link {
 impl Link {
     /// An idle link.
     pub const fn new(path: Path) -> Link {
+        Link::losing(path, 0)
+    }
+
+    /// An idle link that loses so many segments of a thousand.
+    pub(crate) const fn losing(path: Path, lost: u64) -> Link {
         Link {
             path,
+            lost,
             unsent: VecDeque::new(),
             segments: VecDeque::new(),
             in_flight: 0,
@@ -126,12 +137,22 @@ impl Link {
             let bytes = chunk.len() as u64;
             self.free_at = self.free_at.max(now) + bytes * 1_000_000 / self.path.bytes_per_second.max(1);
             self.queued_max = self.queued_max.max(self.free_at - now);
-            let at = self.free_at + self.path.delay + random.below(self.path.jitter + 1);
+            let again = self.again(random);
+            let at = self.free_at + again + self.path.delay + random.below(self.path.jitter + 1);
             self.last_at = self.last_at.max(at);
             self.chunks.push_back((self.last_at, chunk));
             self.in_flight += bytes;
-            self.segments.push_back(Segment { bytes, sent_at: now, confirmed_at: self.last_at + self.path.delay });
+            let arrives = if self.lost == 0 { self.last_at } else { at };
+            let segment = Segment { bytes, sent_at: now + again, confirmed_at: arrives + self.path.delay };
+            let place = self.segments.partition_point(|other| other.confirmed_at <= segment.confirmed_at);
+            self.segments.insert(place, segment);
         }
+    }
+
+    /// Until a segment is sent for the last time.
+    fn again(&self, random: &mut Random) -> Micros {
+        let lost = (0..LOST_TIMES_MAX).take_while(|_| self.lost > 0 && random.below(1000) < self.lost).count() as u64;
+        lost * (2 * self.path.delay + NOTICED)
     }
 
     /// What the transport says of itself.
@@ -142,7 +163,8 @@ impl Link {
                 in_flight: self.in_flight + self.unsent.len() as u64,
                 delivered: self.delivered,
                 window: self.window,
-                rate: 0,
+                // Who counts packets knows what the path carries.
+                rate: if self.lost == 0 { 0 } else { self.path.bytes_per_second },
                 rtt: self.rtt,
                 rtt_min: self.rtt_min.min(self.rtt),
             }),

@@ -77,6 +77,11 @@ struct Connection<P> {
 }
 
 impl<P> Connection<P> {
+    fn lose(&mut self, lossy: Lossy) {
+        (self.down, self.up) = (lossy.stream(), lossy.stream());
+        self.lossy = Some(lossy);
+    }
+
     /// All of its updates may be lost: what was sent says nothing of what is shown.
     fn loses_all(&self) -> bool {
         self.lossy.as_ref().is_some_and(|lossy| lossy.arrival == Arrival::Unordered)
@@ -327,7 +332,7 @@ impl<P: Pipeline> World<P> {
                 let connection = self.connections.last_mut().expect("it has just come");
                 let arrival = connection.pipeline.arrival();
                 if arrival != Arrival::Ordered {
-                    connection.lossy = Some(Lossy::new(arrival, *path, *lost));
+                    connection.lose(Lossy::new(arrival, *path, *lost));
                     self.session.set_arrival(connection.id, arrival);
                 }
             }
@@ -368,7 +373,7 @@ impl<P: Pipeline> World<P> {
         let mut connection = self.connection(pipeline.reconnected(self.breakage), path);
         if let Some(lossy) = lossy {
             self.session.set_arrival(connection.id, lossy.arrival);
-            connection.lossy = Some(lossy.again());
+            connection.lose(lossy.again());
         }
         self.connections.push(Connection { chose, ..connection });
     }
