@@ -78,7 +78,7 @@ fn check_installed(name: &str, likeness: Likeness) -> Result<(), Error> {
 
 fn run(peer: &dyn Peer, likeness: Likeness, link: &str) -> Result<(), Error> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-    let bed = Arc::new(Testbed::start(&Link::preset(link)?, None)?);
+    let bed = Arc::new(Testbed::start(&link.parse()?, None)?);
     let before = inhabitants(&bed)?;
     let accounts = Arc::new(Accounts::new(&format!("test-{}", peer.name()))?);
     let stage = Stage::start(peer, &bed, &accounts, SIZE)?;
@@ -279,6 +279,12 @@ fn nxagent() -> Result<(), Error> {
 #[test]
 fn over_a_long_link() -> Result<(), Error> {
     run(&*peer("thinc")?, Likeness::Exact, "wan")
+}
+
+/// It is far enough for QUIC, of which nothing is heard.
+#[test]
+fn where_no_udp_passes() -> Result<(), Error> {
+    run(&*peer("thinc")?, Likeness::Exact, "80211g:rtt=20ms,udp=off")
 }
 
 #[test]

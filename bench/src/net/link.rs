@@ -26,6 +26,8 @@ pub struct Link {
     pub seed: u64,
     /// When nothing passes.
     pub outages: Vec<Outage>,
+    /// UDP never passes, as behind many a company's firewall.
+    pub blocks_udp: bool,
 }
 
 /// A time in which every packet is lost.
@@ -141,6 +143,7 @@ impl Link {
             loss: 0.0,
             seed: 1,
             outages: vec![],
+            blocks_udp: false,
         }
     }
 
@@ -199,6 +202,9 @@ impl Link {
         for outage in &self.outages {
             words.push(format!("nothing for {} from {}", time_words(outage.length), time_words(outage.from)));
         }
+        if self.blocks_udp {
+            words.push("no UDP".into());
+        }
         words.join(", ")
     }
 
@@ -215,9 +221,16 @@ impl Link {
                     value.parse().map_err(|_| format!("`{value}` is no seed: give a number from 0 to 2^64-1"))?;
             }
             "outage" => self.outages.push(parse_outage(value)?),
+            "udp" => {
+                self.blocks_udp = match value {
+                    "on" => false,
+                    "off" => true,
+                    _ => return Err(format!("`{value}` is no answer to whether UDP passes: on or off").into()),
+                };
+            }
             _ => {
                 return Err(format!(
-                    "a link has no `{key}`: it has rtt, jitter, rate, queue, loss, seed and outage, as in wan,loss=1%"
+                    "a link has no `{key}`: it has rtt, jitter, rate, queue, loss, seed, outage and udp, as in wan,loss=1%"
                 )
                 .into());
             }
@@ -392,6 +405,8 @@ mod tests {
         assert_eq!(link.queue_bytes, 250_000, "fits the shorter round trip");
         assert_eq!(link.outages, [Outage { from: Duration::from_secs(5), length: Duration::from_millis(250) }]);
         assert_eq!(link.about(), "100 Mbit/s, 20 ms round trip, 2 ms jitter, 1 % loss, nothing for 250 ms from 5 s");
+        let link: Link = "wan,udp=off".parse().unwrap();
+        assert_eq!(link.about(), "100 Mbit/s, 66 ms round trip, no loss, no UDP");
         let link: Link = "queue=10KiB,rate=2.5 Mbit/s".parse().unwrap();
         assert_eq!((link.queue_bytes, link.rate_bps), (10240, Some(2_500_000)), "the queue that was asked for stays");
         assert_eq!("wan,rate=none".parse::<Link>().unwrap().rate_bps, None);
@@ -412,6 +427,7 @@ mod tests {
             ("wan,queue=0", "1 byte"),
             ("wan,outage=5s", "5s+2s"),
             ("wan,seed=x", "seed"),
+            ("wan,udp=no", "on or off"),
         ] {
             let error = text.parse::<Link>().expect_err(text).to_string();
             assert!(error.contains(word), "{text}: {error}");

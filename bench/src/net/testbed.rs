@@ -321,5 +321,6 @@ impl Drop for Testbed {
 
 /// What the wire makes of the link: everything, or only the outages where netem makes the rest.
 fn wire_part(link: &Link, netem: bool) -> Link {
-    if netem { Link { outages: link.outages.clone(), ..Link::unlimited() } } else { link.clone() }
+    let Link { outages, blocks_udp, .. } = link.clone();
+    if netem { Link { outages, blocks_udp, ..Link::unlimited() } } else { link.clone() }
 }

@@ -78,6 +78,16 @@ pub(crate) fn payload(packet: &[u8]) -> u32 {
     parse().unwrap_or(0)
 }
 
+/// Whether it is of UDP, fragments included; a header of IPv6 that stands between is not looked behind.
+pub(crate) fn is_udp(packet: &[u8]) -> bool {
+    let at = match packet.first().map(|first| first >> 4) {
+        Some(4) => 9,
+        Some(6) => 6,
+        _ => return false,
+    };
+    packet.get(at) == Some(&17)
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -127,11 +137,12 @@ mod tests {
         let mut udp = [0u8; 100];
         (udp[0], udp[3], udp[9]) = (0x46, 60, 17);
         assert_eq!(payload(&udp), 60 - 24 - 8);
+        assert_eq!([&tcp[..], &udp, &[], &[0x45]].map(is_udp), [false, true, false, false]);
         udp[7] = 1;
         assert_eq!(payload(&udp), 0, "a later fragment has no header");
         let mut six = [0u8; 100];
         (six[0], six[5], six[6]) = (0x60, 40, 17);
-        assert_eq!(payload(&six), 32);
+        assert_eq!((payload(&six), is_udp(&six)), (32, true));
         assert_eq!(payload(&[]), 0);
         assert_eq!(payload(&[0x45, 0, 0]), 0);
         (tcp[3], tcp[32]) = (30, 15 << 4);

@@ -21,7 +21,7 @@ use crate::net::emulator::{Emulator, Verdict};
 use crate::net::end::MTU;
 use crate::net::link::Link;
 use crate::net::testbed::{Direction, Packet, Side};
-use crate::net::trace::{Trace, payload};
+use crate::net::trace::{Trace, is_udp, payload};
 
 /// Packets read before those that are due are looked after: half a millisecond of work at most.
 const BURST_PACKETS: usize = 64;
@@ -89,6 +89,7 @@ impl Wire {
                 output: output.clone(),
                 orders: orders.clone(),
                 emulator: Emulator::new(link, direction, Duration::ZERO),
+                blocks_udp: link.blocks_udp,
                 origin,
                 read_last: Duration::ZERO,
                 dense: false,
@@ -210,6 +211,7 @@ struct Lane {
     output: Arc<OwnedFd>,
     orders: Arc<Orders>,
     emulator: Emulator,
+    blocks_udp: bool,
     origin: Instant,
     /// When packets were last read, and whether they come densely.
     read_last: Duration,
@@ -274,7 +276,10 @@ impl Lane {
         for (order, done) in orders {
             let now = self.origin.elapsed();
             match order {
-                Order::Link(link) => self.emulator.handle_link(&link, now),
+                Order::Link(link) => {
+                    self.emulator.handle_link(&link, now);
+                    self.blocks_udp = link.blocks_udp;
+                }
                 Order::Cut(cut) => {
                     self.emulator.handle_cut(cut, now);
                     if cut {
@@ -334,6 +339,11 @@ impl Lane {
         };
         if let Some(capture) = &self.capture {
             capture.handle_packet(side, sent, &packet);
+        }
+        if self.blocks_udp && is_udp(&packet) {
+            // Dropped before the link, without a word to whoever sent it.
+            self.lost.push(sent);
+            return self.recycle(packet);
         }
         match self.emulator.handle_packet(sent - self.origin, packet.len() as u32) {
             Verdict::Deliver { departs, at } if self.line.len() < UNDER_WAY_MAX => {

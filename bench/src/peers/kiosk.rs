@@ -31,7 +31,8 @@ pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
     let (width, height) = site.size;
     let mut browser = programs::command(site, Group::Client, BROWSER)?;
     browser.env("DISPLAY", site.screen.display());
-    browser.arg(format!("--user-data-dir={}", site.folder.path().join("chromium").display()));
+    // Not the profile of a Chromium in the session, to which this one would only hand its page.
+    browser.arg(format!("--user-data-dir={}", site.folder.path().join("kiosk").display()));
     browser.args([format!("--window-size={width},{height}"), format!("--app={url}")]);
     browser.args([
         "--kiosk",
