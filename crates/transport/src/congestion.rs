@@ -35,7 +35,8 @@ const QUEUE_MAX: Duration = Duration::from_millis(12);
 const RATE_ROUNDS: u64 = 10;
 /// The same while a queue stands: the path has become slower, or is shared.
 const RATE_ROUNDS_FULL: u64 = 3;
-/// Age at which the smallest round trip no longer counts, and is looked for with half of the path filled (BBRv2: 5 s and 10 s).
+/// Age at which the smallest round trip no longer counts, and is looked for with half of the path filled (BBRv2: 5 s and 10 s). Not
+/// where no queue stands: a path that has become longer by less is full all the same, and half of it would be missed.
 const RTT_AGE_MAX: Duration = Duration::from_secs(10);
 /// The same when a queue so many times as long as ours has stood for so many rounds: what still stands when we leave half of the
 /// path empty is another's, whose delay is the path's for us, or nothing would be left to us.
@@ -46,7 +47,8 @@ const STANDING_ROUNDS: u32 = 16;
 const STARTUP_GAIN: f64 = 2.0;
 const STARTUP_GROWTH: f64 = 1.25;
 const STARTUP_ROUNDS: u32 = 3;
-/// Every so many rounds a quarter more is sent, to find what the path has gained.
+/// Every so many rounds a quarter more is sent, to find what a long path has gained. One whose queue may be this part of its round
+/// trip finds it by that alone.
 const PROBE_ROUNDS: u64 = 8;
 const PROBE_GAIN: f64 = 1.25;
 /// Share of packets lost above which it is asked why. Wi-Fi at its edge loses less, an overflowing queue soon more.
@@ -293,7 +295,7 @@ impl DeliveryController {
             // Grows with what is delivered, as slow start does, so that a first measurement that was too low stops nothing.
             ((full * STARTUP_GAIN) as u64 + slack).max(self.window)
         } else {
-            let probes = self.round.is_multiple_of(PROBE_ROUNDS);
+            let probes = self.round.is_multiple_of(PROBE_ROUNDS) && rtt_min > PROBE_ROUNDS as u32 * QUEUE_MAX;
             match self.verdict {
                 _ if self.asking.is_some() => path as u64 + slack,
                 Verdict::Overflow => (path / (1.0 - self.toll.share().min(OVERFLOW_MADE_UP_MAX))) as u64 + slack,
@@ -335,6 +337,8 @@ impl DeliveryController {
             self.rtt_min_at = now;
             self.draining = None;
             self.standing_rounds = 0;
+        } else if old && !self.queue_stands() {
+            self.rtt_min_at = now;
         } else if (old || self.standing_rounds > STANDING_ROUNDS) && self.draining.is_none() {
             self.draining = Some(now);
         }
