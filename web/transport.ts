@@ -11,13 +11,16 @@ const RETRY_MS_MAX = 8_000;
 /** An attempt begun so lately is left to itself when the network comes back. */
 const ATTEMPT_MS_FRESH = 1_500;
 /**
- * An attempt to come back that takes longer than this, and than an eighth of the time for which nothing has been heard, makes room for
- * the next: its first packet was lost, and is repeated ever more rarely. Browsers open one WebSocket to a machine at a time, and let one
- * wait for seconds that has failed thirty times in a few minutes: hence the eighth.
+ * How long an attempt to come back may take, by the time for which nothing has been heard, before it makes room for the next: its first
+ * packet was lost. Longer after a while, for a browser opens one WebSocket to a machine at a time, and lets each wait for up to a second at
+ * fourteen that have failed in the last minutes and for up to five at sixteen; and the kernel repeats the first packet once a second at first.
  */
-const PATIENCE_MS_MIN = 300;
-const PATIENCE_MS_MAX = 4_000;
-const PATIENCE_SHARE = 1 / 8;
+const PATIENCE_MS: readonly { lostMs: number; patienceMs: number }[] = [
+  { lostMs: 2_000, patienceMs: 300 },
+  { lostMs: 4_000, patienceMs: 500 },
+  { lostMs: 30_000, patienceMs: 4_900 },
+  { lostMs: Infinity, patienceMs: 7_400 },
+];
 /** Round trips of a handshake, and one for a busy machine; and what those take there that are not on the way. */
 const HANDSHAKE_ROUND_TRIPS = 5;
 const HANDSHAKE_MS = 200;
@@ -123,7 +126,7 @@ export class Transport {
     this.attemptAtMs = performance.now();
     if (this.lostAtMs !== undefined) {
       const lostMs = this.attemptAtMs - this.lostAtMs;
-      const patienceMs = Math.min(PATIENCE_MS_MAX, Math.max(PATIENCE_MS_MIN, lostMs * PATIENCE_SHARE));
+      const patienceMs = PATIENCE_MS.find((patience) => lostMs < patience.lostMs)?.patienceMs ?? 0;
       const handshakeMs = this.roundTripMs * HANDSHAKE_ROUND_TRIPS + HANDSHAKE_MS;
       clearTimeout(this.patience);
       this.patience = setTimeout(() => {

@@ -298,6 +298,24 @@ test("one that worked is tried again after it broke, with the invitation there i
   assert.equal(world.kinds().filter((kind) => kind === "invitation").length, 1);
 });
 
+test("who is not heard is sought often at first, and then so seldom that the browser does not hold attempts back", async (t) => {
+  const transport = opening(t, { choice: "websocket" });
+  const { socket } = await world.nth("socket");
+  socket.opens();
+  await world.says("opened websocket");
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  transport.seek();
+  const attempts = [];
+  for (let ms = 0; ms < 60_000; ms += 100) {
+    attempts.push(world.kinds().filter((kind) => kind === "socket").length - 1);
+    aheadMs += 100;
+    t.mock.timers.tick(100);
+  }
+  const after = (seconds) => attempts[seconds * 10];
+  assert.ok(after(1) >= 3 && after(3) >= 8, `${after(1)}, ${after(3)}`);
+  assert.ok(after(30) <= 17 && after(30) >= 12 && attempts.at(-1) <= 22, `${after(30)}, ${attempts.at(-1)}`);
+});
+
 for (const choice of ["websocket", "webtransport"]) {
   test(`who wants ${choice} alone gets that alone`, async (t) => {
     opening(t, { choice });
