@@ -271,9 +271,12 @@ fn the_end_of_a_video_is_told_at_once() {
     reader.attachment.ring.set_want_video(true);
     begin(&mut reader, &mut player);
     reader.attachment.ring.set_want_video(false);
-    watcher.sync();
-    watcher.sync();
-    assert_eq!(video_memory(&server), 0);
+    // X answers before it sleeps, and gives back when it does: the answers to a few requests may all come before that.
+    let is_given_back = || {
+        watcher.sync();
+        video_memory(&server) == 0
+    };
+    assert!((0..100).any(|_| is_given_back()), "{} bytes stay", video_memory(&server));
     assert_eq!(reader.attachment.ring.video_frame(5, &mut Vec::new()), None);
     assert!(reader.attachment.ring.video_playing(5));
     // Another session attaches in the middle of it.
