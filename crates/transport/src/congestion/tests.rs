@@ -373,6 +373,37 @@ fn after_an_outage_the_path_is_filled_within_a_few_round_trips() {
     assert!(share >= 0.7, "{share:.2} of the path");
 }
 
+/// The smallest and the largest window of 25 s on a full path.
+fn windows(world: &mut World) -> (f64, f64) {
+    let (mut least, mut most) = (f64::MAX, 0.0f64);
+    for _ in 0..2_500 {
+        world.run(ms(10));
+        let window = world.senders[0].window() as f64;
+        (least, most) = (least.min(window), most.max(window));
+    }
+    (least, most)
+}
+
+#[test]
+fn a_short_path_that_stays_as_it_is_is_neither_overfilled_nor_left_half_empty() {
+    let mut world = World::new(5.0, ms(40), ms(200), 0.0);
+    world.delivery();
+    world.run(ms(3_000));
+    let (least, most) = windows(&mut world);
+    assert!(most <= 1.1 * least, "{least} to {most} bytes under way");
+    // Longer by less than may stand in its queue: it is as full as before.
+    world.delay += ms(4);
+    world.run(ms(12_000));
+    let share = world.shares(ms(3_000))[0];
+    assert!(share >= 0.95, "{share:.2} of the path");
+    // A long one would find a faster path too late by its queue alone.
+    let mut long = World::new(5.0, ms(200), ms(400), 0.0);
+    long.delivery();
+    long.run(ms(5_000));
+    let (least, most) = windows(&mut long);
+    assert!(most >= 1.2 * least, "{least} to {most} bytes under way");
+}
+
 #[test]
 fn the_meter_says_what_is_under_way() {
     let mut world = World::new(24.0, ms(40), ms(200), 0.02);
