@@ -12,7 +12,7 @@ const RETRY_MS_MAX = 8_000;
 const ATTEMPT_MS_FRESH = 1_500;
 /**
  * How long an attempt to come back may take, by the time for which nothing has been heard, before it makes room for the next: its first
- * packet was lost. Longer after a while, for a browser opens one WebSocket to a machine at a time, and lets each wait for up to a second at
+ * packet was lost. Longer after a while, for a browser opens one WebSocket to a machine at a time, and lets each wait for up to 1.25 s at
  * fourteen that have failed in the last minutes and for up to five at sixteen; and the kernel repeats the first packet once a second at first.
  */
 const PATIENCE_MS: readonly { lostMs: number; patienceMs: number }[] = [
