@@ -5,8 +5,7 @@
 
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { promisify } from "node:util";
@@ -120,11 +119,10 @@ test("what programs of the session copy is pasted here: text, HTML, a picture, f
 });
 
 test("Chromium in the session and Chromium here paste what the other copied", async (t) => {
-  const profile = mkdtempSync(join(tmpdir(), "thinc-web-chromium-"));
-  t.after(() => rmSync(profile, { recursive: true, force: true, maxRetries: 5 }));
   const options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--remote-debugging-port=0"];
-  const { page, other } = await opened(t, ["chromium", ...options, `--user-data-dir=${profile}`, "about:blank"]);
-  const port = await fileHas(join(profile, "DevToolsActivePort"), (text) => Number(text.split("\n")[0]) || undefined, 60_000);
+  const script = 'exec chromium --user-data-dir="$XDG_DATA_HOME" "$@"'; // it goes with the session's folder
+  const { session, page, other } = await opened(t, ["sh", "-c", script, "sh", ...options, "about:blank"]);
+  const port = await fileHas(join(session.folder, "data/DevToolsActivePort"), (text) => Number(text.split("\n")[0]) || undefined, 60_000);
   const chromiumThere = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
   t.after(() => chromiumThere.close());
   const there = await OtherTab.open(chromiumThere, page.url());

@@ -4,11 +4,11 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { endChild } from "./child.mjs";
+import { endChild, removeFolder } from "./child.mjs";
 import { fileHas } from "./session.mjs";
 
 const BINARY = process.env.THINC_FIREFOX ?? "/usr/bin/firefox-esr";
@@ -148,7 +148,7 @@ export class Firefox {
   async stop() {
     this.socket?.destroy();
     await endChild(this.process);
-    rmSync(this.profile, { recursive: true, force: true, maxRetries: 5 });
+    await removeFolder(this.profile);
   }
 
   #take(bytes) {

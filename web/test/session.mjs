@@ -5,12 +5,12 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { watch } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
-import { endChild } from "./child.mjs";
+import { endChild, removeFolder } from "./child.mjs";
 
 const THINC = process.env.THINC_BIN ?? fileURLToPath(new URL("../../target/release/thinc", import.meta.url));
 const START_MS_MAX = 30_000;
@@ -135,7 +135,7 @@ export class Session {
   async stop() {
     const ended = await endChild(this.process);
     if (!ended) for (const pid of Object.values(this.pids ?? {})) endProcess(pid);
-    rmSync(this.folder, { recursive: true, force: true, maxRetries: 5 });
+    await removeFolder(this.folder);
     assert.ok(ended, `thinc serve had to be killed:\n${this.log}`);
   }
 }
