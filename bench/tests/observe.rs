@@ -3,6 +3,7 @@
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::Parser;
@@ -135,6 +136,38 @@ fn nothing_that_is_drawn_at_full_speed_is_missed() -> Result<(), Error> {
     assert_eq!(screen.picture()?, asked, "and so does the framebuffer's file");
     assert!(changes.count() > 0 && changes.count() <= 5000);
     Ok(())
+}
+
+/// Ends the thread that draws, however the test ends.
+struct Stop<'a>(&'a AtomicBool);
+
+impl Drop for Stop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn a_watch_that_begins_while_something_is_drawn_hears_what_follows() -> Result<(), Error> {
+    let screen = ClientScreen::alone("begins", SIZE)?;
+    let painter = Painter::new(screen.display())?;
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for pixel in 0.. {
+                if stop.load(Ordering::Relaxed) || painter.fill(Rect::new(5, 5, 9, 9), pixel).is_err() {
+                    break;
+                }
+                let _ = painter.sync();
+            }
+        });
+        let _stop = Stop(&stop);
+        for _ in 0..150 {
+            let watch = screen.watch()?;
+            wait_for("the watch hears of what is drawn", LIMIT, || watch.changed().then_some(()))?;
+        }
+        Ok(())
+    })
 }
 
 #[test]

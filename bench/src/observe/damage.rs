@@ -60,6 +60,9 @@ impl Damage {
         x.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
         sync(&x)?;
         while x.poll_for_event()?.is_some() {}
+        // What was drawn since may be among what was just dropped, and of a region that is not empty no event follows.
+        x.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
+        sync(&x)?;
         let x = Arc::new(x);
         Ok((Damage { x: Arc::clone(&x), damage, region, window }, Bell { x, window }))
     }
