@@ -64,8 +64,17 @@ export class Proxy {
     for (const flow of this.#flows.values()) flow.passes = false;
   }
 
-  /** What stalled goes on. */
+  /** The UDP there is keeps what comes for the page, until it is released. */
+  hold() {
+    for (const flow of this.#flows.values()) flow.held ??= [];
+  }
+
+  /** What stalled goes on, and what was held comes. */
   release() {
+    for (const flow of this.#flows.values()) {
+      for (const send of flow.held ?? []) send();
+      flow.held = undefined;
+    }
     for (const pair of this.#stalled) for (const socket of pair) socket.resume();
     this.#stalled.clear();
     for (const flow of this.#flows.values()) flow.passes = true;
@@ -108,7 +117,11 @@ export class Proxy {
         flow = { far: createSocket("udp4"), passes: true };
         this.#flows.set(name, flow);
         const there = flow;
-        there.far.on("message", (answer) => there.passes && pass(() => this.udp.send(answer, from.port, from.address)));
+        there.far.on("message", (answer) => {
+          const send = () => this.udp.send(answer, from.port, from.address);
+          if (there.held) there.held.push(send);
+          else if (there.passes) pass(send);
+        });
         // Nobody there: to the page it is a packet lost.
         there.far.on("error", () => undefined);
       }

@@ -213,6 +213,29 @@ test("a path of UDP that dies without a word is left, and what was typed into it
   await assertSameScreen(session, inPage(page), "by another path");
 });
 
+test("letters go on coming alone after a path that brought nothing back was asked whether it carries", async (t) => {
+  const script = 'while read -r line; do echo "$line" >> "$1"; sleep 0.7; seq 30; done';
+  const { session, out } = await started(t, { script });
+  const proxy = await Proxy.before(session.link, { udp: "passes" });
+  t.after(() => proxy.stop());
+  const page = await opened(t, proxy.link, "?transport=webtransport");
+  await typed(page, out, "abc");
+  await page.evaluate(() => window.thinc.quiet());
+  proxy.hold();
+  // Time for the numbers to be drawn and missed, and for the path to be asked: nobody tells how often.
+  await new Promise((resolve) => setTimeout(resolve, 1300));
+  proxy.release();
+  await page.evaluate(() => window.thinc.quiet());
+  const alone = async () => (await page.evaluate(() => window.thinc.stats())).updatesAlone;
+  const sofar = await alone();
+  for (const letter of "defghijklm") {
+    await page.keyboard.press(letter);
+    await page.evaluate(() => window.thinc.quiet());
+  }
+  assert.ok((await alone()) >= sofar + 8, `${sofar}, then ${await alone()} updates alone`);
+  await assertSameScreen(session, inPage(page), "after that");
+});
+
 test("a page that says in a datagram what may not come so is told, and let go", async (t) => {
   const { session } = await started(t);
   const page = await opened(t, session.link, "?");

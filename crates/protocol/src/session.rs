@@ -53,6 +53,10 @@ pub enum SessionMessage<'a> {
     Close(Close<'a>),
 }
 
+/// All that a datagram says which asks for nothing but the transport's own answer. Not nothing at all: Chromium (156) brings a page no
+/// datagram any more after an empty one.
+pub const ASK: [u8; 1] = [0];
+
 /// What becomes of a viewer's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheGrant {

@@ -15,7 +15,7 @@ pub trait Packer {
         0
     }
 
-    /// Takes a frame that is no longer than that, or an empty one, which asks for nothing but the transport's own answer.
+    /// Takes a frame that is no longer than that, or [`ASK`](thinc_protocol::session::ASK).
     fn put_datagram(&mut self, _frame: &[u8]) {}
 }
 

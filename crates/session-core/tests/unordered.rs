@@ -4,7 +4,7 @@
 
 use thinc_protocol::command::Command;
 use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::session::{Packed, SessionMessage};
+use thinc_protocol::session::{ASK, Packed, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
@@ -231,7 +231,7 @@ impl Packer for Asks {
     }
 
     fn put_datagram(&mut self, frame: &[u8]) {
-        assert_eq!(frame, [0_u8; 0], "nothing else fits");
+        assert_eq!(frame, ASK, "nothing else fits");
         self.0 += 1;
     }
 }

@@ -8,7 +8,7 @@ use thinc_clipboard::ClipboardPolicy;
 use thinc_codec_dec::{DecodeError, Decoder, StreamUnpacker, cursor};
 use thinc_protocol::command::{Command, CommandReader};
 use thinc_protocol::frame::Frame;
-use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionCaps, SessionMessage, Update};
+use thinc_protocol::session::{ASK, CursorBits, CursorColors, CursorImage, SessionCaps, SessionMessage, Update};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 
@@ -214,7 +214,7 @@ impl State {
         if !self.takes_alone || self.greeted && !self.order.is_on {
             return Err(ViewerError::Order("nothing comes alone that is not wanted so"));
         }
-        if bytes.is_empty() {
+        if bytes == ASK {
             return Ok(()); // the session asks whether the path carries, and has its answer
         }
         let SessionMessage::Update(Update { seq, after, epoch, packed: None, .. }) =

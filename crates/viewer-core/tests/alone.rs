@@ -3,7 +3,7 @@
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::command::Command;
 use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage, Update};
+use thinc_protocol::session::{ASK, Geometry, SessionCaps, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerError, ViewerEvent};
@@ -207,7 +207,7 @@ fn what_wants_its_order_does_not_come_alone() {
     };
     let cut = fill((1, 0), 1, 0, 7)[..9].to_vec();
     let outside = fill((1, 0), 1, 38, 7);
-    for wrong in [keep, packed, cut, outside, bytes_of(&SessionMessage::Pong(1)), vec![0]] {
+    for wrong in [keep, packed, cut, outside, bytes_of(&SessionMessage::Pong(1)), vec![], vec![1]] {
         let mut viewer = greeted();
         assert!(viewer.handle_datagram(&wrong, 0).is_err(), "{wrong:?}");
         assert!(viewer.is_closed());
@@ -216,7 +216,7 @@ fn what_wants_its_order_does_not_come_alone() {
         assert_eq!(viewer.handle_datagram(&fill((1, 0), 1, 0, 7), 0), Err(ViewerError::Ended));
     }
     let mut viewer = greeted();
-    assert_eq!(viewer.handle_datagram(&[], 0), Ok(()), "the path is asked, and nobody else");
+    assert_eq!(viewer.handle_datagram(&ASK, 0), Ok(()), "the path is asked, and nobody else");
     assert!(!viewer.poll_datagram(&mut Vec::new()), "the transport has answered");
     let mut viewer = new_viewer();
     greet(&mut viewer, 0);

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use thinc_protocol::Micros;
 use thinc_protocol::arrived::Arrived;
-use thinc_protocol::session::SessionCaps;
+use thinc_protocol::session::{ASK, SessionCaps};
 use thinc_region::Region;
 
 use super::{UPDATE_HEAD_BYTES, Viewer, Violation};
@@ -110,7 +110,7 @@ impl Viewer {
         if self.ask_due().is_some_and(|due| due <= now) {
             self.losses.asked(now);
             if packer.datagram_bytes() > 0 {
-                packer.put_datagram(&[]);
+                packer.put_datagram(&ASK);
             }
         }
     }
