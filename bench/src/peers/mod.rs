@@ -75,6 +75,8 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Lossless }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Quic }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Tcp }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::QuicPlain }),
+        Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::TcpPlain }),
         Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Quic }),

@@ -50,6 +50,10 @@ pub enum Setting {
     Quic,
     /// The viewer comes by TCP, whatever the path.
     Tcp,
+    /// By QUIC, and videos are not coded: as many bytes as a path can be given.
+    QuicPlain,
+    /// The same by TCP.
+    TcpPlain,
 }
 
 impl Setting {
@@ -61,6 +65,7 @@ impl Setting {
             Setting::OffscreenOn => &["--offscreen", "on"],
             Setting::OffscreenOff => &["--offscreen", "off"],
             Setting::Lossless => &["--lossy", "never"],
+            Setting::QuicPlain | Setting::TcpPlain => &["--video", "plain"],
         }
     }
 
@@ -72,8 +77,8 @@ impl Setting {
     /// Options of `thinc-view`.
     fn viewer_options(self) -> &'static [&'static str] {
         match self {
-            Setting::Quic => &["--transport", "quic"],
-            Setting::Tcp => &["--transport", "tcp"],
+            Setting::Quic | Setting::QuicPlain => &["--transport", "quic"],
+            Setting::Tcp | Setting::TcpPlain => &["--transport", "tcp"],
             _ => &[],
         }
     }
@@ -106,6 +111,8 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::Lossless) => "thinc-lossless",
             (Viewer::Native, Setting::Quic) => "thinc-quic",
             (Viewer::Native, Setting::Tcp) => "thinc-tcp",
+            (Viewer::Native, Setting::QuicPlain) => "thinc-quic-plain",
+            (Viewer::Native, Setting::TcpPlain) => "thinc-tcp-plain",
             (Viewer::Ssh, _) => "thinc-ssh",
             (Viewer::Browser, Setting::Quic) => "thinc-webtransport",
             (Viewer::Browser, _) => "thinc-web",
