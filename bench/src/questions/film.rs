@@ -62,6 +62,8 @@ const LOSS_MAX_DB: f64 = 1.5;
 const BITS_SLACK: f64 = 0.02;
 const TRIES_MAX: usize = 4;
 const BITS_MIN: f64 = 50e3;
+/// More, x264 does not take for a number; a film that comes plain is told so much.
+const BITS_MAX: f64 = 2e9;
 
 /// A film and the screen on which it is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -321,7 +323,7 @@ fn frames_of(file: &Path, numbers: &[u32], (width, height): (u32, u32)) -> Resul
 /// A film at these bits a second, as a stream without latency would be. x264 takes up to a tenth more than it is told, which is worth 0.4 dB:
 /// it is told less until it takes no more than crossed the link, headers of packets and all.
 fn recode(file: &Path, bits_per_second: f64, frames: u32, rate: f64, to: &Path) -> Result<(), Error> {
-    let mut told = bits_per_second.max(BITS_MIN);
+    let mut told = bits_per_second.clamp(BITS_MIN, BITS_MAX);
     let wanted = told;
     for _ in 0..TRIES_MAX {
         let bits = format!("{told:.0}");
@@ -336,7 +338,7 @@ fn recode(file: &Path, bits_per_second: f64, frames: u32, rate: f64, to: &Path) 
         if (1.0 - BITS_SLACK..=1.0 + BITS_SLACK).contains(&off) || off < 1.0 && told >= 2.0 * wanted {
             break;
         }
-        told /= off;
+        told = (told / off).min(BITS_MAX);
     }
     Ok(())
 }
