@@ -212,7 +212,9 @@ fn thinc_without_a_part() -> Result<(), Error> {
 #[test]
 fn thinc_by_each_transport() -> Result<(), Error> {
     check("thinc-quic", Likeness::Exact)?;
-    check("thinc-tcp", Likeness::Exact)
+    check("thinc-tcp", Likeness::Exact)?;
+    check("thinc-quic-plain", Likeness::Exact)?;
+    check("thinc-tcp-plain", Likeness::Exact)
 }
 
 #[test]
