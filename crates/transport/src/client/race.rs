@@ -14,9 +14,10 @@ use super::{ConnectError, Deadlines, Opening, TransportChoice, Trust, Via, quic,
 /// 1 ms: a session that answers TCP's first packet so soon is on this machine or behind a cable. There nothing gets lost, and QUIC
 /// would cost three times the CPU for each bit.
 const NEAR: Duration = Duration::from_millis(1);
-/// 100 ms that TCP waits for QUIC once its hands are shaken. QUIC needs a round trip less, so it is there already but where its
-/// first packet was lost, which is said again after 150 ms, or where no UDP gets through.
-const GRACE: Duration = Duration::from_millis(100);
+/// 200 ms that TCP waits for QUIC once its hands are shaken. QUIC needs a round trip less, so it is there already but where packets
+/// of it were lost, which are said again after 60, 180 and 420 ms, or where no UDP gets through: there it is time that a person
+/// who has just started a viewer does not notice, and where packets are lost, TCP is what they notice.
+const GRACE: Duration = Duration::from_millis(200);
 
 enum Arrival {
     /// TCP's first packet was answered, after this time.
