@@ -202,6 +202,11 @@ impl Flow {
         (self.in_flight > 0).then_some(self.delivered_at)
     }
 
+    /// When the last left of what is under way.
+    pub(crate) fn last_sent(&self) -> Micros {
+        self.sent.back().map_or(0, |sent| sent.at)
+    }
+
     /// Smoothed round trip, the viewer's work included.
     pub fn rtt(&self) -> Micros {
         self.rtt_smooth

@@ -26,13 +26,25 @@ const SILENCE_MAX: Micros = 250_000;
 /// 150 ms, or two round trips: where nothing has come back for so long of what is under way, the path is asked, and every 150 ms from
 /// then on. What was sent in order is sent again ever more rarely by itself, and is missed as soon as anything sent later has arrived.
 const ASK_INTERVAL: Micros = 150_000;
+/// A quarter of a round trip, and 4 ms at least: where the path loses some, it is asked so long after what left or came back last, and
+/// again after twice that and so on. Of what left last, nothing else would tell that it is lost but the transport's own timer, which
+/// waits for longer than a round trip and for twice that when what it sends again is lost too.
+const TAIL_PART: Micros = 4;
+const TAIL_MIN: Micros = 4_000;
 /// Where this many in a row were taken for lost, and only what the viewer says again tells that they were not, its words come late, and
 /// are not lost: the path is longer than was believed.
 const BELATED_MAX: u32 = 3;
+/// Where so many in a row were lost, and none came, what is to leave goes by the stream for 1 s before another tries: a browser or a box
+/// on the way may swallow all of them. One in ten thousand on a path that loses every third.
+const UNHEARD_MAX: u32 = 8;
+const UNHEARD_TIME: Micros = 1_000_000;
 /// Lost ones remembered: where one of them comes all the same, the path has become longer, and none was lost.
 const REGRETTED_MAX: usize = 32;
 /// Weight of the newest in the share that is lost.
 const SHARE_WEIGHT: f32 = 1.0 / 32.0;
+/// Share of what goes alone that is lost, above which all goes alone that fits and what has left is asked about: below it the few that
+/// are waited for cost less than what packing saves.
+const LOSSY_SHARE: f32 = 0.005;
 
 #[derive(Clone, Copy, Debug)]
 struct Alone {
@@ -53,6 +65,9 @@ pub(crate) struct Losses {
     silences: u32,
     /// When the last of them ended: what had left by then tells nothing more of the path.
     silenced_at: Micros,
+    /// Those in a row that were lost where none came, and when the last of all left.
+    unheard: u32,
+    sent_at: Micros,
     /// Those in a row that were taken for lost and of which it was said again that they were not.
     belated: u32,
     /// When the path was asked last.
@@ -72,6 +87,8 @@ impl Default for Losses {
             rtt: None,
             silences: 0,
             silenced_at: 0,
+            unheard: 0,
+            sent_at: 0,
             belated: 0,
             asked_at: 0,
             share: SHARE_WEIGHT,
@@ -84,6 +101,12 @@ impl Losses {
     /// It left.
     pub(crate) fn sent(&mut self, seq: u64, now: Micros) {
         self.under_way.push_back(Alone { seq, at: now, passed: 0 });
+        self.sent_at = now;
+    }
+
+    /// Something may go alone, as far as is known of how the path treats those.
+    pub(crate) fn come_through(&self, now: Micros) -> bool {
+        self.unheard < UNHEARD_MAX || self.sent_at + UNHEARD_TIME <= now
     }
 
     /// These have arrived; some of them may have been said before. `at_once`: that is said as soon as they have, and tells how long the path is.
@@ -100,6 +123,7 @@ impl Losses {
         self.under_way.retain(|alone| !seqs.contains(&alone.seq));
         for _ in self.under_way.len()..before {
             self.share -= self.share * SHARE_WEIGHT;
+            self.unheard = 0;
         }
         // It was not lost, but late: what is measured now is longer than what was believed.
         while let Some(at) = self.lost.iter().position(|alone| seqs.contains(&alone.seq)) {
@@ -109,7 +133,7 @@ impl Losses {
                     self.measure(now.saturating_sub(late.at).max(1));
                 }
                 self.share = (self.share - SHARE_WEIGHT).max(0.0);
-                self.silences = 0;
+                (self.silences, self.unheard) = (0, 0);
             }
         }
     }
@@ -146,8 +170,16 @@ impl Losses {
         self.under_way.iter().map(|alone| self.due(alone)).min()
     }
 
-    /// When the path is to be asked whether it carries, where nothing has come back `since` then of what is under way, alone or not.
-    pub(crate) fn ask_due(&self, since: Micros, rtt: Micros) -> Micros {
+    /// When the path is to be asked whether it carries, where nothing has come back `since` then of what is under way, alone or not, and
+    /// the last of it left at `sent`.
+    pub(crate) fn ask_due(&self, since: Micros, sent: Micros, rtt: Micros) -> Micros {
+        if self.is_lossy() {
+            let (stirred, step) = (since.max(sent), (rtt / TAIL_PART).clamp(TAIL_MIN, ASK_INTERVAL));
+            return match self.asked_at.checked_sub(stirred) {
+                Some(quiet) => self.asked_at + quiet.clamp(step, ASK_INTERVAL),
+                None => stirred + step,
+            };
+        }
         let first = since + ASK_INTERVAL.max(2 * rtt);
         if self.asked_at < first { first } else { self.asked_at + ASK_INTERVAL }
     }
@@ -166,6 +198,7 @@ impl Losses {
     pub(crate) fn poll(&mut self, now: Micros) -> Option<u64> {
         let at = self.under_way.iter().position(|alone| self.due(alone) <= now)?;
         let lost = self.under_way.remove(at)?;
+        self.unheard += 1;
         if lost.passed == 0 && lost.at >= self.silenced_at {
             self.silences += 1;
             self.silenced_at = now;
@@ -187,8 +220,13 @@ impl Losses {
         self.lost.push_back(lost);
     }
 
-    /// Of those that went alone lately, how many are lost.
-    pub(crate) fn share(&self) -> f32 {
+    /// So many are lost that it costs less to send some in vain than to wait for those that are.
+    pub(crate) fn is_lossy(&self) -> bool {
+        self.share > LOSSY_SHARE
+    }
+
+    #[cfg(test)]
+    fn share(&self) -> f32 {
         self.share
     }
 
@@ -270,17 +308,54 @@ mod tests {
     }
 
     #[test]
+    fn what_left_last_is_asked_about_where_some_are_lost() {
+        let mut losses = Losses { share: 0.1, ..Losses::default() };
+        let mut asks = |since, sent, until| {
+            let due = std::iter::from_fn(|| {
+                let due = losses.ask_due(since, sent, RTT);
+                losses.asked(due);
+                Some(due)
+            });
+            due.take_while(|&due| due < until).collect::<Vec<_>>()
+        };
+        assert_eq!(asks(900_000, 1_000_000, 1_100_000), [1_010_000, 1_020_000, 1_040_000, 1_080_000], "ever more rarely");
+        assert_eq!(asks(2_000_000, 1_990_000, 2_030_000), [2_010_000, 2_020_000], "something came back");
+        let long = asks(3_000_000, 2_000_000, 4_000_000);
+        assert!((8..=10).contains(&long.len()), "{long:?}");
+    }
+
+    #[test]
+    fn where_none_come_through_one_tries_once_a_second() {
+        let (mut losses, mut seq, mut now) = measured();
+        let mut tries = Vec::new();
+        while now < 10_000_000 {
+            if losses.come_through(now) {
+                seq += 1;
+                losses.sent(seq, now);
+                tries.push(now);
+            }
+            now += 300_000;
+            while losses.poll(now).is_some() {}
+        }
+        let quick = tries.windows(2).filter(|two| two[1] - two[0] < UNHEARD_TIME).count();
+        assert_eq!(quick as u32, UNHEARD_MAX - 1, "{tries:?}");
+        assert!(tries.len() > 12, "{tries:?}");
+        losses.arrived(&(seq..=seq), true, now);
+        assert!(losses.come_through(now), "one that comes late ends that");
+    }
+
+    #[test]
     fn a_path_that_brings_nothing_back_is_asked_six_times_a_second() {
-        let mut losses = Losses::default();
-        assert_eq!(losses.ask_due(1_000_000, 300_000), 1_600_000, "two round trips");
-        let mut due = losses.ask_due(1_000_000, RTT);
+        let mut losses = Losses { share: 0.0, ..Losses::default() };
+        assert_eq!(losses.ask_due(1_000_000, 0, 300_000), 1_600_000, "two round trips");
+        let mut due = losses.ask_due(1_000_000, 0, RTT);
         assert_eq!(due, 1_000_000 + ASK_INTERVAL);
         for _ in 0..6 {
             losses.asked(due);
-            due = losses.ask_due(1_000_000, RTT);
+            due = losses.ask_due(1_000_000, 0, RTT);
         }
         assert_eq!(due, 1_000_000 + 7 * ASK_INTERVAL);
-        assert_eq!(losses.ask_due(2_100_000, RTT), 2_100_000 + ASK_INTERVAL, "something came back");
+        assert_eq!(losses.ask_due(2_100_000, 0, RTT), 2_100_000 + ASK_INTERVAL, "something came back");
     }
 
     #[test]

@@ -661,7 +661,7 @@ impl Viewer {
                 break;
             }
             let before = out.len();
-            let alone = self.goes_alone(at, lane, packer.datagram_bytes());
+            let alone = self.goes_alone(at, lane, packer.datagram_bytes(), now);
             let Viewer { updates, refresh, videos, stats, estimate, packed, .. } = self;
             let (mut seq, mut ends_frame, mut alone_bytes) = (0, false, 0);
             updates.send(at, now, alone, |leaving| {

@@ -14,10 +14,6 @@ use crate::command_queue::Lane;
 use crate::effects::Arrival;
 use crate::packer::Packer;
 
-/// Share of what goes alone that is lost, above which all goes alone that fits: below it the few that are waited for cost less than what
-/// packing saves.
-const LOSSY_SHARE: f32 = 0.005;
-
 impl Viewer {
     /// What the transport does with updates, told before the first.
     pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
@@ -28,14 +24,14 @@ impl Viewer {
 
     /// What leaves next of the update at `at` goes by itself, in a frame of so many bytes at most: nothing of it waits for what is lost of
     /// others, and it is never sent again as it was.
-    pub(super) fn goes_alone(&self, at: usize, lane: Lane, frame_max: usize) -> bool {
-        let lane = lane == Lane::RealTime || self.losses.share() > LOSSY_SHARE;
-        lane && frame_max > UPDATE_HEAD_BYTES && self.updates.may_go_alone(at, frame_max - UPDATE_HEAD_BYTES)
+    pub(super) fn goes_alone(&self, at: usize, lane: Lane, frame_max: usize, now: Micros) -> bool {
+        let may = (lane == Lane::RealTime || self.losses.is_lossy()) && self.losses.come_through(now);
+        may && frame_max > UPDATE_HEAD_BYTES && self.updates.may_go_alone(at, frame_max - UPDATE_HEAD_BYTES)
     }
 
     pub(super) fn went_alone(&mut self, seq: u64, lane: Lane, now: Micros) {
         self.losses.sent(seq, now);
-        if lane == Lane::RealTime && self.losses.share() > LOSSY_SHARE {
+        if lane == Lane::RealTime && self.losses.is_lossy() {
             self.losses.repeats.sent(seq, &self.packed, self.flow.rtt(), now);
         }
         self.stats.alone += 1;
@@ -85,7 +81,7 @@ impl Viewer {
     /// When the path is asked whether it carries, if nothing comes back by it.
     pub(super) fn ask_due(&self) -> Option<Micros> {
         let since = self.flow.waits_since().filter(|_| self.updates.arrival() == Arrival::Mixed)?;
-        Some(self.losses.ask_due(since, self.flow.rtt()))
+        Some(self.losses.ask_due(since, self.flow.last_sent(), self.flow.rtt()))
     }
 
     /// Says once more what is due, of which nothing is known.
