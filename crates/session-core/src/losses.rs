@@ -34,8 +34,8 @@ const TAIL_MIN: Micros = 4_000;
 /// Where this many in a row were taken for lost, and only what the viewer says again tells that they were not, its words come late, and
 /// are not lost: the path is longer than was believed.
 const BELATED_MAX: u32 = 3;
-/// Where so many in a row were lost, and none came, what is to leave goes by the stream for 1 s before another tries: a browser or a box
-/// on the way may swallow all of them. One in ten thousand on a path that loses every third.
+/// Where so many attempts in a row were lost, and nothing came alone, what is to leave goes by the stream for 1 s before another tries:
+/// a browser or a box on the way may swallow all of them. One in ten thousand on a path that loses every third.
 const UNHEARD_MAX: u32 = 8;
 const UNHEARD_TIME: Micros = 1_000_000;
 /// Lost ones remembered: where one of them comes all the same, the path has become longer, and none was lost.
@@ -65,8 +65,9 @@ pub(crate) struct Losses {
     silences: u32,
     /// When the last of them ended: what had left by then tells nothing more of the path.
     silenced_at: Micros,
-    /// Those in a row that were lost where none came, and when the last of all left.
+    /// Attempts in a row that were lost where none came, when the last of them ended, and when the last of all left.
     unheard: u32,
+    unheard_at: Micros,
     sent_at: Micros,
     /// Those in a row that were taken for lost and of which it was said again that they were not.
     belated: u32,
@@ -88,6 +89,7 @@ impl Default for Losses {
             silences: 0,
             silenced_at: 0,
             unheard: 0,
+            unheard_at: 0,
             sent_at: 0,
             belated: 0,
             asked_at: 0,
@@ -198,7 +200,10 @@ impl Losses {
     pub(crate) fn poll(&mut self, now: Micros) -> Option<u64> {
         let at = self.under_way.iter().position(|alone| self.due(alone) <= now)?;
         let lost = self.under_way.remove(at)?;
-        self.unheard += 1;
+        if lost.at >= self.unheard_at {
+            self.unheard += 1;
+            self.unheard_at = now;
+        }
         if lost.passed == 0 && lost.at >= self.silenced_at {
             self.silences += 1;
             self.silenced_at = now;
@@ -318,7 +323,11 @@ mod tests {
             });
             due.take_while(|&due| due < until).collect::<Vec<_>>()
         };
-        assert_eq!(asks(900_000, 1_000_000, 1_100_000), [1_010_000, 1_020_000, 1_040_000, 1_080_000], "ever more rarely");
+        assert_eq!(
+            asks(900_000, 1_000_000, 1_100_000),
+            [1_010_000, 1_020_000, 1_040_000, 1_080_000],
+            "ever more rarely"
+        );
         assert_eq!(asks(2_000_000, 1_990_000, 2_030_000), [2_010_000, 2_020_000], "something came back");
         let long = asks(3_000_000, 2_000_000, 4_000_000);
         assert!((8..=10).contains(&long.len()), "{long:?}");
@@ -342,6 +351,9 @@ mod tests {
         assert!(tries.len() > 12, "{tries:?}");
         losses.arrived(&(seq..=seq), true, now);
         assert!(losses.come_through(now), "one that comes late ends that");
+        (1..=20).for_each(|later| losses.sent(seq + later, now));
+        assert_eq!(all_lost(&mut losses, now + 60_000_000).len(), 20);
+        assert!(losses.come_through(now), "many at once are one attempt");
     }
 
     #[test]

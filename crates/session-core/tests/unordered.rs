@@ -336,7 +336,9 @@ fn what_goes_alone_and_never_comes_is_brought_by_the_stream() {
         let mut out = Vec::new();
         kept.0.clear();
         shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
-        if let Some(Ok(SessionMessage::Update(update))) = Frame::whole(&out).ok().map(|frame| SessionMessage::decode(&frame)) {
+        if let Some(Ok(SessionMessage::Update(update))) =
+            Frame::whole(&out).ok().map(|frame| SessionMessage::decode(&frame))
+        {
             break update.seq;
         }
         lost += 1;
