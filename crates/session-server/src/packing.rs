@@ -5,7 +5,7 @@
 use std::time::{Duration, Instant};
 
 use thinc_codec_enc::{EncodeSettings, Entropy, JpegProfile, StreamPacker};
-use thinc_protocol::session::Packed;
+use thinc_protocol::session::{ASK, Packed};
 use thinc_session_core::{self as core, Packer, Quality};
 use thinc_transport::quic::Datagrams;
 
@@ -73,6 +73,8 @@ impl Packer for Packing {
     }
 
     fn put_datagram(&mut self, frame: &[u8]) {
-        self.datagrams.iter().for_each(|datagrams| datagrams.send(frame));
+        self.datagrams
+            .iter()
+            .for_each(|datagrams| if *frame == ASK { datagrams.ask(frame) } else { datagrams.send(frame) });
     }
 }

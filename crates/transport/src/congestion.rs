@@ -11,7 +11,7 @@
 use std::any::Any;
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use quinn::congestion::{Controller, ControllerFactory};
@@ -80,9 +80,16 @@ pub(crate) struct Meter {
     rate: AtomicU64,
     rtt_us: AtomicU64,
     rtt_min_us: AtomicU64,
+    /// The next packet asks whether the path carries, and leaves though the window is full.
+    asks: AtomicBool,
 }
 
 impl Meter {
+    /// The next packet may leave though the window is full, as one does that a timer of QUIC's sends.
+    pub(crate) fn ask(&self) {
+        self.asks.store(true, Ordering::Relaxed);
+    }
+
     /// Bytes written that have not left, as far as can be told.
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent.load(Ordering::Relaxed)
@@ -423,6 +430,7 @@ impl Controller for DeliveryController {
             self.acked_sent_at = now;
         }
         self.in_flight += bytes;
+        self.meter.asks.store(false, Ordering::Relaxed);
         if self.history.len() == HISTORY_MAX {
             self.history.pop_front();
         }
@@ -472,6 +480,10 @@ impl Controller for DeliveryController {
     }
 
     fn window(&self) -> u64 {
+        // In an outage the window fills up with what is lost, and is found empty only by what is acknowledged.
+        if self.meter.asks.load(Ordering::Relaxed) {
+            return self.window.max(self.in_flight + 2 * self.mtu);
+        }
         self.window
     }
 

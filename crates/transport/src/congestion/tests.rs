@@ -417,3 +417,20 @@ fn the_meter_says_what_is_under_way() {
     assert!((40_000..41_000).contains(&least) && rtt >= least, "{least} us, lately {rtt}");
     assert!(world.now > world.start);
 }
+
+#[test]
+fn what_asks_a_path_leaves_though_the_window_is_full_and_nothing_else_with_it() {
+    let (now, meter) = (Instant::now(), Arc::new(Meter::default()));
+    let mut controller = DeliveryController::new(now, MTU as u16, meter.clone());
+    while controller.in_flight + MTU < controller.window() {
+        controller.on_sent(now, MTU, 0);
+    }
+    let full = controller.window();
+    for _ in 0..3 {
+        meter.ask();
+        assert!(controller.in_flight + MTU < controller.window(), "one more may leave");
+        controller.on_sent(now, MTU, 0);
+        assert_eq!(controller.window(), full, "and no other");
+    }
+    assert_eq!(meter.window(), full, "whoever asks how much may be under way is told of the path");
+}

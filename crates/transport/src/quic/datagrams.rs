@@ -66,6 +66,14 @@ impl Datagrams {
         }
     }
 
+    /// The same with one that asks whether the path carries: it goes though as much is under way as may be.
+    pub fn ask(&self, bytes: &[u8]) {
+        if let Some(meter) = &self.meter {
+            meter.ask();
+        }
+        self.send(bytes);
+    }
+
     /// Waits for the next.
     ///
     /// # Errors
