@@ -62,6 +62,8 @@ const VERDICT_TIME: Duration = Duration::from_secs(5);
 /// Loss that is answered by sending more; past it half of what is sent would be lost, and a third of the path has to do.
 const MADE_UP_MAX: f64 = 0.35;
 const OVERFLOW_MADE_UP_MAX: f64 = 0.05;
+/// How many times longer than the path's a round trip is that has a stop in it.
+const STOPPED: u32 = 2;
 /// Sent packets remembered: more than any window here holds, in the batches in which they leave.
 const HISTORY_MAX: usize = 16 * 1024;
 /// 64 MiB: bytes under way that no path here needs.
@@ -197,6 +199,9 @@ struct DeliveryController {
     /// (round, bytes a second), falling from front to back: the front is the best of the last rounds.
     rates: VecDeque<(u64, f64)>,
     rtt: Duration,
+    /// What quinn smooths of the round trip and paces by. One packet that was acknowledged after a stop of 10 s is in it for
+    /// thirty acknowledgements, and until then would go what leaves at a thirtieth of the path's rate.
+    pacer_rtt: Duration,
     rtt_min: Option<Duration>,
     rtt_min_at: Instant,
     /// Smallest of this round and of the last one: what stands in the queue, without a burst's own.
@@ -238,6 +243,7 @@ impl DeliveryController {
             acked_sent_at: now,
             rates: VecDeque::new(),
             rtt: Duration::ZERO,
+            pacer_rtt: Duration::ZERO,
             rtt_min: None,
             rtt_min_at: now,
             rtt_round: Duration::MAX,
@@ -335,7 +341,8 @@ impl DeliveryController {
     }
 
     fn measure_delay(&mut self, rtt: Duration, now: Instant) {
-        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt) / 8 };
+        // A viewer that stood still says nothing of its path.
+        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt.min(STOPPED * self.rtt)) / 8 };
         self.rtt_round = self.rtt_round.min(rtt);
         let old = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
         let drained = self.draining.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
@@ -445,8 +452,9 @@ impl Controller for DeliveryController {
         self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, _: &quinn_proto::RttEstimator) {
+    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
         self.acked(now, sent, bytes, app_limited);
+        self.smoothed(rtt.get(), now.duration_since(sent));
     }
 
     fn on_end_acks(&mut self, _now: Instant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
@@ -484,6 +492,11 @@ impl Controller for DeliveryController {
         if self.meter.asks.load(Ordering::Relaxed) {
             return self.window.max(self.in_flight + 2 * self.mtu);
         }
+        // A window a round trip is what the pacer lets go; while more than a packet has room, it may be told of another window.
+        if self.pacer_rtt > STOPPED * self.rtt && self.in_flight + 2 * self.mtu < self.window {
+            let longer = self.pacer_rtt.as_secs_f64() / self.rtt.as_secs_f64().max(1e-6);
+            return ((self.window as f64 * longer) as u64).min(WINDOW_MAX.max(self.window));
+        }
         self.window
     }
 
@@ -501,6 +514,11 @@ impl Controller for DeliveryController {
 }
 
 impl DeliveryController {
+    /// quinn has smoothed the round trip so far, and takes the newest packet in once all that came with it were said here.
+    fn smoothed(&mut self, smooth: Duration, newest: Duration) {
+        self.pacer_rtt = (smooth * 7 + newest) / 8;
+    }
+
     /// A packet has come through.
     fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);

@@ -434,3 +434,26 @@ fn what_asks_a_path_leaves_though_the_window_is_full_and_nothing_else_with_it() 
     }
     assert_eq!(meter.window(), full, "whoever asks how much may be under way is told of the path");
 }
+
+#[test]
+fn after_a_stop_the_pacer_lets_go_what_the_path_carries() {
+    let mut world = World::new(5.0, ms(40), ms(200), 0.0);
+    world.delivery();
+    world.run(ms(3_000));
+    let now = world.now + ms(10_000);
+    let Law::Delivery(controller) = &mut world.senders[0].law else { unreachable!() };
+    let (window, rtt) = (controller.window(), controller.rtt);
+    let last = controller.history.back().expect("packets left").at;
+    controller.in_flight = 0;
+    controller.acked(now, last, MTU, false);
+    controller.smoothed(rtt, now - last);
+    let (told, smooth) = (controller.window(), (rtt * 7 + (now - last)) / 8);
+    let (rate, before) = (told as f64 / smooth.as_secs_f64(), window as f64 / rtt.as_secs_f64());
+    assert!((0.8..1.3).contains(&(rate / before)), "{rate:.0} bytes a second, before the stop {before:.0}");
+    assert!(controller.meter.window() <= window, "whoever asks how much may be under way is told of the path");
+    // And no more is under way for that.
+    while controller.in_flight + MTU < controller.window() {
+        controller.on_sent(now, MTU, 0);
+    }
+    assert!(controller.in_flight <= window, "{} bytes under way, {window} before", controller.in_flight);
+}
