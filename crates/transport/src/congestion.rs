@@ -62,8 +62,8 @@ const VERDICT_TIME: Duration = Duration::from_secs(5);
 /// Loss that is answered by sending more; past it half of what is sent would be lost, and a third of the path has to do.
 const MADE_UP_MAX: f64 = 0.35;
 const OVERFLOW_MADE_UP_MAX: f64 = 0.05;
-/// How many times longer than the path's a round trip is that has a stop in it.
-const STOPPED: u32 = 2;
+/// By how many times the round trip may grow with each acknowledgement: a viewer that stood still says nothing of its path.
+const RTT_GROWTH: u32 = 2;
 /// Sent packets remembered: more than any window here holds, in the batches in which they leave.
 const HISTORY_MAX: usize = 16 * 1024;
 /// 64 MiB: bytes under way that no path here needs.
@@ -199,6 +199,8 @@ struct DeliveryController {
     /// (round, bytes a second), falling from front to back: the front is the best of the last rounds.
     rates: VecDeque<(u64, f64)>,
     rtt: Duration,
+    /// The longest that is believed until the next acknowledgement.
+    rtt_most: Duration,
     /// What quinn smooths of the round trip and paces by. One packet that was acknowledged after a stop of 10 s is in it for
     /// thirty acknowledgements, and until then would go what leaves at a thirtieth of the path's rate.
     pacer_rtt: Duration,
@@ -243,6 +245,7 @@ impl DeliveryController {
             acked_sent_at: now,
             rates: VecDeque::new(),
             rtt: Duration::ZERO,
+            rtt_most: Duration::MAX,
             pacer_rtt: Duration::ZERO,
             rtt_min: None,
             rtt_min_at: now,
@@ -341,8 +344,7 @@ impl DeliveryController {
     }
 
     fn measure_delay(&mut self, rtt: Duration, now: Instant) {
-        // A viewer that stood still says nothing of its path.
-        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt.min(STOPPED * self.rtt)) / 8 };
+        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt.min(self.rtt_most)) / 8 };
         self.rtt_round = self.rtt_round.min(rtt);
         let old = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
         let drained = self.draining.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
@@ -459,6 +461,7 @@ impl Controller for DeliveryController {
 
     fn on_end_acks(&mut self, _now: Instant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
         self.in_flight = in_flight;
+        self.rtt_most = RTT_GROWTH * self.rtt;
         self.meter.in_flight.store(in_flight, Ordering::Relaxed);
         if app_limited {
             self.meter.unsent.store(0, Ordering::Relaxed);
@@ -492,10 +495,10 @@ impl Controller for DeliveryController {
         if self.meter.asks.load(Ordering::Relaxed) {
             return self.window.max(self.in_flight + 2 * self.mtu);
         }
-        // A window a round trip is what the pacer lets go; while more than a packet has room, it may be told of another window.
-        if self.pacer_rtt > STOPPED * self.rtt && self.in_flight + 2 * self.mtu < self.window {
-            let longer = self.pacer_rtt.as_secs_f64() / self.rtt.as_secs_f64().max(1e-6);
-            return ((self.window as f64 * longer) as u64).min(WINDOW_MAX.max(self.window));
+        // The pacer lets a window go in a round trip; while more than a packet has room, it may be told of another window.
+        if self.in_flight + 2 * self.mtu < self.window {
+            let paced = self.rate() * self.pacer_rtt.as_secs_f64();
+            return (paced as u64).clamp(self.window, WINDOW_MAX.max(self.window));
         }
         self.window
     }

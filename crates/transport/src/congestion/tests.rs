@@ -445,8 +445,12 @@ fn after_a_stop_the_pacer_lets_go_what_the_path_carries() {
     let (window, rtt) = (controller.window(), controller.rtt);
     let last = controller.history.back().expect("packets left").at;
     controller.in_flight = 0;
-    controller.acked(now, last, MTU, false);
+    for _ in 0..20 {
+        controller.acked(now, last, MTU, false);
+    }
     controller.smoothed(rtt, now - last);
+    controller.on_end_acks(now, 0, false, None);
+    assert!(controller.rtt <= 2 * rtt, "{:?} after {rtt:?}", controller.rtt);
     let (told, smooth) = (controller.window(), (rtt * 7 + (now - last)) / 8);
     let (rate, before) = (told as f64 / smooth.as_secs_f64(), window as f64 / rtt.as_secs_f64());
     assert!((0.8..1.3).contains(&(rate / before)), "{rate:.0} bytes a second, before the stop {before:.0}");
