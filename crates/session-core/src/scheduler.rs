@@ -40,7 +40,9 @@ const DOUBT_AREA_MAX: u64 = 1 << 18;
 /// Upper bounds of the classes of remaining size, in bytes; the last class has none.
 const CLASS_BYTES: [u64; 6] = [256, 1024, 4 * 1024, 16 * 1024, 64 * 1024, 256 * 1024];
 /// Fewest bytes of commands that tell how well such commands pack.
-const PACKED_BYTES_MIN: u64 = 256;
+pub(crate) const PACKED_BYTES_MIN: u64 = 256;
+/// Least share of its bytes that packing is believed to leave.
+pub(crate) const PACKED_MIN: f32 = 0.01;
 /// Bytes an item costs beside its pixels.
 const ITEM_BYTES: u64 = 16;
 /// Least weight of a new measurement of bytes per pixel: eight updates to forget another kind of content. The first has
@@ -85,7 +87,7 @@ impl Estimate {
     pub fn learn_packed(&mut self, kind: usize, commands: u64, wire: u64) {
         // What is too short to be packed tells nothing of what is not.
         if commands >= PACKED_BYTES_MIN {
-            let seen = (wire as f32 / commands as f32).clamp(0.01, 1.0);
+            let seen = (wire as f32 / commands as f32).clamp(PACKED_MIN, 1.0);
             self.packed[kind] += (seen - self.packed[kind]) * LEARN_MIN;
         }
     }

@@ -17,7 +17,7 @@ use crate::flow::UPDATES_IN_FLIGHT_MAX;
 pub use crate::job::{Job, JobHints, JobId, RECORD_AGE_MAX, Shown, SnapshotVerdict};
 use crate::mutation::{Broken, Mutation};
 use crate::parts::{Cut, Parts, Touched};
-use crate::scheduler::{Rank, Scheduling};
+use crate::scheduler::{PACKED_BYTES_MIN, PACKED_MIN, Rank, Scheduling};
 
 /// Most updates between commit and sending: enough for every worker and the small ones that overtake them.
 pub(crate) const UNSENT_MAX: usize = 8;
@@ -109,6 +109,15 @@ impl Unsent {
     /// So many bytes of its commands, on the wire.
     fn on_wire(&self, commands: u64) -> u64 {
         (commands as f32 * self.packed).ceil() as u64
+    }
+
+    /// So many bytes of its commands left as so many: the rest is like them, as far as can be told. What others of its kind
+    /// packed into says little of a picture that X drew into while it was read.
+    fn learn_packed(&mut self, commands: u64, wire: u64) {
+        if commands >= PACKED_BYTES_MIN {
+            let seen = (wire as f32 / commands as f32).clamp(PACKED_MIN, 1.0);
+            self.packed += (seen - self.packed) / 2.0;
+        }
     }
 
     /// All that came of its commands, on the wire.
@@ -584,8 +593,8 @@ impl Updates {
         (update.lane, update.on_wire(commands))
     }
 
-    /// Hands what leaves next of the update at `at` to `write`.
-    pub(crate) fn send(&mut self, at: usize, now: Micros, alone: bool, write: impl FnOnce(Leaving<'_>)) {
+    /// Hands what leaves next of the update at `at` to `write`, which gives the bytes that its commands take on the wire.
+    pub(crate) fn send(&mut self, at: usize, now: Micros, alone: bool, write: impl FnOnce(Leaving<'_>) -> u64) {
         let update = &mut self.unsent[at];
         let part = update.parts.pop();
         let is_last = update.state == State::Encoded && update.parts.is_empty();
@@ -617,7 +626,9 @@ impl Updates {
             commands = update.parts.commands(part);
             (ends, picture) = (part.touched.ends, part.picture);
         }
-        write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, ends, picture, kind, commands });
+        let bytes = commands.len() as u64;
+        let wire =
+            write(Leaving { job, is_last, seq, after, echo, end_of_frame, overtakes, ends, picture, kind, commands });
         let nothing = Sent::nothing(seq);
         let sent = match part {
             Some(part) => Sent { touched: part.touched, effects: part.effects, ..nothing },
@@ -625,6 +636,7 @@ impl Updates {
         };
         let update = &mut self.unsent[at];
         update.last_seq = seq;
+        update.learn_packed(bytes, wire);
         let is_whole = is_last && !update.void;
         self.remember(Sent { job: Some(job), is_last: is_whole, alone, ..sent });
         if is_last {

@@ -688,7 +688,7 @@ impl Viewer {
                     SessionMessage::Update(update).encode(packed);
                     packer.put_datagram(packed);
                     alone_bytes = packed.len();
-                    return;
+                    return leaving.commands.len() as u64;
                 }
                 // What has nothing to say leans on nothing either.
                 let said = !leaving.commands.is_empty() && !leaving.picture;
@@ -696,6 +696,7 @@ impl Viewer {
                 let commands = if how.is_some() { packed } else { leaving.commands };
                 estimate.learn_packed(leaving.kind, leaving.commands.len() as u64, commands.len() as u64);
                 SessionMessage::Update(Update { packed: how, commands, ..update }).encode(out);
+                commands.len() as u64
             });
             if self.packed.capacity() > PACKED_BYTES_KEPT {
                 self.packed = Vec::new();

@@ -51,7 +51,10 @@ fn encode(updates: &mut Updates, job: JobId, x: i32, rows: i32) {
 fn send(updates: &mut Updates, now: Micros) -> Option<(usize, bool)> {
     let at = updates.next(now)?;
     let mut said = None;
-    updates.send(at, now, false, |leaving| said = Some((leaving.commands.len(), leaving.end_of_frame)));
+    updates.send(at, now, false, |leaving| {
+        said = Some((leaving.commands.len(), leaving.end_of_frame));
+        leaving.commands.len() as u64
+    });
     said
 }
 
@@ -180,4 +183,34 @@ fn a_job_is_applied_with_its_last_part_and_void_as_soon_as_one_is_taken_back() {
     let reset = commit(&mut updates, 60, Lane::Normal, false);
     updates.reset();
     assert_eq!(fates(&mut updates), [(reset, Fate::Void)]);
+}
+
+#[test]
+fn what_is_left_is_told_by_what_has_left_of_it() {
+    let mut updates = Updates::new(Scheduling::default(), Broken::default());
+    let region = Region::from(Rect::new(0, 0, 100, 10));
+    // Others of its kind packed into a fifth, and this one into a half.
+    let commit = Commit { packed: 0.2, ..commit_of(region, vec![], Lane::Normal, true) };
+    let job = updates.commit(commit, SCREEN, 0);
+    let mut commands = Vec::new();
+    for y in 0..8 {
+        let rect = Rect::at(0, y, 100, 1);
+        Command::Raw { rect, encoding: Encoding::Plain, data: &[7; 300] }.encode(&mut commands);
+    }
+    let bytes = PartBytes { wanted: 80, most: 1000 };
+    assert!(updates.encoding(job, &commands, SCREEN, bytes));
+    updates.encoded(job).unwrap();
+    let all = commands.len() as u64;
+    assert_eq!(updates.bytes_left(), all.div_ceil(5));
+    let mut left = 0;
+    for _ in 0..4 {
+        let at = updates.next(0).unwrap();
+        updates.send(at, 0, false, |leaving| {
+            left += leaving.commands.len() as u64;
+            leaving.commands.len() as u64 / 2
+        });
+    }
+    let half = (all - left) as f64 / 2.0;
+    let off = updates.bytes_left() as f64 / half;
+    assert!((0.9..=1.1).contains(&off), "{} of {half}", updates.bytes_left());
 }
