@@ -25,7 +25,7 @@ const INITIAL_PACKETS: u64 = 32;
 /// Under way at least, so that loss is noticed by what comes after it (three packets) and not by a timer.
 const MIN_PACKETS: u64 = 4;
 /// Beside the product of rate and round trip: acknowledgements come for every second packet and may be late by one.
-const SLACK_PACKETS: u64 = 3;
+const SLACK_PACKETS: u64 = 2;
 /// How long bytes may stand in the path's queue for the sake of never running dry: an eighth of the round trip, but no
 /// less than two machines' schedulers take to turn round, and no more than a person could notice.
 const QUEUE_SHARE: u32 = 8;
