@@ -140,6 +140,8 @@ pub struct Room {
     pub real_time_bytes: u64,
     /// Most pixels of one update.
     pub area_max: u64,
+    /// Bytes that leave long before they are late: what takes no more is one picture, whatever was taken back of it.
+    pub whole_bytes: u64,
     /// Coded frames may go at all: how long they would stand says their turn.
     pub frames: bool,
 }
@@ -254,7 +256,9 @@ pub fn pick(
         }
         if picked.region.is_empty() {
             // The first goes whatever its size: it is read and compared as a whole, and cut when it leaves.
-            picked.region = of_item(item, queue.taken_back(), room.area_max);
+            let whole = bytes <= room.whole_bytes && item.area <= room.area_max;
+            let of_item = || of_item(item, queue.taken_back(), room.area_max);
+            picked.region = if whole { item.region.clone() } else { of_item() };
             area = picked.region.area();
             picked.bytes = estimate.bytes(item.origin.kinds, area);
             picked.lane = lane;
@@ -341,7 +345,8 @@ mod tests {
 
     const SRSF: Scheduling = Scheduling::ShortestFirst;
     const PIXELS: fn(u16) -> Turn = |_| Turn::Pixels;
-    const ROOM: Room = Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX, frames: true };
+    const ROOM: Room =
+        Room { bytes: 1 << 20, real_time_bytes: 16 << 10, area_max: JOB_AREA_MAX, whole_bytes: 0, frames: true };
 
     fn queue(draws: &[(Rect, Kinds, Micros, Lane)]) -> CommandQueue {
         let mut queue = CommandQueue::new(Size { width: 1024, height: 768 }, 4096, Broken::default());
@@ -433,6 +438,18 @@ mod tests {
         queue.commit(0, &picked.region, &Region::new());
         let picked = pick(&queue, &Estimate::default(), ROOM, |_| 0, PIXELS, SRSF, 20).unwrap();
         assert_eq!(picked.region, Region::from(Rect { y2: 300, ..BIG }));
+    }
+
+    #[test]
+    fn what_leaves_long_before_it_is_late_is_one_picture_whatever_was_taken_back_of_it() {
+        let mut queue = queue(&[(BIG, Kinds::IMAGE, 5, Lane::Normal)]);
+        queue.take_back(&Region::from(Rect { y1: 300, ..BIG }), 2, None);
+        let bytes = Estimate::default().bytes(Kinds::IMAGE, Region::from(BIG).area());
+        let take = |room| pick(&queue, &Estimate::default(), room, |_| 0, PIXELS, SRSF, 20).unwrap().region;
+        assert_eq!(take(Room { whole_bytes: bytes, ..ROOM }), Region::from(BIG));
+        assert_ne!(take(Room { whole_bytes: bytes - 1, ..ROOM }), Region::from(BIG), "its top would be sent for ever");
+        let area_max = Region::from(BIG).area() - 1;
+        assert!(take(Room { whole_bytes: bytes, area_max, ..ROOM }).area() <= area_max, "or it is too much to read");
     }
 
     #[test]

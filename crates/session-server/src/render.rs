@@ -23,8 +23,8 @@ use crate::worker::{Encoded, Gathered, STRETCH_PIXELS, Work};
 
 /// 64 Ki pixels: what is read of so many takes long enough for X to draw into it.
 const TORN_AREA: u64 = 1 << 16;
-/// 0.5 ms: how long X may go on, for each job, with what it is drawing before pixels are read all the same: a screen that is copied to takes it as long.
-const DRAWN_MAX: Duration = Duration::from_micros(500);
+/// 1 ms: how long X may go on, for each job, with what it is drawing before pixels are read all the same: a screen that is copied to takes it as long.
+const DRAWN_MAX: Duration = Duration::from_micros(1_000);
 
 /// What one viewer shows, as far as the session knows.
 #[derive(Debug)]

@@ -58,6 +58,7 @@ impl Viewer {
         let read_in_time = self.picture.transform.map_or(u64::MAX, |by| by.picture_area(JOB_AREA_MAX));
         let encoded_in_time = self.quality.work_area(ENCODE_TIME_MAX.saturating_sub(encode_work));
         Room {
+            whole_bytes: self.flow.rate() * (FRAME_AGE_MAX / 2) / 1_000_000,
             bytes: if crowded || late { 0 } else { self.flow.commit_room(now) },
             real_time_bytes: self.flow.real_time_room(now),
             area_max: self.area_max.min(encoded_in_time.max(WORK_AREA_MIN)).min(read_in_time),
