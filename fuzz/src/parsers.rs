@@ -2,6 +2,11 @@
 //! Beside the path. A promise is an assertion; an error is a fine answer to bytes that make no sense.
 //! Knows the public interfaces only.
 
+use std::future::Future as _;
+use std::pin::pin;
+use std::str::FromStr;
+use std::task::{Context, Poll, Waker};
+
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
@@ -20,6 +25,10 @@ use thinc_protocol::viewer::{CacheOffer, Early, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_transport::link::{Link, LinkError};
+use thinc_transport::quic::Connect;
+use web_transport_proto::ConnectRequest;
+use web_transport_proto::http::HeaderValue;
+use web_transport_proto::http::header::ORIGIN;
 
 /// The screen on which commands are read.
 pub(crate) const SCREEN: Size = Size { width: 1024, height: 768 };
@@ -350,4 +359,41 @@ pub fn link_seeds() -> Vec<Vec<u8>> {
     ]
     .map(String::into_bytes)
     .to_vec()
+}
+
+/// What asks for a session of WebTransport before anybody is let in.
+pub fn connect(input: &[u8]) {
+    let mut stream = input;
+    let mut read = pin!(Connect::read(&mut stream));
+    let mut context = Context::from_waker(Waker::noop());
+    // Bytes that lie there are waited for no longer than tokio lets anybody read at once.
+    let connect = loop {
+        if let Poll::Ready(connect) = read.as_mut().poll(&mut context) {
+            break connect;
+        }
+    };
+    if let Ok(connect) = connect {
+        let asked = connect.asked();
+        assert!(!asked.authority.is_empty() && asked.path.starts_with('/'), "a request without a place: {asked:?}");
+        assert!(asked.origin.is_none_or(|origin| origin.is_ascii()), "a page of bytes: {asked:?}");
+    }
+}
+
+/// Requests as browsers make them, one behind a frame that is there to be skipped (RFC 9114, 7.2.8).
+pub fn connect_seeds() -> Vec<Vec<u8>> {
+    let plain = |place: &str| {
+        let mut seed = Vec::new();
+        let request = ConnectRequest::new(url(place, |request| request.url));
+        let origin = HeaderValue::from_static("https://127.0.0.1:7300");
+        request.with_header(ORIGIN, origin).encode(&mut seed).expect("a request of a few bytes");
+        seed
+    };
+    let first = plain("https://127.0.0.1:7300/webtransport?key=a-_b");
+    let skipped = [&[0x21, 3, 1, 2, 3][..], &first].concat();
+    vec![first, plain("https://user@[::1]/desk/webtransport"), skipped]
+}
+
+/// A text as the `url` of a request, whose type has no name here.
+fn url<U: FromStr<Err: std::fmt::Debug>>(text: &str, _: fn(ConnectRequest) -> U) -> U {
+    text.parse().expect("a URL")
 }

@@ -19,7 +19,7 @@ pub use door::{Door, Knock, QuicPath, QuicStream, Visit};
 #[cfg(feature = "server")]
 mod web;
 #[cfg(feature = "server")]
-pub use web::{Asked, Browser, PageRequest};
+pub use web::{Asked, Browser, Connect, PageRequest};
 #[cfg(all(test, feature = "server"))]
 mod tests;
 

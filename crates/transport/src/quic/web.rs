@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use quinn::{Connection, RecvStream, SendStream};
 use quinn_proto::StreamId;
+use tokio::io::AsyncRead;
 use web_transport_proto::http::{StatusCode, header};
 use web_transport_proto::{ConnectRequest, ConnectResponse, Frame, Settings, VarInt};
 
@@ -24,7 +25,7 @@ pub struct Browser {
 /// A page asks for a session of WebTransport.
 pub struct PageRequest {
     browser: Browser,
-    connect: ConnectRequest,
+    connect: Connect,
     session: Session,
 }
 
@@ -52,7 +53,7 @@ impl Browser {
         settings.enable_webtransport(1);
         settings.write(&mut control).await.map_err(invalid)?;
         let (send, mut receive) = self.connection.accept_bi().await.map_err(as_io)?;
-        let connect = ConnectRequest::read(&mut receive).await.map_err(invalid)?;
+        let connect = Connect::read(&mut receive).await?;
         Ok(PageRequest { browser: self, connect, session: Session { _control: control, send, _receive: receive } })
     }
 }
@@ -70,12 +71,31 @@ pub struct Asked<'a> {
     pub origin: Option<&'a str>,
 }
 
+/// A stranger's request, as it came.
+#[derive(Debug)]
+pub struct Connect(ConnectRequest);
+
+impl Connect {
+    /// Reads one, which may have no more than 16 KiB.
+    ///
+    /// # Errors
+    /// It is no CONNECT for WebTransport, or the stream ended.
+    pub async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Connect> {
+        ConnectRequest::read(stream).await.map(Connect).map_err(invalid)
+    }
+
+    /// What it asks for.
+    pub fn asked(&self) -> Asked<'_> {
+        let ConnectRequest { url, headers, .. } = &self.0;
+        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+        Asked { authority: url.authority(), path: url.path(), query: url.query(), origin }
+    }
+}
+
 impl PageRequest {
     /// For whoever decides.
     pub fn asked(&self) -> Asked<'_> {
-        let ConnectRequest { url, headers, .. } = &self.connect;
-        let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-        Asked { authority: url.authority(), path: url.path(), query: url.query(), origin }
+        self.connect.asked()
     }
 
     /// Answers with this status, an error's, and waits until it has arrived.
