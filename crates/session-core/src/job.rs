@@ -82,8 +82,30 @@ pub struct JobHints {
 pub enum SnapshotVerdict {
     /// Go on with them.
     Keep,
-    /// Something was drawn meanwhile: they may be torn. Read them again, once.
+    /// Something was drawn meanwhile: they may be torn. Read them again.
     ReadAgain,
+}
+
+/// How often one job may be read again: X may draw each time, and the fourth is of two pictures in one of thousands. More is
+/// time that nobody gets.
+const REREADS_MAX: u8 = 3;
+
+/// The job whose pixels were asked for again last, and how often.
+#[derive(Debug, Default)]
+pub(crate) struct Rereads {
+    job: Option<JobId>,
+    times: u8,
+}
+
+impl Rereads {
+    /// True where they shall be read once more.
+    pub(crate) fn again(&mut self, job: JobId) -> bool {
+        if self.job.replace(job) != Some(job) {
+            self.times = 0;
+        }
+        self.times += 1;
+        self.times <= REREADS_MAX
+    }
 }
 
 /// How old a record may get before it is flushed although X has not gone to sleep.

@@ -636,7 +636,7 @@ impl Session {
     }
 
     /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that; `begin_before` the newest op that was drawn
-    /// before it, or `begin` as it was then, where the shell is ready to read once more.
+    /// before it, or `begin` as it was then, where the shell is ready to read again.
     pub fn handle_snapshot(
         &mut self,
         id: ViewerId,

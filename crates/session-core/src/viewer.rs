@@ -23,6 +23,7 @@ use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
 use crate::flow::Flow;
+use crate::job::Rereads;
 use crate::losses::Losses;
 use crate::mutation::{Broken, Mutation};
 use crate::packer::Packer;
@@ -239,8 +240,7 @@ pub(crate) struct Viewer {
     stands_since: Option<Micros>,
     /// A part of the open frame may be sent lossy: the rest is then no sharper.
     frame_is_lossy: bool,
-    /// Jobs whose snapshot was asked for again.
-    reread: Option<JobId>,
+    rereads: Rereads,
     pub(crate) input_second: Micros,
     pub(crate) input_count: u32,
     /// Buttons it holds, one bit each; fingers likewise.
@@ -294,7 +294,7 @@ impl Viewer {
             forget: Region::new(),
             stands_since: None,
             frame_is_lossy: false,
-            reread: None,
+            rereads: Rereads::default(),
             input_second: now,
             input_count: 0,
             buttons: 0,
@@ -460,11 +460,10 @@ impl Viewer {
 
     pub(crate) fn snapshot(&mut self, job: JobId, begin_before: Option<u64>, tag: u64, now: Micros) -> SnapshotVerdict {
         let Some(update) = self.updates.committed(job) else { return SnapshotVerdict::Keep };
-        // Torn pixels are not wrong for long: the op that tore them is still to be translated. So once is enough.
+        // Torn pixels are not wrong for long: the op that tore them is still to be translated.
         let moved = begin_before.is_some_and(|before| before != tag);
-        if moved && self.reread != Some(job) {
-            // Until then nothing is known of what will be in them.
-            self.reread = Some(job);
+        // Until then nothing is known of what will be in them.
+        if moved && self.rereads.again(job) {
             return SnapshotVerdict::ReadAgain;
         }
         let early = self.videos.read(job, &update.region, tag, self.queue.passed_op());

@@ -465,6 +465,20 @@ fn what_is_read_again_may_hold_whatever_comes_between() {
 }
 
 #[test]
+fn pixels_into_which_x_draws_each_time_are_kept_in_the_end() {
+    let mut shell = Shell::new();
+    let id = shell.join();
+    shell.draw(TOP, Rect::at(100, 100, 200, 200));
+    shell.record(0, RecordKind::Idle);
+    let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
+    let verdicts: Vec<_> = (0..5)
+        .map(|read| shell.session.handle_snapshot(id, job.id, Some(shell.op + read), shell.op + read + 1))
+        .take_while(|&verdict| verdict == SnapshotVerdict::ReadAgain)
+        .collect();
+    assert_eq!(verdicts.len(), 3, "and not before a few more tries");
+}
+
+#[test]
 fn a_driver_that_names_impossible_ops_costs_pixels_and_nothing_else() {
     let mut shell = Shell::new();
     let id = shell.join();

@@ -159,12 +159,13 @@ impl View {
             None => Some(frame.place),
             Some(view) => view.is_whole().then(|| frame.place.translate(view.part().x1, view.part().y1)),
         };
+        // The next frame mends what is of two: it is read again once.
+        let mut before = Some(ring.begin());
         loop {
-            let before = ring.begin();
             work.plain.clear();
             let taken = self.streams.take_frame(frame, &job.region, ring, place, &mut work.plain);
             let picture = taken.inspect_err(|_| core.handle_cancelled(viewer, job.id))?;
-            match core.handle_snapshot(viewer, job.id, Some(before), ring.begin()) {
+            match core.handle_snapshot(viewer, job.id, before.take(), ring.begin()) {
                 SnapshotVerdict::Keep => {
                     work.picture = picture;
                     return Ok(());
