@@ -23,8 +23,11 @@ use crate::worker::{Encoded, Gathered, STRETCH_PIXELS, Work};
 
 /// 64 Ki pixels: what is read of so many takes long enough for X to draw into it.
 const TORN_AREA: u64 = 1 << 16;
-/// 1 ms: how long X may go on, for each job, with what it is drawing before pixels are read all the same: a screen that is copied to takes it as long.
-const DRAWN_MAX: Duration = Duration::from_micros(1_000);
+/// 2 ms: how long X may go on, for each job, with what it is drawing before pixels are read all the same. A screen that is copied to takes it a
+/// quarter of that, and the rest is for an X that was just put aside for another process. Each time that it was in vain, the next job waits
+/// half as long, down to an eighth: an X that draws for longer than that is not waited for.
+const DRAWN_MAX: Duration = Duration::from_millis(2);
+const DRAWN_MIN: Duration = Duration::from_micros(250);
 
 /// What one viewer shows, as far as the session knows.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct View {
     /// Working memory: what a job's pixels are said to be.
     hints: Vec<Hint>,
     streams: Streams,
+    /// How long X is waited for next time.
+    patience: Duration,
     /// Areas that change like videos, as they were told last.
     moving: Vec<Rect>,
 }
@@ -51,6 +56,7 @@ impl View {
             resampler: Resampler::new(),
             gathered: Vec::new(),
             hints: Vec::new(),
+            patience: DRAWN_MAX,
             streams: Streams::new(library),
             moving: Vec::new(),
         }
@@ -90,10 +96,14 @@ impl View {
             return self.take_frame(core, viewer, job, &frame, ring, work);
         }
         // Nothing is waited for where a read is too short to be torn.
-        let patience = if job.region.area() >= TORN_AREA { DRAWN_MAX } else { Duration::ZERO };
-        let until = Instant::now() + patience;
+        let waits = job.region.area() >= TORN_AREA;
+        let until = Instant::now() + if waits { self.patience } else { Duration::ZERO };
         let tag = loop {
-            let before = wait_until_drawn(ring, until).unwrap_or_else(|| ring.begin());
+            let drawn = wait_until_drawn(ring, until);
+            if waits {
+                self.patience = if drawn.is_some() { DRAWN_MAX } else { (self.patience / 2).max(DRAWN_MIN) };
+            }
+            let before = drawn.unwrap_or_else(|| ring.begin());
             work.snapshot.fill(&job.region, |rect, dst, stride| match &job.view {
                 None => framebuffer.read_rect(rect, dst, stride),
                 Some(view) => self.resampler.resample((&view.x, &view.y), rect, dst, stride, |rect, dst, stride| {
