@@ -1,13 +1,15 @@
 #!/usr/bin/env bash
-# From programs that are built to Debian packages: lays out a source tree for debhelper and has it build the two .debs.
+# From compiled programs to Debian packages: lays out a source tree for debhelper, which builds the
+# two .debs.
 # Called by `./dev package`, and by packaging/test.sh for a second version.
-# Knows where things lie in a package; compiles nothing, and writes only below its output folder.
+# Knows the layout of a package; compiles nothing, and writes only below its output folder.
 # The same files, version and SOURCE_DATE_EPOCH give the same packages, byte for byte.
 set -euo pipefail
 
 usage() {
     cat >&2 <<'USAGE'
-packaging/build.sh --version VERSION --programs DIR --driver FILE --manuals DIR --notices DIR --output DIR [--debug-symbols]
+packaging/build.sh --version VERSION --programs DIR --driver FILE --manuals DIR --notices DIR
+    --output DIR [--debug-symbols]
 USAGE
     exit 2
 }
@@ -31,7 +33,8 @@ while (($# > 0)); do
     esac
     shift 2 || usage
 done
-[[ -n $version && -n $programs && -n $driver && -n $manuals && -n $notices && -n $output ]] || usage
+[[ -n $version && -n $programs && -n $driver ]] || usage
+[[ -n $manuals && -n $notices && -n $output ]] || usage
 dpkg --validate-version "$version"
 : "${SOURCE_DATE_EPOCH:=$(git -C "$here" log -1 --format=%ct)}"
 export SOURCE_DATE_EPOCH DEB_BUILD_OPTIONS=$options LC_ALL=C.UTF-8
@@ -42,25 +45,26 @@ mkdir -p "$tree"
 cp -r "$here/debian" "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
 cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
 
-# The top entry is the release to come, or that is; a build between releases is on the way to it.
+# The top entry of the changelog is the coming release, or this one.
 sed --in-place "1s/(.*)/($version)/" "$tree/debian/changelog"
 
 mkdir -p "$tree/man1" "$tree"/completions/{bash,zsh,fish}
 cp "$manuals"/man1/thinc*.1 "$tree/man1/"
 rm -f "$tree"/man1/thinc-bench*
 for program in thinc thinc-view; do
-    # bash looks for a file of the program's own name.
+    # bash looks for a file with the name of the program.
     cp "$manuals/bash/$program.bash" "$tree/completions/bash/$program"
     cp "$manuals/zsh/_$program" "$tree/completions/zsh/"
     cp "$manuals/fish/$program.fish" "$tree/completions/fish/"
     install -D -m 644 "$notices/$program" "$tree/notices/$program/third-party-notices"
 done
 
-# Menus that draw no SVG want these sizes.
+# For menus that draw no SVG.
 for size in 16 22 24 32 48 64 128 256; do
     folder=$tree/icons/hicolor/${size}x$size/apps
     mkdir -p "$folder"
-    rsvg-convert --width "$size" --height "$size" --output "$folder/thinc-view.png" "$here/desktop/thinc-view.svg"
+    rsvg-convert --width "$size" --height "$size" --output "$folder/thinc-view.png" \
+        "$here/desktop/thinc-view.svg"
 done
 install -D -m 644 "$here/desktop/thinc-view.svg" "$tree/icons/hicolor/scalable/apps/thinc-view.svg"
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
-# What the packages do to a Debian 12 that never saw thinc: makes such a root and runs packaging/inside.sh in it.
-# Called by ./dev, as root; PACKAGES holds the .debs, the rest is what a second, higher version is made of.
-# Knows debootstrap's root and apt's archives, both kept in target/debian-root for the next time; nothing of thinc.
+# What the packages do to a Debian that has never seen thinc: makes a root of this machine's release
+# and runs packaging/inside.sh in it.
+# Called by ./dev, as root; PACKAGES holds the .debs, the rest makes a second, higher version.
+# Knows the root and apt's archives, both kept in target/debian-root for the next run; nothing of
+# thinc.
 # Usage: packaging/test.sh PACKAGES PROGRAMS DRIVER MANUALS NOTICES
 set -euo pipefail
 (($# == 5)) || {
@@ -14,16 +16,17 @@ source "$here/../scripts/debian-root.sh"
 cache=$here/../target/debian-root
 mkdir -p "$cache/archives"
 
-# Beside the packages' own dependencies: a program to show, and what a desktop has that reacts to new files.
+# Beside the dependencies of the packages: a program to show, and programs of a desktop that react
+# to new files.
 others=(xterm procps desktop-file-utils man-db)
 
 root=$(mktemp -d "${TMPDIR:-/tmp}/thinc-packages.XXXXXX")
 trap 'drop_debian_root "$root"' EXIT
 
-# A month old, it would have to be upgraded first.
+# After a month a root would have to be upgraded first.
 if [[ -z $(find "$cache/root.tar" -mtime -30 2>/dev/null) ]]; then
     make_debian_root "$root" passwd
-    # Manual pages and documentation stay: whether ours arrive is looked at.
+    # Manual pages and documentation stay: the test looks for ours.
     chroot "$root" apt-get clean
     tar --create --file "$cache/root.tar.part" --numeric-owner --directory "$root" .
     mv "$cache/root.tar.part" "$cache/root.tar"
@@ -34,7 +37,8 @@ fi
 mkdir "$root/.test" "$root/.test/first" "$root/.test/second"
 cp "$1"/*.deb "$root/.test/first/"
 make_again() { # VERSION PROGRAMS DRIVER MANUALS NOTICES FOLDER
-    "$here/build.sh" --version "$1" --programs "$2" --driver "$3" --manuals "$4" --notices "$5" --output "$6" >"$root/.test/log" 2>&1 || {
+    "$here/build.sh" --version "$1" --programs "$2" --driver "$3" --manuals "$4" --notices "$5" \
+        --output "$6" >"$root/.test/log" 2>&1 || {
         cat "$root/.test/log"
         exit 1
     }
@@ -56,5 +60,5 @@ enter_debian_root "$root" connected sh -ec '
 ' download "${others[@]}"
 cp --update "$root"/var/cache/apt/archives/*.deb "$cache/archives/"
 
-# From here on there is no network but loopback: nothing of thinc wants one.
-enter_debian_root "$root" alone bash /.test/inside.sh "${others[@]}"
+# From here on there is no network but loopback: thinc needs no other.
+enter_debian_root "$root" isolated bash /.test/inside.sh "${others[@]}"

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes web/dist, the files that a session serves to browsers, from this folder and the compiled viewer.
-# Usage: web/build.sh [VIEWER.WASM]   without an argument, web/dist/viewer.wasm is there already.
+# Makes web/dist, the files that a session serves to browsers, from this folder and the compiled
+# viewer.
+# Usage: web/build.sh [VIEWER.WASM]   without an argument, web/dist/viewer.wasm exists already.
 # Needs esbuild (Debian's will do) and nothing else: no package is fetched.
 set -eu
 cd "$(dirname "$0")"
@@ -8,9 +9,10 @@ cd "$(dirname "$0")"
 mkdir -p dist
 if [ $# -gt 0 ]; then cp -- "$1" dist/viewer.wasm; fi
 [ -s dist/viewer.wasm ] || {
-    echo "web/build.sh: there is no dist/viewer.wasm; name the compiled viewer" >&2
+    echo "web/build.sh: no dist/viewer.wasm; name the compiled viewer as the argument" >&2
     exit 1
 }
-# Browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4) run what this leaves.
-esbuild main.ts worker.ts login.ts --bundle --minify --format=iife --target=es2022 --outdir=dist --log-level=warning
-cp index.html login.html style.css dist/
+# The output runs in browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4).
+esbuild main.ts worker.ts login.ts --bundle --minify --format=iife --target=es2022 \
+    --outdir=dist --log-level=warning
+cp index.html login.html ui/style.css dist/

@@ -1,14 +1,15 @@
-// Exchanges the single-use token of a link for the cookie that opens the session, and goes there.
-// Stands before the path; the server answers nothing but this page until it has been done.
-// The token lives in the URL's fragment, which browsers send to nobody, and leaves the address bar first of all.
+// Exchanges the single-use token of a link for the session's cookie, and opens the session.
+// Before the path: until then the server answers with nothing but this page.
+// The token is in the URL's fragment, which browsers send to nobody, and is removed from the
+// address bar first.
 
-import { forgetTab } from "./tab";
-import { redeem, takeToken, wordsForRefusal } from "./token";
+import { forgetTab } from "./store/tab";
+import { describeRefusal, redeem, takeToken } from "./store/token";
 
 const title = document.getElementById("title") as HTMLElement;
 const words = document.getElementById("words") as HTMLElement;
 
-function say(first: string, then: string): void {
+function show(first: string, then: string): void {
   title.textContent = first;
   words.textContent = then;
 }
@@ -18,13 +19,16 @@ async function login(): Promise<void> {
   forgetTab();
   const token = takeToken();
   if (token === undefined) {
-    say("This session needs a link", "Open the link that thinc printed when it started the session, or make a new one with: thinc link");
+    show(
+      "This session needs a link",
+      "Open the link that thinc printed at the session's start, or make a new one with: thinc link",
+    );
     return;
   }
-  say("Opening the session…", "");
+  show("Opening the session…", "");
   const refusal = await redeem(token);
   if (refusal === undefined) location.replace(`./${location.search}`);
-  else say("This link does not open the session", wordsForRefusal(refusal));
+  else show("This link does not open the session", describeRefusal(refusal));
 }
 
 // A second link pasted into the same tab changes only the fragment, which loads nothing.

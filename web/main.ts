@@ -1,37 +1,46 @@
-// The page: starts the engine, lays the screen out one pixel to one, and says in words how things stand.
-// Path 13/13: round present.ts; and where input begins its way back.
+// The page: starts the engine, shows the screen, and joins the parts of the user interface.
+// Path 13/13: around present.ts; and the start of the path back, for input.
 // Knows the page and the browser; never bytes of the protocol.
 
-import { Clipboard, policyOf } from "./clipboard";
-import { Cursor } from "./cursor";
-import { Engine } from "./engine";
-import { InexactOverlay } from "./inexact";
-import { Input, isTouchOnly } from "./input";
-import { KeyRow } from "./keyrow";
-import { followLayout } from "./layout";
-import { Menu } from "./menu";
-import type { ConnectionState, FromEngine, Pixels, PresenterKind, Stats, ToEngine } from "./messages";
-import { Notice } from "./notice";
-import { addSendKeys } from "./sendkeys";
-import { Stage, type Sizing } from "./stage";
-import { States } from "./states";
-import { StatsOverlay } from "./stats";
-import { forgetTab, rememberTab, takeTab, type Tab } from "./tab";
-import { redeem, takeToken } from "./token";
-import type { TransportChoice } from "./transport";
+import { Cursor } from "./display/cursor";
+import { LossyOverlay } from "./display/lossy";
+import { type Sizing, Stage } from "./display/stage";
+import { Engine } from "./engine/engine";
+import type {
+  ConnectionState,
+  FromEngine,
+  Pixels,
+  PresenterKind,
+  Stats,
+  ToEngine,
+} from "./engine/messages";
+import { Clipboard, policyOf } from "./input/clipboard";
+import { Input, isTouchOnly } from "./input/input";
+import { KeyRow } from "./input/keyrow";
+import { followLayout } from "./input/layout";
+import { addSendKeys } from "./input/sendkeys";
+import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
+import { forgetSecret, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
+import type { TransportChoice } from "./transport/connection";
+import { Menu } from "./ui/menu";
+import { Notice } from "./ui/notice";
+import { StatsOverlay } from "./ui/stats";
+import { StatusCard } from "./ui/status";
 
-/** A worker that has not spoken after this long will not; the page then does the work itself. */
+/**
+ * A worker that has not answered after this time will not; the page then runs the engine itself.
+ */
 const WORKER_MS_MAX = 10_000;
 
 const NAME = "thinc";
 
-/** What scripts and tests may ask; the page's security policy lets in no script but its own. */
+/** The interface for scripts and tests; the page's security policy admits no other script. */
 interface Hook {
-  /** Until the session has nothing more to send, and what it sent is on the canvas. */
+  /** Resolves when the session has nothing more to send, and all of it is on the canvas. */
   quiet(): Promise<void>;
-  /** Until the tab's next page would have what is shown. */
-  kept(): Promise<void>;
-  /** The screen as the viewer holds it. */
+  /** Resolves when the tab's next page would have what is shown. */
+  saved(): Promise<void>;
+  /** The viewer's framebuffer. */
   pixels(): Promise<Pixels>;
   stats(): Promise<Stats>;
 }
@@ -55,48 +64,54 @@ const canvas = element<HTMLCanvasElement>("screen");
 /** There is a picture, of this connection or the last. */
 let pictured = false;
 let connection: ConnectionState | undefined;
-/** What this page has in common with the tab's next one. */
+/** What this page shares with the tab's next one. */
 let tab: Tab | undefined;
 
-// The engine, near or far
+// The engine, in a worker or here
 
 let send: (message: ToEngine, transfer?: Transferable[]) => void = () => undefined;
 
-interface Question {
+interface PendingQuery {
   resolve(value: undefined | Pixels | Stats): void;
   reject(error: Error): void;
 }
 
-const questions = new Map<number, Question>();
-let questionId = 0;
+const queries = new Map<number, PendingQuery>();
+let queryId = 0;
 
-function ask(what: "quiet" | "kept" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
+function query(what: "idle" | "saved" | "pixels" | "stats"): Promise<undefined | Pixels | Stats> {
   return new Promise((resolve, reject) => {
-    questionId += 1;
-    questions.set(questionId, { resolve, reject });
-    send({ type: "ask", id: questionId, what });
+    queryId += 1;
+    queries.set(queryId, { resolve, reject });
+    send({ type: "query", id: queryId, what });
   });
 }
 
-function told(message: FromEngine): void {
+function handleMessage(message: FromEngine): void {
   switch (message.type) {
     case "state":
       showState(message.state);
       break;
-    case "keeps":
-      states.setKeeps(message.keeps);
+    case "buffering":
+      status.setBuffering(message.buffering);
       break;
     case "geometry":
-      if (!pictured && connection !== undefined) states.show(connection, true);
+      if (!pictured && connection !== undefined) status.show(connection, true);
       pictured = true;
-      inexact.resize(message.width, message.height);
-      stage.setPicture({ size: { width: message.width, height: message.height }, part: message.part }, message.screen);
+      lossy.resize(message.width, message.height);
+      stage.setPicture(
+        { size: { width: message.width, height: message.height }, part: message.part },
+        message.screen,
+      );
       break;
     case "name":
       document.title = message.name === "" ? NAME : `${message.name} – ${NAME}`;
       break;
-    case "forget":
+    case "clearSavedState":
       forgetTab();
+      break;
+    case "forgetLogin":
+      forgetSecret();
       break;
     case "cursor":
       cursor.setImage(message);
@@ -104,38 +119,40 @@ function told(message: FromEngine): void {
     case "cursorShow":
       cursor.setShown(message.shown);
       break;
-    case "inexact":
-      inexact.show(message.rects);
+    case "lossy":
+      lossy.show(message.rects);
       break;
     case "clipOffer":
     case "clipWanted":
     case "clipContent":
     case "clipFailed":
+    case "clipInterrupted":
     case "clipRefused":
-      clipboard.told(message);
+      clipboard.handle(message);
       break;
     case "answer":
-      questions.get(message.id)?.resolve(message.value);
-      questions.delete(message.id);
+      queries.get(message.id)?.resolve(message.value);
+      queries.delete(message.id);
       break;
     case "failed":
-      questions.get(message.id)?.reject(new Error(message.reason));
-      questions.delete(message.id);
+      queries.get(message.id)?.reject(new Error(message.reason));
+      queries.delete(message.id);
       break;
-    case "able":
+    case "supported":
       break;
   }
 }
 
-/** The worker, once it has said that it can do the work; undefined where the page must. */
+/** The worker, once it has reported its support; undefined if the page must run the engine. */
 function startWorker(): Promise<Worker | undefined> {
-  if (!("Worker" in window) || !("transferControlToOffscreen" in canvas)) return Promise.resolve(undefined);
+  if (!("Worker" in window) || !("transferControlToOffscreen" in canvas))
+    return Promise.resolve(undefined);
   return new Promise((resolve) => {
     const worker = new Worker("worker.js", { name: "thinc viewer" });
     const timer = setTimeout(() => resolve(undefined), WORKER_MS_MAX);
     worker.onmessage = (event: MessageEvent<FromEngine>) => {
       clearTimeout(timer);
-      resolve(event.data.type === "able" && event.data.able ? worker : undefined);
+      resolve(event.data.type === "supported" && event.data.supported ? worker : undefined);
     };
     worker.onerror = () => {
       clearTimeout(timer);
@@ -144,38 +161,49 @@ function startWorker(): Promise<Worker | undefined> {
   });
 }
 
-async function startEngine(): Promise<void> {
+async function startEngine(secret: string): Promise<void> {
   const base = new URL("./", document.baseURI);
   const socketUrl = new URL("ws", base);
   socketUrl.protocol = "wss:";
   const thread = new URLSearchParams(location.search).get("thread");
-  const [worker, taken] = await Promise.all([thread === "page" ? undefined : startWorker(), takeTab()]);
+  const [worker, taken] = await Promise.all([
+    thread === "page" ? undefined : startWorker(),
+    takeTab(),
+  ]);
   tab = taken;
   const choice = new URLSearchParams(location.search).get("present");
-  const presenter: PresenterKind | undefined = choice === "2d" || choice === "webgl2" ? choice : undefined;
+  const presenter: PresenterKind | undefined =
+    choice === "2d" || choice === "webgl2" ? choice : undefined;
   const start = {
     type: "start" as const,
     socketUrl: socketUrl.href,
     webTransportUrl: new URL("webtransport", base).href,
+    loginUrl: new URL("login", base).href,
+    logoutUrl: new URL("logout", base).href,
+    secret,
     transport: transportOf(new URLSearchParams(location.search).get("transport")),
     wasmUrl: new URL("viewer.wasm", base).href,
-    probeUrl: new URL("viewer.wasm", base).href,
     display: stage.wanted,
     ...(presenter && { presenter }),
-    keep: new URLSearchParams(location.search).get("keep") === "yes",
+    persistCache: new URLSearchParams(location.search).get("keep") === "yes",
     clipboard: clipboardPolicy,
     ...(tab && { tab }),
   };
   if (worker) {
-    worker.onmessage = (event: MessageEvent<FromEngine>) => told(event.data);
+    worker.onmessage = (event: MessageEvent<FromEngine>) => handleMessage(event.data);
     worker.onerror = (event) => {
-      showState({ name: "closed", title: "The viewer failed", reason: `This is a bug of thinc: ${event.message}`, again: false });
+      showState({
+        name: "closed",
+        title: "The viewer failed",
+        reason: `This is a bug of thinc: ${event.message}`,
+        canRetry: false,
+      });
     };
     send = (message, transfer) => worker.postMessage(message, transfer ?? []);
     const offscreen = canvas.transferControlToOffscreen();
     send({ ...start, canvas: offscreen }, [offscreen]);
   } else {
-    const engine = new Engine(told);
+    const engine = new Engine(handleMessage);
     send = (message) => engine.handle(message);
     send({ ...start, canvas });
   }
@@ -186,21 +214,23 @@ async function startEngine(): Promise<void> {
 
 function showState(state: ConnectionState): void {
   connection = state;
-  const connected = state.name === "connected" || state.name === "silent";
+  const connected = state.name === "connected" || state.name === "unresponsive";
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);
-  states.show(state, pictured);
+  status.show(state, pictured);
   if (state.name === "connected") {
     if (tab) rememberTab(tab);
-    input.typing.focus();
+    // A session that answers again leaves the keyboard to who uses the menu.
+    if (!menu.focused) input.typing.focus();
     menu.hint();
   }
 }
 
-/** Shows or hides the keyboard on the glass, with the row of keys it lacks. */
+/** Shows or hides the touch keyboard, with the row of keys. */
 function showKeyboard(wanted: boolean): void {
   stage.setKeyboard(wanted);
-  for (const id of ["menu-keyboard", "handle-keyboard"]) element(id).setAttribute("aria-pressed", String(wanted));
+  for (const id of ["menu-keyboard", "handle-keyboard"])
+    element(id).setAttribute("aria-pressed", String(wanted));
   if (wanted) input.typing.showKeyboard();
   else input.typing.hideKeyboard();
 }
@@ -208,7 +238,8 @@ function showKeyboard(wanted: boolean): void {
 function prepareMenu(): void {
   addSendKeys(element("menu-send"), (message) => input.send(message));
   if (isTouchOnly()) menu.useHandle();
-  for (const id of ["menu-keyboard", "handle-keyboard"]) element(id).addEventListener("click", () => showKeyboard(!stage.keyboardWanted));
+  for (const id of ["menu-keyboard", "handle-keyboard"])
+    element(id).addEventListener("click", () => showKeyboard(!stage.keyboardWanted));
   const size = element<HTMLSelectElement>("menu-size");
   size.value = stage.sizingNow;
   size.addEventListener("change", () => stage.setSizing(sizingOf(size.value) ?? "follow"));
@@ -219,7 +250,7 @@ function prepareMenu(): void {
     (currentTarget as HTMLElement).setAttribute("aria-expanded", String(!keys.hidden));
   });
   element("menu-stats").addEventListener("click", () => stats.toggle());
-  element("menu-inexact").addEventListener("click", () => inexact.toggle());
+  element("menu-lossy").addEventListener("click", () => lossy.toggle());
   element("menu-disconnect").addEventListener("click", () => send({ type: "disconnect" }));
 }
 
@@ -230,10 +261,11 @@ async function toggleFullscreen(): Promise<void> {
   }
   try {
     await document.documentElement.requestFullscreen({ navigationUI: "hide" });
-    // Only in fullscreen, and only in some browsers: Escape, Alt+Tab and the like reach the session too.
+    // Only in fullscreen, and only in some browsers: the session receives Escape, Alt+Tab and the
+    // like.
     await (navigator as { keyboard?: { lock(): Promise<void> } }).keyboard?.lock();
   } catch {
-    // Not given; the session stays in the window.
+    // Refused; the session stays in the window.
   }
 }
 
@@ -247,7 +279,7 @@ function transportOf(word: string | null): TransportChoice {
 
 /** With Ctrl and Alt, by KeyboardEvent.code. */
 const SHORTCUTS: Readonly<Record<string, () => void>> = {
-  KeyE: () => inexact.toggle(),
+  KeyE: () => lossy.toggle(),
   KeyM: () => menu.toggleByKeyboard(),
   KeyS: () => stats.toggle(),
 };
@@ -261,28 +293,38 @@ function shortcut(event: KeyboardEvent): boolean {
   return true;
 }
 
-/** What this browser lacks, in words; undefined when nothing. */
-function lacking(): string | undefined {
-  if (!isSecureContext) return "This page must be opened by https, as the link says.";
-  if (typeof WebAssembly !== "object") return "This browser has no WebAssembly (or it is switched off), and thinc's viewer is made of it.";
-  if (typeof WebSocket !== "function") return "This browser has no WebSocket, which brings the screen here.";
-  if (typeof ResizeObserver !== "function" || typeof PointerEvent !== "function") return "This browser is too old: it has no ResizeObserver or no pointer events.";
+/** What this browser lacks, for the user; undefined if nothing. */
+function missingFeature(): string | undefined {
+  if (!isSecureContext) return "Open this page over https, as in the link.";
+  if (typeof WebAssembly !== "object")
+    return "This browser has no WebAssembly, or it is disabled; thinc's viewer needs it.";
+  if (typeof WebSocket !== "function")
+    return "This browser has no WebSocket; thinc's viewer needs it.";
+  if (typeof ResizeObserver !== "function" || typeof PointerEvent !== "function")
+    return "This browser is too old: it has no ResizeObserver or no pointer events.";
   return undefined;
 }
 
 const cursor = new Cursor(stageElement);
-const inexact = new InexactOverlay(element("inexact"), (tell) => send({ type: "tellInexact", tell }));
-const stage = new Stage({
-  stage: stageElement,
-  row: element("keyrow"),
-  layers: [canvas, inexact.canvas],
-  resized: (display) => send({ type: "display", display }),
-  wished: (wish) => send({ type: "view", wish }),
-  scaled: (scale) => cursor.setScale(scale),
-  keyboardGone: () => showKeyboard(false),
-}, sizingOf(new URLSearchParams(location.search).get("size")));
-const menu = new Menu({ menu: element("menu"), handle: element<HTMLButtonElement>("handle-menu"), left: () => input.typing.focus() });
-const states = new States({
+const lossy = new LossyOverlay(element("lossy"), (report) => send({ type: "reportLossy", report }));
+const stage = new Stage(
+  {
+    stage: stageElement,
+    row: element("keyrow"),
+    layers: [canvas, lossy.canvas],
+    resized: (display) => send({ type: "display", display }),
+    viewRequested: (view) => send({ type: "view", view }),
+    scaled: (scale) => cursor.setScale(scale),
+    keyboardGone: () => showKeyboard(false),
+  },
+  sizingOf(new URLSearchParams(location.search).get("size")),
+);
+const menu = new Menu({
+  menu: element("menu"),
+  handle: element<HTMLButtonElement>("handle-menu"),
+  left: () => input.typing.focus(),
+});
+const status = new StatusCard({
   element: element("state"),
   title: element("state-title"),
   words: element("state-words"),
@@ -290,14 +332,14 @@ const states = new States({
   button: element<HTMLButtonElement>("state-button"),
   retry: () => send({ type: "retry" }),
 });
-const stats = new StatsOverlay(element("stats"), async () => (await ask("stats")) as Stats);
+const stats = new StatsOverlay(element("stats"), async () => (await query("stats")) as Stats);
 const clipboardPolicy = policyOf(new URLSearchParams(location.search).get("clipboard"));
 const clipboard = new Clipboard({
   policy: clipboardPolicy,
   keys,
   send: (message, transfer) => send(message, transfer),
   releaseAll: () => input.releaseAll(),
-  notice: (words) => notice.say(words),
+  notice: (words) => notice.show(words),
 });
 const notice = new Notice(element("notice"));
 const input: Input = new Input({
@@ -305,12 +347,13 @@ const input: Input = new Input({
   hold: element("hold"),
   keys,
   view: stage,
-  // What a person does waits behind what they paste.
-  send: (message) => clipboard.pass(message),
+  // User input waits behind a paste.
+  send: (message) => clipboard.send(message),
   clipboard: (event) => clipboard.keyDown(event),
-  notice: (words) => notice.say(words),
+  notice: (words) => notice.show(words),
   shortcut,
-  elsewhere: (event) => event.target instanceof Element && event.target.closest("#menu, #state, #keyrow") !== null,
+  forPage: (event) =>
+    event.target instanceof Element && event.target.closest("#menu, #state, #keyrow") !== null,
   passThrough: new URLSearchParams(location.search).get("touch") === "applications",
   pointerAt: (x, y) => {
     cursor.pointerAt(x, y);
@@ -319,21 +362,26 @@ const input: Input = new Input({
   pressed: (kind) => {
     menu.elsewhere();
     if (kind === "touch") menu.useHandle();
-    // A keyboard on the glass comes when it is asked for, and not with each touch.
+    // A touch keyboard is shown on request, not at each touch.
     if (!stage.keyboardWanted) keys.inputMode = kind === "mouse" ? "text" : "none";
   },
   row: (options) => new KeyRow({ row: element("keyrow"), ...options }),
 });
 
 async function main(): Promise<void> {
-  const lack = lacking();
-  if (lack !== undefined) {
-    showState({ name: "closed", title: "This browser cannot show the session", reason: lack, again: false });
+  const missing = missingFeature();
+  if (missing !== undefined) {
+    showState({
+      name: "closed",
+      title: "This browser cannot show the session",
+      reason: missing,
+      canRetry: false,
+    });
     return;
   }
   if (isTouchOnly()) keys.inputMode = "none";
   prepareMenu();
-  // Each of these may be a machine that wakes up: better to ask the session at once than to trust the connection.
+  // After each of these the machine may have slept: the connection is probed.
   addEventListener("online", () => send({ type: "wake" }));
   addEventListener("pageshow", (event) => {
     if (event.persisted) send({ type: "wake" });
@@ -344,27 +392,46 @@ async function main(): Promise<void> {
   });
   window.thinc = {
     quiet: async () => {
-      await ask("quiet");
-      // What the worker put on its canvas is on the page one frame later.
-      if (!document.hidden) await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+      await query("idle");
+      // What the worker drew is on the page one frame later.
+      if (!document.hidden)
+        await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
     },
-    kept: async () => void (await ask("kept")),
-    pixels: async () => (await ask("pixels")) as Pixels,
-    stats: async () => (await ask("stats")) as Stats,
+    saved: async () => void (await query("saved")),
+    pixels: async () => (await query("pixels")) as Pixels,
+    stats: async () => (await query("stats")) as Stats,
   };
-  // A link opened where an older cookie lies: its token makes a new one. A used token is no harm while the cookie is good.
+  // A link opened while the browser has an older cookie: its token makes a new one. A used token
+  // does no harm while the cookie is valid.
   const token = takeToken();
   if (token !== undefined) {
-    // It may be another session's, to which what an earlier one showed is nothing.
+    // It may be another session, which must not get this tab's saved picture.
     forgetTab();
     await redeem(token);
   }
-  await startEngine();
-  followLayout(new URLSearchParams(location.search).get("layout") ?? "auto", (message) => send(message));
+  const secret = loadSecret();
+  if (secret === undefined) {
+    showState({
+      name: "closed",
+      title: "This browser needs a new link",
+      reason: `It has a cookie of this session, but not the secret that belongs to it. ${NEW_LINK}`,
+      canRetry: false,
+    });
+    return;
+  }
+  await startEngine(secret);
+  followLayout(new URLSearchParams(location.search).get("layout") ?? "auto", (message) =>
+    send(message),
+  );
 }
 
 // A link pasted into this tab changes only the fragment, which loads nothing by itself.
 addEventListener("hashchange", () => location.reload());
 main().catch((error: unknown) => {
-  showState({ name: "closed", title: "The viewer cannot start", reason: error instanceof Error ? error.message : String(error), again: false });
+  showState({
+    name: "closed",
+    title: "The viewer cannot start",
+    reason: error instanceof Error ? error.message : String(error),
+    canRetry: false,
+  });
 });

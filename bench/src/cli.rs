@@ -1,77 +1,89 @@
-//! The command line: every subcommand, from which `--help`, the manual page and the completions come as well.
-//! Knows names of questions; never how one is answered.
+//! The command line: every subcommand, from which `--help`, the manual page and the completions are
+//! made as well. Knows names of questions; never how one is answered.
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{Command, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::net::{command as net_command, end, nettest};
-use crate::observe::{cpustat, tcbench};
-use crate::questions::{
-    awareness, codecs, echo_under_load, film, functions, key_to_photon, loops, memory, outages, overwrite, page_down,
-    pages, photographs, views,
-};
+use crate::observe::tcbench;
+use crate::questions::awareness::Awareness;
+use crate::questions::changing_paths::ChangingPaths;
+use crate::questions::echo_under_load::EchoUnderLoad;
+use crate::questions::loops::Loops;
+use crate::questions::outages::Outages;
+use crate::questions::overwrite::Overwrite;
+use crate::questions::pages::Pages;
+use crate::questions::photographs::Photographs;
+use crate::questions::video_rate::VideoRate;
+use crate::questions::{self, Asked, Question, functions, key_to_photon, memory, page_down, views};
 use crate::report::{self, compare};
-use crate::{Error, apps, corpus, process, run, smoke};
+use crate::{Error, apps, process, run, smoke};
 
-/// Measures remote display systems from outside: thinc and its peers, on emulated links, with real applications.
+/// Measures remote display systems from outside: thinc and its peers, on emulated links, with real
+/// applications.
 #[derive(Parser)]
 #[command(name = "thinc-bench", version)]
 struct Arguments {
     #[command(subcommand)]
-    question: Question,
+    action: Action,
 }
 
 #[derive(Subcommand)]
-enum Question {
+enum Action {
     /// Measure: peers on links with workloads, into a file that `report` and `compare` read.
-    Run(run::Options),
+    Run(run::RunOptions),
     /// Under three minutes: does everything that `run` needs work, and does thinc show every pixel?
     Smoke(smoke::Options),
-    /// The systems that can be measured, with the versions found here.
+    /// The systems that can be measured, with the installed versions.
     Peers,
     /// The workloads.
     Workloads,
-    /// Put a link of your choice between two network namespaces, for any programs.
+    /// Emulate a link between two network namespaces, for any programs.
     Net(net_command::Options),
-    /// What a connection or an emulated link can do: round trip by message size, bandwidth each way.
+    /// What a connection or an emulated link can do: round trip by message size, throughput in each
+    /// direction.
     Nettest(nettest::Options),
     /// The frame rate that a user sees, from the pixels of a window on any X display.
     Tcbench(tcbench::Options),
-    /// How busy processors are: with everything, with some processes, or with a control group.
-    Cpustat(cpustat::Options),
-    /// Draw results as one page: figures, tables, and where thinc wins and loses.
+    /// Draw results as one HTML page: figures, tables, and where thinc wins and loses.
     Report(report::Options),
     /// What became worse or better between two runs.
     Compare(compare::Options),
-    /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local Xvfb?
+    /// How long from a key to the changed pixels in xterm: in the viewer's window, and on a local
+    /// Xvfb?
     KeyToPhoton(key_to_photon::Options),
     /// What does a page-down in Chromium at 1024x768 cost in bytes and CPU?
     PageDown(page_down::Options),
-    /// What do twenty pages and twenty page-downs in Chromium cost on every system, and how soon are they seen?
-    Pages(pages::Options),
+    /// What do twenty pages and twenty page-downs in Chromium cost on every system, and how soon
+    /// are they visible?
+    Pages(Asked<Pages>),
     /// Does a cache keep serving a loop of pictures that is longer than the cache?
-    Loops(loops::Options),
+    Loops(Asked<Loops>),
     /// How much memory does an idle 1024x768 session with one viewer take, without Xorg?
     Memory(memory::Options),
-    /// Does a key's echo stay immediate while photographs fill a narrow link? With the scheduler, in FIFO mode, and TigerVNC.
-    EchoUnderLoad(echo_under_load::Options),
-    /// What does a person see of an outage, and how long after it is the picture the session's again?
-    Outages(outages::Options),
-    /// How old is what the viewer shows of a screen that is redrawn 200 times a second, and after it stopped reading?
-    Overwrite(overwrite::Options),
-    /// How soon is a photograph whole on a narrow link, and how soon exact, with lossy coding and without?
-    Photographs(photographs::Options),
-    /// Is every frame of a film shown on time, how near to the film, and at what cost?
-    Film(film::Options),
-    /// How many bytes does a viewer of a small screen take of those of a large one, for web pages and for video?
+    /// Does a key's echo stay immediate while photographs fill a narrow link? With the scheduler,
+    /// in FIFO mode, and TigerVNC.
+    EchoUnderLoad(Asked<EchoUnderLoad>),
+    /// What does a person see of an outage, and how long after it is the screen current again?
+    Outages(Asked<Outages>),
+    /// On a path that changes while the viewer is connected: page, echo and video two seconds
+    /// later, against a viewer that connected on that path?
+    ChangingPaths(Asked<ChangingPaths>),
+    /// How old is what the viewer shows of a screen that is redrawn 200 times a second, and after
+    /// it stopped reading?
+    Overwrite(Asked<Overwrite>),
+    /// How soon is a photograph complete on a narrow link, and how soon exact, with lossy coding
+    /// and without?
+    Photographs(Asked<Photographs>),
+    /// Is every frame of a video shown on time, how near to the file, and at what cost?
+    VideoRate(Asked<VideoRate>),
+    /// How many bytes does a viewer of a small screen take of those of a large one, for web pages
+    /// and for video?
     Views(views::Options),
-    /// What does following offscreen drawing bring GTK3 programs and LibreOffice, in bytes, CPU and latency?
-    Awareness(awareness::Options),
-    /// Take pictures of real programs' screens, on which codecs are compared.
-    Corpus(corpus::Options),
-    /// What do thinc's codec and others make of a corpus, in bytes, speed and memory?
-    Codecs(codecs::Options),
+    /// What does following offscreen drawing bring for GTK3 programs and LibreOffice, in bytes, CPU
+    /// and latency?
+    Awareness(Asked<Awareness>),
     /// What do the hot functions cost, by the samples that `./dev bench functions` has taken?
     Functions(functions::Options),
     /// One end of a testbed, started by it.
@@ -83,54 +95,92 @@ enum Question {
 }
 
 /// The definition, for manual pages and completions.
-pub fn command() -> clap::Command {
-    Arguments::command()
+pub fn command() -> Command {
+    let command = Arguments::command().mut_subcommand("run", |run| {
+        run.mut_arg("peers", |arg| arg.default_value("local,thinc,tigervnc,xpra,xrdp,x11"))
+            .mut_arg("links", |arg| arg.default_value("lan,wan"))
+            .mut_arg("output", |arg| arg.default_value("thinc-bench.json"))
+    });
+    let command = with_defaults::<Pages>(with_defaults::<Loops>(command));
+    let command = with_defaults::<EchoUnderLoad>(with_defaults::<Outages>(command));
+    let command = with_defaults::<Overwrite>(with_defaults::<Photographs>(command));
+    let command = with_defaults::<ChangingPaths>(command);
+    with_defaults::<VideoRate>(with_defaults::<Awareness>(command))
 }
 
-/// Reads the command line and does what it asks.
+fn with_defaults<Q: Question>(command: Command) -> Command {
+    command.mut_subcommand(Q::NAME, |question| {
+        question
+            .mut_arg("peers", |arg| arg.default_value(Q::PEERS))
+            .mut_arg("links", |arg| arg.default_values(Q::LINKS))
+            .mut_arg("size", |arg| arg.default_value(Q::SIZE))
+    })
+}
+
+/// Reads the command line and runs the subcommand.
 ///
 /// # Errors
-/// In words; what was started is ended.
+/// As text; everything that was started is ended.
 pub fn run() -> Result<ExitCode, Error> {
-    let question = Arguments::parse().question;
-    // An application ends at once when it is told to; it has nothing to put in order.
-    if !matches!(question, Question::App(_)) {
+    let arguments = Arguments::from_arg_matches(&command().get_matches());
+    let action = arguments.unwrap_or_else(|error| error.exit()).action;
+    // An application ends at once when it is signalled; it has nothing to clean up.
+    if !matches!(action, Action::App(_)) {
         process::end_well_when_interrupted()?;
     }
-    let answered: Result<(), Error> = match question {
-        Question::Run(options) => run::run(&options),
-        Question::Smoke(options) => smoke::run(&options),
-        Question::Peers => {
+    let done: Result<(), Error> = match action {
+        Action::Run(options) => run::run(&options),
+        Action::Smoke(options) => smoke::run(&options),
+        Action::Peers => {
             run::list_peers();
             Ok(())
         }
-        Question::Workloads => {
+        Action::Workloads => {
             run::list_workloads();
             Ok(())
         }
-        Question::Net(options) => net_command::run(&options),
-        Question::Nettest(options) => nettest::run(&options),
-        Question::Tcbench(options) => tcbench::run(&options),
-        Question::Cpustat(options) => cpustat::run(&options),
-        Question::Report(options) => report::run(&options),
-        Question::Compare(options) => return compare::run(&options),
-        Question::KeyToPhoton(options) => key_to_photon::run(&options),
-        Question::PageDown(options) => page_down::run(&options),
-        Question::Pages(options) => pages::run(&options),
-        Question::Loops(options) => loops::run(&options),
-        Question::Memory(options) => memory::run(&options),
-        Question::EchoUnderLoad(options) => echo_under_load::run(&options),
-        Question::Outages(options) => outages::run(&options),
-        Question::Overwrite(options) => overwrite::run(&options),
-        Question::Photographs(options) => photographs::run(&options),
-        Question::Film(options) => film::run(&options),
-        Question::Views(options) => views::run(&options),
-        Question::Awareness(options) => awareness::run(&options),
-        Question::Corpus(options) => corpus::run(&options),
-        Question::Codecs(options) => codecs::run(&options),
-        Question::Functions(options) => functions::run(&options),
-        Question::HoldEnd(options) => end::hold(&options),
-        Question::App(app) => apps::run(&app),
+        Action::Net(options) => net_command::run(&options),
+        Action::Nettest(options) => nettest::run(&options),
+        Action::Tcbench(options) => tcbench::run(&options),
+        Action::Report(options) => report::run(&options),
+        Action::Compare(options) => return compare::run(&options),
+        Action::KeyToPhoton(options) => key_to_photon::run(&options),
+        Action::PageDown(options) => page_down::run(&options),
+        Action::Pages(asked) => questions::ask(&asked),
+        Action::Loops(asked) => questions::ask(&asked),
+        Action::Memory(options) => memory::run(&options),
+        Action::EchoUnderLoad(asked) => questions::ask(&asked),
+        Action::Outages(asked) => questions::ask(&asked),
+        Action::ChangingPaths(asked) => questions::ask(&asked),
+        Action::Overwrite(asked) => questions::ask(&asked),
+        Action::Photographs(asked) => questions::ask(&asked),
+        Action::VideoRate(asked) => questions::ask(&asked),
+        Action::Views(options) => views::run(&options),
+        Action::Awareness(asked) => questions::ask(&asked),
+        Action::Functions(options) => functions::run(&options),
+        Action::HoldEnd(options) => end::hold(&options),
+        Action::App(app) => apps::run(&app),
     };
-    answered.map(|()| ExitCode::SUCCESS)
+    done.map(|()| ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_question_has_its_own_defaults() {
+        command().debug_assert();
+        let line = ["thinc-bench", "video-rate", "--effort", "smoke"];
+        let matches = command().try_get_matches_from(line).unwrap();
+        let question = matches.subcommand_matches("video-rate").unwrap();
+        let links: Vec<&String> = question.get_many("links").unwrap().collect();
+        assert_eq!(links, VideoRate::LINKS);
+        assert!(Arguments::from_arg_matches(&matches).is_ok());
+        let line = ["thinc-bench", "outages", "--link", "wan,loss=1%", "--link", "lan"];
+        let matches = command().try_get_matches_from(line).unwrap();
+        let question = matches.subcommand_matches("outages").unwrap();
+        assert_eq!(question.get_many::<String>("links").unwrap().count(), 2);
+        assert_eq!(question.get_one::<(u32, u32)>("size"), Some(&(640, 480)));
+    }
 }

@@ -1,6 +1,6 @@
-//! Numbers for X displays. Abstract sockets are one set for each network namespace, but the sockets and locks in /tmp are
-//! one set for all, and an X server that is told -displayfd looks at neither and takes what others already have.
-//! Beside the path. Knows the lock files that X servers agree on; never which server a number is for.
+//! Numbers for X displays. Abstract sockets are per network namespace, but the sockets and locks in
+//! /tmp are shared, and an X server with -displayfd checks neither and takes a number that is in
+//! use. Knows the lock files of X servers; never which server a number is for.
 
 use std::fs;
 use std::io::{ErrorKind, Write};
@@ -9,14 +9,15 @@ use std::path::PathBuf;
 
 use crate::Error;
 
-/// Above the numbers that people and `-displayfd` use; port 6000 and VNC's 5900 plus the last one are still ports.
+/// Above the numbers that people and `-displayfd` use; port 6000 and VNC's 5900 plus the last one
+/// are still ports.
 const FIRST: u16 = 100;
 const LAST: u16 = 999;
 
-/// A display that is nobody else's on this machine, in whichever namespace, until this goes.
+/// A display number that is reserved on this machine, in all namespaces, until this is dropped.
 ///
-/// Start the X server with `:N` (and with `-displayfd` to learn when it is ready): servers that are not told `-displayfd`
-/// refuse a display that is locked, and want [`DisplayNumber::unlock`] first.
+/// Start the X server with `:N` (and with `-displayfd` to learn when it is ready): servers without
+/// `-displayfd` refuse a locked display, and need [`DisplayNumber::unlock`] first.
 #[derive(Debug)]
 pub struct DisplayNumber {
     number: u16,
@@ -36,16 +37,25 @@ impl DisplayNumber {
                     let reserved = DisplayNumber { number, locked: true };
                     // Ten characters and a newline, as X servers read it.
                     writeln!(file, "{:>10}", std::process::id())?;
-                    // A server without a lock may be there all the same.
+                    // A server without a lock may still use the number.
                     if UnixStream::connect(socket(number)).is_err() {
                         return Ok(reserved);
                     }
                 }
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(format!("cannot lock an X display with {}: {error}", lock.display()).into()),
+                Err(error) => {
+                    return Err(format!(
+                        "cannot lock an X display with {}: {error}",
+                        lock.display()
+                    )
+                    .into());
+                }
             }
         }
-        Err(format!("no X display from :{FIRST} to :{LAST} is free: remove stale /tmp/.X*-lock files").into())
+        Err(format!(
+            "no X display from :{FIRST} to :{LAST} is free: remove stale /tmp/.X*-lock files"
+        )
+        .into())
     }
 
     /// The number.
@@ -58,7 +68,7 @@ impl DisplayNumber {
         format!(":{}", self.number)
     }
 
-    /// Gives the lock to the X server that starts now and takes it itself.
+    /// Releases the lock for an X server that is started now and locks the display itself.
     pub fn unlock(&mut self) {
         if std::mem::take(&mut self.locked) {
             let _ = fs::remove_file(lock_file(self.number));
@@ -69,7 +79,8 @@ impl DisplayNumber {
 impl Drop for DisplayNumber {
     fn drop(&mut self) {
         if self.locked {
-            // A server that was killed leaves its socket, which would look taken to servers that do not try it.
+            // A server that was killed leaves its socket, and servers that do not try to connect
+            // would think it in use.
             if UnixStream::connect(socket(self.number)).is_err() {
                 let _ = fs::remove_file(socket(self.number));
             }
@@ -86,7 +97,7 @@ fn socket(number: u16) -> PathBuf {
     format!("/tmp/.X11-unix/X{number}").into()
 }
 
-/// Whether its owner is gone. A lock that says nothing may be one that is being written.
+/// Whether its owner has ended. An empty lock may be one that is being written.
 fn is_stale(lock: &PathBuf) -> bool {
     let owner = fs::read_to_string(lock).ok().and_then(|text| text.trim().parse::<u32>().ok());
     owner.is_some_and(|pid| !PathBuf::from(format!("/proc/{pid}")).exists())

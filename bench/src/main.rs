@@ -1,5 +1,5 @@
-//! thinc-bench: measures remote display systems from outside, thinc beside its peers, and prints or draws what it found.
-//! Its subcommands stand in cli.rs.
+//! thinc-bench: measures remote display systems from outside, thinc beside its peers, and prints or
+//! draws what it found. cli.rs has its subcommands.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

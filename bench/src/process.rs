@@ -15,7 +15,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::Error;
 
-/// 5 s: a browser writes its profile and xrdp logs its user out within it; who takes longer is killed.
+/// 5 s: a browser writes its profile and xrdp logs its user out within it; a slower process is
+/// killed.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A child that is asked to end, waited for, and killed if it does not, when it goes out of scope.
@@ -27,7 +28,10 @@ pub struct Running {
 impl Running {
     /// Starts `command` in a process group of its own.
     pub fn start(name: &'static str, command: &mut Command) -> Result<Running, Error> {
-        let child = command.process_group(0).spawn().map_err(|e| format!("cannot start {name} ({command:?}): {e}"))?;
+        let child = command
+            .process_group(0)
+            .spawn()
+            .map_err(|e| format!("cannot start {name} ({command:?}): {e}"))?;
         Ok(Running { name, child })
     }
 
@@ -36,12 +40,12 @@ impl Running {
         self.child.id()
     }
 
-    /// Where it is told something, where its command had it piped; once.
+    /// Its standard input, if its command has a pipe there; once.
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// What it says, where its command had it piped; once.
+    /// Its standard output, if its command has a pipe there; once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
@@ -59,7 +63,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let group = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
         let Some(group) = group else { return };
-        // The whole group: what it has started ends with it. An error says that all of it has ended already.
+        // The whole group: what it has started ends with it. An error means that all of it has
+        // ended already.
         let _ = kill_process_group(group, Signal::TERM);
         if !self.ends_within(END_TIME_MAX) {
             let _ = kill_process_group(group, Signal::KILL);
@@ -73,13 +78,18 @@ impl Running {
         if !matches!(self.child.try_wait(), Ok(None)) {
             return true;
         }
-        // Until it is waited for, its number is nobody else's.
+        // Until it is waited for, no other process gets its id.
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        let Some(Ok(descriptor)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else { return false };
+        let Some(Ok(descriptor)) = pid.map(|pid| pidfd_open(pid, PidfdFlags::empty())) else {
+            return false;
+        };
         let end = Instant::now() + limit;
         loop {
             let left = end.saturating_duration_since(Instant::now());
-            let left = Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
+            let left = Timespec {
+                tv_sec: left.as_secs().cast_signed(),
+                tv_nsec: left.subsec_nanos().into(),
+            };
             match poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&left)) {
                 Err(rustix::io::Errno::INTR) => {}
                 result => return result.is_ok_and(|ready| ready > 0),
@@ -88,11 +98,11 @@ impl Running {
     }
 }
 
-/// A folder that goes with its owner.
+/// A folder that is removed with its owner.
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one under the system's folder for such things.
+    /// A new one in the system's temporary folder.
     pub fn new(name: &str) -> Result<Folder, Error> {
         let path = std::env::temp_dir().join(format!("thinc-bench-{name}-{}", std::process::id()));
         fs::create_dir_all(&path)?;
@@ -111,11 +121,11 @@ impl Drop for Folder {
     }
 }
 
-/// Set by the first Ctrl-C or kill.
+/// Set by the first SIGINT, SIGTERM or SIGHUP.
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// From here on the first Ctrl-C or kill ends what is waited for, so that everything started is ended as well; the
-/// second one ends this program at once.
+/// From now on the first SIGINT, SIGTERM or SIGHUP ends every wait, so that everything started is
+/// ended as well; the second one ends this program at once.
 ///
 /// # Errors
 /// The system refuses a signal handler.
@@ -128,7 +138,7 @@ pub fn end_well_when_interrupted() -> Result<(), Error> {
     Ok(())
 }
 
-/// Whether somebody wants this program to end.
+/// Whether a signal has asked this program to end.
 pub fn interrupted() -> bool {
     INTERRUPTED.get().is_some_and(|flag| flag.load(Ordering::Relaxed))
 }
@@ -139,8 +149,12 @@ pub fn on_path(program: &str) -> bool {
     std::env::split_paths(&folders).any(|folder| folder.join(program).is_file())
 }
 
-/// Asks `ready` again and again until it gives something, at most for `limit`.
-pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Option<T>) -> Result<T, Error> {
+/// Polls `ready` until it returns something, at most for `limit`.
+pub fn wait_for<T>(
+    what: &str,
+    limit: Duration,
+    mut ready: impl FnMut() -> Option<T>,
+) -> Result<T, Error> {
     let start = Instant::now();
     loop {
         if let Some(value) = ready() {
@@ -160,13 +174,13 @@ pub fn wait_for<T>(what: &str, limit: Duration, mut ready: impl FnMut() -> Optio
 pub struct Session {
     _folder: Folder,
     _supervisor: Running,
-    /// What `thinc list` calls it.
+    /// Its name in `thinc list`.
     pub name: String,
     /// Opens it in a viewer, once.
     pub link: String,
     /// The X server's display.
     pub display: String,
-    /// The file that lets a client in.
+    /// The X server's authority file.
     pub xauthority: String,
     /// Process ids by name: supervisor, xorg, session, command.
     pub pids: Vec<(String, u32)>,
@@ -179,14 +193,38 @@ impl Session {
     }
 
     /// The same with more options of `thinc serve`.
-    pub fn start_with(name: &str, size: &str, options: &[&str], application: &[&str]) -> Result<Session, Error> {
+    pub fn start_with(
+        name: &str,
+        size: &str,
+        options: &[&str],
+        application: &[&str],
+    ) -> Result<Session, Error> {
+        let thinc = Command::new(binary("thinc")?);
+        Session::start_by(thinc, "127.0.0.1:0", (name, size), options, application)
+    }
+
+    /// The same by this command, which runs `thinc`, maybe in a namespace, and at this address;
+    /// with a name and a size.
+    pub fn start_by(
+        mut command: Command,
+        listen: &str,
+        (name, size): (&str, &str),
+        options: &[&str],
+        application: &[&str],
+    ) -> Result<Session, Error> {
         let folder = Folder::new(&format!("session-{name}"))?;
         let ready = folder.path().join("ready.json");
         let log = fs::File::create(folder.path().join("log"))?;
-        let mut command = Command::new(binary("thinc")?);
-        command.args(["serve", "--listen", "127.0.0.1:0", "--size", size, "--name"]);
+        command.args(["serve", "--listen", listen, "--size", size, "--name"]);
         let name = format!("bench-{name}-{}", std::process::id());
-        command.arg(&name).arg("--ready-json").arg(&ready).args(options).arg("--").args(application);
+        command.arg(&name).arg("--ready-json").arg(&ready).args(options);
+        if !options.contains(&"--window-manager") {
+            // Windows are where and as large as the application asks.
+            command.args(["--window-manager", "none"]);
+        }
+        command.arg("--").args(application);
+        // Its memory may be read, and with it measured.
+        command.env("THINC_CORE_DUMPS", "1");
         command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
         let mut supervisor = Running::start("thinc serve", &mut command)?;
         let text = wait_for("thinc serve is ready", Duration::from_secs(30), || {
@@ -200,13 +238,28 @@ impl Session {
         }
         let json: serde_json::Value = serde_json::from_str(&text)?;
         let text = |key: &str| {
-            Ok::<_, Error>(json[key].as_str().ok_or_else(|| format!("the ready file has no {key}"))?.to_owned())
+            Ok::<_, Error>(
+                json[key]
+                    .as_str()
+                    .ok_or_else(|| format!("the ready file has no {key}"))?
+                    .to_owned(),
+            )
         };
         let (link, display, xauthority) = (text("link")?, text("display")?, text("xauthority")?);
         let pids = json["pids"].as_object().ok_or("the ready file has no pids")?;
-        let pids =
-            pids.iter().filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?))).collect();
-        Ok(Session { _folder: folder, _supervisor: supervisor, name, link, display, xauthority, pids })
+        let pids = pids
+            .iter()
+            .filter_map(|(name, pid)| Some((name.clone(), u32::try_from(pid.as_u64()?).ok()?)))
+            .collect();
+        Ok(Session {
+            _folder: folder,
+            _supervisor: supervisor,
+            name,
+            link,
+            display,
+            xauthority,
+            pids,
+        })
     }
 
     /// A link for one more viewer: each opens the session once.
@@ -214,7 +267,10 @@ impl Session {
         let output = Command::new(binary("thinc")?).args(["link", &self.name]).output()?;
         match (output.status.success(), String::from_utf8(output.stdout)) {
             (true, Ok(link)) => Ok(link.trim().to_owned()),
-            _ => Err(format!("thinc link: {}", String::from_utf8_lossy(&output.stderr).trim()).into()),
+            _ => {
+                Err(format!("thinc link: {}", String::from_utf8_lossy(&output.stderr).trim())
+                    .into())
+            }
         }
     }
 
@@ -240,15 +296,24 @@ impl Headless {
 
     /// Connects, with more options.
     pub fn start_with(link: &str, options: &[&str]) -> Result<Headless, Error> {
-        let mut command = Command::new(binary("thinc-view")?);
-        command.args([link, "--headless", "--script", "-"]).args(options).stdin(Stdio::piped()).stdout(Stdio::piped());
+        Headless::start_by(Command::new(binary("thinc-view")?), link, options)
+    }
+
+    /// The same by this command, which runs `thinc-view`, maybe in a namespace.
+    pub fn start_by(mut command: Command, link: &str, options: &[&str]) -> Result<Headless, Error> {
+        command
+            .args([link, "--headless", "--script", "-"])
+            .args(options)
+            .env("THINC_CORE_DUMPS", "1")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
         let mut running = Running::start("thinc-view", &mut command)?;
         let stdin = running.child.stdin.take().ok_or("thinc-view has no input")?;
         let stdout = BufReader::new(running.child.stdout.take().ok_or("thinc-view has no output")?);
         Ok(Headless { running, stdin, stdout })
     }
 
-    /// Says one line of its script and gives the answer after `ok`.
+    /// Sends one line of its script and returns the answer after `ok`.
     pub fn say(&mut self, line: &str) -> Result<String, Error> {
         writeln!(self.stdin, "{line}")?;
         self.stdin.flush()?;
@@ -269,7 +334,11 @@ impl Headless {
     pub fn finish(self) -> Result<(), Error> {
         let Headless { mut running, stdin, .. } = self;
         drop(stdin);
-        if running.ends_within(END_TIME_MAX) { Ok(()) } else { Err("thinc-view did not end".into()) }
+        if running.ends_within(END_TIME_MAX) {
+            Ok(())
+        } else {
+            Err("thinc-view did not end".into())
+        }
     }
 }
 
@@ -281,32 +350,27 @@ pub fn binary(name: &str) -> Result<PathBuf, Error> {
             let program = std::env::current_exe()?;
             let folder = program.parent().ok_or("this program lies in no folder")?;
             // Cargo puts tests one folder below the binaries.
-            if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder }.to_owned()
+            if folder.ends_with("deps") { folder.parent().unwrap_or(folder) } else { folder }
+                .to_owned()
         }
     };
     let path = folder.join(name);
     if path.exists() {
         Ok(path)
     } else {
-        Err(format!("{} is not there: run `./dev build`, or name its folder in THINC_BIN_DIR", path.display()).into())
+        Err(format!(
+            "{} is not there: run `./dev build`, or name its folder in THINC_BIN_DIR",
+            path.display()
+        )
+        .into())
     }
-}
-
-/// CPU time a process and its threads have had, in milliseconds.
-pub fn cpu_ms(pid: u32) -> Result<f64, Error> {
-    let mut total = 0.0;
-    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
-        let text = fs::read_to_string(task?.path().join("schedstat"))?;
-        let on_cpu_ns: f64 = text.split_whitespace().next().ok_or("schedstat is empty")?.parse()?;
-        total += on_cpu_ns / 1e6;
-    }
-    Ok(total)
 }
 
 /// Proportional set size of a process, in megabytes (10^6 bytes).
 pub fn pss_mb(pid: u32) -> Result<f64, Error> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
-    let line = text.lines().find(|line| line.starts_with("Pss:")).ok_or("smaps_rollup has no Pss")?;
+    let line =
+        text.lines().find(|line| line.starts_with("Pss:")).ok_or("smaps_rollup has no Pss")?;
     let kib: f64 = line.split_whitespace().nth(1).ok_or("Pss has no value")?.parse()?;
     Ok(kib * 1024.0 / 1e6)
 }

@@ -1,13 +1,14 @@
-//! What a run found, as it is kept: the machine-readable JSON that report, compare and resume read.
-//! Beside the path. Knows names, numbers and units; never how they were measured or how they are drawn.
+//! The results of a run, as JSON: what report, compare and a resumed run read. Knows names, numbers
+//! and units; never how they were measured or how they are drawn.
 
 use std::collections::BTreeMap;
 
+use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 
 use crate::workloads::Effort;
 
-/// Raised when a reader of an older file would misunderstand a newer one.
+/// Version of the format, raised when older readers would misunderstand newer files.
 pub const SCHEMA: u32 = 1;
 
 /// A whole run.
@@ -27,9 +28,9 @@ pub struct Results {
     pub effort: Effort,
     /// The links, by name.
     pub links: BTreeMap<String, LinkRecord>,
-    /// The peers asked for, by name, the missing ones too.
+    /// The requested peers by name, missing ones included.
     pub peers: BTreeMap<String, PeerRecord>,
-    /// Everything that was tried, in the order in which it ran.
+    /// Every trial, in the order in which they ran.
     pub trials: Vec<Trial>,
 }
 
@@ -54,7 +55,7 @@ pub struct Machine {
     pub applications: BTreeMap<String, String>,
 }
 
-/// One link, with what was in force and not only what was asked for.
+/// One link, with what was in force and not only what was requested.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct LinkRecord {
     /// In words: "100 Mbit/s, 66 ms, no loss".
@@ -63,7 +64,7 @@ pub struct LinkRecord {
     pub rtt_ms: f64,
     /// Standard deviation of the one-way delay, milliseconds.
     pub jitter_ms: f64,
-    /// Bits a second in each direction; nothing is no limit.
+    /// Bits a second in each direction; null is no limit.
     pub rate_bps: Option<u64>,
     /// Longest the queue before the bottleneck gets, bytes.
     pub queue_bytes: u64,
@@ -71,8 +72,23 @@ pub struct LinkRecord {
     pub loss: f64,
     /// TCP congestion control, read back from both namespaces.
     pub congestion: String,
-    /// "tun" or "netem".
+    /// Whether TCP begins slow start again after a pause, read back from both namespaces; null in
+    /// older files and before the first trial.
+    #[serde(default)]
+    pub slow_start_after_idle: Option<bool>,
+    /// "tun"; older files also have "netem".
     pub emulator: String,
+}
+
+impl LinkRecord {
+    /// TCP's settings in words: "cubic, slow start after idle".
+    pub fn tcp_about(&self) -> String {
+        match self.slow_start_after_idle {
+            Some(true) => format!("{}, slow start after idle", self.congestion),
+            Some(false) => format!("{}, no slow start after idle", self.congestion),
+            None => self.congestion.clone(),
+        }
+    }
 }
 
 /// One system under test.
@@ -84,7 +100,7 @@ pub struct PeerRecord {
     pub version: String,
     /// Year in which that version came out, where it is known.
     pub year: Option<u16>,
-    /// Settings that were changed or that matter.
+    /// Settings that differ from the defaults, or that matter.
     pub settings: String,
     /// Why it was not measured.
     pub missing: Option<String>,
@@ -107,12 +123,14 @@ pub struct Trial {
     pub seconds: f64,
     /// Share of the machine that processes outside this run used meanwhile, 0 to 1.
     pub other_load: f64,
-    /// What it found, or why it found nothing.
+    /// Its measures, or why there are none.
     pub outcome: Outcome,
 }
 
 /// The two ways in which a workload runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, clap::ValueEnum)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ValueEnum,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Form {
     /// Each operation alone, with quiet before and after it.
@@ -129,7 +147,7 @@ pub enum Outcome {
     Measured(Vec<Measure>),
     /// The peer or the workload cannot do this, with the reason.
     Skipped(String),
-    /// It was tried and broke, with the reason. What broke is news, and stands in the report.
+    /// It was tried and failed, with the reason. The report names it.
     Failed(String),
 }
 
@@ -148,7 +166,46 @@ pub struct Measure {
     pub samples: Vec<f64>,
 }
 
-/// Which way a measure wants to go.
+impl Measure {
+    /// A measure of any direction.
+    pub fn new(
+        quantity: &str,
+        part: &str,
+        unit: &str,
+        better: Better,
+        samples: impl IntoIterator<Item = f64>,
+    ) -> Measure {
+        let samples = samples.into_iter().collect();
+        Measure { quantity: quantity.into(), part: part.into(), unit: unit.into(), better, samples }
+    }
+
+    /// A measure of which less is better.
+    pub fn lower(
+        quantity: &str,
+        part: &str,
+        unit: &str,
+        samples: impl IntoIterator<Item = f64>,
+    ) -> Measure {
+        Measure::new(quantity, part, unit, Better::Lower, samples)
+    }
+
+    /// A measure of which more is better.
+    pub fn higher(
+        quantity: &str,
+        part: &str,
+        unit: &str,
+        samples: impl IntoIterator<Item = f64>,
+    ) -> Measure {
+        Measure::new(quantity, part, unit, Better::Higher, samples)
+    }
+
+    /// A setting or a fact.
+    pub fn fact(quantity: &str, part: &str, unit: &str, value: f64) -> Measure {
+        Measure::new(quantity, part, unit, Better::Neither, [value])
+    }
+}
+
+/// Which direction of a measure is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Better {
@@ -168,7 +225,8 @@ pub mod quantity {
     pub const PHOTON_MS: &str = "photon_ms";
     /// Input until at least 99 % of the pixels stay within 16 levels of the final picture, ms.
     pub const VISIBLE_MS: &str = "visible_ms";
-    /// Input until the client's picture equals the server's for good, ms; no sample where it never does.
+    /// Input until the client's picture equals the server's for good, ms; no sample where it never
+    /// does.
     pub const EXACT_MS: &str = "exact_ms";
     /// Share of bit-exact pixels when quiet, 0 to 1.
     pub const EXACT_SHARE: &str = "exact_share";
@@ -192,7 +250,8 @@ pub mod quantity {
     pub const MEMORY_SERVER: &str = "memory_server";
     /// Memory of the viewer with its X server at the end, bytes.
     pub const MEMORY_CLIENT: &str = "memory_client";
-    /// Delivered frames at speed over the slow-motion reference (the papers' video quality), 0 to 1.
+    /// Delivered frames at speed over the slow-motion reference (the papers' video quality), 0 to
+    /// 1.
     pub const VIDEO_QUALITY: &str = "video_quality";
     /// Frames that reached the client's screen whole, a second.
     pub const FRAME_RATE: &str = "frame_rate";

@@ -1,5 +1,6 @@
-//! The quick form: a few operations of the central workloads, thinc beside a screen that nothing is remote from. Under three minutes, for every change of the tree: it fails on lost frames, on wrong pixels, and on a
-//! harness that measured nothing. Knows what must hold; never how fast anything was.
+//! The quick test for every change of the tree, under three minutes: a few operations of the
+//! central workloads, with thinc and on a local screen. It fails on lost frames, on wrong pixels,
+//! and on a harness that measured nothing. Knows what must hold; never how fast anything was.
 
 use std::path::PathBuf;
 
@@ -8,50 +9,56 @@ use crate::net;
 use crate::process::Folder;
 use crate::results::{Form, Measure, Outcome, Results, Trial, quantity};
 use crate::run::{self, Plan, first_line, label};
-use crate::workloads::Effort;
+use crate::workloads::{self, Effort};
 
-/// How `smoke` runs.
+/// Options of `smoke`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The systems: thinc has to pass; of the others only the local one has.
+    /// The systems; thinc and local have to pass.
     #[arg(long, value_delimiter = ',', default_value = "local,thinc")]
     peers: Vec<String>,
-    /// Where the results go; nowhere without it.
+    /// Where the results are written; nowhere by default.
     #[arg(long, short)]
     output: Option<PathBuf>,
 }
 
-/// Peers that have to be exact, and complete.
-const HELD_TO_IT: [&str; 2] = ["local", "thinc"];
+/// Peers that must pass.
+const MUST_PASS: [&str; 2] = ["local", "thinc"];
 
-/// Runs it, and gives the error of everything that was found wrong.
+/// Runs it; an error if any check fails.
 pub fn run(options: &Options) -> Result<(), Error> {
     net::as_user_namespace()?;
     let folder = Folder::new("smoke")?;
     let output = options.output.clone().unwrap_or_else(|| folder.path().join("smoke.json"));
-    let asked = |links: &str, peers: &[String], workloads: &[&str], form, again| run::Options {
-        peers: peers.to_vec(),
-        links: vec![links.into()],
-        workloads: workloads.iter().map(|&name| name.into()).collect(),
-        form,
-        effort: Effort::Smoke,
-        size: (1024, 768),
-        congestion: None,
-        output: output.clone(),
-        pcap: None,
-        made_by: None,
-        again,
+    let plan = |link: &str, peers: &[String], names: &[&str], form, again| {
+        let common = run::Options {
+            peers: peers.to_vec(),
+            links: vec![link.into()],
+            form,
+            effort: Effort::Smoke,
+            size: (1024, 768),
+            congestion: None,
+            output: Some(output.clone()),
+            pcap: None,
+            made_by: None,
+            again,
+        };
+        let names: Vec<String> = names.iter().map(|&name| name.into()).collect();
+        let chosen = run::choose("workload", workloads::all(), &names, |workload| workload.name())?;
+        Plan::new(&common, chosen)
     };
-    // Delay changes what a transport does, and not what a local screen shows: there, thinc alone and briefly.
-    let remote: Vec<String> = options.peers.iter().filter(|&peer| peer != "local").cloned().collect();
-    let near = asked("lan", &options.peers, &["latency", "web", "video", "type"], None, true);
-    let far = asked("wan", &remote, &["latency", "type"], Some(Form::SlowMotion), false);
+    // Delay changes what a transport does, and not what a local screen shows: thinc alone runs on
+    // the wan, and briefly.
+    let remote: Vec<String> =
+        options.peers.iter().filter(|&peer| peer != "local").cloned().collect();
     let mut results = None;
-    for asked in [near, far].iter().filter(|asked| !asked.peers.is_empty()) {
-        let plan = Plan::new(asked)?;
-        let mut found = plan.begin(asked)?;
-        plan.carry_out(&mut found, &asked.output)?;
-        results = Some(found);
+    if !options.peers.is_empty() {
+        let names = ["latency", "web", "video", "type"];
+        results = Some(plan("lan", &options.peers, &names, None, true)?.carry_out()?);
+    }
+    if !remote.is_empty() {
+        let form = Some(Form::SlowMotion);
+        results = Some(plan("wan", &remote, &["latency", "type"], form, false)?.carry_out()?);
     }
     let results = results.ok_or("no peer was named")?;
     let (checked, wrong) = verdict(&results);
@@ -59,13 +66,17 @@ pub fn run(options: &Options) -> Result<(), Error> {
         eprintln!("wrong: {line}");
     }
     println!("{} passed, {} failed", checked - wrong.len(), wrong.len());
-    if wrong.is_empty() { Ok(()) } else { Err(format!("{} of {checked} checks failed", wrong.len()).into()) }
+    if wrong.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("{} of {checked} checks failed", wrong.len()).into())
+    }
 }
 
-/// How many facts were looked at, and those that do not hold.
+/// How many checks were made, and those that failed.
 fn verdict(results: &Results) -> (usize, Vec<String>) {
     let mut all: Vec<(bool, String)> = Vec::new();
-    for trial in results.trials.iter().filter(|trial| HELD_TO_IT.contains(&trial.peer.as_str())) {
+    for trial in results.trials.iter().filter(|trial| MUST_PASS.contains(&trial.peer.as_str())) {
         let name = label(trial);
         let found = match &trial.outcome {
             Outcome::Measured(measures) => facts(trial, measures),
@@ -79,19 +90,23 @@ fn verdict(results: &Results) -> (usize, Vec<String>) {
     (all.len(), all.into_iter().filter_map(|(holds, fact)| (!holds).then_some(fact)).collect())
 }
 
-/// What has to hold of a trial of a peer that is held to it, and whether it does.
+/// Every check of a trial of a peer that must pass, and whether it holds.
 fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
     let mut facts = Vec::new();
     let of = |name: &'static str| measures.iter().filter(move |measure| measure.quantity == name);
     for measure in of(quantity::EXACT_SHARE) {
         let least = measure.samples.iter().copied().fold(f64::INFINITY, f64::min);
-        facts.push((least == 1.0, format!("{}: a share of {least} of the pixels is right, not all", measure.part)));
+        facts.push((
+            least == 1.0,
+            format!("{}: a share of {least} of the pixels is right, not all", measure.part),
+        ));
     }
     // A video that plays at speed may lose frames on a busy machine; one that steps may not.
     if trial.form == Form::SlowMotion {
         for measure in of("frames_arrived") {
             let least = measure.samples.iter().copied().fold(f64::INFINITY, f64::min);
-            facts.push((least == 1.0, format!("a share of {least} of the frames arrived, not all")));
+            facts
+                .push((least == 1.0, format!("a share of {least} of the frames arrived, not all")));
         }
     }
     for measure in of("pages_shown") {
@@ -108,7 +123,7 @@ fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
     }
     let bytes: f64 = of(quantity::BYTES_DOWN).flat_map(|measure| &measure.samples).sum();
     let local = trial.peer == "local";
-    // A remote system that sends nothing passes its pixels where nobody measures them.
+    // A remote system that sends nothing passes its pixels outside the link.
     facts.push(((bytes == 0.0) == local, format!("{bytes} bytes crossed the link")));
     facts
 }
@@ -116,16 +131,9 @@ fn facts(trial: &Trial, measures: &[Measure]) -> Vec<(bool, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::Better;
 
     fn trial(peer: &str, form: Form, measures: &[(&str, f64)]) -> Trial {
-        let measure = |&(quantity, value): &(&str, f64)| Measure {
-            quantity: quantity.into(),
-            part: String::new(),
-            unit: String::new(),
-            better: Better::Neither,
-            samples: vec![value],
-        };
+        let measure = |&(quantity, value): &(&str, f64)| Measure::fact(quantity, "", "", value);
         Trial {
             peer: peer.into(),
             link: "lan".into(),
@@ -160,14 +168,18 @@ mod tests {
             ("photon_ms", 0.0),
             ("bytes_down", 0.0),
         ] {
-            let changed = good.map(|(quantity, held)| (quantity, if quantity == name { value } else { held }));
+            let changed = good
+                .map(|(quantity, held)| (quantity, if quantity == name { value } else { held }));
             assert_eq!(wrong(&trial("thinc", Form::SlowMotion, &changed)), 1, "{name}");
         }
     }
 
     #[test]
     fn a_video_at_speed_may_lose_frames_and_local_sends_none() {
-        assert_eq!(wrong(&trial("thinc", Form::Normal, &[("frames_arrived", 0.7), ("bytes_down", 1.0)])), 0);
+        assert_eq!(
+            wrong(&trial("thinc", Form::Normal, &[("frames_arrived", 0.7), ("bytes_down", 1.0)])),
+            0
+        );
         assert_eq!(wrong(&trial("local", Form::Normal, &[("bytes_down", 0.0)])), 0);
         assert_eq!(wrong(&trial("local", Form::Normal, &[("bytes_down", 40.0)])), 1);
     }

@@ -1,6 +1,6 @@
-//! One peer on one link, ready to be acted on: the client's screen and keyboard at one end, the desktop at the other.
-//! Slow motion lives here: an operation begins in quiet, ends in quiet, and everything between belongs to it.
-//! Knows when things happened and what they cost; never what the application is.
+//! One peer on one link, ready for input: the client's screen and keyboard at one end, the desktop
+//! at the other. Slow motion is implemented here: an operation begins in quiet, ends in quiet, and
+//! everything between belongs to it. Knows times and costs; never the application.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use x11rb::connection::Connection;
-use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, CreateWindowAux, ImageFormat, WindowClass};
+use x11rb::protocol::xproto::{
+    ConnectionExt as _, CreateGCAux, CreateWindowAux, ImageFormat, WindowClass,
+};
 
 use crate::Error;
 use crate::net::testbed::{Direction, Mark, Side, Testbed, Traffic};
@@ -21,17 +23,17 @@ use crate::observe::watch::Watch;
 use crate::observe::{barcode, connect};
 use crate::peers::{self, Desk, Peer};
 use crate::process::{Folder, Running, interrupted, wait_for};
-use crate::results::{Better, Measure, quantity};
+use crate::results::{Measure, quantity};
 
 /// Where a peer's programs run: the link, the accounts, a folder, and the client's own screen.
 pub struct Site {
-    /// The X server before which the client's user sits.
+    /// The client's X server.
     pub screen: ClientScreen,
-    /// Who spent what.
+    /// CPU time and memory of each group of processes.
     pub accounts: Arc<Accounts>,
     /// The link with a namespace at each end.
     pub bed: Arc<Testbed>,
-    /// For files of this stage; gone with it.
+    /// For files of this stage; removed with it.
     pub folder: Folder,
     /// Size of the session, and of the client's screen, pixels.
     pub size: (u32, u32),
@@ -52,7 +54,7 @@ impl Site {
         Ok(Site { screen, accounts: Arc::clone(accounts), bed: Arc::clone(bed), folder, size })
     }
 
-    /// A command that runs in the namespace and in the account of its group.
+    /// A command that runs in the namespace and on the account of its group.
     pub fn command(&self, group: Group, program: impl AsRef<OsStr>) -> Command {
         place(&self.bed, &self.accounts, group, program)
     }
@@ -66,7 +68,7 @@ fn place(bed: &Testbed, accounts: &Accounts, group: Group, program: impl AsRef<O
     accounts.wrap(group, bed.command(side, program))
 }
 
-/// Tells the folders of one process apart.
+/// Distinguishes the folders of one process.
 fn serial() -> u32 {
     use std::sync::atomic::{AtomicU32, Ordering};
     static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -83,7 +85,7 @@ pub struct Stage {
     pub input: Input,
     /// Where the session's picture lies on the client's screen.
     pub view: Rect,
-    /// Its place.
+    /// Link, accounts, folder and client's screen.
     pub site: Site,
 }
 
@@ -91,19 +93,19 @@ pub struct Stage {
 const LIMIT: Duration = Duration::from_secs(60);
 /// More bytes than this to the viewer within one quiet gap are content; less is a heartbeat.
 const HEARTBEAT_BYTES: u64 = 1500;
-/// Quiet lasts this long and three round trips: longer than the refinement delays of the peers (xpra: 150 ms), and
-/// than the pause between the phases of a page.
+/// Quiet lasts this long and three round trips: longer than the refinement delays of the peers
+/// (xpra: 150 ms), and than the pause between the phases of a page.
 const QUIET: Duration = Duration::from_millis(400);
-/// How often an operation that did not end exact is looked at again, while it goes on changing.
+/// How often an operation that did not end exact is compared again while its picture changes.
 const AGAIN_MAX: usize = 5;
-/// Of the pattern that shows where the session lies.
+/// Size of the pattern that shows where the session lies.
 const PATTERN: (u32, u32) = (320, 16);
-/// Any number will do that content does not show by chance.
+/// Any number that content does not show by chance.
 const PATTERN_NUMBER: u32 = 0x7417_c0de;
 
 impl Stage {
-    /// Starts `peer` on `bed`, with a window manager that puts every window undecorated at the upper left corner, and
-    /// finds where on the client's screen the session is shown.
+    /// Starts `peer` on `bed`, with a window manager that puts every window undecorated at the
+    /// upper left corner, and finds where on the client's screen the session is shown.
     pub fn start(
         peer: &dyn Peer,
         bed: &Arc<Testbed>,
@@ -118,7 +120,8 @@ impl Stage {
         openbox.arg("--config-file").arg(&config).stdin(Stdio::null());
         set_environment(&mut openbox, &desk);
         let log = File::create(site.folder.path().join("openbox.log"))?;
-        let window_manager = Running::start("openbox", openbox.stdout(log.try_clone()?).stderr(log))?;
+        let window_manager =
+            Running::start("openbox", openbox.stdout(log.try_clone()?).stderr(log))?;
         let input = Input::new(&site.screen)?;
         let view = Rect { x: 0, y: 0, width: size.0, height: size.1 };
         let peer = peer.name();
@@ -130,19 +133,26 @@ impl Stage {
         Ok(stage)
     }
 
-    /// One more session of the same peer on the same link, with a client's screen of its own: another user.
+    /// One more session of the same peer on the same link, with another client's screen: another
+    /// user.
     pub fn another(&self) -> Result<Stage, Error> {
+        self.on(&self.site.bed)
+    }
+
+    /// One more session of the same peer on another link.
+    pub fn on(&self, bed: &Arc<Testbed>) -> Result<Stage, Error> {
         let peer = peers::all().into_iter().find(|peer| peer.name() == self.peer);
         let peer = peer.ok_or_else(|| format!("there is no peer {}", self.peer))?;
-        Stage::start(peer.as_ref(), &self.site.bed, &self.site.accounts, self.site.size)
+        Stage::start(peer.as_ref(), bed, &self.site.accounts, self.site.size)
     }
 
     /// Whether applications draw on the client's own X server.
     fn is_local(&self) -> bool {
-        self.desk.display == self.site.screen.display() || self.desk.display == self.site.screen.address()
+        self.desk.display == self.site.screen.display()
+            || self.desk.display == self.site.screen.address()
     }
 
-    /// The X server on which applications draw, from the harness.
+    /// A connection of the harness to the X server on which applications draw.
     pub fn connect_server(&self) -> Result<x11rb::rust_connection::RustConnection, Error> {
         if self.is_local() {
             return self.site.screen.connect();
@@ -150,12 +160,13 @@ impl Stage {
         connect(&self.desk.display, self.desk.xauthority.as_deref())
     }
 
-    /// Waits until the window manager has the screen: windows mapped earlier would be neither placed nor focused.
+    /// Waits until the window manager manages the screen: it would neither place nor focus windows
+    /// that are mapped earlier.
     fn wait_managed(&self) -> Result<(), Error> {
         let x = self.connect_server()?;
         let root = x.setup().roots[0].root;
         let name = x.intern_atom(false, b"_NET_SUPPORTING_WM_CHECK")?.reply()?.atom;
-        // Plain X asks about everything and waits for the answer: 160 round trips until openbox is there.
+        // Over plain X openbox needs 160 round trips to start.
         let limit = Duration::from_secs(20) + self.site.bed.link().rtt * 400;
         wait_for("openbox manages the session's screen", limit, || {
             let reply = x.get_property(false, root, name, x11rb::NONE, 0, 1).ok()?.reply().ok()?;
@@ -171,16 +182,30 @@ impl Stage {
         }
         let x = self.connect_server()?;
         let screen = &x.setup().roots[0];
-        if (u32::from(screen.width_in_pixels), u32::from(screen.height_in_pixels)) != self.site.size {
+        if (u32::from(screen.width_in_pixels), u32::from(screen.height_in_pixels)) != self.site.size
+        {
             let (w, h) = (screen.width_in_pixels, screen.height_in_pixels);
-            return Err(
-                format!("the session is {w}x{h} and not {width}x{height}: its pictures cannot be compared").into()
-            );
+            return Err(format!(
+                "the session is {w}x{h} and not {width}x{height}: its pictures cannot be compared"
+            )
+            .into());
         }
         let window = x.generate_id()?;
         let (w, h) = (PATTERN.0 as u16, PATTERN.1 as u16);
         let attributes = CreateWindowAux::new().override_redirect(1);
-        x.create_window(24, window, screen.root, 0, 0, w, h, 0, WindowClass::INPUT_OUTPUT, 0, &attributes)?;
+        x.create_window(
+            24,
+            window,
+            screen.root,
+            0,
+            0,
+            w,
+            h,
+            0,
+            WindowClass::INPUT_OUTPUT,
+            0,
+            &attributes,
+        )?;
         x.map_window(window)?;
         let gc = x.generate_id()?;
         x.create_gc(gc, window, &CreateGCAux::new())?;
@@ -188,14 +213,15 @@ impl Stage {
         let area = Rect { x: 0, y: 0, width: PATTERN.0, height: PATTERN.1 };
         barcode::draw(PATTERN_NUMBER, &mut pixels, PATTERN.0 as usize, area);
         let bytes: Vec<u8> = pixels.iter().flat_map(|pixel| pixel.to_le_bytes()).collect();
-        let show = || x.put_image(ImageFormat::Z_PIXMAP, window, gc, w, h, 0, 0, 0, 24, &bytes).map(drop);
+        let show =
+            || x.put_image(ImageFormat::Z_PIXMAP, window, gc, w, h, 0, 0, 0, 24, &bytes).map(drop);
         show()?;
         x.get_input_focus()?.reply()?;
         let mut last = None;
         let found = wait_for("the session's picture is on the client's screen", LIMIT, || {
             let picture = self.site.screen.picture().ok()?;
             let at = find_pattern(&picture);
-            // Twice the same: a viewer may still be placing its window.
+            // Found twice in the same place: a viewer may still be placing its window.
             let settled = at.is_some() && at == last;
             last = at;
             std::thread::sleep(Duration::from_millis(50));
@@ -203,7 +229,8 @@ impl Stage {
         });
         let shot = self.site.folder.path().join("calibrate.png");
         let at = found.map_err(|error| {
-            let kept = std::env::temp_dir().join(format!("thinc-bench-{}-calibrate.png", std::process::id()));
+            let kept = std::env::temp_dir()
+                .join(format!("thinc-bench-{}-calibrate.png", std::process::id()));
             let shown = self.site.screen.picture().and_then(|picture| picture.write_png(&shot));
             match shown.and_then(|()| Ok(std::fs::copy(&shot, &kept)?)) {
                 Ok(_) => format!("{error}; the client's screen is in {}", kept.display()).into(),
@@ -214,15 +241,23 @@ impl Stage {
         x.get_input_focus()?.reply()?;
         let (right, bottom) = (at.0 as u32 + width, at.1 as u32 + height);
         if right > width || bottom > height {
-            // A toolbar hides the session's edge; what is seen is compared.
-            return Ok(Rect { x: at.0, y: at.1, width: width - at.0 as u32, height: height - at.1 as u32 });
+            // A toolbar hides the session's edge; the visible part is compared.
+            return Ok(Rect {
+                x: at.0,
+                y: at.1,
+                width: width - at.0 as u32,
+                height: height - at.1 as u32,
+            });
         }
         Ok(Rect { x: at.0, y: at.1, width, height })
     }
 
-    /// Puts the pointer where it covers the least: the last pixel of the session that is seen.
+    /// Puts the pointer where it covers the least: on the last visible pixel of the session.
     pub fn park_pointer(&self) -> Result<(), Error> {
-        self.input.move_to(self.view.x + self.view.width as i32 - 1, self.view.y + self.view.height as i32 - 1)?;
+        self.input.move_to(
+            self.view.x + self.view.width as i32 - 1,
+            self.view.y + self.view.height as i32 - 1,
+        )?;
         Ok(())
     }
 
@@ -233,18 +268,20 @@ impl Stage {
         command
     }
 
-    /// Starts an application in the session; its output goes to a file of its name in the stage's folder.
+    /// Starts an application in the session; its output goes to a file of its name in the stage's
+    /// folder.
     pub fn application(&self, name: &'static str, mut command: Command) -> Result<Running, Error> {
         let log = File::create(self.site.folder.path().join(format!("{name}.log")))?;
         Running::start(name, command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log))
     }
 
-    /// How long nothing may happen for quiet to be quiet on this link.
+    /// How long the screen and the link must be idle to count as quiet.
     pub fn quiet_gap(&self) -> Duration {
         QUIET + self.site.bed.link().rtt * 3
     }
 
-    /// Waits until the client's screen has changed since `watch` began (an application shows itself), then for quiet.
+    /// Waits until the client's screen has changed since `watch` began (an application shows
+    /// itself), then for quiet.
     pub fn wait_shown(&self, what: &str, watch: Watch) -> Result<(), Error> {
         wait_for(what, LIMIT, || watch.changed().then_some(()))?;
         self.wait_quiet(&watch, &self.site.bed.mark(), LIMIT)?;
@@ -252,7 +289,7 @@ impl Stage {
         Ok(())
     }
 
-    /// Waits until neither the screen nor the network has had anything to say for [`Stage::quiet_gap`].
+    /// Waits until neither the screen nor the link has been active for [`Stage::quiet_gap`].
     pub fn wait_quiet(&self, watch: &Watch, mark: &Mark, limit: Duration) -> Result<(), Error> {
         let (began, gap) = (Instant::now(), self.quiet_gap());
         loop {
@@ -262,17 +299,26 @@ impl Stage {
             let now = Instant::now();
             let changed = watch.last_change().unwrap_or(began).max(began);
             let screen_quiet = now.duration_since(changed) >= gap;
-            if screen_quiet && recent_bytes(&self.site.bed.since(mark), now, gap) < HEARTBEAT_BYTES {
+            if screen_quiet && recent_bytes(&self.site.bed.since(mark), now, gap) < HEARTBEAT_BYTES
+            {
                 return Ok(());
             }
             if now.duration_since(began) > limit {
-                return Err(format!("no quiet within {} s: something goes on changing", limit.as_secs()).into());
+                return Err(format!(
+                    "no quiet within {} s: something goes on changing",
+                    limit.as_secs()
+                )
+                .into());
             }
-            std::thread::sleep(if screen_quiet { gap / 10 } else { (changed + gap).saturating_duration_since(now) });
+            std::thread::sleep(if screen_quiet {
+                gap / 10
+            } else {
+                (changed + gap).saturating_duration_since(now)
+            });
         }
     }
 
-    /// Waits until the session rests, whatever it did before.
+    /// Waits until the session rests.
     pub fn settle(&self) -> Result<(), Error> {
         let (watch, mark) = (self.site.screen.watch()?, self.site.bed.mark());
         self.wait_quiet(&watch, &mark, LIMIT)?;
@@ -280,15 +326,18 @@ impl Stage {
         Ok(())
     }
 
-    /// Begins to count what is spent.
+    /// Starts to count time, traffic and CPU.
     pub fn meter(&self) -> Result<Meter, Error> {
         let cpu = cpu(&self.site.accounts)?;
         Ok(Meter { began: Instant::now(), mark: self.site.bed.mark(), cpu })
     }
 
-    /// One operation in slow motion: `act` through the client's keyboard and mouse, then quiet. The session must rest
-    /// before. `act` gives the moment of the input that counts.
-    pub fn operation(&mut self, act: impl FnOnce(&Input) -> Result<Instant, Error>) -> Result<Operation, Error> {
+    /// One operation in slow motion: `act` through the client's keyboard and mouse, then quiet. The
+    /// session must rest before. `act` returns the time of the input.
+    pub fn operation(
+        &mut self,
+        act: impl FnOnce(&Input) -> Result<Instant, Error>,
+    ) -> Result<Operation, Error> {
         self.operation_within(LIMIT, act)
     }
 
@@ -301,12 +350,14 @@ impl Stage {
         let watch = self.site.screen.watch()?;
         let meter = self.meter()?;
         let input = act(&self.input)?;
-        wait_for("the operation changes the client's screen", limit, || watch.changed().then_some(()))?;
+        wait_for("the operation changes the client's screen", limit, || {
+            watch.changed().then_some(())
+        })?;
         self.wait_quiet(&watch, &meter.mark, limit)?;
         let mut spent = meter.read(self)?;
         let (mut reference, mut shown) = (self.server_picture()?, self.seen()?);
-        // A busy machine can keep a viewer from running for longer than quiet lasts: what is not exact gets one more
-        // chance, for as long as it goes on changing.
+        // A busy machine can keep a viewer from running for longer than quiet lasts: a picture that
+        // is not exact is compared again as long as it changes.
         for _ in 0..AGAIN_MAX {
             let last = watch.last_change();
             if shown == reference {
@@ -324,7 +375,7 @@ impl Stage {
         let ms = |at: Instant| at.saturating_duration_since(input).as_secs_f64() * 1e3;
         Ok(Operation {
             packets_ms: conversation_ms(&spent.traffic, input, self.quiet_gap()),
-            photon_ms: changes.first().map(ms),
+            photon_ms: changes.first_from(input).map(ms),
             visible_ms: changes.visible().map(ms),
             exact_ms: changes.exact(&reference, (self.view.x, self.view.y)).map(ms),
             exact_share: exact_share(&reference, &shown),
@@ -338,7 +389,7 @@ impl Stage {
         Ok(self.site.screen.picture()?.crop(self.view))
     }
 
-    /// What the session's X server shows, as far as the client can see of it.
+    /// The part of the session's screen that the client can see, as the session's X server has it.
     pub fn server_picture(&self) -> Result<Picture, Error> {
         if self.is_local() {
             return Ok(self.site.screen.picture()?.crop(self.view));
@@ -357,12 +408,13 @@ fn set_environment(command: &mut Command, desk: &Desk) {
 }
 
 fn find_pattern(picture: &Picture) -> Option<(i32, i32)> {
-    let (across, down) = (picture.width.checked_sub(PATTERN.0)?, picture.height.checked_sub(PATTERN.1)?);
+    let (across, down) =
+        (picture.width.checked_sub(PATTERN.0)?, picture.height.checked_sub(PATTERN.1)?);
     let code_at = |x: u32, y: u32| {
         let area = Rect { x: x as i32, y: y as i32, width: PATTERN.0, height: PATTERN.1 };
         barcode::read(picture, area) == Some(PATTERN_NUMBER)
     };
-    // Bars are wider than a pixel: the pattern also reads a little off its place. The middle of where it reads is it.
+    // Bars are wider than a pixel: the pattern can also be read a few pixels off its place.
     let found: Vec<(u32, u32)> = (0..=down.min(200))
         .flat_map(|y| (0..=across.min(400)).map(move |x| (x, y)))
         .filter(|&(x, y)| code_at(x, y))
@@ -376,7 +428,7 @@ fn find_pattern(picture: &Picture) -> Option<(i32, i32)> {
             Rect { x: 0, y: 0, width: PATTERN.0, height: PATTERN.1 },
         );
         let area = Rect { x: x as i32, y: y as i32, width: PATTERN.0, height: PATTERN.1 };
-        // Lossy viewers get near; the place where the difference is smallest wins.
+        // A lossy viewer changes pixels: the place with the smallest difference is chosen.
         difference(&picture.crop(area).pixels, &pixels)
     };
     found.iter().min_by_key(exact).map(|&(x, y)| (x as i32, y as i32))
@@ -390,14 +442,18 @@ fn difference(a: &[u32], b: &[u32]) -> u64 {
 /// Bytes to the viewer within the last `gap`.
 fn recent_bytes(traffic: &Traffic, now: Instant, gap: Duration) -> u64 {
     let recent = |at: Instant| now.saturating_duration_since(at) < gap;
-    let down = traffic.packets.iter().filter(|packet| packet.direction == Direction::Down && recent(packet.at));
+    let down = traffic
+        .packets
+        .iter()
+        .filter(|packet| packet.direction == Direction::Down && recent(packet.at));
     down.map(|packet| u64::from(packet.bytes)).sum()
 }
 
-/// From the first packet of the viewer's to the last of the server's that carries something, milliseconds: the papers'
-/// latency. A packet that comes after a pause as long as quiet is a heartbeat and belongs to nothing.
+/// From the first packet of the viewer to the last of the server with a payload, milliseconds: the
+/// papers' latency. A packet after a pause as long as quiet is a heartbeat and does not count.
 fn conversation_ms(traffic: &Traffic, input: Instant, gap: Duration) -> Option<f64> {
-    let mut speaking = traffic.packets.iter().filter(|packet| packet.payload > 0 && packet.at >= input);
+    let mut speaking =
+        traffic.packets.iter().filter(|packet| packet.payload > 0 && packet.at >= input);
     let first = speaking.by_ref().find(|packet| packet.direction == Direction::Up)?.at;
     let mut last = None;
     let mut previous = first;
@@ -420,7 +476,7 @@ fn cpu(accounts: &Accounts) -> Result<[f64; 3], Error> {
     Ok([server?, apps?, client?])
 }
 
-/// A count of what is spent, under way.
+/// A running count of time, traffic and CPU.
 pub struct Meter {
     /// When it began.
     pub began: Instant,
@@ -429,7 +485,7 @@ pub struct Meter {
 }
 
 impl Meter {
-    /// What has been spent since it began.
+    /// What was spent since it began.
     pub fn read(&self, stage: &Stage) -> Result<Spent, Error> {
         let seconds = self.began.elapsed().as_secs_f64();
         let traffic = stage.site.bed.since(&self.mark);
@@ -475,52 +531,96 @@ pub struct Operation {
 
 /// The measures of operations of one kind.
 pub fn measures(part: &str, operations: &[Operation]) -> Vec<Measure> {
-    let measure = |quantity: &str, unit: &str, better: Better, value: &dyn Fn(&Operation) -> Option<f64>| Measure {
-        quantity: quantity.into(),
-        part: part.into(),
-        unit: unit.into(),
-        better,
-        samples: operations.iter().filter_map(value).collect(),
+    let ms = |quantity: &str, value: &dyn Fn(&Operation) -> Option<f64>| {
+        Measure::lower(quantity, part, "ms", operations.iter().filter_map(value))
     };
-    let spent = |quantity: &str, unit: &str, value: &dyn Fn(&Spent) -> f64| {
-        measure(quantity, unit, Better::Lower, &|operation| Some(value(&operation.spent)))
+    let exact = operations.iter().map(|operation| operation.exact_share);
+    let psnr = operations.iter().map(|operation| operation.psnr_db);
+    let mut found = vec![
+        ms(quantity::PACKETS_MS, &|operation| operation.packets_ms),
+        ms(quantity::PHOTON_MS, &|operation| operation.photon_ms),
+        ms(quantity::VISIBLE_MS, &|operation| operation.visible_ms),
+        ms(quantity::EXACT_MS, &|operation| operation.exact_ms),
+        Measure::higher(quantity::EXACT_SHARE, part, "share", exact),
+        Measure::higher(quantity::PSNR_DB, part, "dB", psnr),
+    ];
+    found.extend(cost_measures(part, operations.iter().map(|operation| &operation.spent)));
+    found
+}
+
+/// Bytes, packets and CPU of stretches of time.
+pub fn cost_measures<'s>(
+    part: &str,
+    spent: impl IntoIterator<Item = &'s Spent> + Clone,
+) -> Vec<Measure> {
+    use Direction::{Down, Up};
+    let measure = |quantity: &str, unit: &str, value: &dyn Fn(&Spent) -> f64| {
+        Measure::lower(quantity, part, unit, spent.clone().into_iter().map(value))
     };
     vec![
-        measure(quantity::PACKETS_MS, "ms", Better::Lower, &|o| o.packets_ms),
-        measure(quantity::PHOTON_MS, "ms", Better::Lower, &|o| o.photon_ms),
-        measure(quantity::VISIBLE_MS, "ms", Better::Lower, &|o| o.visible_ms),
-        measure(quantity::EXACT_MS, "ms", Better::Lower, &|o| o.exact_ms),
-        measure(quantity::EXACT_SHARE, "share", Better::Higher, &|o| Some(o.exact_share)),
-        measure(quantity::PSNR_DB, "dB", Better::Higher, &|o| Some(o.psnr_db)),
-        spent(quantity::BYTES_DOWN, "bytes", &|s| s.traffic.bytes(Direction::Down) as f64),
-        spent(quantity::BYTES_UP, "bytes", &|s| s.traffic.bytes(Direction::Up) as f64),
-        spent(quantity::PACKETS_DOWN, "packets", &|s| s.traffic.packets(Direction::Down) as f64),
-        spent(quantity::PACKETS_UP, "packets", &|s| s.traffic.packets(Direction::Up) as f64),
-        spent(quantity::CPU_SERVER_MS, "ms", &|s| s.cpu_server_ms),
-        spent(quantity::CPU_APPS_MS, "ms", &|s| s.cpu_apps_ms),
-        spent(quantity::CPU_CLIENT_MS, "ms", &|s| s.cpu_client_ms),
+        measure(quantity::BYTES_DOWN, "bytes", &|spent| spent.traffic.bytes(Down) as f64),
+        measure(quantity::BYTES_UP, "bytes", &|spent| spent.traffic.bytes(Up) as f64),
+        measure(quantity::PACKETS_DOWN, "packets", &|spent| spent.traffic.packets(Down) as f64),
+        measure(quantity::PACKETS_UP, "packets", &|spent| spent.traffic.packets(Up) as f64),
+        measure(quantity::CPU_SERVER_MS, "ms", &|spent| spent.cpu_server_ms),
+        measure(quantity::CPU_APPS_MS, "ms", &|spent| spent.cpu_apps_ms),
+        measure(quantity::CPU_CLIENT_MS, "ms", &|spent| spent.cpu_client_ms),
     ]
 }
 
-/// No decoration, every window at the upper left corner with the focus, and no key or button of its own.
+/// Sums over all operations of one kind.
+pub fn totals(part: &str, operations: &[Operation]) -> Vec<Measure> {
+    let part = format!("all {part} together");
+    let costs = cost_measures(&part, operations.iter().map(|operation| &operation.spent));
+    let sum = |measure: Measure| Measure { samples: vec![measure.samples.iter().sum()], ..measure };
+    costs.into_iter().filter(|m| m.unit != "packets").map(sum).collect()
+}
+
+/// No decoration, every window at the upper left corner with the focus, and no key or button of its
+/// own.
 const OPENBOX: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
 <openbox_config xmlns="http://openbox.org/3.4/rc">
   <focus><focusNew>yes</focusNew><followMouse>no</followMouse></focus>
   <desktops><number>1</number><popupTime>0</popupTime></desktops>
   <resize><popupShow>Never</popupShow></resize>
   <keyboard></keyboard>
-  <mouse><context name="Client"><mousebind button="Left" action="Press"><action name="Focus"/><action name="Raise"/></mousebind></context></mouse>
+  <mouse><context name="Client"><mousebind button="Left" action="Press">
+    <action name="Focus"/><action name="Raise"/>
+  </mousebind></context></mouse>
   <applications>
     <application class="*"><decor>no</decor><focus>yes</focus></application>
-    <application class="*" type="normal"><position force="yes"><x>0</x><y>0</y></position></application>
+    <application class="*" type="normal">
+      <position force="yes"><x>0</x><y>0</y></position>
+    </application>
   </applications>
 </openbox_config>
 "#;
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::net::testbed::Packet;
+
+    /// One that sent so many bytes, was visible after so long, and took so much CPU of the server.
+    pub(crate) fn operation(bytes: u32, visible_ms: f64, cpu_server_ms: f64) -> Operation {
+        Operation {
+            packets_ms: None,
+            photon_ms: None,
+            visible_ms: Some(visible_ms),
+            exact_ms: None,
+            exact_share: 1.0,
+            psnr_db: 99.0,
+            spent: spent(bytes, cpu_server_ms),
+        }
+    }
+
+    /// A stretch of time with one packet to the viewer.
+    pub(crate) fn spent(bytes: u32, cpu_server_ms: f64) -> Spent {
+        let packet =
+            Packet { at: Instant::now(), direction: Direction::Down, bytes, payload: bytes };
+        let traffic = Traffic { packets: vec![packet], ..Traffic::default() };
+        Spent { seconds: 1.0, traffic, cpu_server_ms, cpu_apps_ms: 1.0, cpu_client_ms: 2.0 }
+    }
 
     /// Packets at these milliseconds after `start`: time, direction, payload.
     fn traffic(start: Instant, packets: &[(u64, Direction, u32)]) -> Traffic {
@@ -537,7 +637,8 @@ mod tests {
     fn a_conversation_ends_with_the_servers_last_word_before_quiet() {
         use Direction::{Down, Up};
         let (start, gap) = (Instant::now(), Duration::from_millis(400));
-        let said = [(2, Up, 40), (5, Down, 0), (9, Down, 900), (30, Down, 500), (31, Up, 0), (40, Up, 60)];
+        let said =
+            [(2, Up, 40), (5, Down, 0), (9, Down, 900), (30, Down, 500), (31, Up, 0), (40, Up, 60)];
         let close = |ms: Option<f64>, to: f64| ms.is_some_and(|ms| (ms - to).abs() < 1e-6);
         assert!(close(conversation_ms(&traffic(start, &said), start, gap), 28.0));
         let with_heartbeat = [&said[..], &[(900, Down, 100)]].concat();
@@ -553,16 +654,22 @@ mod tests {
     #[test]
     fn a_heartbeat_is_told_by_its_bytes() {
         let start = Instant::now();
-        let said =
-            traffic(start, &[(0, Direction::Down, 5000), (500, Direction::Down, 100), (510, Direction::Up, 9000)]);
-        assert_eq!(recent_bytes(&said, start + Duration::from_millis(600), Duration::from_millis(400)), 152);
+        let said = traffic(
+            start,
+            &[(0, Direction::Down, 5000), (500, Direction::Down, 100), (510, Direction::Up, 9000)],
+        );
+        assert_eq!(
+            recent_bytes(&said, start + Duration::from_millis(600), Duration::from_millis(400)),
+            152
+        );
     }
 
     #[test]
     fn the_pattern_is_found_where_it_is_also_after_lossy_coding() {
         let (width, height) = (640, 200);
         for (x, y) in [(0, 0), (7, 31), (100, 9)] {
-            let mut picture = Picture { width, height, pixels: vec![0x0030_6090; (width * height) as usize] };
+            let mut picture =
+                Picture { width, height, pixels: vec![0x0030_6090; (width * height) as usize] };
             let area = Rect { x, y, width: PATTERN.0, height: PATTERN.1 };
             barcode::draw(PATTERN_NUMBER, &mut picture.pixels, width as usize, area);
             // Every pixel a little wrong, by its place.

@@ -1,4 +1,4 @@
-//! Builds what stands between x264.rs and libx264, where that feature is on, and links the system's library.
+//! Builds x264.c, which x264.rs calls, and links the system's libx264, if that feature is enabled.
 //! Beside the path. Knows pkg-config and a C compiler.
 
 fn main() {
@@ -6,11 +6,15 @@ fn main() {
     #[cfg(feature = "x264")]
     {
         println!("cargo::rerun-if-changed=src/encoder/x264.c");
-        // 0.160: from there on it gives back the memory of its settings (x264_param_cleanup).
+        // 0.160: the first version with x264_param_cleanup.
         let library = pkg_config::Config::new().atleast_version("0.160").probe("x264");
-        let library = library.unwrap_or_else(|error| panic!("the feature x264 wants libx264-dev: {error}"));
+        let library =
+            library.unwrap_or_else(|error| panic!("the feature x264 wants libx264-dev: {error}"));
         let mut shim = cc::Build::new();
-        shim.file("src/encoder/x264.c").std("c11").warnings_into_errors(true).includes(&library.include_paths);
+        shim.file("src/encoder/x264.c")
+            .std("c11")
+            .warnings_into_errors(true)
+            .includes(&library.include_paths);
         shim.compile("thinc_x264");
     }
 }

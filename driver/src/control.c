@@ -1,6 +1,8 @@
-/* Path 2/13: beside ring.c, the socket on which a session attaches, asks and is told.
- * Served from X's main loop, never waiting: a session that does not read its messages is let go. One at a time; a new one takes over.
- * Knows messages and descriptors; never what a session does with them. */
+/* Path 2/13: beside ring.c, the socket on which a session attaches, sends requests and gets
+ * answers.
+ * Served from X's main loop, never waiting: a session that does not read its messages is detached.
+ * One session at a time; a new one takes over. Knows messages and descriptors; never what a session
+ * does with them. */
 #include "thinc.h"
 
 #include <errno.h>
@@ -13,7 +15,8 @@
 
 #include <os.h>
 
-/* 4: connections that have not said ATTACH yet. Only this user can make them; more are closed at once. */
+/* 4: connections that have not sent ATTACH yet. Only this user can make them; further ones are
+ * closed at once. */
 #define WAITING 4
 
 /* ring, framebuffer, eventfd, input socket, video */
@@ -22,13 +25,13 @@
 static struct {
     int listening;
     char path[sizeof((struct sockaddr_un *)0)->sun_path];
-    int consumer; /* -1: nobody is attached */
+    int consumer; /* -1: no session is attached */
     int waiting[WAITING];
 } control = {.listening = -1, .consumer = -1, .waiting = {-1, -1, -1, -1}};
 
 static void serve(int fd, int ready, void *closure);
 
-/* ---- sending ----------------------------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 static bool send_message(int fd, const void *message, size_t bytes, const int *fds, int count) {
     struct iovec part = {.iov_base = (void *)message, .iov_len = bytes};
     union {
@@ -52,7 +55,7 @@ static bool send_message(int fd, const void *message, size_t bytes, const int *f
 static void send_error(int fd, uint32_t serial, const char *text) {
     struct thinc_error message = {.type = THINC_ERROR, .serial = serial};
     snprintf(message.text, sizeof message.text, "%s", text);
-    LogMessageVerb(X_WARNING, 1, "thinc: told the session: %s\n", text);
+    LogMessageVerb(X_WARNING, 1, "thinc: error sent to the session: %s\n", text);
     send_message(fd, &message, sizeof message, NULL, 0);
 }
 
@@ -67,7 +70,7 @@ static struct thinc_framebuffer framebuffer_message(void) {
     };
 }
 
-/* ---- attaching and detaching ----------------------------------------------------------------------------------------------- */
+/* ---- attaching and detaching ----------------------------------------------------------------- */
 static void drop(int fd) {
     RemoveNotifyFd(fd);
     close(fd);
@@ -95,7 +98,7 @@ static void attach(int fd) {
             .ring_bytes = THINC_RING_BYTES,
             .framebuffer = framebuffer_message(),
         };
-        /* The blocks are whole before anybody can look. */
+        /* The blocks are complete before the session can read them. */
         randr_publish(true);
         cursor_attach();
         int fds[HELLO_FDS] = {ring_memfd(), thinc.fb_fd, ring_eventfd(), input, slots_memfd()};
@@ -104,7 +107,7 @@ static void attach(int fd) {
     if (input >= 0)
         close(input);
     if (!ok) {
-        send_error(fd, 0, "the X server has no memory or descriptors left for a session");
+        send_error(fd, 0, "the X server has no memory or file descriptors left for a session");
         ring_destroy();
         input_detach();
         drop(fd);
@@ -119,11 +122,12 @@ void control_framebuffer(void) {
         return;
     struct thinc_framebuffer message = framebuffer_message();
     if (!send_message(control.consumer, &message, sizeof message, &thinc.fb_fd, 1))
-        /* Hundreds of messages unread, or no descriptors: a session that lives will attach again. */
-        detach("it does not take the new framebuffer");
+        /* Hundreds of messages are unread, or descriptors ran out: a session that works will attach
+         * again. */
+        detach("it does not accept the new framebuffer");
 }
 
-/* ---- receiving ----------------------------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 union request {
     uint32_t type;
     struct thinc_attach attach;
@@ -149,27 +153,32 @@ static void serve_consumer(const union request *request, size_t bytes) {
         if (!send_message(control.consumer, &done, sizeof done, NULL, 0))
             detach("it does not read its messages");
     } else {
-        send_error(control.consumer, 0, "a message of no known kind or length");
-        detach("it sent a message of no known kind or length");
+        send_error(control.consumer, 0, "unknown kind or length of message");
+        detach("it sent a message of unknown kind or length");
     }
 }
 
-static bool attach_is_right(int fd, const union request *request, size_t bytes) {
+static bool attach_is_valid(int fd, const union request *request, size_t bytes) {
     char text[sizeof((struct thinc_error *)0)->text];
     struct ucred peer;
     socklen_t length = sizeof peer;
-    /* Only now that the request is read: closing a socket with something unread in it loses the words of the refusal. */
+    /* Only after the request was read: closing a socket with unread data would discard the error
+     * message. */
     if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || peer.uid != geteuid()) {
         send_error(fd, 0, "only the user who runs this X server may attach");
         return false;
     }
-    if (bytes != sizeof request->attach || request->type != THINC_ATTACH || request->attach.magic != THINC_ABI_MAGIC) {
-        send_error(fd, 0, "this is the socket of thinc's X driver, and the first message must be ATTACH");
+    if (bytes != sizeof request->attach || request->type != THINC_ATTACH ||
+        request->attach.magic != THINC_ABI_MAGIC) {
+        send_error(fd, 0,
+                   "this is the socket of thinc's X driver: the first message must be ATTACH");
         return false;
     }
-    if (request->attach.abi_version != THINC_ABI_VERSION || request->attach.ring_bytes != THINC_RING_BYTES) {
+    if (request->attach.abi_version != THINC_ABI_VERSION ||
+        request->attach.ring_bytes != THINC_RING_BYTES) {
         snprintf(text, sizeof text,
-                 "the driver speaks version %u of the ring and the session version %u: install both from one build of thinc",
+                 "the driver speaks version %u of the ring and the session version %u: install "
+                 "both from one build of thinc",
                  THINC_ABI_VERSION, request->attach.abi_version);
         send_error(fd, 0, text);
         return false;
@@ -195,14 +204,16 @@ static void serve(int fd, int ready, void *closure) {
         control.waiting[slot] = -1;
     if (bytes < (ssize_t)sizeof(struct thinc_word)) {
         if (fd == control.consumer)
-            detach(bytes == 0 ? "it closed the socket" : bytes < 0 ? strerror(errno) : "it sent a short message");
+            detach(bytes == 0  ? "it closed the socket"
+                   : bytes < 0 ? strerror(errno)
+                               : "it sent a short message");
         else
             drop(fd);
         return;
     }
     if (fd == control.consumer)
         serve_consumer(&request, (size_t)bytes);
-    else if (attach_is_right(fd, &request, (size_t)bytes))
+    else if (attach_is_valid(fd, &request, (size_t)bytes))
         attach(fd);
     else
         drop(fd);
@@ -221,11 +232,13 @@ static void accept_one(int listening, int ready, void *closure) {
     control.waiting[slot] = fd;
 }
 
-/* ---- listening ------------------------------------------------------------------------------------------------------------- */
-/* True when somebody answers there: then it is not ours to remove. */
+/* ---- listening ------------------------------------------------------------------------------- */
+/* True if another server answers there: then the socket is not ours to remove. */
 static bool in_use(const struct sockaddr_un *address) {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool answered = fd >= 0 && (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN);
+    bool answered =
+        fd >= 0 &&
+        (connect(fd, (const struct sockaddr *)address, sizeof *address) == 0 || errno == EAGAIN);
     if (fd >= 0)
         close(fd);
     return answered;
@@ -236,7 +249,8 @@ bool control_listen(const char *path) {
         return true;
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     if (strlen(path) >= sizeof address.sun_path) {
-        LogMessageVerb(X_ERROR, 0, "thinc: Option \"Socket\" \"%s\" is longer than %zu bytes\n", path, sizeof address.sun_path - 1);
+        LogMessageVerb(X_ERROR, 0, "thinc: Option \"Socket\" \"%s\" is longer than %zu bytes\n",
+                       path, sizeof address.sun_path - 1);
         return false;
     }
     strcpy(address.sun_path, path);
@@ -250,11 +264,13 @@ bool control_listen(const char *path) {
     }
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     mode_t mask = umask(0177);
-    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, WAITING) == 0;
+    bool ok = fd >= 0 && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+              listen(fd, WAITING) == 0;
     int error = errno;
     umask(mask);
     if (!ok || !SetNotifyFd(fd, accept_one, X_NOTIFY_READ, NULL)) {
-        LogMessageVerb(X_ERROR, 0, "thinc: cannot listen on %s: %s\n", path, ok ? "out of memory" : strerror(error));
+        LogMessageVerb(X_ERROR, 0, "thinc: cannot listen on %s: %s\n", path,
+                       ok ? "out of memory" : strerror(error));
         if (fd >= 0)
             close(fd);
         return false;
@@ -265,7 +281,7 @@ bool control_listen(const char *path) {
 }
 
 void control_close(void) {
-    detach("the X server ends");
+    detach("the X server terminates");
     for (int i = 0; i < WAITING; i++) {
         if (control.waiting[i] >= 0)
             drop(control.waiting[i]);

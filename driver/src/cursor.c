@@ -1,6 +1,7 @@
 /* Path 1/13: from X's sprite, to the cursor block of the ring.
- * The framebuffer never holds the cursor: its image and place are told to the session, whose viewers draw it themselves.
- * Runs in X's main thread (waitForUpdate). Knows cursors; never the devices that move them. */
+ * The framebuffer never contains the cursor: its image and position are published to the session,
+ * and viewers draw it themselves. Runs in X's main thread (waitForUpdate). Knows cursors; never the
+ * devices that move them. */
 #include "thinc.h"
 
 #include <string.h>
@@ -10,18 +11,18 @@
 #include <mipointer.h>
 #include <mipointrst.h>
 
-/* Ours outlives every ring; a fresh ring gets a copy. Written by X's main thread only. */
+/* Our copy outlives every ring; a fresh ring gets a copy of it. Written by X's main thread only. */
 static struct thinc_cursor cursor;
 static Bool (*wrapped_SetCursorPosition)(DeviceIntPtr, ScreenPtr, int, int, Bool);
 static RecolorCursorProcPtr wrapped_RecolorCursor;
 
-enum tell { WITHOUT_IMAGE, WITH_IMAGE };
+enum image { WITHOUT_IMAGE, WITH_IMAGE };
 
-static void tell(enum tell what) {
+static void publish(enum image mode) {
     struct thinc_cursor *shared = ring_cursor();
     if (!shared)
         return;
-    /* X's own word: it does not tell a sprite of every move. */
+    /* Ask X for the position: it does not report every move to a sprite. */
     miPointerGetPosition(inputInfo.pointer, &cursor.x, &cursor.y);
     block_begin(&shared->seq);
     shared->serial = cursor.serial;
@@ -36,15 +37,15 @@ static void tell(enum tell what) {
     shared->two_colors = cursor.two_colors;
     shared->fore = cursor.fore;
     shared->back = cursor.back;
-    if (what == WITH_IMAGE)
+    if (mode == WITH_IMAGE)
         memcpy(shared->argb, cursor.argb, (size_t)cursor.width * cursor.height * 4);
     block_end(&shared->seq);
 }
 
-void cursor_attach(void) { tell(WITH_IMAGE); }
+void cursor_attach(void) { publish(WITH_IMAGE); }
 
 static bool bit(const unsigned char *bits, int stride, int x, int y) {
-    /* Server bitmaps are in the byte and bit order of the machine, least significant first. */
+    /* Server bitmaps have the byte and bit order of the machine, least significant bit first. */
     return bits[y * stride + x / 8] >> (x % 8) & 1;
 }
 
@@ -52,20 +53,21 @@ static uint32_t color_of(unsigned short red, unsigned short green, unsigned shor
     return (uint32_t)(red >> 8) << 16 | (uint32_t)(green >> 8) << 8 | blue >> 8;
 }
 
-/* True when it held something else before. */
+/* True if the value changed. */
 static bool set(uint32_t *field, uint32_t value) {
     bool changed = *field != value;
     *field = value;
     return changed;
 }
 
-/* True when they are others than before. */
+/* True if a colour changed. */
 static bool take_colors(CursorPtr from) {
     bool changed = set(&cursor.fore, color_of(from->foreRed, from->foreGreen, from->foreBlue));
     return set(&cursor.back, color_of(from->backRed, from->backGreen, from->backBlue)) || changed;
 }
 
-/* Of an edge longer than what is kept: where the kept part begins, so that the hot spot lies in it. */
+/* The first pixel that is kept of an edge longer than THINC_CURSOR_MAX, chosen so that the hot spot
+ * is kept. */
 static int first_kept(int hot, int edge) {
     int last = edge - (int)THINC_CURSOR_MAX;
     int wanted = hot - (int)THINC_CURSOR_MAX / 2;
@@ -82,14 +84,16 @@ static uint32_t pixel_of(const CursorBits *bits, int stride, int x, int y) {
 
 static uint32_t at_most(uint32_t value, uint32_t limit) { return value < limit ? value : limit; }
 
-/* True when the image is another than before: toolkits set the same one again and again, as cursors of different names. */
+/* True if the image changed: toolkits often set the same image again under another cursor name. */
 static bool take_image(const CursorBits *bits) {
     int x1 = first_kept(bits->xhot, bits->width), y1 = first_kept(bits->yhot, bits->height);
     bool changed = cursor.serial == 0;
     changed |= set(&cursor.width, at_most(bits->width, THINC_CURSOR_MAX));
     changed |= set(&cursor.height, at_most(bits->height, THINC_CURSOR_MAX));
-    changed |= set(&cursor.hot_x, at_most((uint32_t)(bits->xhot - x1), cursor.width - (cursor.width > 0)));
-    changed |= set(&cursor.hot_y, at_most((uint32_t)(bits->yhot - y1), cursor.height - (cursor.height > 0)));
+    changed |=
+        set(&cursor.hot_x, at_most((uint32_t)(bits->xhot - x1), cursor.width - (cursor.width > 0)));
+    changed |= set(&cursor.hot_y,
+                   at_most((uint32_t)(bits->yhot - y1), cursor.height - (cursor.height > 0)));
     changed |= set(&cursor.two_colors, !bits->argb);
     int stride = BitmapBytePad(bits->width);
     uint32_t *to = cursor.argb;
@@ -105,8 +109,11 @@ static bool take_image(const CursorBits *bits) {
 static Bool realize(DeviceIntPtr device, ScreenPtr screen, CursorPtr c) { return TRUE; }
 static Bool unrealize(DeviceIntPtr device, ScreenPtr screen, CursorPtr c) { return TRUE; }
 
-/* Only the core pointer has a cursor that viewers show. Once a hand has moved it, X warps the device in that hand instead. */
-static bool is_core(DeviceIntPtr device) { return GetMaster(device, MASTER_POINTER) == inputInfo.pointer; }
+/* Viewers show only the core pointer's cursor. Once the user has moved it, X warps the slave device
+ * instead. */
+static bool is_core(DeviceIntPtr device) {
+    return GetMaster(device, MASTER_POINTER) == inputInfo.pointer;
+}
 
 static void set_cursor(DeviceIntPtr device, ScreenPtr screen, CursorPtr c, int x, int y) {
     if (!is_core(device))
@@ -114,55 +121,102 @@ static void set_cursor(DeviceIntPtr device, ScreenPtr screen, CursorPtr c, int x
     bool shown = c != NULL;
     bool image = shown && take_image(c->bits);
     bool colors = shown && take_colors(c);
-    bool news = image || (colors && cursor.two_colors) || shown != (cursor.visible != 0);
+    bool changed = image || (colors && cursor.two_colors) || shown != (cursor.visible != 0);
     cursor.visible = shown;
-    tell(image ? WITH_IMAGE : WITHOUT_IMAGE);
-    if (news)
-        ring_note(THINC_CURSOR, 0, NULL, 0);
+    publish(image ? WITH_IMAGE : WITHOUT_IMAGE);
+    if (changed)
+        ring_publish_event(THINC_CURSOR, 0, NULL, 0);
 }
 
-/* The same cursor in other colours: X realizes it anew but does not set it again. */
+/* The same cursor in other colours: X realizes it again but does not set it again. */
 static void recolor_cursor(DeviceIntPtr device, ScreenPtr screen, CursorPtr c, Bool displayed) {
     screen->RecolorCursor = wrapped_RecolorCursor;
     screen->RecolorCursor(device, screen, c, displayed);
     screen->RecolorCursor = recolor_cursor;
     if (!displayed || !is_core(device) || !cursor.two_colors || !take_colors(c))
         return;
-    tell(WITHOUT_IMAGE);
-    ring_note(THINC_CURSOR, 0, NULL, 0);
+    publish(WITHOUT_IMAGE);
+    ring_publish_event(THINC_CURSOR, 0, NULL, 0);
 }
 
-/* The user's own moves are nobody's news: viewers drew them before X heard of them. */
+/* Moves by the user are not published: viewers have drawn them before X received them. */
 static void move_cursor(DeviceIntPtr device, ScreenPtr screen, int x, int y) {}
 
 static Bool device_initialize(DeviceIntPtr device, ScreenPtr screen) { return TRUE; }
 static void device_cleanup(DeviceIntPtr device, ScreenPtr screen) {}
 
-static miPointerSpriteFuncRec sprite = {realize, unrealize, set_cursor, move_cursor, device_initialize, device_cleanup};
+static miPointerSpriteFuncRec sprite = {realize,     unrealize,         set_cursor,
+                                        move_cursor, device_initialize, device_cleanup};
 
-/* A place that an application, a grab or RandR chose: viewers must follow. */
+/* Programs move the pointer by XTEST too, which has a device of its own. X tells of an event before
+ * the pointer has moved by it, so each event is judged when X processes the next one, or sleeps. */
+static struct {
+    /* The event that is to be judged, and where the pointer was before it. */
+    enum { NO_EVENT, EVENT_OF_OURS, EVENT_OF_OTHERS } source;
+    int x, y;
+    /* Where a program has put the pointer, if the user has not moved it since. */
+    bool set;
+    int set_x, set_y;
+} moves;
+
+/* A position that no user chose: viewers must follow. The event that X makes of it is not news. */
+static void publish_set(int x, int y) {
+    moves.set = true;
+    moves.set_x = x;
+    moves.set_y = y;
+    cursor.warps++;
+    publish(WITHOUT_IMAGE);
+    ring_publish_event(THINC_CURSOR, 0, NULL, 0);
+}
+
+void cursor_judge_moves(void) {
+    int x, y;
+    if (moves.source == NO_EVENT)
+        return;
+    GetSpritePosition(inputInfo.pointer, &x, &y);
+    bool moved = x != moves.x || y != moves.y;
+    bool known = moves.set && x == moves.set_x && y == moves.set_y;
+    if (moved && moves.source == EVENT_OF_OURS) {
+        moves.set = false;
+    } else if (moved && !known) {
+        publish_set(x, y);
+    }
+    moves.source = NO_EVENT;
+}
+
+/* X calls this in the main thread for each event of each device, masters included. */
+static void event_processed(CallbackListPtr *list, void *closure, void *data) {
+    DeviceIntPtr device = ((const DeviceEventInfoRec *)data)->device;
+    if (IsMaster(device) || !IsPointerDevice(device) || !is_core(device))
+        return;
+    cursor_judge_moves();
+    moves.source = input_is_ours(device) ? EVENT_OF_OURS : EVENT_OF_OTHERS;
+    GetSpritePosition(inputInfo.pointer, &moves.x, &moves.y);
+}
+
+/* A position set by an application, a grab or RandR. */
 static Bool set_cursor_position(DeviceIntPtr device, ScreenPtr screen, int x, int y, Bool event) {
     int old_x, old_y;
+    cursor_judge_moves();
     miPointerGetPosition(device, &old_x, &old_y);
     screen->SetCursorPosition = wrapped_SetCursorPosition;
     Bool ok = screen->SetCursorPosition(device, screen, x, y, event);
     screen->SetCursorPosition = set_cursor_position;
-    /* X puts the pointer in the middle of the screen before there is a cursor to be seen. */
-    if (is_core(device) && cursor.serial != 0 && (x != old_x || y != old_y)) {
-        cursor.warps++;
-        tell(WITHOUT_IMAGE);
-        ring_note(THINC_CURSOR, 0, NULL, 0);
-    }
+    /* X centres the pointer on the screen before there is a visible cursor, without an event. */
+    if (is_core(device) && (cursor.serial != 0 || event) && (x != old_x || y != old_y))
+        publish_set(x, y);
     return ok;
 }
 
 bool cursor_init(ScreenPtr screen) {
-    /* waitForUpdate TRUE: the sprite moves in the main thread, or the input thread would be a second writer of the ring. */
+    /* waitForUpdate is TRUE so that the sprite moves in the main thread; otherwise the input thread
+     * would be a second writer of the ring. */
     if (!miPointerInitialize(screen, &sprite, xf86GetPointerScreenFuncs(), TRUE))
         return false;
     wrapped_SetCursorPosition = screen->SetCursorPosition;
     screen->SetCursorPosition = set_cursor_position;
     wrapped_RecolorCursor = screen->RecolorCursor;
     screen->RecolorCursor = recolor_cursor;
+    AddCallback(&DeviceEventCallback, event_processed, NULL);
     return true;
 }

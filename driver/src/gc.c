@@ -1,6 +1,7 @@
 /* Path 1/13: from X clients' core drawing requests, to op.c.
- * Wraps every GC: all 7 funcs, so that the wrapping survives, and all 20 ops, each in one rhythm:
- * collect the boxes, unwrap, let fb draw, wrap, publish. Knows what an op can touch; never how it is drawn. */
+ * Wraps every GC: all 7 funcs, so that the wrapping survives, and all 20 ops, each in the same
+ * order: collect the boxes, unwrap, let fb draw, wrap, publish. Knows what an op can touch; never
+ * how it is drawn. */
 #include "thinc.h"
 
 #include <dixfontstr.h>
@@ -8,7 +9,7 @@
 static DevPrivateKeyRec gc_key;
 static CreateGCProcPtr wrapped_CreateGC;
 
-/* What the layer below (fb) put there. */
+/* The funcs and ops of the layer below (fb). */
 struct gc_below {
     const GCFuncs *funcs;
     const GCOps *ops;
@@ -34,15 +35,16 @@ static void wrap(GCPtr gc) {
     gc->ops = &our_ops;
 }
 
-/* ---- funcs: unwrap, call, wrap ------------------------------------------------------------------------------------ */
-#define GC_FUNC(name, gc, params, args)                                                                               \
-    static void gc_##name params {                                                                                    \
-        unwrap(gc);                                                                                                   \
-        gc->funcs->name args;                                                                                         \
-        wrap(gc);                                                                                                     \
+/* ---- funcs: unwrap, call, wrap --------------------------------------------------------------- */
+#define GC_FUNC(name, gc, params, args)                                                            \
+    static void gc_##name params {                                                                 \
+        unwrap(gc);                                                                                \
+        gc->funcs->name args;                                                                      \
+        wrap(gc);                                                                                  \
     }
 
-GC_FUNC(ValidateGC, gc, (GCPtr gc, unsigned long changes, DrawablePtr drawable), (gc, changes, drawable))
+GC_FUNC(ValidateGC, gc, (GCPtr gc, unsigned long changes, DrawablePtr drawable),
+        (gc, changes, drawable))
 GC_FUNC(ChangeGC, gc, (GCPtr gc, unsigned long mask), (gc, mask))
 GC_FUNC(CopyGC, dst, (GCPtr src, unsigned long mask, GCPtr dst), (src, mask, dst))
 GC_FUNC(ChangeClip, gc, (GCPtr gc, int type, void *value, int count), (gc, type, value, count))
@@ -54,15 +56,19 @@ static const GCFuncs our_funcs = {
     gc_ValidateGC, gc_ChangeGC, gc_CopyGC, gc_DestroyGC, gc_ChangeClip, gc_DestroyClip, gc_CopyClip,
 };
 
-/* ---- what a fill puts there ----------------------------------------------------------------------------------------- */
-static uint32_t depth_planes(DrawablePtr d) { return d->depth >= 32 ? UINT32_MAX : ((uint32_t)1 << d->depth) - 1; }
+/* ---- hints and alpha of fills ---------------------------------------------------------------- */
+static uint32_t depth_planes(DrawablePtr d) {
+    return d->depth >= 32 ? UINT32_MAX : ((uint32_t)1 << d->depth) - 1;
+}
 
-/* As fb does: a plane mask that holds all planes of the depth holds all 32 bits. */
-static bool whole_planes(DrawablePtr d, GCPtr gc) { return (gc->planemask & depth_planes(d)) == depth_planes(d); }
+/* As in fb: a plane mask with all planes of the depth counts as all 32 bits. */
+static bool whole_planes(DrawablePtr d, GCPtr gc) {
+    return (gc->planemask & depth_planes(d)) == depth_planes(d);
+}
 
 static bool colour_planes(GCPtr gc) { return (gc->planemask & 0x00ffffff) == 0x00ffffff; }
 
-/* What an op may draw with: the union of all pixels' ones, and of their zeros. */
+/* What an op may draw with: the union of the pixels' ones, and of their zeros. */
 struct ink {
     uint32_t ones, zeros;
 };
@@ -83,9 +89,10 @@ static struct ink fill_ink(GCPtr gc) {
     return ink;
 }
 
-/* A raster function is its own table: bit 0 says what it makes of a one over a one, bit 1 of a one over a zero, bit 2 of a zero
- * over a one, bit 3 of a zero over a zero. */
-static void raster_alpha(struct op *op, DrawablePtr d, GCPtr gc, unsigned alu, struct ink ink, bool every_pixel) {
+/* A raster function is its own truth table: bit 0 is the result of one over one, bit 1 of one over
+ * zero, bit 2 of zero over one, bit 3 of zero over zero. */
+static void set_raster_alpha(struct op *op, DrawablePtr d, GCPtr gc, unsigned alu, struct ink ink,
+                             bool every_pixel) {
     if (!op->has_alpha)
         return;
     uint32_t planes = whole_planes(d, gc) ? UINT32_MAX : (uint32_t)gc->planemask;
@@ -97,16 +104,16 @@ static void raster_alpha(struct op *op, DrawablePtr d, GCPtr gc, unsigned alu, s
     op_set_alpha(op, opaque ? THINC_FLAG_OPAQUE : THINC_FLAG_KEEPS_ALPHA);
 }
 
-/* Nothing of the colours that were there is left. */
+/* True if no colour that was there before remains. */
 static bool replaces(GCPtr gc) { return gc->alu == GXcopy && colour_planes(gc); }
 
 /* For ops that fill every pixel of their boxes. */
-static void fill_what(struct op *op, DrawablePtr d, GCPtr gc) {
-    raster_alpha(op, d, gc, gc->alu, fill_ink(gc), gc->fillStyle != FillStippled);
+static void set_fill_hint(struct op *op, DrawablePtr d, GCPtr gc) {
+    set_raster_alpha(op, d, gc, gc->alu, fill_ink(gc), gc->fillStyle != FillStippled);
     if (gc->fillStyle != FillSolid && !(gc->fillStyle == FillTiled && gc->tileIsPixel)) {
-        /* A stipple leaves the pixels between its own as they were. */
+        /* A transparent stipple leaves the pixels between its own as they were. */
         if (gc->fillStyle != FillStippled && replaces(gc))
-            op->what = THINC_PATTERN;
+            op->hint = THINC_PATTERN;
         return;
     }
     if (!colour_planes(gc))
@@ -118,33 +125,40 @@ static void fill_what(struct op *op, DrawablePtr d, GCPtr gc) {
     case GXset: pixel = 0x00ffffff; break;
     default: return;
     }
-    op->what = THINC_SOLID;
+    op->hint = THINC_SOLID;
     op->arg[0] = (uint32_t)pixel & 0x00ffffff;
 }
 
-static void image_what(struct op *op, GCPtr gc) { op->what = replaces(gc) ? THINC_IMAGE : THINC_OTHER; }
+static void set_image_hint(struct op *op, GCPtr gc) {
+    op->hint = replaces(gc) ? THINC_IMAGE : THINC_OTHER;
+}
 
-static void plane_what(struct op *op, GCPtr gc) { op->what = replaces(gc) ? THINC_PATTERN : THINC_OTHER; }
+static void set_plane_hint(struct op *op, GCPtr gc) {
+    op->hint = replaces(gc) ? THINC_PATTERN : THINC_OTHER;
+}
 
-static void shape_alpha(struct op *op, DrawablePtr d, GCPtr gc) {
+static void set_shape_alpha(struct op *op, DrawablePtr d, GCPtr gc) {
     struct ink ink = fill_ink(gc);
-    /* Points ignore the fill style, and the odd dashes of a line are drawn in the background. */
+    /* Points ignore the fill style, and the odd dashes of a line have the background colour. */
     add_pixel(&ink, gc->fgPixel);
     if (gc->lineStyle == LineDoubleDash)
         add_pixel(&ink, gc->bgPixel);
-    raster_alpha(op, d, gc, gc->alu, ink, false);
+    set_raster_alpha(op, d, gc, gc->alu, ink, false);
 }
 
-/* ---- collecting boxes ------------------------------------------------------------------------------------------------ */
-static void add_spans(struct op *op, DrawablePtr d, GCPtr gc, int n, const DDXPointRec *points, const int *widths) {
-    /* With miTranslate (as fb sets it) spans come in X's coordinates already. */
+/* ---- collecting boxes ------------------------------------------------------------------------ */
+static void add_spans(struct op *op, DrawablePtr d, GCPtr gc, int n, const DDXPointRec *points,
+                      const int *widths) {
+    /* With miTranslate (set by fb) spans are in the root's coordinates already. */
     int x = gc->miTranslate ? 0 : d->x, y = gc->miTranslate ? 0 : d->y;
     for (int i = 0; i < n; i++)
-        op_add(op, points[i].x + x, points[i].y + y, points[i].x + x + widths[i], points[i].y + y + 1);
+        op_add(op, points[i].x + x, points[i].y + y, points[i].x + x + widths[i],
+               points[i].y + y + 1);
 }
 
-/* Long requests are taken in as many pieces as there are boxes: neighbours in a request are neighbours on the screen, and a
- * bound costs less than a box for each. Short ones keep every box. */
+/* A long request is split into as many pieces as there are boxes, with one bound each: neighbours
+ * in a request are neighbours on the screen, and a bound costs less than a box for every item.
+ * Short requests keep every box. */
 static int piece_length(struct op *op, int n) {
     if (n <= 4 * OP_BOXES)
         return 1;
@@ -155,7 +169,8 @@ static int piece_length(struct op *op, int n) {
 static void add_points(struct op *op, DrawablePtr d, int mode, int n, const DDXPointRec *points) {
     int x = d->x, y = d->y, piece = piece_length(op, n);
     for (int start = 0; start < n; start += piece) {
-        int end = start + piece < n ? start + piece : n, x1 = INT32_MAX, y1 = INT32_MAX, x2 = INT32_MIN, y2 = INT32_MIN;
+        int end = start + piece < n ? start + piece : n, x1 = INT32_MAX, y1 = INT32_MAX,
+            x2 = INT32_MIN, y2 = INT32_MIN;
         for (int i = start; i < end; i++) {
             bool relative = mode == CoordModePrevious && i > 0;
             x = (relative ? x : d->x) + points[i].x;
@@ -169,7 +184,8 @@ static void add_points(struct op *op, DrawablePtr d, int mode, int n, const DDXP
     }
 }
 
-/* How far a line reaches beyond the box around its ends. A mitre ends at 11 degrees, 10.4 half-widths away. */
+/* How far a line extends beyond the box around its end points. X cuts mitres off at 11 degrees,
+ * where they are 10.4 half-widths long. */
 static int line_reach(GCPtr gc, bool joins) {
     int width = gc->lineWidth;
     if (width == 0)
@@ -183,11 +199,12 @@ static int line_reach(GCPtr gc, bool joins) {
 }
 
 static void add_line(struct op *op, int x1, int y1, int x2, int y2, int reach) {
-    op_add(op, (x1 < x2 ? x1 : x2) - reach, (y1 < y2 ? y1 : y2) - reach, (x1 > x2 ? x1 : x2) + reach + 1,
-           (y1 > y2 ? y1 : y2) + reach + 1);
+    op_add(op, (x1 < x2 ? x1 : x2) - reach, (y1 < y2 ? y1 : y2) - reach,
+           (x1 > x2 ? x1 : x2) + reach + 1, (y1 > y2 ? y1 : y2) + reach + 1);
 }
 
-static void add_lines(struct op *op, DrawablePtr d, GCPtr gc, int mode, int n, const DDXPointRec *points) {
+static void add_lines(struct op *op, DrawablePtr d, GCPtr gc, int mode, int n,
+                      const DDXPointRec *points) {
     int reach = line_reach(gc, n > 2), x = 0, y = 0;
     for (int i = 0; i < n; i++) {
         bool relative = mode == CoordModePrevious && i > 0;
@@ -202,7 +219,8 @@ static void add_lines(struct op *op, DrawablePtr d, GCPtr gc, int mode, int n, c
 static void add_segments(struct op *op, DrawablePtr d, GCPtr gc, int n, const xSegment *segments) {
     int reach = line_reach(gc, false), piece = piece_length(op, n);
     for (int start = 0; start < n; start += piece) {
-        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX, x2 = INT16_MIN, y2 = INT16_MIN;
+        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX,
+            x2 = INT16_MIN, y2 = INT16_MIN;
         for (int i = start; i < end; i++) {
             const xSegment *s = &segments[i];
             x1 = s->x1 < x1 ? s->x1 : x1;
@@ -219,10 +237,12 @@ static void add_segments(struct op *op, DrawablePtr d, GCPtr gc, int n, const xS
 }
 
 static void add_outlines(struct op *op, DrawablePtr d, GCPtr gc, int n, const xRectangle *rects) {
-    /* The joins of a rectangle are right angles: a mitre reaches no further than a projecting cap. */
+    /* The joins of a rectangle are right angles: a mitre extends no further than a projecting
+     * cap. */
     int reach = gc->lineWidth ? (gc->lineWidth + 1) / 2 + 1 : 0;
     for (int i = 0; i < n; i++) {
-        int x1 = d->x + rects[i].x, y1 = d->y + rects[i].y, x2 = x1 + rects[i].width, y2 = y1 + rects[i].height;
+        int x1 = d->x + rects[i].x, y1 = d->y + rects[i].y, x2 = x1 + rects[i].width,
+            y2 = y1 + rects[i].height;
         add_line(op, x1, y1, x2, y1, reach);
         add_line(op, x1, y1, x1, y2, reach);
         add_line(op, x2, y1, x2, y2, reach);
@@ -257,7 +277,8 @@ static void add_polygon(struct op *op, DrawablePtr d, int mode, int n, const DDX
 static void add_rects(struct op *op, DrawablePtr d, int n, const xRectangle *rects) {
     int piece = piece_length(op, n);
     for (int start = 0; start < n; start += piece) {
-        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX, x2 = INT16_MIN, y2 = INT16_MIN;
+        int end = start + piece < n ? start + piece : n, x1 = INT16_MAX, y1 = INT16_MAX,
+            x2 = INT16_MIN, y2 = INT16_MIN;
         for (int i = start; i < end; i++) {
             int right = rects[i].x + rects[i].width, bottom = rects[i].y + rects[i].height;
             x1 = rects[i].x < x1 ? rects[i].x : x1;
@@ -269,8 +290,16 @@ static void add_rects(struct op *op, DrawablePtr d, int n, const xRectangle *rec
     }
 }
 
-/* Ink boxes of a run of glyphs as one box; with the font's background box for image text. */
-static void add_chars(struct op *op, DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, bool image) {
+static void add_pushed(struct op *op, DrawablePtr d, GCPtr gc, int w, int h, int x, int y) {
+    x += gc->miTranslate ? 0 : d->x;
+    y += gc->miTranslate ? 0 : d->y;
+    op_add(op, x, y, x + w, y + h);
+    set_shape_alpha(op, d, gc);
+}
+
+/* The ink box of a run of glyphs; for image text also the font's background box. */
+static void add_chars(struct op *op, DrawablePtr d, GCPtr gc, int x, int y, unsigned n,
+                      CharInfoPtr *chars, bool image) {
     x += d->x;
     y += d->y;
     int left = x, x1 = x, x2 = x, y1 = INT32_MAX, y2 = INT32_MIN;
@@ -281,7 +310,8 @@ static void add_chars(struct op *op, DrawablePtr d, GCPtr gc, int x, int y, unsi
     bool any = image;
     for (unsigned i = 0; i < n; i++) {
         const xCharInfo *m = &chars[i]->metrics;
-        int gx1 = left + m->leftSideBearing, gx2 = left + m->rightSideBearing, gy1 = y - m->ascent, gy2 = y + m->descent;
+        int gx1 = left + m->leftSideBearing, gx2 = left + m->rightSideBearing, gy1 = y - m->ascent,
+            gy2 = y + m->descent;
         left += m->characterWidth;
         if (image) {
             x1 = left < x1 ? left : x1;
@@ -303,15 +333,15 @@ static void add_chars(struct op *op, DrawablePtr d, GCPtr gc, int x, int y, unsi
     add_pixel(&ink, gc->fgPixel);
     if (image)
         add_pixel(&ink, gc->bgPixel);
-    raster_alpha(op, d, gc, image ? GXcopy : gc->alu, ink, false);
-    op->what = THINC_GLYPHS;
+    set_raster_alpha(op, d, gc, image ? GXcopy : gc->alu, ink, false);
+    op->hint = THINC_GLYPHS;
     if (any)
         op_add(op, x1, y1, x2, y2);
 }
 
-/* ---- copies ---------------------------------------------------------------------------------------------------------- */
+/* ---- copies ---------------------------------------------------------------------------------- */
 
-/* Which part of the source X copies: as miDoCopy decides it. */
+/* Which part of the source X copies, as decided by miDoCopy. */
 enum source_clip { SOURCE_BOX, SOURCE_REGION, SOURCE_UNKNOWN };
 
 static enum source_clip source_clip(DrawablePtr src, DrawablePtr dst, GCPtr gc, RegionPtr *region) {
@@ -328,10 +358,12 @@ static enum source_clip source_clip(DrawablePtr src, DrawablePtr dst, GCPtr gc, 
         *region = gc->pCompositeClip;
         return SOURCE_REGION;
     }
-    /* NotClippedByChildren is what lies inside both of these; with a shape the second is no box. */
+    /* NotClippedByChildren is the intersection of both of these; with a shape winSize is not one
+     * box. */
     if (RegionNumRects(&window->winSize) == 1) {
         const BoxRec *in = RegionExtents(&window->winSize);
-        if (in->x1 == src->x && in->y1 == src->y && in->x2 == src->x + src->width && in->y2 == src->y + src->height) {
+        if (in->x1 == src->x && in->y1 == src->y && in->x2 == src->x + src->width &&
+            in->y2 == src->y + src->height) {
             *region = &window->borderClip;
             return SOURCE_REGION;
         }
@@ -339,28 +371,34 @@ static enum source_clip source_clip(DrawablePtr src, DrawablePtr dst, GCPtr gc, 
     return SOURCE_UNKNOWN;
 }
 
-/* All bits arrive, and mean there what they mean here. The alpha of a source without alpha may be anything. */
-static bool copies_pixels(const struct op *op, const struct target *from, DrawablePtr dst, GCPtr gc) {
+/* True if all bits are copied and mean the same in the destination. The alpha bits of a source
+ * without alpha may be anything. */
+static bool copies_pixels(const struct op *op, const struct target *from, DrawablePtr dst,
+                          GCPtr gc) {
     if (gc->alu != GXcopy || from->pixmap->drawable.bitsPerPixel != 32)
         return false;
-    return op->has_alpha ? whole_planes(dst, gc) && from->pixmap->drawable.depth == 32 : colour_planes(gc);
+    return op->has_alpha ? whole_planes(dst, gc) && from->pixmap->drawable.depth == 32
+                         : colour_planes(gc);
 }
 
-static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y) {
+static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy,
+                     int w, int h, int x, int y) {
     struct target from;
     struct box to = {dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h};
     op_add(op, to.x1, to.y1, to.x2, to.y2);
     if (!drawable_target(src, &from)) {
-        image_what(op, gc); /* ShmPutImage copies from a client's memory */
+        set_image_hint(op, gc); /* ShmPutImage copies from an X client's memory */
         return;
     }
     RegionPtr region = NULL;
     enum source_clip part = source_clip(src, dst, gc, &region);
-    if (!copies_pixels(op, &from, dst, gc) || src->depth != dst->depth || part == SOURCE_UNKNOWN || !gc->pCompositeClip)
+    if (!copies_pixels(op, &from, dst, gc) || src->depth != dst->depth || part == SOURCE_UNKNOWN ||
+        !gc->pCompositeClip)
         return;
 
     int dx = (dst->x + x) - (src->x + sx), dy = (dst->y + y) - (src->y + sy);
-    struct box there = {src->x + dx, src->y + dy, src->x + src->width + dx, src->y + src->height + dy};
+    struct box there = {src->x + dx, src->y + dy, src->x + src->width + dx,
+                        src->y + src->height + dy};
     to.x1 = to.x1 > there.x1 ? to.x1 : there.x1;
     to.y1 = to.y1 > there.y1 ? to.y1 : there.y1;
     to.x2 = to.x2 < there.x2 ? to.x2 : there.x2;
@@ -373,7 +411,8 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
         int count = RegionNumRects(region);
         const BoxRec *rects = RegionRects(region);
         for (int i = 0; i < count && rects[i].y1 + dy < to.y2; i++) {
-            struct box visible = {rects[i].x1 + dx, rects[i].y1 + dy, rects[i].x2 + dx, rects[i].y2 + dy};
+            struct box visible = {rects[i].x1 + dx, rects[i].y1 + dy, rects[i].x2 + dx,
+                                  rects[i].y2 + dy};
             visible.x1 = visible.x1 > to.x1 ? visible.x1 : to.x1;
             visible.y1 = visible.y1 > to.y1 ? visible.y1 : to.y1;
             visible.x2 = visible.x2 < to.x2 ? visible.x2 : to.x2;
@@ -383,7 +422,7 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
         }
     }
     if (op->copied.coarse) {
-        /* Too many pieces for one vector. */
+        /* Too many boxes for exact copies. */
         op->copied.count = 0;
         return;
     }
@@ -392,98 +431,115 @@ static void add_copy(struct op *op, DrawablePtr src, DrawablePtr dst, GCPtr gc, 
     op->dx = dx + op->off_x - from.off_x;
     op->dy = dy + op->off_y - from.off_y;
     if (from.serial != 0)
-        pixmap_follow(from.pixmap);
+        pixmap_track(from.pixmap);
 }
 
-/* Where the source was hidden, X may have painted the background in the same op: that part is a drawing. */
-static struct op *ready_copy(struct op *op, GCPtr gc) {
+/* Where the source was hidden, X may have painted the background in the same op: that part is
+ * recorded as DRAW. */
+static struct op *begin_copy(struct op *op, GCPtr gc) {
     if (op->copied.count == 0)
-        return op_ready(op, gc->pCompositeClip);
+        return op_begin(op, gc->pCompositeClip);
     const struct box whole = op->drawn.box[0];
     op->drawn.count = 0;
     const BoxRec *clip = RegionExtents(gc->pCompositeClip);
-    const struct box reached = box_intersect(whole, (struct box){clip->x1, clip->y1, clip->x2, clip->y2});
+    const struct box reached =
+        box_intersect(whole, (struct box){clip->x1, clip->y1, clip->x2, clip->y2});
     if (op->copied.count == 1 && box_equal(op->copied.box[0], reached))
-        return op_ready_clipped(op); /* the usual case: one rectangle, and all of the source was visible */
+        return op_begin_clipped(
+            op); /* the usual case: one rectangle, whose source was fully visible */
     boxes_add_clipped(&op->drawn, &whole, gc->pCompositeClip);
     if (op->drawn.coarse) {
         op->copied.count = 0;
-        return op_ready_clipped(op);
+        return op_begin_clipped(op);
     }
     boxes_subtract(&op->drawn, &op->copied);
     if (op->drawn.count + op->copied.count > OP_BOXES) {
         for (int i = 0; i < op->copied.count; i++)
-            boxes_add(&op->drawn, op->copied.box[i].x1, op->copied.box[i].y1, op->copied.box[i].x2, op->copied.box[i].y2);
+            boxes_add(&op->drawn, op->copied.box[i].x1, op->copied.box[i].y1, op->copied.box[i].x2,
+                      op->copied.box[i].y2);
         op->copied.count = 0;
     }
-    return op_ready_clipped(op);
+    return op_begin_clipped(op);
 }
 
-/* ---- ops: collect, unwrap, draw, wrap, publish ---------------------------------------------------------------------- */
-#define GC_OP_(before, result_decl, result_is, result_return, type, name, drawable, gc, params, args, collect, ready)         \
-    static type gc_##name params {                                                                                    \
-        result_decl;                                                                                                  \
-        before;                                                                                                       \
-        struct op *op = op_open(drawable);                                                                            \
-        if (op) {                                                                                                     \
-            collect;                                                                                                  \
-            op = ready;                                                                                               \
-        }                                                                                                             \
-        unwrap(gc);                                                                                                   \
-        thinc.nesting++;                                                                                              \
-        result_is gc->ops->name args;                                                                                 \
-        thinc.nesting--;                                                                                              \
-        wrap(gc);                                                                                                     \
-        if (op)                                                                                                       \
-            op_publish(op);                                                                                           \
-        result_return;                                                                                                \
+/* ---- ops: collect, unwrap, draw, wrap, publish ----------------------------------------------- */
+#define GC_OP_(before, result_decl, result_is, result_return, type, name, drawable, gc, params,    \
+               args, collect, ready)                                                               \
+    static type gc_##name params {                                                                 \
+        result_decl;                                                                               \
+        before;                                                                                    \
+        struct op *op = op_open(drawable);                                                         \
+        if (op) {                                                                                  \
+            collect;                                                                               \
+            op = ready;                                                                            \
+        }                                                                                          \
+        unwrap(gc);                                                                                \
+        thinc.nesting++;                                                                           \
+        result_is gc->ops->name args;                                                              \
+        thinc.nesting--;                                                                           \
+        wrap(gc);                                                                                  \
+        if (op)                                                                                    \
+            op_publish(op);                                                                        \
+        result_return;                                                                             \
     }
-#define GC_OP(name, params, args, collect)                                                                            \
-    GC_OP_(, , , return, void, name, d, gc, params, args, collect, op_ready(op, gc->pCompositeClip))
-#define GC_COPY(name, params, args, collect)                                                                          \
-    GC_OP_(op_validate_source(src, gc->subWindowMode), RegionPtr exposed, exposed =, return exposed, RegionPtr, name, dst, gc, params, args, collect, ready_copy(op, gc))
+#define GC_OP(name, params, args, collect)                                                         \
+    GC_OP_(, , , return, void, name, d, gc, params, args, collect, op_begin(op, gc->pCompositeClip))
+#define GC_COPY(name, params, args, collect)                                                       \
+    GC_OP_(op_validate_source(src, gc->subWindowMode), RegionPtr exposed, exposed =,               \
+           return exposed, RegionPtr, name, dst, gc, params, args, collect, begin_copy(op, gc))
 
 GC_OP(FillSpans, (DrawablePtr d, GCPtr gc, int n, DDXPointPtr points, int *widths, int sorted),
-      (d, gc, n, points, widths, sorted), add_spans(op, d, gc, n, points, widths); fill_what(op, d, gc))
-GC_OP(SetSpans, (DrawablePtr d, GCPtr gc, char *pixels, DDXPointPtr points, int *widths, int n, int sorted),
-      (d, gc, pixels, points, widths, n, sorted), add_spans(op, d, gc, n, points, widths); image_what(op, gc))
-GC_OP(PutImage, (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad, int format, char *bits),
+      (d, gc, n, points, widths, sorted),
+      (add_spans(op, d, gc, n, points, widths), set_fill_hint(op, d, gc)))
+GC_OP(SetSpans,
+      (DrawablePtr d, GCPtr gc, char *pixels, DDXPointPtr points, int *widths, int n, int sorted),
+      (d, gc, pixels, points, widths, n, sorted),
+      (add_spans(op, d, gc, n, points, widths), set_image_hint(op, gc)))
+GC_OP(PutImage,
+      (DrawablePtr d, GCPtr gc, int depth, int x, int y, int w, int h, int left_pad, int format,
+       char *bits),
       (d, gc, depth, x, y, w, h, left_pad, format, bits),
-      op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h); image_what(op, gc))
-GC_COPY(CopyArea, (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y),
+      (op_add(op, d->x + x, d->y + y, d->x + x + w, d->y + y + h), set_image_hint(op, gc)))
+GC_COPY(CopyArea,
+        (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y),
         (src, dst, gc, sx, sy, w, h, x, y), add_copy(op, src, dst, gc, sx, sy, w, h, x, y))
-GC_COPY(CopyPlane, (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y, unsigned long plane),
+GC_COPY(CopyPlane,
+        (DrawablePtr src, DrawablePtr dst, GCPtr gc, int sx, int sy, int w, int h, int x, int y,
+         unsigned long plane),
         (src, dst, gc, sx, sy, w, h, x, y, plane),
-        op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h); plane_what(op, gc))
-GC_OP(PolyPoint, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
-      add_points(op, d, mode, n, points); shape_alpha(op, d, gc))
-GC_OP(Polylines, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points), (d, gc, mode, n, points),
-      add_lines(op, d, gc, mode, n, points); shape_alpha(op, d, gc))
+        (op_add(op, dst->x + x, dst->y + y, dst->x + x + w, dst->y + y + h),
+         set_plane_hint(op, gc)))
+GC_OP(PolyPoint, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points),
+      (d, gc, mode, n, points), (add_points(op, d, mode, n, points), set_shape_alpha(op, d, gc)))
+GC_OP(Polylines, (DrawablePtr d, GCPtr gc, int mode, int n, DDXPointPtr points),
+      (d, gc, mode, n, points), (add_lines(op, d, gc, mode, n, points), set_shape_alpha(op, d, gc)))
 GC_OP(PolySegment, (DrawablePtr d, GCPtr gc, int n, xSegment *segments), (d, gc, n, segments),
-      add_segments(op, d, gc, n, segments); shape_alpha(op, d, gc))
+      (add_segments(op, d, gc, n, segments), set_shape_alpha(op, d, gc)))
 GC_OP(PolyRectangle, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
-      add_outlines(op, d, gc, n, rects); shape_alpha(op, d, gc))
+      (add_outlines(op, d, gc, n, rects), set_shape_alpha(op, d, gc)))
 GC_OP(PolyArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, false); shape_alpha(op, d, gc))
-GC_OP(FillPolygon, (DrawablePtr d, GCPtr gc, int shape, int mode, int n, DDXPointPtr points), (d, gc, shape, mode, n, points),
-      add_polygon(op, d, mode, n, points); shape_alpha(op, d, gc))
+      (add_arcs(op, d, gc, n, arcs, false), set_shape_alpha(op, d, gc)))
+GC_OP(FillPolygon, (DrawablePtr d, GCPtr gc, int shape, int mode, int n, DDXPointPtr points),
+      (d, gc, shape, mode, n, points),
+      (add_polygon(op, d, mode, n, points), set_shape_alpha(op, d, gc)))
 GC_OP(PolyFillRect, (DrawablePtr d, GCPtr gc, int n, xRectangle *rects), (d, gc, n, rects),
-      add_rects(op, d, n, rects); fill_what(op, d, gc))
+      (add_rects(op, d, n, rects), set_fill_hint(op, d, gc)))
 GC_OP(PolyFillArc, (DrawablePtr d, GCPtr gc, int n, xArc *arcs), (d, gc, n, arcs),
-      add_arcs(op, d, gc, n, arcs, true); shape_alpha(op, d, gc))
-GC_OP(ImageGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
+      (add_arcs(op, d, gc, n, arcs, true), set_shape_alpha(op, d, gc)))
+GC_OP(ImageGlyphBlt,
+      (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, true))
-GC_OP(PolyGlyphBlt, (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
+GC_OP(PolyGlyphBlt,
+      (DrawablePtr d, GCPtr gc, int x, int y, unsigned n, CharInfoPtr *chars, void *base),
       (d, gc, x, y, n, chars, base), add_chars(op, d, gc, x, y, n, chars, false))
-GC_OP(PushPixels, (GCPtr gc, PixmapPtr bitmap, DrawablePtr d, int w, int h, int x, int y), (gc, bitmap, d, w, h, x, y),
-      int ox = x + (gc->miTranslate ? 0 : d->x); int oy = y + (gc->miTranslate ? 0 : d->y);
-      op_add(op, ox, oy, ox + w, oy + h); shape_alpha(op, d, gc))
+GC_OP(PushPixels, (GCPtr gc, PixmapPtr bitmap, DrawablePtr d, int w, int h, int x, int y),
+      (gc, bitmap, d, w, h, x, y), add_pushed(op, d, gc, w, h, x, y))
 
-/* Text requests only look glyphs up and call PolyGlyphBlt or ImageGlyphBlt of this GC, which record them with their
- * metrics at hand: here the wrapping stays on. */
-#define GC_TEXT(type, name, char_type)                                                                                \
-    static type gc_##name(DrawablePtr d, GCPtr gc, int x, int y, int n, char_type *chars) {                           \
-        return below(gc)->ops->name(d, gc, x, y, n, chars);                                                           \
+/* Text requests only look up glyphs and call PolyGlyphBlt or ImageGlyphBlt of this GC. These record
+ * them, with the metrics at hand, so the GC stays wrapped here. */
+#define GC_TEXT(type, name, char_type)                                                             \
+    static type gc_##name(DrawablePtr d, GCPtr gc, int x, int y, int n, char_type *chars) {        \
+        return below(gc)->ops->name(d, gc, x, y, n, chars);                                        \
     }
 GC_TEXT(int, PolyText8, char)
 GC_TEXT(int, PolyText16, unsigned short)
@@ -491,10 +547,10 @@ GC_TEXT(void, ImageText8, char)
 GC_TEXT(void, ImageText16, unsigned short)
 
 static const GCOps our_ops = {
-    gc_FillSpans,    gc_SetSpans,     gc_PutImage,      gc_CopyArea,      gc_CopyPlane,
-    gc_PolyPoint,    gc_Polylines,    gc_PolySegment,   gc_PolyRectangle, gc_PolyArc,
-    gc_FillPolygon,  gc_PolyFillRect, gc_PolyFillArc,   gc_PolyText8,     gc_PolyText16,
-    gc_ImageText8,   gc_ImageText16,  gc_ImageGlyphBlt, gc_PolyGlyphBlt,  gc_PushPixels,
+    gc_FillSpans,   gc_SetSpans,     gc_PutImage,      gc_CopyArea,      gc_CopyPlane,
+    gc_PolyPoint,   gc_Polylines,    gc_PolySegment,   gc_PolyRectangle, gc_PolyArc,
+    gc_FillPolygon, gc_PolyFillRect, gc_PolyFillArc,   gc_PolyText8,     gc_PolyText16,
+    gc_ImageText8,  gc_ImageText16,  gc_ImageGlyphBlt, gc_PolyGlyphBlt,  gc_PushPixels,
 };
 
 static Bool create_gc(GCPtr gc) {

@@ -1,6 +1,7 @@
-/* Path 1/13, the other way: from the session's input socket, to X clients.
- * Three devices made at run time in the video driver's own module: absolute pointer with smooth scroll, keyboard, touch screen.
- * X's input thread reads one socket for all three, so that a click never overtakes a key. Knows X's devices; never viewers. */
+/* Path back: from the session's input socket, to X clients.
+ * Three devices, created at run time by the video driver's own module: an absolute pointer with
+ * smooth scrolling, a keyboard, a touch screen. X's input thread reads one socket for all three, so
+ * that a click never overtakes a key. Knows X's devices; never viewers. */
 #include "thinc.h"
 
 #include <errno.h>
@@ -23,13 +24,14 @@
 
 #define DRIVER_NAME "thinc"
 
-/* 16 fingers: more than two hands; further ones are ignored. */
+/* 16 simultaneous touches; further ones are ignored. */
 #define TOUCHES 16
-/* 9 buttons: left, middle, right, four wheel directions (scroll emulates them), back, forward; up to 32 are passed on. */
+/* 9 buttons have labels: left, middle, right, four wheel directions (emulated by scrolling), back,
+ * forward. Up to 32 are passed on. */
 #define BUTTONS 32
-/* 120 units a notch, as evdev and libinput count. */
+/* 120 units per notch, as in evdev and libinput. */
 #define NOTCH 120
-/* 64 messages a turn: then X's input thread lets go of its lock. */
+/* 64 messages per call: then X's input thread releases its lock. */
 #define BATCH 64
 
 enum kind { POINTER, KEYBOARD, TOUCH, KINDS };
@@ -37,21 +39,44 @@ static const char *const names[KINDS] = {"thinc pointer", "thinc keyboard", "thi
 
 static InputInfoPtr devices[KINDS];
 static bool enabled[KINDS];
-/* Our end of the pair; owned by this file, read by the pointer device while that is enabled. -1: nobody is attached. */
+/* Our end of the pair. Owned by this file; the pointer device reads it while enabled. -1: no
+ * session is attached. */
 static int socket_fd = -1;
 static ValuatorMask *mask; /* input thread, or main thread under input_lock */
 
-/* What is held, so that a session that goes away leaves nothing pressed. Under input_lock. */
+/* Pressed keys, buttons and touches: they are released when the session detaches. Under
+ * input_lock. */
 static uint8_t keys[32];
+
+/* 300 ms: X repeats a key only so long after the session last said that its viewer holds it. The
+ * session says so when it hears from that viewer, which sends something every 100 ms (protocol,
+ * section 4.1). So nothing repeats while a path or a process stalls, and the repeat goes on with
+ * the next message. */
+#define HELD_MS 300u
+/* By keycode, X's clock. Under input_lock. */
+static uint32_t held_ms[256];
+
+static bool is_down(uint32_t code) { return code < 256 && keys[code / 8] & 1u << code % 8; }
+
+/* X asks in the main thread, before each repeat. Keys of other devices, of XTEST for example, are
+ * not judged. */
+static Bool may_repeat(DeviceIntPtr device, XkbSrvInfoPtr xkb, unsigned code) {
+    input_lock();
+    bool may = !is_down(code) || GetTimeInMillis() - held_ms[code] <= HELD_MS;
+    input_unlock();
+    return may;
+}
+
 static uint32_t buttons;
 static struct {
     bool down;
     uint32_t id, x, y;
 } touches[TOUCHES];
 
-/* ---- which window got which press ----------------------------------------------------------------------------------------
- * The input thread queues presses as it posts them; the main thread takes them off when X delivers them. X may drop events,
- * so an entry is matched by its key or button, and older ones are given up. */
+/* ---- which window received which press ----------------------------------------------------------
+ * The input thread queues presses as it posts them; the main thread removes them when X delivers
+ * them. X may drop events, so an entry is matched by its key or button, and older ones are
+ * discarded. */
 #define PRESSES 64u
 static struct {
     uint32_t seq;
@@ -60,17 +85,17 @@ static struct {
 } presses[PRESSES];
 static uint32_t press_head, press_tail; /* head: input thread, tail: main thread */
 
-static void press_posted(uint32_t seq, uint32_t detail, bool key) {
+static void queue_press(uint32_t seq, uint32_t detail, bool key) {
     uint32_t head = press_head;
     if (head - __atomic_load_n(&press_tail, __ATOMIC_ACQUIRE) == PRESSES)
-        return; /* its echo will not be traced */
+        return; /* the session will not see where this press is delivered */
     presses[head % PRESSES].seq = seq;
     presses[head % PRESSES].detail = (uint16_t)detail;
     presses[head % PRESSES].key = key;
     __atomic_store_n(&press_head, head + 1, __ATOMIC_RELEASE);
 }
 
-static bool press_delivered(uint32_t detail, bool key, uint32_t *seq) {
+static bool take_press(uint32_t detail, bool key, uint32_t *seq) {
     uint32_t head = __atomic_load_n(&press_head, __ATOMIC_ACQUIRE);
     for (uint32_t at = press_tail; at != head; at++) {
         if (presses[at % PRESSES].detail != detail || presses[at % PRESSES].key != key)
@@ -82,14 +107,15 @@ static bool press_delivered(uint32_t detail, bool key, uint32_t *seq) {
     return false;
 }
 
-/* The major opcode of XInput, under which its events travel. */
+/* The major opcode of XInput, which its events carry. */
 static int xinput_opcode;
 
-/* X calls this for every batch of events that it writes to a client, in the main thread. The first client that gets a press
- * decides: with core events, or with those of XInput 2, as toolkits ask for. */
-static void written(CallbackListPtr *list, void *closure, void *data) {
+/* X calls this in the main thread for every batch of events that it writes to a client. The first
+ * client that gets a press counts, with core events or with XInput 2 events (used by toolkits). */
+static void event_written(CallbackListPtr *list, void *closure, void *data) {
     const EventInfoRec *info = data;
-    if (!ring_attached() || info->count < 1 || press_tail == __atomic_load_n(&press_head, __ATOMIC_ACQUIRE))
+    if (!ring_attached() || info->count < 1 ||
+        press_tail == __atomic_load_n(&press_head, __ATOMIC_ACQUIRE))
         return;
     const xEvent *event = info->events;
     int type = event->u.u.type & 0x7f;
@@ -98,7 +124,8 @@ static void written(CallbackListPtr *list, void *closure, void *data) {
     XID window = event->u.keyButtonPointer.event;
     if (type == GenericEvent) {
         const xXIDeviceEvent *xi2 = (const xXIDeviceEvent *)event;
-        if (xi2->extension != xinput_opcode || (xi2->evtype != XI_KeyPress && xi2->evtype != XI_ButtonPress))
+        if (xi2->extension != xinput_opcode ||
+            (xi2->evtype != XI_KeyPress && xi2->evtype != XI_ButtonPress))
             return;
         key = xi2->evtype == XI_KeyPress;
         detail = xi2->detail;
@@ -106,28 +133,44 @@ static void written(CallbackListPtr *list, void *closure, void *data) {
     } else if (type != KeyPress && type != ButtonPress) {
         return;
     }
-    if (!press_delivered(detail, key, &seq))
+    if (!take_press(detail, key, &seq))
         return;
     WindowPtr target = NULL;
     if (dixLookupWindow(&target, window, serverClient, DixGetAttrAccess) != Success)
         target = NULL;
-    ring_note(THINC_INPUT, target ? window_top_level(target) : 0, (uint32_t[2]){seq, 0}, 0);
+    ring_publish_event(THINC_INPUT, target ? window_top_level(target) : 0, (uint32_t[2]){seq, 0},
+                       0);
 }
 
-/* ---- posting: on X's input thread, or under input_lock ------------------------------------------------------------------- */
+bool input_is_ours(DeviceIntPtr device) {
+    for (int kind = 0; kind < KINDS; kind++)
+        if (devices[kind] && devices[kind]->dev == device)
+            return true;
+    return false;
+}
+
+/* ---- posting: on X's input thread, or under input_lock --------------------------------------- */
 static bool ready(enum kind kind) { return devices[kind] && enabled[kind]; }
 
 static void post_key(uint32_t code, bool down, uint32_t seq) {
     if (code < 8 || code > 255 || !ready(KEYBOARD))
         return;
     uint8_t bit = (uint8_t)(1u << code % 8);
-    /* A second press without a release is a repeat of the viewer's system; X repeats by itself. */
+    /* A second press without a release comes from key repeat at the viewer; X repeats keys
+     * itself. */
     if (((keys[code / 8] & bit) != 0) == down)
         return;
     keys[code / 8] ^= bit;
-    if (down)
-        press_posted(seq, code, true);
+    if (down) {
+        held_ms[code] = GetTimeInMillis();
+        queue_press(seq, code, true);
+    }
     xf86PostKeyboardEvent(devices[KEYBOARD]->dev, code, down);
+}
+
+static void still_held(uint32_t code) {
+    if (is_down(code))
+        held_ms[code] = GetTimeInMillis();
 }
 
 static void post_button(uint32_t button, bool down, uint32_t seq) {
@@ -138,7 +181,7 @@ static void post_button(uint32_t button, bool down, uint32_t seq) {
         return;
     buttons ^= bit;
     if (down)
-        press_posted(seq, button, false);
+        queue_press(seq, button, false);
     xf86PostButtonEvent(devices[POINTER]->dev, Relative, (int)button, down, 0, 0);
 }
 
@@ -200,10 +243,15 @@ static void post(const struct thinc_input *in) {
             xf86PostMotionEventM(devices[POINTER]->dev, Relative, mask);
         return;
     case THINC_BUTTON: post_button(in->code, in->state != 0, in->seq); return;
-    case THINC_KEY: post_key(in->code, in->state != 0, in->seq); return;
+    case THINC_KEY:
+        if (in->state == 2)
+            still_held(in->code);
+        else
+            post_key(in->code, in->state != 0, in->seq);
+        return;
     case THINC_TOUCH: post_touch(in->code, in->state, in->x, in->y); return;
     case THINC_RELEASE_ALL: release_all(); return;
-    default: return; /* a newer session's; the version of the ABI keeps that from happening */
+    default: return; /* unknown: only from a newer session, which the ABI version excludes */
     }
 }
 
@@ -218,8 +266,8 @@ static void read_input(InputInfoPtr device) {
             continue;
         }
         if (bytes == 0) {
-            /* The session is gone; the main thread will see it on the control socket and close this one. Stop listening
-             * to the end of file, or this thread would spin. */
+            /* The session is gone; the main thread will see it on the control socket and close this
+             * one. Stop polling the closed socket, or this thread would spin. */
             release_all();
             xf86RemoveEnabledDevice(device);
         }
@@ -229,10 +277,12 @@ static void read_input(InputInfoPtr device) {
 
 static void read_nothing(InputInfoPtr device) {}
 
-/* ---- the devices ------------------------------------------------------------------------------------------------------------ */
+/* ---- the devices ----------------------------------------------------------------------------- */
 static void pointer_control(DeviceIntPtr device, PtrCtrl *control) {}
 static void bell(int percent, DeviceIntPtr device, void *control, int feedback) {}
-static void keyboard_control(DeviceIntPtr device, KeybdCtrl *control) { randr_set_leds((uint32_t)control->leds); }
+static void keyboard_control(DeviceIntPtr device, KeybdCtrl *control) {
+    randr_set_leds((uint32_t)control->leds);
+}
 
 static Atom label(const char *name) { return XIGetKnownProperty(name); }
 
@@ -254,18 +304,23 @@ static bool init_pointer(DeviceIntPtr device) {
     axes[1] = label(AXIS_LABEL_PROP_ABS_Y);
     axes[2] = label(AXIS_LABEL_PROP_REL_VSCROLL);
     axes[3] = label(AXIS_LABEL_PROP_REL_HSCROLL);
-    if (!InitPointerDeviceStruct(&device->public, map, BUTTONS, labels, pointer_control, GetMotionHistorySize(), 4, axes))
+    if (!InitPointerDeviceStruct(&device->public, map, BUTTONS, labels, pointer_control,
+                                 GetMotionHistorySize(), 4, axes))
         return false;
-    /* No limits: X then takes values as pixels of the screen, whatever its size becomes. */
+    /* No limits: X then takes the values as screen pixels, whatever size the screen gets. */
     for (int i = 0; i < 4; i++)
-        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0, i < 2 ? Absolute : Relative))
+        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0,
+                                    i < 2 ? Absolute : Relative))
             return false;
     return SetScrollValuator(device, 2, SCROLL_TYPE_VERTICAL, NOTCH, SCROLL_FLAG_PREFERRED) &&
            SetScrollValuator(device, 3, SCROLL_TYPE_HORIZONTAL, NOTCH, SCROLL_FLAG_NONE);
 }
 
-static XkbRMLVOSet keymap = {
-    .rules = (char *)"evdev", .model = (char *)"pc105", .layout = (char *)"us", .variant = (char *)"", .options = (char *)""};
+static XkbRMLVOSet keymap = {.rules = (char *)"evdev",
+                             .model = (char *)"pc105",
+                             .layout = (char *)"us",
+                             .variant = (char *)"",
+                             .options = (char *)""};
 
 static bool init_keyboard(DeviceIntPtr device) {
     return InitKeyboardDeviceStruct(device, &keymap, bell, keyboard_control);
@@ -274,11 +329,14 @@ static bool init_keyboard(DeviceIntPtr device) {
 static bool init_touch(DeviceIntPtr device) {
     CARD8 map[2] = {0, 1};
     Atom labels[1] = {label(BTN_LABEL_PROP_BTN_LEFT)};
-    Atom axes[2] = {label(AXIS_LABEL_PROP_ABS_MT_POSITION_X), label(AXIS_LABEL_PROP_ABS_MT_POSITION_Y)};
-    if (!InitPointerDeviceStruct(&device->public, map, 1, labels, pointer_control, GetMotionHistorySize(), 2, axes))
+    Atom axes[2] = {label(AXIS_LABEL_PROP_ABS_MT_POSITION_X),
+                    label(AXIS_LABEL_PROP_ABS_MT_POSITION_Y)};
+    if (!InitPointerDeviceStruct(&device->public, map, 1, labels, pointer_control,
+                                 GetMotionHistorySize(), 2, axes))
         return false;
     for (int i = 0; i < 2; i++)
-        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0, Absolute))
+        if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0,
+                                    Absolute))
             return false;
     return InitTouchClassDeviceStruct(device, TOUCHES, XIDirectTouch, 2);
 }
@@ -328,7 +386,7 @@ static int pre_init(InputDriverPtr driver, InputInfoPtr info, int flags) {
     info->device_control = device_control;
     info->read_input = kind == POINTER ? read_input : read_nothing;
     info->fd = -1;
-    info->private = NULL; /* X frees it */
+    info->private = NULL; /* freed by X */
     devices[kind] = info;
     return Success;
 }
@@ -350,41 +408,51 @@ static InputDriverRec driver = {1, DRIVER_NAME, NULL, pre_init, un_init, NULL, N
 void input_register(void *module) { xf86AddInputDriver(&driver, module, 0); }
 
 static Bool create_devices(ClientPtr client, void *closure) {
-    /* Not before: X gives its extensions their opcodes after the screens are there. */
+    /* Not earlier: X assigns the opcodes of extensions after the screens exist. */
     ExtensionEntry *xinput = CheckExtension("XInputExtension");
     xinput_opcode = xinput ? xinput->base : -1;
     for (int kind = 0; kind < KINDS; kind++) {
         InputOption *options = input_option_new(NULL, "identifier", names[kind]);
         options = input_option_new(options, "driver", DRIVER_NAME);
-        /* Pixels and notches are final: nothing speeds them up. */
+        /* Positions and scroll distances are exact: no acceleration. */
         options = input_option_new(options, "AccelerationScheme", "none");
         DeviceIntPtr device = NULL;
         input_lock();
         int error = NewInputDeviceRequest(options, NULL, &device);
         input_unlock();
         input_option_free_list(&options);
+        /* Each repeats on its own: the master keyboard for most clients, ours for clients of XInput
+         * that listen to it alone. */
+        DeviceIntPtr master = device ? GetMaster(device, MASTER_KEYBOARD) : NULL;
+        for (int i = 0; kind == KEYBOARD && i < 2; i++) {
+            DeviceIntPtr keyboard = i ? master : device;
+            if (keyboard && keyboard->key)
+                keyboard->key->xkbInfo->checkRepeat = may_repeat;
+        }
         if (error != Success)
-            LogMessageVerb(X_ERROR, 0, "thinc: cannot create \"%s\": error %d\n", names[kind], error);
+            LogMessageVerb(X_ERROR, 0, "thinc: cannot create the input device \"%s\": X error %d\n",
+                           names[kind], error);
     }
     return TRUE;
 }
 
 void input_init(void) {
-    /* The master keyboard has a keymap of its own until our keyboard's first event: were it another, a session that reads
-     * it before would find Page Down where Right Control is. */
+    /* Until our keyboard's first event, the master keyboard has its own keymap. With another one, a
+     * session that reads it early would find Page Down in place of Right Control. */
     XkbSetRulesDflts(&keymap);
     memset(keys, 0, sizeof keys);
     memset(touches, 0, sizeof touches);
     buttons = 0;
     if (!mask)
         mask = valuator_mask_new(4);
-    DeleteCallback(&EventCallback, written, NULL);
-    AddCallback(&EventCallback, written, NULL);
-    /* X makes its own devices after this; ours come as if they were plugged in, at the first turn of the main loop. */
+    DeleteCallback(&EventCallback, event_written, NULL);
+    AddCallback(&EventCallback, event_written, NULL);
+    /* X creates its own devices after this; ours are added at the first iteration of the main loop,
+     * as if plugged in. */
     QueueWorkProc(create_devices, NULL, NULL);
 }
 
-/* ---- attaching --------------------------------------------------------------------------------------------------------------- */
+/* ---- attaching ------------------------------------------------------------------------------- */
 int input_attach(void) {
     int pair[2];
     input_detach();

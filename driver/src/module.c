@@ -1,6 +1,6 @@
 /* Path 1/13: from Xorg's loader, to screen.c and input.c.
- * One module for an unmodified Xorg: a video driver that needs no hardware and no console, and the input devices' driver.
- * Knows Xorg's loader; never drawing. */
+ * One module for an unmodified Xorg: a video driver that needs no hardware and no console, and the
+ * driver of the input devices. Knows Xorg's loader; never drawing. */
 #include "thinc.h"
 
 #define DRIVER_NAME "thinc"
@@ -14,7 +14,9 @@ void screen_leave_vt(ScrnInfoPtr scrn);
 Bool screen_switch_mode(ScrnInfoPtr scrn, DisplayModePtr mode);
 void screen_adjust_frame(ScrnInfoPtr scrn, int x, int y);
 
-static void identify(int flags) { xf86Msg(X_INFO, DRIVER_NAME ": virtual display, pushed to viewers\n"); }
+static void identify(int flags) {
+    xf86Msg(X_INFO, DRIVER_NAME ": virtual display for thinc sessions\n");
+}
 
 static Bool probe(DriverPtr driver, int flags) {
     GDevPtr *sections;
@@ -26,7 +28,8 @@ static Bool probe(DriverPtr driver, int flags) {
         return TRUE;
     }
     if (count > 1)
-        xf86Msg(X_WARNING, DRIVER_NAME ": one screen a server; the other Device sections are ignored\n");
+        xf86Msg(X_WARNING,
+                DRIVER_NAME ": one screen per server; the other Device sections are ignored\n");
     ScrnInfoPtr scrn = xf86AllocateScreen(driver, 0);
     if (scrn) {
         int entity = xf86ClaimNoSlot(driver, 0, sections[0], TRUE);
@@ -55,14 +58,21 @@ static const OptionInfoRec *available_options(int chip, int bus) {
 static Bool driver_func(ScrnInfoPtr scrn, xorgDriverFuncOp op, void *data) {
     switch (op) {
     case GET_REQUIRED_HW_INTERFACES:
-        /* No console: an ordinary user without a VT may start this server. */
+        /* No console: an ordinary user may start this server without a VT. */
         *(xorgHWFlags *)data = HW_SKIP_CONSOLE;
         return TRUE;
     default: return FALSE;
     }
 }
 
-static DriverRec driver = {DRIVER_VERSION, DRIVER_NAME, identify, probe, available_options, NULL, 0, driver_func, NULL, NULL, NULL};
+static DriverRec driver = {
+    .driverVersion = DRIVER_VERSION,
+    .driverName = DRIVER_NAME,
+    .Identify = identify,
+    .Probe = probe,
+    .AvailableOptions = available_options,
+    .driverFunc = driver_func,
+};
 
 static void *setup(void *module, void *options, int *error_major, int *error_minor) {
     static Bool done = FALSE;
@@ -73,13 +83,23 @@ static void *setup(void *module, void *options, int *error_major, int *error_min
     done = TRUE;
     xf86AddDriver(&driver, module, HaveDriverFuncs);
     input_register(module);
-    /* Any value but NULL: success. */
+    /* Any value except NULL means success. */
     return (void *)1;
 }
 
 static XF86ModuleVersionInfo version = {
-    DRIVER_NAME,  "thinc",          MODINFOSTRING1,           MODINFOSTRING2,      XORG_VERSION_CURRENT, 0, 1, 0,
-    ABI_CLASS_VIDEODRV, ABI_VIDEODRV_VERSION, MOD_CLASS_VIDEODRV, {0, 0, 0, 0},
+    DRIVER_NAME,
+    "thinc",
+    MODINFOSTRING1,
+    MODINFOSTRING2,
+    XORG_VERSION_CURRENT,
+    0,
+    1,
+    0,
+    ABI_CLASS_VIDEODRV,
+    ABI_VIDEODRV_VERSION,
+    MOD_CLASS_VIDEODRV,
+    {0, 0, 0, 0},
 };
 
 _X_EXPORT XF86ModuleData thincModuleData = {&version, setup, NULL};

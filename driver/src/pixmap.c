@@ -1,6 +1,7 @@
-/* Path 1/13: from pixmaps that X makes, draws on and frees, to ring.c.
- * Gives each pixmap a serial that is never used twice, and none to memory that a client can write without a request; tells the
- * reader of it when it is first drawn on or copied from. Knows when a pixmap lives; never what is in it. */
+/* Path 1/13: from pixmaps that X creates, draws on and frees, to ring.c.
+ * Gives each pixmap a serial that is never reused, and none to memory that an X client can write
+ * without a request. Announces a pixmap to the reader when it is first drawn on or copied from.
+ * Knows when a pixmap exists; never what is in it. */
 #include "thinc.h"
 
 static DevPrivateKeyRec pixmap_key;
@@ -8,45 +9,52 @@ static CreatePixmapProcPtr wrapped_CreatePixmap;
 static DestroyPixmapProcPtr wrapped_DestroyPixmap;
 static ModifyPixmapHeaderProcPtr wrapped_ModifyPixmapHeader;
 
-/* Wraps after four thousand million pixmaps; 0 is the screen and never given. */
+/* Wraps after 2^32 pixmaps. 0 is the screen and never given. */
 static uint32_t last_serial;
 
-/* 64 pixels: what toolkits make to read one pixel, or to have a colour as a picture. A copy from so few costs nothing to send. */
+/* Pixmaps of up to 64 pixels are not tracked: toolkits make them to read one pixel or as a colour
+ * source. A copy from so few costs nothing to send. */
 #define AREA_MIN 65
 
-struct followed {
-    uint32_t serial; /* 0: not to be followed */
-    uint32_t told;   /* ring_epoch() when the reader was told of it; all that was drawn since is recorded */
+struct tracked {
+    uint32_t serial;    /* 0: not tracked */
+    uint32_t announced; /* ring_epoch() when it was announced; everything drawn since is recorded */
 };
 
-static struct followed *followed(PixmapPtr pixmap) { return dixLookupPrivate(&pixmap->devPrivates, &pixmap_key); }
+static struct tracked *tracked(PixmapPtr pixmap) {
+    return dixLookupPrivate(&pixmap->devPrivates, &pixmap_key);
+}
 
-static uint32_t next_serial(void) { return last_serial = last_serial == UINT32_MAX ? 1 : last_serial + 1; }
+static uint32_t next_serial(void) {
+    return last_serial = last_serial == UINT32_MAX ? 1 : last_serial + 1;
+}
 
-uint32_t pixmap_serial(PixmapPtr pixmap) { return followed(pixmap)->serial; }
+uint32_t pixmap_serial(PixmapPtr pixmap) { return tracked(pixmap)->serial; }
 
-/* At its first use and not when it is made: most of all because those that were there before the session attached, or before
- * records were lost, are told of in the same way, with nothing to walk through. */
-bool pixmap_follow(PixmapPtr pixmap) {
-    struct followed *f = followed(pixmap);
+/* Announced at its first use and not at its creation: pixmaps that existed before the session
+ * attached, or before records were lost, are announced in the same way, and no list has to be
+ * walked. */
+bool pixmap_track(PixmapPtr pixmap) {
+    struct tracked *f = tracked(pixmap);
     if (!ring_wants_offscreen()) {
-        f->told = 0;
+        f->announced = 0;
         return false;
     }
-    if (f->told == ring_epoch())
+    if (f->announced == ring_epoch())
         return true;
     const DrawableRec *d = &pixmap->drawable;
-    if (f->serial == 0 || d->bitsPerPixel != 32 || (d->depth != 24 && d->depth != 32) || d->width * d->height < AREA_MIN)
+    if (f->serial == 0 || d->bitsPerPixel != 32 || (d->depth != 24 && d->depth != 32) ||
+        d->width * d->height < AREA_MIN)
         return false;
     ring_pixmap(THINC_PIXMAP_CREATE, f->serial, pixmap);
-    /* Only now: an overflow may have ended meanwhile. */
-    f->told = ring_epoch();
+    /* Only now: publishing may have ended an overflow. */
+    f->announced = ring_epoch();
     return true;
 }
 
-static void forget(PixmapPtr pixmap) {
-    const struct followed *f = followed(pixmap);
-    if (ring_attached() && f->told == ring_epoch())
+static void withdraw(PixmapPtr pixmap) {
+    const struct tracked *f = tracked(pixmap);
+    if (ring_attached() && f->announced == ring_epoch())
         ring_pixmap(THINC_PIXMAP_DESTROY, f->serial, pixmap);
 }
 
@@ -54,29 +62,30 @@ static PixmapPtr create_pixmap(ScreenPtr screen, int width, int height, int dept
     screen->CreatePixmap = wrapped_CreatePixmap;
     PixmapPtr pixmap = screen->CreatePixmap(screen, width, height, depth, usage);
     screen->CreatePixmap = create_pixmap;
-    /* An empty one is a header that will point to somebody else's memory. */
+    /* An empty one is a header that will point to other memory. */
     if (pixmap)
-        *followed(pixmap) = (struct followed){.serial = width > 0 && height > 0 ? next_serial() : 0};
+        *tracked(pixmap) = (struct tracked){.serial = width > 0 && height > 0 ? next_serial() : 0};
     return pixmap;
 }
 
 static Bool destroy_pixmap(PixmapPtr pixmap) {
     ScreenPtr screen = pixmap->drawable.pScreen;
     if (pixmap->refcnt == 1)
-        forget(pixmap);
+        withdraw(pixmap);
     screen->DestroyPixmap = wrapped_DestroyPixmap;
     Bool ok = screen->DestroyPixmap(pixmap);
     screen->DestroyPixmap = destroy_pixmap;
     return ok;
 }
 
-static Bool modify_pixmap_header(PixmapPtr pixmap, int width, int height, int depth, int bpp, int stride, void *data) {
+static Bool modify_pixmap_header(PixmapPtr pixmap, int width, int height, int depth, int bpp,
+                                 int stride, void *data) {
     ScreenPtr screen = pixmap->drawable.pScreen;
-    struct followed *f = followed(pixmap);
+    struct tracked *f = tracked(pixmap);
     if (f->serial != 0) {
-        /* Other memory, or the same with other rows: not what was told of. */
-        forget(pixmap);
-        *f = (struct followed){.serial = data ? 0 : next_serial()};
+        /* Other memory, or the same with other rows: not what was announced. */
+        withdraw(pixmap);
+        *f = (struct tracked){.serial = data ? 0 : next_serial()};
     }
     screen->ModifyPixmapHeader = wrapped_ModifyPixmapHeader;
     Bool ok = screen->ModifyPixmapHeader(pixmap, width, height, depth, bpp, stride, data);
@@ -85,7 +94,7 @@ static Bool modify_pixmap_header(PixmapPtr pixmap, int width, int height, int de
 }
 
 bool pixmap_init(ScreenPtr screen) {
-    if (!dixRegisterPrivateKey(&pixmap_key, PRIVATE_PIXMAP, sizeof(struct followed)))
+    if (!dixRegisterPrivateKey(&pixmap_key, PRIVATE_PIXMAP, sizeof(struct tracked)))
         return false;
     wrapped_CreatePixmap = screen->CreatePixmap;
     wrapped_DestroyPixmap = screen->DestroyPixmap;

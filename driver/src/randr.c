@@ -1,25 +1,30 @@
 /* Path 1/13: from the session's SET_OUTPUTS and X clients' RandR requests, to the geometry block.
- * A fixed pool of 16 outputs that are plugged and unplugged but never destroyed (clients die with BadRROutput otherwise),
- * any size from 1x1 to 16384x16384. Knows monitors; never who looks at them. */
+ * A fixed pool of 16 outputs that are connected and disconnected but never destroyed (X clients
+ * would die of BadRROutput), each of any size from 1x1 to 16384x16384. What an X client changes is
+ * made whole or undone. Knows monitors; never viewers. */
 #include "thinc.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include <X11/Xatom.h>
+#include <X11/Xproto.h>
+#include <dixstruct.h>
 #include <randrstr.h>
 #include <xf86RandR12.h>
 
-/* What the session wants each output to be; 0 x 0: unplugged. */
+/* The session's request for each output; 0 x 0: disconnected. */
 static struct thinc_output wanted[THINC_OUTPUTS];
 static bool changed;
 static uint32_t leds;
 
-/* Sizes that X clients may choose besides the session's: what their settings dialogs expect to offer. */
+/* Sizes that X clients may choose besides the session's: settings dialogs expect them. */
 static const struct {
     uint16_t width, height;
 } common_sizes[] = {
-    {3840, 2160}, {2560, 1600}, {2560, 1440}, {1920, 1200}, {1920, 1080}, {1680, 1050}, {1600, 1200}, {1600, 900},
-    {1440, 900},  {1366, 768},  {1280, 1024}, {1280, 800},  {1280, 720},  {1024, 768},  {800, 600},   {640, 480},
+    {3840, 2160}, {2560, 1600}, {2560, 1440}, {1920, 1200}, {1920, 1080}, {1680, 1050},
+    {1600, 1200}, {1600, 900},  {1440, 900},  {1366, 768},  {1280, 1024}, {1280, 800},
+    {1280, 720},  {1024, 768},  {800, 600},   {640, 480},
 };
 
 void randr_changed(void) { changed = true; }
@@ -31,9 +36,9 @@ void randr_set_leds(uint32_t state) {
     }
 }
 
-/* ---- modes -------------------------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------- */
 
-/* No signal leaves this machine: blanking is a token, and the rate only informs. */
+/* There is no video signal: blanking is nominal, and the refresh rate is only informative. */
 static DisplayModePtr new_mode(uint32_t width, uint32_t height, bool preferred) {
     DisplayModePtr mode = XNFcallocarray(1, sizeof *mode);
     mode->HDisplay = (int)width;
@@ -44,7 +49,7 @@ static DisplayModePtr new_mode(uint32_t width, uint32_t height, bool preferred) 
     mode->VSyncStart = mode->VDisplay + 2;
     mode->VSyncEnd = mode->VDisplay + 4;
     mode->VTotal = mode->VDisplay + 8;
-    /* 60 Hz, or less where the dot clock in Hz would not fit RandR's 32 bits. */
+    /* 60 Hz, or less if the dot clock in Hz would exceed RandR's 32 bits. */
     int64_t khz = (int64_t)mode->HTotal * mode->VTotal * 60 / 1000;
     mode->Clock = khz > 4000000 ? 4000000 : khz < 1 ? 1 : (int)khz;
     mode->type = M_T_DRIVER | (preferred ? M_T_PREFERRED : 0);
@@ -53,7 +58,7 @@ static DisplayModePtr new_mode(uint32_t width, uint32_t height, bool preferred) 
     return mode;
 }
 
-/* ---- crtcs: hold a mode and a place --------------------------------------------------------------------------------- */
+/* ---- CRTCs: a mode and a position ------------------------------------------------------------ */
 static void crtc_dpms(xf86CrtcPtr crtc, int mode) { changed = true; }
 
 static Bool crtc_set_mode(xf86CrtcPtr crtc, DisplayModePtr mode, Rotation rotation, int x, int y) {
@@ -86,11 +91,14 @@ static const xf86CrtcFuncsRec crtc_funcs = {
     .destroy = crtc_destroy,
 };
 
-/* ---- outputs: plugged when wanted ----------------------------------------------------------------------------------- */
-static size_t output_index(xf86OutputPtr output) { return (size_t)(uintptr_t)output->driver_private; }
+/* ---- outputs: connected if requested --------------------------------------------------------- */
+static size_t output_index(xf86OutputPtr output) {
+    return (size_t)(uintptr_t)output->driver_private;
+}
 
 static xf86OutputStatus output_detect(xf86OutputPtr output) {
-    return wanted[output_index(output)].width ? XF86OutputStatusConnected : XF86OutputStatusDisconnected;
+    return wanted[output_index(output)].width ? XF86OutputStatusConnected
+                                              : XF86OutputStatusDisconnected;
 }
 
 static DisplayModePtr output_get_modes(xf86OutputPtr output) {
@@ -100,22 +108,46 @@ static DisplayModePtr output_get_modes(xf86OutputPtr output) {
     DisplayModePtr modes = new_mode(want->width, want->height, true);
     for (size_t i = 0; i < sizeof common_sizes / sizeof common_sizes[0]; i++)
         if (common_sizes[i].width != want->width || common_sizes[i].height != want->height)
-            modes = xf86ModesAdd(modes, new_mode(common_sizes[i].width, common_sizes[i].height, false));
+            modes =
+                xf86ModesAdd(modes, new_mode(common_sizes[i].width, common_sizes[i].height, false));
     output->mm_width = (int)want->mm_width;
     output->mm_height = (int)want->mm_height;
     return modes;
 }
 
 static int output_mode_valid(xf86OutputPtr output, DisplayModePtr mode) {
-    return mode->HDisplay <= (int)THINC_SCREEN_MAX && mode->VDisplay <= (int)THINC_SCREEN_MAX ? MODE_OK : MODE_BAD;
+    return mode->HDisplay <= (int)THINC_SCREEN_MAX && mode->VDisplay <= (int)THINC_SCREEN_MAX
+               ? MODE_OK
+               : MODE_BAD;
+}
+
+/* ---- what desktops read from an output ------------------------------------------------------- */
+/* GNOME's window manager (mutter, and those made from it) takes a changed list of modes for another
+ * monitor, and applies the configuration again that it has stored for it, unless the output is a
+ * virtual machine's: `hotplug_mode_update` says that the preferred mode is the size that is wanted
+ * now, `suggested X` and `suggested Y` where the output belongs. Set before any X client connects:
+ * mutter looks when it starts. */
+static void set_property(RROutputPtr output, const char *name, int32_t value) {
+    Atom atom = MakeAtom(name, (unsigned)strlen(name), TRUE);
+    RRChangeOutputProperty(output, atom, XA_INTEGER, 32, PropModeReplace, 1, &value, TRUE, FALSE);
+}
+
+static void output_create_resources(xf86OutputPtr output) {
+    const struct thinc_output *want = &wanted[output_index(output)];
+    set_property(output->randr_output, "hotplug_mode_update", 1);
+    set_property(output->randr_output, "suggested X", want->x);
+    set_property(output->randr_output, "suggested Y", want->y);
 }
 
 static void output_dpms(xf86OutputPtr output, int mode) {}
 static void output_destroy(xf86OutputPtr output) {}
-static Bool output_set_property(xf86OutputPtr output, Atom property, RRPropertyValuePtr value) { return TRUE; }
+static Bool output_set_property(xf86OutputPtr output, Atom property, RRPropertyValuePtr value) {
+    return TRUE;
+}
 static Bool output_get_property(xf86OutputPtr output, Atom property) { return TRUE; }
 
 static const xf86OutputFuncsRec output_funcs = {
+    .create_resources = output_create_resources,
     .dpms = output_dpms,
     .mode_valid = output_mode_valid,
     .detect = output_detect,
@@ -125,11 +157,11 @@ static const xf86OutputFuncsRec output_funcs = {
     .destroy = output_destroy,
 };
 
-/* ---- the screen ------------------------------------------------------------------------------------------------------ */
+/* ---- the screen ------------------------------------------------------------------------------ */
 static Bool resize(ScrnInfoPtr scrn, int width, int height) {
     if (width < 1 || height < 1 || width > (int)THINC_SCREEN_MAX || height > (int)THINC_SCREEN_MAX)
         return FALSE;
-    /* xrandr can ask for 16384x16384, and every viewer would have to leave. */
+    /* xrandr can request 16384x16384, which no viewer accepts. */
     if ((uint64_t)width * (uint64_t)height > THINC_SCREEN_AREA_MAX)
         return FALSE;
     if (width == scrn->virtualX && height == scrn->virtualY)
@@ -146,13 +178,14 @@ static Bool resize(ScrnInfoPtr scrn, int width, int height) {
 
 static uint32_t mm_of(uint32_t pixels) { return (uint32_t)(pixels * 25.4 / 96 + 0.5); }
 
-/* Of `pixels` where so many millimetres are so many pixels; at most 100 metres, as of an output. */
+/* Millimetres of `pixels` if `mm` millimetres are `of` pixels; at most 100 metres, as for an
+ * output. */
 static uint32_t scaled_mm(int pixels, uint32_t mm, uint32_t of) {
     uint64_t scaled = ((uint64_t)pixels * mm + of / 2) / of;
     return scaled < 1 ? 1 : scaled > 100000 ? 100000 : (uint32_t)scaled;
 }
 
-/* 96 dots an inch where the session does not know. */
+/* 96 dots per inch if the session does not know the size. */
 static void default_size_mm(struct thinc_output *output) {
     if (!output->mm_width)
         output->mm_width = mm_of(output->width);
@@ -183,10 +216,11 @@ bool randr_pre_init(ScrnInfoPtr scrn, uint32_t width, uint32_t height) {
     return xf86InitialConfiguration(scrn, TRUE);
 }
 
-/* The geometry block, from what X holds, so that clients' changes count as much as the session's. */
+/* Writes the geometry block from X's state, so that changes by X clients count as well. */
 void randr_publish(bool always) {
     struct thinc_geometry *shared = ring_geometry();
-    if (!shared || !thinc.scrn || (!always && !changed && shared->generation == thinc.fb_generation))
+    if (!shared || !thinc.scrn ||
+        (!always && !changed && shared->generation == thinc.fb_generation))
         return;
     changed = false;
     xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
@@ -201,11 +235,14 @@ void randr_publish(bool always) {
         xf86CrtcPtr crtc = config->crtc[i];
         if (!crtc->enabled)
             continue;
+        /* A monitor that pans over an area is that area to X clients. */
+        const BoxRec *area = &crtc->panningTotalArea;
+        bool pans = area->x2 > area->x1 && area->y2 > area->y1;
         now.outputs[now.output_count++] = (struct thinc_output){
-            .x = crtc->x,
-            .y = crtc->y,
-            .width = (uint32_t)crtc->mode.HDisplay,
-            .height = (uint32_t)crtc->mode.VDisplay,
+            .x = pans ? area->x1 : crtc->x,
+            .y = pans ? area->y1 : crtc->y,
+            .width = (uint32_t)(pans ? area->x2 - area->x1 : crtc->mode.HDisplay),
+            .height = (uint32_t)(pans ? area->y2 - area->y1 : crtc->mode.VDisplay),
             .mm_width = wanted[i].mm_width,
             .mm_height = wanted[i].mm_height,
         };
@@ -219,65 +256,230 @@ void randr_publish(bool always) {
     now.serial++;
     *shared = now;
     block_end(&shared->seq);
-    ring_note(THINC_GEOMETRY, 0, (uint32_t[2]){thinc.fb_generation, 0}, 0);
+    ring_publish_event(THINC_GEOMETRY, 0, (uint32_t[2]){thinc.fb_generation, 0}, 0);
 }
 
-static RRModePtr find_mode(RROutputPtr output, uint32_t width, uint32_t height) {
-    for (int i = 0; i < output->numModes; i++)
+/* ---- the whole configuration of the screen --------------------------------------------------- */
+struct layout {
+    int width, height, mm_width, mm_height;
+    struct {
+        RRMode mode; /* 0: off */
+        int x, y;
+    } outputs[THINC_OUTPUTS];
+};
+
+static RRMode find_mode(RROutputPtr output, uint32_t width, uint32_t height) {
+    for (int i = 0; output && i < output->numModes; i++)
         if (output->modes[i]->mode.width == width && output->modes[i]->mode.height == height)
+            return output->modes[i]->mode.id;
+    return 0;
+}
+
+/* By its ID: X clients may have destroyed the mode meanwhile. */
+static RRModePtr mode_of(RROutputPtr output, RRMode id) {
+    for (int i = 0; output && i < output->numModes; i++)
+        if (output->modes[i]->mode.id == id)
             return output->modes[i];
+    for (int i = 0; output && i < output->numUserModes; i++)
+        if (output->userModes[i]->mode.id == id)
+            return output->userModes[i];
     return NULL;
 }
 
+static struct layout current_layout(void) {
+    ScreenPtr screen = thinc.screen;
+    xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
+    struct layout layout = {screen->width, screen->height, screen->mmWidth, screen->mmHeight, {}};
+    for (int i = 0; i < (int)THINC_OUTPUTS; i++) {
+        RRCrtcPtr crtc = config->crtc[i]->randr_crtc;
+        if (!crtc || !crtc->mode)
+            continue;
+        layout.outputs[i].mode = crtc->mode->mode.id;
+        layout.outputs[i].x = crtc->x;
+        layout.outputs[i].y = crtc->y;
+    }
+    return layout;
+}
+
+static bool has_monitor(const struct layout *layout) {
+    for (int i = 0; i < (int)THINC_OUTPUTS; i++)
+        if (layout->outputs[i].mode)
+            return true;
+    return false;
+}
+
+/* NULL if X has it now, otherwise an error message. */
+static const char *set_layout(const struct layout *to) {
+    ScreenPtr screen = thinc.screen;
+    xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
+    for (int i = 0; i < (int)THINC_OUTPUTS; i++) {
+        RRCrtcPtr crtc = config->crtc[i]->randr_crtc;
+        if (!to->outputs[i].mode && crtc && crtc->mode &&
+            !RRCrtcSet(crtc, NULL, 0, 0, RR_Rotate_0, 0, NULL))
+            return "RandR cannot switch an output off";
+    }
+    if ((screen->width != to->width || screen->height != to->height ||
+         screen->mmWidth != to->mm_width || screen->mmHeight != to->mm_height) &&
+        !RRScreenSizeSet(screen, (CARD16)to->width, (CARD16)to->height, (CARD32)to->mm_width,
+                         (CARD32)to->mm_height))
+        return "no memory for a framebuffer of that size";
+    for (int i = 0; i < (int)THINC_OUTPUTS; i++) {
+        if (!to->outputs[i].mode)
+            continue;
+        RRCrtcPtr crtc = config->crtc[i]->randr_crtc;
+        RROutputPtr output = config->output[i]->randr_output;
+        RRModePtr mode = mode_of(output, to->outputs[i].mode);
+        if (!crtc || !mode)
+            return "RandR does not know the mode of an output";
+        if (!RRCrtcSet(crtc, mode, to->outputs[i].x, to->outputs[i].y, RR_Rotate_0, 1, &output))
+            return "RandR cannot set the mode of an output";
+    }
+    return NULL;
+}
+
+/* ---- changes by X clients are made whole or not at all --------------------------------------- */
+/* A change of the screen takes several requests, and each tool grabs the server for them. If a
+ * request fails, the tool often ends at once (xrandr at any X error), which leaves a screen of
+ * another size, or no monitor. What a client has changed when it ends within its grab is undone; so
+ * is a change that leaves no monitor: nobody could see how to get one back. */
+static struct layout before_grab;
+static bool grabbed;
+static enum undo { UNDO_NOTHING, UNDO_GRAB, UNDO_ALL } undo;
+
+static Bool undo_change(ClientPtr client, void *closure) {
+    bool all = undo == UNDO_ALL;
+    if (undo == UNDO_NOTHING || !thinc.screen || !thinc.scrn)
+        return TRUE;
+    undo = UNDO_NOTHING;
+    const char *error = all ? "no monitor" : set_layout(&before_grab);
+    /* What the session asked for last. */
+    if (error) {
+        struct thinc_output outputs[THINC_OUTPUTS];
+        memcpy(outputs, wanted, sizeof outputs);
+        uint32_t count = 0;
+        while (count < THINC_OUTPUTS && outputs[count].width)
+            count++;
+        error = randr_apply(outputs, count);
+    }
+    if (error)
+        LogMessageVerb(X_WARNING, 0, "thinc: cannot undo a change of the monitors: %s\n", error);
+    RRTellChanged(thinc.screen);
+    changed = true;
+    return TRUE;
+}
+
+/* Not within the callback: the client is being closed. */
+static void queue_undo(enum undo what) {
+    if (undo == UNDO_NOTHING && QueueWorkProc(undo_change, NULL, NULL))
+        undo = what;
+}
+
+static void server_grab(CallbackListPtr *list, void *closure, void *data) {
+    const ServerGrabInfoRec *info = data;
+    if (!thinc.screen || !thinc.scrn)
+        return;
+    if (info->grabstate == SERVER_GRABBED && !grabbed) {
+        undo_change(NULL, NULL);
+        before_grab = current_layout();
+        grabbed = true;
+    } else if (info->grabstate == SERVER_UNGRABBED && grabbed) {
+        grabbed = false;
+        struct layout now = current_layout();
+        /* X ungrabs also for a client that ends. */
+        bool ended = info->client->majorOp != X_UngrabServer;
+        if (has_monitor(&before_grab) && memcmp(&now, &before_grab, sizeof now) != 0 &&
+            (ended || !has_monitor(&now)))
+            queue_undo(UNDO_GRAB);
+    }
+}
+
+static void client_state(CallbackListPtr *list, void *closure, void *data) {
+    const NewClientInfoRec *info = data;
+    if (!thinc.screen || !thinc.scrn || grabbed || info->client->clientState != ClientStateGone)
+        return;
+    struct layout now = current_layout();
+    if (!has_monitor(&now))
+        queue_undo(UNDO_ALL);
+}
+
+static RRSetPanningProcPtr wrapped_SetPanning;
+
+/* Panning over an area changes no CRTC. */
+static Bool set_panning(ScreenPtr screen, RRCrtcPtr crtc, BoxPtr total, BoxPtr tracking,
+                        INT16 *border) {
+    changed = true;
+    return wrapped_SetPanning(screen, crtc, total, tracking, border);
+}
+
+/* X forgets callbacks and RandR's private when it regenerates. */
+bool randr_init(void) {
+    rrScrPrivPtr private = rrGetScrPriv(thinc.scrn->pScreen);
+    wrapped_SetPanning = private->rrSetPanning;
+    private->rrSetPanning = set_panning;
+    grabbed = false;
+    undo = UNDO_NOTHING;
+    return AddCallback(&ServerGrabCallback, server_grab, NULL) &&
+           AddCallback(&ClientStateCallback, client_state, NULL);
+}
+
+/* ---- requests of the session ----------------------------------------------------------------- */
 const char *randr_apply(const struct thinc_output *outputs, uint32_t count) {
     int width = 0, height = 0;
     if (!thinc.screen || !thinc.scrn)
-        return "the X server is between two generations";
+        return "the X server is regenerating: try again";
     if (count == 0 || count > THINC_OUTPUTS)
-        return "a screen has 1 to 16 outputs";
+        return "SET_OUTPUTS needs 1 to 16 outputs";
     for (uint32_t i = 0; i < count; i++) {
         const struct thinc_output *o = &outputs[i];
-        if (o->width < 1 || o->height < 1 || o->width > THINC_SCREEN_MAX || o->height > THINC_SCREEN_MAX)
-            return "an output is 1 to 16384 pixels wide and high";
-        if (o->x < 0 || o->y < 0 || (uint32_t)o->x > THINC_SCREEN_MAX - o->width || (uint32_t)o->y > THINC_SCREEN_MAX - o->height)
-            return "an output lies outside of the largest screen, 16384x16384";
+        if (o->width < 1 || o->height < 1 || o->width > THINC_SCREEN_MAX ||
+            o->height > THINC_SCREEN_MAX)
+            return "an output must be 1 to 16384 pixels wide and high";
+        if (o->x < 0 || o->y < 0 || (uint32_t)o->x > THINC_SCREEN_MAX - o->width ||
+            (uint32_t)o->y > THINC_SCREEN_MAX - o->height)
+            return "an output lies outside the largest possible screen, 16384x16384";
         if (o->mm_width > 100000 || o->mm_height > 100000)
-            return "an output is at most 100 metres wide and high";
+            return "an output must be at most 100 metres wide and high";
         width = o->x + (int)o->width > width ? o->x + (int)o->width : width;
         height = o->y + (int)o->height > height ? o->y + (int)o->height : height;
     }
     if ((uint64_t)width * (uint64_t)height > THINC_SCREEN_AREA_MAX)
-        return "a screen has at most 64 Mi pixels";
+        return "the screen must have at most 64 Mi pixels";
     ScreenPtr screen = thinc.screen;
     xf86CrtcConfigPtr config = XF86_CRTC_CONFIG_PTR(thinc.scrn);
     for (uint32_t i = 0; i < THINC_OUTPUTS; i++) {
+        RROutputPtr output = config->output[i]->randr_output;
+        if (i < count && output && outputs[i].x != wanted[i].x)
+            set_property(output, "suggested X", outputs[i].x);
+        if (i < count && output && outputs[i].y != wanted[i].y)
+            set_property(output, "suggested Y", outputs[i].y);
         wanted[i] = i < count ? outputs[i] : (struct thinc_output){0};
         default_size_mm(&wanted[i]);
     }
+    /* It replaces what a client is changing. */
+    grabbed = false;
     if (!RRGetInfo(screen, TRUE))
         return "RandR cannot list the outputs";
-    for (uint32_t i = count; i < THINC_OUTPUTS; i++) {
-        RRCrtcPtr crtc = config->crtc[i]->randr_crtc;
-        if (crtc && crtc->mode && !RRCrtcSet(crtc, NULL, 0, 0, RR_Rotate_0, 0, NULL))
-            return "RandR cannot switch an output off";
-    }
-    /* As many dots an inch as the first output has: what clients see that look no further. */
-    uint32_t mm_width = scaled_mm(width, wanted[0].mm_width, wanted[0].width);
-    uint32_t mm_height = scaled_mm(height, wanted[0].mm_height, wanted[0].height);
-    if (screen->width != width || screen->height != height || screen->mmWidth != (int)mm_width || screen->mmHeight != (int)mm_height) {
-        if (!RRScreenSizeSet(screen, (CARD16)width, (CARD16)height, mm_width, mm_height))
-            return "there is no memory for a framebuffer of that size";
-    }
+    /* The first output's dots per inch apply to the whole screen, for X clients that read only the
+     * screen's size. */
+    struct layout layout = {
+        .width = width,
+        .height = height,
+        .mm_width = (int)scaled_mm(width, wanted[0].mm_width, wanted[0].width),
+        .mm_height = (int)scaled_mm(height, wanted[0].mm_height, wanted[0].height),
+    };
     for (uint32_t i = 0; i < count; i++) {
-        RRCrtcPtr crtc = config->crtc[i]->randr_crtc;
-        RROutputPtr output = config->output[i]->randr_output;
-        RRModePtr mode = output ? find_mode(output, wanted[i].width, wanted[i].height) : NULL;
-        if (!crtc || !mode)
+        layout.outputs[i].x = wanted[i].x;
+        layout.outputs[i].y = wanted[i].y;
+        layout.outputs[i].mode =
+            find_mode(config->output[i]->randr_output, wanted[i].width, wanted[i].height);
+        if (!layout.outputs[i].mode)
             return "RandR does not know the mode of an output";
-        if (!RRCrtcSet(crtc, mode, wanted[i].x, wanted[i].y, RR_Rotate_0, 1, &output))
-            return "RandR cannot set the mode of an output";
     }
-    /* The first is where desktops put their panel. RandR has no call for it but its clients'. */
+    const char *error = set_layout(&layout);
+    if (error)
+        return error;
+    /* Desktops put their panel on the primary output, which is the first. RandR offers this only to
+     * X clients, so its private fields are set. */
     rrScrPrivPtr private = rrGetScrPriv(screen);
     if (private->primaryOutput != config->output[0]->randr_output) {
         private->primaryOutput = config->output[0]->randr_output;

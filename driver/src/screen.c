@@ -1,9 +1,10 @@
 /* Path 1/13: from Xorg's start, resizes and end, to the hooks.
- * Owns the one screen: its framebuffer memfd (a new one for every size), the order in which hooks are set up, and the
- * BlockHandler that tells the session when X sleeps. Knows no drawing op. */
+ * Owns the one screen: its framebuffer memfd (a new one for every size), the order in which hooks
+ * are installed, and the BlockHandler that tells the session when X sleeps. Knows no drawing op. */
 #include "thinc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -39,24 +40,32 @@ static CloseScreenProcPtr wrapped_CloseScreen;
 static CreateScreenResourcesProcPtr wrapped_CreateScreenResources;
 static ScreenBlockHandlerProcPtr wrapped_BlockHandler;
 
-/* ---- the framebuffer --------------------------------------------------------------------------------------------------- */
+/* ---- the framebuffer ------------------------------------------------------------------------- */
 bool screen_framebuffer(uint32_t width, uint32_t height) {
-    /* Rows begin on cache lines, so that a viewer's tiles do. */
+    /* Rows are aligned to cache lines, so that a viewer's tiles are too. */
     uint32_t stride = (width * 4 + 63) & ~63u;
     size_t bytes = (size_t)stride * height;
-    int fd = thinc_memfd("thinc-framebuffer", bytes);
-    uint8_t *fb = fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    int fd = thinc_memfd("thinc-framebuffer", bytes, 0);
+    uint8_t *fb =
+        fd < 0 ? MAP_FAILED : mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (fb == MAP_FAILED) {
-        LogMessageVerb(X_ERROR, 0, "thinc: no framebuffer of %ux%u: %s\n", width, height, strerror(errno));
+        LogMessageVerb(X_ERROR, 0, "thinc: cannot allocate a framebuffer of %ux%u: %s\n", width,
+                       height, strerror(errno));
         if (fd >= 0)
             close(fd);
         return false;
     }
+    /* From now on the session process, which gets the descriptor, can neither map it for writing
+     * nor write to it. Linux before 5.1 does not know this seal. */
+    if (fcntl(fd, F_ADD_SEALS, F_SEAL_FUTURE_WRITE | F_SEAL_SEAL) != 0)
+        LogMessageVerb(X_WARNING, 1, "thinc: cannot seal the framebuffer against writing: %s\n",
+                       strerror(errno));
     if (thinc.fb) {
         uint32_t rows = height < thinc.fb_height ? height : thinc.fb_height;
         uint32_t columns = width < thinc.fb_width ? width : thinc.fb_width;
         for (uint32_t y = 0; y < rows; y++)
-            memcpy(fb + (size_t)y * stride, thinc.fb + (size_t)y * thinc.fb_stride, (size_t)columns * 4);
+            memcpy(fb + (size_t)y * stride, thinc.fb + (size_t)y * thinc.fb_stride,
+                   (size_t)columns * 4);
     }
     uint8_t *old = thinc.fb;
     size_t old_bytes = thinc.fb_bytes;
@@ -79,8 +88,9 @@ bool screen_framebuffer(uint32_t width, uint32_t height) {
     return true;
 }
 
-/* ---- the oracle of the tests ------------------------------------------------------------------------------------------- */
-/* miext/damage on the screen pixmap sees what every layer reports; tests hold our records against it. */
+/* ---- the oracle of the tests ----------------------------------------------------------------- */
+/* miext/damage on the screen pixmap sees what every layer reports; tests compare our records with
+ * it. */
 static DamagePtr oracle;
 static RegionRec oracle_region;
 static uint64_t oracle_area;
@@ -114,23 +124,42 @@ void screen_barrier(uint32_t id) {
     ring_barrier(id);
 }
 
-/* ---- the screen's life ---------------------------------------------------------------------------------------------------- */
+static CloseScreenProcPtr oracle_wrapped_CloseScreen;
+
+/* Runs before miext/damage's own CloseScreen, which frees what DamageDestroy reads. */
+static Bool oracle_close_screen(ScreenPtr screen) {
+    DamageUnregister(oracle);
+    DamageDestroy(oracle);
+    oracle = NULL;
+    RegionUninit(&oracle_region);
+    screen->CloseScreen = oracle_wrapped_CloseScreen;
+    return screen->CloseScreen(screen);
+}
+
+/* miext/damage has wrapped CloseScreen by the time the screen's resources are created: a wrapper
+ * made now is called before it. */
+static bool oracle_start(ScreenPtr screen, PixmapPtr pixmap) {
+    RegionNull(&oracle_region);
+    oracle = DamageCreate(oracle_report, NULL, DamageReportRawRegion, TRUE, screen, NULL);
+    if (!oracle)
+        return false;
+    DamageRegister(&pixmap->drawable, oracle);
+    oracle_wrapped_CloseScreen = screen->CloseScreen;
+    screen->CloseScreen = oracle_close_screen;
+    return true;
+}
+
+/* ---- creating and closing the screen --------------------------------------------------------- */
 static Bool create_screen_resources(ScreenPtr screen) {
     screen->CreateScreenResources = wrapped_CreateScreenResources;
     Bool ok = screen->CreateScreenResources(screen);
     if (!ok)
         return FALSE;
-    /* fb made the pixmap with the size of ScreenInit. */
+    /* fb created the pixmap with the size given to ScreenInit. */
     PixmapPtr pixmap = screen->GetScreenPixmap(screen);
-    screen->ModifyPixmapHeader(pixmap, (int)thinc.fb_width, (int)thinc.fb_height, -1, -1, (int)thinc.fb_stride, thinc.fb);
-    if (thinc.oracle) {
-        RegionNull(&oracle_region);
-        oracle = DamageCreate(oracle_report, NULL, DamageReportRawRegion, TRUE, screen, NULL);
-        if (!oracle)
-            return FALSE;
-        DamageRegister(&pixmap->drawable, oracle);
-    }
-    return TRUE;
+    screen->ModifyPixmapHeader(pixmap, (int)thinc.fb_width, (int)thinc.fb_height, -1, -1,
+                               (int)thinc.fb_stride, thinc.fb);
+    return !thinc.oracle || oracle_start(screen, pixmap);
 }
 
 static void block_handler(ScreenPtr screen, void *timeout) {
@@ -139,26 +168,21 @@ static void block_handler(ScreenPtr screen, void *timeout) {
     wrapped_BlockHandler = screen->BlockHandler;
     screen->BlockHandler = block_handler;
     randr_publish(false);
+    cursor_judge_moves();
     slots_block();
-    /* A timeout of 0: X looks for more work at once and does not sleep. */
+    /* A timeout of 0: X polls for more work and does not sleep. */
     ring_block(*(int *)timeout != 0);
 }
 
 static Bool close_screen(ScreenPtr screen) {
     ScrnInfoPtr scrn = xf86ScreenToScrn(screen);
-    if (oracle) {
-        DamageUnregister(oracle);
-        DamageDestroy(oracle);
-        oracle = NULL;
-        RegionUninit(&oracle_region);
-    }
     render_close(screen);
     gc_close(screen);
     window_close(screen);
     pixmap_close(screen);
     screen->BlockHandler = wrapped_BlockHandler;
     screen->CloseScreen = wrapped_CloseScreen;
-    /* The framebuffer, the ring and the socket stay: the next server generation takes them up. */
+    /* The framebuffer, the ring and the socket stay for the next server generation. */
     thinc.screen = NULL;
     scrn->vtSema = FALSE;
     if (dispatchException & DE_TERMINATE)
@@ -168,7 +192,7 @@ static Bool close_screen(ScreenPtr screen) {
 
 static Bool save_screen(ScreenPtr screen, int mode) { return TRUE; }
 
-/* Nothing of ours may end or regenerate the server when a terminal goes away; Xorg would do so on SIGHUP. */
+/* Xorg would terminate or regenerate on SIGHUP; a closed terminal must not do that. */
 static void ignore_hangup(void) { signal(SIGHUP, SIG_IGN); }
 
 Bool screen_init(ScreenPtr screen, int argc, char **argv) {
@@ -177,7 +201,8 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     thinc.scrn = scrn;
     thinc.screen = NULL;
     ignore_hangup();
-    /* Every server generation gets a new framebuffer; where the size is the same it shows what was there. */
+    /* Every server generation gets a new framebuffer with the old contents, if the size is the
+     * same. */
     if (!screen_framebuffer((uint32_t)scrn->virtualX, (uint32_t)scrn->virtualY))
         return FALSE;
     scrn->displayWidth = (int)(thinc.fb_stride / 4);
@@ -185,7 +210,8 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     miClearVisualTypes();
     if (!miSetVisualTypes(24, TrueColorMask, 8, TrueColor) || !miSetPixmapDepths())
         return FALSE;
-    if (!fbScreenInit(screen, thinc.fb, scrn->virtualX, scrn->virtualY, scrn->xDpi, scrn->yDpi, scrn->displayWidth, 32))
+    if (!fbScreenInit(screen, thinc.fb, scrn->virtualX, scrn->virtualY, scrn->xDpi, scrn->yDpi,
+                      scrn->displayWidth, 32))
         return FALSE;
     for (int i = 0; i < screen->numVisuals; i++) {
         VisualPtr visual = &screen->visuals[i];
@@ -201,18 +227,21 @@ Bool screen_init(ScreenPtr screen, int argc, char **argv) {
     if (!fbPictureInit(screen, NULL, 0))
         return FALSE;
 
-    /* Here and no later: damage and composite must lie above, so that we see what they let through to real pixmaps. */
+    /* Here and not later: damage and composite must lie above, so that we see what they pass on to
+     * real pixmaps. */
     if (!gc_init(screen) || !render_init(screen) || !window_init(screen) || !pixmap_init(screen)) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }
-    /* Clients would write into SHM pixmaps without a request that we could record. ShmPutImage stays. */
+    /* X clients would write into SHM pixmaps without a request that we could record. ShmPutImage
+     * stays. */
     static ShmFuncs no_shm_pixmaps = {NULL, NULL};
     ShmRegisterFuncs(screen, &no_shm_pixmaps);
 
     xf86SetBlackWhitePixels(screen);
     xf86SetBackingStore(screen);
-    if (!cursor_init(screen) || !xf86CrtcScreenInit(screen) || !miCreateDefColormap(screen) || !video_init(screen)) {
+    if (!cursor_init(screen) || !xf86CrtcScreenInit(screen) || !miCreateDefColormap(screen) ||
+        !video_init(screen) || !randr_init()) {
         LogMessageVerb(X_ERROR, 0, "%s", failed);
         return FALSE;
     }
@@ -238,15 +267,18 @@ Bool screen_pre_init(ScrnInfoPtr scrn, int flags) {
     if (scrn->numEntities != 1)
         return FALSE;
     scrn->monitor = scrn->confScreen->monitor;
-    /* 24 bits in 32, nothing else: it is what every application draws for, and the only pixel the session reads. */
+    /* Only 24 bits in 32: every application draws for it, and it is the only pixel format that the
+     * session reads. */
     if (!xf86SetDepthBpp(scrn, 24, 0, 32, Support32bppFb) || scrn->depth != 24) {
-        xf86DrvMsg(scrn->scrnIndex, X_ERROR, "only depth 24 with 32 bits a pixel\n");
+        xf86DrvMsg(scrn->scrnIndex, X_ERROR,
+                   "depth %d is not supported: use depth 24 with 32 bits per pixel\n", scrn->depth);
         return FALSE;
     }
     xf86PrintDepthBpp(scrn);
     rgb weight = {8, 8, 8}, masks = {0xff0000, 0x00ff00, 0x0000ff};
     Gamma gamma = {1.0, 1.0, 1.0};
-    if (!xf86SetWeight(scrn, weight, masks) || !xf86SetDefaultVisual(scrn, TrueColor) || !xf86SetGamma(scrn, gamma))
+    if (!xf86SetWeight(scrn, weight, masks) || !xf86SetDefaultVisual(scrn, TrueColor) ||
+        !xf86SetGamma(scrn, gamma))
         return FALSE;
 
     xf86CollectOptions(scrn, NULL);
@@ -254,25 +286,30 @@ Bool screen_pre_init(ScrnInfoPtr scrn, int flags) {
     xf86ProcessOptions(scrn->scrnIndex, scrn->options, options);
     uint32_t width = 1024, height = 768;
     const char *size = xf86GetOptValString(options, OPTION_SIZE);
-    if (size && (sscanf(size, "%ux%u", &width, &height) != 2 || width < 1 || height < 1 || width > THINC_SCREEN_MAX ||
-                 height > THINC_SCREEN_MAX || (uint64_t)width * height > THINC_SCREEN_AREA_MAX)) {
-        xf86DrvMsg(scrn->scrnIndex, X_ERROR,
-                   "Option \"Size\" \"%s\": must be WIDTHxHEIGHT, each 1 to 16384, at most 64 Mi pixels\n", size);
+    if (size && (sscanf(size, "%ux%u", &width, &height) != 2 || width < 1 || height < 1 ||
+                 width > THINC_SCREEN_MAX || height > THINC_SCREEN_MAX ||
+                 (uint64_t)width * height > THINC_SCREEN_AREA_MAX)) {
+        xf86DrvMsg(
+            scrn->scrnIndex, X_ERROR,
+            "Option \"Size\" \"%s\" must be WIDTHxHEIGHT, each 1 to 16384, at most 64 Mi pixels\n",
+            size);
         return FALSE;
     }
     thinc.oracle = xf86ReturnOptValBool(options, OPTION_ORACLE, FALSE);
     const char *socket = xf86GetOptValString(options, OPTION_SOCKET);
     if (!socket) {
-        xf86DrvMsg(scrn->scrnIndex, X_ERROR, "Option \"Socket\" is missing: where should the session attach?\n");
+        xf86DrvMsg(scrn->scrnIndex, X_ERROR,
+                   "Option \"Socket\" is missing: set it to the path where the session attaches\n");
         return FALSE;
     }
-    /* Also refuses a path that is too long or where another server listens, before anything is drawn. */
+    /* Also refuses a path that is too long, or on which another server listens, before anything is
+     * drawn. */
     if (!control_listen(socket))
         return FALSE;
 
     scrn->progClock = TRUE;
     if (!randr_pre_init(scrn, width, height) || !scrn->modes) {
-        xf86DrvMsg(scrn->scrnIndex, X_ERROR, "no mode for %ux%u\n", width, height);
+        xf86DrvMsg(scrn->scrnIndex, X_ERROR, "RandR has no mode for %ux%u\n", width, height);
         return FALSE;
     }
     scrn->currentMode = scrn->modes;
@@ -280,10 +317,12 @@ Bool screen_pre_init(ScrnInfoPtr scrn, int flags) {
     return TRUE;
 }
 
-void screen_free(ScrnInfoPtr scrn) { control_close(); /* when the start failed half-way */ }
+void screen_free(ScrnInfoPtr scrn) { control_close(); /* in case the start failed */ }
 
-/* Without a console these are called at the start and the end only. */
+/* Without a console these are called only at the start and at the end. */
 Bool screen_enter_vt(ScrnInfoPtr scrn) { return TRUE; }
 void screen_leave_vt(ScrnInfoPtr scrn) {}
-Bool screen_switch_mode(ScrnInfoPtr scrn, DisplayModePtr mode) { return xf86SetSingleMode(scrn, mode, RR_Rotate_0); }
+Bool screen_switch_mode(ScrnInfoPtr scrn, DisplayModePtr mode) {
+    return xf86SetSingleMode(scrn, mode, RR_Rotate_0);
+}
 void screen_adjust_frame(ScrnInfoPtr scrn, int x, int y) {}

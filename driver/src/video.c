@@ -1,7 +1,7 @@
 /* Path 1/13: from X clients' XVideo requests, to op.c.
- * An adaptor with 16 ports for YV12, I420, NV12, YUY2 and UYVY: each frame is drawn into the framebuffer by video_convert.c, clipped
- * as X says, and recorded as VIDEO; its samples go to the session, if it wants them, through video_slot.c.
- * Knows pixel formats; never codecs. */
+ * An adaptor with 16 ports for YV12, I420, NV12, YUY2 and UYVY. Each frame is drawn into the
+ * framebuffer by video_convert.c, clipped by X, and recorded as VIDEO; video_slot.c passes its
+ * samples to the session if the session requests them. Knows pixel formats; never codecs. */
 #include "video.h"
 
 #include <stdlib.h>
@@ -14,11 +14,12 @@
 #include <xf86xv.h>
 
 #define PORTS ((int)THINC_VIDEO_PORTS)
-/* 8192: twice the width of 4K; larger frames are no video. */
+/* 8192: twice the width of 4K; no video has larger frames. */
 #define FRAME_MAX ((int)THINC_VIDEO_EDGE_MAX)
 
-/* ---- one frame in memory ---------------------------------------------------------------------------------------------------- */
-static int query_image(ScrnInfoPtr scrn, int id, unsigned short *w, unsigned short *h, int *pitches, int *offsets) {
+/* ---- one frame in memory --------------------------------------------------------------------- */
+static int query_image(ScrnInfoPtr scrn, int id, unsigned short *w, unsigned short *h, int *pitches,
+                       int *offsets) {
     int width = *w < FRAME_MAX ? *w : FRAME_MAX, height = *h < FRAME_MAX ? *h : FRAME_MAX;
     width = (width + 1) & ~1;
     if (offsets)
@@ -54,7 +55,8 @@ static int query_image(ScrnInfoPtr scrn, int id, unsigned short *w, unsigned sho
     return size;
 }
 
-static struct frame frame_of(int id, const uint8_t *buffer, unsigned short width, unsigned short height) {
+static struct frame frame_of(int id, const uint8_t *buffer, unsigned short width,
+                             unsigned short height) {
     int pitches[3] = {0}, offsets[3] = {0};
     int shown_width = width, shown_height = height;
     query_image(NULL, id, &width, &height, pitches, offsets);
@@ -91,69 +93,59 @@ static struct frame frame_of(int id, const uint8_t *buffer, unsigned short width
     return f;
 }
 
-/* ---- records ---------------------------------------------------------------------------------------------------------------------- */
-/* The window that each port's last frame went to; 0: none yet. */
+/* ---- records --------------------------------------------------------------------------------- */
+/* The window of each port's last frame; 0: none yet. */
 static XID windows[PORTS];
 
 static uint32_t pair(int low, int high) { return (uint32_t)low | (uint32_t)high << 16; }
 
-static uint32_t layout_of(const struct frame *f) { return f->u.height == f->y.height && f->y.height > 1 ? THINC_VIDEO_422 : THINC_VIDEO_420; }
-
-/* What a viewer can be told to show: a part of the image, at a place that it can name. */
-static bool can_be_told(const struct frame *f, struct place crop, int place_x, int place_y) {
-    return crop.x >= 0 && crop.y >= 0 && crop.width <= f->y.width - crop.x && crop.height <= f->y.height - crop.y &&
-           abs(place_x) <= THINC_VIDEO_PLACE_MAX && abs(place_y) <= THINC_VIDEO_PLACE_MAX;
+static uint32_t layout_of(const struct frame *f) {
+    return f->u.height == f->y.height && f->y.height > 1 ? THINC_VIDEO_422 : THINC_VIDEO_420;
 }
 
-/* ---- the adaptor ---------------------------------------------------------------------------------------------------------------- */
-static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, short drw_y, short src_w, short src_h, short drw_w,
-                     short drw_h, int id, unsigned char *buffer, short width, short height, Bool sync, RegionPtr clip, void *data,
-                     DrawablePtr drawable) {
-    if (width < 1 || height < 1 || width > FRAME_MAX || height > FRAME_MAX || src_w < 1 || src_h < 1 || drw_w < 1 || drw_h < 1)
-        return Success;
-    struct target target;
-    drawable_target(drawable, &target);
-    PixmapPtr pixmap = target.pixmap;
-    int off_x = target.off_x, off_y = target.off_y;
-    struct frame frame = frame_of(id, buffer, (unsigned short)width, (unsigned short)height);
-    struct place src = {src_x, src_y, src_w, src_h}, dst = {drw_x, drw_y, drw_w, drw_h};
+/* True if a viewer can show the frame: the crop is inside the image, and the place is in range. */
+static bool is_presentable(const struct frame *f, struct place crop, int place_x, int place_y) {
+    return crop.x >= 0 && crop.y >= 0 && crop.width <= f->y.width - crop.x &&
+           crop.height <= f->y.height - crop.y && abs(place_x) <= THINC_VIDEO_PLACE_MAX &&
+           abs(place_y) <= THINC_VIDEO_PLACE_MAX;
+}
 
-    uint32_t port = (uint32_t)(uintptr_t)data;
-    struct op *op = op_open(drawable);
-    if (op) {
-        if (can_be_told(&frame, src, dst.x + op->off_x, dst.y + op->off_y)) {
-            op->what = THINC_VIDEO;
-            op->arg[0] = port | layout_of(&frame) << 8;
-            op->arg[1] = pair(width, height);
-            op->arg[2] = pair(src.width, src.height);
-            op->arg[3] = pair(dst.width, dst.height);
-            op->src = pair(src.x, src.y);
-            op->dx = dst.x + op->off_x;
-            op->dy = dst.y + op->off_y;
-        } else {
-            /* Beside the image its edges go on, which no viewer is asked to draw. */
-            op->what = THINC_IMAGE;
-        }
-        op_set_alpha(op, THINC_FLAG_OPAQUE);
-        op_add(op, dst.x, dst.y, dst.x + dst.width, dst.y + dst.height);
-        op = op_ready(op, clip);
-    }
-    if (op && op->what == THINC_VIDEO && !slot_put(port, op, &frame))
-        /* A session that wants its samples and cannot have them takes its pixels. */
-        op->what = THINC_IMAGE;
-    windows[port] = drawable->id;
-    BoxRec all = *RegionExtents(clip);
-    int x0 = all.x1 > dst.x ? all.x1 : dst.x, x_end = all.x2 < dst.x + dst.width ? all.x2 : dst.x + dst.width;
-    if (x_end - x0 > (int)THINC_SCREEN_MAX)
-        x_end = x0 + (int)THINC_SCREEN_MAX;
-    if (x0 < x_end)
-        convert_prepare(&frame, src, dst, x0, x_end);
-    int count = RegionNumRects(clip);
-    const BoxRec *rects = RegionRects(clip);
-    for (int i = 0; i < count; i++) {
-        /* The clip is X's, but the target is memory: nothing outside of the pixmap, whatever the clip says. */
-        int x1 = rects[i].x1 > x0 ? rects[i].x1 : x0, x2 = rects[i].x2 < x_end ? rects[i].x2 : x_end;
-        int y1 = rects[i].y1 > dst.y ? rects[i].y1 : dst.y, y2 = rects[i].y2 < dst.y + dst.height ? rects[i].y2 : dst.y + dst.height;
+/* ---- drawing --------------------------------------------------------------------------------- */
+/* What is drawn of a frame: the crop `src`, scaled to `dst`, inside a clip. */
+struct picture {
+    struct frame frame;
+    struct place src, dst;
+    struct target target;
+    int x0, x_end; /* pixels inside the clip's extents */
+    int count;
+    const BoxRec *rects;
+};
+
+static void prepare(struct picture *p, RegionPtr clip) {
+    const BoxRec *all = RegionExtents(clip);
+    p->x0 = all->x1 > p->dst.x ? all->x1 : p->dst.x;
+    p->x_end = all->x2 < p->dst.x + p->dst.width ? all->x2 : p->dst.x + p->dst.width;
+    if (p->x_end - p->x0 > (int)THINC_SCREEN_MAX)
+        p->x_end = p->x0 + (int)THINC_SCREEN_MAX;
+    p->count = RegionNumRects(clip);
+    p->rects = RegionRects(clip);
+}
+
+/* Whether each pixel is what the picture would make of it; otherwise draws it with `draw`. */
+static bool convert(const struct picture *p, bool draw) {
+    static uint32_t line[THINC_SCREEN_MAX]; /* X's main thread only */
+    PixmapPtr pixmap = p->target.pixmap;
+    int off_x = p->target.off_x, off_y = p->target.off_y;
+    if (p->x0 < p->x_end)
+        convert_prepare(&p->frame, p->src, p->dst, p->x0, p->x_end);
+    for (int i = 0; i < p->count; i++) {
+        /* The clip comes from X, but the target is memory: draw nothing outside the pixmap,
+         * whatever the clip is. */
+        const BoxRec *rect = &p->rects[i];
+        int x1 = rect->x1 > p->x0 ? rect->x1 : p->x0,
+            x2 = rect->x2 < p->x_end ? rect->x2 : p->x_end;
+        int y1 = rect->y1 > p->dst.y ? rect->y1 : p->dst.y,
+            y2 = rect->y2 < p->dst.y + p->dst.height ? rect->y2 : p->dst.y + p->dst.height;
         x1 = x1 > -off_x ? x1 : -off_x;
         y1 = y1 > -off_y ? y1 : -off_y;
         x2 = x2 < pixmap->drawable.width - off_x ? x2 : pixmap->drawable.width - off_x;
@@ -161,39 +153,100 @@ static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, sh
         if (x1 >= x2)
             continue;
         for (int y = y1; y < y2; y++) {
-            uint8_t *row = (uint8_t *)pixmap->devPrivate.ptr + (ptrdiff_t)(y + off_y) * pixmap->devKind;
-            convert_row(&frame, src, dst, x1 - x0, x2 - x1, y, (uint32_t *)row + x1 + off_x);
+            uint32_t *row = (uint32_t *)((uint8_t *)pixmap->devPrivate.ptr +
+                                         (ptrdiff_t)(y + off_y) * pixmap->devKind) +
+                            x1 + off_x;
+            uint32_t *out = draw ? row : line;
+            convert_row(&p->frame, p->src, p->dst, x1 - p->x0, x2 - x1, y, out);
+            if (!draw && memcmp(row, line, (size_t)(x2 - x1) * sizeof *line) != 0)
+                return false;
         }
     }
+    return true;
+}
+
+/* ---- the adaptor ----------------------------------------------------------------------------- */
+static int put_image(ScrnInfoPtr scrn, short src_x, short src_y, short drw_x, short drw_y,
+                     short src_w, short src_h, short drw_w, short drw_h, int id,
+                     unsigned char *buffer, short width, short height, Bool sync, RegionPtr clip,
+                     void *data, DrawablePtr drawable) {
+    if (width < 1 || height < 1 || width > FRAME_MAX || height > FRAME_MAX || src_w < 1 ||
+        src_h < 1 || drw_w < 1 || drw_h < 1)
+        return Success;
+    struct place src = {src_x, src_y, src_w, src_h}, dst = {drw_x, drw_y, drw_w, drw_h};
+    struct picture picture = {.src = src, .dst = dst};
+    struct frame *frame = &picture.frame;
+    *frame = frame_of(id, buffer, (unsigned short)width, (unsigned short)height);
+    drawable_target(drawable, &picture.target);
+    prepare(&picture, clip);
+
+    uint32_t port = (uint32_t)(uintptr_t)data;
+    bool goes_on = windows[port] == drawable->id && ring_attached() && slot_goes_on(port);
+    windows[port] = drawable->id;
+    /* A paused player draws its picture again and again. That is rest: it is recorded once, and
+     * viewers get it exactly. Of a picture that differs only the part above the first difference
+     * is converted twice. */
+    if (goes_on && convert(&picture, false))
+        return Success;
+    struct op *op = op_open(drawable);
+    if (op) {
+        if (is_presentable(frame, src, dst.x + op->off_x, dst.y + op->off_y)) {
+            op->hint = THINC_VIDEO;
+            op->arg[0] = port | layout_of(frame) << 8;
+            op->arg[1] = pair(width, height);
+            op->arg[2] = pair(src.width, src.height);
+            op->arg[3] = pair(dst.width, dst.height);
+            op->src = pair(src.x, src.y);
+            op->dx = dst.x + op->off_x;
+            op->dy = dst.y + op->off_y;
+        } else {
+            /* Beyond the image its edge pixels are repeated, which no viewer supports. */
+            op->hint = THINC_IMAGE;
+        }
+        op_set_alpha(op, THINC_FLAG_OPAQUE);
+        op_add(op, dst.x, dst.y, dst.x + dst.width, dst.y + dst.height);
+        op = op_begin(op, clip);
+    }
+    if (op && op->hint == THINC_VIDEO && !slot_put(port, op, frame))
+        /* No memory for the samples that the session requests: it gets pixels. */
+        op->hint = THINC_IMAGE;
+    convert(&picture, true);
     if (op)
         op_publish(op);
-    /* Compositors and screen readers learn of it as of any drawing. */
+    /* Report the damage to compositors and screen readers, as for any drawing. */
     DamageDamageRegion(drawable, clip);
     return Success;
 }
 
-/* X stops images that are laid over the screen, as this adaptor says of its own, for the sake of being told: when the client asks
- * for it, when the window goes or is unmapped, when a frame comes while it is wholly hidden, and also when something over it moved.
- * The last is no end. */
+/* The adaptor claims to be an overlay so that X calls this. X stops overlaid images if the client
+ * requests it, if the window is destroyed or unmapped, if a frame arrives while it is fully
+ * obscured, and also if something over it moved. The last does not end the video. */
 static void stop_video(ScrnInfoPtr scrn, void *data, Bool cleanup) {
     uint32_t port = (uint32_t)(uintptr_t)data;
     WindowPtr window;
-    if (!cleanup && dixLookupWindow(&window, windows[port], serverClient, DixGetAttrAccess) == Success &&
-        (window->visibility == VisibilityUnobscured || window->visibility == VisibilityPartiallyObscured))
+    if (!cleanup &&
+        dixLookupWindow(&window, windows[port], serverClient, DixGetAttrAccess) == Success &&
+        (window->visibility == VisibilityUnobscured ||
+         window->visibility == VisibilityPartiallyObscured))
         return;
     slot_stop(port);
 }
 
-static int set_attribute(ScrnInfoPtr scrn, Atom attribute, INT32 value, void *data) { return BadMatch; }
-static int get_attribute(ScrnInfoPtr scrn, Atom attribute, INT32 *value, void *data) { return BadMatch; }
+static int set_attribute(ScrnInfoPtr scrn, Atom attribute, INT32 value, void *data) {
+    return BadMatch;
+}
+static int get_attribute(ScrnInfoPtr scrn, Atom attribute, INT32 *value, void *data) {
+    return BadMatch;
+}
 
-static void best_size(ScrnInfoPtr scrn, Bool motion, short vid_w, short vid_h, short drw_w, short drw_h, unsigned *w, unsigned *h,
-                      void *data) {
+static void best_size(ScrnInfoPtr scrn, Bool motion, short vid_w, short vid_h, short drw_w,
+                      short drw_h, unsigned *w, unsigned *h, void *data) {
     *w = (unsigned)(drw_w > 0 ? drw_w : 0);
     *h = (unsigned)(drw_h > 0 ? drw_h : 0);
 }
 
-static XF86ImageRec images[] = {XVIMAGE_YV12, XVIMAGE_I420, XVIMAGE_NV12, XVIMAGE_YUY2, XVIMAGE_UYVY};
+static XF86ImageRec images[] = {XVIMAGE_YV12, XVIMAGE_I420, XVIMAGE_NV12, XVIMAGE_YUY2,
+                                XVIMAGE_UYVY};
 static XF86VideoEncodingRec encoding = {0, "XV_IMAGE", FRAME_MAX, FRAME_MAX, {1, 1}};
 static XF86VideoFormatRec formats[] = {{24, TrueColor}, {32, TrueColor}};
 
@@ -222,7 +275,7 @@ bool video_init(ScreenPtr screen) {
     adaptor->PutImage = put_image;
     adaptor->QueryImageAttributes = query_image;
     bool ok = xf86XVScreenInit(screen, &adaptor, 1);
-    /* Copied by xf86XVScreenInit. */
+    /* xf86XVScreenInit has copied it. */
     xf86XVFreeVideoAdaptorRec(adaptor);
     return ok;
 }

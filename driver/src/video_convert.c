@@ -1,9 +1,10 @@
 /* Path 1/13: from video.c, to the pixmap that a frame is drawn into.
- * Scales between samples and converts to pixels (BT.601, limited range), in the whole numbers of doc/protocol.md, section 9, which
- * viewers repeat to the bit. It runs in X for every frame: loops that the compiler makes vectors of. Knows samples and pixels only. */
+ * Scales between samples and converts to pixels (BT.601, limited range) in the integer arithmetic
+ * of doc/protocol.md, section 9, which viewers repeat to the bit. It runs in X for every frame, in
+ * loops that the compiler vectorises. Knows samples and pixels only. */
 #include "video.h"
 
-/* Twice the width where the machine has it: 1.4 to 2.3 times as fast. */
+/* AVX2 if the machine has it: 1.4 to 2.3 times as fast. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
 #define KERNEL static __attribute__((noinline, target_clones("avx2", "default")))
 #else
@@ -12,31 +13,35 @@
 
 #define FRAME_MAX ((int)THINC_VIDEO_EDGE_MAX)
 
-/* A place between two samples: the first one's index and the second one's weight of 256. */
+/* A position between two samples: the index of the first, and the weight of the second in 1/256. */
 struct tap {
     uint16_t first;
     uint16_t weight;
 };
 
-/* The taps of a row, as vectors want them. */
+/* The taps of a row, laid out for vector loads. */
 struct taps {
     uint16_t first[THINC_SCREEN_MAX], weight[THINC_SCREEN_MAX];
-    /* What they are all, or all but the first two and the last: clamped there. */
+    /* The pattern of all taps, or of all but the first two and the last, which are clamped. */
     enum { ANY, ONE_EACH, TWO_A_SAMPLE } kind;
 };
 
-/* Work space for one row, X's main thread only: no allocation for a frame. A sample past the last may be named with no weight. */
+/* Scratch memory for one row, used by X's main thread only: no allocation per frame. A tap with
+ * weight 0 may name the sample past the last. */
 static struct taps luma_taps, chroma_taps;
 static uint16_t row[FRAME_MAX + 1];
 static uint16_t left[THINC_SCREEN_MAX], right[THINC_SCREEN_MAX];
 static int16_t line_y[THINC_SCREEN_MAX], line_u[THINC_SCREEN_MAX], line_v[THINC_SCREEN_MAX];
 
-/* Centre of target pixel i of `target`, mapped to samples [start, start + count) of a plane with `samples` of them, where one
- * sample covers 1 / `density` of a luma pixel. Clamped into the plane: a client may name a source outside of its image. */
-static struct tap tap_at(int64_t i, int64_t target, int64_t start, int64_t count, int density, int samples) {
+/* Maps the centre of target pixel i of `target` to samples [start, start + count) of a plane with
+ * `samples` of them; one sample covers 1 / `density` of a luma pixel. Clamped to the plane: a
+ * client may name a source outside its image. */
+static struct tap tap_at(int64_t i, int64_t target, int64_t start, int64_t count, int density,
+                         int samples) {
     /* In 1/256 of a sample: (start + (i + 1/2) * count / target) / density - 1/2. */
     int64_t at = (256 * (2 * start * target + (2 * i + 1) * count)) / (2 * target * density) - 128;
-    int64_t low = start / density * 256, high = ((start + count + density - 1) / density - 1) * 256, last = (int64_t)(samples - 1) * 256;
+    int64_t low = start / density * 256, high = ((start + count + density - 1) / density - 1) * 256,
+            last = (int64_t)(samples - 1) * 256;
     high = high < last ? high : last;
     low = low < 0 ? 0 : low > last ? last : low;
     at = at > high ? high : at;
@@ -46,20 +51,24 @@ static struct tap tap_at(int64_t i, int64_t target, int64_t start, int64_t count
 
 static bool follows(const struct taps *taps, int from, int to, int step, uint16_t weight) {
     for (int i = from + step; i < to; i++)
-        if (taps->first[i] != taps->first[i - step] + 1 || taps->weight[i] != (weight ? taps->weight[i - step] : 0))
+        if (taps->first[i] != taps->first[i - step] + 1 ||
+            taps->weight[i] != (weight ? taps->weight[i - step] : 0))
             return false;
     return true;
 }
 
-static void set_taps(struct taps *taps, struct place src, struct place dst, int x0, int n, int density, int samples) {
+static void set_taps(struct taps *taps, struct place src, struct place dst, int x0, int n,
+                     int density, int samples) {
     for (int i = 0; i < n; i++) {
         struct tap tap = tap_at(x0 + i - dst.x, dst.width, src.x, src.width, density, samples);
         taps->first[i] = tap.first;
         taps->weight[i] = tap.weight;
     }
-    taps->kind = density == 1 && taps->weight[0] == 0 && follows(taps, 0, n, 1, 0)   ? ONE_EACH
-                 : density == 2 && src.width == dst.width && follows(taps, 2, n - 2, 2, 1) ? TWO_A_SAMPLE
-                                                                                     : ANY;
+    taps->kind = ANY;
+    if (density == 1 && taps->weight[0] == 0 && follows(taps, 0, n, 1, 0))
+        taps->kind = ONE_EACH;
+    else if (density == 2 && src.width == dst.width && follows(taps, 2, n - 2, 2, 1))
+        taps->kind = TWO_A_SAMPLE;
 }
 
 void convert_prepare(const struct frame *f, struct place src, struct place dst, int x0, int x_end) {
@@ -67,27 +76,30 @@ void convert_prepare(const struct frame *f, struct place src, struct place dst, 
     set_taps(&chroma_taps, src, dst, x0, x_end - x0, 2, f->u.width);
 }
 
-/* ---- between two rows: 16-bit values of 8.8 ------------------------------------------------------------------------------------------ */
+/* ---- between two rows: 8.8 fixed point ------------------------------------------------------- */
 KERNEL void widen_row(const uint8_t *restrict a, int n, uint16_t *restrict out) {
     for (int x = 0; x < n; x++)
         out[x] = (uint16_t)(a[x] << 8);
 }
 
-KERNEL void blend_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint16_t wb, int n, uint16_t *restrict out) {
+KERNEL void blend_rows(const uint8_t *restrict a, const uint8_t *restrict b, uint16_t wb, int n,
+                       uint16_t *restrict out) {
     uint16_t wa = (uint16_t)(256 - wb);
     for (int x = 0; x < n; x++)
         out[x] = (uint16_t)(a[x] * wa + b[x] * wb);
 }
 
-static void blend_rows_apart(const uint8_t *restrict a, const uint8_t *restrict b, uint16_t wb, int step, int n, uint16_t *restrict out) {
+static void blend_rows_apart(const uint8_t *restrict a, const uint8_t *restrict b, uint16_t wb,
+                             int step, int n, uint16_t *restrict out) {
     uint16_t wa = (uint16_t)(256 - wb);
     for (int x = 0; x < n; x++)
         out[x] = (uint16_t)(a[x * step] * wa + b[x * step] * wb);
 }
 
-/* Samples [from, to] into `row`. */
+/* Reads samples [from, to] into `row`. */
 static void take_rows(const struct plane *plane, struct tap tap, int from, int to) {
-    const uint8_t *a = plane->base + (ptrdiff_t)tap.first * plane->stride + (ptrdiff_t)from * plane->step;
+    const uint8_t *a =
+        plane->base + (ptrdiff_t)tap.first * plane->stride + (ptrdiff_t)from * plane->step;
     const uint8_t *b = tap.weight ? a + plane->stride : a;
     int n = to - from + 1;
     if (plane->step != 1)
@@ -99,22 +111,27 @@ static void take_rows(const struct plane *plane, struct tap tap, int from, int t
     row[to + 1] = 0;
 }
 
-/* ---- between two samples of a row: to 8 bits, rounded ------------------------------------------------------------------------------- */
+/* ---- between two samples of a row: rounded to 8 bits ----------------------------------------- */
 KERNEL void round_columns(const uint16_t *restrict in, int n, int16_t *restrict out) {
     for (int i = 0; i < n; i++)
         out[i] = (int16_t)((in[i] + 128u) >> 8);
 }
 
-/* Pixels 2 k between samples k and k + 1 of `a`, with one weight, pixels 2 k + 1 between those of `b`, with another. */
-KERNEL void blend_pairs(const uint16_t *restrict a, uint16_t weight_a, const uint16_t *restrict b, uint16_t weight_b, int n, int16_t *restrict out) {
+/* Pixels 2k lie between samples k and k + 1 of `a`, all with one weight; pixels 2k + 1 between
+ * those of `b`, with another. */
+KERNEL void blend_pairs(const uint16_t *restrict a, uint16_t weight_a, const uint16_t *restrict b,
+                        uint16_t weight_b, int n, int16_t *restrict out) {
     uint16_t rest_a = (uint16_t)(256 - weight_a), rest_b = (uint16_t)(256 - weight_b);
     for (int k = 0; k < n; k++) {
-        out[2 * k] = (int16_t)(((uint32_t)a[k] * rest_a + (uint32_t)a[k + 1] * weight_a + 32768u) >> 16);
-        out[2 * k + 1] = (int16_t)(((uint32_t)b[k] * rest_b + (uint32_t)b[k + 1] * weight_b + 32768u) >> 16);
+        out[2 * k] =
+            (int16_t)(((uint32_t)a[k] * rest_a + (uint32_t)a[k + 1] * weight_a + 32768u) >> 16);
+        out[2 * k + 1] =
+            (int16_t)(((uint32_t)b[k] * rest_b + (uint32_t)b[k + 1] * weight_b + 32768u) >> 16);
     }
 }
 
-KERNEL void blend_columns(const uint16_t *restrict in, const uint16_t *restrict first, const uint16_t *restrict weight, int n, int16_t *restrict out) {
+KERNEL void blend_columns(const uint16_t *restrict in, const uint16_t *restrict first,
+                          const uint16_t *restrict weight, int n, int16_t *restrict out) {
     for (int i = 0; i < n; i++) {
         left[i] = in[first[i]];
         right[i] = in[first[i] + 1];
@@ -125,8 +142,9 @@ KERNEL void blend_columns(const uint16_t *restrict in, const uint16_t *restrict 
     }
 }
 
-/* Pixels [at, at + n) of the row that was prepared, of one plane. */
-static void take_line(const struct plane *plane, struct tap down, const struct taps *taps, int at, int n, int16_t *line) {
+/* Interpolates pixels [at, at + n) of the prepared row, for one plane. */
+static void take_line(const struct plane *plane, struct tap down, const struct taps *taps, int at,
+                      int n, int16_t *line) {
     const uint16_t *first = taps->first + at, *weight = taps->weight + at;
     take_rows(plane, down, first[0], first[n - 1] + (weight[n - 1] > 0));
     if (taps->kind == ONE_EACH) {
@@ -143,11 +161,13 @@ static void take_line(const struct plane *plane, struct tap down, const struct t
     blend_columns(row, first + done, weight + done, n - done, line + done);
 }
 
-/* ---- to pixels ------------------------------------------------------------------------------------------------------------------------ */
+/* ---- to pixels ------------------------------------------------------------------------------- */
 static inline int clamp8(int v) { return v < 0 ? 0 : v > 255 ? 255 : v; }
 
-/* Luma 16 to 235, chroma 16 to 240; coefficients in 1/256. Factors of 16 bits, for which there are instructions everywhere. */
-KERNEL void convert_line(const int16_t *restrict y, const int16_t *restrict u, const int16_t *restrict v, int n, uint32_t *restrict out) {
+/* Luma is 16 to 235, chroma 16 to 240; coefficients are in 1/256. The factors have 16 bits: every
+ * vector instruction set can multiply them. */
+KERNEL void convert_line(const int16_t *restrict y, const int16_t *restrict u,
+                         const int16_t *restrict v, int n, uint32_t *restrict out) {
     for (int i = 0; i < n; i++) {
         int16_t luma = (int16_t)(y[i] - 16), d = (int16_t)(u[i] - 128), e = (int16_t)(v[i] - 128);
         int c = luma * (int16_t)298 + 128;
@@ -158,7 +178,8 @@ KERNEL void convert_line(const int16_t *restrict y, const int16_t *restrict u, c
     }
 }
 
-void convert_row(const struct frame *f, struct place src, struct place dst, int at, int n, int y, uint32_t *out) {
+void convert_row(const struct frame *f, struct place src, struct place dst, int at, int n, int y,
+                 uint32_t *out) {
     int chroma_rows = f->u.height == f->y.height ? 1 : 2;
     struct tap luma = tap_at(y - dst.y, dst.height, src.y, src.height, 1, f->y.height);
     struct tap chroma = tap_at(y - dst.y, dst.height, src.y, src.height, chroma_rows, f->u.height);

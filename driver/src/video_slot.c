@@ -1,7 +1,8 @@
 /* Path 2/13: from video.c, to crates/ring/src/video.rs.
- * Each port's newest frame in shared memory, in two buffers that take turns, so that a reader has one while the next is written.
- * Memory is taken at a port's first frame, grows with the largest, and is given back when the port stops or nobody wants frames.
- * Knows samples; never pixels. */
+ * Each port's newest frame in shared memory, in two alternating buffers: a reader copies one while
+ * the next is written. Memory is allocated at a port's first frame, grows with the largest, and is
+ * released when the port stops or the session no longer requests frames. Knows samples; never
+ * pixels. */
 #include "video.h"
 
 #include <errno.h>
@@ -12,7 +13,8 @@
 
 #define BUFFER_BYTES ((size_t)THINC_VIDEO_BUFFER_BYTES)
 #define PORT_BYTES (THINC_VIDEO_BUFFERS * BUFFER_BYTES)
-/* 512 MiB: two of the largest frames, or forty of 1080p, in both their buffers. Past it a client's frames are drawn only. */
+/* 512 MiB: two of the largest frames, or forty of 1080p, in both buffers. Beyond it an X client's
+ * frames are only drawn. */
 #define USED_MAX ((size_t)512 << 20)
 
 static struct {
@@ -20,12 +22,12 @@ static struct {
     size_t used; /* by all ports */
     struct {
         uint8_t *base; /* NULL: not mapped yet */
-        size_t room;   /* bytes of each buffer that have memory behind them */
+        size_t room;   /* allocated bytes of each buffer */
     } port[THINC_VIDEO_PORTS];
 } slots = {.memfd = -1};
 
 bool slots_create(void) {
-    slots.memfd = thinc_memfd("thinc-video", THINC_VIDEO_PORTS * PORT_BYTES);
+    slots.memfd = thinc_memfd("thinc-video", THINC_VIDEO_PORTS * PORT_BYTES, F_SEAL_SEAL);
     return slots.memfd >= 0;
 }
 
@@ -44,20 +46,22 @@ void slots_destroy(void) {
 
 int slots_memfd(void) { return slots.memfd; }
 
-/* What was there is zero for whoever still reads it. */
-static void give_back(uint32_t port) {
+/* A reader that still reads it gets zeros. */
+static void release(uint32_t port) {
     if (slots.port[port].room == 0)
         return;
-    if (fallocate(slots.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)(port * PORT_BYTES), (off_t)PORT_BYTES) != 0)
-        LogMessageVerb(X_WARNING, 1, "thinc: cannot give back the memory of a video: %s\n", strerror(errno));
+    if (fallocate(slots.memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  (off_t)(port * PORT_BYTES), (off_t)PORT_BYTES) != 0)
+        LogMessageVerb(X_WARNING, 1, "thinc: cannot release the memory of video frames: %s\n",
+                       strerror(errno));
     slots.used -= THINC_VIDEO_BUFFERS * slots.port[port].room;
     slots.port[port].room = 0;
 }
 
 static struct thinc_video *block_of(uint32_t port) { return &ring_header()->video[port]; }
 
-/* Nothing can be read at the port any more; whoever reads sees that it changed. */
-static void forget(struct thinc_video *block, bool playing) {
+/* The port has no readable frame any more; a reader in progress notices the change. */
+static void invalidate(struct thinc_video *block, bool playing) {
     __atomic_store_n(&block->writing, block->writing + THINC_VIDEO_BUFFERS, __ATOMIC_RELAXED);
     block_begin(&block->seq);
     block->serial = 0;
@@ -65,8 +69,9 @@ static void forget(struct thinc_video *block, bool playing) {
     block_end(&block->seq);
 }
 
-/* Writing to a page that the system cannot give would end X: each is asked for first. */
-static bool take(uint32_t port, size_t bytes) {
+/* Allocate before writing: a write to a page that the system cannot supply would kill X
+ * (SIGBUS). */
+static bool reserve(uint32_t port, size_t bytes) {
     size_t room = slots.port[port].room;
     if (bytes <= room)
         return true;
@@ -74,8 +79,8 @@ static bool take(uint32_t port, size_t bytes) {
     if (slots.used + THINC_VIDEO_BUFFERS * (bytes - room) > USED_MAX)
         return false;
     if (!slots.port[port].base) {
-        void *base =
-            mmap(NULL, PORT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, slots.memfd, (off_t)(port * PORT_BYTES));
+        void *base = mmap(NULL, PORT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                          slots.memfd, (off_t)(port * PORT_BYTES));
         if (base == MAP_FAILED)
             return false;
         slots.port[port].base = base;
@@ -89,16 +94,16 @@ static bool take(uint32_t port, size_t bytes) {
             failed = fallocate(slots.memfd, 0, at, (off_t)bytes);
         while (failed && errno == EINTR);
         if (failed) {
-            /* Before its samples go: whoever reads the frame that was there sees that it did. */
-            forget(block_of(port), false);
-            give_back(port);
+            /* Before the samples vanish: a reader of the previous frame must notice. */
+            invalidate(block_of(port), false);
+            release(port);
             return false;
         }
     }
     return true;
 }
 
-/* The plane without gaps, and where it lies then. */
+/* Copies the plane without gaps, and points it at the copy. */
 static uint8_t *copy_plane(struct plane *plane, uint8_t *to) {
     uint8_t *out = to;
     int width = plane->width, step = plane->step;
@@ -122,7 +127,9 @@ static uint8_t *copy_plane(struct plane *plane, uint8_t *to) {
     return out;
 }
 
-static bool wanted(void) { return __atomic_load_n(&ring_header()->want_video, __ATOMIC_RELAXED) != 0; }
+static bool wanted(void) {
+    return __atomic_load_n(&ring_header()->want_video, __ATOMIC_RELAXED) != 0;
+}
 
 void slots_block(void) {
     if (slots.used == 0 || !ring_attached() || wanted())
@@ -130,8 +137,8 @@ void slots_block(void) {
     for (uint32_t port = 0; port < THINC_VIDEO_PORTS; port++) {
         if (slots.port[port].room == 0)
             continue;
-        forget(block_of(port), block_of(port)->playing);
-        give_back(port);
+        invalidate(block_of(port), block_of(port)->playing);
+        release(port);
     }
 }
 
@@ -139,20 +146,21 @@ bool slot_put(uint32_t port, const struct op *op, struct frame *frame) {
     struct thinc_video *block = block_of(port);
     if (!wanted()) {
         if (block->serial != 0 || !block->playing)
-            forget(block, true);
-        give_back(port);
+            invalidate(block, true);
+        release(port);
         return true;
     }
-    size_t luma = (size_t)frame->y.width * (size_t)frame->y.height, chroma = (size_t)frame->u.width * (size_t)frame->u.height;
-    if (!take(port, luma + 2 * chroma)) {
+    size_t luma = (size_t)frame->y.width * (size_t)frame->y.height,
+           chroma = (size_t)frame->u.width * (size_t)frame->u.height;
+    if (!reserve(port, luma + 2 * chroma)) {
         if (block->serial != 0 || block->playing)
-            forget(block, false);
+            invalidate(block, false);
         return false;
     }
     uint32_t serial = block->writing + 1;
     if (serial == 0)
-        serial = THINC_VIDEO_BUFFERS; /* 0 is no frame; the buffers go on taking turns */
-    /* Whoever sees a sample of this frame also sees `writing`. */
+        serial = THINC_VIDEO_BUFFERS; /* 0 means no frame; the buffers keep alternating */
+    /* A reader that sees a sample of this frame also sees `writing`. */
     __atomic_store_n(&block->writing, serial, __ATOMIC_RELAXED);
     __atomic_thread_fence(__ATOMIC_RELEASE);
     uint8_t *to = slots.port[port].base + serial % THINC_VIDEO_BUFFERS * BUFFER_BYTES;
@@ -175,13 +183,18 @@ bool slot_put(uint32_t port, const struct op *op, struct frame *frame) {
     return true;
 }
 
+bool slot_goes_on(uint32_t port) {
+    const struct thinc_video *block = block_of(port);
+    return block->playing && (wanted() ? block->serial != 0 : slots.port[port].room == 0);
+}
+
 void slot_stop(uint32_t port) {
     if (!ring_attached())
         return;
     struct thinc_video *block = block_of(port);
     if (!block->playing)
         return;
-    forget(block, false);
-    give_back(port);
-    ring_note(THINC_VIDEO_STOPPED, 0, (uint32_t[2]){port, 0}, 0);
+    invalidate(block, false);
+    release(port);
+    ring_publish_event(THINC_VIDEO_STOPPED, 0, (uint32_t[2]){port, 0}, 0);
 }

@@ -1,6 +1,7 @@
-/* What does a frame of XVideo cost the X server, once its client has sent it? Scaling and conversion alone, best of 15, in CPU time:
+/* What does a frame of XVideo cost the X server after its client has sent it? Scaling and
+ * conversion only, best of 15, in CPU time:
  *   make -C driver test/convert && driver/build/convert
- * The hash is of all pixels: a change that is meant to be faster must not change it. */
+ * The hash covers all pixels: an optimisation must not change it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -24,8 +25,10 @@ int main(void) {
         int width, height, to_width, to_height;
         bool packed;
     } cases[] = {
-        {352, 240, 1024, 768, false},    {352, 240, 1024, 768, true},    {640, 360, 1280, 720, false},    {1280, 720, 1280, 720, false},
-        {1280, 720, 1024, 768, false},   {1280, 720, 1280, 720, true},   {1920, 1080, 1920, 1080, false}, {1920, 1080, 1280, 720, false},
+        {352, 240, 1024, 768, false},    {352, 240, 1024, 768, true},
+        {640, 360, 1280, 720, false},    {1280, 720, 1280, 720, false},
+        {1280, 720, 1024, 768, false},   {1280, 720, 1280, 720, true},
+        {1920, 1080, 1920, 1080, false}, {1920, 1080, 1280, 720, false},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         int w = cases[c].width, h = cases[c].height, cw = (w + 1) / 2;
@@ -34,8 +37,11 @@ int main(void) {
         uint32_t seed = 1;
         for (size_t i = 0; i < bytes; i++)
             data[i] = (uint8_t)((seed = seed * 1664525u + 1013904223u) >> 24);
-        struct frame planar = {{data, w, 1, w, h}, {data + luma, cw, 1, cw, (h + 1) / 2}, {data + luma + luma / 4, cw, 1, cw, (h + 1) / 2}};
-        struct frame packed = {{data, 2 * w, 2, w, h}, {data + 1, 2 * w, 4, cw, h}, {data + 3, 2 * w, 4, cw, h}};
+        struct frame planar = {{data, w, 1, w, h},
+                               {data + luma, cw, 1, cw, (h + 1) / 2},
+                               {data + luma + luma / 4, cw, 1, cw, (h + 1) / 2}};
+        struct frame packed = {
+            {data, 2 * w, 2, w, h}, {data + 1, 2 * w, 4, cw, h}, {data + 3, 2 * w, 4, cw, h}};
         const struct frame *f = cases[c].packed ? &packed : &planar;
         struct place src = {0, 0, w, h}, dst = {0, 0, cases[c].to_width, cases[c].to_height};
         size_t pixels = (size_t)dst.width * (size_t)dst.height;
@@ -50,8 +56,9 @@ int main(void) {
         uint64_t hash = 0xcbf29ce484222325u;
         for (size_t i = 0; i < pixels; i++)
             hash = (hash ^ out[i]) * 0x100000001b3u;
-        printf("%4dx%-4d to %4dx%-4d %-6s %6.2f ms %5.2f ns/pixel %016llx\n", w, h, dst.width, dst.height,
-               cases[c].packed ? "packed" : "planar", best, best * 1e6 / (double)pixels, (unsigned long long)hash);
+        printf("%4dx%-4d to %4dx%-4d %-6s %6.2f ms %5.2f ns/pixel %016llx\n", w, h, dst.width,
+               dst.height, cases[c].packed ? "packed" : "planar", best, best * 1e6 / (double)pixels,
+               (unsigned long long)hash);
         free(out);
         free(data);
     }

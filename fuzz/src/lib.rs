@@ -1,6 +1,6 @@
-//! What strangers' bytes may do to the parsers and decoders: nothing but an error.
-//! Beside the path. `./dev fuzz` runs these targets under libFuzzer, the tests run them on seeded mutations.
-//! Knows what each target promises beyond not panicking: what it reads, it writes back the same.
+//! What untrusted bytes may do to the parsers and decoders: nothing but an error. Beside the path.
+//! `./dev fuzz` runs these targets under libFuzzer, the tests run them on seeded mutations. Knows
+//! what each target promises besides not panicking: what it reads, it writes back unchanged.
 #![forbid(unsafe_code)]
 
 pub mod decoders;
@@ -10,13 +10,13 @@ pub mod session;
 pub mod traces;
 pub mod videos;
 
-/// One thing that reads bytes it must not trust.
+/// A function that reads untrusted bytes.
 pub struct Target {
-    /// As `./dev fuzz` takes it.
+    /// Its name for `./dev fuzz`.
     pub name: &'static str,
-    /// Panics where the promise is broken.
+    /// Panics if the promise is broken.
     pub run: fn(&[u8]),
-    /// Well-formed inputs to begin from.
+    /// Well-formed inputs to start from.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
@@ -25,18 +25,37 @@ pub const TARGETS: &[Target] = &[
     Target { name: "draw-record", run: parsers::draw_record, seeds: parsers::draw_record_seeds },
     Target { name: "records", run: session::records, seeds: session::records_seeds },
     Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
-    Target { name: "viewer-message", run: parsers::viewer_message, seeds: parsers::viewer_message_seeds },
-    Target { name: "viewer-to-session", run: session::viewer_to_session, seeds: parsers::viewer_message_seeds },
-    Target { name: "session-message", run: parsers::session_message, seeds: parsers::session_message_seeds },
+    Target {
+        name: "viewer-message",
+        run: parsers::viewer_message,
+        seeds: parsers::viewer_message_seeds,
+    },
+    Target {
+        name: "viewer-to-session",
+        run: session::viewer_to_session,
+        seeds: parsers::viewer_message_seeds,
+    },
+    Target {
+        name: "session-message",
+        run: parsers::session_message,
+        seeds: parsers::session_message_seeds,
+    },
     Target { name: "pixels", run: decoders::pixels, seeds: decoders::pixels_seeds },
     Target { name: "packed", run: decoders::packed, seeds: decoders::packed_seeds },
     Target { name: "viewer", run: decoders::viewer, seeds: decoders::viewer_seeds },
-    Target { name: "viewer-alone", run: decoders::viewer_alone, seeds: decoders::viewer_alone_seeds },
+    Target {
+        name: "viewer-datagrams",
+        run: decoders::viewer_datagrams,
+        seeds: decoders::viewer_datagrams_seeds,
+    },
     Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "connect", run: parsers::connect, seeds: parsers::connect_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },
+    Target { name: "offer", run: parsers::offer, seeds: parsers::offer_seeds },
+    Target { name: "parity", run: parsers::parity, seeds: parsers::parity_seeds },
+    Target { name: "host-report", run: parsers::host_report, seeds: parsers::host_report_seeds },
 ];
 
 /// The target of this name.

@@ -1,20 +1,19 @@
-//! Seeded changes to well-formed inputs: what a test can do without coverage, the same on every machine.
-//! Beside the path. `./dev fuzz` does not use it: libFuzzer mutates better.
-//! Knows bytes only.
+//! Seeded mutations of well-formed inputs: tests without coverage, the same on every machine.
+//! Beside the path. `./dev fuzz` does not use it: libFuzzer mutates better. Knows bytes only.
 
-/// 64 KiB: longest input tried, as long as the longest frame a viewer may send.
+/// 64 KiB: longest input, as long as the longest frame of a viewer.
 const INPUT_BYTES_MAX: usize = 64 * 1024;
 
-/// Bytes at which parsers change their minds: ends of varints, signs, powers of two.
+/// Bytes at which parsers branch: ends of varints, signs, powers of two.
 const EDGE_BYTES: [u8; 8] = [0x00, 0x01, 0x3f, 0x40, 0x7f, 0x80, 0xfe, 0xff];
 
-/// A small generator of random numbers (xorshift64*): a failing seed fails again everywhere.
+/// A small random number generator (xorshift64*): a failing seed fails on every machine.
 pub struct Random(u64);
 
 impl Random {
-    /// The same seed gives the same numbers for ever.
+    /// The same seed always gives the same numbers.
     pub fn new(seed: u64) -> Random {
-        // Zero is the one state the generator never leaves.
+        // Zero is the only state that the generator never leaves.
         Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,6 +1,6 @@
-//! The parsers: each reads bytes as its part of thinc does, and checks what the part promises.
-//! Beside the path. A promise is an assertion; an error is a fine answer to bytes that make no sense.
-//! Knows the public interfaces only.
+//! The parsers: each reads bytes like its part of thinc, and checks what the part promises. Beside
+//! the path. A promise is an assertion; an error is a valid answer to invalid bytes. Knows the
+//! public interfaces only.
 
 use std::future::Future as _;
 use std::pin::pin;
@@ -10,42 +10,54 @@ use std::task::{Context, Poll, Waker};
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
-use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding, Packing};
-use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::held::Held;
+use thinc_protocol::command::{Command, CommandReader, CommandWriter, Compression, Encoding};
+use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::{
-    CACHE_TOKEN_BYTES, PREAUTH_FRAME_BYTES_MAX, SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX,
+    CACHE_TOKEN_BYTES, PREAUTH_MESSAGE_BYTES_MAX, SESSION_MESSAGE_BYTES_MAX,
+    VIEWER_MESSAGE_BYTES_MAX,
 };
+use thinc_protocol::parity::Parity;
+use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
-    CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, SessionHello, SessionMessage, Shows,
-    Update,
+    CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, ScreenPart,
+    SessionHello, SessionMessage, Update,
 };
-use thinc_protocol::video::{Codec, Layout, Picture, Readiness, Source, VideoCommand, VideoState};
+use thinc_protocol::video::{
+    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+};
 use thinc_protocol::viewer::{CacheOffer, Early, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
+use thinc_transport::host::HostReport;
 use thinc_transport::link::{Link, LinkError};
+use thinc_transport::offer::{self, OfferRequest};
+use thinc_transport::parity::{RepairedStream, fill_tables};
 use thinc_transport::quic::Connect;
 use web_transport_proto::ConnectRequest;
 use web_transport_proto::http::HeaderValue;
 use web_transport_proto::http::header::ORIGIN;
 
-/// The screen on which commands are read.
+/// The screen for which commands are read.
 pub(crate) const SCREEN: Size = Size { width: 1024, height: 768 };
 
-/// Bytes of one record of the ring; the type of `DrawRecord::parse` says so too.
+/// Bytes of one record of the ring, as in the type of `DrawRecord::parse`.
 const RECORD_BYTES: usize = 64;
 
-/// Gives each frame of a stream to `read`, pushed in two pieces so that a frame cut in the middle is met too.
-pub(crate) fn each_frame(input: &[u8], frame_bytes_max: usize, mut read: impl FnMut(&Frame<'_>)) {
-    let mut deframer = Deframer::new(frame_bytes_max);
+/// Passes each frame of a stream to `read`. The stream is pushed in two pieces, so that a frame cut
+/// in the middle is tested too.
+pub(crate) fn each_frame(
+    input: &[u8],
+    message_bytes_max: usize,
+    mut read: impl FnMut(&MessageFrame<'_>),
+) {
+    let mut deframer = Deframer::new(message_bytes_max);
     let (first, second) = input.split_at(input.len() / 2);
     for piece in [first, second] {
         deframer.push(piece);
         loop {
             match deframer.next() {
                 Ok(Some(frame)) => {
-                    assert!(frame.body.len() <= frame_bytes_max, "a frame passes its limit");
+                    assert!(frame.body.len() <= message_bytes_max, "a frame exceeds its limit");
                     read(&frame);
                 }
                 Ok(None) => break,
@@ -55,27 +67,37 @@ pub(crate) fn each_frame(input: &[u8], frame_bytes_max: usize, mut read: impl Fn
     }
 }
 
-/// The one frame that `encode` appends.
-fn with_frame<R>(encode: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(&Frame<'_>) -> R) -> R {
+/// Reads the one frame that `encode` appends.
+fn with_frame<R>(
+    encode: impl FnOnce(&mut Vec<u8>),
+    read: impl FnOnce(&MessageFrame<'_>) -> R,
+) -> R {
     let mut bytes = Vec::new();
     encode(&mut bytes);
-    let mut deframer = Deframer::new(SESSION_FRAME_BYTES_MAX);
+    let mut deframer = Deframer::new(SESSION_MESSAGE_BYTES_MAX);
     deframer.push(&bytes);
-    let result = read(&deframer.next().expect("what we write is well-formed").expect("what we write is whole"));
-    assert_eq!(deframer.buffered_len(), 0, "one message is one frame");
+    let result = read(
+        &deframer.next().expect("a written frame is valid").expect("a written frame is complete"),
+    );
+    assert_eq!(deframer.buffered_len(), 0, "a message is longer than one frame");
     result
 }
 
-/// A record of the ring: whatever it says, its rectangles lie where drawables can be.
+/// A record of the ring: whatever its bytes, its rectangles lie within the limits of drawables.
 pub fn draw_record(input: &[u8]) {
     for bytes in input.chunks_exact(RECORD_BYTES) {
         let bytes: &[u8; RECORD_BYTES] = bytes.try_into().expect("chunks have this length");
         let Ok(record) = DrawRecord::parse(bytes) else { continue };
         match record.kind {
-            RecordKind::Draw { rect, .. } => assert!(!rect.is_empty() && rect.x1 >= 0 && rect.y1 >= 0),
+            RecordKind::Draw { rect, .. } => {
+                assert!(!rect.is_empty() && rect.x1 >= 0 && rect.y1 >= 0)
+            }
             RecordKind::Copy { rect, dx, dy, .. } => {
                 assert!(!rect.is_empty() && rect.x1 >= 0 && rect.y1 >= 0);
-                assert!(rect.x1 - dx >= 0 && rect.y1 - dy >= 0, "a copy reads outside every drawable");
+                assert!(
+                    rect.x1 - dx >= 0 && rect.y1 - dy >= 0,
+                    "a copy reads outside every drawable"
+                );
             }
             _ => {}
         }
@@ -98,12 +120,15 @@ pub fn draw_record_seeds() -> Vec<Vec<u8>> {
 
 /// The first frame of a connection and its answer.
 pub fn auth(input: &[u8]) {
-    each_frame(input, PREAUTH_FRAME_BYTES_MAX, |frame| {
+    each_frame(input, PREAUTH_MESSAGE_BYTES_MAX, |frame| {
         if let Ok(auth) = Auth::decode(frame) {
             with_frame(|out| auth.encode(out), |again| assert!(Auth::decode(again) == Ok(auth)));
         }
         if let Ok(answer) = AuthOk::decode(frame) {
-            with_frame(|out| answer.encode(out), |again| assert!(AuthOk::decode(again) == Ok(answer)));
+            with_frame(
+                |out| answer.encode(out),
+                |again| assert!(AuthOk::decode(again) == Ok(answer)),
+            );
         }
     });
 }
@@ -112,14 +137,14 @@ pub fn auth(input: &[u8]) {
 pub fn auth_seeds() -> Vec<Vec<u8>> {
     let mut seeds = vec![Vec::new(), Vec::new(), Vec::new()];
     Auth::Token(&[7; 32]).encode(&mut seeds[0]);
-    Auth::SessionKey(&[9; 32]).encode(&mut seeds[1]);
-    AuthOk { session_key: &[9; 32] }.encode(&mut seeds[2]);
+    Auth::SessionCredential(&[9; 32]).encode(&mut seeds[1]);
+    AuthOk { session_credential: &[9; 32] }.encode(&mut seeds[2]);
     seeds
 }
 
-/// What a viewer says to a session.
+/// Messages from a viewer to a session.
 pub fn viewer_message(input: &[u8]) {
-    each_frame(input, VIEWER_FRAME_BYTES_MAX, |frame| {
+    each_frame(input, VIEWER_MESSAGE_BYTES_MAX, |frame| {
         if let Ok(message) = ViewerMessage::decode(frame) {
             with_frame(
                 |out| message.encode(out),
@@ -129,14 +154,14 @@ pub fn viewer_message(input: &[u8]) {
     });
 }
 
-/// A viewer's first words, and one frame of every kind with a short body.
+/// A viewer's first messages, and one frame of every kind with a short body.
 pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
     let messages = [
         ViewerMessage::Hello(ViewerHello {
             version: thinc_protocol::VERSION,
             caps: 3,
             size: SCREEN,
-            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
             name: "thinc-view".to_owned(),
         }),
         ViewerMessage::Arrived(Arrived { applied: vec![290..=300, 1..=280], discarded: vec![285] }),
@@ -144,10 +169,20 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Ping(300),
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
-        ViewerMessage::Refresh,
+        ViewerMessage::Resync,
         ViewerMessage::Instance([7; 16]),
-        ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: [7; CACHE_TOKEN_BYTES], update: 300 }),
-        ViewerMessage::Held(Held { size: SCREEN, part: SCREEN.rect(), edge_log: 7, key: [7; 32], tiles: vec![7; 48] }),
+        ViewerMessage::Cache(CacheOffer {
+            bytes: 64 << 20,
+            token: [7; CACHE_TOKEN_BYTES],
+            update: 300,
+        }),
+        ViewerMessage::RetainedTiles(RetainedTiles {
+            size: SCREEN,
+            part: SCREEN.rect(),
+            edge_log: 7,
+            key: [7; 32],
+            tiles: vec![7; 48],
+        }),
         ViewerMessage::Close("done".to_owned()),
     ];
     let mut seeds = plain_frames();
@@ -161,43 +196,53 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A viewer whose decoders are ready, get lost, and refuse at last.
+/// A viewer whose decoders become ready, request keyframes, and refuse in the end.
 pub(crate) fn video_conversation() -> Vec<u8> {
     let mut seed = Vec::new();
     for turn in 0..40 {
-        let readiness = match turn {
-            0..25 => Readiness::Ready,
-            25..38 => Readiness::Lost,
-            _ => Readiness::Refused,
+        let decoder = match turn {
+            0..25 => DecoderState::Ready,
+            25..38 => DecoderState::NeedsKeyframe,
+            _ => DecoderState::Refused,
         };
-        ViewerMessage::Video(VideoState { id: turn % 2, readiness }).encode(&mut seed);
+        ViewerMessage::Video(VideoStatus { id: turn % 2, decoder }).encode(&mut seed);
     }
     seed
 }
 
-/// What a session says to a viewer, the commands of its updates included.
+/// Messages from a session to a viewer, with the commands of its updates.
 pub fn session_message(input: &[u8]) {
-    each_frame(input, SESSION_FRAME_BYTES_MAX, |frame| {
+    each_frame(input, SESSION_MESSAGE_BYTES_MAX, |frame| {
         let Ok(message) = SessionMessage::decode(frame) else { return };
-        with_frame(|out| message.encode(out), |again| assert_eq!(SessionMessage::decode(again), Ok(message.clone())));
+        with_frame(
+            |out| message.encode(out),
+            |again| assert_eq!(SessionMessage::decode(again), Ok(message.clone())),
+        );
         if let SessionMessage::Update(update) = &message {
             commands(update.commands);
         }
     });
-    // The commands alone, without the frame that the mutations would have to keep whole.
+    // The commands without the frame, which mutations would have to keep valid.
     commands(input);
 }
 
 fn commands(bytes: &[u8]) {
     let screen = SCREEN.rect();
-    let inside = |rect: &Rect| assert!(!rect.is_empty() && screen.contains(rect), "{rect:?} is outside the screen");
+    let inside = |rect: &Rect| {
+        assert!(!rect.is_empty() && screen.contains(rect), "{rect:?} is outside the screen")
+    };
     let read: Vec<Command<'_>> = CommandReader::new(bytes, SCREEN).map_while(Result::ok).collect();
     for command in &read {
         match command {
             Command::Copy { region, dx, dy } => {
                 region.rects().iter().for_each(|rect| {
                     inside(rect);
-                    inside(&Rect { x1: rect.x1 - dx, y1: rect.y1 - dy, x2: rect.x2 - dx, y2: rect.y2 - dy });
+                    inside(&Rect {
+                        x1: rect.x1 - dx,
+                        y1: rect.y1 - dy,
+                        x2: rect.x2 - dx,
+                        y2: rect.y2 - dy,
+                    });
                 });
             }
             Command::Sfill { region, .. } => region.rects().iter().for_each(inside),
@@ -213,35 +258,48 @@ fn commands(bytes: &[u8]) {
     let mut written = Vec::new();
     let mut writer = CommandWriter::new(&mut written);
     read.iter().for_each(|command| writer.put(command));
-    let again: Vec<Command<'_>> =
-        CommandReader::new(&written, SCREEN).collect::<Result<_, _>>().expect("what we write is well-formed");
-    assert_eq!(again, read, "commands read back differ");
+    let again: Vec<Command<'_>> = CommandReader::new(&written, SCREEN)
+        .collect::<Result<_, _>>()
+        .expect("written commands are valid");
+    assert_eq!(again, read, "commands change when they are written and read");
 }
 
-/// A stream with pictures of every kind, moved, resized and ended, and one of plain pictures that goes on.
+/// A stream with frames of every kind, moved, resized and ended, and one of plain frames that
+/// continues.
 pub(crate) fn videos() -> Vec<VideoCommand<'static>> {
     let source = |width, height| {
         let size = Size { width, height };
         Source { size, crop: size.rect() }
     };
     let clip = || Region::from_iter([Rect::at(4, 4, 9, 2), Rect::at(6, 6, 20, 10)]);
-    let next = |id, time, picture| VideoCommand::Next { id, time, clip: clip(), picture };
-    let plain = Picture::Plain { layout: Layout::Yuv422, data: &[0x70; 32] };
+    let next = |id, time, picture| VideoCommand::Next { id, time, clip: clip(), frame: picture };
+    let plain = FrameData::Plain { layout: SampleLayout::Yuv422, data: &[0x70; 32] };
     vec![
-        VideoCommand::Init { id: 3, codec: Codec::H264, source: source(64, 36), place: Rect::at(-10, 4, 50, 40) },
-        next(3, 1_000, Picture::Coded { key: true, data: &[0, 0, 0, 1, 0x65, 0x88] }),
-        next(3, 2_000, Picture::Coded { key: false, data: &[1, 0, 0, 1, 0x41] }),
-        VideoCommand::Init { id: 4, codec: Codec::None, source: source(4, 4), place: Rect::at(0, 0, 64, 64) },
+        VideoCommand::Init {
+            id: 3,
+            codec: Codec::H264,
+            source: source(64, 36),
+            place: Rect::at(-10, 4, 50, 40),
+        },
+        next(3, 1_000, FrameData::Coded { keyframe: true, data: &[0, 0, 0, 1, 0x65, 0x88] }),
+        next(3, 2_000, FrameData::Coded { keyframe: false, data: &[1, 0, 0, 1, 0x41] }),
+        VideoCommand::Init {
+            id: 4,
+            codec: Codec::None,
+            source: source(4, 4),
+            place: Rect::at(0, 0, 64, 64),
+        },
         next(4, 3_000, plain),
         VideoCommand::Move { id: 3, x: 2, y: -3 },
         VideoCommand::PlaceSize { id: 3, size: Size { width: 40, height: 64 } },
         VideoCommand::SourceSize { id: 3, source: source(32, 32) },
-        next(3, 4_000, Picture::Coded { key: true, data: &[3, 0, 0, 1, 0x65] }),
+        next(3, 4_000, FrameData::Coded { keyframe: true, data: &[3, 0, 0, 1, 0x65] }),
         VideoCommand::End { id: 3 },
     ]
 }
 
-/// A session's first words, an update with every kind of command, and one frame of every kind with a short body.
+/// A session's first messages, an update with every kind of command, and one frame of every kind
+/// with a short body.
 pub fn session_message_seeds() -> Vec<Vec<u8>> {
     let mut update = Vec::new();
     let mut writer = CommandWriter::new(&mut update);
@@ -258,13 +316,13 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             version: thinc_protocol::VERSION,
             caps: 0,
             name: "demo".to_owned(),
-            frame_bytes_max: VIEWER_FRAME_BYTES_MAX as u32,
+            message_bytes_max: VIEWER_MESSAGE_BYTES_MAX as u32,
         }),
-        SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN, shows: None }),
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SCREEN, shown: None }),
         SessionMessage::Geometry(Geometry {
             epoch: 2,
             size: Size { width: 40, height: 30 },
-            shows: Some(Shows { screen: SCREEN, part: Rect::at(100, 90, 400, 300) }),
+            shown: Some(ScreenPart { screen: SCREEN, part: Rect::at(100, 90, 400, 300) }),
         }),
         SessionMessage::Displays(vec![Rect::at(0, 0, 640, 768), Rect::at(640, 0, 384, 768)]),
         SessionMessage::CursorMove { x: 5, y: 600 },
@@ -273,12 +331,12 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             hot_x: 1,
             hot_y: 0,
             colors: CursorColors { fore: 0x12_3456, back: 0xff_ffff },
-            packing: Packing::Plain,
+            compression: Compression::Plain,
             planes: &[0x80, 0, 0xff, 0x80],
         }),
         SessionMessage::CursorColor(CursorColors { fore: 0, back: 0x00_ff00 }),
         SessionMessage::Pong(300),
-        SessionMessage::Seen(300),
+        SessionMessage::InputReceived(300),
         SessionMessage::Cache(CacheGrant { token: [7; CACHE_TOKEN_BYTES], resumed: true }),
         SessionMessage::Update(Update {
             seq: 300,
@@ -286,7 +344,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
             epoch: 1,
             echo: Some(5),
             end_of_frame: true,
-            packed: Some(Packed { len: 70_000, anew: true }),
+            packed: Some(Packed { len: 70_000, reset: true }),
             commands: &[0x28, 0xb5, 0x2f, 0xfd],
         }),
         SessionMessage::Close(Close { code: CloseCode::SessionEnded, reason: "done" }),
@@ -302,26 +360,32 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
     seeds
 }
 
-/// A clipboard as either side uses it: it pastes the other's and cancels, copies something, and gives it when it is asked.
-/// The other offers its own first, and asks for all that is offered.
+/// A clipboard conversation of one side: it pastes the other's content, cancels a transfer, copies
+/// something, and provides it on request. The other side offers its content first, and requests
+/// everything that is offered.
 fn clip_conversation() -> Vec<u8> {
     let (copied, marked) = (Selection::Clipboard, Selection::Primary);
-    let request = |id| ClipMessage::Request { id, selection: copied, serial: 1, format: ClipFormat::Text };
+    let request =
+        |id| ClipMessage::Request { id, selection: copied, serial: 1, format: ClipFormat::Text };
     let messages = [
         request(3),
-        ClipMessage::Taken { id: 3, bytes: 0 },
+        ClipMessage::Received { id: 3, bytes: 0 },
         request(4),
-        ClipMessage::End { id: 4, asker: true, why: ClipEnd::Cancelled },
+        ClipMessage::End { id: 4, by_requester: true, why: ClipEnd::Cancelled },
         ClipMessage::Offer {
             selection: marked,
             serial: 1,
             seen: 1,
             formats: ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Png),
         },
-        // Numbers 1 and 2 are those of its requests.
+        // Numbers 1 and 2 are those of the other side's requests.
         ClipMessage::Data { id: 3, last: false, bytes: b"some ".to_vec() },
         ClipMessage::Data { id: 3, last: true, bytes: b"text".to_vec() },
-        ClipMessage::End { id: 4, asker: false, why: ClipEnd::TooLarge { bytes: 300, limit: 5 } },
+        ClipMessage::End {
+            id: 4,
+            by_requester: false,
+            why: ClipEnd::TooLarge { bytes: 300, limit: 5 },
+        },
         ClipMessage::Offer { selection: marked, serial: 2, seen: 1, formats: ClipFormats::NONE },
     ];
     let mut seed = Vec::new();
@@ -329,21 +393,23 @@ fn clip_conversation() -> Vec<u8> {
     seed
 }
 
-/// Every kind of frame there is or may be, with bodies of nothing and of small numbers.
+/// Frames of every kind, known or not, with an empty body and with one of small numbers.
 fn plain_frames() -> Vec<Vec<u8>> {
     (1..24u8).flat_map(|kind| [vec![kind, 0], vec![kind, 6, 1, 2, 3, 4, 5, 6]]).collect()
 }
 
-/// A link as a person pastes it.
+/// A link as pasted by a person.
 pub fn link(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(link) = text.parse::<Link>() {
-        assert!(link.port != 0 && !link.host.is_empty(), "a link without a place");
+        assert!(link.port != 0 && !link.host.is_empty(), "a link without host or port");
         match link.to_string().parse::<Link>() {
-            Ok(again) => assert_eq!(again, link, "a link reads back as another"),
-            // Written out, a link at the limit may pass it by the port it left to the default.
-            Err(LinkError::Long(_)) => assert!(text.len() > 2000, "a short link grows long"),
-            Err(error) => panic!("a link does not read back: {error}"),
+            Ok(again) => assert_eq!(again, link, "a link changes when it is written and read"),
+            // Written out, a link at the limit may exceed it by its default port.
+            Err(LinkError::TooLong(_)) => {
+                assert!(text.len() > 2000, "a short link becomes too long")
+            }
+            Err(error) => panic!("a written link cannot be read: {error}"),
         }
     }
 }
@@ -361,31 +427,141 @@ pub fn link_seeds() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// What asks for a session of WebTransport before anybody is let in.
+/// The lines about a UDP port between a viewer that came through ssh and the session: whatever is
+/// read is written as a line that is read as the same.
+pub fn offer(input: &[u8]) {
+    if let Ok(request) = OfferRequest::parse(input) {
+        assert_eq!(OfferRequest::parse(request.to_line().as_bytes()), Ok(request));
+    }
+    if let Ok(answer) = offer::parse_answer(input) {
+        let line = offer::answer_line(&answer);
+        assert!(line.len() <= offer::LINE_BYTES_MAX, "an answer of {} bytes", line.len());
+        assert_eq!(offer::parse_answer(line.as_bytes()), Ok(answer));
+    }
+}
+
+/// A request, an offer and a refusal.
+pub fn offer_seeds() -> Vec<Vec<u8>> {
+    let pin = "A".repeat(43);
+    [
+        "offer 1 192.0.2.7 60000-61000\n".to_owned(),
+        format!("quic 2001:db8::1 60001 {pin} AAAA\n"),
+        "none every UDP port from 60000 to 60001 is in use\n".to_owned(),
+    ]
+    .map(String::into_bytes)
+    .to_vec()
+}
+
+/// Parities and pieces of a stream in any order: each part of the input begins with what it is and
+/// two bytes of its length. Whatever they claim, no more is delivered than has arrived, in order.
+pub fn parity(input: &[u8]) {
+    fill_tables();
+    let (mut stream, mut delivered, mut end) = (RepairedStream::new(0), 0, 0);
+    let mut rest = input;
+    while let [what, low, high, more @ ..] = rest {
+        let (part, after) =
+            more.split_at(more.len().min(usize::from(*low) | usize::from(*high) << 8));
+        rest = after;
+        if *what & 1 == 0 {
+            if let Ok(parity) =
+                MessageFrame::from_datagram(part).and_then(|frame| Parity::decode(&frame))
+            {
+                with_frame(
+                    |out| parity.encode(out),
+                    |again| assert_eq!(Parity::decode(again), Ok(parity)),
+                );
+                end = end.max(parity.start + u64::from(parity.bytes));
+                assert!(stream.parity(&parity), "64 KiB are no flood");
+            }
+        } else {
+            let at = u64::from(*what >> 1) * 64;
+            end = end.max(at + part.len() as u64);
+            assert!(stream.arrived(at, part.to_vec().into()), "64 KiB are no flood");
+        }
+        let mut buffer = [0; 100];
+        while stream.is_readable() {
+            delivered += stream.read(&mut buffer) as u64;
+        }
+        assert!(delivered <= end, "{delivered} bytes of {end}");
+    }
+}
+
+/// A burst of which the first piece is lost and computed.
+pub fn parity_seeds() -> Vec<Vec<u8>> {
+    let mut group = Vec::new();
+    let symbols = [7; 128];
+    Parity { start: 0, bytes: 128, parities: 1, first: 0, symbols: &symbols }.encode(&mut group);
+    let mut seed = vec![0, group.len() as u8, 0];
+    seed.extend_from_slice(&group);
+    seed.extend_from_slice(&[5, 3, 0, 1, 2, 3]);
+    vec![seed]
+}
+
+/// What a host without thinc says of itself: found in the whole exactly if it is found in a part,
+/// and nothing of it speaks to a terminal.
+pub fn host_report(input: &[u8]) {
+    let Ok(Some(report)) = HostReport::find(input) else { return };
+    assert!(HostReport::has_begun(input), "a report without its beginning");
+    let texts = [
+        &report.system,
+        &report.machine,
+        &report.libc,
+        &report.os,
+        &report.os_name,
+        &report.folder,
+    ];
+    let more = report.other.iter().chain(&report.xorg).chain(&report.removed);
+    for text in texts.into_iter().chain(more) {
+        assert!(!text.chars().any(char::is_control), "{text:?} holds control characters");
+        assert!(text.chars().count() <= 200, "a value of {} bytes", text.len());
+    }
+    let longer = [input, b"\nend\nname other\n"].concat();
+    assert_eq!(HostReport::find(&longer), Ok(Some(report)), "what follows changes nothing");
+}
+
+/// A report of a host, and one about what was removed.
+pub fn host_report_seeds() -> Vec<Vec<u8>> {
+    let host = "Hello\n\x1ethinc host 1\nsystem Linux\nmachine x86_64\nlibc glibc 2.36\n\
+        os debian\nname Debian GNU/Linux 12\nother thinc 0.0.9\nfolder /h/thinc/0.1.0\n\
+        free 1234\nxorg 1.21.1.7\nend\n";
+    let removed = "\x1ethinc host 1\nremoved /h/.local/share/thinc/0.1.0\nend\n";
+    [host, removed].map(|text| text.as_bytes().to_vec()).to_vec()
+}
+
+/// The request for a WebTransport session, read before authentication.
 pub fn connect(input: &[u8]) {
     let mut stream = input;
     let mut read = pin!(Connect::read(&mut stream));
     let mut context = Context::from_waker(Waker::noop());
-    // Bytes that lie there are waited for no longer than tokio lets anybody read at once.
+    // Bytes in memory are read without waiting, except when tokio's budget for one poll is used up.
     let connect = loop {
         if let Poll::Ready(connect) = read.as_mut().poll(&mut context) {
             break connect;
         }
     };
     if let Ok(connect) = connect {
-        let asked = connect.asked();
-        assert!(!asked.authority.is_empty() && asked.path.starts_with('/'), "a request without a place: {asked:?}");
-        assert!(asked.origin.is_none_or(|origin| origin.is_ascii()), "a page of bytes: {asked:?}");
+        let head = connect.head();
+        assert!(
+            !head.authority.is_empty() && head.path.starts_with('/'),
+            "a request without authority or path: {head:?}"
+        );
+        assert!(
+            head.origin.is_none_or(|origin| origin.is_ascii()),
+            "an origin that is not ASCII: {head:?}"
+        );
     }
 }
 
-/// Requests as browsers make them, one behind a frame that is there to be skipped (RFC 9114, 7.2.8).
+/// Requests as sent by browsers, one after a frame that must be skipped (RFC 9114, 7.2.8).
 pub fn connect_seeds() -> Vec<Vec<u8>> {
     let plain = |place: &str| {
         let mut seed = Vec::new();
         let request = ConnectRequest::new(url(place, |request| request.url));
         let origin = HeaderValue::from_static("https://127.0.0.1:7300");
-        request.with_header(ORIGIN, origin).encode(&mut seed).expect("a request of a few bytes");
+        request
+            .with_header(ORIGIN, origin)
+            .encode(&mut seed)
+            .expect("a short request can be encoded");
         seed
     };
     let first = plain("https://127.0.0.1:7300/webtransport?key=a-_b");
@@ -393,7 +569,7 @@ pub fn connect_seeds() -> Vec<Vec<u8>> {
     vec![first, plain("https://user@[::1]/desk/webtransport"), skipped]
 }
 
-/// A text as the `url` of a request, whose type has no name here.
+/// Parses a text as the `url` of a request, whose type is not exported.
 fn url<U: FromStr<Err: std::fmt::Debug>>(text: &str, _: fn(ConnectRequest) -> U) -> U {
-    text.parse().expect("a URL")
+    text.parse().expect("the text is a URL")
 }

@@ -1,27 +1,27 @@
-//! The session: records from a driver that may be broken, and messages from viewers that may be anybody.
-//! Beside the path. Whatever they say, session-core keeps its promises and its bounds, and its jobs lie on the screen.
-//! Knows the public interfaces only.
+//! The session: records from a driver that may be broken, and messages from untrusted viewers.
+//! Beside the path. Whatever the input, session-core keeps its invariants and limits, and its jobs
+//! lie on the screen. Knows the public interfaces only.
 
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::command::{CommandWriter, Encoding};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::{SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
-use thinc_protocol::video::{Layout, Picture, VideoCommand};
+use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
 use thinc_session_core::{
-    ClipRequest, ClipboardPolicy, Coding, Config, Job, LossyPolicy, Scheduling, Session, SnapshotVerdict, Unpacked,
-    VideoFrame, VideoPolicy, VideoStats, ViewerId,
+    ClipRequest, ClipboardPolicy, Coding, Config, Job, LossyPolicy, Scheduling, Session,
+    SnapshotVerdict, Unpacked, VideoFrame, VideoPolicy, VideoStats, ViewerId,
 };
 
 use crate::parsers::{SCREEN, each_frame};
 
 const RECORD_BYTES: usize = 64;
-/// 64 KiB: longest content, so that the bound is met.
+/// 64 KiB: longest clipboard content, so that the limit is reached.
 const CLIP_BYTES_MAX: usize = 64 * 1024;
-/// Kinds of `DrawRecord` end here; what follows says what the shell does.
+/// First byte 8 that is no kind of `DrawRecord`: such bytes choose an action of the shell.
 const SHELL_KINDS: u8 = 12;
 
 /// A session with one viewer, and the shell around it.
@@ -47,7 +47,10 @@ impl Shell {
             lossy: LossyPolicy::Always,
             video: VideoPolicy::H264,
         });
-        session.set_clipboard(ClipboardPolicy { bytes_max: CLIP_BYTES_MAX as u64, ..ClipboardPolicy::default() });
+        session.set_clipboard(ClipboardPolicy {
+            bytes_max: CLIP_BYTES_MAX as u64,
+            ..ClipboardPolicy::default()
+        });
         session.handle_attach(SCREEN);
         let hello = ViewerHello {
             version: thinc_protocol::VERSION,
@@ -58,7 +61,7 @@ impl Shell {
                 | ViewerCaps::VIDEO
                 | ViewerCaps::H264,
             size: Size::default(),
-            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
             name: "fuzz".to_owned(),
         };
         let viewer = session.add_viewer(&hello, 1);
@@ -68,7 +71,7 @@ impl Shell {
             now: 1,
             newest_op: 0,
             jobs: Vec::new(),
-            deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
+            deframer: Deframer::new(SESSION_MESSAGE_BYTES_MAX),
             newest_update: 0,
             tickets: 0,
         }
@@ -78,7 +81,9 @@ impl Shell {
         self.newest_op = self.newest_op.max(record.op);
         self.session.handle_record(record, self.now);
         match record.kind {
-            RecordKind::Overflow => self.session.handle_overflow(&Region::from(Rect::new(0, 0, 128, 64))),
+            RecordKind::Overflow => {
+                self.session.handle_overflow(&Region::from(Rect::new(0, 0, 128, 64)))
+            }
             RecordKind::Geometry { generation } => {
                 let edge = 64 + generation % 2000;
                 self.session.handle_geometry(Size { width: edge, height: 2064 - edge });
@@ -88,7 +93,7 @@ impl Shell {
         }
     }
 
-    /// What the shell does is drawn by lot too, else only the usual order would be tried.
+    /// The input also chooses the shell's actions; otherwise only the usual order would be tested.
     fn act(&mut self, bytes: &[u8; RECORD_BYTES]) {
         let many = usize::from(bytes[9]);
         match bytes[8] % 8 {
@@ -106,23 +111,35 @@ impl Shell {
             _ => {
                 let size = self.session.size().rect();
                 let corner = |at: usize| i32::from(bytes[at]) * 8;
-                let rect = Rect { x1: corner(16), y1: corner(17), x2: corner(18), y2: corner(19) }.intersect(&size);
+                let rect = Rect { x1: corner(16), y1: corner(17), x2: corner(18), y2: corner(19) }
+                    .intersect(&size);
                 let lost = if rect.is_empty() { Region::new() } else { Region::from(rect) };
-                self.session.handle_stale(self.viewer, &lost, u64::from(bytes[20]).min(self.newest_update));
+                self.session.handle_stale(
+                    self.viewer,
+                    &lost,
+                    u64::from(bytes[20]).min(self.newest_update),
+                );
             }
         }
     }
 
     fn commit(&mut self) {
         while let Some(job) = self.session.poll_job(self.viewer, self.now) {
-            // A viewer with a view has a picture of its own, in whose pixels everything is said.
+            // A viewer with a view has coordinates of its own.
             let screen = job.view.map_or(self.session.size(), |view| view.size()).rect();
-            let on_screen = |region: &Region| region.is_empty() || screen.contains(&region.extents());
+            let on_screen =
+                |region: &Region| region.is_empty() || screen.contains(&region.extents());
             assert!(on_screen(&job.region), "a job reads outside the screen");
-            assert!(job.verify.difference(&job.region).is_empty(), "what is verified is not read");
-            assert!(job.parts.len() <= thinc_session_core::drawable::PARTS_MAX, "a job has too many parts");
+            assert!(
+                job.verify.difference(&job.region).is_empty(),
+                "a job verifies pixels that it does not read"
+            );
+            assert!(job.parts.len() <= thinc_session_core::PARTS_MAX, "a job has too many parts");
             for copy in &job.copies {
-                assert!(on_screen(&copy.region) && on_screen(&copy.source()), "a COPY leaves the screen");
+                assert!(
+                    on_screen(&copy.region) && on_screen(&copy.source()),
+                    "a COPY leaves the screen"
+                );
             }
             self.jobs.push(job);
         }
@@ -132,34 +149,40 @@ impl Shell {
         for _ in 0..many.min(self.jobs.len()) {
             let job = self.jobs.remove(0);
             let verdict = self.session.handle_snapshot(self.viewer, job.id, None, self.newest_op);
-            assert_eq!(verdict, SnapshotVerdict::Keep, "read again, though nobody said it could be");
+            assert_eq!(
+                verdict,
+                SnapshotVerdict::Keep,
+                "a second read is requested though it was not offered"
+            );
             self.finish(&job);
         }
     }
 
-    /// Stretch by stretch. Nobody decodes what stands here, but what is sent lossy is made exact later.
+    /// Delivers the commands in several parts. Nobody decodes them, but lossy ones are refreshed
+    /// later.
     fn finish(&mut self, job: &Job) {
         if let Some(VideoFrame { stream: id, time, coding, .. }) = job.video {
             let data = &[0x55; 9];
             let picture = match coding {
-                Coding::Plain => Picture::Plain { layout: Layout::Yuv420, data },
-                Coding::H264 { key, .. } => Picture::Coded { key, data },
+                Coding::Plain => FrameData::Plain { layout: SampleLayout::Yuv420, data },
+                Coding::H264 { keyframe, .. } => FrameData::Coded { keyframe, data },
             };
             let mut commands = Vec::new();
-            let next = VideoCommand::Next { id, time, clip: job.region.clone(), picture };
+            let next = VideoCommand::Next { id, time, clip: job.region.clone(), frame: picture };
             CommandWriter::new(&mut commands).video(&next);
             self.session.handle_encoded(self.viewer, job.id, &commands);
             return;
         }
-        let encoding = if job.hints.quality.lossy.is_some() { Encoding::Jpeg } else { Encoding::Predicted };
-        let mut stretches = job.region.rects().chunks(3).map(|rects| {
+        let encoding =
+            if job.hints.quality.lossy.is_some() { Encoding::Jpeg } else { Encoding::Predicted };
+        let mut parts = job.region.rects().chunks(3).map(|rects| {
             let mut commands = Vec::new();
             let mut writer = CommandWriter::new(&mut commands);
             rects.iter().for_each(|rect| writer.raw(*rect, encoding, &[0x55; 9]));
             commands
         });
-        let last = stretches.next_back().unwrap_or_default();
-        if stretches.all(|commands| self.session.handle_encoding(self.viewer, job.id, &commands)) {
+        let last = parts.next_back().unwrap_or_default();
+        if parts.all(|commands| self.session.handle_encoding(self.viewer, job.id, &commands)) {
             self.session.handle_encoded(self.viewer, job.id, &last);
         }
     }
@@ -168,15 +191,18 @@ impl Shell {
         let mut out = Vec::new();
         self.session.poll_transmit(self.viewer, self.now, &mut Unpacked, &mut out);
         self.deframer.push(&out);
-        while let Some(frame) = self.deframer.next().expect("what a session says is well-formed") {
-            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).expect("and can be read") {
+        while let Some(frame) = self.deframer.next().expect("a session's frames are well-formed") {
+            if let SessionMessage::Update(update) =
+                SessionMessage::decode(&frame).expect("a session's messages decode")
+            {
                 self.newest_update = self.newest_update.max(update.seq);
             }
         }
-        assert_eq!(self.deframer.buffered_len(), 0, "what a session says is whole");
+        assert_eq!(self.deframer.buffered_len(), 0, "a session's last message is incomplete");
     }
 
-    /// Programs paste whatever a viewer has, in every form, and give it 40 KiB where it pastes.
+    /// Applications paste everything that a viewer offers, in every format, and provide 40 KiB when
+    /// it pastes.
     fn serve_clipboard(&mut self) {
         while let Some(request) = self.session.poll_clip(self.now) {
             match request {
@@ -187,34 +213,45 @@ impl Shell {
                     }
                 }
                 ClipRequest::Fetch { id, format, .. } => {
-                    let content = if format == ClipFormat::Text { Ok(vec![b'x'; 40_000]) } else { Err(ClipEnd::Gone) };
+                    let content = if format == ClipFormat::Text {
+                        Ok(vec![b'x'; 40_000])
+                    } else {
+                        Err(ClipEnd::Unavailable)
+                    };
                     self.session.handle_clip_content(id, content, self.now);
                 }
                 ClipRequest::CancelFetch { .. } => {}
                 ClipRequest::Provide { content, .. } => {
                     let bytes = content.map_or(0, |content| content.len());
-                    assert!(bytes <= CLIP_BYTES_MAX, "a program pastes more than is taken");
+                    assert!(bytes <= CLIP_BYTES_MAX, "an application pastes more than the limit");
                 }
             }
         }
     }
 
-    /// A port shows a frame, and an area moves, so that there are streams to say something of.
+    /// A port shows a frame, and an area changes, so that video streams exist.
     fn play(&mut self) {
         self.newest_op += 1;
         let (place, size) = (Rect::at(20, 20, 160, 120), Size { width: 160, height: 120 });
-        let what = Drawn::Video { port: 1, layout: VideoLayout::Yuv420, size, crop: size.rect(), place };
+        let hint = DrawHint::Video {
+            port: 1,
+            layout: VideoLayout::Yuv420,
+            size,
+            crop: size.rect(),
+            place,
+        };
         let rect = place.intersect(&self.session.size().rect());
         if !rect.is_empty() {
-            let kind = RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
+            let kind =
+                RecordKind::Draw { dst: DrawableId::SCREEN, rect, hint, alpha: Alpha::Opaque };
             self.record(&DrawRecord { op: self.newest_op, more: false, window: 1, kind });
         }
         let kind = RecordKind::Idle;
         self.record(&DrawRecord { op: self.newest_op, more: false, window: 0, kind });
-        self.session.handle_moving(self.viewer, &[Rect::at(0, 200, 400, 300)], self.now);
+        self.session.handle_video_areas(self.viewer, &[Rect::at(0, 200, 400, 300)], self.now);
     }
 
-    /// As `acknowledge`, of a viewer that may have gone.
+    /// As `acknowledge`, but the viewer may have been removed.
     fn acknowledge_sent(&mut self) {
         if self.session.viewers().next().is_some() {
             self.acknowledge();
@@ -223,11 +260,14 @@ impl Shell {
 
     fn acknowledge(&mut self) {
         let ack = ViewerMessage::Ack(Ack { update: self.newest_update, presented: None });
-        self.session.handle_message(self.viewer, &ack, self.now).expect("what was sent may be acknowledged");
+        self.session
+            .handle_message(self.viewer, &ack, self.now)
+            .expect("a sent update may be acknowledged");
     }
 }
 
-/// Records, and what the shell does between them: whatever the driver says, the session keeps its promises.
+/// Records, and actions of the shell between them: whatever the driver sends, the session keeps its
+/// invariants.
 pub fn records(input: &[u8]) {
     let mut shell = Shell::new();
     for bytes in input.chunks_exact(RECORD_BYTES) {
@@ -239,7 +279,7 @@ pub fn records(input: &[u8]) {
         }
         shell.session.check_invariants();
     }
-    // It comes to rest: everything that waits can be sent.
+    // All queues drain: everything pending can be sent.
     for _ in 0..64 {
         shell.now += 300_000;
         shell.commit();
@@ -251,7 +291,7 @@ pub fn records(input: &[u8]) {
     shell.session.check_invariants();
 }
 
-/// One record of every kind of drawing, by the offsets of `DrawRecord::parse`.
+/// Builds a record, with the offsets of `DrawRecord::parse`.
 fn seed_record(
     op: u64,
     head: [u8; 4],
@@ -274,33 +314,62 @@ fn seed_record(
     bytes
 }
 
-/// A back buffer that scrolls and is shown, a window moved on the screen, more pixmaps than anybody needs, an overflow.
+/// A back buffer that scrolls and is shown, a window moved on the screen, very many pixmaps, an
+/// overflow.
 pub fn records_seeds() -> Vec<Vec<u8>> {
     let (draw, copy, create_kind, destroy) = (1, 2, 3, 4);
     let page = [0, 0, 300, 200];
-    let act = |what: u8, many: u8| seed_record(0, [16 + what, many, 0, 0], (0, 0), page, [0, 0], [0, 0]);
+    let act =
+        |hint: u8, many: u8| seed_record(0, [16 + hint, many, 0, 0], (0, 0), page, [0, 0], [0, 0]);
     let shell = || [act(0, 255), act(1, 0), act(2, 9), act(4, 0), act(5, 0)].concat();
     let scroll = |op: u64| {
         let up = seed_record(op, [copy, 0, 0, 0], (5, 5), [0, 0, 300, 190], [0, -10], [0, 0]);
-        let line = seed_record(op + 1, [draw, 4, 1, 0], (5, 0), [0, 190, 300, 200], [0, 0], [0xff_ffff, 0]);
+        let line = seed_record(
+            op + 1,
+            [draw, 4, 1, 0],
+            (5, 0),
+            [0, 190, 300, 200],
+            [0, 0],
+            [0xff_ffff, 0],
+        );
         let text = seed_record(op + 2, [draw, 8, 3, 0], (5, 0), [4, 191, 200, 199], [0, 0], [0, 0]);
-        let show = seed_record(op + 3, [copy, 2, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
+        let show =
+            seed_record(op + 3, [copy, 2, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
         [up, line, text, show, shell()].concat()
     };
-    let create = |op: u64, id: u32| seed_record(op, [create_kind, 4, 0, 0], (id, 0), page, [0, 0], [300, 200]);
-    let buffer = [create(0, 5), seed_record(1, [draw, 4, 1, 0], (5, 0), page, [0, 0], [7, 0]), scroll(2), scroll(6)];
+    let create = |op: u64, id: u32| {
+        seed_record(op, [create_kind, 4, 0, 0], (id, 0), page, [0, 0], [300, 200])
+    };
+    let buffer = [
+        create(0, 5),
+        seed_record(1, [draw, 4, 1, 0], (5, 0), page, [0, 0], [7, 0]),
+        scroll(2),
+        scroll(6),
+    ];
     let moved = seed_record(1, [copy, 1, 0, 0], (0, 0), [50, 60, 350, 200], [10, -20], [0, 0]);
     let rest = seed_record(1, [copy, 0, 0, 0], (0, 0), [50, 200, 350, 260], [10, -20], [0, 0]);
     let pixmaps: Vec<u8> = (1..200)
         .flat_map(|id| {
-            [create(0, id), seed_record(u64::from(id), [draw, 0, 4, 0], (id, 0), [1, 1, 299, 199], [0, 0], [0, 0])]
-                .concat()
+            [
+                create(0, id),
+                seed_record(
+                    u64::from(id),
+                    [draw, 0, 4, 0],
+                    (id, 0),
+                    [1, 1, 299, 199],
+                    [0, 0],
+                    [0, 0],
+                ),
+            ]
+            .concat()
         })
         .collect();
     let overflow = seed_record(3, [9, 0, 0, 0], (0, 0), page, [0, 0], [0, 0]);
-    // Port 1, 4:2:0, all of a picture of 160 by 120 in a place as large; the crop lies at (0, 0).
+    // Port 1, 4:2:0, a whole image of 160 by 120 in a place of the same size; the crop starts at
+    // (0, 0).
     let size = 160 | 120 << 16;
-    let mut video = seed_record(1, [draw, 4, 6, 0], (5, 0), [20, 20, 180, 140], [20, 20], [1, size]);
+    let mut video =
+        seed_record(1, [draw, 4, 6, 0], (5, 0), [20, 20, 180, 140], [20, 20], [1, size]);
     video[56..60].copy_from_slice(&size.to_ne_bytes());
     video[60..64].copy_from_slice(&size.to_ne_bytes());
     let show = seed_record(2, [copy, 0, 0, 0], (0, 5), [40, 30, 340, 230], [40, 30], [0, 0]);
@@ -309,21 +378,29 @@ pub fn records_seeds() -> Vec<Vec<u8>> {
         [moved, rest, shell()].concat(),
         [pixmaps, shell()].concat(),
         [buffer.concat(), overflow, scroll(20), shell()].concat(),
-        [create(0, 5), video, show, seed_record(3, [destroy, 0, 0, 0], (5, 0), page, [0, 0], [0, 0]), shell()].concat(),
+        [
+            create(0, 5),
+            video,
+            show,
+            seed_record(3, [destroy, 0, 0, 0], (5, 0), page, [0, 0], [0, 0]),
+            shell(),
+        ]
+        .concat(),
     ]
 }
 
-/// What viewers say after a proper hello, to a session that answers: a violation ends the viewer and nothing else.
+/// Messages of a viewer after a valid hello, to a session that answers: a violation removes the
+/// viewer and has no other effect.
 pub fn viewer_to_session(input: &[u8]) {
     converse(input);
 }
 
-/// Gives what was made of videos, where the viewer is still there.
+/// Returns the video statistics, if the viewer is still connected.
 fn converse(input: &[u8]) -> Option<VideoStats> {
     let mut shell = Shell::new();
     shell.session.handle_clip_owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Text));
     shell.transmit();
-    each_frame(input, VIEWER_FRAME_BYTES_MAX, |frame| {
+    each_frame(input, VIEWER_MESSAGE_BYTES_MAX, |frame| {
         let Ok(message) = ViewerMessage::decode(frame) else { return };
         shell.now += 20_000;
         if matches!(message, ViewerMessage::Video(_)) {
@@ -332,7 +409,7 @@ fn converse(input: &[u8]) -> Option<VideoStats> {
         if shell.session.handle_message(shell.viewer, &message, shell.now).is_err() {
             shell.session.remove_viewer(shell.viewer);
             let viewer = shell.session.viewers().next();
-            assert_eq!(viewer, None, "a viewer stays after its end");
+            assert_eq!(viewer, None, "a removed viewer is still listed");
         }
         while shell.session.poll_request(shell.now).is_some() {}
         shell.serve_clipboard();
@@ -350,19 +427,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_viewer_that_talks_of_videos_gets_some() {
-        let stats = converse(&crate::parsers::video_conversation()).expect("it says nothing wrong");
-        assert!(stats.begun >= 2 && stats.ended > 0 && stats.coded > 8 && stats.keys > 1, "{stats:?}");
+    fn the_video_conversation_starts_streams() {
+        let stats = converse(&crate::parsers::video_conversation())
+            .expect("the conversation has no violation");
+        assert!(
+            stats.begun >= 2 && stats.ended > 0 && stats.coded > 8 && stats.keyframes > 1,
+            "{stats:?}"
+        );
     }
 
-    /// A seed that is refused at once leads the mutations nowhere.
+    /// A seed that is refused at once is a useless start for mutations.
     #[test]
     fn the_seeds_are_well_formed() {
         for (index, seed) in records_seeds().iter().enumerate() {
             for (at, bytes) in seed.chunks_exact(RECORD_BYTES).enumerate() {
                 let bytes: &[u8; RECORD_BYTES] = bytes.try_into().unwrap();
                 let parsed = DrawRecord::parse(bytes);
-                assert!(parsed.is_ok() || bytes[8] >= SHELL_KINDS, "seed {index}, record {at}: {parsed:?}");
+                assert!(
+                    parsed.is_ok() || bytes[8] >= SHELL_KINDS,
+                    "seed {index}, record {at}: {parsed:?}"
+                );
             }
         }
     }

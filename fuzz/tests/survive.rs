@@ -1,6 +1,6 @@
 //! Every target on its seeds, on seeded mutations of them, and on every input that once broke it.
-//! Beside the path. A failure prints the target and the seed; the input goes to fuzz/regressions and stays there.
-//! Knows no format: the targets hold the promises.
+//! Beside the path. A failure prints the target and the seed; the input is added to
+//! fuzz/regressions and stays there. Knows no format: the targets check the promises.
 
 use thinc_fuzz::mutate::{Random, mutate};
 use thinc_fuzz::{TARGETS, Target};
@@ -24,18 +24,18 @@ fn survive(target: &Target) {
 }
 
 #[test]
-fn seeds_and_mutations_of_them() {
+fn targets_survive_seeds_and_their_mutations() {
     TARGETS.iter().for_each(survive);
 }
 
 #[test]
-fn inputs_that_once_broke_a_target() {
+fn targets_survive_inputs_that_once_broke_them() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("regressions");
     for target in TARGETS {
         // A target that never broke has no folder.
         for entry in std::fs::read_dir(folder.join(target.name)).into_iter().flatten() {
-            let path = entry.expect("a folder of the tree can be read").path();
-            (target.run)(&std::fs::read(&path).expect("a file of the tree can be read"));
+            let path = entry.expect("the folder of regressions can be read").path();
+            (target.run)(&std::fs::read(&path).expect("a regression can be read"));
         }
     }
 }

@@ -1,6 +1,7 @@
-//! The oracle with everything real: after a drained queue the viewer's framebuffer is the X screen, byte for byte.
-//! Drives `thinc serve` and `thinc-view --headless` from outside; reads the X screen from the driver's own memory.
-//! Applications are stopped while both are read, so that nothing moves between the two readings.
+//! The oracle with real components: once the queues are drained, the viewer's framebuffer is the X
+//! screen, byte for byte. Drives `thinc serve` and `thinc-view --headless` from outside; reads the
+//! X screen from the driver's own memory. Applications are stopped while both are read, so that
+//! nothing changes between the two reads.
 #![forbid(unsafe_code)]
 
 pub mod sshd;
@@ -17,9 +18,23 @@ use thinc_bench::Error;
 use thinc_bench::process::{Folder, Headless, Session, binary, wait_for};
 use x11rb::rust_connection::{DefaultStream, RustConnection};
 
+/// How long an event may take on a busy machine. No test waits for it to pass.
+pub const EVENT_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The beginning of a script in a terminal: it goes on once the terminal has answered a request for
+/// the cursor's position. Then the window is mapped, and the terminal reads keys.
+pub const AWAIT_TERMINAL: &str = "modes=$(stty -g); stty raw -echo; printf '\\033[6n'; \
+     head -c 6 > /dev/null; stty \"$modes\"; ";
+
+/// A terminal that writes typed input to a file, byte by byte.
+pub fn typewriter(paper: &Path) -> [String; 5] {
+    let script = format!("stty raw -echo; exec cat > {}", paper.display());
+    ["xterm".into(), "-e".into(), "sh".into(), "-c".into(), script]
+}
+
 /// A session with one application, and one viewer of it.
 pub struct Desktop {
-    /// The viewer; say lines of its script to it.
+    /// The viewer, which executes script lines.
     pub viewer: Headless,
     /// The session.
     pub session: Session,
@@ -29,7 +44,7 @@ pub struct Desktop {
 
 /// Pixels, row by row, `0xRRGGBB`.
 #[derive(PartialEq, Eq)]
-pub struct Picture {
+pub struct Image {
     /// Pixels from left to right.
     pub width: usize,
     /// Pixels from top to bottom.
@@ -45,40 +60,64 @@ impl Desktop {
     }
 
     /// The same with more options of `thinc serve`.
-    pub fn start_with(name: &str, size: &str, options: &[&str], application: &[&str]) -> Result<Desktop, Error> {
+    pub fn start_with(
+        name: &str,
+        size: &str,
+        options: &[&str],
+        application: &[&str],
+    ) -> Result<Desktop, Error> {
         let session = Session::start_with(name, size, options, application)?;
         let viewer = Headless::start(&session.link)?;
-        Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+        Ok(Desktop {
+            viewer,
+            session,
+            folder: Folder::new(&format!("e2e-{name}"))?,
+            name: name.to_owned(),
+        })
     }
 
-    /// The same with a viewer that takes another way to the session: `way` makes of the session's link its own.
+    /// The same with a viewer that connects through something else: `link_for_viewer` converts the
+    /// session's link to the viewer's.
     pub fn start_through(
         name: &str,
         size: &str,
         application: &[&str],
-        way: impl FnOnce(&str) -> Result<String, Error>,
+        link_for_viewer: impl FnOnce(&str) -> Result<String, Error>,
         options: &[&str],
     ) -> Result<Desktop, Error> {
         let session = Session::start_with(name, size, &[], application)?;
-        let viewer = Headless::start_with(&way(&session.link)?, options)?;
-        Ok(Desktop { viewer, session, folder: Folder::new(&format!("e2e-{name}"))?, name: name.to_owned() })
+        let viewer = Headless::start_with(&link_for_viewer(&session.link)?, options)?;
+        Ok(Desktop {
+            viewer,
+            session,
+            folder: Folder::new(&format!("e2e-{name}"))?,
+            name: name.to_owned(),
+        })
     }
 
-    /// A client of the session's display, let in by its cookie: the last 16 bytes of an Xauthority of one entry.
+    /// An X client of the session's display. The cookie is the last 16 bytes of an Xauthority with
+    /// one entry.
     pub fn connect_x(&self) -> Result<RustConnection, Error> {
         let number = self.session.display.trim_start_matches(':');
-        let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!("/tmp/.X11-unix/X{number}"))?)?;
+        let (stream, _) = DefaultStream::from_unix_stream(UnixStream::connect(format!(
+            "/tmp/.X11-unix/X{number}"
+        ))?)?;
         let authority = fs::read(&self.session.xauthority)?;
         let cookie = authority.last_chunk::<16>().ok_or("an Xauthority holds a cookie")?.to_vec();
-        Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, b"MIT-MAGIC-COOKIE-1".to_vec(), cookie)?)
+        Ok(RustConnection::connect_to_stream_with_auth_info(
+            stream,
+            0,
+            b"MIT-MAGIC-COOKIE-1".to_vec(),
+            cookie,
+        )?)
     }
 
-    /// One more viewer of the same session.
+    /// Another viewer of the same session.
     pub fn another_viewer(&self) -> Result<Headless, Error> {
         self.another_viewer_with(&[])
     }
 
-    /// One more, with these options.
+    /// Another viewer, with these options.
     pub fn another_viewer_with(&self, options: &[&str]) -> Result<Headless, Error> {
         let output = Command::new(binary("thinc")?).args(["link", &self.session.name]).output()?;
         if !output.status.success() {
@@ -87,20 +126,20 @@ impl Desktop {
         Headless::start_with(String::from_utf8(output.stdout)?.trim(), options)
     }
 
-    /// What is found when another viewer is looked at instead of this one.
-    pub fn as_seen_by<T>(
+    /// Runs `action` with another viewer in place of this one.
+    pub fn with_viewer<T>(
         &mut self,
         viewer: &mut Headless,
-        look: impl FnOnce(&mut Desktop) -> Result<T, Error>,
+        action: impl FnOnce(&mut Desktop) -> Result<T, Error>,
     ) -> Result<T, Error> {
         std::mem::swap(&mut self.viewer, viewer);
-        let result = look(self);
+        let result = action(self);
         std::mem::swap(&mut self.viewer, viewer);
         result
     }
 
     /// The X screen, from the driver's framebuffer.
-    pub fn screen(&self) -> Result<Picture, Error> {
+    pub fn screen(&self) -> Result<Image, Error> {
         let (width, height, stride) = self.geometry()?;
         let file = fs::File::open(memfd(self.session.pid("xorg")?, "thinc-framebuffer")?)?;
         let mut row = vec![0; width * 4];
@@ -109,32 +148,42 @@ impl Desktop {
             file.read_exact_at(&mut row, (y * stride) as u64)?;
             pixels.extend(row.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])));
         }
-        Ok(Picture { width, height, pixels })
+        Ok(Image { width, height, pixels })
     }
 
-    /// How often the ring was overrun: the driver's own count, `overflows` of `struct thinc_header`.
+    /// How often the ring has overflowed: the driver's own count, `overflows` of `struct
+    /// thinc_header`.
     pub fn ring_overflows(&self) -> Result<u64, Error> {
         const OVERFLOWS_AT: u64 = 328;
         let mut count = [0; 8];
-        fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?.read_exact_at(&mut count, OVERFLOWS_AT)?;
+        fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?
+            .read_exact_at(&mut count, OVERFLOWS_AT)?;
         Ok(u64::from_le_bytes(count))
     }
 
-    /// Size of the X screen. Not asked of the X server: a stopped application may be holding it grabbed.
+    /// Size of the X screen, from the driver's memory: a stopped application may hold the X server
+    /// grabbed.
     pub fn screen_size(&self) -> Result<(usize, usize), Error> {
         let (width, height, _) = self.geometry()?;
         Ok((width, height))
     }
 
-    /// Width, height and bytes of a row: `struct thinc_geometry`, whose number is odd while the driver writes it.
+    /// Width, height and bytes of a row: `struct thinc_geometry`, whose sequence number is odd
+    /// while the driver writes it.
     fn geometry(&self) -> Result<(usize, usize, usize), Error> {
         const GEOMETRY_AT: u64 = 384;
         let file = fs::File::open(memfd(self.session.pid("xorg")?, "thinc-ring")?)?;
-        wait_for("the driver has written its geometry", Duration::from_secs(5), || {
+        wait_for("the driver has written its geometry", EVENT_TIMEOUT, || {
             let mut bytes = [0; 20];
             file.read_exact_at(&mut bytes, GEOMETRY_AT).ok()?;
-            let field =
-                |i: usize| u32::from_le_bytes([bytes[i * 4], bytes[i * 4 + 1], bytes[i * 4 + 2], bytes[i * 4 + 3]]);
+            let field = |i: usize| {
+                u32::from_le_bytes([
+                    bytes[i * 4],
+                    bytes[i * 4 + 1],
+                    bytes[i * 4 + 2],
+                    bytes[i * 4 + 3],
+                ])
+            };
             let mut again = [0; 4];
             file.read_exact_at(&mut again, GEOMETRY_AT).ok()?;
             let still = field(0).is_multiple_of(2) && again == field(0).to_le_bytes();
@@ -143,10 +192,10 @@ impl Desktop {
     }
 
     /// What the viewer shows.
-    pub fn view(&mut self) -> Result<Picture, Error> {
+    pub fn view(&mut self) -> Result<Image, Error> {
         let file = self.folder.path().join("view.png");
         self.viewer.say(&format!("screenshot {}", file.display()))?;
-        Picture::read_png(&file)
+        Image::read_png(&file)
     }
 
     /// The viewer's statistics.
@@ -156,38 +205,42 @@ impl Desktop {
         Ok(serde_json::from_str(&fs::read_to_string(&file)?)?)
     }
 
-    /// A program as a client of the session's display.
+    /// A program as an X client of the session's display.
     pub fn client(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.env("DISPLAY", &self.session.display).env("XAUTHORITY", &self.session.xauthority);
         command
     }
 
-    /// Waits until the screen has changed from what it was when `act` ran, and then has come to rest.
-    pub fn after_change(&mut self, act: impl FnOnce(&mut Desktop) -> Result<(), Error>) -> Result<(), Error> {
+    /// Runs `action`, waits until the screen has changed, and then until it rests.
+    pub fn after_change(
+        &mut self,
+        action: impl FnOnce(&mut Desktop) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let before = self.stats()?["framebuffer_xxh3"].clone();
-        act(self)?;
-        wait_for("the screen changes", Duration::from_secs(30), || {
+        action(self)?;
+        wait_for("the screen changes", EVENT_TIMEOUT, || {
             self.viewer.say("wait-quiet").ok()?;
             (self.stats().ok()?["framebuffer_xxh3"] != before).then_some(())
         })
     }
 
-    /// Does one line of the viewer's script and waits until an update came; the screen need not come to rest.
-    pub fn after_change_any(&mut self, line: &str) -> Result<(), Error> {
+    /// Executes one script line of the viewer and waits for an update; the screen need not come to
+    /// rest.
+    pub fn after_update(&mut self, line: &str) -> Result<(), Error> {
         let before = self.updates()?;
         self.viewer.say(line)?;
         self.wait_updates_from(before, 1)
     }
 
-    /// Waits until this many more updates came.
+    /// Waits until this many more updates have arrived.
     pub fn wait_updates(&mut self, more: u64) -> Result<(), Error> {
         let before = self.updates()?;
         self.wait_updates_from(before, more)
     }
 
     fn wait_updates_from(&mut self, before: u64, more: u64) -> Result<(), Error> {
-        wait_for("updates come", Duration::from_secs(30), || {
+        wait_for("updates come", EVENT_TIMEOUT, || {
             self.viewer.say("barrier").ok()?;
             (self.updates().ok()? >= before + more).then_some(())
         })
@@ -197,11 +250,21 @@ impl Desktop {
         self.stats()?["updates"].as_u64().ok_or_else(|| "stats have no updates".into())
     }
 
-    /// Waits until the picture has not changed for as long as a blinking text cursor leaves it alone.
+    /// Waits until the application has drawn: then its window is mapped and gets what is typed.
+    /// Afterwards as [`Desktop::settle`].
+    pub fn settle_once_drawn(&mut self) -> Result<(), Error> {
+        wait_for("the application draws", EVENT_TIMEOUT, || {
+            (self.view().ok()?.colors() > 1).then_some(())
+        })?;
+        self.settle()
+    }
+
+    /// Waits until the screen has not changed for longer than the interval of a blinking text
+    /// cursor.
     pub fn settle(&mut self) -> Result<(), Error> {
         let mut last = serde_json::Value::Null;
         let mut since = std::time::Instant::now();
-        wait_for("the screen comes to rest", Duration::from_secs(60), || {
+        wait_for("the screen comes to rest", EVENT_TIMEOUT, || {
             self.viewer.say("wait-quiet").ok()?;
             let now = self.stats().ok()?["framebuffer_xxh3"].clone();
             if now != last {
@@ -212,10 +275,11 @@ impl Desktop {
         })
     }
 
-    /// Stops the applications, drains driver, session and viewer, and compares; then lets the applications go on.
+    /// Stops the applications, drains driver, session and viewer, and compares; then continues the
+    /// applications.
     ///
     /// # Errors
-    /// Names the first differing pixels and where both pictures were written.
+    /// The first differing pixels, and where both images were written.
     pub fn assert_identical(&mut self, when: &str) -> Result<(), Error> {
         let stopped = descendants(self.session.pid("command")?);
         signal("-STOP", &stopped)?;
@@ -225,14 +289,15 @@ impl Desktop {
     }
 
     fn compare(&mut self, when: &str) -> Result<(), Error> {
-        // What the stopped applications asked before may still lie in the X server's sockets: it has drained them when
-        // the screen is the same before and after the viewer was drained and read.
-        let (screen, view) = wait_for("the X server drains its clients", Duration::from_secs(30), || {
+        // Earlier requests of the stopped applications may still be in the X server's sockets: it
+        // has handled them when the screen is the same before and after the viewer was drained and
+        // read.
+        let (screen, view) = wait_for("the X server drains its clients", EVENT_TIMEOUT, || {
             self.viewer.say("wait-quiet").ok()?;
             let screen = self.screen().ok()?;
             self.viewer.say("wait-quiet").ok()?;
-            // What changed like a video a moment ago is exact once it rests.
-            if self.stats().ok()?["inexact_pixels"] != 0 {
+            // Video areas become exact once they rest.
+            if self.stats().ok()?["lossy_pixels"] != 0 {
                 return None;
             }
             let view = self.view().ok()?;
@@ -241,63 +306,76 @@ impl Desktop {
         let Some(difference) = screen.difference(&view) else { return Ok(()) };
         let folder = std::env::temp_dir().join("thinc-e2e-failures");
         fs::create_dir_all(&folder)?;
-        for (picture, kind) in [(&screen, "screen"), (&view, "view")] {
-            picture.write_png(&folder.join(format!("{}-{kind}.png", self.name)))?;
+        for (image, kind) in [(&screen, "screen"), (&view, "view")] {
+            image.write_png(&folder.join(format!("{}-{kind}.png", self.name)))?;
         }
-        Err(format!("{}, {when}: {difference}; both pictures lie in {}", self.name, folder.display()).into())
+        Err(format!("{}, {when}: {difference}; both images are in {}", self.name, folder.display())
+            .into())
     }
 }
 
-impl Picture {
-    /// What a viewer wrote.
-    pub fn read_png(path: &Path) -> Result<Picture, Error> {
-        let mut reader = png::Decoder::new(std::io::BufReader::new(fs::File::open(path)?)).read_info()?;
+impl Image {
+    /// Reads a viewer's screenshot.
+    pub fn read_png(path: &Path) -> Result<Image, Error> {
+        let mut reader =
+            png::Decoder::new(std::io::BufReader::new(fs::File::open(path)?)).read_info()?;
         let mut bytes = vec![0; reader.output_buffer_size().ok_or("the picture is too large")?];
         let info = reader.next_frame(&mut bytes)?;
         let samples = info.color_type.samples();
         if info.bit_depth != png::BitDepth::Eight || samples < 3 {
-            return Err(
-                format!("{}: {:?} {:?} is not a screenshot", path.display(), info.bit_depth, info.color_type).into()
-            );
+            return Err(format!(
+                "{}: {:?} {:?} is not a screenshot",
+                path.display(),
+                info.bit_depth,
+                info.color_type
+            )
+            .into());
         }
         let pixels = bytes[..info.buffer_size()]
             .chunks_exact(samples)
             .map(|p| u32::from_be_bytes([0, p[0], p[1], p[2]]))
             .collect();
-        Ok(Picture { width: info.width as usize, height: info.height as usize, pixels })
+        Ok(Image { width: info.width as usize, height: info.height as usize, pixels })
     }
 
     fn write_png(&self, path: &Path) -> Result<(), Error> {
-        let mut encoder =
-            png::Encoder::new(std::io::BufWriter::new(fs::File::create(path)?), self.width as u32, self.height as u32);
+        let mut encoder = png::Encoder::new(
+            std::io::BufWriter::new(fs::File::create(path)?),
+            self.width as u32,
+            self.height as u32,
+        );
         encoder.set_color(png::ColorType::Rgb);
-        let bytes: Vec<u8> = self.pixels.iter().flat_map(|p| [(p >> 16) as u8, (p >> 8) as u8, *p as u8]).collect();
+        let bytes: Vec<u8> =
+            self.pixels.iter().flat_map(|p| [(p >> 16) as u8, (p >> 8) as u8, *p as u8]).collect();
         encoder.write_header()?.write_image_data(&bytes)?;
         Ok(())
     }
 
-    /// Number of different colours, up to 1000: a picture of something has more than one.
+    /// Number of different colours, up to 1000; a meaningful image has more than one.
     pub fn colors(&self) -> usize {
         let mut seen = std::collections::HashSet::new();
         self.pixels.iter().find(|&&pixel| seen.insert(pixel) && seen.len() >= 1000);
         seen.len()
     }
 
-    /// Where and how two pictures differ, in words.
-    fn difference(&self, view: &Picture) -> Option<String> {
+    /// Describes the difference of two images.
+    fn difference(&self, view: &Image) -> Option<String> {
         if (self.width, self.height) != (view.width, view.height) {
             return Some(format!(
                 "the screen is {}x{}, the view is {}x{}",
                 self.width, self.height, view.width, view.height
             ));
         }
-        let differing: Vec<usize> = (0..self.pixels.len()).filter(|&i| self.pixels[i] != view.pixels[i]).collect();
+        let differing: Vec<usize> =
+            (0..self.pixels.len()).filter(|&i| self.pixels[i] != view.pixels[i]).collect();
         let first = *differing.first()?;
-        let (xs, ys): (Vec<_>, Vec<_>) = differing.iter().map(|i| (i % self.width, i / self.width)).unzip();
+        let (xs, ys): (Vec<_>, Vec<_>) =
+            differing.iter().map(|i| (i % self.width, i / self.width)).unzip();
         let mut words = String::new();
         let _ = write!(
             words,
-            "{} pixels differ, within x {}..={} y {}..={}; first at ({}, {}): screen {:06x}, view {:06x}",
+            "{} pixels differ, within x {}..={} y {}..={}; first at ({}, {}): screen {:06x}, view \
+                {:06x}",
             differing.len(),
             xs.iter().min()?,
             xs.iter().max()?,
@@ -312,12 +390,14 @@ impl Picture {
     }
 }
 
-/// The X server's own descriptor of one of the driver's memfds, opened through /proc.
+/// The X server's descriptor of one of the driver's memfds, opened through /proc.
 fn memfd(xorg: u32, name: &str) -> Result<PathBuf, Error> {
-    let descriptors = fs::read_dir(format!("/proc/{xorg}/fd"))?.filter_map(|entry| Some(entry.ok()?.path()));
+    let descriptors =
+        fs::read_dir(format!("/proc/{xorg}/fd"))?.filter_map(|entry| Some(entry.ok()?.path()));
     let wanted = format!("/memfd:{name} ");
-    let mut found =
-        descriptors.filter(|path| fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with(&wanted)));
+    let mut found = descriptors.filter(|path| {
+        fs::read_link(path).is_ok_and(|to| to.to_string_lossy().starts_with(&wanted))
+    });
     match (found.next(), found.next()) {
         (Some(path), None) => Ok(path),
         (None, _) => Err(format!("the X server holds no memfd {name}").into()),
@@ -325,7 +405,7 @@ fn memfd(xorg: u32, name: &str) -> Result<PathBuf, Error> {
     }
 }
 
-/// A process and all below it.
+/// A process and all its descendants.
 pub fn descendants(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let parents: Vec<(u32, u32)> = fs::read_dir("/proc")
@@ -350,7 +430,11 @@ pub fn descendants(root: u32) -> Vec<u32> {
 
 fn signal(name: &str, pids: &[u32]) -> Result<(), Error> {
     let mut command = Command::new("kill");
-    command.arg(name).arg("--").args(pids.iter().map(u32::to_string)).stderr(std::process::Stdio::null());
+    command
+        .arg(name)
+        .arg("--")
+        .args(pids.iter().map(u32::to_string))
+        .stderr(std::process::Stdio::null());
     command.status()?;
     Ok(())
 }

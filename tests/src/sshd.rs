@@ -1,5 +1,5 @@
-//! A real sshd of the test's own on the loopback, with keys, configuration and port of its own, and a proxy before it whose
-//! connections can be made to stand still, as a network does that says nothing of its end.
+//! A real sshd on the loopback, with its own keys, configuration and port, behind a proxy that can
+//! freeze connections, like a network that silently goes away.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -9,21 +9,26 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
-use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::{Folder, Headless, Running, binary, wait_for};
 
-/// sshd, and who may come in.
+use crate::EVENT_TIMEOUT;
+
+/// sshd, and the configuration of its clients.
 pub struct Sshd {
     folder: Folder,
     config: PathBuf,
     proxy: Arc<Proxy>,
     running: Running,
+    /// Options of the `ssh` that viewers start, in addition to the configuration.
+    pub ssh_options: String,
+    /// More options of viewers; at first they stay in the tunnel, which tests break and freeze.
+    pub viewer_options: Vec<String>,
 }
 
 impl Sshd {
-    /// Starts one whose logins run what they were asked to, after `prelude`, which a shell does first.
+    /// Starts an sshd whose logins run `prelude` in a shell before the requested command.
     pub fn start(name: &str, prelude: &str) -> Result<Sshd, Error> {
         let folder = Folder::new(&format!("ssh-{name}"))?;
         let at = folder.path().to_owned();
@@ -33,19 +38,21 @@ impl Sshd {
         for key in ["host_key", "user_key"] {
             let mut keygen = Command::new("ssh-keygen");
             keygen.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(at.join(key));
-            assert!(keygen.status()?.success(), "ssh-keygen makes a key");
+            assert!(keygen.status()?.success(), "ssh-keygen generates a key");
         }
         fs::copy(at.join("user_key.pub"), at.join("authorized_keys"))?;
-        // sshd of root gives up its rights in there.
+        // sshd of root needs this folder for privilege separation.
         let _ = fs::create_dir_all("/run/sshd");
         let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let driver =
-            std::env::var("THINC_DRIVER_DIR").map(|dir| format!(" THINC_DRIVER_DIR={dir}")).unwrap_or_default();
-        let here = at.display();
+        let driver = std::env::var("THINC_DRIVER_DIR")
+            .map(|dir| format!(" THINC_DRIVER_DIR={dir}"))
+            .unwrap_or_default();
+        let path = at.display();
         let mut text = format!(
-            "Port {port}\nListenAddress 127.0.0.1\nHostKey {here}/host_key\nAuthorizedKeysFile {here}/authorized_keys\n\
-             PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
-             SetEnv XDG_RUNTIME_DIR={here}/run XDG_STATE_HOME={here}/state{driver}\n"
+            "Port {port}\nListenAddress 127.0.0.1\nHostKey {path}/host_key\n\
+             AuthorizedKeysFile {path}/authorized_keys\nPidFile none\nStrictModes no\nUsePAM no\n\
+             PasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             SetEnv XDG_RUNTIME_DIR={path}/run XDG_STATE_HOME={path}/state{driver}\n"
         );
         if !prelude.is_empty() {
             text += &format!("ForceCommand {prelude}; eval \"$SSH_ORIGINAL_COMMAND\"\n");
@@ -56,38 +63,47 @@ impl Sshd {
         let mut running = Running::start("sshd", sshd.stdin(Stdio::null()))?;
         let proxy = Proxy::start(([127, 0, 0, 1], port).into())?;
         let config = at.join("ssh_config");
-        // Three names of it: as it is, behind itself as a jump host, and by a connection that all share.
+        // Three host names for it: directly, behind itself as a jump host, and over a shared
+        // connection.
         fs::write(
             &config,
             format!(
-                "Host beyond\nProxyJump there\nHost shared\nControlMaster auto\nControlPath {here}/master\n\
-                 Host there beyond shared\nHostName 127.0.0.1\nPort {}\nIdentityFile {here}/user_key\n\
-                 IdentitiesOnly yes\nUserKnownHostsFile {here}/known_hosts\nStrictHostKeyChecking accept-new\n\
+                "Host beyond\nProxyJump there\n\
+                 Host shared\nControlMaster auto\nControlPath {path}/master\n\
+                 Host there beyond shared\nHostName 127.0.0.1\nPort {}\n\
+                 IdentityFile {path}/user_key\nIdentitiesOnly yes\n\
+                 UserKnownHostsFile {path}/known_hosts\nStrictHostKeyChecking accept-new\n\
                  IdentityAgent none\nLogLevel ERROR\n",
                 proxy.port
             ),
         )?;
-        wait_for("sshd listens", Duration::from_secs(10), || {
+        wait_for("sshd listens", EVENT_TIMEOUT, || {
             running.check().ok()?;
             TcpStream::connect(("127.0.0.1", port)).ok()
         })?;
-        Ok(Sshd { folder, config, proxy, running })
+        let viewer_options = ["--transport", "tunnel"].map(str::to_owned).into();
+        Ok(Sshd { folder, config, proxy, running, ssh_options: String::new(), viewer_options })
     }
 
-    /// Its process id.
+    /// Its process ID.
     pub fn pid(&self) -> u32 {
         self.running.pid()
     }
 
-    /// Where this test may put files.
+    /// A folder for the test's files.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// Options that lead `thinc-view` here.
+    /// Options that make `thinc-view` use this sshd.
+    pub fn program(&self) -> [String; 2] {
+        ["--ssh".into(), format!("ssh -F {} {}", self.config.display(), self.ssh_options)]
+    }
+
+    /// The same, with the path of thinc on the host.
     pub fn options(&self, thinc: &Path) -> [String; 4] {
-        let ssh = format!("ssh -F {}", self.config.display());
-        ["--ssh".into(), ssh, "--thinc".into(), thinc.display().to_string()]
+        let [option, ssh] = self.program();
+        [option, ssh, "--thinc".into(), thinc.display().to_string()]
     }
 
     /// A viewer of the session at `place`, which runs `command` if it has to be started.
@@ -95,10 +111,11 @@ impl Sshd {
         self.viewer_at(&format!("there{place}"), command)
     }
 
-    /// The same by another of its names: `there`, `beyond` or `shared`.
+    /// The same with one of its host names: `there`, `beyond` or `shared`.
     pub fn viewer_at(&self, place: &str, command: &[&str]) -> Result<Headless, Error> {
         let options = self.options(&binary("thinc")?);
-        let mut options: Vec<&str> = options.iter().map(String::as_str).collect();
+        let mut options: Vec<&str> =
+            options.iter().chain(&self.viewer_options).map(String::as_str).collect();
         if !command.is_empty() {
             options.push("--");
             options.extend(command);
@@ -106,33 +123,39 @@ impl Sshd {
         Headless::start_with(&format!("ssh://{place}"), &options)
     }
 
-    /// A login that runs this.
+    /// A login that runs this command.
     pub fn ssh(&self, line: &str) -> Command {
         let mut command = Command::new("ssh");
         command.arg("-F").arg(&self.config).args(["-T", "there", line]).stdin(Stdio::null());
         command
     }
 
-    /// Runs `thinc-view --headless` to its end.
+    /// Runs `thinc-view --headless` until it ends.
     pub fn view(&self, place: &str, thinc: &Path, more: &[&str]) -> Result<Output, Error> {
         let mut command = Command::new(binary("thinc-view")?);
-        command.arg(format!("ssh://{place}")).args(self.options(thinc)).arg("--headless").args(more);
+        command
+            .arg(format!("ssh://{place}"))
+            .args(self.options(thinc))
+            .arg("--headless")
+            .args(more);
         Ok(command.stdin(Stdio::null()).output()?)
     }
 
-    /// `thinc` as a login here would run it.
+    /// Runs `thinc` like a login.
     pub fn thinc(&self, arguments: &[&str]) -> Result<Output, Error> {
         let mut command = Command::new(binary("thinc")?);
-        command.env("XDG_RUNTIME_DIR", self.folder().join("run")).env("XDG_STATE_HOME", self.folder().join("state"));
+        command
+            .env("XDG_RUNTIME_DIR", self.folder().join("run"))
+            .env("XDG_STATE_HOME", self.folder().join("state"));
         Ok(command.args(arguments).output()?)
     }
 
-    /// What `thinc list` says of the sessions.
+    /// The sessions that `thinc list` shows.
     pub fn sessions(&self) -> Result<Vec<serde_json::Value>, Error> {
         Ok(serde_json::from_slice(&self.thinc(&["list", "--json"])?.stdout)?)
     }
 
-    /// A program here in place of another.
+    /// Writes a shell script that replaces a program.
     pub fn script(&self, name: &str, text: &str) -> Result<PathBuf, Error> {
         let path = self.folder().join(name);
         fs::write(&path, format!("#!/bin/sh\n{text}\n"))?;
@@ -140,24 +163,24 @@ impl Sshd {
         Ok(path)
     }
 
-    /// Connections that came until now.
+    /// Number of connections so far.
     pub fn connections(&self) -> u64 {
-        self.proxy.gate.lock().map_or(0, |gate| gate.connections)
+        self.proxy.state.lock().map_or(0, |state| state.connections)
     }
 
-    /// Connections that are open now stand still: nothing goes through and nothing is said.
+    /// Freezes the open connections: no byte passes, and no end of a connection.
     pub fn freeze(&self) {
-        self.proxy.set(|gate| gate.frozen_below = gate.connections);
+        self.proxy.set(|state| state.frozen_below = state.connections);
     }
 
-    /// They go on, with all that was sent meanwhile.
+    /// Continues them, with everything that was sent meanwhile.
     pub fn thaw(&self) {
-        self.proxy.set(|gate| gate.frozen_below = 0);
+        self.proxy.set(|state| state.frozen_below = 0);
     }
 }
 
 impl Drop for Sshd {
-    /// Sessions do not end with who started them; here they do.
+    /// Ends the sessions, which outlive the viewers that started them.
     fn drop(&mut self) {
         for session in self.sessions().unwrap_or_default() {
             let _ = self.thinc(&["stop", session["name"].as_str().unwrap_or_default()]);
@@ -165,17 +188,17 @@ impl Drop for Sshd {
     }
 }
 
-/// Carries connections on to sshd.
+/// Forwards connections to sshd.
 struct Proxy {
     port: u16,
-    gate: Mutex<Gate>,
+    state: Mutex<ProxyState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct Gate {
+struct ProxyState {
     connections: u64,
-    /// Connections before this one stand still.
+    /// Connections before this one are frozen.
     frozen_below: u64,
 }
 
@@ -183,39 +206,41 @@ impl Proxy {
     fn start(to: SocketAddr) -> Result<Arc<Proxy>, Error> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
-        let proxy = Arc::new(Proxy { port, gate: Mutex::default(), changed: Condvar::new() });
+        let proxy = Arc::new(Proxy { port, state: Mutex::default(), changed: Condvar::new() });
         let shared = proxy.clone();
         thread::spawn(move || {
-            for near in listener.incoming().flatten() {
-                let Ok(far) = TcpStream::connect(to) else { continue };
-                let _ = (near.set_nodelay(true), far.set_nodelay(true));
-                let number = shared.gate.lock().map(|mut gate| {
-                    gate.connections += 1;
-                    gate.connections - 1
+            for client in listener.incoming().flatten() {
+                let Ok(server) = TcpStream::connect(to) else { continue };
+                let _ = (client.set_nodelay(true), server.set_nodelay(true));
+                let number = shared.state.lock().map(|mut state| {
+                    state.connections += 1;
+                    state.connections - 1
                 });
                 let Ok(number) = number else { return };
-                for (from, to) in [(near.try_clone(), far.try_clone()), (Ok(far), Ok(near))] {
+                for (from, to) in
+                    [(client.try_clone(), server.try_clone()), (Ok(server), Ok(client))]
+                {
                     let (Ok(from), Ok(to)) = (from, to) else { continue };
                     let shared = shared.clone();
-                    thread::spawn(move || shared.carry(number, from, to));
+                    thread::spawn(move || shared.forward(number, from, to));
                 }
             }
         });
         Ok(proxy)
     }
 
-    fn set(&self, change: impl FnOnce(&mut Gate)) {
-        change(&mut self.gate.lock().expect("no holder of this lock can panic"));
+    fn set(&self, change: impl FnOnce(&mut ProxyState)) {
+        change(&mut self.state.lock().expect("no holder of this lock can panic"));
         self.changed.notify_all();
     }
 
-    /// One direction of one connection; its end is as silent as its bytes while it stands still.
-    fn carry(&self, number: u64, mut from: TcpStream, mut to: TcpStream) {
+    /// Forwards one direction of a connection; while it is frozen, neither bytes nor its end pass.
+    fn forward(&self, number: u64, mut from: TcpStream, mut to: TcpStream) {
         let mut buffer = [0; 16 * 1024];
         loop {
             let count = from.read(&mut buffer).unwrap_or(0);
-            let gate = self.gate.lock().expect("no holder of this lock can panic");
-            let passed = self.changed.wait_while(gate, |gate| number < gate.frozen_below);
+            let state = self.state.lock().expect("no holder of this lock can panic");
+            let passed = self.changed.wait_while(state, |state| number < state.frozen_below);
             drop(passed.expect("no holder of this lock can panic"));
             if count == 0 || to.write_all(&buffer[..count]).is_err() {
                 let _ = to.shutdown(std::net::Shutdown::Both);

@@ -1,13 +1,13 @@
-//! A viewer that comes back is sent what differs from what it still shows, and no more.
-//! Pictures of noise and text, whose bytes can be counted; real X server, real session, headless viewer.
-//! The session's process is killed, so that nothing is left there of what it knew of its viewer.
+//! A viewer that reconnects is sent only what differs from its screen. Noise and text, whose bytes
+//! can be counted; real X server, real session, headless viewer. The session process is killed, so
+//! that it has lost everything it knew about its viewer.
 
 use std::process::Command;
-use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;
 use thinc_e2e::Desktop;
+use thinc_e2e::EVENT_TIMEOUT;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Gcontext, ImageFormat, Window};
 use x11rb::rust_connection::RustConnection;
@@ -17,7 +17,7 @@ type Outcome = Result<(), Error>;
 const SIZE: &str = "640x480";
 const WIDTH: u16 = 512;
 const HEIGHT: u16 = 384;
-/// Three bytes a pixel, and noise does not pack.
+/// Three bytes a pixel: noise is incompressible.
 const PICTURE_BYTES: u64 = WIDTH as u64 * HEIGHT as u64 * 3;
 
 struct Show {
@@ -45,28 +45,42 @@ impl Show {
             data.extend_from_slice(&state.to_le_bytes());
         }
         data.truncate(len);
-        self.conn.put_image(ImageFormat::Z_PIXMAP, self.root, self.gc, width, height, x, y, 0, 24, &data)?;
+        self.conn.put_image(
+            ImageFormat::Z_PIXMAP,
+            self.root,
+            self.gc,
+            width,
+            height,
+            x,
+            y,
+            0,
+            24,
+            &data,
+        )?;
         self.conn.get_input_focus()?.reply()?;
         Ok(())
     }
 }
 
-/// Figures of the viewer's newest connection, once it has shown so many screens.
+/// Statistics of the viewer's newest connection, once it has connected so many times.
 fn connection(desktop: &mut Desktop, connections: u64) -> Result<(u64, u64), Error> {
-    wait_for("the viewer is back", Duration::from_secs(30), || {
+    wait_for("the viewer is back", EVENT_TIMEOUT, || {
         let stats = desktop.stats().ok()?;
         (stats["connections"].as_u64()? >= connections).then_some(())
     })?;
     desktop.viewer.say("barrier")?;
     let stats = desktop.stats()?;
-    assert_eq!(stats["inexact_pixels"].as_u64(), Some(0), "all of it is known to be exact");
-    let figure = |name: &str| stats[name].as_u64().ok_or_else(|| Error::from(format!("stats have no {name}")));
+    assert_eq!(stats["lossy_pixels"].as_u64(), Some(0), "all of it is known to be exact");
+    let figure = |name: &str| {
+        stats[name].as_u64().ok_or_else(|| Error::from(format!("stats have no {name}")))
+    };
     Ok((figure("bytes_in")?, figure("bytes_out")?))
 }
 
 /// Signals the session's first process.
 fn signal(desktop: &Desktop, name: &str) -> Outcome {
-    let status = Command::new("kill").args([name, &desktop.session.pid("session")?.to_string()]).status()?;
+    let status =
+        Command::new("kill").args([name, &desktop.session.pid("session")?.to_string()]).status()?;
     if status.success() { Ok(()) } else { Err(format!("kill {name}: {status}").into()) }
 }
 
@@ -80,17 +94,19 @@ fn an_unchanged_screen_costs_next_to_nothing() -> Outcome {
     assert!(first > PICTURE_BYTES, "{first} bytes: noise does not pack");
     signal(&desktop, "-KILL")?;
     let (second, said) = connection(&mut desktop, 2)?;
-    println!("noise: {first} bytes at first, {second} when the viewer came back, and {said} from it");
+    println!(
+        "noise: {first} bytes at first, {second} when the viewer came back, and {said} from it"
+    );
     assert!(second < first / 100, "{second} bytes, after {first}");
     desktop.assert_identical("after the session's process came back")?;
-    // From here on it is as any other connection.
+    // From here on it works like any other connection.
     show.draw((0, 0), (200, 200), 3)?;
     desktop.viewer.say("barrier")?;
     desktop.assert_identical("and it goes on")
 }
 
 #[test]
-fn what_changed_while_nobody_looked_is_sent_and_the_rest_is_not() -> Outcome {
+fn only_the_changes_since_the_last_connection_are_sent() -> Outcome {
     let mut desktop = Desktop::start("back-changed", SIZE, &["sleep", "infinity"])?;
     let show = Show::new(&desktop)?;
     show.draw((60, 50), (WIDTH, HEIGHT), 1)?;
@@ -107,17 +123,21 @@ fn what_changed_while_nobody_looked_is_sent_and_the_rest_is_not() -> Outcome {
 }
 
 #[test]
-fn a_page_of_text_comes_back_for_less_than_its_letters() -> Outcome {
-    let page = "for i in $(seq 60); do echo \"$i: the quick brown fox $((i * 7919)) jumps over $((i * 104729)) lazy dogs\"; done; sleep 1d";
+fn a_page_of_text_is_restored_with_fewer_bytes_than_its_characters() -> Outcome {
+    let page = "for i in $(seq 60); do echo \"$i: the quick brown fox $((i * 7919)) jumps over \
+        $((i * 104729)) lazy dogs\"; done; sleep 1d";
     let application = ["xterm", "-geometry", "180x60+0+0", "-e", "sh", "-c", page];
     let mut desktop = Desktop::start("back-text", "1280x800", &application)?;
-    desktop.settle()?;
-    // A viewer that comes now takes the page at once, not line by line.
+    desktop.settle_once_drawn()?;
+    // A viewer that connects now gets the page at once, not line by line.
     desktop.viewer = desktop.another_viewer()?;
     let (first, _) = connection(&mut desktop, 1)?;
     signal(&desktop, "-KILL")?;
     let (second, said) = connection(&mut desktop, 2)?;
-    println!("a page of text: {first} bytes at first, {second} when the viewer came back, and {said} from it");
+    println!(
+        "a page of text: {first} bytes at first, {second} when the viewer came back, and {said} \
+            from it"
+    );
     assert!(second < first / 5, "{second} bytes, after {first}");
     desktop.assert_identical("after the session's process came back")
 }

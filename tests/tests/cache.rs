@@ -1,6 +1,7 @@
-//! What is shown again costs next to nothing: a loop of pictures, pages one goes back to, and a viewer that comes back.
-//! Pictures are noise, and so many that the stream's context has forgotten the first when they come again.
-//! Real X server, real session, headless viewer; the picture is compared byte for byte.
+//! Pixels that are shown again cost almost nothing: a looping animation, pages in the history, and
+//! a viewer that reconnects. The images are noise, and so many that the stream coder has forgotten
+//! the first when it is repeated. Real X server, real session, headless viewer; the screens are
+//! compared byte for byte.
 
 use std::fs;
 
@@ -16,7 +17,7 @@ type Outcome = Result<(), Error>;
 const SIZE: &str = "640x480";
 const WIDTH: u16 = 320;
 const HEIGHT: u16 = 192;
-/// Three bytes a pixel, and noise does not pack.
+/// Three bytes a pixel: noise is incompressible.
 const PICTURE_BYTES: u64 = WIDTH as u64 * HEIGHT as u64 * 3;
 
 /// An application that shows pictures.
@@ -34,7 +35,7 @@ impl Show {
         Ok(Show { conn, root, gc })
     }
 
-    /// Picture `id`, at a place where it covers whole cells in part and others not.
+    /// Image `id`, at a place where it covers whole cells in part and others not.
     fn draw(&self, id: u64) -> Outcome {
         let mut state = id + 1;
         let mut data = Vec::with_capacity(usize::from(WIDTH) * usize::from(HEIGHT) * 4);
@@ -44,14 +45,29 @@ impl Show {
             state ^= state << 17;
             data.extend_from_slice(&state.to_le_bytes());
         }
-        self.conn.put_image(ImageFormat::Z_PIXMAP, self.root, self.gc, WIDTH, HEIGHT, 100, 70, 0, 24, &data)?;
+        self.conn.put_image(
+            ImageFormat::Z_PIXMAP,
+            self.root,
+            self.gc,
+            WIDTH,
+            HEIGHT,
+            100,
+            70,
+            0,
+            24,
+            &data,
+        )?;
         self.conn.get_input_focus()?.reply()?;
         Ok(())
     }
 }
 
-/// Shows these pictures one by one, each until the viewer has it; the bytes that took.
-fn shown(desktop: &mut Desktop, show: &Show, pictures: impl Iterator<Item = u64>) -> Result<u64, Error> {
+/// Shows these images one by one, each until the viewer has it; returns the bytes that took.
+fn shown(
+    desktop: &mut Desktop,
+    show: &Show,
+    pictures: impl Iterator<Item = u64>,
+) -> Result<u64, Error> {
     desktop.viewer.say("barrier")?;
     let before = bytes_in(desktop)?;
     for picture in pictures {
@@ -66,7 +82,7 @@ fn bytes_in(desktop: &mut Desktop) -> Result<u64, Error> {
 }
 
 #[test]
-fn the_second_round_of_a_loop_costs_next_to_nothing() -> Outcome {
+fn the_second_round_of_a_loop_costs_almost_nothing() -> Outcome {
     let mut desktop = Desktop::start("cache-loop", SIZE, &["sleep", "infinity"])?;
     let show = Show::new(&desktop)?;
     let first = shown(&mut desktop, &show, 0..24)?;
@@ -75,7 +91,7 @@ fn the_second_round_of_a_loop_costs_next_to_nothing() -> Outcome {
     println!("24 pictures of {PICTURE_BYTES} bytes: {first} bytes, and {second} the second time");
     assert!(first > 24 * PICTURE_BYTES, "{first} bytes: noise does not pack");
     assert!(second < first / 20, "{second} bytes, after {first}");
-    // What one goes back to after something else, which may have been kept as well.
+    // Back to earlier images after another one, which may be cached too.
     let back = shown(&mut desktop, &show, [100, 7, 100, 8].into_iter())?;
     desktop.assert_identical("gone back")?;
     assert!(back < 2 * PICTURE_BYTES, "{back} bytes");
@@ -83,7 +99,7 @@ fn the_second_round_of_a_loop_costs_next_to_nothing() -> Outcome {
 }
 
 #[test]
-fn a_viewer_that_offers_nothing_keeps_nothing() -> Outcome {
+fn a_viewer_that_offers_no_cache_caches_nothing() -> Outcome {
     let mut desktop = Desktop::start("cache-none", SIZE, &["sleep", "infinity"])?;
     desktop.viewer = desktop.another_viewer_with(&["--cache", "0"])?;
     let show = Show::new(&desktop)?;
@@ -96,7 +112,7 @@ fn a_viewer_that_offers_nothing_keeps_nothing() -> Outcome {
 }
 
 #[test]
-fn a_viewer_that_was_started_again_has_what_it_kept_on_disk() -> Outcome {
+fn a_restarted_viewer_resumes_its_cache_from_disk() -> Outcome {
     let mut desktop = Desktop::start("cache-disk", SIZE, &["sleep", "infinity"])?;
     let folder = Folder::new("cache-disk")?;
     let dir = folder.path().join("kept");
@@ -112,7 +128,7 @@ fn a_viewer_that_was_started_again_has_what_it_kept_on_disk() -> Outcome {
     desktop.assert_identical("after the viewer was started again")?;
     println!("12 pictures: {first} bytes, and {second} after the viewer was started again");
     assert!(second < first / 20, "{second} bytes, after {first}");
-    // What was changed on disk is not believed, and what is lost is sent.
+    // A file that was changed on disk is rejected, and its pixels are sent again.
     ended(&mut desktop)?;
     let path = files[0].path();
     let mut bytes = fs::read(&path)?;
@@ -126,9 +142,10 @@ fn a_viewer_that_was_started_again_has_what_it_kept_on_disk() -> Outcome {
 
 /// Ends the viewer, which has written its files when this returns.
 fn ended(desktop: &mut Desktop) -> Outcome {
-    // The session has heard that the last picture was applied: what it does not know to be kept is not resumed.
+    // After the barrier the session knows that the last image was applied: only acknowledged pixels
+    // can be resumed.
     desktop.viewer.say("barrier")?;
-    // One without files takes its place.
+    // A viewer without files replaces it.
     let other = desktop.another_viewer_with(&["--cache", "0"])?;
     std::mem::replace(&mut desktop.viewer, other).finish()
 }

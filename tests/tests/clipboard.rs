@@ -1,24 +1,24 @@
-//! Copying and pasting with everything real: programs in a session, the viewer's window on an X server of its own, and
-//! programs beside that window. What one side copied the other side pastes, in every form, whole.
-//! The session and the viewer each against a side that does as told: crates/session-server, crates/viewer-native/tests.
+//! Copying and pasting with everything real: programs in a session, the viewer's window on an X
+//! server of its own, and programs beside that window. What one side copied the other side pastes,
+//! in every form, whole. The session and the viewer each against a side that does as told:
+//! crates/session-server, crates/viewer-native/tests.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use thinc_bench::Error;
+use thinc_bench::observe::input::Input;
 use thinc_bench::observe::screen::ClientScreen;
 use thinc_bench::process::{Folder, Running, Session, binary, wait_for};
+use thinc_e2e::EVENT_TIMEOUT;
 
 type Outcome = Result<(), Error>;
 
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
 const WORDS: &str = "Grüße 😀 漢字\ntwo lines\tand a tab\n";
 
-/// An X server with programs that copy and paste: the session's, or the one that the viewer's window is on.
+/// An X server with programs that copy and paste: the session's, or the one that the viewer's
+/// window is on.
 struct Side {
     name: &'static str,
     display: String,
@@ -29,9 +29,20 @@ struct Side {
 }
 
 impl Side {
-    fn new(name: &'static str, test: &str, display: &str, xauthority: Option<&str>) -> Result<Side, Error> {
+    fn new(
+        name: &'static str,
+        test: &str,
+        display: &str,
+        xauthority: Option<&str>,
+    ) -> Result<Side, Error> {
         let (display, xauthority) = (display.to_owned(), xauthority.map(str::to_owned));
-        Ok(Side { name, display, xauthority, owners: Vec::new(), folder: Folder::new(&format!("clip-{test}-{name}"))? })
+        Ok(Side {
+            name,
+            display,
+            xauthority,
+            owners: Vec::new(),
+            folder: Folder::new(&format!("clip-{test}-{name}"))?,
+        })
     }
 
     fn program(&self, program: &str) -> Command {
@@ -60,21 +71,32 @@ impl Side {
 
     fn paste(&self, selection: &str, target: &str) -> Result<Vec<u8>, Error> {
         let output = self.xclip(selection, target).arg("-out").output()?;
-        if output.status.success() { Ok(output.stdout) } else { Err(format!("xclip: {}", output.status).into()) }
+        if output.status.success() {
+            Ok(output.stdout)
+        } else {
+            Err(format!("xclip: {}", output.status).into())
+        }
     }
 
     /// Begins to paste into a file.
-    fn pasting(&self, selection: &str, target: &str) -> Result<(std::process::Child, PathBuf), Error> {
+    fn pasting(
+        &self,
+        selection: &str,
+        target: &str,
+    ) -> Result<(std::process::Child, PathBuf), Error> {
         let file = self.folder.path().join("pasted");
-        let child = self.xclip(selection, target).arg("-out").stdout(File::create(&file)?).spawn()?;
+        let child =
+            self.xclip(selection, target).arg("-out").stdout(File::create(&file)?).spawn()?;
         Ok((child, file))
     }
 
-    /// Waits until what the other side copied can be pasted here in this form; xclip's own offers name no time.
+    /// Waits until what the other side copied can be pasted here in this form; xclip's own offers
+    /// name no time.
     fn wait_offered(&self, selection: &str, target: &str) -> Outcome {
-        wait_for(&format!("{} can paste {target}", self.name), PATIENCE, || {
+        wait_for(&format!("{} can paste {target}", self.name), EVENT_TIMEOUT, || {
             let targets = String::from_utf8(self.paste(selection, "TARGETS").ok()?).ok()?;
-            (targets.contains("TIMESTAMP") && targets.lines().any(|line| line == target)).then_some(())
+            (targets.contains("TIMESTAMP") && targets.lines().any(|line| line == target))
+                .then_some(())
         })
     }
 }
@@ -84,8 +106,22 @@ struct Both {
     there: Side,
     here: Side,
     session: Session,
+    person: Person,
     _viewer: Running,
     _screen: ClientScreen,
+}
+
+/// Uses the viewer's window.
+struct Person(Input);
+
+impl Person {
+    /// Clicks in the middle of the window, as on an entry of a menu: for a moment the session may
+    /// have what was copied here.
+    fn click(&self) -> Outcome {
+        self.0.move_to(250, 200)?;
+        self.0.click(1)?;
+        Ok(())
+    }
 }
 
 impl Both {
@@ -95,9 +131,14 @@ impl Both {
         let there = Side::new("there", test, &session.display, Some(&session.xauthority))?;
         let here = Side::new("here", test, screen.display(), None)?;
         let mut viewer = here.program(binary("thinc-view")?.to_str().ok_or("a path in UTF-8")?);
-        viewer.arg(&session.link).args(options).env("SDL_VIDEO_DRIVER", "x11").stderr(Stdio::inherit());
+        viewer
+            .arg(&session.link)
+            .args(options)
+            .env("SDL_VIDEO_DRIVER", "x11")
+            .stderr(Stdio::inherit());
         let viewer = Running::start("thinc-view", &mut viewer)?;
-        Ok(Both { there, here, session, _viewer: viewer, _screen: screen })
+        let person = Person(Input::on(screen.display(), None)?);
+        Ok(Both { there, here, session, person, _viewer: viewer, _screen: screen })
     }
 }
 
@@ -117,18 +158,25 @@ fn picture(edge: u32) -> Result<Vec<u8>, Error> {
 }
 
 #[test]
-fn every_kind_of_content_goes_both_ways_between_programs_whole() -> Outcome {
-    let Both { mut there, mut here, session: _session, _viewer, _screen } = Both::start("kinds", &[])?;
+fn every_kind_of_content_is_pasted_completely_in_both_directions() -> Outcome {
+    let Both { mut there, mut here, session: _session, person, _viewer, _screen } =
+        Both::start("kinds", &[])?;
     for selection in ["clipboard", "primary"] {
         for kind in 0..5 {
             for _ in 0..2 {
                 let (target, copied, pasted) = content(kind, here.name)?;
                 here.copy(selection, target, &copied)?;
-                let what =
-                    format!("{} bytes of {target}, copied {}, are {selection} {}", copied.len(), here.name, there.name);
-                // Asked for until it is the new one: another content of the same form may still be on offer.
-                wait_for(&what, PATIENCE, || {
+                let what = format!(
+                    "{} bytes of {target}, copied {}, are {selection} {}",
+                    copied.len(),
+                    here.name,
+                    there.name
+                );
+                // Asked for until it is the new one: another content of the same form may still be
+                // on offer.
+                wait_for(&what, EVENT_TIMEOUT, || {
                     there.wait_offered(selection, target).ok()?;
+                    person.click().ok()?;
                     // HTML says its encoding on the other side, as programs of X expect.
                     there.paste(selection, target).ok()?.ends_with(&pasted).then_some(())
                 })?;
@@ -139,8 +187,8 @@ fn every_kind_of_content_goes_both_ways_between_programs_whole() -> Outcome {
     Ok(())
 }
 
-/// What is copied, as what, and what is pasted of it; another on each side, for one that comes back the same is taken for the
-/// work of a clipboard's manager.
+/// What is copied, as what, and what is pasted of it; another on each side, for one that comes back
+/// the same is taken for the work of a clipboard's manager.
 fn content(kind: usize, side: &str) -> Result<(&'static str, Vec<u8>, Vec<u8>), Error> {
     let words = format!("{side}: {WORDS}");
     let same = |target, content: Vec<u8>| (target, content.clone(), content);
@@ -180,7 +228,12 @@ else:
 /// The Python that can run `GTK`. Debian's, whatever else is called python3 here.
 fn python_with_gtk() -> Option<&'static str> {
     let python = "/usr/bin/python3";
-    if Command::new(python).args(["-c", "import gi"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success()) {
+    if Command::new(python)
+        .args(["-c", "import gi"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|s| s.success())
+    {
         return Some(python);
     }
     assert!(std::env::var_os("CI").is_none(), "this test needs python3-gi and GTK 3");
@@ -191,10 +244,13 @@ fn python_with_gtk() -> Option<&'static str> {
 #[test]
 fn gtk_programs_paste_what_gtk_programs_copied() -> Outcome {
     let Some(python) = python_with_gtk() else { return Ok(()) };
-    let Both { mut there, mut here, session: _session, _viewer, _screen } = Both::start("gtk", &[])?;
+    let Both { mut there, mut here, session: _session, person, _viewer, _screen } =
+        Both::start("gtk", &[])?;
     for text in ["from here\nGrüße 😀", "from there\n漢字"] {
-        let owner = Running::start("python3", here.program(python).args(["-c", GTK, "copy", text]))?;
-        wait_for("GTK pastes it", PATIENCE, || {
+        let owner =
+            Running::start("python3", here.program(python).args(["-c", GTK, "copy", text]))?;
+        wait_for("GTK pastes it", EVENT_TIMEOUT, || {
+            person.click().ok()?;
             let output = there.program(python).args(["-c", GTK, "paste"]).output().ok()?;
             (output.stdout == text.as_bytes()).then_some(())
         })?;
@@ -205,50 +261,67 @@ fn gtk_programs_paste_what_gtk_programs_copied() -> Outcome {
 }
 
 #[test]
-fn a_session_process_killed_in_the_middle_of_a_paste_ends_no_paste() -> Outcome {
+fn a_paste_survives_a_killed_session_process() -> Outcome {
     let Some(python) = python_with_gtk() else { return Ok(()) };
-    let Both { there, mut here, session, _viewer, _screen } = Both::start("killed", &[])?;
+    let Both { there, mut here, session, person, _viewer, _screen } = Both::start("killed", &[])?;
     let long = WORDS.repeat(160_000);
     let file = there.folder.path().join("copied");
     fs::write(&file, &long)?;
-    // xclip would not do: when the program that reads its chunks is killed, xclip 0.13 answers nobody any more.
+    // xclip would not do: when the program that reads its chunks is killed, xclip 0.13 answers
+    // nobody any more.
     let mut copying = there.program(python);
     let _owner = Running::start("python3", copying.args(["-c", GTK, "copy-file"]).arg(file))?;
     here.wait_offered("clipboard", "UTF8_STRING")?;
     let (mut xclip, file) = here.pasting("clipboard", "UTF8_STRING")?;
     Command::new("kill").args(["-KILL", &session.pid("session")?.to_string()]).status()?;
-    let status = wait_for("xclip has pasted", PATIENCE, || xclip.try_wait().ok()?)?;
-    // It was killed before the content was here, or after: whoever pastes does not see which.
+    let status = wait_for("xclip has pasted", EVENT_TIMEOUT, || xclip.try_wait().ok()?)?;
+    // It was killed before the content was here, or after: the pasting program does not notice.
     assert!(status.success() && fs::read(file)? == long.as_bytes(), "the paste is whole");
-    // And the other way, with the new session process.
+    // And from the viewer to the session, with the new session process.
     here.copy("clipboard", "UTF8_STRING", b"after it came back")?;
-    wait_for("it is pasted there", PATIENCE, || {
+    wait_for("it is pasted there", EVENT_TIMEOUT, || {
+        person.click().ok()?;
         (there.paste("clipboard", "UTF8_STRING").ok()? == b"after it came back").then_some(())
     })
 }
 
 #[test]
-fn a_viewer_that_keeps_its_clipboard_to_itself_does() -> Outcome {
-    for (word, gives, takes) in [("to-session", true, false), ("from-session", false, true), ("off", false, false)] {
-        let Both { mut there, mut here, session: _session, _viewer, _screen } =
+fn a_viewer_with_a_one_way_clipboard_shares_no_more() -> Outcome {
+    for (word, gives, takes) in
+        [("to-session", true, false), ("from-session", false, true), ("off", false, false)]
+    {
+        let Both { mut there, mut here, session: _session, person, _viewer, _screen } =
             Both::start(word, &["--clipboard", word])?;
         here.copy("primary", "UTF8_STRING", b"marked here")?;
         there.copy("clipboard", "UTF8_STRING", b"copied there")?;
         if gives {
             there.wait_offered("primary", "UTF8_STRING")?;
-            assert_eq!(there.paste("primary", "UTF8_STRING")?, b"marked here");
+            assert!(there.paste("primary", "UTF8_STRING").is_err(), "nobody has pressed anything");
+            wait_for("it is pasted after a click", EVENT_TIMEOUT, || {
+                person.click().ok()?;
+                (there.paste("primary", "UTF8_STRING").ok()? == b"marked here").then_some(())
+            })?;
         }
         if takes {
             here.wait_offered("clipboard", "UTF8_STRING")?;
             assert_eq!(here.paste("clipboard", "UTF8_STRING")?, b"copied there");
         }
-        // What goes the other way went behind what does not go. With `off` nothing goes: that both were copied is all there
-        // is to wait for, and the viewer's own tests wait for its last word.
+        // In the permitted direction an offer was sent after those that the policy forbids. With
+        // `off` nothing is sent: the test only waits until both were copied, and the viewer's own
+        // tests wait for its last message.
         for (side, selection) in [(&here, "primary"), (&there, "clipboard")] {
-            wait_for("it is copied", PATIENCE, || side.paste(selection, "UTF8_STRING").ok().map(drop))?;
+            wait_for("it is copied", EVENT_TIMEOUT, || {
+                side.paste(selection, "UTF8_STRING").ok().map(drop)
+            })?;
         }
-        assert!(gives || there.paste("primary", "TARGETS").is_err(), "{word}: what is marked here stays here");
-        assert!(takes || here.paste("clipboard", "TARGETS").is_err(), "{word}: what is copied there stays there");
+        assert!(
+            gives || there.paste("primary", "TARGETS").is_err(),
+            "{word}: what is marked here stays here"
+        );
+        assert!(
+            takes || here.paste("clipboard", "TARGETS").is_err(),
+            "{word}: what is copied there stays there"
+        );
     }
     Ok(())
 }

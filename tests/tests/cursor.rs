@@ -1,22 +1,21 @@
-//! The cursor from a real X server to a real viewer: what applications make of it, and that its pixels are never display.
-//! Its sprite moves, blinks and changes over a resting screen while every update that comes is counted.
-
-use std::time::Duration;
+//! The cursor, from a real X server to a real viewer: applications change it, and its pixels are
+//! never part of the screen. The sprite moves, blinks and changes over a resting screen while every
+//! update is counted.
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;
 use thinc_e2e::Desktop;
+use thinc_e2e::EVENT_TIMEOUT;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
-    ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, Cursor, ImageFormat, Pixmap, Window,
+    ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, Cursor, ImageFormat, KeyButMask,
+    MOTION_NOTIFY_EVENT, Pixmap, Window,
 };
+use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 
 type Outcome = Result<(), Error>;
-
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Application {
     conn: RustConnection,
@@ -42,7 +41,7 @@ impl Application {
         Ok(pixmap)
     }
 
-    /// White where `fore` says so, else black, inside `inside`.
+    /// White where `fore` is set, else black, inside `inside`.
     fn cursor(&self, fore: u16, inside: u16) -> Result<Cursor, Error> {
         let cursor = self.conn.generate_id()?;
         let (source, mask) = (self.bits(fore)?, self.bits(inside)?);
@@ -51,7 +50,10 @@ impl Application {
     }
 
     fn show(&self, cursor: Cursor) -> Outcome {
-        self.conn.change_window_attributes(self.root, &ChangeWindowAttributesAux::new().cursor(cursor))?;
+        self.conn.change_window_attributes(
+            self.root,
+            &ChangeWindowAttributesAux::new().cursor(cursor),
+        )?;
         self.done()
     }
 
@@ -60,7 +62,7 @@ impl Application {
         self.done()
     }
 
-    /// X has done everything that was asked.
+    /// Waits until X has handled all requests.
     fn done(&self) -> Outcome {
         self.conn.get_input_focus()?.reply()?;
         Ok(())
@@ -68,7 +70,7 @@ impl Application {
 }
 
 fn until(desktop: &mut Desktop, line: &str, wanted: &str) -> Outcome {
-    wait_for(&format!("`{line}` is {wanted}"), PATIENCE, || {
+    wait_for(&format!("`{line}` is {wanted}"), EVENT_TIMEOUT, || {
         desktop.viewer.say("barrier").ok()?;
         (desktop.viewer.say(line).ok()? == wanted).then_some(())
     })
@@ -85,7 +87,9 @@ fn a_recoloured_cursor_is_the_same_image_in_other_colours() -> Outcome {
     let cursor = application.cursor(0x00ff, 0x0fff)?;
     application.show(cursor)?;
     until(&mut desktop, "cursor", "16x16+3+5")?;
-    for (pixel, wanted) in [("0 0", "ffffffff"), ("8 0", "ff000000"), ("12 0", "00000000"), ("7 15", "ffffffff")] {
+    for (pixel, wanted) in
+        [("0 0", "ffffffff"), ("8 0", "ff000000"), ("12 0", "00000000"), ("7 15", "ffffffff")]
+    {
         until(&mut desktop, &format!("cursor-pixel {pixel}"), wanted)?;
     }
     let images = figure(&mut desktop, "cursors")?;
@@ -94,12 +98,15 @@ fn a_recoloured_cursor_is_the_same_image_in_other_colours() -> Outcome {
     until(&mut desktop, "cursor-pixel 0 0", "ffff0000")?;
     until(&mut desktop, "cursor-pixel 8 0", "ff0000ff")?;
     until(&mut desktop, "cursor-pixel 12 0", "00000000")?;
-    assert_eq!((figure(&mut desktop, "cursors")?, figure(&mut desktop, "cursor_colors")?), (images, 1));
+    assert_eq!(
+        (figure(&mut desktop, "cursors")?, figure(&mut desktop, "cursor_colors")?),
+        (images, 1)
+    );
     Ok(())
 }
 
 #[test]
-fn the_sprite_is_never_display() -> Outcome {
+fn the_sprite_is_never_part_of_the_screen() -> Outcome {
     let mut desktop = Desktop::start("cursor-sprite", "640x480", &["sleep", "infinity"])?;
     let application = Application::new(&desktop)?;
     let cursors = [application.cursor(0xffff, 0xffff)?, application.cursor(0x00ff, 0xffff)?];
@@ -112,8 +119,14 @@ fn the_sprite_is_never_display() -> Outcome {
         application.show(cursors[usize::from(step % 2 == 0)])?;
         application.warp(300 + step, 200)?;
         desktop.viewer.say("barrier")?;
-        let seen = application.conn.get_image(ImageFormat::Z_PIXMAP, application.root, 0, 0, 640, 480, !0)?.reply()?;
-        assert!(seen.data.chunks_exact(4).all(|pixel| pixel[..3] == seen.data[..3]), "an application sees a sprite");
+        let seen = application
+            .conn
+            .get_image(ImageFormat::Z_PIXMAP, application.root, 0, 0, 640, 480, !0)?
+            .reply()?;
+        assert!(
+            seen.data.chunks_exact(4).all(|pixel| pixel[..3] == seen.data[..3]),
+            "an application sees a sprite"
+        );
     }
     until(&mut desktop, "warped", "349 200")?;
     let after = desktop.stats()?;
@@ -124,33 +137,63 @@ fn the_sprite_is_never_display() -> Outcome {
 }
 
 #[test]
-fn a_warp_moves_the_viewer_and_a_hand_is_not_led_back() -> Outcome {
+fn a_warp_moves_the_viewers_pointer_and_user_motion_is_not_echoed() -> Outcome {
     let mut desktop = Desktop::start("cursor-warp", "640x480", &["sleep", "infinity"])?;
     let application = Application::new(&desktop)?;
     application.show(application.cursor(0xffff, 0xffff)?)?;
     application.warp(111, 222)?;
     until(&mut desktop, "warped", "111 222")?;
     let moves = figure(&mut desktop, "cursor_moves")?;
-    assert_eq!(moves, 1, "where X put the pointer at its start is nobody's wish");
+    assert_eq!(moves, 1, "the pointer's initial position is not a warp");
     for x in 10..60 {
         desktop.viewer.say(&format!("move {x} 40"))?;
     }
-    wait_for("the hand's move arrives", PATIENCE, || {
+    wait_for("the user's motion arrives", EVENT_TIMEOUT, || {
         let at = application.conn.query_pointer(application.root).ok()?.reply().ok()?;
         ((at.root_x, at.root_y) == (59, 40)).then_some(())
     })?;
     desktop.viewer.say("barrier")?;
-    assert_eq!(figure(&mut desktop, "cursor_moves")?, moves, "a hand's move comes back");
-    // To the same place as before: the hand has left it since.
+    assert_eq!(figure(&mut desktop, "cursor_moves")?, moves, "the user's motion was echoed");
+    // To the same position as before: the user has moved the pointer since.
     application.warp(111, 222)?;
-    wait_for("the second warp arrives", PATIENCE, || {
+    wait_for("the second warp arrives", EVENT_TIMEOUT, || {
         desktop.viewer.say("barrier").ok()?;
         (figure(&mut desktop, "cursor_moves").ok()? == moves + 1).then_some(())
     })
 }
 
 #[test]
-fn a_hidden_cursor_is_hidden_and_who_comes_later_is_told_all_of_it() -> Outcome {
+fn a_program_that_moves_the_pointer_moves_the_viewers() -> Outcome {
+    let mut desktop = Desktop::start("cursor-xtest", "640x480", &["sleep", "infinity"])?;
+    let application = Application::new(&desktop)?;
+    let fake = |kind, detail, x, y| -> Outcome {
+        let (conn, now) = (&application.conn, x11rb::CURRENT_TIME);
+        conn.xtest_fake_input(kind, detail, now, application.root, x, y, 0)?;
+        application.done()
+    };
+    // X shows no cursor yet.
+    application.warp(40, 50)?;
+    until(&mut desktop, "warped", "40 50")?;
+    fake(MOTION_NOTIFY_EVENT, 0, 300, 310)?;
+    until(&mut desktop, "warped", "300 310")?;
+    application.show(application.cursor(0xffff, 0xffff)?)?;
+    desktop.viewer.say("move 20 30")?;
+    desktop.viewer.say("barrier")?;
+    fake(MOTION_NOTIFY_EVENT, 0, 300, 310)?;
+    until(&mut desktop, "warped", "300 310")?;
+    // Where the viewer's pointer is now, its button is.
+    desktop.viewer.say("buttondown 1")?;
+    wait_for("the button is down there", EVENT_TIMEOUT, || {
+        let at = application.conn.query_pointer(application.root).ok()?.reply().ok()?;
+        let down = at.mask.contains(KeyButMask::BUTTON1);
+        (down && (at.root_x, at.root_y) == (300, 310)).then_some(())
+    })?;
+    desktop.viewer.say("buttonup 1")?;
+    Ok(())
+}
+
+#[test]
+fn a_hidden_cursor_is_hidden_and_later_viewers_get_its_whole_state() -> Outcome {
     let mut desktop = Desktop::start("cursor-hidden", "640x480", &["sleep", "infinity"])?;
     let application = Application::new(&desktop)?;
     application.show(application.cursor(0x00ff, 0x0fff)?)?;
@@ -168,7 +211,7 @@ fn a_hidden_cursor_is_hidden_and_who_comes_later_is_told_all_of_it() -> Outcome 
     application.conn.xfixes_show_cursor(application.root)?;
     application.done()?;
     until(&mut desktop, "cursor-shown", "yes")?;
-    // One without a pixel is shown as one that is hidden.
+    // A cursor without pixels counts as hidden.
     application.show(application.cursor(0, 0)?)?;
     until(&mut desktop, "cursor-shown", "no")
 }

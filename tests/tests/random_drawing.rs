@@ -1,12 +1,11 @@
-//! Pixel identity under random drawing: core operations with every function, plane mask, fill and clip, RENDER, windows that
-//! move, stack, are redirected and carry alpha, on screens that change their size in between.
-//! A failing seed is printed; `THINC_TEST_SEED=7` draws it again.
-
-use std::time::Duration;
+//! Pixel identity under random drawing: core operations with every function, plane mask, fill and
+//! clip, RENDER, windows that move, stack, are redirected and carry alpha, on screens that change
+//! their size in between. A failing seed is printed; `THINC_TEST_SEED=7` draws it again.
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;
 use thinc_e2e::Desktop;
+use thinc_e2e::EVENT_TIMEOUT;
 
 #[path = "../../crates/ring/tests/xdraw/mod.rs"]
 mod xdraw;
@@ -35,12 +34,13 @@ fn draw(seed: u64) -> Result<(), Error> {
             let (width, height) = (drawer.random.within(200, 1300), drawer.random.within(150, 900));
             desktop.viewer.say(&format!("resize {width}x{height}"))?;
             let size = (width as usize, height as usize);
-            wait_for("the session resizes", Duration::from_secs(10), || {
+            wait_for("the session resizes", EVENT_TIMEOUT, || {
                 (desktop.screen_size().ok()? == size).then_some(())
             })?;
             drawer.resized(width, height);
         }
-        // Many small batches catch what one large batch paints over; some large ones overlap with the sending.
+        // Many small batches catch what one large batch paints over; some large ones overlap with
+        // the sending.
         for _ in 0..drawer.random.within(1, if batch % 4 == 0 { 400 } else { 12 }) {
             drawer.step()?;
         }

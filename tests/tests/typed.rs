@@ -1,23 +1,22 @@
-//! What a person types while the path is dead is typed when it is back: all of it, in order, once.
-//! Real X server, real session, headless viewer; between them a path over TCP that stops in each direction when told to.
-//! What arrived is what `cat` wrote to a file.
+//! Input typed during an outage arrives after it: all of it, in order, once. Real X server, real
+//! session, headless viewer; between them a TCP path that can be stopped in each direction. `cat`
+//! writes what arrived to a file.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::{Folder, wait_for};
-use thinc_e2e::Desktop;
+use thinc_e2e::{AWAIT_TERMINAL, Desktop, EVENT_TIMEOUT, typewriter};
 
 type Outcome = Result<(), Error>;
 
-/// What is carried over one connection.
+/// The state of one forwarded connection.
 #[derive(Default)]
-struct Fate {
-    /// What comes from the viewer, or from the session, goes nowhere from now on.
+struct Connection {
+    /// Bytes from the viewer, or from the session, are discarded from now on.
     up_dead: AtomicBool,
     down_dead: AtomicBool,
 }
@@ -25,74 +24,90 @@ struct Fate {
 /// A path in front of a session's port.
 struct Path {
     at: SocketAddr,
-    fates: Arc<Mutex<Vec<Arc<Fate>>>>,
-    /// Whoever comes is sent away.
-    closed: Arc<AtomicBool>,
-    sent_away: Arc<AtomicU64>,
+    connections: Arc<Mutex<Vec<Arc<Connection>>>>,
+    /// New connections are refused.
+    refuses: Arc<AtomicBool>,
+    refused: Arc<AtomicU64>,
 }
 
 impl Path {
-    /// To the session's port. The threads end with the process: nothing tells them that a test is over.
+    /// A path to the session's port. Its threads end with the process.
     fn to(port: u16) -> Result<Path, Error> {
         let near = TcpListener::bind("127.0.0.1:0")?;
-        let path =
-            Path { at: near.local_addr()?, fates: Arc::default(), closed: Arc::default(), sent_away: Arc::default() };
-        let (fates, closed, sent_away) = (path.fates.clone(), path.closed.clone(), path.sent_away.clone());
+        let path = Path {
+            at: near.local_addr()?,
+            connections: Arc::default(),
+            refuses: Arc::default(),
+            refused: Arc::default(),
+        };
+        let (connections, refuses, refused) =
+            (path.connections.clone(), path.refuses.clone(), path.refused.clone());
         std::thread::spawn(move || {
             for viewer in near.incoming().map_while(Result::ok) {
-                if closed.load(Ordering::SeqCst) {
-                    sent_away.fetch_add(1, Ordering::SeqCst);
+                if refuses.load(Ordering::SeqCst) {
+                    refused.fetch_add(1, Ordering::SeqCst);
                     continue;
                 }
                 let Ok(session) = TcpStream::connect(("127.0.0.1", port)) else { continue };
-                let fate = Arc::new(Fate::default());
-                fates.lock().expect("no holder panics").push(fate.clone());
-                let [Ok(viewer_too), Ok(session_too)] = [viewer.try_clone(), session.try_clone()] else { continue };
-                carry(viewer_too, session_too, fate.clone(), |fate| &fate.up_dead);
-                carry(session, viewer, fate, |fate| &fate.down_dead);
+                let connection = Arc::new(Connection::default());
+                connections.lock().expect("no holder panics").push(connection.clone());
+                let [Ok(viewer_too), Ok(session_too)] = [viewer.try_clone(), session.try_clone()]
+                else {
+                    continue;
+                };
+                forward(viewer_too, session_too, connection.clone(), |connection| {
+                    &connection.up_dead
+                });
+                forward(session, viewer, connection, |connection| &connection.down_dead);
             }
         });
         Ok(path)
     }
 
-    /// What is said over the connections there are arrives in none of these directions any more.
+    /// Discards the bytes of the open connections in the session's direction, or in both.
     fn stop(&self, up: bool) {
-        for fate in self.fates.lock().expect("no holder panics").iter() {
-            fate.down_dead.store(true, Ordering::SeqCst);
-            fate.up_dead.store(up, Ordering::SeqCst);
+        for connection in self.connections.lock().expect("no holder panics").iter() {
+            connection.down_dead.store(true, Ordering::SeqCst);
+            connection.up_dead.store(up, Ordering::SeqCst);
         }
-        self.closed.store(true, Ordering::SeqCst);
+        self.refuses.store(true, Ordering::SeqCst);
     }
 
-    /// The viewer has given up the connection that died and has come for another.
+    /// Waits until the viewer has given up the dead connection and tries another.
     fn wait_for_return(&self) -> Outcome {
-        let before = self.sent_away.load(Ordering::SeqCst);
-        wait_for("the viewer looks for another connection", Duration::from_secs(30), || {
-            (self.sent_away.load(Ordering::SeqCst) > before).then_some(())
+        let before = self.refused.load(Ordering::SeqCst);
+        wait_for("the viewer looks for another connection", EVENT_TIMEOUT, || {
+            (self.refused.load(Ordering::SeqCst) > before).then_some(())
         })
     }
 
     fn open(&self) {
-        self.closed.store(false, Ordering::SeqCst);
+        self.refuses.store(false, Ordering::SeqCst);
     }
 }
 
-/// Bytes one way. A dead direction is read on: who sends notices nothing.
-fn carry(mut from: TcpStream, mut to: TcpStream, fate: Arc<Fate>, dead: fn(&Fate) -> &AtomicBool) {
+/// Forwards one direction. A dead direction is still read: the sender notices nothing.
+fn forward(
+    mut from: TcpStream,
+    mut to: TcpStream,
+    connection: Arc<Connection>,
+    dead: fn(&Connection) -> &AtomicBool,
+) {
     std::thread::spawn(move || {
         let mut buffer = [0; 65536];
         while let Ok(count @ 1..) = from.read(&mut buffer) {
-            if !dead(&fate).load(Ordering::SeqCst) && to.write_all(&buffer[..count]).is_err() {
+            if !dead(&connection).load(Ordering::SeqCst) && to.write_all(&buffer[..count]).is_err()
+            {
                 return;
             }
         }
-        if !dead(&fate).load(Ordering::SeqCst) {
+        if !dead(&connection).load(Ordering::SeqCst) {
             let _ = to.shutdown(Shutdown::Write);
         }
     });
 }
 
-/// A terminal whose lines end in a file, seen through such a path.
+/// A terminal whose lines are written to a file, viewed through such a path.
 struct Typist {
     desktop: Desktop,
     path: Path,
@@ -104,20 +119,27 @@ impl Typist {
     fn start(name: &str) -> Result<Typist, Error> {
         let folder = Folder::new(&format!("e2e-typed-{name}"))?;
         let file = folder.path().join("typed");
-        let script = format!("cat > '{}'", file.display());
+        let script = format!("{AWAIT_TERMINAL} exec cat > '{}'", file.display());
         let mut path = None;
-        let way = |link: &str| {
-            let (head, rest) = link.split_once("127.0.0.1:").ok_or("a session listens on 127.0.0.1")?;
+        let link_for_viewer = |link: &str| {
+            let (head, rest) =
+                link.split_once("127.0.0.1:").ok_or("a session listens on 127.0.0.1")?;
             let (port, tail) = rest.split_once('/').ok_or("a link has a path")?;
             let to = path.insert(Path::to(port.parse()?)?);
             Ok(format!("{head}{}/{tail}", to.at))
         };
         let application = ["xterm", "-e", "sh", "-c", &script];
         let name = format!("typed-{name}");
-        let mut desktop = Desktop::start_through(&name, "640x480", &application, way, &["--transport", "tcp"])?;
-        desktop.settle()?;
+        let mut desktop = Desktop::start_through(
+            &name,
+            "640x480",
+            &application,
+            link_for_viewer,
+            &["--transport", "tcp"],
+        )?;
+        wait_for("the terminal reads keys", EVENT_TIMEOUT, || file.exists().then_some(()))?;
         desktop.viewer.say("move 100 100")?;
-        let path = path.ok_or("a viewer has a way")?;
+        let path = path.ok_or("the viewer has a link")?;
         let mut typist = Typist { desktop, path, file, _folder: folder };
         typist.say("type ready\\n")?;
         typist.wait_for("ready\n")?;
@@ -128,17 +150,17 @@ impl Typist {
         self.desktop.viewer.say(line).map(drop)
     }
 
-    /// The file is this, and stays so when everything that was on its way has arrived.
+    /// Waits until the file has this content.
     fn wait_for(&mut self, wanted: &str) -> Outcome {
         let read = || std::fs::read_to_string(&self.file).unwrap_or_default();
-        let found = wait_for("what was typed", Duration::from_secs(30), || (read() == wanted).then_some(()));
+        let found = wait_for("what was typed", EVENT_TIMEOUT, || (read() == wanted).then_some(()));
         if found.is_err() {
             return Err(format!("{:?} was typed, where {wanted:?} was wanted", read()).into());
         }
         Ok(())
     }
 
-    /// The same over the connection that the viewer has come back on.
+    /// The same after the viewer has reconnected, and nothing more arrives.
     fn wait_once(&mut self, wanted: &str) -> Outcome {
         self.wait_for(wanted)?;
         self.say("wait-quiet")?;
@@ -148,7 +170,7 @@ impl Typist {
 }
 
 #[test]
-fn what_is_typed_into_a_dead_path_and_while_there_is_none_arrives_once() -> Outcome {
+fn input_typed_into_a_dead_path_and_without_one_arrives_once() -> Outcome {
     let mut typist = Typist::start("dead")?;
     typist.path.stop(true);
     typist.say("type into the DEAD path,\\n")?;
@@ -159,9 +181,9 @@ fn what_is_typed_into_a_dead_path_and_while_there_is_none_arrives_once() -> Outc
 }
 
 #[test]
-fn what_arrived_without_a_word_of_it_is_not_typed_again() -> Outcome {
+fn input_that_arrived_unacknowledged_is_not_typed_again() -> Outcome {
     let mut typist = Typist::start("half")?;
-    // What the viewer says still arrives, and of no answer it hears.
+    // The viewer's bytes still arrive, but no answer does.
     typist.path.stop(false);
     typist.say("type first half, \\nand ")?;
     typist.wait_for("ready\nfirst half, \n")?;
@@ -177,7 +199,7 @@ fn what_arrived_without_a_word_of_it_is_not_typed_again() -> Outcome {
 }
 
 #[test]
-fn a_session_that_was_replaced_meanwhile_gets_none_of_it() -> Outcome {
+fn a_restarted_session_process_gets_none_of_the_input() -> Outcome {
     let mut typist = Typist::start("replaced")?;
     typist.path.stop(true);
     typist.say("type lost\\n")?;
@@ -188,4 +210,42 @@ fn a_session_that_was_replaced_meanwhile_gets_none_of_it() -> Outcome {
     typist.path.open();
     typist.say("barrier")?;
     typist.wait_once("ready\n")
+}
+
+#[test]
+fn a_key_repeats_only_while_its_viewer_is_known_to_hold_it() -> Outcome {
+    let folder = Folder::new("e2e-typed-held")?;
+    let paper = folder.path().join("typed");
+    let application = typewriter(&paper);
+    let application: Vec<&str> = application.iter().map(String::as_str).collect();
+    let mut desktop = Desktop::start("typed-held", "640x480", &application)?;
+    let read = || std::fs::read_to_string(&paper).unwrap_or_default();
+    wait_for("the terminal reads keys", EVENT_TIMEOUT, || paper.exists().then_some(()))?;
+    desktop.viewer.say("move 100 100")?;
+    let signal = |name: &str, pid: u32| -> Outcome {
+        let sent = std::process::Command::new("kill").args([name, &pid.to_string()]).status()?;
+        sent.success().then_some(()).ok_or_else(|| format!("kill {name} {pid} failed").into())
+    };
+    // Of a key that is held X types 25 a second after 660 ms.
+    let hold = std::time::Duration::from_millis(2500);
+    for (stops, key) in [("the viewer", 'a'), ("the session", 'b')] {
+        let pid = match stops {
+            "the viewer" => desktop.viewer.pid(),
+            _ => desktop.session.pid("session")?,
+        };
+        desktop.viewer.say(&format!("keydown {key}"))?;
+        let typed = || read().matches(key).count();
+        wait_for("the key is typed", EVENT_TIMEOUT, || (typed() > 0).then_some(()))?;
+        signal("-STOP", pid)?;
+        std::thread::sleep(hold);
+        let count = typed();
+        signal("-CONT", pid)?;
+        assert!(count <= 10, "{count} characters were typed while {stops} was stopped");
+        desktop.viewer.say(&format!("keyup {key}"))?;
+    }
+    desktop.viewer.say("keydown c")?;
+    wait_for("a held key repeats", EVENT_TIMEOUT, || {
+        (read().matches('c').count() >= 30).then_some(())
+    })?;
+    desktop.viewer.say("keyup c").map(drop)
 }

@@ -1,13 +1,14 @@
-//! Several viewers of one session over TLS, each with its own queue and speed: what one does is no matter to another.
-//! An application draws noise, which nothing makes small, so that every path is busy and every queue full.
+//! Several viewers of one session over TLS, each with its own queue and speed: none affects the
+//! others. An application draws incompressible noise, so that every path is busy and every queue
+//! full.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use thinc_bench::Error;
 use thinc_bench::process::{Headless, pss_mb, wait_for};
 use thinc_e2e::Desktop;
+use thinc_e2e::EVENT_TIMEOUT;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateGCAux, Gcontext, ImageFormat, Window};
 use x11rb::rust_connection::RustConnection;
@@ -21,10 +22,7 @@ const SIZE: &str = "640x480";
 const ROWS_PER_REQUEST: u16 = 48;
 /// Bytes of one screen of noise on the wire, at least: three of each pixel's four bytes are shown.
 const SCREEN_BYTES: u64 = WIDTH as u64 * HEIGHT as u64 * 3;
-/// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// An application that fills the screen with noise, another each time.
+/// An application that fills the screen with new noise each time.
 struct Noise {
     conn: RustConnection,
     root: Window,
@@ -40,7 +38,7 @@ impl Noise {
         Ok(Noise { conn, root, gc, state: 1 })
     }
 
-    /// One screen of it, which X has drawn when this returns.
+    /// Draws a screen of noise; X has drawn it when this returns.
     fn draw(&mut self) -> Outcome {
         let mut data = Vec::with_capacity(usize::from(WIDTH) * usize::from(ROWS_PER_REQUEST) * 4);
         for y in (0..HEIGHT).step_by(ROWS_PER_REQUEST.into()) {
@@ -53,7 +51,18 @@ impl Noise {
                 data.extend_from_slice(&self.state.to_le_bytes());
             }
             let (format, rows) = (ImageFormat::Z_PIXMAP, ROWS_PER_REQUEST);
-            self.conn.put_image(format, self.root, self.gc, WIDTH, rows, 0, y.cast_signed(), 0, 24, &data)?;
+            self.conn.put_image(
+                format,
+                self.root,
+                self.gc,
+                WIDTH,
+                rows,
+                0,
+                y.cast_signed(),
+                0,
+                24,
+                &data,
+            )?;
         }
         self.conn.get_input_focus()?.reply()?;
         Ok(())
@@ -86,15 +95,21 @@ fn bytes_in(desktop: &mut Desktop) -> Result<u64, Error> {
 }
 
 #[test]
-fn a_stopped_viewer_slows_nobody_costs_no_memory_and_is_whole_when_it_goes_on() -> Outcome {
-    // What is lossy is no load: a machine that has much else to do is taken for a slow path.
-    let mut desktop = Desktop::start_with("viewers-stopped", SIZE, &["--lossy", "never"], &["sleep", "infinity"])?;
+fn a_stopped_viewer_delays_nobody_costs_no_memory_and_is_complete_when_it_continues() -> Outcome {
+    // Lossless, so that the noise is a load: a busy machine looks like a slow path.
+    let mut desktop = Desktop::start_with(
+        "viewers-stopped",
+        SIZE,
+        &["--lossy", "never"],
+        &["sleep", "infinity"],
+    )?;
     let mut slow = desktop.another_viewer()?;
     let mut noise = Noise::new(&desktop)?;
-    desktop.as_seen_by(&mut slow, |desktop| desktop.assert_identical("before it is stopped"))?;
+    desktop.with_viewer(&mut slow, |desktop| desktop.assert_identical("before it is stopped"))?;
     let session = desktop.session.pid("session")?;
     let stopped = Stopped::new(&slow)?;
-    // Each whole screen arrives while the other reads nothing: the answer to a barrier comes after all of it.
+    // Each complete screen arrives while the other viewer reads nothing: the answer to a barrier
+    // follows all of it.
     let mut pictures = Vec::new();
     let mut memory = Vec::new();
     for _ in 0..120 {
@@ -109,20 +124,35 @@ fn a_stopped_viewer_slows_nobody_costs_no_memory_and_is_whole_when_it_goes_on() 
     pictures.dedup();
     assert_eq!(pictures.len(), 120, "every picture was seen");
     assert!(fast_bytes > 110 * SCREEN_BYTES, "{fast_bytes} bytes: the noise is no load");
-    let most = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
-    let (early, late) = (most(&memory[20..60]), most(&memory[60..]));
-    assert!(late < early + 4.0, "the session grew from {early} to {late} MB while a viewer was stopped");
-    let slow_bytes = desktop.as_seen_by(&mut slow, |desktop| {
+    // A leak for each screen would add up: the second half would hold 50 screens more on average.
+    // An allocator's noise is a few.
+    let median = |part: &[f64]| {
+        let mut part = part.to_vec();
+        part.sort_by(f64::total_cmp);
+        part[part.len() / 2]
+    };
+    let (early, late) = (median(&memory[20..70]), median(&memory[70..]));
+    let screens = (late - early) * 1e6 / SCREEN_BYTES as f64;
+    assert!(
+        screens < 10.0,
+        "the session grew from {early} to {late} MB, by {screens:.1} screens, while a viewer was \
+            stopped"
+    );
+    let slow_bytes = desktop.with_viewer(&mut slow, |desktop| {
         desktop.assert_identical("after it went on")?;
         bytes_in(desktop)
     })?;
-    // What lay in the kernel when it was stopped, and the newest screen: nothing of what was drawn between them.
-    assert!(slow_bytes < fast_bytes / 4, "{slow_bytes} of {fast_bytes} bytes: what was over was sent all the same");
+    // The bytes in the kernel when it was stopped, and the newest screen: none of the screens in
+    // between.
+    assert!(
+        slow_bytes < fast_bytes / 4,
+        "{slow_bytes} of {fast_bytes} bytes: what was over was sent all the same"
+    );
     Ok(())
 }
 
 #[test]
-fn viewers_that_come_and_go_under_load_leave_the_others_as_they_were() -> Outcome {
+fn viewers_that_connect_and_disconnect_under_load_do_not_affect_the_others() -> Outcome {
     let mut desktop = Desktop::start("viewers-guests", SIZE, &["sleep", "infinity"])?;
     let mut noise = Noise::new(&desktop)?;
     let done = AtomicBool::new(false);
@@ -134,15 +164,16 @@ fn viewers_that_come_and_go_under_load_leave_the_others_as_they_were() -> Outcom
         });
         let outcome = (|| -> Outcome {
             for round in 0..6 {
-                let mut guests = (0..2).map(|_| desktop.another_viewer()).collect::<Result<Vec<_>, _>>()?;
+                let mut guests =
+                    (0..2).map(|_| desktop.another_viewer()).collect::<Result<Vec<_>, _>>()?;
                 for guest in &mut guests {
                     guest.say("barrier")?;
                 }
-                // Half of them in the middle of everything, with jobs at the workers and bytes on the way.
+                // Kill half of them while jobs are at the workers and bytes are in flight.
                 if round % 2 == 0 {
                     guests.iter().try_for_each(|guest| signal("-KILL", guest.pid()))?;
                 }
-                desktop.after_change_any("barrier")?;
+                desktop.after_update("barrier")?;
             }
             Ok(())
         })();
@@ -152,41 +183,50 @@ fn viewers_that_come_and_go_under_load_leave_the_others_as_they_were() -> Outcom
     })?;
     desktop.assert_identical("after all guests have gone")?;
     let mut last = desktop.another_viewer()?;
-    desktop.as_seen_by(&mut last, |desktop| desktop.assert_identical("for the last guest"))
+    desktop.with_viewer(&mut last, |desktop| desktop.assert_identical("for the last guest"))
 }
 
 #[test]
-fn what_a_viewer_holds_is_let_go_with_it_and_what_another_holds_stays() -> Outcome {
+fn keys_of_a_disconnected_viewer_are_released_and_those_of_others_stay_down() -> Outcome {
     let mut desktop = Desktop::start("viewers-input", SIZE, &["sleep", "infinity"])?;
     let mut guest = desktop.another_viewer()?;
     let x = desktop.connect_x()?;
     let root = x.setup().roots[0].root;
     let down = || -> Option<Vec<u8>> {
         let keys = x.query_keymap().ok()?.reply().ok()?.keys;
-        Some((8..=255u8).filter(|code| keys[usize::from(code / 8)] & 1 << (code % 8) != 0).collect())
+        Some(
+            (8..=255u8).filter(|code| keys[usize::from(code / 8)] & 1 << (code % 8) != 0).collect(),
+        )
     };
-    let buttons = || x.query_pointer(root).ok().and_then(|cookie| cookie.reply().ok()).map(|pointer| pointer.mask);
+    let buttons = || {
+        x.query_pointer(root)
+            .ok()
+            .and_then(|cookie| cookie.reply().ok())
+            .map(|pointer| pointer.mask)
+    };
     let (a, shift, left) = (38, 50, x11rb::protocol::xproto::KeyButMask::BUTTON1);
     desktop.viewer.say("keydown Shift_L")?;
     guest.say("keydown a")?;
     guest.say("buttondown 1")?;
-    wait_for("both keys and the button are down", PATIENCE, || {
+    wait_for("both keys and the button are down", EVENT_TIMEOUT, || {
         (down()? == [a, shift] && buttons()?.contains(left)).then_some(())
     })?;
     signal("-KILL", guest.pid())?;
-    wait_for("the guest's hand is off", PATIENCE, || (down()? == [shift] && !buttons()?.contains(left)).then_some(()))?;
+    wait_for("the guest's keys are released", EVENT_TIMEOUT, || {
+        (down()? == [shift] && !buttons()?.contains(left)).then_some(())
+    })?;
     desktop.viewer.say("keyup Shift_L")?;
-    wait_for("nothing is held", PATIENCE, || down()?.is_empty().then_some(()))
+    wait_for("nothing is held", EVENT_TIMEOUT, || down()?.is_empty().then_some(()))
 }
 
 #[test]
-fn the_newest_viewer_controls_the_size_and_hands_it_back() -> Outcome {
+fn the_newest_viewer_controls_the_size_and_gives_it_back() -> Outcome {
     let mut desktop = Desktop::start("viewers-size", SIZE, &["sleep", "infinity"])?;
     desktop.viewer.say("resize 700x500")?;
     let mut guest = desktop.another_viewer()?;
     guest.say("resize 800x600")?;
     let seen = |viewer: &mut Headless, wanted: &str| {
-        wait_for(&format!("the screen is {wanted}"), PATIENCE, || {
+        wait_for(&format!("the screen is {wanted}"), EVENT_TIMEOUT, || {
             viewer.say("barrier").ok()?;
             (viewer.say("size").ok()? == wanted).then_some(())
         })

@@ -1,31 +1,33 @@
-//! Viewers that see a real desktop small, and in part: what each shows is what X has, resampled.
-//! An xterm prints and scrolls; viewers of several sizes look on at the same time.
-
-use std::time::Duration;
+//! Viewers that show a real desktop scaled down, and parts of it: each shows the X screen,
+//! resampled. An xterm prints and scrolls; viewers of several sizes show it at the same time.
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;
-use thinc_e2e::{Desktop, Picture};
+use thinc_e2e::EVENT_TIMEOUT;
+use thinc_e2e::{Desktop, Image};
 
 const SIZE: &str = "1024x768";
-/// Pixels of the small picture's edges for so many of the screen's: 320 × 240.
+/// Scale of the small view: pixels of the view for pixels of the screen (320 × 240).
 const SHRUNK: (usize, usize) = (5, 16);
 
-fn rested(desktop: &mut Desktop) -> Result<Picture, Error> {
+fn rested(desktop: &mut Desktop) -> Result<Image, Error> {
     desktop.viewer.say("wait-quiet")?;
     desktop.view()
 }
 
-/// What a pixel of the small picture covers, each screen pixel by how much of it is covered, in whole numbers.
-fn mean(screen: &Picture, (x, y): (usize, usize), shift: u32) -> u64 {
+/// The mean of the screen pixels that a pixel of the small view covers, weighted by coverage, in
+/// integers.
+fn mean(screen: &Image, (x, y): (usize, usize), shift: u32) -> u64 {
     let (to, from) = SHRUNK;
     let covered = |pixel: usize| {
         let (start, end) = (pixel * from, (pixel + 1) * from);
-        (start / to..end.div_ceil(to)).map(move |s| (s, (((s + 1) * to).min(end) - (s * to).max(start)) as u64))
+        (start / to..end.div_ceil(to))
+            .map(move |s| (s, (((s + 1) * to).min(end) - (s * to).max(start)) as u64))
     };
     let weigh = |(y, wy): (usize, u64)| {
-        let row =
-            covered(x).map(move |(x, wx)| u64::from(screen.pixels[y * screen.width + x] >> shift & 255) * wx * wy);
+        let row = covered(x).map(move |(x, wx)| {
+            u64::from(screen.pixels[y * screen.width + x] >> shift & 255) * wx * wy
+        });
         row.sum::<u64>()
     };
     let whole = (from * from) as u64;
@@ -34,16 +36,17 @@ fn mean(screen: &Picture, (x, y): (usize, usize), shift: u32) -> u64 {
 
 #[test]
 fn several_viewers_of_one_screen_see_it_each_at_its_own_size() -> Result<(), Error> {
-    let print = "for i in $(seq 60); do echo \"$i: the quick brown fox jumps over the lazy dog\"; done; exec sleep 600";
+    let print = "for i in $(seq 60); do echo \"$i: the quick brown fox jumps over the lazy dog\"; \
+        done; exec sleep 600";
     let xterm = ["xterm", "-geometry", "120x50+20+10", "-e", "sh", "-c", print];
     let mut desktop = Desktop::start("views", SIZE, &xterm)?;
     let mut small = desktop.another_viewer_with(&["--view", "320x240"])?;
     let mut part = desktop.another_viewer_with(&["--view", "300x200+40+100"])?;
-    let (screen, view, cut) = wait_for("the text stands still", Duration::from_secs(60), || {
+    let (screen, view, cut) = wait_for("the text stands still", EVENT_TIMEOUT, || {
         desktop.viewer.say("wait-quiet").ok()?;
         let before = desktop.screen().ok()?;
-        let view = desktop.as_seen_by(&mut small, rested).ok()?;
-        let cut = desktop.as_seen_by(&mut part, rested).ok()?;
+        let view = desktop.with_viewer(&mut small, rested).ok()?;
+        let cut = desktop.with_viewer(&mut part, rested).ok()?;
         (before.colors() > 1 && desktop.screen().ok()? == before).then_some((before, view, cut))
     })?;
     desktop.assert_identical("beside viewers of other sizes")?;
@@ -63,7 +66,7 @@ fn several_viewers_of_one_screen_see_it_each_at_its_own_size() -> Result<(), Err
     }
 
     small.say("view fit")?;
-    let same = desktop.as_seen_by(&mut small, rested)?;
+    let same = desktop.with_viewer(&mut small, rested)?;
     assert!(same == desktop.screen()?, "all of it again");
     Ok(())
 }

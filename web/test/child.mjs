@@ -1,12 +1,12 @@
-// Ends a program that a test has started, and removes what it has written, in any case and in time.
+// Ends a program that a test has started, and removes its files, always and within a time limit.
 // Used by session.mjs and firefox.mjs.
 
 import { once } from "node:events";
 import { rmSync } from "node:fs";
 import { setTimeout as after } from "node:timers/promises";
 
-/** Asks it to end, and makes it end after `ms`: false where that was needed. */
-export async function endChild(child, ms = 20_000) {
+/** Asks it to end, and kills it after `ms`: false if that was necessary. */
+export async function endChild(child, ms = 60_000) {
   let asked = true;
   if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) {
     const ended = once(child, "exit");
@@ -18,13 +18,16 @@ export async function endChild(child, ms = 20_000) {
     await ended;
     clearTimeout(timer);
   }
-  // What it has started may hold the other ends still, and nobody would ever stop reading.
+  // Its children may still hold the other ends, and would never close them.
   for (const stream of child.stdio) stream?.destroy();
   return asked;
 }
 
-/** Removes a folder that a program's own children may still write to, for they end after it: what they add is removed too. */
-export async function removeFolder(path, ms = 10_000) {
+/**
+ * Removes a folder to which a program's children may still write, because they end after it: what
+ * they add is removed too.
+ */
+export async function removeFolder(path, ms = 120_000) {
   for (const end = performance.now() + ms; ; ) {
     try {
       return rmSync(path, { recursive: true, force: true });

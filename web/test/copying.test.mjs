@@ -1,6 +1,7 @@
-// Copying and pasting between a real session's programs and a real browser: xclip and Chromium there, a tab of another page
-// here, and Firefox in the page's place for what differs.
-// The whole path of the clipboard; each detail of the page is in clipboard.test.mjs. No permission is granted anywhere.
+// Copying and pasting between a real session's programs and a real browser: xclip and Chromium
+// there, a tab of another page here, and Firefox in the page's place for its differences.
+// The whole path of the clipboard; details of the page are in clipboard.test.mjs. No permission is
+// granted.
 // Needs what browser.test.mjs needs, xclip and firefox-esr.
 
 import assert from "node:assert/strict";
@@ -15,11 +16,13 @@ import { Firefox } from "./firefox.mjs";
 import { OtherTab, PNG } from "./other-tab.mjs";
 import { fileHas, Session } from "./session.mjs";
 
-const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
+const test = (name, body) => nodeTest(name, { timeout: 240_000 }, body);
 const run = promisify(execFile);
 
 const WORDS = "Grüße 😀 漢字\ntwo lines\tand a tab\n";
-const LONG = Array.from({ length: 160_000 }, (_, line) => `line ${line} of many: äöü 😀\n`).join("");
+const LONG = Array.from({ length: 160_000 }, (_, line) => `line ${line} of many: äöü 😀\n`).join(
+  "",
+);
 
 const browser = chromiumForTests();
 
@@ -41,18 +44,28 @@ class Programs {
   async paste(target, selection = "clipboard") {
     const options = ["-selection", selection, "-target", target, "-out"];
     try {
-      return (await run("xclip", options, { env: this.session.env, encoding: "buffer", maxBuffer: 1 << 28, timeout: 30_000 })).stdout;
+      return (
+        await run("xclip", options, {
+          env: this.session.env,
+          encoding: "buffer",
+          maxBuffer: 1 << 28,
+          timeout: 120_000,
+        })
+      ).stdout;
     } catch {
-      return Buffer.alloc(0); // nobody owns it, or not in this form
+      return Buffer.alloc(0); // without an owner, or not in this format
     }
   }
 
-  /** Pastes until it is what is waited for. */
-  async pasteWhere(target, matches, ms = 45_000) {
+  /** Pastes until the content matches. */
+  async pasteWhere(target, matches, ms = 120_000) {
     for (const end = performance.now() + ms; ; ) {
       const pasted = await this.paste(target);
       if (matches(pasted)) return pasted;
-      assert.ok(performance.now() < end, `${target} is only ${JSON.stringify(pasted.subarray(0, 200).toString())}`);
+      assert.ok(
+        performance.now() < end,
+        `${target} is only ${JSON.stringify(pasted.subarray(0, 200).toString())}`,
+      );
     }
   }
 
@@ -84,7 +97,7 @@ async function opened(t, command) {
   return { session, programs, page, other };
 }
 
-test("programs of the session paste what was copied here: text, HTML, a picture, five megabytes", async (t) => {
+test("programs of the session paste text, HTML, an image and 5 MB from here", async (t) => {
   const { programs, page, other } = await opened(t);
   await other.copy({ text: WORDS.replaceAll("\n", "\r\n") });
   await page.keyboard.press("Control+KeyV");
@@ -93,15 +106,22 @@ test("programs of the session paste what was copied here: text, HTML, a picture,
   await page.keyboard.press("Control+KeyV");
   await programs.pasteWhere("text/html", (html) => html.includes("<b>bold</b> 😀"));
   assert.equal((await programs.paste("UTF8_STRING")).toString(), "bold");
-  assert.deepEqual(await other.pixelsOf(await programs.paste("image/png")), await other.pixelsOf(PNG));
+  assert.deepEqual(
+    await other.pixelsOf(await programs.paste("image/png")),
+    await other.pixelsOf(PNG),
+  );
   await other.copy({ text: LONG });
   await page.keyboard.press("Control+KeyV");
   await programs.pasteWhere("UTF8_STRING", (text) => text.toString() === LONG);
-  assert.equal((await programs.paste("UTF8_STRING", "primary")).length, 0, "what is marked is another matter");
+  assert.equal(
+    (await programs.paste("UTF8_STRING", "primary")).length,
+    0,
+    "PRIMARY is independent",
+  );
   assert.deepEqual(page.problems, []);
 });
 
-test("what programs of the session copy is pasted here: text, HTML, a picture, five megabytes", async (t) => {
+test("text, HTML, an image and 5 MB copied in the session are pasted here", async (t) => {
   const { programs, page, other } = await opened(t);
   programs.copy("UTF8_STRING", "marked only", "primary");
   programs.copy("UTF8_STRING", WORDS);
@@ -113,16 +133,36 @@ test("what programs of the session copy is pasted here: text, HTML, a picture, f
   assert.deepEqual(await other.pixelsOf(png), await other.pixelsOf(PNG));
   programs.copy("UTF8_STRING", LONG);
   await other.pasteWhere(({ text }) => text === LONG);
-  const state = await page.evaluate(async () => (await navigator.permissions.query({ name: "clipboard-read" })).state);
-  assert.equal(state, "prompt", "nobody was asked");
+  const state = await page.evaluate(
+    async () => (await navigator.permissions.query({ name: "clipboard-read" })).state,
+  );
+  assert.equal(state, "prompt", "no permission was requested");
   assert.deepEqual(page.problems, []);
 });
 
-test("Chromium in the session and Chromium here paste what the other copied", async (t) => {
-  const options = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--remote-debugging-port=0"];
-  const script = 'exec chromium --user-data-dir="$XDG_DATA_HOME" "$@"'; // it goes with the session's folder
-  const { session, page, other } = await opened(t, ["sh", "-c", script, "sh", ...options, "about:blank"]);
-  const port = await fileHas(join(session.folder, "data/DevToolsActivePort"), (text) => Number(text.split("\n")[0]) || undefined, 60_000);
+test("Chromium in the session and Chromium here paste each other's copies", async (t) => {
+  const options = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--remote-debugging-port=0",
+  ];
+  // deleted with the session's folder
+  const script = 'exec chromium --user-data-dir="$XDG_DATA_HOME" "$@"';
+  const { session, page, other } = await opened(t, [
+    "sh",
+    "-c",
+    script,
+    "sh",
+    ...options,
+    "about:blank",
+  ]);
+  const port = await fileHas(
+    join(session.folder, "data/DevToolsActivePort"),
+    (text) => Number(text.split("\n")[0]) || undefined,
+    60_000,
+  );
   const chromiumThere = await chromium.connectOverCDP(`http://127.0.0.1:${port}`);
   t.after(() => chromiumThere.close());
   const there = await OtherTab.open(chromiumThere, page.url());
@@ -154,17 +194,22 @@ test("Firefox pastes into the session and out of it", async (t) => {
     await firefox.keys(...keys);
   };
 
-  // Out of it. Control+C is the gesture that Firefox wants; a program that was told to copy does it then.
-  await firefox.keys(CONTROL + "c");
+  // Out of the session. Firefox requires Control+C as the gesture; a program that was told to copy
+  // does so then.
+  await firefox.keys(`${CONTROL}c`);
   programs.copy("UTF8_STRING", WORDS);
-  // Pasted into a box beside the session, for a tab that is left has no say in what is copied.
+  // Pasted into a text field beside the session, because a tab without the focus cannot write.
   await firefox.run(`
     const box = document.body.appendChild(document.createElement("textarea"));
-    box.addEventListener("paste", (event) => (box.dataset.text = event.clipboardData.getData("text/plain")));
+    box.addEventListener("paste", (event) => {
+      box.dataset.text = event.clipboardData.getData("text/plain");
+    });
     box.focus();`);
-  for (const end = performance.now() + 20_000; ; ) {
-    await firefox.keys(CONTROL + "v");
-    const text = await firefox.run(`return document.querySelector("body > textarea:last-child").dataset.text;`);
+  for (const end = performance.now() + 120_000; ; ) {
+    await firefox.keys(`${CONTROL}v`);
+    const text = await firefox.run(
+      `return document.querySelector("body > textarea:last-child").dataset.text;`,
+    );
     if (text === WORDS) break;
     assert.ok(performance.now() < end, `Firefox's clipboard has only ${JSON.stringify(text)}`);
   }
@@ -172,7 +217,7 @@ test("Firefox pastes into the session and out of it", async (t) => {
     document.querySelector("body > textarea:last-child").remove();
     document.getElementById("keys").focus();`);
 
-  // Into it: text and HTML.
+  // Into the session: text and HTML.
   await show(otherTab);
   await firefox.run(`document.body.replaceChildren(document.createElement("textarea"));`);
   const copying = `
@@ -183,12 +228,12 @@ test("Firefox pastes into the session and out of it", async (t) => {
       event.clipboardData.setData("text/plain", "from Firefox 😀");
       event.clipboardData.setData("text/html", "<b>from Firefox</b> 😀");
     }, { once: true });`;
-  await inOther(copying, CONTROL + "c");
+  await inOther(copying, `${CONTROL}c`);
   await show(sessionTab);
-  await firefox.keys(CONTROL + "v");
+  await firefox.keys(`${CONTROL}v`);
   await programs.pasteWhere("UTF8_STRING", (text) => text.toString() === "from Firefox 😀");
   assert.match((await programs.paste("text/html")).toString(), /<b>from Firefox<\/b> 😀/);
-  await inOther(copying.replaceAll("from Firefox", "once more"), CONTROL + "c");
+  await inOther(copying.replaceAll("from Firefox", "once more"), `${CONTROL}c`);
   await show(sessionTab);
   await firefox.keys(SHIFT + INSERT);
   await programs.pasteWhere("UTF8_STRING", (text) => text.toString() === "once more 😀");

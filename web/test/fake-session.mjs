@@ -1,6 +1,8 @@
-// A session that shows what a test tells it to: HTTPS, the login, the page's files, and a WebSocket with hand-made messages.
-// Used by page.test.mjs, for what a real session does not do when asked: drop, refuse, close for each reason.
-// Writes the messages a test needs, by the pictures in doc/protocol.md; reads the viewer's into plain objects.
+// A scripted session: HTTPS, the login, the page's files, and a WebSocket with hand-made messages.
+// Used by page.test.mjs and others for what a real session does not do on request: drop, refuse,
+// close for each reason.
+// Encodes the messages that tests need, by the layouts of doc/protocol.md, and decodes the viewer's
+// into plain objects.
 
 import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
@@ -12,10 +14,16 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
-const TYPES = { html: "text/html", js: "text/javascript", css: "text/css", wasm: "application/wasm" };
-// As strict as the real one, or a page that works here might not work there.
+const TYPES = {
+  html: "text/html",
+  js: "text/javascript",
+  css: "text/css",
+  wasm: "application/wasm",
+};
+// As strict as the real one, so that a page that works here works there.
 const POLICY =
-  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data:; worker-src 'self'; " +
+  "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; " +
+  "img-src 'self' data:; worker-src 'self'; " +
   "connect-src 'self' wss:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 // Messages of a session
@@ -34,22 +42,31 @@ const frame = (kind, ...body) => {
   const bytes = Buffer.concat(body);
   return Buffer.concat([Buffer.from([kind]), varint(bytes.length), bytes]);
 };
-const rect = (x, y, width, height) => Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
+const rect = (x, y, width, height) =>
+  Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
-export const say = {
+export const message = {
   /** `caps`: 1 wants the viewer's clipboard. */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
-  /** The newest input that was taken of a viewer that has come back. */
-  seen: (input) => frame(0x0f, varint(input)),
-  /** `shows`: the session's screen, and the part of it that the picture is of. */
-  geometry: (epoch, width, height, shows) => {
-    const { screen, part } = shows ?? {};
-    const more = shows ? [screen.width, screen.height, part.x, part.y, part.width, part.height] : [];
+  /** The newest input that was received from a viewer that has reconnected. */
+  inputReceived: (input) => frame(0x0f, varint(input)),
+  /** `shown`: the session's screen, and the part of it that the framebuffer shows. */
+  geometry: (epoch, width, height, shown) => {
+    const { screen, part } = shown ?? {};
+    const more = shown
+      ? [screen.width, screen.height, part.x, part.y, part.width, part.height]
+      : [];
     return frame(0x03, ...[epoch, width, height, ...more].map(varint));
   },
   update: (seq, epoch, commands, { endOfFrame = true } = {}) =>
-    frame(0x04, Buffer.from([endOfFrame ? END_OF_FRAME : 0]), varint(seq), varint(epoch), ...commands),
-  /** `pixels`: premultiplied blue, green, red, alpha; as a zstd frame of one stored block. */
+    frame(
+      0x04,
+      Buffer.from([endOfFrame ? END_OF_FRAME : 0]),
+      varint(seq),
+      varint(epoch),
+      ...commands,
+    ),
+  /** `pixels`: premultiplied blue, green, red, alpha; as a zstd frame with one stored block. */
   cursor: (width, height, hotX, hotY, pixels) => {
     const head = Buffer.from([0x28, 0xb5, 0x2f, 0xfd, 0xa0, 0, 0, 0, 0, 0, 0, 0]);
     head.writeUInt32LE(pixels.length, 5);
@@ -57,18 +74,27 @@ export const say = {
     return frame(0x05, varint(width), varint(height), varint(hotX), varint(hotY), head, pixels);
   },
   cursorShow: (shown) => frame(0x07, Buffer.from([Number(shown)])),
-  /** Colours are blue, green, red; planes are where the foreground is, then where the image is at all. */
+  /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>
-    frame(0x0b, varint(width), varint(height), varint(hotX), varint(hotY), Buffer.from([...fore, ...back, 0, ...planes])),
+    frame(
+      0x0b,
+      varint(width),
+      varint(height),
+      varint(hotX),
+      varint(hotY),
+      Buffer.from([...fore, ...back, 0, ...planes]),
+    ),
   cursorColor: (fore, back) => frame(0x0c, Buffer.from([...fore, ...back])),
   pong: (id) => frame(0x08, varint(id)),
   barrier: (id) => frame(0x09, varint(id)),
   close: (code, reason) => frame(0x0a, Buffer.from([code]), text(reason)),
   /** `token`: 16 bytes. */
   cache: (resumed, token) => frame(0x0d, Buffer.from([Number(resumed)]), token),
-  /** `seen`: the viewer's newest offer that had come; `formats`: bits 1 text, 2 HTML, 4 PNG. */
-  clipOffer: (selection, serial, seen, formats) => frame(0x10, Buffer.from([selection]), varint(serial), varint(seen), varint(formats)),
-  clipRequest: (id, selection, serial, format) => frame(0x11, varint(id), Buffer.from([selection]), varint(serial), Buffer.from([format])),
+  /** `seen`: the viewer's newest offer that had arrived; `formats`: bits 1 text, 2 HTML, 4 PNG. */
+  clipOffer: (selection, serial, seen, formats) =>
+    frame(0x10, Buffer.from([selection]), varint(serial), varint(seen), varint(formats)),
+  clipRequest: (id, selection, serial, format) =>
+    frame(0x11, varint(id), Buffer.from([selection]), varint(serial), Buffer.from([format])),
   /** The content in pieces of at most 16 KiB. */
   clipData: (id, content) => {
     const pieces = [];
@@ -78,38 +104,77 @@ export const say = {
     }
     return Buffer.concat(pieces);
   },
-  clipTaken: (id, bytes) => frame(0x13, varint(id), varint(bytes)),
-  /** `why` 2 has bytes and a limit behind it. */
-  clipEnd: (id, asker, why, ...more) => frame(0x14, varint(id), Buffer.from([Number(asker), why]), ...more.map(varint)),
+  clipReceived: (id, bytes) => frame(0x13, varint(id), varint(bytes)),
+  /** `why` 2 is followed by bytes and a limit. */
+  clipEnd: (id, byRequester, why, ...more) =>
+    frame(0x14, varint(id), Buffer.from([Number(byRequester), why]), ...more.map(varint)),
 };
 
 export const draw = {
   fill: (x, y, width, height, color) =>
-    Buffer.concat([Buffer.from([1]), rect(x, y, width, height), Buffer.from([color & 255, (color >> 8) & 255, color >> 16])]),
-  copy: (x, y, width, height, dx, dy) => Buffer.concat([Buffer.from([0]), rect(x, y, width, height), zigzag(dx), zigzag(dy)]),
-  /** `data`: as doc/protocol.md says, section 8. */
-  jpeg: (x, y, width, height, data) => Buffer.concat([Buffer.from([0x34]), rect(x, y, width, height), varint(data.length), data]),
-  keep: (x, y, width, height, slot) => Buffer.concat([Buffer.from([5]), rect(x, y, width, height), varint(slot)]),
-  recall: (x, y, width, height, slot) => Buffer.concat([Buffer.from([6]), rect(x, y, width, height), varint(slot)]),
-  /** `source` and `place`: a rectangle each, the source's is what is shown of a picture of `size`. */
+    Buffer.concat([
+      Buffer.from([1]),
+      rect(x, y, width, height),
+      Buffer.from([color & 255, (color >> 8) & 255, color >> 16]),
+    ]),
+  copy: (x, y, width, height, dx, dy) =>
+    Buffer.concat([Buffer.from([0]), rect(x, y, width, height), zigzag(dx), zigzag(dy)]),
+  /** `data`: see doc/protocol.md, section 8. */
+  jpeg: (x, y, width, height, data) =>
+    Buffer.concat([Buffer.from([0x34]), rect(x, y, width, height), varint(data.length), data]),
+  keep: (x, y, width, height, slot) =>
+    Buffer.concat([Buffer.from([5]), rect(x, y, width, height), varint(slot)]),
+  recall: (x, y, width, height, slot) =>
+    Buffer.concat([Buffer.from([6]), rect(x, y, width, height), varint(slot)]),
+  /** `source` and `place` are rectangles; `source` is the shown part of a frame of `size`. */
   videoInit: (id, codec, size, source, place) =>
     Buffer.concat([
-      Buffer.from([7]), varint(id), Buffer.from([codec]), varint(size.width), varint(size.height),
-      varint(source.x), varint(source.y), varint(source.width), varint(source.height), rect(place.x, place.y, place.width, place.height),
+      Buffer.from([7]),
+      varint(id),
+      Buffer.from([codec]),
+      varint(size.width),
+      varint(size.height),
+      varint(source.x),
+      varint(source.y),
+      varint(source.width),
+      varint(source.height),
+      rect(place.x, place.y, place.width, place.height),
     ]),
-  /** Coded, as an access unit; seen in all of these rectangles, which lie in bands. */
-  videoCoded: (id, timeUs, clip, key, data) => Buffer.concat([Buffer.from([7 | ((key ? 7 : 2) << 4)]), varint(id), varint(timeUs), clipOf(clip), varint(data.length), data]),
-  /** Planes of luma, blue and red; 4:2:0. */
+  /** Encoded as an access unit; visible in all of these rectangles, which lie in bands. */
+  videoCoded: (id, timeUs, clip, key, data) =>
+    Buffer.concat([
+      Buffer.from([7 | ((key ? 7 : 2) << 4)]),
+      varint(id),
+      varint(timeUs),
+      clipOf(clip),
+      varint(data.length),
+      data,
+    ]),
+  /** Planes Y, Cb, Cr; 4:2:0. */
   videoPlain: (id, timeUs, clip, data) =>
-    Buffer.concat([Buffer.from([7 | (1 << 4)]), varint(id), varint(timeUs), clipOf(clip), Buffer.from([0]), varint(data.length), data]),
+    Buffer.concat([
+      Buffer.from([7 | (1 << 4)]),
+      varint(id),
+      varint(timeUs),
+      clipOf(clip),
+      Buffer.from([0]),
+      varint(data.length),
+      data,
+    ]),
   videoEnd: (id) => Buffer.concat([Buffer.from([7 | (6 << 4)]), varint(id)]),
-  /** `bgr`: 3 bytes a pixel. */
-  raw: (x, y, width, height, bgr) => Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
+  /** `bgr`: 3 bytes per pixel. */
+  raw: (x, y, width, height, bgr) =>
+    Buffer.concat([Buffer.from([4]), rect(x, y, width, height), bgr]),
 };
 
 function clipOf(clip) {
   const corner = (i) => (i < 0 ? { x: 0, y: 0 } : clip[i]);
-  return Buffer.concat([varint(clip.length), ...clip.map(({ x, y, width, height }, i) => rect(x - corner(i - 1).x, y - corner(i - 1).y, width, height))]);
+  return Buffer.concat([
+    varint(clip.length),
+    ...clip.map(({ x, y, width, height }, i) =>
+      rect(x - corner(i - 1).x, y - corner(i - 1).y, width, height),
+    ),
+  ]);
 }
 
 const END_OF_FRAME = 2;
@@ -117,7 +182,7 @@ const MESSAGE_BYTES_MAX = 65536;
 
 // Messages of a viewer
 
-function* messages(stream) {
+function* parseMessages(stream) {
   let at = 0;
   const number = () => {
     let [value, scale] = [0, 1];
@@ -141,7 +206,13 @@ function* messages(stream) {
     const length = number();
     const end = at + length;
     if (stream.bytes.length < end) return;
-    yield message(kind, () => stream.bytes[at++], number, signed, () => stream.bytes.subarray(at, end));
+    yield parseMessage(
+      kind,
+      () => stream.bytes[at++],
+      number,
+      signed,
+      () => stream.bytes.subarray(at, end),
+    );
     stream.bytes = stream.bytes.subarray(end);
   }
 }
@@ -157,16 +228,22 @@ function input(event, byte, number, signed) {
   return { kind: "releaseAll" };
 }
 
-function message(kind, byte, number, signed, rest) {
+function parseMessage(kind, byte, number, signed, rest) {
   switch (kind) {
     case 0x02:
-      return { kind: "hello", version: number(), caps: number(), width: number(), height: number() };
+      return {
+        kind: "hello",
+        version: number(),
+        caps: number(),
+        width: number(),
+        height: number(),
+      };
     case 0x03:
       return { kind: "ack", update: number() };
     case 0x04: {
       const event = byte();
       const seq = number();
-      // Its number is there for who asks, and does not stand between events that are compared.
+      // The number can be read, but is not part of comparisons of events.
       return Object.defineProperty(input(event, byte, number, signed), "seq", { value: seq });
     }
     case 0x05:
@@ -176,7 +253,7 @@ function message(kind, byte, number, signed, rest) {
     case 0x07:
       return { kind: "barrier", id: number() };
     case 0x08:
-      return { kind: "refresh" };
+      return { kind: "resync" };
     case 0x0a: {
       const bytes = number();
       const token = String.fromCharCode(...Array.from({ length: 16 }, byte));
@@ -189,29 +266,61 @@ function message(kind, byte, number, signed, rest) {
     case 0x0c:
       return { kind: "instance", number: rest().toString("hex") };
     case 0x0d:
-      return { kind: "video", id: number(), state: ["ready", "refused", "lost"][byte()] };
+      return { kind: "video", id: number(), state: ["ready", "refused", "needsKeyframe"][byte()] };
     case 0x0e:
-      return { kind: "view", width: number(), height: number(), part: { x: number(), y: number(), width: number(), height: number() } };
+      return {
+        kind: "view",
+        width: number(),
+        height: number(),
+        part: { x: number(), y: number(), width: number(), height: number() },
+      };
     case 0x0f: {
       const scale = number();
-      const display = () => ({ x: number(), y: number(), width: number(), height: number(), mm: [number(), number()] });
+      const display = () => ({
+        x: number(),
+        y: number(),
+        width: number(),
+        height: number(),
+        mm: [number(), number()],
+      });
       return { kind: "displays", scale, displays: Array.from({ length: number() }, display) };
     }
     case 0x10:
-      return { kind: "clipOffer", selection: byte(), serial: number(), seen: number(), formats: number() };
+      return {
+        kind: "clipOffer",
+        selection: byte(),
+        serial: number(),
+        seen: number(),
+        formats: number(),
+      };
     case 0x11:
-      return { kind: "clipRequest", id: number(), selection: byte(), serial: number(), format: byte() };
+      return {
+        kind: "clipRequest",
+        id: number(),
+        selection: byte(),
+        serial: number(),
+        format: byte(),
+      };
     case 0x12:
       return { kind: "clipData", id: number(), last: byte() === 1, bytes: rest() };
     case 0x13:
-      return { kind: "clipTaken", id: number(), bytes: number() };
+      return { kind: "clipReceived", id: number(), bytes: number() };
     case 0x14:
-      return { kind: "clipEnd", id: number(), asker: byte() === 1, why: byte() };
+      return { kind: "clipEnd", id: number(), byRequester: byte() === 1, why: byte() };
     case 0x16: {
       const [width, height, x, y, partWidth, partHeight] = Array.from({ length: 6 }, number);
       const [edge, hashes] = [1 << byte(), rest().subarray(32)];
-      const tiles = Array.from({ length: hashes.length / 8 }, (_, i) => hashes.subarray(8 * i, 8 * i + 8).toString("hex"));
-      return { kind: "held", width, height, part: { x, y, width: partWidth, height: partHeight }, edge, tiles };
+      const tiles = Array.from({ length: hashes.length / 8 }, (_, i) =>
+        hashes.subarray(8 * i, 8 * i + 8).toString("hex"),
+      );
+      return {
+        kind: "retained",
+        width,
+        height,
+        part: { x, y, width: partWidth, height: partHeight },
+        edge,
+        tiles,
+      };
     }
     default:
       return { kind: "close", reason: rest().toString("utf8").slice(1) };
@@ -222,12 +331,12 @@ function message(kind, byte, number, signed, rest) {
 
 /** One viewer's connection. */
 class Connection {
-  /** Everything the viewer said, but pings and barriers. */
-  said = [];
+  /** Everything the viewer has sent, except for pings and barriers. */
+  received = [];
   #arrived = resolvers();
   #stream = { bytes: Buffer.alloc(0) };
   #frames = Buffer.alloc(0);
-  /** Answers nothing by itself, as on a path that has died. */
+  /** Answers nothing, like a dead path. */
   mute = false;
   /** Pings answered. */
   pongs = 0;
@@ -241,7 +350,7 @@ class Connection {
 
   send(...parts) {
     const bytes = Buffer.concat(parts);
-    // The shortest length that fits, or a browser takes it for an attack.
+    // The shortest encoding of the length; browsers refuse any other.
     const length = bytes.length;
     const head = Buffer.alloc(length < 126 ? 2 : length < 65536 ? 4 : 10, 0x82);
     head[1] = length < 126 ? length : length < 65536 ? 126 : 127;
@@ -252,13 +361,13 @@ class Connection {
 
   #pong(id) {
     this.pongs += 1;
-    this.send(say.pong(id));
+    this.send(message.pong(id));
   }
 
-  /** The first message that `matches`, said already or soon. */
-  async heard(matches) {
+  /** The first message that `matches`, received already or later. */
+  async receive(matches) {
     for (;;) {
-      const found = this.said.find(matches);
+      const found = this.received.find(matches);
       if (found) return found;
       await this.#arrived.promise;
     }
@@ -275,17 +384,19 @@ class Connection {
       // As the real one does.
       if (length > MESSAGE_BYTES_MAX) return this.socket.destroy();
       const mask = frames.subarray(at, at + 4);
-      const payload = Buffer.from(frames.subarray(at + 4, at + 4 + length)).map((byte, i) => byte ^ mask[i & 3]);
+      const payload = Buffer.from(frames.subarray(at + 4, at + 4 + length)).map(
+        (byte, i) => byte ^ mask[i & 3],
+      );
       if ((frames[0] & 15) === 2) this.#stream.bytes = Buffer.concat([this.#stream.bytes, payload]);
       else if ((frames[0] & 15) === 8) this.socket.end(Buffer.from([0x88, 0]));
       this.#frames = frames.subarray(at + 4 + length);
     }
-    for (const one of messages(this.#stream)) {
-      // What the test has said before went out before: both may be answered at once.
-      if (this.mute) this.said.push(one);
+    for (const one of parseMessages(this.#stream)) {
+      // The test has sent its messages before: both may be answered at once.
+      if (this.mute) this.received.push(one);
       else if (one.kind === "ping") this.#pong(one.id);
-      else if (one.kind === "barrier") this.send(say.barrier(one.id));
-      else this.said.push(one);
+      else if (one.kind === "barrier") this.send(message.barrier(one.id));
+      else this.received.push(one);
     }
     this.#arrived.resolve();
     this.#arrived = resolvers();
@@ -299,11 +410,19 @@ function resolvers() {
 }
 
 export class FakeSession {
-  /** Tokens not yet used. */
+  /** Tokens that have not been used. */
   tokens = new Set(["good-token"]);
   cookies = new Set();
+  /** The secrets of the logins. */
+  secrets = new Set();
+  /** Logins that have ended. */
+  logouts = 0;
+  /** A logout fails. */
+  refusesLogout = false;
   connections = [];
-  /** Files that break off in the middle, and how often yet. */
+  /** Scripts that run before these files' own. */
+  scripts = new Map();
+  /** Files that are cut off in the middle, and how often still. */
   cuts = new Map();
   #paused = false;
   #arrived = resolvers();
@@ -314,11 +433,28 @@ export class FakeSession {
     const [key, certificate] = [join(folder, "key.pem"), join(folder, "certificate.pem")];
     execFileSync(
       "openssl",
-      ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost", "-keyout", key, "-out", certificate],
+      [
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+        "-subj",
+        "/CN=localhost",
+        "-keyout",
+        key,
+        "-out",
+        certificate,
+      ],
       { stdio: "pipe" },
     );
-    session.server = createServer({ key: readFileSync(key), cert: readFileSync(certificate) }, (request, response) =>
-      session.#answer(request, response),
+    session.server = createServer(
+      { key: readFileSync(key), cert: readFileSync(certificate) },
+      (request, response) => session.#answer(request, response),
     );
     rmSync(folder, { recursive: true });
     session.server.on("upgrade", (request, socket) => session.#upgrade(request, socket));
@@ -341,7 +477,7 @@ export class FakeSession {
     return this.connections[index];
   }
 
-  /** Drops whoever comes, as a machine that is away would, until `resume`. */
+  /** Drops every connection, like a machine that is down, until `resume`. */
   pause() {
     this.#paused = true;
   }
@@ -357,7 +493,17 @@ export class FakeSession {
   }
 
   #known(request) {
-    return [...this.cookies].some((cookie) => request.headers.cookie?.includes(`__Host-thinc=${cookie}`));
+    return [...this.cookies].some((cookie) =>
+      request.headers.cookie?.includes(`__Host-thinc=${cookie}`),
+    );
+  }
+
+  /** Whether the page has also shown the secret of its origin. */
+  #loggedIn(request) {
+    const offered = request.headers["sec-websocket-protocol"]?.split(", thinc.origin-secret.")[1];
+    return (
+      this.#known(request) && this.secrets.has(offered ?? request.headers["thinc-origin-secret"])
+    );
   }
 
   #answer(request, response) {
@@ -372,24 +518,51 @@ export class FakeSession {
         if (!this.tokens.delete(token)) return response.writeHead(403).end();
         const cookie = `c${this.cookies.size}`;
         this.cookies.add(cookie);
-        response.writeHead(200, { "set-cookie": `__Host-thinc=${cookie}; Secure; HttpOnly; SameSite=Strict; Path=/` }).end();
+        const originSecret = `s${this.cookies.size - 1}`;
+        this.secrets.add(originSecret);
+        response
+          .writeHead(200, {
+            "set-cookie": `__Host-thinc=${cookie}; Secure; HttpOnly; SameSite=Strict; Path=/`,
+            "content-type": "application/json",
+          })
+          .end(JSON.stringify({ originSecret }));
       });
+      return;
+    }
+    if (request.method === "POST" && path === "logout") {
+      if (!this.#loggedIn(request) || this.refusesLogout) return response.writeHead(503).end();
+      this.secrets.delete(request.headers["thinc-origin-secret"]);
+      this.logouts += 1;
+      const gone = "__Host-thinc=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0";
+      response.writeHead(204, { "set-cookie": gone }).end();
       return;
     }
     const known = this.#known(request);
     const name = path === "" ? (known ? "index.html" : "login.html") : path;
-    if (!known && !["login.html", "login.js", "style.css"].includes(name)) return response.writeHead(401).end();
-    if (name === "webtransport") return response.writeHead(204).end(); // nobody comes here by UDP
+    if (!known && !["login.html", "login.js", "style.css"].includes(name))
+      return response.writeHead(401).end();
+    // This session has no QUIC.
+    if (name === "login" || name === "webtransport")
+      return response.writeHead(this.#loggedIn(request) ? 204 : 401).end();
     try {
-      const bytes = readFileSync(join(DIST, name));
+      const script = Buffer.from(this.scripts.get(name) ?? "");
+      const bytes = Buffer.concat([script, readFileSync(join(DIST, name))]);
       const cuts = this.cuts.get(name) ?? 0;
       if (cuts > 0) {
         this.cuts.set(name, cuts - 1);
-        response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "content-length": bytes.length });
+        response.writeHead(200, {
+          "content-type": TYPES[name.split(".").pop()],
+          "content-length": bytes.length,
+        });
         response.write(bytes.subarray(0, bytes.length / 2), () => response.destroy());
         return;
       }
-      response.writeHead(200, { "content-type": TYPES[name.split(".").pop()], "cache-control": "no-store" }).end(bytes);
+      response
+        .writeHead(200, {
+          "content-type": TYPES[name.split(".").pop()],
+          "cache-control": "no-store",
+        })
+        .end(bytes);
     } catch {
       response.writeHead(404).end();
     }
@@ -397,12 +570,17 @@ export class FakeSession {
 
   #upgrade(request, socket) {
     if (this.#paused) return socket.destroy();
-    if (!this.#known(request) || request.url !== "/base/ws") {
+    if (!this.#loggedIn(request) || request.url !== "/base/ws") {
       socket.end("HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n");
       return;
     }
-    const accept = createHash("sha1").update(`${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`).digest("base64");
-    socket.write(`HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\nsec-websocket-accept: ${accept}\r\n\r\n`);
+    const accept = createHash("sha1")
+      .update(`${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
+      .digest("base64");
+    socket.write(
+      "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n" +
+        `sec-websocket-protocol: thinc\r\nsec-websocket-accept: ${accept}\r\n\r\n`,
+    );
     this.connections.push(new Connection(socket));
     this.#arrived.resolve();
     this.#arrived = resolvers();

@@ -1,6 +1,8 @@
-// The WASM decoder shows what the native one shows: one session's bytes with every command and every encoding.
-// From crates/viewer-core/tests/golden, which its own test made and decodes too, through dist/viewer.wasm to a checksum.
-// Knows the exports of crates/viewer-web; no browser is needed.
+// The WASM decoder shows what the native one shows: one session's bytes with every command and
+// every encoding.
+// From crates/viewer-core/tests/golden, which its own test made and decodes too, through
+// dist/viewer.wasm to a checksum.
+// Knows the exports of crates/viewer-web; needs no browser.
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
@@ -10,20 +12,23 @@ const golden = new URL("../../crates/viewer-core/tests/golden/", import.meta.url
 
 /** An instance with an open connection. */
 async function viewer() {
-  const module = await WebAssembly.compile(await readFile(new URL("../dist/viewer.wasm", import.meta.url)));
+  const module = await WebAssembly.compile(
+    await readFile(new URL("../dist/viewer.wasm", import.meta.url)),
+  );
   const { exports: calls } = await WebAssembly.instantiate(module, {});
   calls.viewer_open(0, 320, 240);
   return calls;
 }
 
-/** Hands over bytes of the stream. */
-function say(calls, bytes) {
-  const at = calls.viewer_buffer(bytes.length) >>> 0; // which may grow the memory, and its buffer is another one then
+/** Delivers bytes of the stream. */
+function deliver(calls, bytes) {
+  // it may grow the memory, which replaces its buffer
+  const at = calls.viewer_buffer(bytes.length) >>> 0;
   new Uint8Array(calls.memory.buffer, at, bytes.length).set(bytes);
   return calls.viewer_bytes(bytes.length, 0);
 }
 
-/** FNV-1a over the pixels, a word at a time, as golden.rs has it. */
+/** FNV-1a over the pixels, word by word, as in golden.rs. */
 function checksum(calls) {
   const count = calls.viewer_screen_width() * calls.viewer_screen_height();
   const pixels = new Uint32Array(calls.memory.buffer, calls.viewer_screen_at() >>> 0, count);
@@ -33,17 +38,24 @@ function checksum(calls) {
 
 test("the golden session shows the golden screen", async () => {
   const calls = await viewer();
-  assert.equal(say(calls, await readFile(new URL("session", golden))), 0, "the stream is well-formed");
+  assert.equal(
+    deliver(calls, await readFile(new URL("session", golden))),
+    0,
+    "the stream is well-formed",
+  );
   assert.equal(checksum(calls), (await readFile(new URL("screen", golden), "utf8")).trim());
 });
 
-test("one wrong byte in a packed update ends the connection or shows something else", async () => {
+test("a wrong byte in a packed update ends the connection or shows another screen", async () => {
   const bytes = await readFile(new URL("session", golden));
   const screen = (await readFile(new URL("screen", golden), "utf8")).trim();
   for (const at of [0.55, 0.7, 0.85]) {
     const calls = await viewer();
     const wrong = Uint8Array.from(bytes);
     wrong[Math.floor(bytes.length * at)] ^= 0x10;
-    assert.ok(say(calls, wrong) !== 0 || checksum(calls) !== screen, `byte at ${at} of the session`);
+    assert.ok(
+      deliver(calls, wrong) !== 0 || checksum(calls) !== screen,
+      `byte at ${at} of the session`,
+    );
   }
 });

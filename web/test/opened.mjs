@@ -1,12 +1,17 @@
-// A session that does what a test says, and a page of a real browser that has opened its link.
-// Used by the tests of the page; what either says first is theirs.
+// A scripted session, and a page of a real browser that has opened its link.
+// Used by the tests of the page, which send the first messages of both.
 
 import { openTab } from "./chromium.mjs";
 import { FakeSession } from "./fake-session.mjs";
 
-/** Both end with the test. `script` runs in the page before its own; `query`: as a person would add it to the address. */
-export async function openPage(t, browser, { query = "", tab = {}, script } = {}) {
+/**
+ * Both end with the test. `script` runs in the page before its own, `workerScript` in its worker;
+ * `query` is added to the address.
+ */
+export async function openPage(t, browser, options = {}) {
+  const { query = "", tab = {}, script, workerScript } = options;
   const session = await FakeSession.start();
+  if (workerScript !== undefined) session.scripts.set("worker.js", `(${workerScript})();\n`);
   t.after(() => session.stop());
   const page = await openTab(browser, tab);
   t.after(() => page.context().close());
@@ -14,4 +19,21 @@ export async function openPage(t, browser, { query = "", tab = {}, script } = {}
   await page.goto(session.link("good-token", query));
   await page.waitForURL(session.url + query);
   return { session, page, viewer: await session.viewer(0) };
+}
+
+/**
+ * A screenshot of `target`, the page or a part of it, without the status line: a busy machine may
+ * show it over the picture for a moment. The page's policy forbids Playwright's own style sheet.
+ */
+export async function screenshotWithoutStatus(page, target = page.locator("#screen")) {
+  const set = (visibility) =>
+    page.evaluate((value) => {
+      document.getElementById("state").style.visibility = value;
+    }, visibility);
+  await set("hidden");
+  try {
+    return await target.screenshot({ animations: "disabled" });
+  } finally {
+    await set("");
+  }
 }

@@ -1,5 +1,7 @@
-// A tab that knows nothing of thinc, as the other program that copies and pastes: by real keys and the browser's own events.
-// Used by clipboard.test.mjs and copying.test.mjs; asks for no permission, so that none can be granted by mistake.
+// A tab without thinc, as the other program that copies and pastes: by real keys and the browser's
+// events.
+// Used by clipboard.test.mjs and copying.test.mjs; requests no permission, so that none is granted
+// by mistake.
 // Knows pages; never sessions.
 
 import assert from "node:assert/strict";
@@ -26,7 +28,8 @@ export class OtherTab {
       document.querySelector("textarea").focus();
       document.addEventListener("copy", (event) => {
         event.preventDefault();
-        for (const [type, data] of Object.entries(window.copying ?? {})) event.clipboardData.setData(type, data);
+        for (const [type, data] of Object.entries(window.copying ?? {}))
+          event.clipboardData.setData(type, data);
       });
       document.addEventListener("paste", (event) => {
         event.preventDefault();
@@ -41,27 +44,39 @@ export class OtherTab {
     });
   }
 
-  /** Puts these on the browser's clipboard. A picture goes by the asynchronous clipboard: a copy event takes none. */
+  /**
+   * Puts these on the browser's clipboard. An image uses the asynchronous clipboard: a copy event
+   * accepts none.
+   */
   async copy({ text, html, png }) {
     await this.page.bringToFront();
     if (png === undefined) {
-      await this.page.evaluate(({ text, html }) => {
-        window.copying = { ...(text !== undefined && { "text/plain": text }), ...(html !== undefined && { "text/html": html }) };
-        document.querySelector("textarea").value = "x";
-        document.querySelector("textarea").select();
-      }, { text, html });
+      await this.page.evaluate(
+        ({ text, html }) => {
+          window.copying = {
+            ...(text !== undefined && { "text/plain": text }),
+            ...(html !== undefined && { "text/html": html }),
+          };
+          document.querySelector("textarea").value = "x";
+          document.querySelector("textarea").select();
+        },
+        { text, html },
+      );
       await this.page.keyboard.press("Control+KeyC");
     } else {
-      await this.page.evaluate(async ({ text, html, png }) => {
-        const item = { "image/png": new Blob([Uint8Array.from(png)], { type: "image/png" }) };
-        if (text !== undefined) item["text/plain"] = text;
-        if (html !== undefined) item["text/html"] = html;
-        await navigator.clipboard.write([new ClipboardItem(item)]);
-      }, { text, html, png: [...png] });
+      await this.page.evaluate(
+        async ({ text, html, png }) => {
+          const item = { "image/png": new Blob([Uint8Array.from(png)], { type: "image/png" }) };
+          if (text !== undefined) item["text/plain"] = text;
+          if (html !== undefined) item["text/html"] = html;
+          await navigator.clipboard.write([new ClipboardItem(item)]);
+        },
+        { text, html, png: [...png] },
+      );
     }
   }
 
-  /** What a person's paste brings. */
+  /** What a user's paste contains. */
   async paste() {
     await this.page.bringToFront();
     await this.page.evaluate(() => (window.pasted = undefined));
@@ -70,25 +85,37 @@ export class OtherTab {
     return { text, html, png: png && Buffer.from(png) };
   }
 
-  /** Pastes until it brings what is waited for: a clipboard tells nobody that it changed. */
-  async pasteWhere(matches, ms = 45_000) {
+  /** Pastes until the content matches: a clipboard reports no change. */
+  async pasteWhere(matches, ms = 120_000) {
     for (const end = performance.now() + ms; ; ) {
       const pasted = await this.paste();
       if (matches(pasted)) return pasted;
-      assert.ok(performance.now() < end, `the clipboard has only ${JSON.stringify(pasted).slice(0, 300)}`);
-      // Whoever is to change it wants the processor too.
+      assert.ok(
+        performance.now() < end,
+        `the clipboard has only ${JSON.stringify(pasted).slice(0, 300)}`,
+      );
+      // The program that changes it needs the processor too.
       await new Promise((resolve) => setTimeout(resolve, 100));
     }
   }
 
-  /** A picture as width, height and the values of its pixels: files of one picture differ. */
+  /** An image as width, height and pixel values: files of one image differ. */
   pixelsOf(png) {
-    return this.page.evaluate(async (png) => {
-      const bitmap = await createImageBitmap(new Blob([Uint8Array.from(png)], { type: "image/png" }));
-      const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
-      context.drawImage(bitmap, 0, 0);
-      return [bitmap.width, bitmap.height, ...context.getImageData(0, 0, bitmap.width, bitmap.height).data];
-    }, [...png]);
+    return this.page.evaluate(
+      async (png) => {
+        const bitmap = await createImageBitmap(
+          new Blob([Uint8Array.from(png)], { type: "image/png" }),
+        );
+        const context = new OffscreenCanvas(bitmap.width, bitmap.height).getContext("2d");
+        context.drawImage(bitmap, 0, 0);
+        return [
+          bitmap.width,
+          bitmap.height,
+          ...context.getImageData(0, 0, bitmap.width, bitmap.height).data,
+        ];
+      },
+      [...png],
+    );
   }
 
   close() {

@@ -1,8 +1,11 @@
-// Sixteen coded pictures and what they show: of 64 x 64 samples, a gray that grows lighter, of another hue in each quarter.
-// Used by the tests of video; the first and the ninth lean on none before them. Without loss, for all their smallness.
-// Made by ffmpeg -f lavfi -i "color=black:size=64x64:rate=30,format=yuv420p,geq=lum='40+8*N':cb='if(lt(X,W/2),90,170)':cr='if(lt(Y,H/2),90,170)'"
-//   -frames:v 16 -c:v libx264 -profile:v baseline -preset veryslow -tune zerolatency -qp 16
-//   -x264-params keyint=8:scenecut=0:sliced-threads=0:threads=1 -bsf:v filter_units=remove_types=6 -f h264 -
+// Sixteen encoded frames and their content: 64 x 64 samples, a gray that grows lighter, with
+// another hue in each quarter.
+// Used by the tests of video; the first and the ninth are keyframes. Lossless in spite of their
+// size. Made by ffmpeg -f lavfi -i
+// "color=black:size=64x64:rate=30,format=yuv420p,geq=lum='40+8*N':cb='if(lt(X,W/2),90,170)':cr='if(lt(Y,H/2),90,170)'"
+// -frames:v 16 -c:v libx264 -profile:v baseline -preset veryslow -tune zerolatency -qp 16
+// -x264-params keyint=8:scenecut=0:sliced-threads=0:threads=1 -bsf:v filter_units=remove_types=6 -f
+// h264 -
 
 const STREAM = [
   "AAAAAWdCwAqmERCbARAAAAMAEAAAAwPI8SJhGAAAAAFoyEICssgAAAFliIIdCMUAAT344AAh1xwABDrvn44AAkKV9ddPXN0cAASFKWZ6OAAJClLXXT14AAAAAUGaHP8ZFAAxQAMUADFAAxQAMUADFA",
@@ -35,12 +38,19 @@ const STREAM = [
 
 export const SIZE = { width: 64, height: 64 };
 
-/** The samples of one, as the stream shows it. */
-export const sampleOf = (picture, x, y) => ({ luma: 40 + 8 * picture, blue: x < 32 ? 90 : 170, red: y < 32 ? 90 : 170 });
+/** A frame's sample at x, y of the stream. */
+export const sampleOf = (picture, x, y) => ({
+  luma: 40 + 8 * picture,
+  blue: x < 32 ? 90 : 170,
+  red: y < 32 ? 90 : 170,
+});
 
-/** Plain: planes of luma, blue and red. */
+/** Raw: planes Y, Cb, Cr. */
 export function plain(picture) {
-  const plane = (width, height, sample) => Buffer.from(Array.from({ length: width * height }, (_, i) => sample(i % width, Math.floor(i / width))));
+  const plane = (width, height, sample) =>
+    Buffer.from(
+      Array.from({ length: width * height }, (_, i) => sample(i % width, Math.floor(i / width))),
+    );
   return Buffer.concat([
     plane(64, 64, (x, y) => sampleOf(picture, x, y).luma),
     plane(32, 32, (x, y) => sampleOf(picture, 2 * x, 2 * y).blue),
@@ -48,20 +58,23 @@ export function plain(picture) {
   ]);
 }
 
-/** Red, green and blue of samples, as doc/protocol.md has it, section 9. */
+/** Red, green and blue of samples, as in doc/protocol.md, section 9. */
 export function colorOf({ luma, blue, red }) {
   const [c, d, e] = [298 * (luma - 16) + 128, blue - 128, red - 128];
-  return [c + 409 * e, c - 100 * d - 208 * e, c + 516 * d].map((channel) => Math.min(255, Math.max(0, channel >> 8)));
+  return [c + 409 * e, c - 100 * d - 208 * e, c + 516 * d].map((channel) =>
+    Math.min(255, Math.max(0, channel >> 8)),
+  );
 }
 
-/** Each as one access unit, and whether it is a key. */
+/** Each as one access unit, and whether it is a keyframe. */
 export const coded = split(Buffer.from(STREAM.join(""), "base64"));
 
-/** A picture is one slice (units 1 and 5) with what stands before it. */
+/** A frame is one slice (units 1 and 5) with the units before it. */
 function split(bytes) {
   const starts = [];
   for (let at = 0; at + 3 < bytes.length; at += 1) {
-    if (bytes.readUIntBE(at, 3) === 1) starts.push({ at: bytes[at - 1] === 0 ? at - 1 : at, unit: bytes[at + 3] & 31 });
+    if (bytes.readUIntBE(at, 3) === 1)
+      starts.push({ at: bytes[at - 1] === 0 ? at - 1 : at, unit: bytes[at + 3] & 31 });
   }
   const pictures = [];
   let from = 0;

@@ -1,6 +1,6 @@
-// Reads the PNG of a screenshot: 8-bit RGB or RGBA, not interlaced, which is what browsers write.
+// Reads the PNG of a screenshot: 8-bit RGB or RGBA, not interlaced, as browsers write it.
 // Used by the tests that compare pixels; refuses every other form.
-// Gives red, green, blue, 255 a pixel, as the page's own pixels() does.
+// Returns red, green, blue, 255 for each pixel, like the page's pixels().
 
 import assert from "node:assert/strict";
 import { inflateSync } from "node:zlib";
@@ -16,7 +16,8 @@ export function readPng(png) {
   const parts = [];
   for (let at = 8; at < png.length; ) {
     const bytes = png.readUInt32BE(at);
-    if (png.toString("latin1", at + 4, at + 8) === "IDAT") parts.push(png.subarray(at + 8, at + 8 + bytes));
+    if (png.toString("latin1", at + 4, at + 8) === "IDAT")
+      parts.push(png.subarray(at + 8, at + 8 + bytes));
     at += bytes + 12;
   }
   const rows = inflateSync(Buffer.concat(parts));
@@ -31,7 +32,8 @@ export function readPng(png) {
       const corner = i < channels ? 0 : above[i - channels];
       row[i] += predict(filter, left, above[i], corner);
     }
-    for (let x = 0; x < width; x += 1) row.copy(data, (y * width + x) * 4, x * channels, x * channels + 3);
+    for (let x = 0; x < width; x += 1)
+      row.copy(data, (y * width + x) * 4, x * channels, x * channels + 3);
     above = row;
   }
   return { width, height, data };
@@ -49,7 +51,11 @@ function predict(filter, left, up, corner) {
       return (left + up) >> 1;
     case 4: {
       const estimate = left + up - corner;
-      const [toLeft, toUp, toCorner] = [Math.abs(estimate - left), Math.abs(estimate - up), Math.abs(estimate - corner)];
+      const [toLeft, toUp, toCorner] = [
+        Math.abs(estimate - left),
+        Math.abs(estimate - up),
+        Math.abs(estimate - corner),
+      ];
       if (toLeft <= toUp && toLeft <= toCorner) return left;
       return toUp <= toCorner ? up : corner;
     }
@@ -58,7 +64,7 @@ function predict(filter, left, up, corner) {
   }
 }
 
-/** Fails with the first pixel that differs and how many do. */
+/** Fails with the first pixel that differs, and the number of them. */
 export function assertSamePixels(got, wanted, what) {
   assert.deepEqual([got.width, got.height], [wanted.width, wanted.height], `${what}: size`);
   const [a, b] = [Buffer.from(got.data), Buffer.from(wanted.data)];
@@ -71,5 +77,7 @@ export function assertSamePixels(got, wanted, what) {
   }
   const [x, y] = [(first / 4) % got.width, Math.floor(first / 4 / got.width)];
   const hex = (data) => data.toString("hex", first, first + 4);
-  assert.fail(`${what}: ${count} pixels differ, the first at ${x},${y}: ${hex(a)} instead of ${hex(b)}`);
+  assert.fail(
+    `${what}: ${count} pixels differ, the first at ${x},${y}: ${hex(a)} instead of ${hex(b)}`,
+  );
 }

@@ -1,15 +1,18 @@
-// A wire between a page and its session that a test may cut, or let die without a word; for UDP too, where a test wants that.
+// A link between a page and its session that a test can cut or stall, for UDP too.
 // Used by the tests of reconnecting and of WebTransport; passes TLS and QUIC through unread.
-// Knows connections and bytes; never what they say.
+// Knows connections and bytes; never their content.
 
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { connect, createServer } from "node:net";
 
-/** Of UDP, where packets are lost: each takes up to this much longer than the last, so that they come in any order. */
+/**
+ * Jitter of UDP with loss: each packet is delayed by up to this time, so that packets are
+ * reordered.
+ */
 const JITTER_MS = 6;
 
-/** xorshift32: the same numbers in every run, from 0 to below 1. */
+/** xorshift32: the same numbers in every run, in [0, 1). */
 function randomNumbers(seed) {
   let state = seed;
   return () => {
@@ -20,24 +23,29 @@ function randomNumbers(seed) {
   };
 }
 
-export class Proxy {
+export class LinkProxy {
   #pairs = new Set();
   #stalled = new Set();
   #bytes = 0;
   #wakers = new Set();
-  /** Of each place that UDP comes from, the socket that goes on from here, and whether it is let through. */
+  /** For each UDP source address: its socket to the session, and whether its packets pass. */
   #flows = new Map();
-  #underWay = new Set();
-  /** Packets that came by UDP, and those of both directions that were lost. */
+  #inFlight = new Set();
+  /** What becomes of UDP packets: "passes" or "vanishes". */
+  udpFate;
+  /** By how much bytes over TCP are delayed, in each direction. */
+  tcpDelayMs = 0;
+  /** Packets received over UDP, and packets lost in both directions. */
   packets = 0;
   lost = 0;
 
   /**
-   * Before the session of this link; `link` of what is returned leads through it. `udp`: "passes", "vanishes", or nobody is
-   * there for it; `lost`: the share of its packets that is, while the others come in any order.
+   * Starts a proxy before the session of this link; `link` of the result leads through it. `udp`:
+   * "passes", "vanishes", or unreachable; `lost`: the share of lost packets, while the others are
+   * reordered.
    */
   static async before(link, { udp, lost = 0 } = {}) {
-    const proxy = new Proxy();
+    const proxy = new LinkProxy();
     const url = new URL(link);
     const [port, host] = [Number(url.port), url.hostname];
     proxy.server = createServer((near) => proxy.#join(near, connect(port, host)));
@@ -50,12 +58,12 @@ export class Proxy {
     return proxy;
   }
 
-  /** Ends all connections at once; new ones are let through. */
+  /** Ends all connections at once; new ones pass. */
   cut() {
     for (const pair of this.#pairs) for (const socket of pair) socket.resetAndDestroy();
   }
 
-  /** The connections there are pass nothing on, either way; new ones are let through. */
+  /** Existing connections pass nothing in either direction; new ones pass. */
   stall() {
     for (const pair of this.#pairs) {
       this.#stalled.add(pair);
@@ -64,12 +72,12 @@ export class Proxy {
     for (const flow of this.#flows.values()) flow.passes = false;
   }
 
-  /** The UDP there is keeps what comes for the page, until it is released. */
+  /** Holds UDP packets to the page until `release`. */
   hold() {
     for (const flow of this.#flows.values()) flow.held ??= [];
   }
 
-  /** What stalled goes on, and what was held comes. */
+  /** Ends `stall` and `hold`; the held packets are sent. */
   release() {
     for (const flow of this.#flows.values()) {
       for (const send of flow.held ?? []) send();
@@ -80,12 +88,12 @@ export class Proxy {
     for (const flow of this.#flows.values()) flow.passes = true;
   }
 
-  /** Until another connection than those that stalled carries something to the page. */
+  /** Waits until a connection that is not stalled has passed bytes to the page. */
   async connected() {
     await this.received(1);
   }
 
-  /** Until the session has sent so many bytes more. */
+  /** Waits until the session has sent this many bytes more. */
   async received(bytes) {
     const wanted = this.#bytes + bytes;
     while (this.#bytes < wanted) await new Promise((resolve) => this.#wakers.add(resolve));
@@ -94,7 +102,7 @@ export class Proxy {
   stop() {
     for (const pair of this.#pairs) for (const socket of pair) socket.destroy();
     this.server.close();
-    for (const timer of this.#underWay) clearTimeout(timer);
+    for (const timer of this.#inFlight) clearTimeout(timer);
     this.udp?.close();
     for (const { far } of this.#flows.values()) far.close();
   }
@@ -104,13 +112,14 @@ export class Proxy {
     const pass = (send) => {
       if (lost === 0) return send();
       if (random() < lost) return (this.lost += 1);
-      const timer = setTimeout(() => this.#underWay.delete(timer) && send(), random() * JITTER_MS);
-      this.#underWay.add(timer);
+      const timer = setTimeout(() => this.#inFlight.delete(timer) && send(), random() * JITTER_MS);
+      this.#inFlight.add(timer);
     };
+    this.udpFate = udp;
     this.udp = createSocket("udp4");
     this.udp.on("message", (packet, from) => {
       this.packets += 1;
-      if (udp === "vanishes") return;
+      if (this.udpFate === "vanishes") return;
       const name = `${from.address}:${from.port}`;
       let flow = this.#flows.get(name);
       if (flow === undefined) {
@@ -122,7 +131,7 @@ export class Proxy {
           if (there.held) there.held.push(send);
           else if (there.passes) pass(send);
         });
-        // Nobody there: to the page it is a packet lost.
+        // Unreachable: the page sees a lost packet.
         there.far.on("error", () => undefined);
       }
       if (flow.passes) pass(() => flow.far.send(packet, port, host));
@@ -131,13 +140,22 @@ export class Proxy {
     await once(this.udp, "listening");
   }
 
+  /** In the order of the calls as long as the delay does not become shorter. */
+  #later(ms, pass) {
+    if (ms === 0) return pass();
+    const timer = setTimeout(() => this.#inFlight.delete(timer) && pass(), ms);
+    this.#inFlight.add(timer);
+  }
+
   #join(near, far) {
     const pair = [near, far];
     this.#pairs.add(pair);
     for (const [from, to] of [pair, [far, near]]) {
       from.setNoDelay(true);
       from.on("data", (bytes) => {
-        if (!to.destroyed) to.write(bytes);
+        this.#later(this.tcpDelayMs, () => {
+          if (!to.destroyed && to.writable) to.write(bytes);
+        });
         if (from !== far) return;
         this.#bytes += bytes.length;
         for (const wake of this.#wakers) wake();

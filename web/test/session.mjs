@@ -1,24 +1,25 @@
 // Starts a real session for a test, with folders of its own, and reads its X screen.
-// Used by browser.test.mjs; THINC_BIN names the program, target/release/thinc without it.
-// Ends everything it started, by its process id.
+// Used by browser.test.mjs; THINC_BIN names the program, by default target/release/thinc.
+// Ends everything it started, by process id.
 
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, mkdtempSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { watch } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { endChild, removeFolder } from "./child.mjs";
 
-const THINC = process.env.THINC_BIN ?? fileURLToPath(new URL("../../target/release/thinc", import.meta.url));
-const START_MS_MAX = 30_000;
-/** For programs that are waited for where they stand: nothing else runs meanwhile, no limit of a test either. */
-const TOOL = { timeout: 20_000, killSignal: "SIGKILL" };
+const THINC =
+  process.env.THINC_BIN ?? fileURLToPath(new URL("../../target/release/thinc", import.meta.url));
+const START_MS_MAX = 120_000;
+/** For programs that block this thread, and with it the time limits of tests. */
+const TOOL = { timeout: 120_000, killSignal: "SIGKILL" };
 
-/** Until `matches` is content with a file's text; gives what it returned. */
-export async function fileHas(path, matches, ms = 15_000) {
+/** Waits until `matches` accepts a file's text; returns its result. */
+export async function fileHas(path, matches, ms = 120_000) {
   const read = () => {
     try {
       return readFileSync(path, "utf8");
@@ -30,7 +31,8 @@ export async function fileHas(path, matches, ms = 15_000) {
   const timer = setTimeout(() => enough.abort(), ms);
   const changes = watch(dirname(path), { signal: enough.signal });
   try {
-    // The watch begins with the first next(), so the file is read after that, and after each change.
+    // The watch begins with the first next(), so the file is read after that, and after each
+    // change.
     for (let change = changes.next(); ; change = changes.next()) {
       const found = matches(read());
       if (found) {
@@ -47,6 +49,17 @@ export async function fileHas(path, matches, ms = 15_000) {
     enough.abort();
   }
 }
+
+/**
+ * Before a script in a terminal: it goes on once the terminal has answered a request for the
+ * cursor's position. Then the window is mapped, and the terminal reads keys.
+ */
+const AWAIT_TERMINAL =
+  'modes=$(stty -g); stty raw -echo; printf "\\033[6n"; head -c 6 > "$1.terminal"; ' +
+  'stty "$modes"; : > "$1.ready"; ';
+
+/** Where an xterm without borders stands in the corner of the screen. */
+const XTERM = ["xterm", "-u8", "-b", "0", "-bw", "0", "-geometry", "80x24+0+0"];
 
 function endProcess(pid) {
   try {
@@ -68,19 +81,40 @@ export class Session {
     const ready = join(folder("ready"), "ready.json");
     const { WAYLAND_DISPLAY, DISPLAY, XAUTHORITY, ...clean } = process.env;
     const env = { ...clean, HOME: home, XDG_RUNTIME_DIR: runtime };
-    for (const name of ["STATE", "CONFIG", "CACHE", "DATA"]) env[`XDG_${name}_HOME`] = folder(name.toLowerCase());
+    for (const name of ["STATE", "CONFIG", "CACHE", "DATA"])
+      env[`XDG_${name}_HOME`] = folder(name.toLowerCase());
 
-    const options = ["serve", "--listen", "127.0.0.1:0", "--size", size, "--name", "webtest", "--ready-json", ready, ...more];
-    session.process = spawn(THINC, [...options, "--", ...command], { env, stdio: ["ignore", "pipe", "pipe"] });
+    const options = [
+      "serve",
+      "--listen",
+      "127.0.0.1:0",
+      "--size",
+      size,
+      "--name",
+      "webtest",
+      "--ready-json",
+      ready,
+      // Windows are where and as large as the application asks.
+      "--window-manager",
+      "none",
+      ...more,
+    ];
+    session.process = spawn(THINC, [...options, "--", ...command], {
+      env,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     session.log = "";
-    for (const stream of [session.process.stdout, session.process.stderr]) stream.on("data", (bytes) => (session.log += bytes));
-    const ended = once(session.process, "exit").then(([code]) => assert.fail(`thinc serve ended with ${code}:\n${session.log}`));
-    ended.catch(() => undefined); // it ends in the end
+    for (const stream of [session.process.stdout, session.process.stderr])
+      stream.on("data", (bytes) => (session.log += bytes));
+    const ended = once(session.process, "exit").then(([code]) =>
+      assert.fail(`thinc serve ended with ${code}:\n${session.log}`),
+    );
+    ended.catch(() => undefined); // it ends with the abort
     const parse = (text) => {
       try {
         return JSON.parse(text);
       } catch {
-        return undefined; // not there, or not whole yet
+        return undefined; // missing, or incomplete
       }
     };
     try {
@@ -93,25 +127,57 @@ export class Session {
     return session;
   }
 
-  /** Until the session process's log says this. */
+  /**
+   * A session with an xterm in which `sh` runs this script, with `out`, a path, as `$1`. The script
+   * runs, and keys reach it, before this returns.
+   */
+  static async inTerminal(script, out, options = {}) {
+    const shell = ["-e", "sh", "-c", AWAIT_TERMINAL + script, "sh", out];
+    const session = await Session.start([...XTERM, ...shell], options);
+    try {
+      await fileHas(`${out}.ready`, () => existsSync(`${out}.ready`));
+    } catch (error) {
+      await session.stop();
+      throw error;
+    }
+    return session;
+  }
+
+  /** Waits until the session process's log has this. */
   async logged(words) {
-    await fileHas(join(this.folder, "state/thinc/log", this.name, "session.log"), (log) => words.test(log));
+    await fileHas(join(this.folder, "state/thinc/log", this.name, "session.log"), (log) =>
+      words.test(log),
+    );
   }
 
   /** Another link, for another viewer. */
   newLink() {
-    const words = execFileSync(THINC, ["link", this.name], { env: this.env, encoding: "utf8", ...TOOL });
+    const words = execFileSync(THINC, ["link", this.name], {
+      env: this.env,
+      encoding: "utf8",
+      ...TOOL,
+    });
     const link = /https:\/\/\S+/.exec(words);
     assert.ok(link, `thinc link printed no link:\n${words}`);
     return link[0];
   }
 
-  /** The X screen as an X client reads it: red, green, blue, 255 a pixel. */
+  /** The X screen as an X client reads it: red, green, blue, 255 for each pixel. */
   screen() {
-    const xwd = execFileSync("xwd", ["-root", "-silent"], { env: this.env, maxBuffer: 1 << 28, ...TOOL });
+    const xwd = execFileSync("xwd", ["-root", "-silent"], {
+      env: this.env,
+      maxBuffer: 1 << 28,
+      ...TOOL,
+    });
     const field = (index) => xwd.readUInt32BE(index * 4);
     assert.equal(field(1), 7, "XWD version");
-    const [width, height, littleEndian, bits, stride] = [field(4), field(5), field(7) === 0, field(11), field(12)];
+    const [width, height, littleEndian, bits, stride] = [
+      field(4),
+      field(5),
+      field(7) === 0,
+      field(11),
+      field(12),
+    ];
     assert.equal(bits, 32);
     const start = field(0) + field(19) * 12;
     const data = Buffer.alloc(width * height * 4, 255);
@@ -125,11 +191,15 @@ export class Session {
     return { width, height, data };
   }
 
-  /** Stops the command and what it started, so that the screen rests; or lets it go on. */
+  /** Stops or continues the command and its children, so that the screen is at rest. */
   signalCommand(signal) {
     const children = (pid) =>
-      readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8").split(" ").filter(Boolean).flatMap((child) => [child, ...children(child)]);
-    for (const pid of [String(this.pids.command), ...children(this.pids.command)]) process.kill(Number(pid), signal);
+      readFileSync(`/proc/${pid}/task/${pid}/children`, "utf8")
+        .split(" ")
+        .filter(Boolean)
+        .flatMap((child) => [child, ...children(child)]);
+    for (const pid of [String(this.pids.command), ...children(this.pids.command)])
+      process.kill(Number(pid), signal);
   }
 
   async stop() {

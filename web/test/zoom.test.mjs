@@ -1,29 +1,34 @@
-// Parts of a screen that is larger than the glass: what is asked of the session, what is seen meanwhile, and where taps arrive.
-// Beside touch.test.mjs, against a session that scales as asked, and whose every pixel says by its colour which one it is.
+// Parts of a screen that is larger than the display: what is requested, what is visible meanwhile,
+// and where taps arrive.
+// Beside touch.test.mjs, against a session that scales on request, whose pixels encode their
+// position as colour.
 // Needs web/dist (./dev build web) and Chromium.
 
 import assert from "node:assert/strict";
 import { test as nodeTest } from "node:test";
 import { chromiumForTests, PHONE } from "./chromium.mjs";
-import { draw, say } from "./fake-session.mjs";
+import { draw, message } from "./fake-session.mjs";
 import { Fingers } from "./fingers.mjs";
-import { openPage } from "./opened.mjs";
+import { openPage, screenshotWithoutStatus } from "./opened.mjs";
 import { readPng } from "./png.mjs";
 
-const test = (name, body) => nodeTest(name, { timeout: 40_000 }, body);
+const test = (name, body) => nodeTest(name, { timeout: 120_000 }, body);
 
 const browser = chromiumForTests();
 
 const SCREEN = { width: 1600, height: 1000 };
 const ALL = { x: 0, y: 0, ...SCREEN };
-/** Longer than a view has to rest before it is asked for. */
+/** Longer than a view must rest before it is requested. */
 const REST_MS = 600;
 
 // A session that scales
 
-/** A colour, as blue, green, red, that says which pixel of the screen it is. */
+/** A colour, as blue, green, red, that encodes the position of the screen's pixel. */
 const namesOf = (x, y) => [((x >> 8) << 4) | (y >> 8), y & 255, x & 255];
-const pixelNamed = ([red, green, blue]) => ({ x: red | ((blue >> 4) << 8), y: green | ((blue & 15) << 8) });
+const pixelNamed = ([red, green, blue]) => ({
+  x: red | ((blue >> 4) << 8),
+  y: green | ((blue & 15) << 8),
+});
 
 /** The screen's pixel in the middle of a picture's. */
 const under = (at, size, from, length) => from + Math.floor(((2 * at + 1) * length) / (2 * size));
@@ -32,13 +37,16 @@ function picture({ width, height }, part) {
   const bgr = Buffer.alloc(width * height * 3);
   for (let y = 0; y < height; y += 1) {
     for (let x = 0; x < width; x += 1) {
-      bgr.set(namesOf(under(x, width, part.x, part.width), under(y, height, part.y, part.height)), (y * width + x) * 3);
+      bgr.set(
+        namesOf(under(x, width, part.x, part.width), under(y, height, part.y, part.height)),
+        (y * width + x) * 3,
+      );
     }
   }
   return draw.raw(0, 0, width, height, bgr);
 }
 
-/** Shows its screen, and whatever view of it is asked for. */
+/** Shows its screen, and any requested view of it. */
 class Scaling {
   epoch = 0;
   seq = 0;
@@ -49,17 +57,17 @@ class Scaling {
 
   show(size, part, screen = SCREEN) {
     const shows = part && { screen, part };
-    this.viewer.send(say.geometry((this.epoch += 1), size.width, size.height, shows));
-    this.viewer.send(say.update((this.seq += 1), this.epoch, [picture(size, part ?? ALL)]));
+    this.viewer.send(message.geometry((this.epoch += 1), size.width, size.height, shows));
+    this.viewer.send(message.update((this.seq += 1), this.epoch, [picture(size, part ?? ALL)]));
   }
 
   get views() {
-    return this.viewer.said.filter((m) => m.kind === "view");
+    return this.viewer.received.filter((m) => m.kind === "view");
   }
 
-  /** The next view that is asked for after `asked`, answered and on the canvas. */
+  /** The next view that is requested after `asked`, answered and on the canvas. */
   async answer(asked) {
-    await this.viewer.heard(() => this.views.length > asked);
+    await this.viewer.receive(() => this.views.length > asked);
     const view = this.views[asked];
     const size = view.width === 0 ? SCREEN : { width: view.width, height: view.height };
     const part = view.part.width === 0 ? ALL : view.part;
@@ -68,20 +76,23 @@ class Scaling {
     return view;
   }
 
-  /** A picture of this size is on the canvas, and laid out. */
+  /** Waits until a picture of this size is on the canvas and laid out. */
   async shown({ width, height }) {
-    await this.page.waitForFunction(async ([w, h]) => {
-      const { width, height } = await window.thinc.stats();
-      return width === w && height === h;
-    }, [width, height]);
+    await this.page.waitForFunction(
+      async ([w, h]) => {
+        const { width, height } = await window.thinc.stats();
+        return width === w && height === h;
+      },
+      [width, height],
+    );
     await this.page.evaluate(() => window.thinc.quiet());
   }
 }
 
 async function opened(t, { query = "", tab = PHONE } = {}) {
   const { session, page, viewer } = await openPage(t, browser, { query, tab });
-  const hello = await viewer.heard((m) => m.kind === "hello");
-  viewer.send(say.hello("large"));
+  const hello = await viewer.receive((m) => m.kind === "hello");
+  viewer.send(message.hello("large"));
   const scaling = new Scaling(viewer, page);
   scaling.show(SCREEN);
   await page.evaluate(() => window.thinc.quiet());
@@ -90,43 +101,75 @@ async function opened(t, { query = "", tab = PHONE } = {}) {
 
 const box = (page) => page.locator("#screen").boundingBox();
 
-/** The screen's pixel that is seen at each of these places. */
+/** The screen's pixel that is visible at each of these places. */
 async function seenAt(page, places, ratio) {
-  const { width, data } = readPng(await page.screenshot({ animations: "disabled" }));
-  return places.map(([x, y]) => pixelNamed([...data.subarray((y * ratio * width + x * ratio) * 4, (y * ratio * width + x * ratio) * 4 + 3)]));
+  const { width, data } = readPng(await screenshotWithoutStatus(page, page));
+  return places.map(([x, y]) =>
+    pixelNamed([
+      ...data.subarray(
+        (y * ratio * width + x * ratio) * 4,
+        (y * ratio * width + x * ratio) * 4 + 3,
+      ),
+    ]),
+  );
 }
 
-/** That a tap at each of these places, in CSS pixels, arrives at the pixel that is seen there. */
-async function assertTaps(t, { page, viewer }, fingers, places, off) {
+/** Asserts that a tap at each of these places, in CSS pixels, arrives at the visible pixel. */
+async function assertTaps({ page, viewer }, fingers, places, off) {
   const seen = await seenAt(page, places, 3);
   for (const [i, place] of places.entries()) {
-    viewer.said.length = 0;
+    viewer.received.length = 0;
     await page.waitForTimeout(300); // no second tap
     await fingers.tap(place);
-    await viewer.heard((m) => m.kind === "button" && !m.down);
-    const { x, y } = viewer.said.find((m) => m.kind === "motion");
+    await viewer.receive((m) => m.kind === "button" && !m.down);
+    const { x, y } = viewer.received.find((m) => m.kind === "motion");
     const far = Math.max(Math.abs(x - seen[i].x), Math.abs(y - seen[i].y));
-    assert.ok(far <= off, `a tap at ${place} arrived at ${x},${y}, and ${seen[i].x},${seen[i].y} is seen there`);
+    assert.ok(
+      far <= off,
+      `a tap at ${place} arrived at ${x},${y}, and ${seen[i].x},${seen[i].y} is seen there`,
+    );
   }
 }
 
-test("a phone leaves the screen as large as it is, is sent what it shows of it, and a tap arrives where it is seen", async (t) => {
+test("a phone keeps the screen's size and receives what it shows; taps arrive there", async (t) => {
   const all = await opened(t);
   const { page, viewer, hello, scaling } = all;
-  assert.deepEqual([hello.width, hello.height], [0, 0], "no other size is wanted");
+  assert.deepEqual([hello.width, hello.height], [0, 0], "no other size is requested");
   const view = await scaling.answer(0);
   assert.deepEqual([view.width, view.height, view.part], [1080, 675, ALL]);
   const { x, y, width, height } = await box(page);
-  assert.deepEqual([x, y, width, height].map((edge) => Math.round(edge * 3)), [0, 622, 1080, 675], "as wide as the glass, in the middle");
-  assert.equal(await page.locator("#screen.blended").count(), 0, "each pixel of the picture is one of the display");
+  assert.deepEqual(
+    [x, y, width, height].map((edge) => Math.round(edge * 3)),
+    [0, 622, 1080, 675],
+    "as wide as the display, in the middle",
+  );
+  assert.equal(
+    await page.locator("#screen.blended").count(),
+    0,
+    "a picture pixel is a display pixel",
+  );
   const fingers = await Fingers.of(page);
-  // Less than the width of a pixel of the picture, which is 1.5 of the screen's.
-  await assertTaps(t, all, fingers, [[20, 220], [181, 300], [300, 415], [341, 251]], 1);
-  assert.equal(viewer.said.some((m) => ["view", "resize", "displays"].includes(m.kind)), false, "and that is all that is asked for");
+  // Less than the width of a picture's pixel, which is 1.5 of the screen's.
+  await assertTaps(
+    all,
+    fingers,
+    [
+      [20, 220],
+      [181, 300],
+      [300, 415],
+      [341, 251],
+    ],
+    1,
+  );
+  assert.equal(
+    viewer.received.some((m) => ["view", "resize", "displays"].includes(m.kind)),
+    false,
+    "and nothing else is requested",
+  );
   assert.deepEqual(page.problems, []);
 });
 
-test("a pinch shows the picture larger at once, and after a rest what is really there; so do panning and going back", async (t) => {
+test("a pinch enlarges the picture at once, and after a rest the real pixels arrive", async (t) => {
   const all = await opened(t);
   const { page, viewer, scaling } = all;
   await scaling.answer(0);
@@ -135,21 +178,43 @@ test("a pinch shows the picture larger at once, and after a rest what is really 
   await fingers.down([160, 320], [200, 320]);
   for (const by of [11, 30, 50]) await fingers.move([160 - by, 320], [200 + by, 320]);
   const pinched = await box(page);
-  assert.ok(pinched.width > before.width * 1.8, "at once, of what is there");
-  assert.equal(scaling.views.length, 1, "not while fingers move");
+  assert.ok(pinched.width > before.width * 1.8, "at once, from the present picture");
+  assert.equal(scaling.views.length, 1, "no request while fingers move");
   await fingers.up();
   const close = await scaling.answer(1);
-  const scale = (await box(page)).width * 3 / close.part.width;
-  assert.ok(close.part.width < SCREEN.width / 1.5 && close.part.height <= SCREEN.height, JSON.stringify(close));
-  // As many pixels as the display has for it, or as the screen has.
-  assert.ok(Math.abs(close.width - close.part.width * Math.min(1, scale)) <= 1, `${JSON.stringify(close)} at ${scale}`);
-  // All that is in sight is of that part.
-  const across = await seenAt(page, [[1, 320], [358, 320]], 3);
+  const scale = ((await box(page)).width * 3) / close.part.width;
+  assert.ok(
+    close.part.width < SCREEN.width / 1.5 && close.part.height <= SCREEN.height,
+    JSON.stringify(close),
+  );
+  // As many pixels as the display or the screen has.
+  assert.ok(
+    Math.abs(close.width - close.part.width * Math.min(1, scale)) <= 1,
+    `${JSON.stringify(close)} at ${scale}`,
+  );
+  // All that is visible is of that part.
+  const across = await seenAt(
+    page,
+    [
+      [1, 320],
+      [358, 320],
+    ],
+    3,
+  );
   assert.ok(across[1].x - across[0].x > 300 && across[0].x > 0, JSON.stringify(across));
-  await assertTaps(t, all, fingers, [[31, 300], [180, 320], [333, 350]], 1);
+  await assertTaps(
+    all,
+    fingers,
+    [
+      [31, 300],
+      [180, 320],
+      [333, 350],
+    ],
+    1,
+  );
 
-  // A little way is within what is there; a long one is not.
-  viewer.said.length = 0;
+  // A short pan is within the picture; a long one is not.
+  viewer.received.length = 0;
   await page.waitForTimeout(300);
   const pan = async (by) => {
     await fingers.down([180, 320]);
@@ -158,28 +223,47 @@ test("a pinch shows the picture larger at once, and after a rest what is really 
   };
   await pan(40);
   await page.waitForTimeout(REST_MS);
-  assert.equal(scaling.views.length, 0, "what is beside it was there already");
+  assert.equal(scaling.views.length, 0, "the margin was present already");
   await pan(150);
   const beside = await scaling.answer(0);
   assert.ok(beside.part.x < close.part.x && beside.part.width > 0);
-  await assertTaps(t, all, fingers, [[12, 310], [180, 320], [350, 330]], 1);
+  await assertTaps(
+    all,
+    fingers,
+    [
+      [12, 310],
+      [180, 320],
+      [350, 330],
+    ],
+    1,
+  );
 
-  // Two to one: what is seen is exactly what is tapped.
-  viewer.said.length = 0;
+  // Two to one: the visible pixel is exactly the tapped one.
+  viewer.received.length = 0;
   await page.waitForTimeout(300);
-  const now = (await box(page)).width * 3 / beside.part.width;
+  const now = ((await box(page)).width * 3) / beside.part.width;
   await fingers.down([130, 320], [230, 320]);
   await fingers.move([118, 320], [242, 320]);
   const further = (124 * 1.97) / now - 124;
   await fingers.move([118 - further / 2, 320], [242 + further / 2, 320]);
   await fingers.up();
   await page.waitForTimeout(REST_MS);
-  assert.equal(scaling.views.length, 0, "there are no more pixels to be had");
+  assert.equal(scaling.views.length, 0, "there are no more pixels");
   assert.equal(Math.round((await box(page)).width * 3), beside.part.width * 2);
   assert.equal(await page.locator("#screen.blended").count(), 0);
-  await assertTaps(t, all, fingers, [[12, 310], [99, 333], [180, 320], [351, 330]], 0);
+  await assertTaps(
+    all,
+    fingers,
+    [
+      [12, 310],
+      [99, 333],
+      [180, 320],
+      [351, 330],
+    ],
+    0,
+  );
 
-  viewer.said.length = 0;
+  viewer.received.length = 0;
   await page.waitForTimeout(300);
   await fingers.down([30, 320], [330, 320]);
   for (const by of [30, 80, 130]) await fingers.move([30 + by, 320], [330 - by, 320]);
@@ -191,83 +275,120 @@ test("a pinch shows the picture larger at once, and after a rest what is really 
   assert.deepEqual(page.problems, []);
 });
 
-test("turned round, and connected anew, a phone asks for what it shows then", async (t) => {
+test("rotated or reconnected, a phone requests what it shows then", async (t) => {
   const { session, page, viewer, scaling } = await opened(t);
   await scaling.answer(0);
   await page.setViewportSize({ width: 640, height: 360 });
   const wide = await scaling.answer(1);
-  assert.deepEqual([wide.width, wide.height, wide.part], [1600, 1000, ALL], "the screen's own pixels are enough");
+  assert.deepEqual(
+    [wide.width, wide.height, wide.part],
+    [1600, 1000, ALL],
+    "the screen's own pixels are enough",
+  );
   await page.setViewportSize({ width: 360, height: 640 });
   await scaling.answer(2);
   viewer.socket.destroy();
   const again = await session.viewer(1);
-  const view = await again.heard((m) => m.kind === "view");
-  assert.deepEqual([view.width, view.height, view.part], [1080, 675, ALL], "at once, before a whole screen has been sent");
+  const view = await again.receive((m) => m.kind === "view");
+  assert.deepEqual(
+    [view.width, view.height, view.part],
+    [1080, 675, ALL],
+    "at once, before a whole screen has been sent",
+  );
 });
 
 const DESK = { viewport: { width: 800, height: 600 } };
 
-test("a window that does not decide how large the screen is asks for less of it, and for all again once it does", async (t) => {
+test("a window without control of the screen's size requests less, later all", async (t) => {
   const { page, viewer, hello, scaling } = await opened(t, { tab: DESK });
   assert.deepEqual([hello.width, hello.height], [800, 600]);
   const view = await scaling.answer(0);
   assert.deepEqual([view.width, view.height, view.part], [800, 500, ALL]);
   await page.mouse.move(400, 300);
-  const at = await viewer.heard((m) => m.kind === "motion");
+  const at = await viewer.receive((m) => m.kind === "motion");
   const [seen] = await seenAt(page, [[400, 300]], 1);
-  assert.ok(Math.abs(at.x - seen.x) <= 2 && Math.abs(at.y - seen.y) <= 2, JSON.stringify([at, seen]));
-  // Whoever decided has gone: the screen follows this window, and nothing has to be scaled.
-  scaling.show({ width: 800, height: 600 }, { x: 0, y: 0, width: 800, height: 600 }, { width: 800, height: 600 });
+  assert.ok(
+    Math.abs(at.x - seen.x) <= 2 && Math.abs(at.y - seen.y) <= 2,
+    JSON.stringify([at, seen]),
+  );
+  // The controlling viewer has left: the screen follows this window, and nothing is scaled.
+  scaling.show(
+    { width: 800, height: 600 },
+    { x: 0, y: 0, width: 800, height: 600 },
+    { width: 800, height: 600 },
+  );
   await scaling.shown({ width: 800, height: 600 });
   await page.waitForTimeout(REST_MS);
-  assert.equal(scaling.views.length, 1, "the same size needs no word");
+  assert.equal(scaling.views.length, 1, "the same size needs no request");
   assert.deepEqual(page.problems, []);
 });
 
-test("the menu says how screen and window come together: 1:1 shows a part that follows the pointer, and to follow is to ask for the window's size", async (t) => {
+test("the menu offers 1:1, which follows the pointer, and the window's size", async (t) => {
   const { page, viewer, scaling } = await opened(t, { tab: DESK });
   await scaling.answer(0);
-  viewer.said.length = 0;
+  viewer.received.length = 0;
   const choose = async (what) => {
     await page.keyboard.press("Control+Alt+m");
     await page.locator("#menu-size").selectOption(what);
     await page.mouse.move(400, 300);
-    await page.waitForFunction(() => getComputedStyle(document.getElementById("menu")).visibility === "hidden");
+    await page.waitForFunction(
+      () => getComputedStyle(document.getElementById("menu")).visibility === "hidden",
+    );
   };
   await choose("actual");
   const part = await scaling.answer(0);
-  assert.deepEqual([part.width, part.height], [part.part.width, part.part.height], "pixel by pixel");
+  assert.deepEqual(
+    [part.width, part.height],
+    [part.part.width, part.part.height],
+    "pixel by pixel",
+  );
   assert.ok(part.part.width < SCREEN.width && part.part.width >= 800, JSON.stringify(part));
   assert.equal((await box(page)).width, part.part.width);
   const [middle] = await seenAt(page, [[400, 300]], 1);
   assert.deepEqual(middle, { x: 800, y: 500 }, "its middle");
-  // To the right edge, and what lies there comes into sight.
-  const furthest = () => Math.max(...viewer.said.filter((m) => m.kind === "motion").map((m) => m.x));
-  for (let i = 0; furthest() < SCREEN.width - 1 && i < 400; i += 1) await page.mouse.move(799, 300 + (i % 2));
+  // To the right edge, and its content becomes visible.
+  const furthest = () =>
+    Math.max(...viewer.received.filter((m) => m.kind === "motion").map((m) => m.x));
+  for (let i = 0; furthest() < SCREEN.width - 1 && i < 400; i += 1)
+    await page.mouse.move(799, 300 + (i % 2));
   assert.equal(furthest(), SCREEN.width - 1);
   await scaling.answer(1);
   await page.mouse.move(500, 300);
   const [seen] = await seenAt(page, [[500, 300]], 1);
-  const at = await viewer.heard((m) => m.kind === "motion" && m.x === seen.x);
+  const at = await viewer.receive((m) => m.kind === "motion" && m.x === seen.x);
   assert.equal(at.y, seen.y);
 
-  viewer.said.length = 0;
+  viewer.received.length = 0;
   await choose("fit");
   const fit = await scaling.answer(0);
   assert.deepEqual([fit.width, fit.height, fit.part], [800, 500, ALL]);
   await page.setViewportSize({ width: 640, height: 400 });
   assert.equal((await scaling.answer(1)).width, 640);
-  assert.equal(viewer.said.some((m) => m.kind === "resize" || m.kind === "displays"), false, "the screen keeps its size");
+  assert.equal(
+    viewer.received.some((m) => m.kind === "resize" || m.kind === "displays"),
+    false,
+    "the screen keeps its size",
+  );
   await choose("follow");
-  const asked = await viewer.heard((m) => m.kind === "resize");
+  const asked = await viewer.receive((m) => m.kind === "resize");
   assert.deepEqual([asked.width, asked.height], [640, 400]);
   assert.deepEqual(page.problems, []);
 });
 
-test("a session that follows is told how large things are to be drawn", async (t) => {
+test("a session that follows is told the scale of the display", async (t) => {
   const { page, viewer } = await opened(t, { tab: { ...DESK, deviceScaleFactor: 2 } });
-  const said = await viewer.heard((m) => m.kind === "displays");
-  assert.deepEqual(said, { kind: "displays", scale: 200, displays: [{ x: 0, y: 0, width: 1600, height: 1200, mm: [0, 0] }] });
+  const reported = await viewer.receive((m) => m.kind === "displays");
+  assert.deepEqual(reported, {
+    kind: "displays",
+    scale: 200,
+    displays: [{ x: 0, y: 0, width: 1600, height: 1200, mm: [0, 0] }],
+  });
   await page.setViewportSize({ width: 500, height: 400 });
-  await viewer.heard((m) => m.kind === "displays" && m.displays[0].width === 1000 && m.displays[0].height === 800 && m.scale === 200);
+  await viewer.receive(
+    (m) =>
+      m.kind === "displays" &&
+      m.displays[0].width === 1000 &&
+      m.displays[0].height === 800 &&
+      m.scale === 200,
+  );
 });

@@ -1,6 +1,6 @@
-//! Who may depend on whom: the table of ARCHITECTURE.md, enforced.
-//! Beside the path. Anything absent from the table is forbidden, crates that it does not name included.
-//! Knows package names; what a crate does with another, the compiler knows.
+//! Who may depend on whom: enforces the table of ARCHITECTURE.md. Beside the path. Everything
+//! absent from the table is forbidden, including crates that it does not name. Knows package names;
+//! the compiler checks how crates use each other.
 
 use crate::{Finding, Tree};
 
@@ -13,13 +13,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-codec-dec", &["thinc-region", "thinc-protocol"]),
     ("thinc-clipboard", &["thinc-protocol"]),
     ("thinc-video", &["thinc-region", "thinc-protocol"]),
-    // A codec in C++ behind one door: programs link it, no core.
+    // A codec in C++ behind one interface: programs link it, never a core.
     ("thinc-h264", &["thinc-region", "thinc-protocol", "thinc-video"]),
-    // An X client; what travels is the cores' business.
+    // An X client; the cores decide what is transferred.
     ("thinc-x-selection", &["thinc-protocol"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
     ("thinc-session-core", &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard"]),
-    ("thinc-viewer-core", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"]),
+    (
+        "thinc-viewer-core",
+        &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"],
+    ),
     ("thinc-transport", &["thinc-protocol"]),
     (
         "thinc-session-server",
@@ -102,28 +105,15 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-h264",
         ],
     ),
-    // Drives the programs from outside, as a person would.
+    // Drives the programs from outside, like a person.
     ("thinc-bench", &[]),
-    // One codec in one process, for `thinc-bench codecs`, which runs it as any other program.
-    (
-        "thinc-bench-codecs",
-        &[
-            "thinc-bench",
-            "thinc-region",
-            "thinc-protocol",
-            "thinc-pixels",
-            "thinc-codec-enc",
-            "thinc-codec-dec",
-            "thinc-video",
-            "thinc-h264",
-        ],
-    ),
     ("thinc-e2e", &["thinc-bench"]),
     // Their command lines, for manual pages.
     ("xtask", &["thinc", "thinc-bench", "thinc-viewer-native"]),
 ];
 
-/// What a pure core, or one that has to build for a browser, may never pull in: it would bring a clock, a socket or a thread.
+/// Crates that a pure core, or one built for browsers, must never use: they bring a clock, a socket
+/// or a thread.
 const PURE: &[&str] = &[
     "thinc-region",
     "thinc-protocol",
@@ -134,8 +124,19 @@ const PURE: &[&str] = &[
     "thinc-session-core",
     "thinc-viewer-core",
 ];
-const IMPURE: &[&str] =
-    &["tokio", "mio", "rustix", "libc", "nix", "getrandom", "rand", "quinn", "rustls", "sdl3", "x11rb"];
+const IMPURE: &[&str] = &[
+    "tokio",
+    "mio",
+    "rustix",
+    "libc",
+    "nix",
+    "getrandom",
+    "rand",
+    "quinn",
+    "rustls",
+    "sdl3",
+    "x11rb",
+];
 
 pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
     let Some(packages) = tree.metadata["packages"].as_array() else {
@@ -148,7 +149,7 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             .as_array()
             .into_iter()
             .flatten()
-            // Tests may reach further than what ships: a dev-dependency has the kind "dev".
+            // Tests may depend on more than shipped code: a dev-dependency has the kind "dev".
             .filter(|dependency| dependency["kind"].as_str() != Some("dev"))
             .filter_map(|dependency| dependency["name"].as_str())
             .collect();
@@ -159,7 +160,10 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
 
 fn check_package(name: &str, used: &[&str]) -> Vec<Finding> {
     let Some((_, may_use)) = MAY_USE.iter().find(|(package, _)| *package == name) else {
-        return vec![Finding::new(name, "is not in the table of xtask/src/dependencies.rs: say there what it may use")];
+        return vec![Finding::new(
+            name,
+            "is not in the table of xtask/src/dependencies.rs: add it with the packages it may use",
+        )];
     };
     let mut findings = Vec::new();
     for dependency in used {
@@ -168,7 +172,8 @@ fn check_package(name: &str, used: &[&str]) -> Vec<Finding> {
             findings.push(Finding::new(name, format!("may not depend on {dependency}")));
         }
         if PURE.contains(&name) && IMPURE.contains(dependency) {
-            findings.push(Finding::new(name, format!("is pure and may not depend on {dependency}")));
+            findings
+                .push(Finding::new(name, format!("is pure and may not depend on {dependency}")));
         }
     }
     findings
@@ -187,14 +192,15 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_no_circle() {
-        // Each package may use only packages whose own lists do not lead back to it.
+    fn the_table_has_no_cycle() {
+        // No package may depend on itself through others.
         fn reaches(from: &str, to: &str) -> bool {
-            let (_, next) = MAY_USE.iter().find(|(package, _)| *package == from).expect("the table names it");
+            let (_, next) =
+                MAY_USE.iter().find(|(package, _)| *package == from).expect("the table names it");
             next.iter().any(|package| *package == to || reaches(package, to))
         }
         for (package, _) in MAY_USE {
-            assert!(!reaches(package, package), "{package} may use itself by a detour");
+            assert!(!reaches(package, package), "{package} may depend on itself indirectly");
         }
     }
 }

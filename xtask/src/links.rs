@@ -1,6 +1,6 @@
-//! The documents' relative links: each has to lead to a file, and a fragment to a heading of it.
-//! Beside the path. Links to other hosts are not followed: a test must not need the network.
-//! Knows just enough Markdown to find `](…)` outside code.
+//! The documents' relative links: each must name a file, and a fragment must name one of its
+//! headings. Beside the path. Links to other hosts are not followed: a test must not need the
+//! network. Knows just enough Markdown to find `](…)` outside code.
 
 use crate::{Finding, Tree};
 
@@ -20,7 +20,8 @@ pub(crate) fn check(tree: &Tree) -> Vec<Finding> {
             } else {
                 std::fs::read_to_string(folder.join(path)).ok()
             };
-            let known = fragment.is_empty() || text.is_none_or(|text| headings(&text).any(|slug| slug == fragment));
+            let known = fragment.is_empty()
+                || text.is_none_or(|text| headings(&text).any(|slug| slug == fragment));
             if !known {
                 findings.push(Finding::new(place, format!("{path} has no heading #{fragment}")));
             }
@@ -41,13 +42,13 @@ fn prose(text: &str) -> impl Iterator<Item = (usize, &str)> {
     })
 }
 
-/// Line number and target of each link to something in this tree.
+/// Line number and target of each link within this tree.
 fn links(text: &str) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for (number, line) in prose(text) {
         let mut rest = line;
         while let Some(at) = rest.find("](") {
-            // An odd number of backticks before it: the brackets are code, not a link.
+            // After an odd number of backticks the brackets are code, not a link.
             let in_code = rest[..at].matches('`').count() % 2 == 1;
             rest = &rest[at + 2..];
             let Some(end) = rest.find(')') else { break };
@@ -62,7 +63,8 @@ fn links(text: &str) -> Vec<(usize, &str)> {
     found
 }
 
-/// The fragment that forges give each heading: lower case, blanks to hyphens, marks dropped.
+/// The fragment that forges give each heading: lower case, spaces become hyphens, punctuation is
+/// dropped.
 fn headings(text: &str) -> impl Iterator<Item = String> {
     prose(text).filter(|(_, line)| line.starts_with('#')).map(|(_, line)| {
         let words = line.trim_start_matches('#').trim();
@@ -80,14 +82,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_found_where_a_reader_sees_them() {
-        let text =
-            "see [a](doc/a.md) and [b](https://example.org/b) and `x[0](y)`\n```\n[c](c.md)\n```\n[d](#the-end)\n";
+    fn links_are_found_outside_code() {
+        let text = "see [a](doc/a.md) and [b](https://example.org/b) and \
+            `x[0](y)`\n```\n[c](c.md)\n```\n[d](#the-end)\n";
         assert_eq!(links(text), [(1, "doc/a.md"), (5, "#the-end")]);
     }
 
     #[test]
     fn headings_become_fragments() {
-        assert_eq!(headings("# The end\ntext\n## `dev` & more\n").collect::<Vec<_>>(), ["the-end", "dev--more"]);
+        assert_eq!(
+            headings("# The end\ntext\n## `dev` & more\n").collect::<Vec<_>>(),
+            ["the-end", "dev--more"]
+        );
     }
 }

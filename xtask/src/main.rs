@@ -1,4 +1,4 @@
-//! Checks of the tree that a compiler does not make: `cargo xtask check`.
+//! Checks of the tree beyond those of the compiler: `cargo xtask check`.
 //! Beside the path: reads the sources and `cargo metadata`, changes nothing.
 //! Knows the rules of ARCHITECTURE.md and CONTRIBUTING.md; nothing of what the crates do.
 #![forbid(unsafe_code)]
@@ -9,11 +9,12 @@ mod links;
 mod manuals;
 mod notices;
 mod source;
+mod words;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-/// One broken rule: where, and what a person has to know to mend it.
+/// One broken rule: where, and what to do about it.
 #[derive(Debug, PartialEq, Eq)]
 struct Finding {
     place: String,
@@ -26,7 +27,7 @@ impl Finding {
     }
 }
 
-/// A text file that git tracks, or would track: its path from the root, and what is in it.
+/// A text file that git tracks or would track: its path from the root, and its contents.
 struct TextFile {
     path: String,
     text: String,
@@ -34,16 +35,18 @@ struct TextFile {
 
 type Check = fn(&Tree) -> Vec<Finding>;
 
-/// The checks, by the name they are reported under.
+/// The checks, by the names under which they are reported.
 const CHECKS: &[(&str, Check)] = &[
-    ("each crate depends only on what it may", dependencies::check),
-    ("each source file opens by saying what it is", source::check_heads),
-    ("the thirteen steps of the path are all there", source::check_path),
-    ("no file has grown past 800 lines unnoticed", source::check_lengths),
-    ("unsafe code is forbidden where it has no business", source::check_unsafe),
-    ("the cores have no clock, thread, socket or file", source::check_purity),
-    ("nothing is left for later, and no machine is named", source::check_words),
-    ("each relative link in the documents leads somewhere", links::check),
+    ("each crate depends only on allowed crates", dependencies::check),
+    ("each source file has a head that says what it is", source::check_heads),
+    ("each of the thirteen steps of the path has a file", source::check_path),
+    ("files past 1000 lines are listed with a reason", source::check_lengths),
+    ("crates without unsafe code forbid it", source::check_unsafe),
+    ("the cores use no clock, thread, socket or file", source::check_purity),
+    ("no unfinished work, and no path of one machine", source::check_words),
+    ("no retired word is used", words::check_retired),
+    ("no line is longer than 100 columns", words::check_columns),
+    ("each relative link in the documents has a target", links::check),
 ];
 
 struct Tree {
@@ -59,16 +62,18 @@ impl Tree {
             .current_dir(root))?;
         let mut files = Vec::new();
         for path in listed.split('\0').filter(|path| !path.is_empty()) {
-            // A path deleted but not yet committed is listed too, and what is not UTF-8 is no source.
+            // Deleted but uncommitted paths are listed too, and files that are not UTF-8 are no
+            // sources.
             if let Ok(text) = std::fs::read_to_string(root.join(path)) {
                 files.push(TextFile { path: path.to_owned(), text });
             }
         }
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let metadata =
-            run(Command::new(cargo).args(["metadata", "--format-version", "1", "--no-deps"]).current_dir(root))?;
-        let metadata =
-            serde_json::from_str(&metadata).map_err(|error| format!("cargo metadata is no JSON: {error}"))?;
+        let metadata = run(Command::new(cargo)
+            .args(["metadata", "--format-version", "1", "--no-deps"])
+            .current_dir(root))?;
+        let metadata = serde_json::from_str(&metadata)
+            .map_err(|error| format!("cargo metadata printed invalid JSON: {error}"))?;
         Ok(Tree { root: root.to_owned(), files, metadata })
     }
 }
@@ -78,7 +83,8 @@ fn run(command: &mut Command) -> Result<String, String> {
     if !output.status.success() {
         return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr)));
     }
-    String::from_utf8(output.stdout).map_err(|_| format!("{command:?} printed no UTF-8"))
+    String::from_utf8(output.stdout)
+        .map_err(|_| format!("{command:?} printed text that is not UTF-8"))
 }
 
 fn check(root: &Path) -> Result<bool, String> {
@@ -97,7 +103,7 @@ fn check(root: &Path) -> Result<bool, String> {
 }
 
 fn main() -> ExitCode {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder of the tree");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask has a parent folder");
     let words: Vec<String> = std::env::args().skip(1).collect();
     let outcome = match words.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check(root),
@@ -110,7 +116,10 @@ fn main() -> ExitCode {
             println!("{files} files in {folder}");
             true
         }),
-        _ => Err("usage: cargo xtask check | cargo xtask notices FOLDER | cargo xtask-manuals FOLDER".to_owned()),
+        _ => Err(
+            "usage: cargo xtask check | cargo xtask notices FOLDER | cargo xtask-manuals FOLDER"
+                .to_owned(),
+        ),
     };
     match outcome {
         Ok(true) => ExitCode::SUCCESS,

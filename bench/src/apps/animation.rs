@@ -1,22 +1,23 @@
-//! A loop of distinct pictures, as an animated GIF in a page (Wong and Seltzer 2000, section 6.1.3).
-//! Key n plays the loop once: all its frames, each at its time, and the last one stays.
-//! Each picture lies between two bar codes with its place in the loop, the same in every round, so that a cache can help.
+//! A loop of distinct pictures, as an animated GIF in a page (Wong and Seltzer 2000, section
+//! 6.1.3). Key n plays the loop once: all its frames on time, and the last one stays. Each picture
+//! has bar codes with its index in the loop above and below, the same in every round, so that a
+//! cache can help.
 
 use std::time::{Duration, Instant};
 
 use super::photo::photo;
-use super::window::{Happening, Window};
+use super::window::{Window, WindowEvent};
 use crate::Error;
 use crate::observe::barcode;
 use crate::observe::picture::Rect;
 
-/// How it runs.
+/// Options of `thinc-bench app animation`.
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Frames of the loop.
     #[arg(long, default_value_t = 25, value_parser = clap::value_parser!(u32).range(1..=1000))]
     frames: u32,
-    /// Milliseconds from a frame to the next.
+    /// Milliseconds between frames.
     #[arg(long, default_value_t = 50)]
     period_ms: u64,
     /// Width of the picture, pixels.
@@ -29,24 +30,33 @@ pub struct Options {
 
 /// The key that plays the loop once.
 pub const KEY_PLAY: &str = "n";
-/// Most memory that the pictures may take, bytes.
+/// Most memory for the pictures, bytes.
 const MEMORY_MAX: usize = 256 << 20;
 
 /// Shows the window and plays.
 pub fn run(options: &Options) -> Result<(), Error> {
     let (width, height) = (options.width, options.height + 2 * barcode::HEIGHT as u16);
     if u32::from(width) < barcode::WIDTH_MIN {
-        return Err(format!("{width} pixels have no room for a bar code: at least {}", barcode::WIDTH_MIN).into());
+        return Err(format!(
+            "{width} pixels have no room for a bar code: at least {}",
+            barcode::WIDTH_MIN
+        )
+        .into());
     }
     let bytes = usize::from(width) * usize::from(height) * 4 * options.frames as usize;
     if bytes > MEMORY_MAX {
-        return Err(format!("{} frames take {bytes} bytes, more than {MEMORY_MAX}", options.frames).into());
+        return Err(format!(
+            "{} frames take {bytes} bytes, more than {MEMORY_MAX}",
+            options.frames
+        )
+        .into());
     }
-    let frames: Vec<Vec<u32>> = (0..options.frames).map(|place| frame(place, width.into(), height.into())).collect();
+    let frames: Vec<Vec<u32>> =
+        (0..options.frames).map(|place| frame(place, width.into(), height.into())).collect();
     let mut window = Window::open("animation", (width, height), 0x80_8080)?;
     let period = Duration::from_millis(options.period_ms);
     loop {
-        if window.wait()? != Happening::Key(u32::from(KEY_PLAY.as_bytes()[0])) {
+        if window.wait()? != WindowEvent::Key(u32::from(KEY_PLAY.as_bytes()[0])) {
             continue;
         }
         let began = Instant::now();
@@ -57,7 +67,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// Place `place` of the loop: a photograph of its own between its bar codes, numbered from 1.
+/// Frame `place` of the loop: a photograph of its own between its bar codes, numbered from 1.
 fn frame(place: u32, width: u32, height: u32) -> Vec<u32> {
     let mut pixels = photo(1000 + u64::from(place), width, height);
     let whole = Rect { x: 0, y: 0, width, height };
@@ -78,7 +88,8 @@ mod tests {
         for (place, pixels) in frames.iter().enumerate() {
             let next = &frames[(place + 1) % 20];
             let inner = 468 * 16..468 * 76;
-            let same = pixels[inner.clone()].iter().zip(&next[inner]).filter(|(a, b)| a == b).count();
+            let same =
+                pixels[inner.clone()].iter().zip(&next[inner]).filter(|(a, b)| a == b).count();
             assert!(same * 20 < 468 * 60, "frames {place} and the next share {same} pixels");
         }
         frames.sort_unstable();

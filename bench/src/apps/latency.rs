@@ -1,33 +1,41 @@
-//! The five operations of Lai and Nieh's latency benchmark (2002, section 2.3.1), at their sizes, one for each of the keys
-//! l, s, f, b and i. Drawn once a key, by the requests that applications use for it; between keys nothing changes.
-//! Each operation shows what was not there before, so that neither a cache nor a comparison makes it nothing.
+//! The five operations of Lai and Nieh's latency benchmark (2002, section 2.3.1), at their sizes,
+//! one for each of the keys l, s, f, b and i. Each key draws one operation with the requests that
+//! applications use; between keys nothing changes. Each operation draws new content, so that no
+//! cache or comparison avoids sending it.
 
 use super::photo::{mix, photo};
 use super::text::Pen;
-use super::window::{Happening, Window};
+use super::window::{Window, WindowEvent};
 use crate::Error;
 
 /// One of the five.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// A 12-point capital A, sans serif, in the next place of its line. The glyph is uploaded once, as toolkits do.
+    /// A 12-point capital A, sans serif, at the next position of its line. The glyph is uploaded
+    /// once, as toolkits do.
     Letter,
-    /// 14 lines of 12-point text move up by one (CopyArea) and a line that was never there is written below.
+    /// 14 lines of 12-point text move up by one (CopyArea) and a new line is written below.
     Scroll,
     /// An area is filled with one colour (PolyFillRectangle): red first, then others.
     Fill,
-    /// A picture of one shade of red is put: another shade each time, at least 40 levels from the last.
+    /// A picture in one shade of red is drawn (PutImage): another shade each time, at least 40
+    /// levels from the last.
     RedBitmap,
-    /// A picture like a photograph is put: another each time.
+    /// A picture like a photograph is drawn: another each time.
     Image,
 }
 
 impl Operation {
     /// In the papers' order.
-    pub const ALL: [Operation; 5] =
-        [Operation::Letter, Operation::Scroll, Operation::Fill, Operation::RedBitmap, Operation::Image];
+    pub const ALL: [Operation; 5] = [
+        Operation::Letter,
+        Operation::Scroll,
+        Operation::Fill,
+        Operation::RedBitmap,
+        Operation::Image,
+    ];
 
-    /// As the papers' figures call it.
+    /// Its name in the papers' figures.
     pub fn name(self) -> &'static str {
         match self {
             Operation::Letter => "letter",
@@ -38,7 +46,7 @@ impl Operation {
         }
     }
 
-    /// The key that makes it happen.
+    /// The key that draws it.
     pub fn key(self) -> &'static str {
         match self {
             Operation::Letter => "l",
@@ -70,12 +78,12 @@ const TEXT: f32 = 14.0;
 /// 14 lines in 240 pixels.
 const LINE: i16 = 17;
 const LINES: i16 = 14;
-/// Images before the first is shown again: more than a full run shows; 15 MB.
+/// Images before the first one repeats: more than a full run shows; 15 MB.
 const IMAGES: u64 = 48;
 const BACKGROUND: u32 = 0xc0_c0c0;
 const PAPER: u32 = 0xff_ffff;
 
-/// Shows the window and answers keys until the window goes.
+/// Shows the window and draws on keys until the window is destroyed.
 pub fn run() -> Result<(), Error> {
     let mut window = Window::open("latency", SIZE, BACKGROUND)?;
     let mut state = State {
@@ -94,8 +102,10 @@ pub fn run() -> Result<(), Error> {
         state.pen.write(&window, x + 4, y + line * LINE, &text(line as u64))?;
     }
     loop {
-        if let Happening::Key(key) = window.wait()? {
-            let pressed = Operation::ALL.iter().find(|operation| key == u32::from(operation.key().as_bytes()[0]));
+        if let WindowEvent::Key(key) = window.wait()? {
+            let pressed = Operation::ALL
+                .iter()
+                .find(|operation| key == u32::from(operation.key().as_bytes()[0]));
             if let Some(&operation) = pressed {
                 state.draw(&mut window, operation)?;
             }
@@ -105,12 +115,13 @@ pub fn run() -> Result<(), Error> {
 
 struct State {
     pen: Pen,
-    /// Where the next letter goes.
+    /// Position of the next letter.
     column: i16,
     row: i16,
-    /// How often each was done.
+    /// Number of times each was drawn.
     done: [u64; 5],
-    /// What image operations show: made before, so that no processor is taken from who has to show the one before.
+    /// The images, generated in advance, so that they take no CPU time from the system that shows
+    /// the one before.
     images: Vec<Vec<u32>>,
 }
 
@@ -127,9 +138,12 @@ impl State {
         match operation {
             Operation::Letter => {
                 if self.row == LINES {
-                    return Err(format!("{count} letters do not fit; the benchmark types fewer").into());
+                    return Err(
+                        format!("{count} letters do not fit; the benchmark types fewer").into()
+                    );
                 }
-                let advance = self.pen.write(window, x + 4 + self.column, y + self.row * LINE, "A")?;
+                let advance =
+                    self.pen.write(window, x + 4 + self.column, y + self.row * LINE, "A")?;
                 self.column += advance;
                 if self.column + advance > AREA.0 as i16 - 8 {
                     (self.column, self.row) = (0, self.row + 1);
@@ -138,7 +152,17 @@ impl State {
             Operation::Scroll => {
                 let (width, kept) = (AREA.0, (LINE * (LINES - 1)) as u16);
                 use x11rb::protocol::xproto::ConnectionExt as _;
-                window.x.copy_area(window.id, window.id, window.gc, x, y + LINE, x, y, width, kept)?;
+                window.x.copy_area(
+                    window.id,
+                    window.id,
+                    window.gc,
+                    x,
+                    y + LINE,
+                    x,
+                    y,
+                    width,
+                    kept,
+                )?;
                 window.fill(x, y + kept as i16, width, AREA.1 - kept, PAPER)?;
                 self.pen.write(window, x + 4, y + kept as i16, &text(count + LINES as u64 - 1))?;
             }
@@ -156,11 +180,11 @@ impl State {
     }
 }
 
-/// Line `number` of a text without end: 450 words in 58 lines are about eight a line.
+/// Line `number` of an endless text: 450 words in 58 lines are about eight a line.
 fn text(number: u64) -> String {
     const WORDS: [&str; 24] = [
-        "the", "page", "of", "a", "screen", "moves", "and", "every", "line", "is", "new", "to", "all", "who", "read",
-        "it", "from", "far", "away", "with", "small", "delay", "or", "none",
+        "the", "page", "of", "a", "screen", "moves", "and", "every", "line", "is", "new", "to",
+        "all", "who", "read", "it", "from", "far", "away", "with", "small", "delay", "or", "none",
     ];
     let mut line = format!("{number}");
     for word in 0..7 {
@@ -170,17 +194,19 @@ fn text(number: u64) -> String {
     line
 }
 
-/// Colour of fill `count`: red, as the paper's, then seeded ones that differ from the last by a half in every channel.
+/// Colour of fill `count`: red, as the paper's, then seeded ones that differ from the last by a
+/// half in every channel.
 fn colour(count: u64) -> u32 {
     if count == 0 {
         return 0xff_0000;
     }
-    // The upper bit of each channel takes turns, the others are random.
+    // The upper bit of each channel alternates, the others are random.
     let turn = if count.is_multiple_of(2) { 0x80_0000 } else { 0x00_8080 };
     (mix(count) as u32 & 0x3f_3f3f) | turn
 }
 
-/// Shade of red bitmap `count`: its red takes turns between two ranges 64 levels apart; with the blue, 512 differ.
+/// Shade of red bitmap `count`: its red alternates between two ranges 64 levels apart; with the
+/// blue channel there are 512 shades.
 fn red(count: u64) -> u32 {
     let step = (count / 2) as u32;
     let top = if count.is_multiple_of(2) { 255 } else { 160 };
@@ -192,7 +218,12 @@ mod tests {
     use super::*;
 
     fn distance(a: u32, b: u32) -> u32 {
-        a.to_be_bytes().iter().zip(b.to_be_bytes()).map(|(&a, b)| u32::from(a.abs_diff(b))).max().unwrap_or_default()
+        a.to_be_bytes()
+            .iter()
+            .zip(b.to_be_bytes())
+            .map(|(&a, b)| u32::from(a.abs_diff(b)))
+            .max()
+            .unwrap_or_default()
     }
 
     #[test]

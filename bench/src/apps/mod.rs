@@ -1,6 +1,6 @@
-//! Programs that thinc-bench shows itself, as X clients of their own process: `thinc-bench app NAME`.
-//! On the server's desktop, in the account of the applications; each draws with the requests that a real one would use.
-//! Knows X and what it draws; never who looks, from where, or what is measured.
+//! The applications of thinc-bench, X clients in processes of their own: `thinc-bench app NAME`. On
+//! the server's desktop, accounted to the applications; each draws with the requests that a real
+//! one would use. Knows X and its own drawing; never who watches or what is measured.
 
 pub mod animation;
 pub mod hog;
@@ -27,13 +27,13 @@ pub enum App {
     Spheres(spheres::Options),
     /// A loop of distinct pictures, once a key.
     Animation(animation::Options),
-    /// Photographs behind everything, each as its input says.
+    /// Photographs below all other windows, as its input requests.
     Slides(slides::Options),
-    /// The whole screen anew, 200 times a second.
+    /// Redraws the whole screen 200 times a second.
     Overwrite(overwrite::Options),
 }
 
-/// Runs one until its window goes, its X server ends, or it is ended.
+/// Runs one until its window is destroyed, its X server ends, or it is ended.
 pub fn run(app: &App) -> Result<(), Error> {
     match app {
         App::Latency => latency::run(),
@@ -45,14 +45,15 @@ pub fn run(app: &App) -> Result<(), Error> {
     }
 }
 
-/// The command that shows an application: `words(&["latency"])` is `/path/of/thinc-bench app latency`.
+/// The command that runs an application: `words(&["latency"])` is `/path/of/thinc-bench app
+/// latency`.
 pub fn words(application: &[&str]) -> Result<Vec<String>, Error> {
     let mut words = vec![program()?.to_string_lossy().into_owned(), "app".to_owned()];
     words.extend(application.iter().map(|&word| word.to_owned()));
     Ok(words)
 }
 
-/// This program; its finished binary where a test is what runs.
+/// This program; in a test, the built binary.
 fn program() -> Result<PathBuf, Error> {
     let own = std::env::current_exe()?;
     if own.file_name().is_some_and(|name| name == "thinc-bench") {

@@ -1,6 +1,7 @@
-//! `thinc-bench app overwrite` redraws the whole screen 200 times a second with about 20 KB of news in each picture.
-//! Random bits in two colours: no lossless code is shorter than they are, and one that knows two colours is hardly longer. Over
-//! the screen lie bar codes with the time of the drawing; a back buffer is drawn, then copied at once, as toolkits do.
+//! `thinc-bench app overwrite` redraws the whole screen 200 times a second with about 20 KB of new
+//! information in each picture: random bits in two colours, which no lossless encoding makes
+//! shorter, and an encoding of two colours barely longer. Bar codes across the screen hold the time
+//! of the drawing. A back buffer is drawn, then copied in one request, as toolkits do.
 
 use std::time::{Duration, Instant};
 
@@ -8,12 +9,12 @@ use x11rb::connection::Connection as _;
 use x11rb::protocol::xproto::{ChangeGCAux, ConnectionExt as _, ImageFormat, Rectangle};
 
 use super::photo::mix;
-use super::window::{Happening, Window};
+use super::window::{Window, WindowEvent};
 use crate::Error;
 use crate::observe::picture::Rect;
 use crate::observe::{barcode, clock};
 
-/// How it runs.
+/// Options of `thinc-bench app overwrite`.
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Width of the screen, pixels.
@@ -25,25 +26,29 @@ pub struct Options {
     /// Pictures a second.
     #[arg(long, default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// Random bytes in each picture: with the bar codes and the edges of areas, what thinc makes 20 KB of.
+    /// Random bytes in each picture: with the bar codes and the edges of areas, thinc encodes it in
+    /// 20 KB.
     #[arg(long, default_value_t = 17_500)]
     noise_bytes: u32,
 }
 
 /// The key that draws one picture.
 pub const KEY_ONE: &str = "n";
-/// The key that begins to draw at the rate, and ends it.
-pub const KEY_GO: &str = "g";
+/// The key that starts and stops drawing at the rate.
+pub const KEY_START: &str = "g";
 /// Stripes of the screen, each with a bar code, an area of noise and a plain rest.
 pub const STRIPES: u32 = 12;
-/// Colour of set bits and of bars; the other is the colour of the picture, so that all of it has two colours.
+/// Colour of set bits and of bars; the other is the colour of the picture, so that all of it has
+/// two colours.
 const INK: u32 = 0x10_1010;
 
-/// Where the bar codes lie in a picture of this size.
+/// Positions of the bar codes in a picture of this size.
 pub fn codes(width: u32, height: u32) -> Vec<Rect> {
     let stripe = height / STRIPES;
     (0..STRIPES)
-        .map(|place| Rect::new(0, (place * stripe) as i32, barcode::WIDTH_MIN.min(width), barcode::HEIGHT))
+        .map(|place| {
+            Rect::new(0, (place * stripe) as i32, barcode::WIDTH_MIN.min(width), barcode::HEIGHT)
+        })
         .collect()
 }
 
@@ -59,8 +64,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
             Some(_) => painter.window.poll()?,
         };
         match happening {
-            Some(Happening::Key(key)) if key == keysym(KEY_ONE) => painter.draw()?,
-            Some(Happening::Key(key)) if key == keysym(KEY_GO) => {
+            Some(WindowEvent::Key(key)) if key == keysym(KEY_ONE) => painter.draw()?,
+            Some(WindowEvent::Key(key)) if key == keysym(KEY_START) => {
                 due = if due.is_some() { None } else { Some(Instant::now()) };
             }
             _ => {}
@@ -68,7 +73,7 @@ pub fn run(options: &Options) -> Result<(), Error> {
         if let Some(at) = due {
             std::thread::sleep(at.saturating_duration_since(Instant::now()));
             painter.draw()?;
-            // Where the server was held up, what was missed is not drawn twice as fast.
+            // After a delay of the server, missed pictures are not drawn.
             due = Some((at + period).max(Instant::now()));
         }
     }
@@ -92,12 +97,15 @@ impl Painter {
     fn new(options: &Options) -> Result<Painter, Error> {
         let (width, height) = (options.width, options.height);
         let stripe = u32::from(height) / STRIPES;
-        // A row is filled up to 32 bits, as X servers on such machines have it.
+        // A row is padded to 32 bits, as X servers on such machines require.
         let row_bytes = usize::from(width).div_ceil(32) * 4;
         let noise_rows = (options.noise_bytes * 8).div_ceil(STRIPES * u32::from(width));
         if u32::from(width) < barcode::WIDTH_MIN || barcode::HEIGHT + noise_rows > stripe {
             let bytes = options.noise_bytes;
-            return Err(format!("{bytes} bytes of noise do not fit into {STRIPES} stripes of {width}x{stripe}").into());
+            return Err(format!(
+                "{bytes} bytes of noise do not fit into {STRIPES} stripes of {width}x{stripe}"
+            )
+            .into());
         }
         let window = Window::open("overwrite", (width, height), 0x80_8080)?;
         if window.x.setup().bitmap_format_scanline_pad != 32 {
@@ -109,14 +117,15 @@ impl Painter {
         Ok(Painter { window, back, size: (width, height), noise_rows, row_bytes, count: 0 })
     }
 
-    /// One picture, and waits until the server has drawn it: a queue in the socket would make every stamp a lie.
+    /// Draws one picture and waits until the server has drawn it: with a queue in the socket every
+    /// stamp would be too early.
     fn draw(&mut self) -> Result<(), Error> {
         let stamp = clock::stamp_of(clock::now_ns());
         let (x, back, gc) = (&self.window.x, self.back, self.window.gc);
         let (width, height) = self.size;
         self.count += 1;
         let mut seed = mix(self.count ^ u64::from(stamp) << 32);
-        // Bright, and another for each picture.
+        // A bright colour, another for each picture.
         let colour = 0xb0_b0b0 + (seed as u32 & 0x3f_3f3f);
         let paint = |colour: u32, areas: &[Rectangle]| -> Result<(), Error> {
             x.change_gc(gc, &ChangeGCAux::new().foreground(colour))?;
@@ -130,7 +139,13 @@ impl Painter {
         let bars = barcode::white_bars(stamp, codes[0].width);
         let light: Vec<Rectangle> = codes
             .iter()
-            .flat_map(|code| bars.iter().map(|&(from, to)| Rect { x: code.x + from as i32, width: to - from, ..*code }))
+            .flat_map(|code| {
+                bars.iter().map(|&(from, to)| Rect {
+                    x: code.x + from as i32,
+                    width: to - from,
+                    ..*code
+                })
+            })
             .map(|bar| rectangle(&bar))
             .collect();
         paint(colour, &light)?;
@@ -144,7 +159,18 @@ impl Painter {
                 })
                 .collect();
             let y = i16::try_from(code.bottom())?;
-            x.put_image(ImageFormat::XY_BITMAP, back, gc, width, self.noise_rows, 0, y, 0, 1, &noise)?;
+            x.put_image(
+                ImageFormat::XY_BITMAP,
+                back,
+                gc,
+                width,
+                self.noise_rows,
+                0,
+                y,
+                0,
+                1,
+                &noise,
+            )?;
         }
         x.copy_area(back, self.window.id, gc, 0, 0, 0, 0, width, height)?;
         x.get_input_focus()?.reply()?;
@@ -153,7 +179,12 @@ impl Painter {
 }
 
 fn rectangle(rect: &Rect) -> Rectangle {
-    Rectangle { x: rect.x as i16, y: rect.y as i16, width: rect.width as u16, height: rect.height as u16 }
+    Rectangle {
+        x: rect.x as i16,
+        y: rect.y as i16,
+        width: rect.width as u16,
+        height: rect.height as u16,
+    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
-//! A slide show behind everything else: `thinc-bench app slides` shows one photograph after another over the whole screen, as
-//! it is told on its input, a line `FIRST COUNT PERIOD_MS` for each row of slides, and says when each was drawn.
-//! Of few photographs it makes many by turning them and by exchanging their colours: as hard to encode, and never the same.
+//! A slide show below all other windows: `thinc-bench app slides` shows one photograph after
+//! another over the whole screen. It reads a line `FIRST COUNT PERIOD_MS` for each series of slides
+//! and reports when each slide was drawn. It makes many slides from few photographs by mirroring
+//! them and exchanging their colour channels: they are as hard to encode, and all differ.
 
 use std::io::{BufRead as _, Write as _};
 use std::time::{Duration, Instant};
@@ -12,7 +13,7 @@ use super::window::Window;
 use crate::Error;
 use crate::observe::clock;
 
-/// How it runs.
+/// Options of `thinc-bench app slides`.
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Width of the screen, pixels.
@@ -23,16 +24,19 @@ pub struct Options {
     height: u16,
 }
 
-/// Photographs that are made. Each takes half a second to make, and both the application and who watches it make them.
+/// Generated photographs. Each takes half a second to generate, and both the application and the
+/// process that watches it generate them.
 const PHOTOS: u32 = 4;
 /// As it is, mirrored, upside down, both.
-const TURNS: u32 = 4;
+const ORIENTATIONS: u32 = 4;
 /// Orders of three channels.
-const ORDERS: [[u32; 3]; 6] = [[16, 8, 0], [8, 16, 0], [16, 0, 8], [0, 8, 16], [8, 0, 16], [0, 16, 8]];
+const ORDERS: [[u32; 3]; 6] =
+    [[16, 8, 0], [8, 16, 0], [16, 0, 8], [0, 8, 16], [8, 0, 16], [0, 16, 8]];
 /// Slides that differ.
-pub const SLIDES: u32 = PHOTOS * TURNS * ORDERS.len() as u32;
-/// Two slides whose numbers are as far apart show the same photograph, mirrored or not: they take the same to encode.
-pub const ALIKE: u32 = PHOTOS;
+pub const SLIDES: u32 = PHOTOS * ORIENTATIONS * ORDERS.len() as u32;
+/// Two slides whose numbers differ by this show the same photograph, mirrored or not: their
+/// encoding costs the same.
+pub const VARIANT_STRIDE: u32 = PHOTOS;
 
 /// The photographs, from which every slide is made.
 pub struct Slides {
@@ -50,21 +54,24 @@ impl Slides {
 
     /// One pixel of slide `number`.
     pub fn pixel(&self, number: u32, x: u32, y: u32) -> u32 {
-        let turn = number / PHOTOS % TURNS;
-        let x = if turn & 1 == 0 { x } else { self.width - 1 - x };
-        let y = if turn & 2 == 0 { y } else { self.height - 1 - y };
+        let orientation = number / PHOTOS % ORIENTATIONS;
+        let x = if orientation & 1 == 0 { x } else { self.width - 1 - x };
+        let y = if orientation & 2 == 0 { y } else { self.height - 1 - y };
         let pixel = self.photos[(number % PHOTOS) as usize][(y * self.width + x) as usize];
-        let order = ORDERS[(number / (PHOTOS * TURNS)) as usize % ORDERS.len()];
+        let order = ORDERS[(number / (PHOTOS * ORIENTATIONS)) as usize % ORDERS.len()];
         ORDERS[0].iter().zip(order).fold(0, |new, (to, from)| new | (pixel >> from & 0xff) << to)
     }
 
     /// All of slide `number`.
     fn whole(&self, number: u32) -> Vec<u32> {
-        (0..self.height).flat_map(|y| (0..self.width).map(move |x| self.pixel(number, x, y))).collect()
+        (0..self.height)
+            .flat_map(|y| (0..self.width).map(move |x| self.pixel(number, x, y)))
+            .collect()
     }
 }
 
-/// Shows slide 0 and then what it is told to, until its input ends. Says `done` after each row, and after slide 0.
+/// Shows slide 0, then the requested series until its input ends. Prints `done` after slide 0 and
+/// after each series.
 pub fn run(options: &Options) -> Result<(), Error> {
     let slides = Slides::new(options.width.into(), options.height.into());
     let first = slides.whole(0);
@@ -72,8 +79,8 @@ pub fn run(options: &Options) -> Result<(), Error> {
     let below = ConfigureWindowAux::new().stack_mode(StackMode::BELOW);
     window.x.configure_window(window.id, &below)?.check()?;
     window.put_whole(0, 0, options.width, &first)?;
-    let mut said = std::io::stdout();
-    writeln!(said, "done")?;
+    let mut report = std::io::stdout();
+    writeln!(report, "done")?;
     for line in std::io::stdin().lock().lines() {
         let line = line?;
         let wrong = || format!("`{line}` is not FIRST COUNT PERIOD_MS");
@@ -82,13 +89,13 @@ pub fn run(options: &Options) -> Result<(), Error> {
         let period = Duration::from_millis(period_ms.into());
         let began = Instant::now();
         for place in 0..count {
-            // Made before its time, and drawn in it.
+            // Generated ahead of time, and drawn on time.
             let slide = slides.whole(first + place);
             std::thread::sleep((began + period * place).saturating_duration_since(Instant::now()));
             window.put_whole(0, 0, options.width, &slide)?;
-            writeln!(said, "{} {}", first + place, clock::now_ns())?;
+            writeln!(report, "{} {}", first + place, clock::now_ns())?;
         }
-        writeln!(said, "done")?;
+        writeln!(report, "done")?;
     }
     Ok(())
 }
@@ -106,9 +113,10 @@ mod tests {
             let same = first.iter().zip(&other).filter(|(a, b)| a == b).count();
             assert!(same * 20 < first.len(), "slides 0 and {number} share {same} pixels");
         }
-        assert_eq!(first, slides.whole(SLIDES), "then they begin anew");
-        let mirrored: Vec<u32> = first.chunks(64).flat_map(|row| row.iter().rev().copied()).collect();
-        assert_eq!(slides.whole(ALIKE), mirrored);
+        assert_eq!(first, slides.whole(SLIDES), "after the last slide the first follows");
+        let mirrored: Vec<u32> =
+            first.chunks(64).flat_map(|row| row.iter().rev().copied()).collect();
+        assert_eq!(slides.whole(VARIANT_STRIDE), mirrored);
     }
 
     #[test]
@@ -120,7 +128,7 @@ mod tests {
             levels
         };
         for order in 0..ORDERS.len() as u32 {
-            let number = order * PHOTOS * TURNS;
+            let number = order * PHOTOS * ORIENTATIONS;
             assert_eq!(level(slides.pixel(number, 3, 5)), level(slides.pixel(0, 3, 5)));
         }
     }

@@ -1,16 +1,17 @@
-//! The image workload of GLXSpheres (VirtualGL study, section 1.1): shaded spheres on rings that turn, on a plain ground.
-//! Rendered by one thread in software, no frame ever like another, each with its number as a bar code at both edges.
-//! Key n draws one frame; key g draws as fast as the X server takes them, for as long as was said, then stands still.
+//! The image workload of GLXSpheres (VirtualGL study, section 1.1): shaded spheres on rings that
+//! turn, on a plain ground. Rendered by one thread in software; all frames differ, and each has its
+//! number as a bar code at both edges. Key n draws one frame; key g draws as fast as the X server
+//! takes frames for the given time, then stops.
 
 use std::time::{Duration, Instant};
 
 use super::photo::mix;
-use super::window::{Happening, Window};
+use super::window::{Window, WindowEvent};
 use crate::Error;
 use crate::observe::barcode;
 use crate::observe::picture::Rect;
 
-/// How it runs.
+/// Options of `thinc-bench app spheres`.
 #[derive(clap::Args, Debug)]
 pub struct Options {
     /// Width of the window, pixels.
@@ -27,31 +28,36 @@ pub struct Options {
 /// The key that draws one frame.
 pub const KEY_NEXT: &str = "n";
 /// The key that starts a run.
-pub const KEY_GO: &str = "g";
+pub const KEY_START: &str = "g";
 
 const RINGS: u32 = 3;
 /// Spheres of a ring.
 const RING: u32 = 14;
 const GROUND: u32 = 0x26_2640;
-/// Turns of the inner ring in a frame. 240 frames make a turn; the other rings turn slower, so that no frame repeats.
+/// Rotation of the inner ring in a frame: a full turn in 240 frames. The other rings turn slower,
+/// so that no frame repeats.
 const TURN: f32 = 1.0 / 240.0;
 
-/// Shows the window and answers keys.
+/// Shows the window and draws on keys.
 pub fn run(options: &Options) -> Result<(), Error> {
     let (width, height) = (options.width, options.height);
     if u32::from(width) < barcode::WIDTH_MIN || u32::from(height) < 4 * barcode::HEIGHT {
-        return Err(format!("{width}x{height} has no room for bar codes: at least {} wide", barcode::WIDTH_MIN).into());
+        return Err(format!(
+            "{width}x{height} has no room for bar codes: at least {} wide",
+            barcode::WIDTH_MIN
+        )
+        .into());
     }
     let mut window = Window::open("spheres", (width, height), GROUND)?;
     let mut scene = Scene::new(width.into(), height.into());
     let mut number = 0;
     window.put_whole(0, 0, width, scene.draw(number))?;
     loop {
-        let Happening::Key(key) = window.wait()? else { continue };
+        let WindowEvent::Key(key) = window.wait()? else { continue };
         if key == u32::from(KEY_NEXT.as_bytes()[0]) {
             number += 1;
             window.put_whole(0, 0, width, scene.draw(number))?;
-        } else if key == u32::from(KEY_GO.as_bytes()[0]) {
+        } else if key == u32::from(KEY_START.as_bytes()[0]) {
             let end = Instant::now() + Duration::from_secs(options.seconds);
             while Instant::now() < end {
                 number += 1;
@@ -61,9 +67,9 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
 }
 
-/// One sphere as it is seen.
-struct Seen {
-    /// Towards the eye.
+/// One sphere, projected.
+struct ProjectedSphere {
+    /// Depth, towards the viewer.
     near: f32,
     x: f32,
     y: f32,
@@ -77,7 +83,7 @@ struct Scene {
     pixels: Vec<u32>,
     /// By radius: light (0 to 255) of each pixel of the square around a sphere, 0 outside of it.
     discs: Vec<Option<Vec<u8>>>,
-    spheres: Vec<Seen>,
+    spheres: Vec<ProjectedSphere>,
 }
 
 impl Scene {
@@ -99,7 +105,7 @@ impl Scene {
                 let near = angle.sin() * 0.45;
                 let scale = 1.0 / (1.0 - near * 0.6);
                 let tilt = 0.75 - 0.2 * ring as f32;
-                self.spheres.push(Seen {
+                self.spheres.push(ProjectedSphere {
                     near,
                     x: middle_x + angle.cos() * size * scale,
                     y: middle_y + (angle.sin() * tilt + (angle * 2.0).cos() * 0.1) * size * scale,
@@ -115,7 +121,8 @@ impl Scene {
                 self.discs.resize_with(at + 1, || None);
             }
             let disc = self.discs[at].get_or_insert_with(|| disc(sphere.radius));
-            let (left, top) = (sphere.x as i32 - sphere.radius as i32, sphere.y as i32 - sphere.radius as i32);
+            let (left, top) =
+                (sphere.x as i32 - sphere.radius as i32, sphere.y as i32 - sphere.radius as i32);
             let side = (sphere.radius * 2) as usize;
             for (row, lights) in disc.chunks(side).enumerate() {
                 let y = top + row as i32;
@@ -139,7 +146,7 @@ impl Scene {
     }
 }
 
-/// Light on the pixels of a sphere, seen from the front and lit from the upper left: ambient, diffuse and a highlight.
+/// Light on the pixels of a sphere that is lit from the upper left: ambient, diffuse and specular.
 fn disc(radius: u32) -> Vec<u8> {
     let size = radius as f32;
     let mut lights = Vec::with_capacity((radius * radius * 4) as usize);
@@ -158,7 +165,7 @@ fn disc(radius: u32) -> Vec<u8> {
     lights
 }
 
-/// A colour under this light; above 200 it turns white, which is the highlight.
+/// A colour under this light; above 200 it becomes white, which is the highlight.
 fn lit(colour: u32, light: u8) -> u32 {
     let (light, white) = (u32::from(light.min(200)), u32::from(light.saturating_sub(200)) * 4);
     let channel = |shift: u32| ((colour >> shift & 0xff) * light / 200 + white).min(255) << shift;
@@ -175,7 +182,8 @@ mod tests {
         let (first, other) = (scene.draw(1).to_vec(), scene.draw(2).to_vec());
         assert_eq!(first, scene.draw(1));
         let inner = 640 * barcode::HEIGHT as usize..640 * (480 - barcode::HEIGHT) as usize;
-        let changed = first[inner.clone()].iter().zip(&other[inner]).filter(|(a, b)| a != b).count();
+        let changed =
+            first[inner.clone()].iter().zip(&other[inner]).filter(|(a, b)| a != b).count();
         assert!(changed > 640 * 480 / 50, "only {changed} pixels move");
     }
 
@@ -183,7 +191,8 @@ mod tests {
     fn a_frame_is_ground_and_many_shades() {
         let mut scene = Scene::new(1240, 900);
         let frame = scene.draw(7);
-        let ground = frame.iter().filter(|&&pixel| pixel == GROUND).count() as f64 / frame.len() as f64;
+        let ground =
+            frame.iter().filter(|&&pixel| pixel == GROUND).count() as f64 / frame.len() as f64;
         assert!((0.3..0.9).contains(&ground), "{ground} of the frame is ground");
         let mut shades = frame.to_vec();
         shades.sort_unstable();

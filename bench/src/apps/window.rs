@@ -1,6 +1,7 @@
-//! A window at a fixed place with the keyboard, and the three ways in which applications put pictures into it.
-//! Under every application of this folder; over X, by shared memory where the server is on the same machine.
-//! Knows X requests and keys; never what the picture is of.
+//! A window at a fixed position with the keyboard focus, and the requests with which applications
+//! fill it and draw pictures. Used by every application of this folder; over X, through shared
+//! memory if the server is on the same machine. Knows X requests and keys; never the content of a
+//! picture.
 
 use std::io::Write as _;
 use std::os::fd::OwnedFd;
@@ -10,20 +11,20 @@ use x11rb::connection::{Connection as _, RequestConnection as _};
 use x11rb::protocol::Event;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
-    AutoRepeatMode, ChangeGCAux, ChangeKeyboardControlAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask,
-    ImageFormat, InputFocus, Keycode, Rectangle, WindowClass,
+    AutoRepeatMode, ChangeGCAux, ChangeKeyboardControlAux, ConnectionExt as _, CreateGCAux,
+    CreateWindowAux, EventMask, ImageFormat, InputFocus, Keycode, Rectangle, WindowClass,
 };
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
 use crate::Error;
 
-/// What applications wait for.
+/// The events that applications wait for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// A key went down, with its unshifted keysym; Latin letters are their character.
+pub enum WindowEvent {
+    /// A key went down, with its unshifted keysym; Latin keysyms are their character.
     Key(u32),
-    /// The server has taken the picture, so that the next may follow.
+    /// The server has read the picture, so that the next may follow.
     Taken,
 }
 
@@ -35,63 +36,92 @@ pub struct Window {
     pub id: u32,
     /// A graphics context whose foreground [`Window::fill`] sets.
     pub gc: u32,
-    /// Width and height, pixels.
-    pub size: (u16, u16),
     segment: Option<Segment>,
     keysyms: Vec<u32>,
     keysyms_per_code: usize,
     in_flight: bool,
-    waiting: std::collections::VecDeque<Happening>,
+    waiting: std::collections::VecDeque<WindowEvent>,
 }
 
-/// Memory that this program writes as a file and the X server has mapped: no mapping here, hence no unsafe code.
+/// Shared memory that this program writes as a file and the X server has mapped: without a mapping
+/// here, no unsafe code is needed.
 struct Segment {
     id: u32,
     file: std::fs::File,
 }
 
-/// Largest picture put at once, pixels: a bound for the segment.
+/// Largest picture in pixels: a bound for the segment.
 const PICTURE_MAX: usize = 4096 * 4096;
 
 impl Window {
-    /// Opens one of this size on `$DISPLAY`, shown and with the keyboard, filled with `background`.
+    /// Opens a window of this size on `$DISPLAY`, mapped, with the keyboard focus, and filled with
+    /// `background`.
     pub fn open(title: &str, size: (u16, u16), background: u32) -> Result<Window, Error> {
-        let display = std::env::var("DISPLAY").map_err(|_| "DISPLAY is not set: name the X server to draw on")?;
-        let (x, screen) = RustConnection::connect(None).map_err(|e| format!("cannot connect to {display}: {e}"))?;
+        let display = std::env::var("DISPLAY")
+            .map_err(|_| "DISPLAY is not set: name the X server to draw on")?;
+        let (x, screen) = RustConnection::connect(None)
+            .map_err(|e| format!("cannot connect to {display}: {e}"))?;
         let screen = &x.setup().roots[screen];
         let (root, depth) = (screen.root, screen.root_depth);
-        let bits = x.setup().pixmap_formats.iter().find(|format| format.depth == depth).map_or(0, |f| f.bits_per_pixel);
+        let bits = x
+            .setup()
+            .pixmap_formats
+            .iter()
+            .find(|format| format.depth == depth)
+            .map_or(0, |f| f.bits_per_pixel);
         if depth != 24 || bits != 32 {
-            return Err(
-                format!("{display}: depth {depth} with {bits} bits a pixel; thinc-bench draws 24 with 32").into()
-            );
+            return Err(format!(
+                "{display}: depth {depth} with {bits} bits a pixel; thinc-bench draws 24 with 32"
+            )
+            .into());
         }
         if size.0 > screen.width_in_pixels || size.1 > screen.height_in_pixels {
             let has = (screen.width_in_pixels, screen.height_in_pixels);
-            return Err(
-                format!("{display}: {}x{} is too small for {title} at {}x{}", has.0, has.1, size.0, size.1).into()
-            );
+            return Err(format!(
+                "{display}: {}x{} is too small for {title} at {}x{}",
+                has.0, has.1, size.0, size.1
+            )
+            .into());
         }
         let (id, gc) = (x.generate_id()?, x.generate_id()?);
-        // Not managed, so that it lies at the same place under every desktop.
+        // Override-redirect, so that it has the same position on every desktop.
         let attributes = CreateWindowAux::new()
             .override_redirect(1)
             .background_pixel(background)
             .event_mask(EventMask::EXPOSURE | EventMask::KEY_PRESS | EventMask::STRUCTURE_NOTIFY);
-        x.create_window(depth, id, root, 0, 0, size.0, size.1, 0, WindowClass::INPUT_OUTPUT, 0, &attributes)?
-            .check()?;
+        x.create_window(
+            depth,
+            id,
+            root,
+            0,
+            0,
+            size.0,
+            size.1,
+            0,
+            WindowClass::INPUT_OUTPUT,
+            0,
+            &attributes,
+        )?
+        .check()?;
         use x11rb::protocol::xproto::{AtomEnum, PropMode};
-        x.change_property8(PropMode::REPLACE, id, AtomEnum::WM_NAME, AtomEnum::STRING, title.as_bytes())?;
+        x.change_property8(
+            PropMode::REPLACE,
+            id,
+            AtomEnum::WM_NAME,
+            AtomEnum::STRING,
+            title.as_bytes(),
+        )?;
         x.create_gc(gc, id, &CreateGCAux::new().graphics_exposures(0))?;
-        // A key held down by a late release on a slow link must not draw twice.
-        x.change_keyboard_control(&ChangeKeyboardControlAux::new().auto_repeat_mode(AutoRepeatMode::OFF))?;
+        // A key whose release arrives late on a slow link must not repeat.
+        x.change_keyboard_control(
+            &ChangeKeyboardControlAux::new().auto_repeat_mode(AutoRepeatMode::OFF),
+        )?;
         x.map_window(id)?;
         let segment = Segment::attach(&x, &display)?;
         let mut window = Window {
             x,
             id,
             gc,
-            size,
             segment,
             keysyms: vec![],
             keysyms_per_code: 1,
@@ -104,11 +134,6 @@ impl Window {
         Ok(window)
     }
 
-    /// Whether pictures go through memory shared with the server.
-    pub fn shares_memory(&self) -> bool {
-        self.segment.is_some()
-    }
-
     /// Fills an area with a colour.
     pub fn fill(&self, x: i16, y: i16, width: u16, height: u16, colour: u32) -> Result<(), Error> {
         self.x.change_gc(self.gc, &ChangeGCAux::new().foreground(colour))?;
@@ -117,10 +142,10 @@ impl Window {
         Ok(())
     }
 
-    /// Puts a picture as an application of its kind does: ShmPutImage, or PutImage where memory cannot be shared.
-    /// `Happening::Taken` follows once the server has read it; the next may only be put then.
+    /// Draws a picture as applications do: ShmPutImage, or PutImage if memory cannot be shared.
+    /// `WindowEvent::Taken` follows once the server has read it; only then may the next be drawn.
     pub fn put(&mut self, x: i16, y: i16, width: u16, pixels: &[u32]) -> Result<(), Error> {
-        assert!(!self.in_flight, "a picture is put while the server still reads the one before");
+        assert!(!self.in_flight, "a picture is drawn while the server still reads the one before");
         assert!(
             pixels.len() <= PICTURE_MAX && pixels.len().is_multiple_of(usize::from(width)),
             "a picture has whole rows"
@@ -131,36 +156,49 @@ impl Window {
             segment.write(&bytes)?;
             let (shm, format) = (segment.id, u8::from(ImageFormat::Z_PIXMAP));
             let (id, gc) = (self.id, self.gc);
-            self.x.shm_put_image(id, gc, width, height, 0, 0, width, height, x, y, 24, format, true, shm, 0)?;
+            self.x.shm_put_image(
+                id, gc, width, height, 0, 0, width, height, x, y, 24, format, true, shm, 0,
+            )?;
             self.in_flight = true;
         } else {
             let row = usize::from(width) * 4;
-            // Less the request's own 28 bytes with the long length.
+            // Less the 28 bytes of the request's header with the extended length.
             let rows = ((self.x.maximum_request_bytes() - 28) / row).max(1);
             for (i, part) in bytes.chunks(rows * row).enumerate() {
                 let (down, high) = (y + i16::try_from(i * rows)?, u16::try_from(part.len() / row)?);
-                self.x.put_image(ImageFormat::Z_PIXMAP, self.id, self.gc, width, high, x, down, 0, 24, part)?;
+                self.x.put_image(
+                    ImageFormat::Z_PIXMAP,
+                    self.id,
+                    self.gc,
+                    width,
+                    high,
+                    x,
+                    down,
+                    0,
+                    24,
+                    part,
+                )?;
             }
             self.x.get_input_focus()?.reply()?;
-            self.waiting.push_back(Happening::Taken);
+            self.waiting.push_back(WindowEvent::Taken);
         }
         self.x.flush()?;
         Ok(())
     }
 
-    /// Puts a picture and waits until the server has it.
+    /// Draws a picture and waits until the server has read it.
     pub fn put_whole(&mut self, x: i16, y: i16, width: u16, pixels: &[u32]) -> Result<(), Error> {
         self.put(x, y, width, pixels)?;
         let mut keys = vec![];
-        while let Happening::Key(key) = self.wait()? {
-            keys.push(Happening::Key(key));
+        while let WindowEvent::Key(key) = self.wait()? {
+            keys.push(WindowEvent::Key(key));
         }
         self.waiting.extend(keys);
         Ok(())
     }
 
-    /// Waits for the next happening.
-    pub fn wait(&mut self) -> Result<Happening, Error> {
+    /// Waits for the next event.
+    pub fn wait(&mut self) -> Result<WindowEvent, Error> {
         loop {
             if let Some(happening) = self.waiting.pop_front() {
                 return Ok(happening);
@@ -172,8 +210,8 @@ impl Window {
         }
     }
 
-    /// The next happening if there is one already.
-    pub fn poll(&mut self) -> Result<Option<Happening>, Error> {
+    /// The next event if there is one already.
+    pub fn poll(&mut self) -> Result<Option<WindowEvent>, Error> {
         while self.waiting.is_empty() {
             let Some(event) = self.x.poll_for_event()? else { return Ok(None) };
             if let Some(happening) = self.handle_event(&event)? {
@@ -183,14 +221,14 @@ impl Window {
         Ok(self.waiting.pop_front())
     }
 
-    fn handle_event(&mut self, event: &Event) -> Result<Option<Happening>, Error> {
+    fn handle_event(&mut self, event: &Event) -> Result<Option<WindowEvent>, Error> {
         match event {
-            Event::KeyPress(press) => Ok(self.keysym(press.detail).map(Happening::Key)),
+            Event::KeyPress(press) => Ok(self.keysym(press.detail).map(WindowEvent::Key)),
             Event::ShmCompletion(_) => {
                 self.in_flight = false;
-                Ok(Some(Happening::Taken))
+                Ok(Some(WindowEvent::Taken))
             }
-            // Remoting servers give keycodes to keys as they come.
+            // Remote desktop servers assign keycodes to keysyms on demand.
             Event::MappingNotify(_) => {
                 self.read_keys()?;
                 Ok(None)
@@ -215,9 +253,10 @@ impl Window {
 }
 
 impl Segment {
-    /// Nothing where the server is another machine or does not take a file (MIT-SHM before 1.2).
+    /// None if the server is on another machine or does not accept a file descriptor (MIT-SHM
+    /// before 1.2).
     fn attach(x: &RustConnection, display: &str) -> Result<Option<Segment>, Error> {
-        // A file can only be passed through a local socket.
+        // A file descriptor can only be passed through a local socket.
         let local = display.starts_with(':') || display.starts_with("unix:");
         if !local || x.extension_information(shm::X11_EXTENSION_NAME)?.is_none() {
             return Ok(None);

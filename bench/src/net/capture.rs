@@ -1,5 +1,5 @@
-//! What each end sent and received, as pcap files that Wireshark and tcpdump read.
-//! Beside the path, from wire.rs: its threads hand copies over and never wait for the disk. Knows times and bytes.
+//! What each end sent and received, as pcap files that Wireshark and tcpdump read. Beside the path,
+//! from wire.rs: its threads pass copies on and never wait for the disk. Knows times and bytes.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -12,8 +12,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use crate::Error;
 use crate::net::testbed::Side;
 
-/// Packets that may wait for the disk: 0.1 s of full packets at 1 Gbit/s. One that does not fit is missing in the file and
-/// counted; the link is never slowed.
+/// Packets that may wait for the disk: 0.1 s of full packets at 1 Gbit/s. A packet that does not
+/// fit is counted and missing in the file; the link is never slowed.
 const WAITING_MAX: usize = 16384;
 
 /// Bytes of a file's head and of a packet's.
@@ -29,22 +29,22 @@ struct Record {
     packet: Vec<u8>,
 }
 
-/// A capture that runs.
+/// A running capture.
 pub(crate) struct Capture {
     sender: SyncSender<Record>,
     missed: AtomicU64,
 }
 
-/// What came of a capture.
+/// The result of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Packets in both files together.
+    /// Packets in both files.
     pub packets: u64,
     /// Packets that the disk was too slow for.
     pub missed: u64,
 }
 
-/// The thread that writes; it ends when every [`Capture`] of it is gone.
+/// The writing thread; it ends when every [`Capture`] of it was dropped.
 pub(crate) type Writer = JoinHandle<std::io::Result<u64>>;
 
 impl Capture {
@@ -53,14 +53,21 @@ impl Capture {
         std::fs::create_dir_all(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         let open = |name: &str| {
             let path = folder.join(name);
-            let mut file = BufWriter::with_capacity(1 << 20, File::create(&path).map_err(|e| (path.clone(), e))?);
+            let mut file = BufWriter::with_capacity(
+                1 << 20,
+                File::create(&path).map_err(|e| (path.clone(), e))?,
+            );
             file.write_all(&file_head()).map_err(|e| (path, e))?;
             Ok(file)
         };
-        let words = |(path, e): (std::path::PathBuf, std::io::Error)| format!("{}: {e}", path.display());
-        let (server, client) = (open("server.pcap").map_err(words)?, open("client.pcap").map_err(words)?);
+        let words =
+            |(path, e): (std::path::PathBuf, std::io::Error)| format!("{}: {e}", path.display());
+        let (server, client) =
+            (open("server.pcap").map_err(words)?, open("client.pcap").map_err(words)?);
         let (sender, receiver) = sync_channel(WAITING_MAX);
-        let writer = std::thread::Builder::new().name("capture".into()).spawn(|| write(receiver, server, client))?;
+        let writer = std::thread::Builder::new()
+            .name("capture".into())
+            .spawn(|| write(receiver, server, client))?;
         Ok((Capture { sender, missed: AtomicU64::new(0) }, writer))
     }
 
@@ -80,7 +87,11 @@ impl Capture {
     }
 }
 
-fn write(receiver: Receiver<Record>, mut server: BufWriter<File>, mut client: BufWriter<File>) -> std::io::Result<u64> {
+fn write(
+    receiver: Receiver<Record>,
+    mut server: BufWriter<File>,
+    mut client: BufWriter<File>,
+) -> std::io::Result<u64> {
     // Steps of the system's clock during a capture do not reach the files.
     let begun = (Instant::now(), SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default());
     let mut packets = 0;
@@ -104,7 +115,8 @@ fn write(receiver: Receiver<Record>, mut server: BufWriter<File>, mut client: Bu
 }
 
 /// ```text
-/// 0: magic a1b23c4d (times in nanoseconds)   4: version 2.4   8: zone, 0   12: accuracy, 0   16: longest packet   20: link type
+/// 0: magic a1b23c4d (times in nanoseconds)   4: version 2.4   8: zone, 0
+/// 12: accuracy, 0   16: longest packet   20: link type
 /// ```
 /// in the machine's byte order, which the magic tells.
 fn file_head() -> [u8; FILE_HEAD_BYTES] {
@@ -122,7 +134,7 @@ fn file_head() -> [u8; FILE_HEAD_BYTES] {
 /// ```
 fn packet_head(since_epoch: std::time::Duration, len: u32) -> [u8; PACKET_HEAD_BYTES] {
     let mut head = [0; PACKET_HEAD_BYTES];
-    // Good until 2106, as the format is.
+    // Valid until 2106, like the format.
     head[0..4].copy_from_slice(&(since_epoch.as_secs() as u32).to_ne_bytes());
     head[4..8].copy_from_slice(&since_epoch.subsec_nanos().to_ne_bytes());
     head[8..12].copy_from_slice(&len.to_ne_bytes());
@@ -139,6 +151,8 @@ mod tests {
     fn files_hold_what_each_end_saw() {
         let folder = Folder::new("capture-test").unwrap();
         let (capture, writer) = Capture::start(folder.path()).unwrap();
+        let seconds = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32;
+        let begun = seconds();
         capture.handle_packet(Side::Server, Instant::now(), &[0x45; 60]);
         capture.handle_packet(Side::Client, Instant::now(), &[0x45; 40]);
         capture.handle_packet(Side::Client, Instant::now(), &[0x45; 41]);
@@ -151,7 +165,8 @@ mod tests {
         assert_eq!(client.len(), FILE_HEAD_BYTES + PACKET_HEAD_BYTES + 40 + PACKET_HEAD_BYTES + 41);
         let word = |at: usize| u32::from_ne_bytes(client[at..at + 4].try_into().unwrap());
         assert_eq!((word(0), word(20), word(24 + 8)), (0xa1b2_3c4d, 101, 40));
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs() as u32;
-        assert!(now - word(24) < 60 && word(28) < 1_000_000_000, "{} s", word(24));
+        let ended = seconds();
+        assert!((begun - 60..=ended + 60).contains(&word(24)), "{} s", word(24));
+        assert!(word(28) < 1_000_000_000, "{}", word(28));
     }
 }

@@ -1,5 +1,5 @@
-//! `thinc-bench net`: a link for any two programs, with its figures on the command line.
-//! Beside the path, above testbed.rs. Knows options and words; never how a link is made.
+//! `thinc-bench net`: a link for any two programs, with its figures on the command line. Beside the
+//! path, above testbed.rs. Knows options and texts; never how a link is made.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::net::UnixStream;
@@ -13,7 +13,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::Error;
 use crate::net::end::{self, as_user_namespace, in_user_namespace};
 use crate::net::link::{self, Link, Outage};
-use crate::net::testbed::{Direction, Maker, Side, Testbed, Traffic};
+use crate::net::testbed::{Direction, Side, Testbed, Traffic};
 
 /// A link on the command line: a preset, figures, or both.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -21,7 +21,7 @@ pub struct LinkOptions {
     /// A link by its name, with changes if wanted: wan, 80211b:loss=10%
     #[arg(long, value_name = "LINK", value_parser = |text: &str| text.parse::<Link>())]
     preset: Option<Link>,
-    /// Added to every exchange, half in each direction: 66ms
+    /// Round-trip propagation delay, half in each direction: 66ms
     #[arg(long, value_name = "TIME", value_parser = link::parse_time)]
     rtt: Option<Duration>,
     /// Standard deviation of the one-way delay; packets keep their order: 2ms
@@ -30,7 +30,8 @@ pub struct LinkOptions {
     /// Bits of IP packets a second in each direction: 100mbit, or none
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     rate: Option<Rate>,
-    /// What may wait before the bottleneck: 64KiB. If not given, what the link holds in one round trip, at least 64 KiB
+    /// Queue before the bottleneck: 64KiB. If not given, the bandwidth-delay product, at least 64
+    /// KiB
     #[arg(long, value_name = "SIZE", value_parser = link::parse_size)]
     queue: Option<u64>,
     /// Share of packets lost at random, in each direction: 1%
@@ -39,12 +40,13 @@ pub struct LinkOptions {
     /// The same seed loses the same packets
     #[arg(long, value_name = "NUMBER")]
     seed: Option<u64>,
-    /// Nothing passes from a time after the begin, for a length, as 5s+250ms; may be given more than once
+    /// Outage from a time after the start, for a length, as 5s+250ms; may be given more than once
     #[arg(long, value_name = "FROM+LENGTH", value_parser = link::parse_outage)]
     outage: Vec<Outage>,
 }
 
-/// Nothing is no limit. A type of its own: clap would take an option of an option for one that may be left out.
+/// None is no limit. A type of its own, because clap takes `Option<Option<_>>` for an optional
+/// value.
 #[derive(Clone, Copy, Debug)]
 struct Rate(Option<u64>);
 
@@ -82,37 +84,40 @@ impl LinkOptions {
 pub struct Options {
     #[command(flatten)]
     link: LinkOptions,
-    /// TCP congestion control of both ends: cubic, bbr, reno; the system's own if not given
+    /// TCP congestion control of both ends: bbr, reno, or another that the kernel offers; without
+    /// it cubic, which Linux has by default, or this system's own if a namespace may not use cubic
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
-    /// Who makes the link
-    #[arg(long, value_enum, default_value_t = Maker::Auto)]
-    emulator: Maker,
     /// Capture what each end sent and received into server.pcap and client.pcap in this folder
     #[arg(long, value_name = "FOLDER")]
     pcap: Option<PathBuf>,
     /// Run COMMAND at this end; otherwise outside, with both namespaces named in its environment
     #[arg(long = "in", value_name = "SIDE", value_enum, requires = "command")]
     side: Option<Side>,
-    /// How often traffic and loss are said while no COMMAND runs, seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
+    /// Interval of reports of traffic and loss while no COMMAND runs, seconds
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 10,
+        value_parser = clap::value_parser!(u64).range(1..=3600)
+    )]
     every: u64,
-    /// Ends the link when it ends. THINC_BENCH_SERVER_NS, THINC_BENCH_CLIENT_NS, THINC_BENCH_SERVER_ADDRESS and
-    /// THINC_BENCH_CLIENT_ADDRESS tell it where the ends are
+    /// Ends the link when it ends. THINC_BENCH_SERVER_NS, THINC_BENCH_CLIENT_NS,
+    /// THINC_BENCH_SERVER_ADDRESS and THINC_BENCH_CLIENT_ADDRESS tell it where the ends are
     #[arg(last = true)]
     command: Vec<OsString>,
 }
 
-/// The presets with the sources of their figures, for the end of the help.
+/// The presets with the sources of their figures, at the end of the help.
 fn presets() -> String {
     format!("Links that have a name (for --preset):\n  {}", Link::presets_about().join("\n  "))
 }
 
-/// Makes the link, and keeps it until the command ends or somebody ends this program.
+/// Makes the link and keeps it until the command or this program is ended.
 pub fn run(options: &Options) -> Result<(), Error> {
     as_user_namespace()?;
     let link = options.link.link();
-    let mut bed = Testbed::start_made_by(options.emulator, &link, options.congestion.as_deref())?;
+    let mut bed = Testbed::start(&link, options.congestion.as_deref())?;
     if let Some(folder) = &options.pcap {
         bed.start_capture(folder)?;
     }
@@ -124,15 +129,27 @@ pub fn run(options: &Options) -> Result<(), Error> {
         }
     };
     if let (Some(folder), Some(captured)) = (&options.pcap, bed.stop_capture()?) {
-        eprintln!("thinc-bench: {} packets are in {}/{{server,client}}.pcap", captured.packets, folder.display());
+        eprintln!(
+            "thinc-bench: {} packets are in {}/{{server,client}}.pcap",
+            captured.packets,
+            folder.display()
+        );
         if captured.missed > 0 {
-            eprintln!("thinc-bench: {} packets are missing there: the disk was too slow", captured.missed);
+            eprintln!(
+                "thinc-bench: {} packets are missing there: the disk was too slow",
+                captured.missed
+            );
         }
     }
     result
 }
 
-fn run_command(bed: &Testbed, side: Option<Side>, program: &OsStr, words: &[OsString]) -> Result<(), Error> {
+fn run_command(
+    bed: &Testbed,
+    side: Option<Side>,
+    program: &OsStr,
+    words: &[OsString],
+) -> Result<(), Error> {
     let mut command = match side {
         Some(side) => bed.command(side, program),
         None => Command::new(program),
@@ -142,7 +159,10 @@ fn run_command(bed: &Testbed, side: Option<Side>, program: &OsStr, words: &[OsSt
         command.env(format!("THINC_BENCH_{name}_ADDRESS"), bed.address(side).to_string());
     }
     let mark = bed.mark();
-    let status = command.args(words).status().map_err(|e| format!("cannot run {}: {e}", program.display()))?;
+    let status = command
+        .args(words)
+        .status()
+        .map_err(|e| format!("cannot run {}: {e}", program.display()))?;
     eprintln!("thinc-bench: {}", traffic_words(&bed.since(&mark), mark.at().elapsed()));
     if status.success() { Ok(()) } else { Err(format!("{}: {status}", program.display()).into()) }
 }
@@ -150,13 +170,12 @@ fn run_command(bed: &Testbed, side: Option<Side>, program: &OsStr, words: &[OsSt
 fn print_ends(bed: &Testbed) {
     let record = bed.record();
     println!("link    {} ({})", record.about, record.emulator);
-    if let Some(why) = bed.no_netem() {
-        println!("        netem is not here, the link is made by thinc-bench itself: {why}");
-    }
     if !bed.real_time() {
-        println!("        its threads may not run before others: other load on this machine may slow it");
+        println!(
+            "        its threads may not run before others: other load on this machine may slow it"
+        );
     }
-    println!("TCP     {} (read back from both ends)", record.congestion);
+    println!("TCP     {} (read back from both ends)", bed.tcp_about());
     for (side, name) in [(Side::Server, "server"), (Side::Client, "client")] {
         let namespace = bed.namespace(side);
         let namespace = namespace.display().to_string();
@@ -170,7 +189,7 @@ fn print_ends(bed: &Testbed) {
     println!("Ctrl-C ends it.");
 }
 
-/// Says now and then what passes, until somebody ends this program.
+/// Reports the traffic periodically until this program is ended.
 fn stay(bed: &mut Testbed, every: Duration) -> Result<(), Error> {
     let signals = signals()?;
     let timeout = Timespec { tv_sec: every.as_secs() as i64, tv_nsec: 0 };
@@ -189,7 +208,7 @@ fn stay(bed: &mut Testbed, every: Duration) -> Result<(), Error> {
     }
 }
 
-/// Becomes readable when somebody wants this program to end.
+/// Becomes readable when this program is to end.
 pub(crate) fn signals() -> Result<UnixStream, Error> {
     let (woken, waker) = UnixStream::pair()?;
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -243,10 +262,25 @@ mod tests {
         let link = |words: &[&str]| parse(words).unwrap().link.link();
         let asked = link(&["--rtt", "66ms", "--rate", "100mbit", "--loss", "1%"]);
         let wan = Link::preset("wan").unwrap();
-        assert_eq!((asked.rtt, asked.rate_bps, asked.queue_bytes), (wan.rtt, wan.rate_bps, wan.queue_bytes));
+        assert_eq!(
+            (asked.rtt, asked.rate_bps, asked.queue_bytes),
+            (wan.rtt, wan.rate_bps, wan.queue_bytes)
+        );
         assert_eq!(asked.loss, 0.01);
-        let changed = link(&["--preset", "80211b:loss=10%", "--rtt", "20ms", "--queue", "9kb", "--outage", "1s+2s"]);
-        assert_eq!((changed.loss, changed.rate_bps, changed.queue_bytes), (0.1, Some(6_000_000), 9000));
+        let changed = link(&[
+            "--preset",
+            "80211b:loss=10%",
+            "--rtt",
+            "20ms",
+            "--queue",
+            "9kb",
+            "--outage",
+            "1s+2s",
+        ]);
+        assert_eq!(
+            (changed.loss, changed.rate_bps, changed.queue_bytes),
+            (0.1, Some(6_000_000), 9000)
+        );
         assert_eq!((changed.rtt, changed.outages.len()), (Duration::from_millis(20), 1));
         assert_eq!(link(&["--preset", "wan", "--rate", "none"]).rate_bps, None);
         assert_eq!(link(&[]), Link::unlimited());
@@ -267,13 +301,21 @@ mod tests {
     #[test]
     fn traffic_is_said_in_words() {
         let at = Instant::now();
-        let packet = |direction, bytes| crate::net::testbed::Packet { at, direction, bytes, payload: 0 };
+        let packet =
+            |direction, bytes| crate::net::testbed::Packet { at, direction, bytes, payload: 0 };
         let traffic = Traffic {
-            packets: vec![packet(Direction::Down, 1500), packet(Direction::Down, 1000), packet(Direction::Up, 40)],
+            packets: vec![
+                packet(Direction::Down, 1500),
+                packet(Direction::Down, 1000),
+                packet(Direction::Up, 40),
+            ],
             dropped: 1,
             forgotten: false,
         };
         let said = traffic_words(&traffic, Duration::from_millis(10));
-        assert_eq!(said, "down 2.00 Mbit/s in 2 packets, up 0.03 Mbit/s in 1 packets, 1 lost (25.00 %)");
+        assert_eq!(
+            said,
+            "down 2.00 Mbit/s in 2 packets, up 0.03 Mbit/s in 1 packets, 1 lost (25.00 %)"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! `thinc-bench nettest`: what a connection between two machines, or over an emulated link, can do, as NetTest did in the
-//! study of VirtualGL: round trip and throughput by message size, bandwidth each way, and the traffic of a device.
-//! Beside the path. Knows one TCP connection; never what display systems send.
+//! `thinc-bench nettest`: the performance of a connection between two machines or over an emulated
+//! link, measured as NetTest did in the study of VirtualGL: round trip and throughput by message
+//! size, and throughput in each direction. Knows one TCP connection; never what display systems
+//! send.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -26,13 +27,13 @@ const MESSAGE_BYTES_MAX: u32 = 4 << 20;
 /// Bytes of one write or read of the bandwidth test.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Longest bandwidth test that the server does for anybody.
+/// Longest bandwidth test that the server runs for a client.
 const SECONDS_MAX: u32 = 600;
 
-/// Who is silent for so long has gone.
-const SILENCE_MAX: Duration = Duration::from_secs(60);
+/// A connection that is idle for this long is closed.
+const IDLE_MAX: Duration = Duration::from_secs(60);
 
-/// Connections at once; more are closed at once.
+/// Most concurrent connections; more are closed immediately.
 const CONNECTIONS_MAX: usize = 16;
 
 /// First bytes of every request, with the version of this protocol.
@@ -46,18 +47,23 @@ pub struct Options {
     half: Option<Half>,
     #[command(flatten)]
     link: LinkOptions,
-    /// TCP congestion control of both ends of the emulated link
+    /// TCP congestion control of both ends of the emulated link; without it cubic, or this system's
+    /// own if a namespace may not use cubic
     #[arg(long, value_name = "NAME")]
     congestion: Option<String>,
     #[command(flatten)]
     test: TestOptions,
 }
 
-/// What is tested and how it is said.
+/// Length of the test and format of its output.
 #[derive(clap::Args, Clone, Debug)]
 struct TestOptions {
     /// How long each direction's bandwidth is measured, and the longest that one message size takes
-    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=i64::from(SECONDS_MAX)))]
+    #[arg(
+        long,
+        default_value_t = 3,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(SECONDS_MAX))
+    )]
     seconds: u32,
     /// Print JSON
     #[arg(long)]
@@ -72,6 +78,15 @@ enum Half {
         #[arg(default_value = "0.0.0.0")]
         address: String,
     },
+    /// Receive from a server for so long, as a download beside other traffic
+    #[command(hide = true)]
+    Flow {
+        /// Where it listens: an address and a port
+        address: String,
+        /// For how long
+        #[arg(long, value_parser = clap::value_parser!(u32).range(1..=i64::from(SECONDS_MAX)))]
+        seconds: u32,
+    },
     /// Measure the way to a server
     Client {
         /// Where it listens: an address or a name, with or without a port
@@ -79,20 +94,9 @@ enum Half {
         #[command(flatten)]
         test: TestOptions,
     },
-    /// What passes over a network device, without sending anything (`nettest -bench` of the study)
-    Device {
-        /// Its name: eth0
-        device: String,
-        /// Length of one sample
-        #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=i64::from(SECONDS_MAX)))]
-        seconds: u32,
-        /// How many samples
-        #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
-        samples: u32,
-    },
 }
 
-/// Does one half, or both over an emulated link.
+/// Runs one half, or both over an emulated link.
 pub fn run(options: &Options) -> Result<(), Error> {
     match &options.half {
         Some(Half::Server { address }) => serve(resolve(address)?),
@@ -105,9 +109,50 @@ pub fn run(options: &Options) -> Result<(), Error> {
             }
             Ok(())
         }
-        Some(Half::Device { device, seconds, samples }) => watch_device(device, *seconds, *samples),
+        Some(Half::Flow { address, seconds }) => {
+            let mut stream = TcpStream::connect_timeout(&resolve(address)?, IDLE_MAX)
+                .map_err(|e| format!("nothing answers at {address}: {e}"))?;
+            prepare(&stream)?;
+            stream.write_all(&Request::Down { seconds: *seconds }.encode())?;
+            let (received, took) = receive_all(&mut stream, &mut vec![0; CHUNK_BYTES])?;
+            println!("{:.2} Mbit/s", received as f64 * 8e-6 / took.as_secs_f64());
+            Ok(())
+        }
         None => over_link(options),
     }
+}
+
+/// A TCP flow from the server's end to the client's that never rests; dropping it ends it.
+pub struct CompetingFlow {
+    _client: Running,
+    _server: Running,
+}
+
+impl CompetingFlow {
+    /// Starts it; it is one connection of the testbed's congestion control.
+    pub fn start(bed: &Testbed) -> Result<CompetingFlow, Error> {
+        let (server, address) = start_server(bed)?;
+        let mut client = self_at(bed, Side::Client)?;
+        client.args(["nettest", "flow", &address, "--seconds", &SECONDS_MAX.to_string()]);
+        client.stdin(Stdio::null()).stdout(Stdio::null());
+        let client = Running::start("nettest flow", &mut client)?;
+        Ok(CompetingFlow { _client: client, _server: server })
+    }
+}
+
+/// A server at the server's end, and where it listens.
+fn start_server(bed: &Testbed) -> Result<(Running, String), Error> {
+    let address = format!("{}:{PORT}", bed.address(Side::Server));
+    let mut command = self_at(bed, Side::Server)?;
+    command.args(["nettest", "server", &address]).stdin(Stdio::null()).stdout(Stdio::piped());
+    let mut server = Running::start("nettest server", &mut command)?;
+    let mut line = String::new();
+    BufReader::new(server.take_stdout().ok_or("nettest server has no output")?)
+        .read_line(&mut line)?;
+    if line.is_empty() {
+        return Err("nettest server did not start".into());
+    }
+    Ok((server, address))
 }
 
 fn over_link(options: &Options) -> Result<(), Error> {
@@ -115,17 +160,9 @@ fn over_link(options: &Options) -> Result<(), Error> {
     let bed = Testbed::start(&options.link.link(), options.congestion.as_deref())?;
     let record = bed.record();
     if !options.test.json {
-        println!("link {} ({}), TCP {}", record.about, record.emulator, record.congestion);
+        println!("link {} ({}), TCP {}", record.about, record.emulator, bed.tcp_about());
     }
-    let address = format!("{}:{PORT}", bed.address(Side::Server));
-    let mut command = self_at(&bed, Side::Server)?;
-    command.args(["nettest", "server", &address]).stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut server = Running::start("nettest server", &mut command)?;
-    let mut line = String::new();
-    BufReader::new(server.take_stdout().ok_or("nettest server has no output")?).read_line(&mut line)?;
-    if line.is_empty() {
-        return Err("nettest server did not start".into());
-    }
+    let (_server, address) = start_server(&bed)?;
     let mut client = self_at(&bed, Side::Client)?;
     client.args(["nettest", "client", &address, "--seconds", &options.test.seconds.to_string()]);
     if options.test.json {
@@ -141,14 +178,14 @@ fn resolve(address: &str) -> Result<SocketAddr, Error> {
     Ok(found.next().ok_or_else(|| format!("`{address}` has no address"))?)
 }
 
-/// What a client asks for.
+/// A request of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
-    /// Send back so many messages of this size, each when it has come.
+    /// Send back so many messages of this size, each when it was received.
     Echo { bytes: u32, count: u32 },
-    /// Send for so long.
+    /// Send for this long.
     Down { seconds: u32 },
-    /// Take until the client says that it is done, and say how many bytes came.
+    /// Receive until the client ends the stream, and report the number of bytes.
     Up { seconds: u32 },
 }
 
@@ -172,13 +209,17 @@ impl Request {
         bytes
     }
 
-    /// Nothing for what no client of this version sends.
+    /// None for a request that no client of this version sends.
     fn decode(bytes: &[u8; REQUEST_BYTES]) -> Option<Request> {
-        let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let (kind, size, count) = (word(4), word(8), word(12));
         match kind {
             _ if bytes[..4] != MAGIC => None,
-            0 if (1..=MESSAGE_BYTES_MAX).contains(&size) => Some(Request::Echo { bytes: size, count }),
+            0 if (1..=MESSAGE_BYTES_MAX).contains(&size) => {
+                Some(Request::Echo { bytes: size, count })
+            }
             1 if (1..=SECONDS_MAX).contains(&size) => Some(Request::Down { seconds: size }),
             2 if (1..=SECONDS_MAX).contains(&size) => Some(Request::Up { seconds: size }),
             _ => None,
@@ -187,12 +228,14 @@ impl Request {
 }
 
 fn serve(address: SocketAddr) -> Result<(), Error> {
-    let listener = TcpListener::bind(address).map_err(|e| format!("cannot listen on {address}: {e}"))?;
+    let listener =
+        TcpListener::bind(address).map_err(|e| format!("cannot listen on {address}: {e}"))?;
     println!("nettest listens on {}", listener.local_addr()?);
     let signals = signals()?;
     let connections = Arc::new(());
     loop {
-        let mut ready = [PollFd::new(&listener, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
+        let mut ready =
+            [PollFd::new(&listener, PollFlags::IN), PollFd::new(&signals, PollFlags::IN)];
         match poll(&mut ready, None) {
             Ok(_) if ready[1].revents().is_empty() => {}
             Ok(_) | Err(rustix::io::Errno::INTR) => return Ok(()),
@@ -206,7 +249,10 @@ fn serve(address: SocketAddr) -> Result<(), Error> {
         std::thread::Builder::new().name("nettest".into()).spawn(move || {
             let from = stream.peer_addr();
             if let Err(error) = answer(stream) {
-                eprintln!("nettest: {}: {error}", from.map_or_else(|e| e.to_string(), |from| from.to_string()));
+                eprintln!(
+                    "nettest: {}: {error}",
+                    from.map_or_else(|e| e.to_string(), |from| from.to_string())
+                );
             }
             drop(counted);
         })?;
@@ -215,12 +261,12 @@ fn serve(address: SocketAddr) -> Result<(), Error> {
 
 fn prepare(stream: &TcpStream) -> Result<(), Error> {
     stream.set_nodelay(true)?;
-    stream.set_read_timeout(Some(SILENCE_MAX))?;
-    stream.set_write_timeout(Some(SILENCE_MAX))?;
+    stream.set_read_timeout(Some(IDLE_MAX))?;
+    stream.set_write_timeout(Some(IDLE_MAX))?;
     Ok(())
 }
 
-/// Answers one client until it goes.
+/// Serves one client until it disconnects.
 fn answer(mut stream: TcpStream) -> Result<(), Error> {
     prepare(&stream)?;
     let mut buffer = vec![0; CHUNK_BYTES];
@@ -251,7 +297,7 @@ fn answer(mut stream: TcpStream) -> Result<(), Error> {
     }
 }
 
-/// Zeros for so long, then a one.
+/// Sends zeros for this long, then a one.
 fn send_for(stream: &mut TcpStream, time: Duration) -> Result<(), Error> {
     let chunk = vec![0; CHUNK_BYTES];
     let begun = Instant::now();
@@ -261,14 +307,14 @@ fn send_for(stream: &mut TcpStream, time: Duration) -> Result<(), Error> {
     Ok(stream.write_all(&[1])?)
 }
 
-/// Takes all up to the one: how many bytes, and how long after the first of them.
+/// Receives all up to the one: the number of bytes, and the time since the first.
 fn receive_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u64, Duration), Error> {
     let mut received = 0;
     let mut first = None;
     loop {
         let len = stream.read(buffer)?;
         if len == 0 {
-            return Err("the other end went away".into());
+            return Err("the other end closed the connection".into());
         }
         let first = *first.get_or_insert_with(Instant::now);
         received += len as u64;
@@ -278,7 +324,7 @@ fn receive_all(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<(u64, Durati
     }
 }
 
-/// What a connection can do.
+/// The measured figures of a connection.
 #[derive(Clone, Debug, Serialize)]
 pub struct Figures {
     /// By message size, the smallest first.
@@ -289,25 +335,26 @@ pub struct Figures {
     pub up_bps: f64,
 }
 
-/// Messages of one size, sent there and back.
+/// Messages of one size, sent and returned.
 #[derive(Clone, Debug, Serialize)]
 pub struct MessageFigures {
     /// Bytes of one message.
     pub bytes: u32,
     /// Messages that were sent.
     pub count: usize,
-    /// Shortest, median and longest time there and back, ms.
+    /// Shortest, median and longest round trip, ms.
     pub round_trip_ms: [f64; 3],
-    /// Bits a second while one message is under way: its size over half of the median.
+    /// Bits a second while one message is sent at a time: its size over half of the median.
     pub throughput_bps: f64,
 }
 
-/// Messages of one size that are sent at most.
+/// Most messages of one size.
 const MESSAGES_MAX: u32 = 200;
 
 fn measure(address: SocketAddr, time: Duration) -> Result<Figures, Error> {
-    let mut stream = TcpStream::connect_timeout(&address, SILENCE_MAX)
-        .map_err(|e| format!("nothing answers at {address}: {e}; start `thinc-bench nettest server` there"))?;
+    let mut stream = TcpStream::connect_timeout(&address, IDLE_MAX).map_err(|e| {
+        format!("nothing answers at {address}: {e}; start `thinc-bench nettest server` there")
+    })?;
     prepare(&stream)?;
     let mut messages = vec![];
     let mut bytes = 1;
@@ -325,13 +372,17 @@ fn measure(address: SocketAddr, time: Duration) -> Result<Figures, Error> {
     send_for(&mut stream, time)?;
     let mut counted = [0; 8];
     stream.read_exact(&mut counted)?;
-    // The answer took one way, and the first byte the other.
+    // The answer took one direction, and the first byte the other.
     let round_trip = Duration::from_secs_f64(messages[0].round_trip_ms[0] / 1e3);
     let took = begun.elapsed().saturating_sub(round_trip).as_secs_f64().max(1e-9);
     Ok(Figures { messages, down_bps, up_bps: u64::from_be_bytes(counted) as f64 * 8.0 / took })
 }
 
-fn measure_messages(stream: &mut TcpStream, bytes: u32, time: Duration) -> Result<MessageFigures, Error> {
+fn measure_messages(
+    stream: &mut TcpStream,
+    bytes: u32,
+    time: Duration,
+) -> Result<MessageFigures, Error> {
     let mut message = vec![0; bytes as usize];
     let mut times = vec![];
     let begun = Instant::now();
@@ -353,7 +404,10 @@ fn measure_messages(stream: &mut TcpStream, bytes: u32, time: Duration) -> Resul
 }
 
 fn print(figures: &Figures) {
-    println!("{:>10}  {:>28}  {:>12}  {:>8}", "message", "there and back, ms", "Mbit/s", "messages");
+    println!(
+        "{:>10}  {:>28}  {:>12}  {:>8}",
+        "message", "there and back, ms", "Mbit/s", "messages"
+    );
     println!("{:>10}  {:>9}{:>10}{:>9}", "bytes", "least", "median", "most");
     for message in &figures.messages {
         let [least, median, most] = message.round_trip_ms;
@@ -364,42 +418,11 @@ fn print(figures: &Figures) {
             message.count
         );
     }
-    println!("from the server {:.2} Mbit/s, to the server {:.2} Mbit/s", figures.down_bps / 1e6, figures.up_bps / 1e6);
-}
-
-/// Bytes that a device has received and sent, by the kernel's count.
-fn device_bytes(device: &str) -> Result<(u64, u64), Error> {
-    let text = std::fs::read_to_string("/proc/net/dev")?;
-    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
-    let (_, counts) = lines.find(|(name, _)| name.trim() == device).ok_or_else(|| {
-        let names: Vec<&str> = text.lines().filter_map(|line| Some(line.split_once(':')?.0.trim())).collect();
-        format!("no network device `{device}`: there are {}", names.join(", "))
-    })?;
-    let counts: Vec<u64> = counts.split_whitespace().map(str::parse).collect::<Result<_, _>>()?;
-    match counts[..] {
-        [received, _, _, _, _, _, _, _, sent, ..] => Ok((received, sent)),
-        _ => Err(format!("/proc/net/dev says only {} figures of {device}", counts.len()).into()),
-    }
-}
-
-fn watch_device(device: &str, seconds: u32, samples: u32) -> Result<(), Error> {
-    let (mut received, mut sent) = device_bytes(device)?;
-    for _ in 0..samples {
-        let begun = Instant::now();
-        // Nothing to await but time: that is what a sample is made of.
-        std::thread::sleep(Duration::from_secs(seconds.into()));
-        let (received_now, sent_now) = device_bytes(device)?;
-        let took = begun.elapsed().as_secs_f64();
-        let mbit = |bytes: u64| bytes as f64 * 8.0 / 1e6 / took;
-        println!(
-            "{device}: received {:.3} Mbit/s, sent {:.3} Mbit/s, together {:.3} Mbit/s",
-            mbit(received_now - received),
-            mbit(sent_now - sent),
-            mbit(received_now - received + sent_now - sent)
-        );
-        (received, sent) = (received_now, sent_now);
-    }
-    Ok(())
+    println!(
+        "from the server {:.2} Mbit/s, to the server {:.2} Mbit/s",
+        figures.down_bps / 1e6,
+        figures.up_bps / 1e6
+    );
 }
 
 #[cfg(test)]
@@ -424,25 +447,28 @@ mod tests {
         assert_eq!(Request::decode(b"GET / HTTP/1.1\r\n"), None);
     }
 
-    #[test]
-    fn both_halves_agree_over_loopback() {
+    fn over_loopback() -> Figures {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let server = std::thread::spawn(move || answer(listener.accept().unwrap().0).map_err(|e| e.to_string()));
+        let server = std::thread::spawn(move || {
+            answer(listener.accept().unwrap().0).map_err(|e| e.to_string())
+        });
         let figures = measure(address, Duration::from_secs(1)).unwrap();
         server.join().unwrap().unwrap();
+        figures
+    }
+
+    #[test]
+    fn both_halves_agree_over_loopback() {
+        let figures = over_loopback();
         assert_eq!(figures.messages.len(), 12, "1 B to 4 MiB by fours");
         assert!(figures.messages.iter().all(|message| {
             let [least, median, most] = message.round_trip_ms;
             0.0 < least && least <= median && median <= most && message.count > 0
         }));
-        // Loopback passes gigabits even when busy; 50 Mbit/s tells a working test from one that counts nothing.
-        assert!(figures.down_bps > 50e6 && figures.up_bps > 50e6, "{figures:?}");
-    }
-
-    #[test]
-    fn a_device_has_counts_and_a_wrong_name_is_told_the_right_ones() {
-        device_bytes("lo").unwrap();
-        assert!(device_bytes("nothere7").unwrap_err().to_string().contains("lo"));
+        // Loopback passes gigabits; 50 Mbit/s tells a working test from one that counts nothing. A
+        // busy machine may have no time for it, but not each time.
+        let counts = |figures: &Figures| figures.down_bps > 50e6 && figures.up_bps > 50e6;
+        assert!(counts(&figures) || (0..4).any(|_| counts(&over_loopback())), "{figures:?}");
     }
 }

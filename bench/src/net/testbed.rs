@@ -1,19 +1,19 @@
-//! Two network namespaces, a server's and a client's, joined by one link: programs run at either end, the link changes
-//! while they run, and every packet is known with its time.
-//! Beside the path. Knows packets and their sizes; never what is in them, nor which system sends them.
+//! Two network namespaces, a server's and a client's, joined by one link: programs run at either
+//! end, the link can change while they run, and every packet is recorded with its time. Beside the
+//! path. Knows packets and their sizes; never their content, nor which system sends them.
 
 use std::ffi::OsStr;
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::Error;
 use crate::net::capture::{Capture, Captured, Writer};
-use crate::net::end::{Allowed, End};
+use crate::net::end::{AllowedCongestion, End};
 use crate::net::link::Link;
-use crate::net::netem;
+use crate::net::schedule::Schedule;
 use crate::net::wire::Wire;
 use crate::results::LinkRecord;
 
@@ -26,7 +26,7 @@ pub enum Side {
     Client,
 }
 
-/// Which way a packet went.
+/// The direction of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
     /// Server to client.
@@ -35,12 +35,12 @@ pub enum Direction {
     Up,
 }
 
-/// One packet that reached its destination, or is sure to.
+/// One packet that reached its destination, or will certainly do so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
     /// When it was seen at the client's end: delivered there (down), sent there (up).
     pub at: Instant,
-    /// Which way it went.
+    /// Its direction.
     pub direction: Direction,
     /// Length of the IP packet.
     pub bytes: u32,
@@ -48,40 +48,29 @@ pub struct Packet {
     pub payload: u32,
 }
 
-/// What passed since a [`Mark`].
+/// The traffic since a [`Mark`].
 #[derive(Clone, Debug, Default)]
 pub struct Traffic {
     /// In the order of [`Packet::at`].
     pub packets: Vec<Packet>,
-    /// Packets that were lost on the way, in both directions: at random, in outages, and before a full queue. Those that
-    /// netem lost are not known.
+    /// Packets that were lost in both directions: at random, in outages, and at a full queue.
     pub dropped: u64,
     /// Whether the trace, which is bounded, no longer held all of it.
     pub forgotten: bool,
 }
 
 impl Traffic {
-    /// IP bytes that went this way.
+    /// IP bytes in this direction.
     pub fn bytes(&self, direction: Direction) -> u64 {
         self.going(direction).map(|packet| u64::from(packet.bytes)).sum()
     }
 
-    /// Packets that went this way.
+    /// Packets in this direction.
     pub fn packets(&self, direction: Direction) -> usize {
         self.going(direction).count()
     }
 
-    /// The first packet that went this way.
-    pub fn first(&self, direction: Direction) -> Option<Packet> {
-        self.going(direction).next().copied()
-    }
-
-    /// The last packet that went this way.
-    pub fn last(&self, direction: Direction) -> Option<Packet> {
-        self.going(direction).next_back().copied()
-    }
-
-    fn going(&self, direction: Direction) -> impl DoubleEndedIterator<Item = &Packet> {
+    fn going(&self, direction: Direction) -> impl Iterator<Item = &Packet> {
         self.packets.iter().filter(move |packet| packet.direction == direction)
     }
 }
@@ -99,47 +88,48 @@ impl Mark {
     }
 }
 
-/// Who makes the link.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Maker {
-    /// Our model on the TUN devices: bytes are counted in its queue, losses are known and the same for the same seed.
-    #[default]
-    Tun,
-    /// The kernel's netem.
-    Netem,
-    /// netem where the kernel has it, else our model.
-    Auto,
-}
-
-/// A running link with a namespace at each end; both go with it.
+/// A running link with a namespace at each end; dropping it ends both.
 pub struct Testbed {
-    link: Link,
+    link: Mutex<Link>,
     congestion: String,
-    /// Whether netem makes the link, and if it was wanted and does not, why.
-    netem: bool,
-    no_netem: Option<String>,
+    slow_start_after_idle: bool,
+    client_address: Mutex<Ipv4Addr>,
     capture: Mutex<Option<(Arc<Capture>, Writer)>>,
-    // Before the ends: its threads hold the devices, and stop before the namespaces do.
+    // Dropped before the ends: its threads hold the devices and stop before the namespaces end.
     wire: Wire,
     server: End,
     client: End,
 }
 
+/// What nearly every Linux host uses; hosts with bbr hide how other systems behave under it.
+const CONGESTION_DEFAULT: &str = "cubic";
+
 /// Addresses of the two ends. Every testbed has the same: no packet leaves its two namespaces.
 const SERVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+const CLIENT_OTHER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 3);
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Testbed {
-    /// Makes both ends and joins them by our own model; `congestion` is the TCP congestion control to use, or else the
-    /// system's own. Call [`crate::net::as_user_namespace`] once before, at the begin of the program.
+    /// Makes both ends and joins them; `congestion` is the TCP congestion control to use. Without
+    /// one it is cubic, or the system's own where a namespace may not use cubic, which is said on
+    /// standard error. Call [`crate::net::as_user_namespace`] once before, at the start of
+    /// the program.
     pub fn start(link: &Link, congestion: Option<&str>) -> Result<Testbed, Error> {
-        Testbed::start_made_by(Maker::Tun, link, congestion)
-    }
-
-    /// As [`Testbed::start`], with the link made as asked.
-    pub fn start_made_by(maker: Maker, link: &Link, congestion: Option<&str>) -> Result<Testbed, Error> {
-        // Only while the namespaces start: they keep what they have been given.
-        let allowed = Allowed::congestion(congestion)?;
+        // Only while the namespaces start: they keep the setting.
+        let (congestion, allowed) = match congestion {
+            Some(_) => (congestion, Some(AllowedCongestion::congestion(congestion)?)),
+            None => match AllowedCongestion::congestion(Some(CONGESTION_DEFAULT)) {
+                Ok(allowed) => (Some(CONGESTION_DEFAULT), Some(allowed)),
+                Err(error) => {
+                    eprintln!("thinc-bench: uses this system's TCP congestion control: {error}");
+                    (None, None)
+                }
+            },
+        };
         let (server, server_device) = End::start(SERVER, congestion)?;
         let (client, client_device) = End::start(CLIENT, congestion)?;
         drop(allowed);
@@ -151,38 +141,21 @@ impl Testbed {
             )
             .into());
         }
-        let (netem, no_netem) = match maker {
-            Maker::Tun => (false, None),
-            Maker::Netem | Maker::Auto => match netem::start(&server, link) {
-                Ok(()) => (true, None),
-                Err(error) => (false, Some(error.to_string())),
-            },
-        };
-        let wire = Wire::start(server_device, client_device, &wire_part(link, netem))?;
-        let mut bed = Testbed {
-            link: link.clone(),
+        let slow_start_after_idle = server.slow_start_after_idle();
+        if slow_start_after_idle != client.slow_start_after_idle() {
+            return Err("the ends differ in net.ipv4.tcp_slow_start_after_idle".into());
+        }
+        let wire = Wire::start(server_device, client_device, link)?;
+        Ok(Testbed {
+            link: Mutex::new(link.clone()),
             congestion: server.congestion().to_owned(),
-            netem,
-            no_netem,
+            slow_start_after_idle,
+            client_address: Mutex::new(CLIENT),
             capture: Mutex::default(),
             wire,
             server,
             client,
-        };
-        if bed.netem
-            && let Err(error) = netem::check(&bed.client, SERVER)
-        {
-            (bed.netem, bed.no_netem) = (false, Some(error.to_string()));
-        }
-        match (maker, &bed.no_netem) {
-            (Maker::Netem, Some(error)) => return Err(format!("netem cannot make this link: {error}").into()),
-            (_, Some(_)) => {
-                netem::stop(&bed.server);
-                bed.wire.set_link(link);
-            }
-            (_, None) => {}
-        }
-        Ok(bed)
+        })
     }
 
     fn end(&self, side: Side) -> &End {
@@ -192,7 +165,8 @@ impl Testbed {
         }
     }
 
-    /// A command that runs inside the namespace of `side`. It becomes the program: its process id is the program's.
+    /// A command that runs inside the namespace of `side`. It becomes the program: its process id
+    /// is the program's.
     pub fn command(&self, side: Side, program: impl AsRef<OsStr>) -> Command {
         self.end(side).command(program.as_ref())
     }
@@ -206,8 +180,18 @@ impl Testbed {
     pub fn address(&self, side: Side) -> Ipv4Addr {
         match side {
             Side::Server => SERVER,
-            Side::Client => CLIENT,
+            Side::Client => *lock(&self.client_address),
         }
+    }
+
+    /// Gives the client's end another address, as a laptop gets one that changes its network: the
+    /// old one is gone, and connections from it with it, unless their protocol can move.
+    pub fn change_client_address(&self) -> Result<(), Error> {
+        let mut address = lock(&self.client_address);
+        let next = if *address == CLIENT { CLIENT_OTHER } else { CLIENT };
+        self.client.change_address(*address, next)?;
+        *address = next;
+        Ok(())
     }
 
     /// The TCP congestion control, read back from both ends.
@@ -215,70 +199,78 @@ impl Testbed {
         &self.congestion
     }
 
-    /// For the results, with what is in force.
+    /// Whether TCP begins slow start again after a pause (net.ipv4.tcp_slow_start_after_idle), read
+    /// back from both ends.
+    pub fn slow_start_after_idle(&self) -> bool {
+        self.slow_start_after_idle
+    }
+
+    /// TCP's settings in words: "cubic, slow start after idle".
+    pub fn tcp_about(&self) -> String {
+        self.record().tcp_about()
+    }
+
+    /// The link as it is recorded in results, with the settings in force.
     pub fn record(&self) -> LinkRecord {
+        let link = self.link();
         LinkRecord {
-            about: self.link.about(),
-            rtt_ms: self.link.rtt.as_secs_f64() * 1e3,
-            jitter_ms: self.link.jitter.as_secs_f64() * 1e3,
-            rate_bps: self.link.rate_bps,
-            queue_bytes: self.link.queue_bytes,
-            loss: self.link.loss,
+            about: link.about(),
+            rtt_ms: link.rtt.as_secs_f64() * 1e3,
+            jitter_ms: link.jitter.as_secs_f64() * 1e3,
+            rate_bps: link.rate_bps,
+            queue_bytes: link.queue_bytes,
+            loss: link.loss,
             congestion: self.congestion.clone(),
-            emulator: if self.netem { "netem" } else { "tun" }.into(),
+            slow_start_after_idle: Some(self.slow_start_after_idle),
+            emulator: "tun".into(),
         }
     }
 
-    /// Why our model makes the link although netem was wanted.
-    pub fn no_netem(&self) -> Option<&str> {
-        self.no_netem.as_deref()
-    }
-
-    /// Whether the link's threads run before every ordinary process; if not, a busy machine may slow the link.
+    /// Whether the link's threads have real-time priority; if not, a busy machine may slow the
+    /// link.
     pub fn real_time(&self) -> bool {
         self.wire.real_time()
     }
 
-    /// The link as it is now.
-    pub fn link(&self) -> &Link {
-        &self.link
+    /// The link as it is now, or as it will be when the running schedule has ended.
+    pub fn link(&self) -> Link {
+        lock(&self.link).clone()
     }
 
-    /// Makes it another link while programs run, and returns when it is in force; what is under way arrives as it would have.
-    pub fn set_link(&mut self, link: &Link) -> Result<(), Error> {
-        if self.netem {
-            netem::set_link(&self.server, link)?;
-        }
-        self.wire.set_link(&wire_part(link, self.netem));
-        self.link = link.clone();
-        Ok(())
+    /// Changes the link while programs run, and returns when the change is in force; packets in
+    /// flight arrive as before.
+    pub fn set_link(&self, link: &Link) {
+        self.wire.set_link(link);
+        *lock(&self.link) = link.clone();
     }
 
-    /// Nothing passes from `cut(true)` to `cut(false)`; what waits for the bottleneck is lost, what has passed it arrives.
+    /// Lets the link change from now on, while programs run, and returns when that has begun.
+    pub fn play(&self, schedule: &Schedule) {
+        self.wire.play(schedule);
+        *lock(&self.link) = schedule.last().clone();
+    }
+
+    /// Nothing passes from `cut(true)` to `cut(false)`. Packets that wait for the bottleneck are
+    /// lost; those that have passed it arrive.
     pub fn cut(&self, cut: bool) {
         self.wire.cut(cut);
     }
 
-    /// Where the trace stands now.
+    /// The current end of the trace.
     pub fn mark(&self) -> Mark {
         Mark { at: Instant::now() }
     }
 
-    /// What passed at the client's end since: the last millisecond may still be missing.
+    /// The traffic at the client's end since then; the last millisecond may still be missing.
     pub fn since(&self, mark: &Mark) -> Traffic {
         let mut traffic = self.wire.trace().since(mark.at);
         traffic.packets.sort_by_key(|packet| packet.at);
         traffic
     }
 
-    /// When a packet was last seen at the client's end, in either direction: quiet is a gap after it, with nothing under way.
-    pub fn last_packet(&self) -> Option<Instant> {
-        self.wire.trace().last()
-    }
-
-    /// Packets that were sent and have not arrived yet, in both directions; those that netem holds are not known.
-    pub fn under_way(&self) -> usize {
-        self.wire.under_way()
+    /// Packets that were sent and have not arrived yet, in both directions.
+    pub fn in_flight(&self) -> usize {
+        self.wire.in_flight()
     }
 
     /// An error when an end or a direction of the link has stopped.
@@ -288,25 +280,26 @@ impl Testbed {
         self.wire.check()
     }
 
-    /// Writes `server.pcap` and `client.pcap` into a folder: what each end sent and received, at the time it did, from now
-    /// on. With netem both hold what the client's end saw.
+    /// Writes `server.pcap` and `client.pcap` into a folder: what each end sends and receives from
+    /// now on, with the times.
     pub fn start_capture(&self, folder: &Path) -> Result<(), Error> {
         self.stop_capture()?;
         let (capture, writer) = Capture::start(folder)?;
         let capture = Arc::new(capture);
         self.wire.set_capture(Some(capture.clone()));
-        *self.capture.lock().unwrap_or_else(PoisonError::into_inner) = Some((capture, writer));
+        *lock(&self.capture) = Some((capture, writer));
         Ok(())
     }
 
-    /// Ends the capture; both files are complete when it returns. Nothing when none ran.
+    /// Ends the capture; both files are complete when this returns. None if no capture ran.
     pub fn stop_capture(&self) -> Result<Option<Captured>, Error> {
-        let running = self.capture.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let running = lock(&self.capture).take();
         let Some((capture, writer)) = running else { return Ok(None) };
         self.wire.set_capture(None);
         let missed = capture.missed();
         drop(capture);
-        let packets = writer.join().map_err(|_| "the thread that writes the capture panicked")??;
+        let packets =
+            writer.join().map_err(|_| "the thread that writes the capture panicked")??;
         Ok(Some(Captured { packets, missed }))
     }
 }
@@ -317,10 +310,4 @@ impl Drop for Testbed {
             eprintln!("thinc-bench: the capture is not complete: {error}");
         }
     }
-}
-
-/// What the wire makes of the link: everything, or only the outages where netem makes the rest.
-fn wire_part(link: &Link, netem: bool) -> Link {
-    let Link { outages, blocks_udp, .. } = link.clone();
-    if netem { Link { outages, blocks_udp, ..Link::unlimited() } } else { link.clone() }
 }

@@ -1,16 +1,17 @@
-//! Every packet that passed, with its time: bounded, in memory, one list for each direction.
-//! Beside the path, from wire.rs to testbed.rs. Knows times and lengths; never what is in a packet beyond its headers.
+//! The record of every delivered packet with its time: bounded, in memory, one list for each
+//! direction. Beside the path, from wire.rs to testbed.rs. Knows times and lengths; never the
+//! content of a packet beyond its headers.
 
 use std::collections::VecDeque;
 use std::time::Instant;
 
 use crate::net::testbed::{Direction, Packet, Traffic};
 
-/// Packets kept in each direction: a quarter of an hour of full packets at 24 Mbit/s, 96 MiB when full. The oldest go
-/// first, and [`Traffic::forgotten`] says so.
+/// Packets kept in each direction: a quarter of an hour of full packets at 24 Mbit/s, 96 MiB when
+/// full. The oldest are dropped first, which [`Traffic::forgotten`] reports.
 const PACKETS_MAX: usize = 2 << 20;
 
-/// What passed.
+/// The recorded packets and losses.
 #[derive(Default)]
 pub(crate) struct Trace {
     down: VecDeque<Packet>,
@@ -22,7 +23,7 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Takes a packet; those of one direction come in the order of their times.
+    /// Records a packet; the packets of one direction are in order of time.
     pub(crate) fn handle_packet(&mut self, packet: Packet) {
         let list = match packet.direction {
             Direction::Down => &mut self.down,
@@ -42,29 +43,29 @@ impl Trace {
         self.dropped.push_back(at);
     }
 
-    /// What passed from then on, one direction after the other: who asks sorts it when the trace is free again.
+    /// The traffic from then on, one direction after the other: the caller sorts it after it has
+    /// released the trace.
     pub(crate) fn since(&self, from: Instant) -> Traffic {
         let mut packets = vec![];
         for list in [&self.down, &self.up] {
             packets.extend(list.range(list.partition_point(|packet| packet.at < from)..));
         }
-        // The two directions' threads count losses into one list, each batch by itself: not quite in order.
+        // The threads of both directions add losses to one list in batches, so it is not sorted.
         let dropped = self.dropped.iter().rev().filter(|at| **at >= from).count() as u64;
         Traffic { packets, dropped, forgotten: self.forgotten.is_some_and(|at| at >= from) }
     }
-
-    /// When a packet was last seen at the client's end, either way.
-    pub(crate) fn last(&self) -> Option<Instant> {
-        self.down.back().map(|packet| packet.at).max(self.up.back().map(|packet| packet.at))
-    }
 }
 
-/// Bytes after the TCP or UDP header of an IP packet; zero for everything else and for fragments after the first.
+/// Bytes after the TCP or UDP header of an IP packet; zero for everything else and for fragments
+/// after the first.
 pub(crate) fn payload(packet: &[u8]) -> u32 {
-    let word = |at: usize| packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])));
+    let word =
+        |at: usize| packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])));
     let parse = || {
         let (protocol, header, length) = match packet.first()? >> 4 {
-            4 if word(6)? & 0x1fff == 0 => (*packet.get(9)?, usize::from(packet[0] & 15) * 4, word(2)?),
+            4 if word(6)? & 0x1fff == 0 => {
+                (*packet.get(9)?, usize::from(packet[0] & 15) * 4, word(2)?)
+            }
             6 => (*packet.get(6)?, 40, word(4)? + 40),
             _ => return None,
         };
@@ -78,7 +79,7 @@ pub(crate) fn payload(packet: &[u8]) -> u32 {
     parse().unwrap_or(0)
 }
 
-/// Whether it is of UDP, fragments included; a header of IPv6 that stands between is not looked behind.
+/// Whether it is UDP, fragments included; IPv6 extension headers are not skipped.
 pub(crate) fn is_udp(packet: &[u8]) -> bool {
     let at = match packet.first().map(|first| first >> 4) {
         Some(4) => 9,
@@ -99,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mark_divides_what_passed() {
+    fn a_mark_divides_the_traffic() {
         let begin = Instant::now();
         let at = |ms| begin + Duration::from_millis(ms);
         let mut trace = Trace::default();
@@ -110,15 +111,20 @@ mod tests {
         trace.handle_drop(at(6));
         trace.handle_drop(at(2));
         let all = trace.since(begin);
-        assert_eq!(all.packets.iter().map(|packet| packet.bytes).collect::<Vec<_>>(), [300, 900, 100, 500]);
+        assert_eq!(
+            all.packets.iter().map(|packet| packet.bytes).collect::<Vec<_>>(),
+            [300, 900, 100, 500]
+        );
         assert_eq!((all.dropped, all.forgotten), (2, false));
         let late = trace.since(at(5));
-        assert_eq!((late.bytes(Direction::Down), late.bytes(Direction::Up), late.dropped), (900, 500, 1));
-        assert_eq!(trace.last(), Some(at(9)));
+        assert_eq!(
+            (late.bytes(Direction::Down), late.bytes(Direction::Up), late.dropped),
+            (900, 500, 1)
+        );
     }
 
     #[test]
-    fn the_oldest_are_forgotten_and_that_is_said() {
+    fn the_oldest_are_forgotten_which_is_reported() {
         let begin = Instant::now();
         let mut trace = Trace::default();
         for n in 0..PACKETS_MAX as u64 + 10 {

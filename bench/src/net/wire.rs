@@ -1,6 +1,7 @@
-//! The link at work: one thread for each direction reads packets from one TUN device, asks the model what becomes of each,
-//! and writes them to the other device when they are due.
-//! Beside the path, between end.rs and trace.rs. Knows descriptors, clocks and threads; decides nothing itself.
+//! The running link: one thread for each direction reads packets from one TUN device, asks the
+//! model for the fate of each, and writes them to the other device when they are due. Beside the
+//! path, between end.rs and trace.rs. Knows descriptors, clocks and threads; makes no decision
+//! itself.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -20,55 +21,61 @@ use crate::net::capture::Capture;
 use crate::net::emulator::{Emulator, Verdict};
 use crate::net::end::MTU;
 use crate::net::link::Link;
+use crate::net::schedule::Schedule;
 use crate::net::testbed::{Direction, Packet, Side};
 use crate::net::trace::{Trace, is_udp, payload};
 
-/// Packets read before those that are due are looked after: half a millisecond of work at most.
+/// Most packets that are read before due ones are delivered: half a millisecond of work at most.
 const BURST_PACKETS: usize = 64;
 
-/// What is due within this time goes out at once: less than it takes to sleep and wake up again.
-const DUE_SOON: Duration = Duration::from_micros(10);
+/// A packet that is due within this time is sent at once: sleeping and waking takes longer.
+const SEND_AHEAD: Duration = Duration::from_micros(10);
 
-/// While traffic is dense, a thread wakes up by the clock and not for each packet, as network cards do: most of the cost of
-/// a packet is waking up for it. One is then seen up to so much late, or delivered up to half of it early. With iperf3 on a
-/// link of 400 Mbit/s both threads together take 0.36 of a core so and 0.44 without it (medians of three runs in turn on a
-/// busy machine of two virtual cores, AMD EPYC); without a limit 2 to 3.6 Gbit/s pass and take half a core.
+/// While traffic is dense, a thread wakes up periodically and not for each packet, like the
+/// interrupt moderation of network cards: most of the cost of a packet is the wake-up. A packet is
+/// then read up to this late, or delivered up to half of this early. With iperf3 on a link of 400
+/// Mbit/s both threads together take 0.36 of a core with it and 0.44 without (medians of three runs
+/// in turn on a busy machine of two virtual cores, AMD EPYC); without a limit 2 to 3.6 Gbit/s pass
+/// and take half a core.
 const TICK: Duration = Duration::from_micros(100);
 
-/// Traffic is dense when packets come at shorter distances: full ones at more than 30 Mbit/s. A packet after a longer pause,
-/// as every one that answers a key, is handled at once.
+/// Traffic is dense if packets arrive at shorter intervals: full ones at more than 30 Mbit/s. A
+/// packet after a longer pause, as every response to a key, is handled at once.
 const DENSE_GAP: Duration = Duration::from_micros(400);
 
-/// How soon packets that could not be put down, because someone read the trace, are put down.
+/// Retry interval for packets that could not be recorded because another thread was reading the
+/// trace.
 const TRACE_RETRY: Duration = Duration::from_millis(1);
 
-/// Packets under way in one direction: 600 ms of full packets at 3 Gbit/s. More are dropped and counted.
-const UNDER_WAY_MAX: usize = 1 << 17;
+/// Packets in flight in one direction: 600 ms of full packets at 3 Gbit/s. More are dropped and
+/// counted.
+const IN_FLIGHT_MAX: usize = 1 << 17;
 
-/// Buffers kept for the next packets.
+/// Most buffers that are kept for reuse.
 const SPARE_MAX: usize = 4096;
 
-enum Order {
-    Link(Link),
+enum Request {
+    Link(Box<Link>),
+    Schedule(Schedule),
     Cut(bool),
     Capture(Option<Arc<Capture>>),
     Stop,
 }
 
-/// What is asked of a direction's thread, with who wants to know when it has been done.
-struct Orders {
-    list: Mutex<Vec<(Order, Sender<()>)>>,
+/// Requests to a direction's thread, each with the channel that reports its completion.
+struct Requests {
+    list: Mutex<Vec<(Request, Sender<()>)>>,
     wake: OwnedFd,
 }
 
-/// A direction's thread; an error is why it stopped by itself.
+/// A direction's thread; its result is an error if it stopped by itself.
 type Runs = JoinHandle<Result<(), Error>>;
 
 /// Both directions.
 pub(crate) struct Wire {
-    lanes: Vec<(Arc<Orders>, Runs)>,
+    lanes: Vec<(Arc<Requests>, Runs)>,
     trace: Arc<Mutex<Trace>>,
-    under_way: Arc<AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
     real_time: bool,
 }
 
@@ -76,18 +83,25 @@ impl Wire {
     /// Joins the two devices, whose descriptors do not block.
     pub(crate) fn start(server: OwnedFd, client: OwnedFd, link: &Link) -> Result<Wire, Error> {
         let (server, client) = (Arc::new(server), Arc::new(client));
-        let mut wire = Wire { lanes: vec![], trace: Arc::default(), under_way: Arc::default(), real_time: true };
+        let mut wire = Wire {
+            lanes: vec![],
+            trace: Arc::default(),
+            in_flight: Arc::default(),
+            real_time: true,
+        };
         let origin = Instant::now();
-        for (direction, input, output) in [(Direction::Down, &server, &client), (Direction::Up, &client, &server)] {
-            let orders = Arc::new(Orders {
+        for (direction, input, output) in
+            [(Direction::Down, &server, &client), (Direction::Up, &client, &server)]
+        {
+            let requests = Arc::new(Requests {
                 list: Mutex::default(),
                 wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             });
-            let lane = Lane {
+            let lane = DirectionThread {
                 direction,
                 input: input.clone(),
                 output: output.clone(),
-                orders: orders.clone(),
+                requests: requests.clone(),
                 emulator: Emulator::new(link, direction, Duration::ZERO),
                 blocks_udp: link.blocks_udp,
                 origin,
@@ -97,9 +111,9 @@ impl Wire {
                 line: VecDeque::new(),
                 spare: vec![],
                 trace: wire.trace.clone(),
-                noted: vec![],
+                unrecorded: vec![],
                 lost: vec![],
-                under_way: wire.under_way.clone(),
+                in_flight: wire.in_flight.clone(),
                 capture: None,
             };
             let (sender, receiver) = channel();
@@ -108,7 +122,7 @@ impl Wire {
                 let _ = sender.send(rustix::thread::gettid());
                 lane.run()
             })?;
-            wire.lanes.push((orders, thread));
+            wire.lanes.push((requests, thread));
             let thread = receiver.recv().map_err(|_| "a thread of the link ended at once")?;
             wire.real_time &= raise_priority(thread);
         }
@@ -117,17 +131,22 @@ impl Wire {
 
     /// Makes it another link.
     pub(crate) fn set_link(&self, link: &Link) {
-        self.order(|| Order::Link(link.clone()));
+        self.order(|| Request::Link(Box::new(link.clone())));
     }
 
-    /// Cuts it or mends it.
+    /// Lets it change from now on.
+    pub(crate) fn play(&self, schedule: &Schedule) {
+        self.order(|| Request::Schedule(schedule.clone()));
+    }
+
+    /// Cuts or restores the link.
     pub(crate) fn cut(&self, cut: bool) {
-        self.order(|| Order::Cut(cut));
+        self.order(|| Request::Cut(cut));
     }
 
     /// Copies every packet from now on, or no more.
     pub(crate) fn set_capture(&self, capture: Option<Arc<Capture>>) {
-        self.order(|| Order::Capture(capture.clone()));
+        self.order(|| Request::Capture(capture.clone()));
     }
 
     /// What passed.
@@ -136,11 +155,12 @@ impl Wire {
     }
 
     /// Packets that were sent and have not arrived yet, in both directions.
-    pub(crate) fn under_way(&self) -> usize {
-        self.under_way.load(Ordering::Acquire)
+    pub(crate) fn in_flight(&self) -> usize {
+        self.in_flight.load(Ordering::Acquire)
     }
 
-    /// Whether both threads run before every ordinary process, so that a busy machine does not slow the link.
+    /// Whether both threads run before every ordinary process, so that a busy machine does not slow
+    /// the link.
     pub(crate) fn real_time(&self) -> bool {
         self.real_time
     }
@@ -148,24 +168,31 @@ impl Wire {
     /// An error when a direction has stopped.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.lanes.iter().find(|(_, thread)| thread.is_finished()) {
-            Some((_, thread)) => {
-                Err(format!("the thread `{}` of the testbed stopped", thread.thread().name().unwrap_or("link")).into())
-            }
+            Some((_, thread)) => Err(format!(
+                "the thread `{}` of the testbed stopped",
+                thread.thread().name().unwrap_or("link")
+            )
+            .into()),
             None => Ok(()),
         }
     }
 
     /// Asks both directions, and returns when both have done it.
-    fn order(&self, order: impl Fn() -> Order) {
+    fn order(&self, order: impl Fn() -> Request) {
         let (sender, done) = channel();
-        for (orders, _) in &self.lanes {
-            orders.list.lock().unwrap_or_else(PoisonError::into_inner).push((order(), sender.clone()));
+        for (requests, _) in &self.lanes {
+            requests
+                .list
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push((order(), sender.clone()));
             // It holds a counter that cannot be full: each order adds one, each look takes all.
-            let _ = rustix::io::write(&orders.wake, &1u64.to_ne_bytes());
+            let _ = rustix::io::write(&requests.wake, &1u64.to_ne_bytes());
         }
         drop(sender);
         for _ in &self.lanes {
-            // A direction that has stopped has dropped its list or never looks again; `check` tells.
+            // A direction that has stopped has dropped its list or never looks again; `check`
+            // tells.
             let _ = done.recv_timeout(Duration::from_secs(1));
         }
     }
@@ -173,68 +200,75 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        self.order(|| Order::Stop);
+        self.order(|| Request::Stop);
         for (_, thread) in self.lanes.drain(..) {
             let name = thread.thread().name().unwrap_or("link").to_owned();
             match thread.join() {
                 Ok(Ok(())) => {}
-                Ok(Err(error)) => eprintln!("thinc-bench: the thread `{name}` of the testbed stopped: {error}"),
+                Ok(Err(error)) => {
+                    eprintln!("thinc-bench: the thread `{name}` of the testbed stopped: {error}")
+                }
                 Err(_) => eprintln!("thinc-bench: the thread `{name}` of the testbed panicked"),
             }
         }
     }
 }
 
-/// Puts a thread before all ordinary ones: a hog on the same processor is part of a workload, the link is not. Without the
-/// right to do so, it is at least asked to be a little ahead. Whether it is ahead of all.
+/// Gives a thread real-time priority: a CPU hog on the same processor is part of a workload, the
+/// link is not. Without the permission it gets a higher nice level. True if it is real-time.
 fn raise_priority(thread: rustix::thread::Pid) -> bool {
     let mut chrt = Command::new("chrt");
     chrt.args(["--rr", "--pid", "1", &thread.as_raw_nonzero().to_string()]).stdin(Stdio::null());
-    let real_time = chrt.stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+    let real_time = chrt
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success());
     if !real_time {
         let _ = rustix::process::setpriority_process(Some(thread), -10);
     }
     real_time
 }
 
-/// A packet under way.
-struct Flying {
+/// A packet in flight.
+struct InFlightPacket {
     departs: Duration,
     at: Duration,
     packet: Vec<u8>,
 }
 
 /// One direction.
-struct Lane {
+struct DirectionThread {
     direction: Direction,
     input: Arc<OwnedFd>,
     output: Arc<OwnedFd>,
-    orders: Arc<Orders>,
+    requests: Arc<Requests>,
     emulator: Emulator,
     blocks_udp: bool,
     origin: Instant,
-    /// When packets were last read, and whether they come densely.
+    /// When packets were last read, and whether traffic is dense.
     read_last: Duration,
     dense: bool,
-    /// Whether a burst was longer than is read at once.
+    /// Whether a burst was longer than one read takes.
     more: bool,
-    /// In the order in which they arrive.
-    line: VecDeque<Flying>,
+    /// In order of arrival.
+    line: VecDeque<InFlightPacket>,
     spare: Vec<Vec<u8>>,
     trace: Arc<Mutex<Trace>>,
-    /// Not yet in the trace.
-    noted: Vec<Packet>,
+    /// Packets and losses that are not yet in the trace.
+    unrecorded: Vec<Packet>,
     lost: Vec<Instant>,
-    under_way: Arc<AtomicUsize>,
+    in_flight: Arc<AtomicUsize>,
     capture: Option<Arc<Capture>>,
 }
 
-impl Lane {
+impl DirectionThread {
     fn run(mut self) -> Result<(), Error> {
-        // The default of 50 µs would be a quarter of a LAN's round trip. Without effect on a real-time thread, which has none.
+        // The default of 50 µs would be a quarter of a LAN's round trip. Without effect on a
+        // real-time thread, which has none.
         rustix::thread::set_current_timer_slack(NonZeroU64::new(1))?;
-        let orders = self.orders.clone();
-        let (input, wake) = (self.input.clone(), &orders.wake);
+        let requests = self.requests.clone();
+        let (input, wake) = (self.input.clone(), &requests.wake);
         loop {
             // A sleep by the clock still ends for an order.
             let mut ready = [PollFd::new(wake, PollFlags::IN), PollFd::new(&*input, PollFlags::IN)];
@@ -243,62 +277,72 @@ impl Lane {
                 (true, false) => (1, Some(TICK)),
                 (false, false) => (2, self.time_to_next()),
             };
-            let timeout =
-                timeout.map(|time| Timespec { tv_sec: time.as_secs() as i64, tv_nsec: time.subsec_nanos().into() });
+            let timeout = timeout.map(|time| Timespec {
+                tv_sec: time.as_secs() as i64,
+                tv_nsec: time.subsec_nanos().into(),
+            });
             match poll(&mut ready[..watched], timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            if !ready[0].revents().is_empty() && !self.take_orders() {
+            if !ready[0].revents().is_empty() && !self.handle_requests() {
                 return Ok(());
             }
             if self.dense || !ready[1].revents().is_empty() {
                 self.read_burst()?;
             }
             self.deliver_due();
-            self.put_down();
+            self.flush_trace();
         }
     }
 
-    /// How long it may sleep.
+    /// Longest time to sleep.
     fn time_to_next(&self) -> Option<Duration> {
         let now = self.origin.elapsed();
         let due = self.line.front().map(|flying| flying.at.saturating_sub(now));
-        let retry = (!self.noted.is_empty() || !self.lost.is_empty()).then_some(TRACE_RETRY);
+        let retry = (!self.unrecorded.is_empty() || !self.lost.is_empty()).then_some(TRACE_RETRY);
         due.into_iter().chain(retry).min()
     }
 
-    /// False when it shall end.
-    fn take_orders(&mut self) -> bool {
-        let _ = rustix::io::read(&self.orders.wake, &mut [0; 8]);
-        let orders = std::mem::take(&mut *self.orders.list.lock().unwrap_or_else(PoisonError::into_inner));
+    /// False if the thread is to end.
+    fn handle_requests(&mut self) -> bool {
+        let _ = rustix::io::read(&self.requests.wake, &mut [0; 8]);
+        let requests =
+            std::mem::take(&mut *self.requests.list.lock().unwrap_or_else(PoisonError::into_inner));
         let mut goes_on = true;
-        for (order, done) in orders {
+        for (order, done) in requests {
             let now = self.origin.elapsed();
             match order {
-                Order::Link(link) => {
+                Request::Link(link) => {
                     self.emulator.handle_link(&link, now);
                     self.blocks_udp = link.blocks_udp;
                 }
-                Order::Cut(cut) => {
+                Request::Schedule(schedule) => {
+                    self.emulator.handle_schedule(&schedule, now);
+                    self.blocks_udp = schedule.last().blocks_udp;
+                }
+                Request::Cut(cut) => {
                     self.emulator.handle_cut(cut, now);
                     if cut {
                         self.lose_waiting(now);
                     }
                 }
-                Order::Capture(capture) => self.capture = capture,
-                Order::Stop => goes_on = false,
+                Request::Capture(capture) => self.capture = capture,
+                Request::Stop => goes_on = false,
             }
             let _ = done.send(());
         }
         goes_on
     }
 
-    /// What has not departed yet is lost with the link.
+    /// Drops the packets that have not departed: the link was cut.
     fn lose_waiting(&mut self, now: Duration) {
-        let departed = self.line.iter().take_while(|flying| flying.departs <= now).count();
-        for flying in self.line.split_off(departed) {
-            self.under_way.fetch_sub(1, Ordering::Release);
+        let line = std::mem::take(&mut self.line);
+        let (departed, waiting): (VecDeque<_>, VecDeque<_>) =
+            line.into_iter().partition(|flying| flying.departs <= now);
+        self.line = departed;
+        for flying in waiting {
+            self.in_flight.fetch_sub(1, Ordering::Release);
             self.lost.push(self.origin + now);
             self.recycle(flying.packet);
         }
@@ -318,7 +362,9 @@ impl Lane {
                     self.recycle(packet);
                     return Ok(());
                 }
-                Err(error) => return Err(format!("cannot read from the TUN device: {error}").into()),
+                Err(error) => {
+                    return Err(format!("cannot read from the TUN device: {error}").into());
+                }
             };
             packet.truncate(len);
             self.handle_packet(packet);
@@ -341,17 +387,20 @@ impl Lane {
             capture.handle_packet(side, sent, &packet);
         }
         if self.blocks_udp && is_udp(&packet) {
-            // Dropped before the link, without a word to whoever sent it.
+            // Dropped before the link, and the sender is not told.
             self.lost.push(sent);
             return self.recycle(packet);
         }
         match self.emulator.handle_packet(sent - self.origin, packet.len() as u32) {
-            Verdict::Deliver { departs, at } if self.line.len() < UNDER_WAY_MAX => {
+            Verdict::Deliver { departs, at } if self.line.len() < IN_FLIGHT_MAX => {
                 if up {
-                    self.note(sent, &packet);
+                    self.record(sent, &packet);
                 }
-                self.under_way.fetch_add(1, Ordering::Release);
-                self.line.push_back(Flying { departs, at, packet });
+                self.in_flight.fetch_add(1, Ordering::Release);
+                // At the end, unless it overtakes packets that are held back.
+                let behind = self.line.iter().rev().take_while(|flying| flying.at > at).count();
+                let place = self.line.len() - behind;
+                self.line.insert(place, InFlightPacket { departs, at, packet });
             }
             Verdict::Deliver { .. } | Verdict::Drop(_) => {
                 self.lost.push(sent);
@@ -361,7 +410,7 @@ impl Lane {
     }
 
     fn deliver_due(&mut self) {
-        let soon = if self.dense { TICK / 2 } else { DUE_SOON };
+        let soon = if self.dense { TICK / 2 } else { SEND_AHEAD };
         loop {
             let now = Instant::now();
             let due = now - self.origin + soon;
@@ -372,12 +421,12 @@ impl Lane {
                     other => break other,
                 }
             };
-            self.under_way.fetch_sub(1, Ordering::Release);
+            self.in_flight.fetch_sub(1, Ordering::Release);
             match written {
                 Ok(_) => {
                     let side = match self.direction {
                         Direction::Down => {
-                            self.note(now, &flying.packet);
+                            self.record(now, &flying.packet);
                             Side::Client
                         }
                         Direction::Up => Side::Server,
@@ -386,21 +435,28 @@ impl Lane {
                         capture.handle_packet(side, now, &flying.packet);
                     }
                 }
-                // The other end takes no packet now: the kernel is out of memory, or the device is down.
+                // The other end takes no packet now: the kernel is out of memory, or the device is
+                // down.
                 Err(_) => self.lost.push(now),
             }
             self.recycle(flying.packet);
         }
     }
 
-    fn note(&mut self, at: Instant, packet: &[u8]) {
+    fn record(&mut self, at: Instant, packet: &[u8]) {
         let bytes = packet.len() as u32;
-        self.noted.push(Packet { at, direction: self.direction, bytes, payload: payload(packet) });
+        self.unrecorded.push(Packet {
+            at,
+            direction: self.direction,
+            bytes,
+            payload: payload(packet),
+        });
     }
 
-    /// Into the trace, unless someone reads it just now: a reader of a long trace must not delay packets.
-    fn put_down(&mut self) {
-        if self.noted.is_empty() && self.lost.is_empty() {
+    /// Moves records into the trace, unless another thread is reading it: a reader of a long trace
+    /// must not delay packets.
+    fn flush_trace(&mut self) {
+        if self.unrecorded.is_empty() && self.lost.is_empty() {
             return;
         }
         let mut trace = match self.trace.try_lock() {
@@ -408,7 +464,7 @@ impl Lane {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return,
         };
-        for packet in self.noted.drain(..) {
+        for packet in self.unrecorded.drain(..) {
             trace.handle_packet(packet);
         }
         for at in self.lost.drain(..) {

@@ -1,6 +1,6 @@
-//! Who spent what: CPU time and memory of three groups of processes, those that daemonise included.
-//! From control groups (version 2, else 1), else from sums over /proc, to milliseconds and bytes.
-//! Knows processes; never what they do.
+//! CPU time and memory of three groups of processes, including those that daemonise. From control
+//! groups (version 2, else 1), else from sums over /proc, to milliseconds and bytes. Knows
+//! processes; never what they do.
 
 mod cgroup;
 mod tree;
@@ -15,15 +15,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::Error;
 
-pub(crate) use cgroup::usage_of;
-pub(crate) use tree::{Machine, Trees};
+use tree::Machine;
+pub use tree::cpu_ms_of;
 
 /// Processes that were asked to end and have not are killed after this.
 const END_LIMIT: Duration = Duration::from_secs(2);
-/// Rounds of killing; a process that forks faster than it can be killed is the world's fault and is named.
+/// Rounds of killing; a process that forks faster than it can be killed is named in the error.
 const END_ROUNDS: u32 = 10;
 
-/// On whose account a process runs.
+/// The group that a process is accounted to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Group {
     /// The display system on the server: X server, proxy, encoder.
@@ -46,31 +46,33 @@ impl Group {
     }
 }
 
-/// By which means accounts are kept.
+/// The method of accounting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Control groups, version 2; memory of each process from /proc where the controller is not to be had.
+    /// Control groups, version 2; memory of each process from /proc if the memory controller is not
+    /// available.
     CgroupV2,
     /// Control groups, version 1: cpuacct and memory.
     CgroupV1,
-    /// Sums over /proc. Processes are known by their environment, so that those that daemonise are found; what a process
-    /// spent that ended unseen, and whose parent is not in the group, is lost.
+    /// Sums over /proc. Processes are recognised by their environment, so that those that daemonise
+    /// are found. The CPU time of a process that ended between two readings is lost if its parent
+    /// is not in the group.
     Proc,
 }
 
-/// The accounts of one stage. Dropped, it ends what still runs in them and removes them.
+/// The accounts of one stage. Dropping this ends the processes that still run in them and removes
+/// them.
 pub struct Accounts {
     kind: Kind,
-    books: Books,
-    about: String,
+    books: Backend,
 }
 
-enum Books {
+enum Backend {
     Cgroups(cgroup::Cgroups),
     Trees(tree::Marked),
 }
 
-/// A moment from which on [`Accounts::other_load`] counts.
+/// The start of a measurement of [`Accounts::other_load`].
 #[derive(Clone, Debug)]
 pub struct LoadMark {
     machine: Machine,
@@ -78,81 +80,76 @@ pub struct LoadMark {
 }
 
 impl Accounts {
-    /// Opens three accounts by the best means that this machine and this user have. With control groups, this process
-    /// gets a high CPU weight of its own, as long as any accounts of it are open; what it starts through
-    /// [`Accounts::wrap`] has not.
+    /// Opens three accounts with the best method available to this user on this machine. With
+    /// control groups, this process gets a high CPU weight while any of its accounts are open;
+    /// processes started through [`Accounts::wrap`] do not.
     pub fn new(name: &str) -> Result<Accounts, Error> {
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut refusals = Vec::new();
         for kind in [Kind::CgroupV2, Kind::CgroupV1] {
-            match Accounts::of_kind(name, kind) {
-                Ok(accounts) if accounts.counts_memory() => return Ok(accounts),
-                Ok(_) => refusals.push(format!("{kind:?} without its memory controller")),
-                Err(error) => refusals.push(error.to_string()),
+            if let Ok(accounts) = Accounts::of_kind(name, kind)
+                && accounts.counts_memory()
+            {
+                return Ok(accounts);
             }
         }
-        // Version 2 always counts CPU time, wherever its controllers are.
+        // Version 2 always counts CPU time, whichever controllers are enabled.
         let accounts = Accounts::of_kind(name, Kind::CgroupV2);
-        let mut accounts = accounts.or_else(|_| Accounts::of_kind(name, Kind::Proc))?;
-        accounts.about = format!("{} ({})", accounts.about, refusals.join("; "));
-        Ok(accounts)
+        accounts.or_else(|_| Accounts::of_kind(name, Kind::Proc))
     }
 
-    /// Opens them by this means, or says why not.
+    /// Opens them with this method; the error says why it is not available.
     pub fn of_kind(name: &str, kind: Kind) -> Result<Accounts, Error> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
         let name: String = name.chars().map(|c| if fits(c) { c } else { '-' }).take(40).collect();
         let name = format!("{}-{name}", NEXT.fetch_add(1, Ordering::Relaxed));
-        let (books, about) = match kind {
+        let books = match kind {
             Kind::CgroupV2 | Kind::CgroupV1 => {
-                let cgroups = cgroup::Cgroups::open(&name, kind)?;
-                let about = cgroups.about();
-                (Books::Cgroups(cgroups), about)
+                Backend::Cgroups(cgroup::Cgroups::open(&name, kind)?)
             }
-            Kind::Proc => (Books::Trees(tree::Marked::new(&name)), "sums over /proc".into()),
+            Kind::Proc => Backend::Trees(tree::Marked::new(&name)),
         };
-        Ok(Accounts { kind, books, about })
+        Ok(Accounts { kind, books })
     }
 
     fn counts_memory(&self) -> bool {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.counts_memory(),
-            Books::Trees(_) => false,
+            Backend::Cgroups(cgroups) => cgroups.counts_memory(),
+            Backend::Trees(_) => false,
         }
     }
 
-    /// The same command, run on the account of `group`. Redirect its input and output afterwards: what was set before
-    /// cannot be carried over, nor can an emptied environment.
+    /// The same command, accounted to `group`. Redirect its input and output afterwards: earlier
+    /// redirections are lost, and so is a cleared environment.
     pub fn wrap(&self, group: Group, command: Command) -> Command {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.wrap(group, &command),
-            Books::Trees(marked) => marked.wrap(group, command),
+            Backend::Cgroups(cgroups) => cgroups.wrap(group, &command),
+            Backend::Trees(marked) => marked.wrap(group, command),
         }
     }
 
-    /// CPU time that the group has had, milliseconds.
+    /// CPU time of the group, milliseconds.
     pub fn cpu_ms(&self, group: Group) -> Result<f64, Error> {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.cpu_ms(group),
-            Books::Trees(marked) => marked.cpu_ms(group),
+            Backend::Cgroups(cgroups) => cgroups.cpu_ms(group),
+            Backend::Trees(marked) => marked.cpu_ms(group),
         }
     }
 
-    /// Memory that the group holds now, bytes: anonymous and shared memory, without what the kernel caches of files.
+    /// Current memory of the group, bytes: anonymous and shared memory, without the page cache.
     pub fn memory_bytes(&self, group: Group) -> Result<u64, Error> {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.memory_bytes(group),
-            Books::Trees(marked) => Ok(tree::memory_bytes(&marked.pids(group)?)),
+            Backend::Cgroups(cgroups) => cgroups.memory_bytes(group),
+            Backend::Trees(marked) => Ok(tree::memory_bytes(&marked.pids(group)?)),
         }
     }
 
     /// Process ids of the group.
     pub fn pids(&self, group: Group) -> Result<Vec<u32>, Error> {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.pids(group),
-            Books::Trees(marked) => marked.pids(group),
+            Backend::Cgroups(cgroups) => cgroups.pids(group),
+            Backend::Trees(marked) => marked.pids(group),
         }
     }
 
@@ -165,12 +162,7 @@ impl Accounts {
         }
     }
 
-    /// One line for people: how memory is counted, whether this process has a weight of its own, and why it is no better.
-    pub fn about(&self) -> &str {
-        &self.about
-    }
-
-    /// Ends whatever still runs in the group, by process id: asked first, killed after two seconds.
+    /// Ends all processes of the group by process id: SIGTERM first, SIGKILL after two seconds.
     pub fn end(&self, group: Group) -> Result<(), Error> {
         for round in 0..END_ROUNDS {
             let pids = self.pids(group)?;
@@ -180,7 +172,11 @@ impl Accounts {
             end_processes(&pids, if round == 0 { Signal::TERM } else { Signal::KILL })?;
         }
         let left = self.pids(group)?;
-        if left.is_empty() { Ok(()) } else { Err(format!("processes {left:?} of {group:?} do not end").into()) }
+        if left.is_empty() {
+            Ok(())
+        } else {
+            Err(format!("processes {left:?} of {group:?} do not end").into())
+        }
     }
 
     /// Now.
@@ -188,19 +184,19 @@ impl Accounts {
         LoadMark { machine: Machine::now().unwrap_or_default(), own_ms: self.own_ms() }
     }
 
-    /// Share of the machine, 0 to 1, that processes outside of this run have used since `mark`, and that a hypervisor
-    /// gave to others.
+    /// Share of the machine, 0 to 1, used since `mark` by processes outside of this run, steal time
+    /// included.
     pub fn other_load(&self, mark: &LoadMark) -> f64 {
         let spent = Machine::now().unwrap_or_default().since(&mark.machine);
         let others_ms = spent.busy_ms - (self.own_ms() - mark.own_ms);
         if spent.all_ms > 0.0 { (others_ms / spent.all_ms).clamp(0.0, 1.0) } else { 0.0 }
     }
 
-    /// What this process, its groups and what else it started have spent.
+    /// CPU time of this process, its groups and its other children.
     fn own_ms(&self) -> f64 {
         match &self.books {
-            Books::Cgroups(cgroups) => cgroups.own_ms(),
-            Books::Trees(marked) => marked.own_ms(),
+            Backend::Cgroups(cgroups) => cgroups.own_ms(),
+            Backend::Trees(marked) => marked.own_ms(),
         }
     }
 }
@@ -217,10 +213,11 @@ impl Drop for Accounts {
 
 /// Sends `signal` to each and waits until all have ended, at most [`END_LIMIT`].
 fn end_processes(pids: &[u32], signal: Signal) -> Result<(), Error> {
-    let open = |&pid: &u32| pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok();
+    let open =
+        |&pid: &u32| pidfd_open(Pid::from_raw(i32::try_from(pid).ok()?)?, PidfdFlags::empty()).ok();
     let mut left: Vec<_> = pids.iter().filter_map(open).collect();
     for process in &left {
-        // One that has ended meanwhile needs no signal.
+        // A process that has ended meanwhile needs no signal.
         let _ = pidfd_send_signal(process, signal);
     }
     let asked = Instant::now();
@@ -229,18 +226,25 @@ fn end_processes(pids: &[u32], signal: Signal) -> Result<(), Error> {
         if rest.is_zero() {
             break;
         }
-        let timeout = Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
-        let mut polled: Vec<PollFd<'_>> = left.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
+        let timeout =
+            Timespec { tv_sec: rest.as_secs() as i64, tv_nsec: i64::from(rest.subsec_nanos()) };
+        let mut polled: Vec<PollFd<'_>> =
+            left.iter().map(|process| PollFd::new(process, PollFlags::IN)).collect();
         poll(&mut polled, Some(&timeout))?;
         // A process handle is readable once the process has ended.
-        let mut ended = polled.iter().map(|poll| !poll.revents().is_empty()).collect::<Vec<_>>().into_iter();
+        let mut ended =
+            polled.iter().map(|poll| !poll.revents().is_empty()).collect::<Vec<_>>().into_iter();
         left.retain(|_| !ended.next().unwrap_or(true));
     }
     Ok(())
 }
 
-/// `command` anew, behind other words. What it was told about its environment and its folder stays.
-fn behind(program: &str, words: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>, command: &Command) -> Command {
+/// `command` with a prefix of other words. Its environment and working directory are kept.
+fn prefixed(
+    program: &str,
+    words: impl IntoIterator<Item = impl AsRef<std::ffi::OsStr>>,
+    command: &Command,
+) -> Command {
     let mut outer = Command::new(program);
     outer.args(words).arg(command.get_program()).args(command.get_args());
     for (name, value) in command.get_envs() {

@@ -1,6 +1,7 @@
-//! A number as black and white bars, so that a frame can be told from its pixels.
-//! Drawn by applications at the top and the bottom edge of each frame; read from the client's screen.
-//! Knows bars; never frames. Survives JPEG at quality 30 with halved colour, and any scaling that keeps bars at 8 pixels.
+//! A number as black and white bars that identifies a frame by its pixels. Drawn by applications at
+//! the top and the bottom edge of each frame; read from the client's screen. Knows bars; never
+//! frames. Survives JPEG at quality 30 with halved colour, and any scaling that keeps bars at 8
+//! pixels.
 
 use super::picture::{Picture, Rect, channels};
 
@@ -12,25 +13,28 @@ pub const HEIGHT: u32 = 16;
 const BAR_WIDTH_MIN: u32 = 8;
 /// Narrowest area that can hold a code.
 pub const WIDTH_MIN: u32 = BARS * BAR_WIDTH_MIN;
-/// Levels between black and white, of 255, below which bars are no bars.
+/// Least contrast between black and white, in levels of 255; with less there is no code.
 const CONTRAST_MIN: i32 = 96;
 
-/// Where the upper code of a frame lies.
+/// Position of the upper code of a frame.
 pub fn top(frame: Rect) -> Rect {
     Rect { height: HEIGHT, ..frame }
 }
 
-/// Where the lower code of a frame lies.
+/// Position of the lower code of a frame.
 pub fn bottom(frame: Rect) -> Rect {
     Rect { y: frame.bottom() - HEIGHT as i32, height: HEIGHT, ..frame }
 }
 
 /// Draws `number` over `rect` of a picture whose rows are `stride` pixels apart.
 ///
-/// # Panics
-/// Where `rect` is narrower than [`WIDTH_MIN`] or does not lie within the picture.
+/// # Panics If `rect` is narrower than [`WIDTH_MIN`] or does not lie within the picture.
 pub fn draw(number: u32, pixels: &mut [u32], stride: usize, rect: Rect) {
-    assert!(rect.width >= WIDTH_MIN, "a bar code needs {WIDTH_MIN} pixels of width, not {}", rect.width);
+    assert!(
+        rect.width >= WIDTH_MIN,
+        "a bar code needs {WIDTH_MIN} pixels of width, not {}",
+        rect.width
+    );
     let left = usize::try_from(rect.x).expect("a bar code lies within its picture");
     assert!(left + rect.width as usize <= stride, "a bar code lies within its picture");
     let code = with_check(number);
@@ -44,27 +48,32 @@ pub fn draw(number: u32, pixels: &mut [u32], stride: usize, rect: Rect) {
     }
 }
 
-/// The white bars of a code over black, first and last pixel, exclusive: for who draws with rectangles.
+/// The white bars of a code over black as first and last pixel, exclusive: for callers that draw
+/// rectangles.
 pub fn white_bars(number: u32, width: u32) -> Vec<(u32, u32)> {
     assert!(width >= WIDTH_MIN, "a bar code needs {WIDTH_MIN} pixels of width, not {width}");
     let code = with_check(number);
     (0..BARS).filter(|bar| code >> (BARS - 1 - bar) & 1 == 1).map(|bar| span(width, bar)).collect()
 }
 
-/// The number under `rect` of a picture; nothing where no code is, or half of one.
+/// The number in `rect` of a picture; None if it has no code or half of one.
 pub fn read(picture: &Picture, rect: Rect) -> Option<u32> {
     if rect.width < WIDTH_MIN || rect.height < 4 || rect.intersect(&picture.rect()) != Some(rect) {
         return None;
     }
-    let at = |x: u32, y: i32| luma(picture.pixels[y as usize * picture.width as usize + rect.x as usize + x as usize]);
+    let at = |x: u32, y: i32| {
+        luma(picture.pixels[y as usize * picture.width as usize + rect.x as usize + x as usize])
+    };
     let middle = |bar: u32| {
         let (from, to) = span(rect.width, bar);
         (from + to) / 2
     };
-    // One pixel of each bar is enough to refuse nearly everything that is no code.
+    // One pixel of each bar is enough to refuse most pictures without a code.
     let y = rect.y + rect.height as i32 / 2;
     let sample = |bar: u32| at(middle(bar), y);
-    let (low, high) = (0..BARS).map(sample).fold((i32::MAX, i32::MIN), |(low, high), l| (low.min(l), high.max(l)));
+    let (low, high) = (0..BARS)
+        .map(sample)
+        .fold((i32::MAX, i32::MIN), |(low, high), l| (low.min(l), high.max(l)));
     if high - low < CONTRAST_MIN {
         return None;
     }
@@ -74,8 +83,8 @@ pub fn read(picture: &Picture, rect: Rect) -> Option<u32> {
     if with_check(number) != code {
         return None;
     }
-    // The rest of each bar, without the edges that a lossy encoding smears, must be of the same colour: what is half of
-    // one code and half of another is none.
+    // The rest of each bar, without the edges that a lossy encoding smears, must have the same
+    // colour: halves of two codes are no code.
     let whole = (0..BARS).all(|bar| {
         let (from, to) = span(rect.width, bar);
         let (inset, white) = ((to - from) / 4, code >> (BARS - 1 - bar) & 1 == 1);
@@ -91,17 +100,19 @@ fn span(width: u32, bar: u32) -> (u32, u32) {
     (bar * width / BARS, (bar + 1) * width / BARS)
 }
 
-/// 0 to 255, the weights in 256ths.
+/// Luminance, 0 to 255; the weights are 256ths.
 fn luma(pixel: u32) -> i32 {
     let [red, green, blue] = channels(pixel).map(i32::from);
     (77 * red + 150 * green + 29 * blue) >> 8
 }
 
-/// The number with the CRC-8 (polynomial 0x2f, of AUTOSAR: finds every error of up to three bars) behind it.
+/// The number followed by its CRC-8 (polynomial 0x2f, of AUTOSAR: detects every error of up to
+/// three bars).
 fn with_check(number: u32) -> u64 {
-    let byte =
-        |crc: u8, byte: u8| (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 == 0 { crc << 1 } else { crc << 1 ^ 0x2f });
-    // What it begins and ends with keeps bars of one colour from being a code.
+    let byte = |crc: u8, byte: u8| {
+        (0..8).fold(crc ^ byte, |crc, _| if crc & 0x80 == 0 { crc << 1 } else { crc << 1 ^ 0x2f })
+    };
+    // The initial value and the final XOR keep bars of one colour from being a code.
     let crc = number.to_be_bytes().into_iter().fold(0xff, byte) ^ 0xff;
     u64::from(number) << 8 | u64::from(crc)
 }
@@ -120,13 +131,15 @@ mod tests {
         picture
     }
 
-    /// What JPEG does to luminance: blocks of 8x8 in frequencies, rounded to the steps of `quality`.
+    /// The effect of JPEG on luminance: blocks of 8x8 in frequencies, rounded to the steps of
+    /// `quality`.
     fn jpeg(picture: &Picture, quality: u32) -> Picture {
         // Table K.1 of ITU-T T.81, scaled as libjpeg does.
         const STEPS: [u32; 64] = [
-            16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22,
-            29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92, 49, 64, 78, 87,
-            103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99,
+            16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55, 14, 13, 16, 24, 40, 57,
+            69, 56, 14, 17, 22, 29, 51, 87, 80, 62, 18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55,
+            64, 81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100,
+            103, 99,
         ];
         let scale = if quality < 50 { 5000 / quality } else { 200 - 2 * quality };
         let wave = |x: usize, u: usize| {
@@ -135,7 +148,9 @@ mod tests {
         };
         let (width, height) = (picture.width as usize, picture.height as usize);
         let mut result = picture.clone();
-        for (left, top) in (0..height).step_by(8).flat_map(|y| (0..width).step_by(8).map(move |x| (x, y))) {
+        for (left, top) in
+            (0..height).step_by(8).flat_map(|y| (0..width).step_by(8).map(move |x| (x, y)))
+        {
             let value = |x: usize, y: usize| {
                 let (x, y) = ((left + x).min(width - 1), (top + y).min(height - 1));
                 f64::from(luma(picture.pixels[y * width + x])) - 128.0
@@ -143,12 +158,20 @@ mod tests {
             let mut waves = [0.0; 64];
             for (i, amount) in waves.iter_mut().enumerate() {
                 let (u, v) = (i % 8, i / 8);
-                let sum: f64 = (0..64).map(|p| value(p % 8, p / 8) * wave(p % 8, u) * wave(p / 8, v)).sum();
+                let sum: f64 =
+                    (0..64).map(|p| value(p % 8, p / 8) * wave(p % 8, u) * wave(p / 8, v)).sum();
                 let step = f64::from((STEPS[i] * scale + 50) / 100).clamp(1.0, 255.0);
                 *amount = (sum / step).round() * step;
             }
-            for (x, y) in (0..64).map(|p| (p % 8, p / 8)).filter(|&(x, y)| left + x < width && top + y < height) {
-                let sum: f64 = waves.iter().enumerate().map(|(i, a)| a * wave(x, i % 8) * wave(y, i / 8)).sum();
+            for (x, y) in (0..64)
+                .map(|p| (p % 8, p / 8))
+                .filter(|&(x, y)| left + x < width && top + y < height)
+            {
+                let sum: f64 = waves
+                    .iter()
+                    .enumerate()
+                    .map(|(i, a)| a * wave(x, i % 8) * wave(y, i / 8))
+                    .sum();
                 let level = (sum + 128.0).round().clamp(0.0, 255.0) as u32;
                 result.pixels[(top + y) * width + left + x] = level * 0x01_01_01;
             }
@@ -159,7 +182,10 @@ mod tests {
     #[test]
     fn a_code_lies_at_the_edge_of_its_frame() {
         let frame = Rect::new(10, 20, 352, 240);
-        assert_eq!((top(frame), bottom(frame)), (Rect::new(10, 20, 352, 16), Rect::new(10, 244, 352, 16)));
+        assert_eq!(
+            (top(frame), bottom(frame)),
+            (Rect::new(10, 20, 352, 16), Rect::new(10, 244, 352, 16))
+        );
     }
 
     #[test]
@@ -169,7 +195,11 @@ mod tests {
             let rect = Rect::new(shift, 8 + shift, WIDTH_MIN, HEIGHT);
             draw(number, &mut picture.pixels, picture.width as usize, rect);
             for quality in [95, 60, 30] {
-                assert_eq!(read(&jpeg(&picture, quality), rect), Some(number), "quality {quality}, off by {shift}");
+                assert_eq!(
+                    read(&jpeg(&picture, quality), rect),
+                    Some(number),
+                    "quality {quality}, off by {shift}"
+                );
             }
         }
     }
@@ -184,8 +214,12 @@ mod tests {
             }
             assert_eq!(read(&small, small.rect()), Some(number));
             for (width, height) in [(1024, 46), (640, 32), (353, 17)] {
-                let at = |i: u32| small.pixels[(i / width * HEIGHT / height * 352 + i % width * 352 / width) as usize];
-                let scaled = Picture { width, height, pixels: (0..width * height).map(at).collect() };
+                let at = |i: u32| {
+                    small.pixels
+                        [(i / width * HEIGHT / height * 352 + i % width * 352 / width) as usize]
+                };
+                let scaled =
+                    Picture { width, height, pixels: (0..width * height).map(at).collect() };
                 assert_eq!(read(&scaled, top(scaled.rect())), Some(number), "{width}x{height}");
             }
         }
@@ -210,7 +244,11 @@ mod tests {
         for rows in 3..=13 {
             let cut = rows * 400;
             let mixed = [&a.pixels[..cut], &b.pixels[cut..]].concat();
-            assert_eq!(read(&Picture { pixels: mixed, ..a.clone() }, a.rect()), None, "torn after {rows} rows");
+            assert_eq!(
+                read(&Picture { pixels: mixed, ..a.clone() }, a.rect()),
+                None,
+                "torn after {rows} rows"
+            );
         }
     }
 
@@ -232,7 +270,10 @@ mod tests {
         }
 
         #[test]
-        fn noise_of_a_camera_changes_nothing(number: u32, noise in prop::collection::vec(-40_i32..=40, 352 * 16)) {
+        fn noise_of_a_camera_changes_nothing(
+            number: u32,
+            noise in prop::collection::vec(-40_i32..=40, 352 * 16),
+        ) {
             let mut picture = code(number, 352);
             for (pixel, noise) in picture.pixels.iter_mut().zip(noise) {
                 let level = (luma(*pixel) + noise).clamp(0, 255) as u32;
@@ -248,7 +289,10 @@ mod tests {
         }
 
         #[test]
-        fn up_to_three_wrong_bars_are_found(number: u32, bars in prop::collection::btree_set(0..BARS, 1..=3)) {
+        fn up_to_three_wrong_bars_are_found(
+            number: u32,
+            bars in prop::collection::btree_set(0..BARS, 1..=3),
+        ) {
             let wrong = bars.iter().fold(with_check(number), |code, bar| code ^ 1 << bar);
             prop_assert_ne!(with_check((wrong >> 8) as u32), wrong);
         }

@@ -1,6 +1,7 @@
-//! Ways in: a connection to an X display through its socket in the file system, with a cookie where one is asked for.
-//! From an address as programs say it to a socket; the harness is in another network namespace than the display.
-//! Knows sockets and cookies; never what is asked over them.
+//! Opening X connections: through the socket of an X display in the file system, with a cookie if
+//! the display needs one. From an address as programs write it, to a socket; the harness is in
+//! another network namespace than the display. Knows sockets and cookies; never the requests sent
+//! over them.
 
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::os::unix::net::UnixStream;
@@ -25,20 +26,24 @@ const FAMILY_INTERNET6: u16 = 6;
 const FAMILY_LOCAL: u16 = 256;
 const FAMILY_WILD: u16 = 65535;
 
-/// Connects to `display` (":7", "unix:7", "10.77.0.1:7", each also with ".0") with the cookie that `xauthority` has for
-/// it. A local display is reached by its file-system socket, which all network namespaces share, while abstract sockets
-/// are of one namespace.
+/// Connects to `display` (":7", "unix:7", "10.77.0.1:7", each also with ".0") with the cookie that
+/// `xauthority` has for it. A local display is reached by its file-system socket, which all network
+/// namespaces share, while abstract sockets are of one namespace.
 pub fn connect(display: &str, xauthority: Option<&Path>) -> Result<RustConnection, Error> {
     Ok(connect_screen(display, xauthority)?.0)
 }
 
-/// Like [`connect`], and says which screen `display` names.
-pub fn connect_screen(display: &str, xauthority: Option<&Path>) -> Result<(RustConnection, usize), Error> {
+/// Like [`connect`]; also returns the screen that `display` names.
+pub fn connect_screen(
+    display: &str,
+    xauthority: Option<&Path>,
+) -> Result<(RustConnection, usize), Error> {
     let address = Address::parse(display)?;
     let cookie = xauthority.map(|file| cookie_of(file, &address)).transpose()?.flatten();
     let (name, data) = cookie.map_or_else(Default::default, |data| (COOKIE.to_vec(), data));
-    let failed =
-        |error: &dyn std::fmt::Display| Error::from(format!("cannot connect to the X display {display}: {error}"));
+    let failed = |error: &dyn std::fmt::Display| {
+        Error::from(format!("cannot connect to the X display {display}: {error}"))
+    };
     let stream = match &address.host {
         None => {
             let path = format!("/tmp/.X11-unix/X{}", address.number);
@@ -46,29 +51,30 @@ pub fn connect_screen(display: &str, xauthority: Option<&Path>) -> Result<(RustC
             DefaultStream::from_unix_stream(socket).map_err(|e| failed(&e))?.0
         }
         Some(host) => {
-            let mut found = (host.as_str(), PORT + address.number).to_socket_addrs().map_err(|e| failed(&e))?;
+            let mut found =
+                (host.as_str(), PORT + address.number).to_socket_addrs().map_err(|e| failed(&e))?;
             let at = found.next().ok_or_else(|| failed(&"the host has no address"))?;
             let socket = TcpStream::connect_timeout(&at, CONNECT_LIMIT).map_err(|e| failed(&e))?;
             socket.set_nodelay(true)?;
             DefaultStream::from_tcp_stream(socket).map_err(|e| failed(&e))?.0
         }
     };
-    let x =
-        RustConnection::connect_to_stream_with_auth_info(stream, address.screen, name, data).map_err(|e| failed(&e))?;
+    let x = RustConnection::connect_to_stream_with_auth_info(stream, address.screen, name, data)
+        .map_err(|e| failed(&e))?;
     if address.screen >= x.setup().roots.len() {
         return Err(failed(&format!("it has no screen {}", address.screen)));
     }
     Ok((x, address.screen))
 }
 
-/// The file in which programs that a person starts look for cookies.
+/// The default cookie file of X clients.
 pub(crate) fn usual_xauthority() -> Option<PathBuf> {
     let named = std::env::var_os("XAUTHORITY").map(PathBuf::from);
     let usual = || std::env::var_os("HOME").map(|home| Path::new(&home).join(".Xauthority"));
     named.or_else(usual).filter(|file| file.is_file())
 }
 
-/// Where a display is.
+/// The address of a display.
 #[derive(Debug, PartialEq, Eq)]
 struct Address {
     host: Option<String>,
@@ -81,7 +87,8 @@ impl Address {
         let wrong = || format!("`{display}` is no X display: write :7, or HOST:7");
         let (host, rest) = display.rsplit_once(':').ok_or_else(wrong)?;
         let (number, screen) = rest.split_once('.').unwrap_or((rest, "0"));
-        let number: u16 = number.parse().ok().filter(|&number| number <= u16::MAX - PORT).ok_or_else(wrong)?;
+        let number: u16 =
+            number.parse().ok().filter(|&number| number <= u16::MAX - PORT).ok_or_else(wrong)?;
         let host = match host {
             "" | "unix" => None,
             host => Some(host.trim_start_matches('[').trim_end_matches(']').to_owned()),
@@ -90,9 +97,11 @@ impl Address {
     }
 }
 
-/// The cookie of a display: an entry of just this address first, then any of this number.
+/// The cookie of a display: first an entry with its address, else one with its number.
 fn cookie_of(file: &Path, address: &Address) -> Result<Option<Vec<u8>>, Error> {
-    let cannot = |error: &dyn std::fmt::Display| format!("cannot read the cookie file {}: {error}", file.display());
+    let cannot = |error: &dyn std::fmt::Display| {
+        format!("cannot read the cookie file {}: {error}", file.display())
+    };
     let length = std::fs::metadata(file).map_err(|e| cannot(&e))?.len();
     if length > AUTHORITY_BYTES_MAX {
         return Err(cannot(&format!("{length} bytes are more than {AUTHORITY_BYTES_MAX}")).into());
@@ -110,7 +119,8 @@ struct Entry<'a> {
 }
 
 /// ```text
-/// family u16 | length u16, address | length u16, number | length u16, name | length u16, data      (big-endian)
+/// family u16 | length u16, address | length u16, number | length u16, name | length u16, data
+/// (big-endian)
 /// ```
 /// What comes after an entry that was cut off is left away.
 fn entries(mut bytes: &[u8]) -> Vec<Entry<'_>> {
@@ -139,8 +149,9 @@ fn entries(mut bytes: &[u8]) -> Vec<Entry<'_>> {
 
 fn choose(entries: Vec<Entry<'_>>, address: &Address) -> Option<Vec<u8>> {
     let number = address.number.to_string();
-    let fits =
-        |entry: &&Entry<'_>| entry.name == COOKIE && (entry.number.is_empty() || entry.number == number.as_bytes());
+    let fits = |entry: &&Entry<'_>| {
+        entry.name == COOKIE && (entry.number.is_empty() || entry.number == number.as_bytes())
+    };
     let distance = |entry: &&Entry<'_>| match (&address.host, entry.family) {
         (None, FAMILY_LOCAL) => 0,
         (Some(host), FAMILY_INTERNET | FAMILY_INTERNET6) => match host.parse::<IpAddr>() {
@@ -168,8 +179,12 @@ mod tests {
     }
 
     #[test]
-    fn displays_are_understood_as_programs_write_them() {
-        let address = |host: Option<&str>, number, screen| Address { host: host.map(String::from), number, screen };
+    fn display_names_are_parsed_as_programs_write_them() {
+        let address = |host: Option<&str>, number, screen| Address {
+            host: host.map(String::from),
+            number,
+            screen,
+        };
         assert_eq!(Address::parse(":7").unwrap(), address(None, 7, 0));
         assert_eq!(Address::parse("unix:7.1").unwrap(), address(None, 7, 1));
         assert_eq!(Address::parse("10.77.0.1:12.0").unwrap(), address(Some("10.77.0.1"), 12, 0));
@@ -190,11 +205,17 @@ mod tests {
         assert_eq!(cookie("10.77.0.1:7").unwrap(), b"internet");
         assert_eq!(cookie("10.77.0.2:7").unwrap(), b"wild");
         assert_eq!(cookie(":8").unwrap(), b"wild");
-        assert_eq!(choose(entries(&entry(FAMILY_LOCAL, b"host", "6", b"x")), &Address::parse(":7").unwrap()), None);
+        assert_eq!(
+            choose(
+                entries(&entry(FAMILY_LOCAL, b"host", "6", b"x")),
+                &Address::parse(":7").unwrap()
+            ),
+            None
+        );
     }
 
     #[test]
-    fn a_file_that_was_cut_off_gives_what_is_whole() {
+    fn a_truncated_file_gives_its_complete_entries() {
         let mut file = entry(FAMILY_LOCAL, b"host", "7", b"first");
         file.extend(entry(FAMILY_LOCAL, b"host", "8", b"second"));
         for cut in 0..file.len() {

@@ -1,8 +1,8 @@
-//! Being woken by what is drawn: a connection of its own that hears of damage to a whole screen.
-//! From an X server to the recorders of changes and of frames.
-//! Knows which rectangles were drawn upon; never with what.
+//! Threads that read a screen after each damage. From an X server to the recorders of changes, of
+//! frames and of cells. Knows which rectangles were drawn; never what they show.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 use std::time::Instant;
 
 use x11rb::connection::Connection;
@@ -10,8 +10,8 @@ use x11rb::protocol::Event;
 use x11rb::protocol::damage::{self, ConnectionExt as _, ReportLevel};
 use x11rb::protocol::xfixes::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
-    CLIENT_MESSAGE_EVENT, ClientMessageData, ClientMessageEvent, ConnectionExt as _, CreateWindowAux, EventMask,
-    WindowClass,
+    CLIENT_MESSAGE_EVENT, ClientMessageData, ClientMessageEvent, ConnectionExt as _,
+    CreateWindowAux, EventMask, WindowClass,
 };
 use x11rb::rust_connection::RustConnection;
 
@@ -27,12 +27,72 @@ pub(super) struct Damage {
     window: u32,
 }
 
-/// What [`Damage::wait`] was woken by.
-pub(super) enum Woken {
-    /// Something was drawn: when it was heard of, and where.
-    Drawn(Instant, Vec<Rect>),
-    /// [`Bell::ring`], with what was drawn until then.
-    Rung(Instant, Vec<Rect>),
+/// The areas drawn since the last reading.
+pub(super) struct Drawn {
+    /// When the damage was reported.
+    pub(super) at: Instant,
+    /// Where.
+    pub(super) rects: Vec<Rect>,
+    /// Whether this is the last reading: [`DamageThread::end`] was called.
+    pub(super) is_last: bool,
+}
+
+impl Drawn {
+    /// Whether any of it lies in this area.
+    pub(super) fn touches(&self, area: &Rect) -> bool {
+        self.rects.iter().any(|rect| rect.intersect(area).is_some())
+    }
+}
+
+/// A thread that reads a screen after each damage; dropping this ends it.
+pub(super) struct DamageThread {
+    name: &'static str,
+    waker: Bell,
+    thread: Option<JoinHandle<Result<(), Error>>>,
+}
+
+impl DamageThread {
+    /// Calls `handle_damage` after each damage from [`Damage::listen`] on, and a last time at the
+    /// end.
+    pub(super) fn start(
+        name: &'static str,
+        (damage, waker): (Damage, Bell),
+        mut handle_damage: impl FnMut(&Drawn) -> Result<(), Error> + Send + 'static,
+    ) -> Result<DamageThread, Error> {
+        let run = move || {
+            loop {
+                let drawn = damage
+                    .wait()
+                    .map_err(|error| format!("the client's screen, watched for {name}: {error}"))?;
+                handle_damage(&drawn)?;
+                if drawn.is_last {
+                    return Ok(());
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name(name.into()).spawn(run)?;
+        Ok(DamageThread { name, waker, thread: Some(thread) })
+    }
+
+    /// Ends it, after everything that the X server has drawn until now was read.
+    pub(super) fn end(&mut self) -> Result<(), Error> {
+        let Some(thread) = self.thread.take() else { return Ok(()) };
+        // If the X server is gone, the thread has ended by itself, and its error says more.
+        let rung = self.waker.wake();
+        thread.join().map_err(|_| format!("the thread that watches {} panicked", self.name))??;
+        rung
+    }
+}
+
+impl Drop for DamageThread {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+/// What a thread shares with its owner; a panic of the thread is reported by [`DamageThread::end`].
+pub(super) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Wakes the thread that waits for damage.
@@ -42,7 +102,7 @@ pub(super) struct Bell {
 }
 
 impl Damage {
-    /// Listens from here on: what is drawn after this returns is heard of.
+    /// Requests damage events: all that is drawn after this returns is reported.
     pub(super) fn listen(x: RustConnection) -> Result<(Damage, Bell), Error> {
         need(&x, damage::X11_EXTENSION_NAME)?;
         need(&x, xfixes::X11_EXTENSION_NAME)?;
@@ -50,43 +110,55 @@ impl Damage {
         x.xfixes_query_version(5, 0)?.reply()?;
         let root = x.setup().roots[0].root;
         let (damage, region, window) = (x.generate_id()?, x.generate_id()?, x.generate_id()?);
-        x.create_window(0, window, root, 0, 0, 1, 1, 0, WindowClass::INPUT_ONLY, 0, &CreateWindowAux::new())?;
+        x.create_window(
+            0,
+            window,
+            root,
+            0,
+            0,
+            1,
+            1,
+            0,
+            WindowClass::INPUT_ONLY,
+            0,
+            &CreateWindowAux::new(),
+        )?;
         x.xfixes_create_region(region, &[])?;
-        // One event when something is damaged after nothing was: however much is drawn, the cost is one round trip for
-        // each time that this side looks, where raw rectangles would cost an event for each letter.
+        // One event when the damage region becomes non-empty: it costs one round trip for each
+        // reading, however much is drawn. Raw rectangles would cost an event for each glyph.
         x.damage_create(damage, root, ReportLevel::NON_EMPTY)?;
-        // A new one begins with its whole window damaged. Looking at all of that would take milliseconds, and what is
-        // drawn meanwhile would bear the time of this.
+        // A new damage object begins with its whole window damaged. Reading all of that would take
+        // milliseconds, and changes drawn meanwhile would get the time of this reading.
         x.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
         sync(&x)?;
         while x.poll_for_event()?.is_some() {}
-        // What was drawn since may be among what was just dropped, and of a region that is not empty no event follows.
+        // The region just dropped may contain later drawings, and a region that is not empty causes
+        // no event.
         x.damage_subtract(damage, x11rb::NONE, x11rb::NONE)?;
         sync(&x)?;
         let x = Arc::new(x);
         Ok((Damage { x: Arc::clone(&x), damage, region, window }, Bell { x, window }))
     }
 
-    /// Waits for something to be drawn, or for the bell.
-    pub(super) fn wait(&self) -> Result<Woken, Error> {
+    /// Waits for something to be drawn, or for the waker.
+    fn wait(&self) -> Result<Drawn, Error> {
         loop {
             let event = self.x.wait_for_event()?;
             let at = Instant::now();
-            match event {
-                Event::DamageNotify(event) if event.damage == self.damage => {
-                    return Ok(Woken::Drawn(at, self.take()?));
+            let is_last = match event {
+                Event::DamageNotify(event) if event.damage == self.damage => false,
+                Event::ClientMessage(event) if event.window == self.window => true,
+                Event::Error(error) => {
+                    return Err(format!("the X server refused: {error:?}").into());
                 }
-                Event::ClientMessage(event) if event.window == self.window => {
-                    return Ok(Woken::Rung(at, self.take()?));
-                }
-                Event::Error(error) => return Err(format!("the X server refused: {error:?}").into()),
-                _ => {}
-            }
+                _ => continue,
+            };
+            return Ok(Drawn { at, rects: self.take()?, is_last });
         }
     }
 
-    /// Takes the damage, so that whatever is drawn after this makes a new event: who reads pixels afterwards misses
-    /// nothing, and at worst reads what the next event says once more.
+    /// Takes the damage, so that the next drawing causes a new event: a reader that reads pixels
+    /// after this misses nothing, and at worst reads the area of the next event twice.
     fn take(&self) -> Result<Vec<Rect>, Error> {
         self.x.damage_subtract(self.damage, x11rb::NONE, self.region)?;
         let region = self.x.xfixes_fetch_region(self.region)?.reply()?;
@@ -99,7 +171,7 @@ impl Damage {
 
 impl Bell {
     /// Wakes the thread after everything that the X server has drawn before.
-    pub(super) fn ring(&self) -> Result<(), Error> {
+    fn wake(&self) -> Result<(), Error> {
         let event = ClientMessageEvent {
             response_type: CLIENT_MESSAGE_EVENT,
             format: 32,

@@ -1,14 +1,14 @@
-//! Keyboard and mouse of the client's user, through XTEST on the client's own X server.
-//! From names of keys to key codes by the server's own keyboard mapping; says when it was done.
-//! Knows keys and buttons; never who takes them.
+//! Keyboard and mouse of the client's user, through XTEST on the client's own X server. From names
+//! of keys to keycodes by the server's keyboard mapping; returns the time of each input. Knows keys
+//! and buttons; never the client that receives them.
 
 use std::path::Path;
 use std::time::Instant;
 
 use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{
-    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ConnectionExt as _, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT,
-    MOTION_NOTIFY_EVENT, MapState,
+    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ConnectionExt as _, InputFocus, KEY_PRESS_EVENT,
+    KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT, MapState,
 };
 use x11rb::protocol::xtest::{self, ConnectionExt as _};
 use x11rb::rust_connection::RustConnection;
@@ -16,27 +16,27 @@ use x11rb::rust_connection::RustConnection;
 use super::screen::{ClientScreen, need};
 use crate::Error;
 
-/// Windows with fewer pixels than this are no desktop: helpers, tooltips, icons.
+/// Windows with fewer pixels than this are helpers, tooltips or icons, not the viewer.
 const VIEWER_AREA_MIN: u32 = 10_000;
 const SHIFT: u32 = 0xffe1;
 const WHEEL_UP: u8 = 4;
 const WHEEL_DOWN: u8 = 5;
 
-/// Hands on one X display.
+/// Keyboard and mouse of one X display.
 pub struct Input {
     x: RustConnection,
     root: u32,
     keys: Keys,
 }
 
-/// One key code, and whether it means the wanted character with Shift alone.
+/// One keycode, and whether the character needs Shift.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Key {
     code: u8,
     shift: bool,
 }
 
-/// Which key gives which keysym.
+/// The keys by keysym.
 struct Keys {
     first: u8,
     per_key: usize,
@@ -44,12 +44,12 @@ struct Keys {
 }
 
 impl Input {
-    /// Hands on the client's screen.
+    /// Input of the client's screen.
     pub fn new(screen: &ClientScreen) -> Result<Input, Error> {
         Input::on(screen.display(), None)
     }
 
-    /// Hands on any display.
+    /// Input of any display.
     pub fn on(display: &str, xauthority: Option<&Path>) -> Result<Input, Error> {
         let (x, screen) = super::connect_screen(display, xauthority)?;
         need(&x, xtest::X11_EXTENSION_NAME)?;
@@ -59,8 +59,9 @@ impl Input {
         Ok(Input { x, root, keys })
     }
 
-    /// Presses and lets go one key: a character ("a", "A", "%"), a name ("Return", "Next", "Control_L", "F5"), or
-    /// several held at once ("Control_L+Shift_L+t"). Returns the time just before the press was sent.
+    /// Presses and releases one key: a character ("a", "A", "%"), a name ("Return", "Next",
+    /// "Control_L", "F5"), or several held at once ("Control_L+Shift_L+t"). Returns the time just
+    /// before the press was sent.
     pub fn key(&self, name: &str) -> Result<Instant, Error> {
         let chord = self.chord(name)?;
         self.press(&chord)?;
@@ -68,22 +69,13 @@ impl Input {
         self.send()
     }
 
-    /// Presses one key, or several at once.
-    pub fn key_down(&self, name: &str) -> Result<Instant, Error> {
-        self.press(&self.chord(name)?)?;
-        self.send()
-    }
-
-    /// Lets one key go, or several at once.
-    pub fn key_up(&self, name: &str) -> Result<Instant, Error> {
-        self.release(&self.chord(name)?)?;
-        self.send()
-    }
-
-    /// Types a text, a key after another without a pause. A line feed is Return.
+    /// Types a text, one key after another without a pause. A line feed is Return.
     pub fn text(&self, text: &str) -> Result<Instant, Error> {
-        // All keys are found before the first one is pressed: half a text is worse than none.
-        let keys: Vec<Key> = text.chars().map(|c| self.find(keysym_of(c), &c.to_string())).collect::<Result<_, _>>()?;
+        // All keys are looked up before the first one is pressed, so that an error types nothing.
+        let keys: Vec<Key> = text
+            .chars()
+            .map(|c| self.find(keysym_of(c), &c.to_string()))
+            .collect::<Result<_, _>>()?;
         for key in keys {
             self.press(&[key])?;
             self.release(&[key])?;
@@ -99,7 +91,7 @@ impl Input {
         self.send()
     }
 
-    /// Presses and lets go a button: 1 left, 2 middle, 3 right.
+    /// Presses and releases a button: 1 left, 2 middle, 3 right.
     pub fn click(&self, button: u8) -> Result<Instant, Error> {
         self.button(BUTTON_PRESS_EVENT, button)?;
         self.button(BUTTON_RELEASE_EVENT, button)?;
@@ -112,13 +104,13 @@ impl Input {
         self.send()
     }
 
-    /// Lets a button go.
+    /// Releases a button.
     pub fn button_up(&self, button: u8) -> Result<Instant, Error> {
         self.button(BUTTON_RELEASE_EVENT, button)?;
         self.send()
     }
 
-    /// Turns the wheel, down where `lines` is positive.
+    /// Turns the wheel, down if `lines` is positive.
     pub fn scroll(&self, lines: i32) -> Result<Instant, Error> {
         let button = if lines > 0 { WHEEL_DOWN } else { WHEEL_UP };
         for _ in 0..lines.unsigned_abs() {
@@ -128,24 +120,28 @@ impl Input {
         self.send()
     }
 
-    /// Gives the keyboard to the largest window and puts the pointer into its middle. Returns the window; nothing where
-    /// none is shown yet.
+    /// Sets the keyboard focus to the largest window and moves the pointer to its centre. Returns
+    /// the window; None if no window is shown yet.
     pub fn focus_viewer(&self) -> Result<Option<u32>, Error> {
         let children = self.x.query_tree(self.root)?.reply()?.children;
         let shown = |&window: &u32| {
-            // A window may go while it is asked about.
+            // A window may be destroyed between the requests.
             let attributes = self.x.get_window_attributes(window).ok()?.reply().ok()?;
             let place = self.x.get_geometry(window).ok()?.reply().ok()?;
             let area = u32::from(place.width) * u32::from(place.height);
-            (attributes.map_state == MapState::VIEWABLE && area > VIEWER_AREA_MIN).then_some((area, window, place))
+            (attributes.map_state == MapState::VIEWABLE && area > VIEWER_AREA_MIN)
+                .then_some((area, window, place))
         };
-        // Of equally large ones the upper: children come from the bottom of the stack.
-        let Some((_, window, place)) = children.iter().filter_map(shown).max_by_key(|found| found.0) else {
+        // The topmost of equally large ones: QueryTree lists children from the bottom of the stack.
+        let Some((_, window, place)) =
+            children.iter().filter_map(shown).max_by_key(|found| found.0)
+        else {
             return Ok(None);
         };
         let (x, y) = (place.x + (place.width / 2) as i16, place.y + (place.height / 2) as i16);
         self.x.xtest_fake_input(MOTION_NOTIFY_EVENT, 0, 0, self.root, x, y, 0)?;
-        let focus = self.x.set_input_focus(InputFocus::POINTER_ROOT, window, x11rb::CURRENT_TIME)?;
+        let focus =
+            self.x.set_input_focus(InputFocus::POINTER_ROOT, window, x11rb::CURRENT_TIME)?;
         focus.check().map_err(|error| format!("the largest window takes no keyboard: {error}"))?;
         Ok(Some(window))
     }
@@ -155,7 +151,10 @@ impl Input {
     }
 
     fn find(&self, keysym: u32, name: &str) -> Result<Key, Error> {
-        Ok(self.keys.find(keysym).ok_or_else(|| format!("the client's keyboard has no key for `{name}`"))?)
+        Ok(self
+            .keys
+            .find(keysym)
+            .ok_or_else(|| format!("the client's keyboard has no key for `{name}`"))?)
     }
 
     fn press(&self, keys: &[Key]) -> Result<(), Error> {
@@ -183,7 +182,7 @@ impl Input {
         Ok(())
     }
 
-    /// Everything was only written down until here.
+    /// Flushes the requests that were buffered until here.
     fn send(&self) -> Result<Instant, Error> {
         let at = Instant::now();
         self.x.flush()?;
@@ -195,24 +194,33 @@ impl Keys {
     fn of(x: &RustConnection) -> Result<Keys, Error> {
         let (first, last) = (x.setup().min_keycode, x.setup().max_keycode);
         let map = x.get_keyboard_mapping(first, last - first + 1)?.reply()?;
-        Ok(Keys { first, per_key: usize::from(map.keysyms_per_keycode).max(1), keysyms: map.keysyms })
+        Ok(Keys {
+            first,
+            per_key: usize::from(map.keysyms_per_keycode).max(1),
+            keysyms: map.keysyms,
+        })
     }
 
-    /// The key that gives `keysym` by itself or with Shift: the first two columns of the core protocol's mapping.
+    /// The key that gives `keysym` by itself or with Shift: the first two columns of the core
+    /// protocol's mapping.
     fn find(&self, keysym: u32) -> Option<Key> {
         let keys = || self.keysyms.chunks(self.per_key);
-        let key = |index: usize, shift| Some(Key { code: self.first.checked_add(u8::try_from(index).ok()?)?, shift });
+        let key = |index: usize, shift| {
+            Some(Key { code: self.first.checked_add(u8::try_from(index).ok()?)?, shift })
+        };
         let plain = keys().position(|key| key[0] == keysym);
         let shifted = || keys().position(|key| key.get(1) == Some(&keysym));
         plain.map_or_else(|| key(shifted()?, true), |index| key(index, false))
     }
 }
 
-/// "Control_L+plus" in its parts; a plus sign that stands where a key must is one.
+/// The parts of "Control_L+plus"; a plus sign in the place of a key is that key.
 fn chord_names(name: &str) -> Vec<&str> {
     match name.strip_suffix('+') {
         Some("") => vec!["+"],
-        Some(rest) if rest.ends_with('+') => rest[..rest.len() - 1].split('+').chain(["+"]).collect(),
+        Some(rest) if rest.ends_with('+') => {
+            rest[..rest.len() - 1].split('+').chain(["+"]).collect()
+        }
         _ => name.split('+').collect(),
     }
 }
@@ -226,7 +234,7 @@ fn keysym_of(character: char) -> u32 {
     }
 }
 
-/// Keys that have names and no character, from X11/keysymdef.h.
+/// Named keys without a character, from X11/keysymdef.h.
 const NAMED: [(&str, u32); 49] = [
     ("BackSpace", 0xff08),
     ("Tab", 0xff09),
@@ -285,7 +293,11 @@ fn named_keysym(name: &str) -> Result<u32, Error> {
         return Ok(keysym_of(character));
     }
     let found = NAMED.iter().find(|(known, _)| *known == name);
-    Ok(found.ok_or_else(|| format!("no key is named `{name}`: write a character, or a name such as Return or F5"))?.1)
+    Ok(found
+        .ok_or_else(|| {
+            format!("no key is named `{name}`: write a character, or a name such as Return or F5")
+        })?
+        .1)
 }
 
 #[cfg(test)]
@@ -303,8 +315,14 @@ mod tests {
     #[test]
     fn names_and_characters_become_keysyms() {
         let keysym = |name: &str| named_keysym(name).unwrap();
-        assert_eq!((keysym("a"), keysym("%"), keysym("é"), keysym("€")), (0x61, 0x25, 0xe9, 0x0100_20ac));
-        assert_eq!((keysym("Next"), keysym("Page_Down"), keysym("F5"), keysym("\n")), (0xff56, 0xff56, 0xffc2, 0xff0d));
+        assert_eq!(
+            (keysym("a"), keysym("%"), keysym("é"), keysym("€")),
+            (0x61, 0x25, 0xe9, 0x0100_20ac)
+        );
+        assert_eq!(
+            (keysym("Next"), keysym("Page_Down"), keysym("F5"), keysym("\n")),
+            (0xff56, 0xff56, 0xffc2, 0xff0d)
+        );
         assert!(named_keysym("Enter key").is_err() && named_keysym("").is_err());
     }
 

@@ -1,6 +1,7 @@
-//! What a person at the client would see and what the machines spend on it, read from outside of the systems under test.
-//! Pictures, changes with their times, frames, input by hand, and accounts of CPU and memory; beside the path.
-//! Knows X servers, pixels and processes; never which system shows them, or why.
+//! What a person at the client would see and what it costs, measured from outside of the systems
+//! under test: pictures, changes with their times, frames, synthetic input, and accounts of CPU and
+//! memory. Beside the path. Knows X servers, pixels and processes; never which system shows them,
+//! or why.
 
 pub mod account;
 pub mod barcode;
@@ -8,7 +9,6 @@ pub mod cells;
 mod changes;
 pub mod clock;
 mod connection;
-pub mod cpustat;
 mod damage;
 pub mod frames;
 pub mod input;

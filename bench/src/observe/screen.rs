@@ -1,6 +1,6 @@
-//! The X server before which the client's user sits: an Xvfb whose framebuffer is a file.
-//! Its pixels are read without asking it, so that looking costs the client nothing that is measured.
-//! Knows one Xvfb; never what is shown on it.
+//! The X server of the client's user: an Xvfb whose framebuffer is a file. Its pixels are read from
+//! the file, so that reading costs the client no CPU time that is measured. Knows one Xvfb; never
+//! its content.
 
 use std::fs::File;
 use std::io::{PipeReader, Read};
@@ -24,32 +24,37 @@ use crate::process::{Folder, Running};
 /// Longest that an Xvfb may take to start, on a machine with other work.
 const START_LIMIT: Duration = Duration::from_secs(30);
 
-/// Where an Xvfb takes connections beside its socket in the file system.
+/// Where an Xvfb listens besides its socket in the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Listen {
     /// Nowhere.
     Unix,
-    /// TCP port 6000 + display, from anybody: the namespace is the fence.
+    /// TCP port 6000 + display, without access control: only the namespace can reach it.
     Tcp,
 }
 
 /// A running Xvfb of the client.
 pub struct ClientScreen {
-    // The connection goes before the server does.
+    // The connection is closed before the server ends.
     _pointer_hidden: RustConnection,
     server: Running,
-    /// Its number, nobody else's until the server has ended.
+    /// Its display number, reserved until the server has ended.
     _number: DisplayNumber,
     _folder: Option<Folder>,
     framebuffer: PathBuf,
     display: String,
-    size: (u32, u32),
 }
 
 impl ClientScreen {
-    /// Starts `command` ("Xvfb", already in its namespace and account) with a framebuffer file in `folder` on a free
-    /// display, and hides its pointer: Xvfb draws the pointer into the framebuffer, where it would count as picture.
-    pub fn start(mut command: Command, folder: &Path, size: (u32, u32), listen: Listen) -> Result<ClientScreen, Error> {
+    /// Starts `command` ("Xvfb", already in its namespace and account) with a framebuffer file in
+    /// `folder` on a free display, and hides its pointer: Xvfb draws the pointer into the
+    /// framebuffer, where it would count as a change.
+    pub fn start(
+        mut command: Command,
+        folder: &Path,
+        size: (u32, u32),
+        listen: Listen,
+    ) -> Result<ClientScreen, Error> {
         let log = folder.join("Xvfb.log");
         let (mut reader, writer) = std::io::pipe()?;
         let (width, height) = size;
@@ -70,26 +75,44 @@ impl ClientScreen {
             Listen::Unix => command.args(["-nolisten", "tcp"]),
             Listen::Tcp => command.args(["-listen", "tcp", "-ac"]),
         };
-        command.arg("-fbdir").arg(folder).stdin(Stdio::null()).stdout(writer).stderr(File::create(&log)?);
+        command
+            .arg("-fbdir")
+            .arg(folder)
+            .stdin(Stdio::null())
+            .stdout(writer)
+            .stderr(File::create(&log)?);
         let server = Running::start("Xvfb", &mut command)?;
-        // The command holds this side's copy of the pipe; without it the pipe ends when Xvfb does.
+        // Dropped with its copy of the pipe, so that the pipe closes when Xvfb ends.
         drop(command);
         let failed = |error: &dyn std::fmt::Display| {
             let log = std::fs::read_to_string(&log).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            Error::from(format!("Xvfb for the client: {error}\n{}", lines[lines.len().saturating_sub(10)..].join("\n")))
+            Error::from(format!(
+                "Xvfb for the client: {error}\n{}",
+                lines[lines.len().saturating_sub(10)..].join("\n")
+            ))
         };
         let number = display_number(&mut reader).map_err(|e| failed(&e))?;
         let display = format!(":{number}");
         let x = hide_pointer(&display).map_err(|e| failed(&e))?;
         let framebuffer = folder.join("Xvfb_screen0");
-        let screen =
-            ClientScreen { _pointer_hidden: x, server, _number: reserved, _folder: None, framebuffer, display, size };
+        let screen = ClientScreen {
+            _pointer_hidden: x,
+            server,
+            _number: reserved,
+            _folder: None,
+            framebuffer,
+            display,
+        };
         let found = screen.framebuffer()?.size();
-        if found == size { Ok(screen) } else { Err(failed(&format!("its screen is {found:?}, not {size:?}"))) }
+        if found == size {
+            Ok(screen)
+        } else {
+            Err(failed(&format!("its screen is {found:?}, not {size:?}")))
+        }
     }
 
-    /// One on this machine, outside of any testbed, with a folder of its own.
+    /// A screen on this machine, outside of any testbed, with a folder of its own.
     pub fn alone(name: &str, size: (u32, u32)) -> Result<ClientScreen, Error> {
         let folder = Folder::new(name)?;
         let screen = ClientScreen::start(Command::new("Xvfb"), folder.path(), size, Listen::Unix)?;
@@ -101,21 +124,13 @@ impl ClientScreen {
         &self.display
     }
 
-    /// `HOST:N`, for programs on another host; only with [`Listen::Tcp`]. The host is the first address of the Xvfb's
-    /// own network namespace beside loopback, and loopback where there is no other.
+    /// `HOST:N`, for programs on another host; only with [`Listen::Tcp`]. The host is the first
+    /// address of the Xvfb's own network namespace beside loopback, or loopback if there is no
+    /// other.
     pub fn address(&self) -> String {
-        let table = std::fs::read_to_string(format!("/proc/{}/net/fib_trie", self.server.pid())).unwrap_or_default();
+        let table = std::fs::read_to_string(format!("/proc/{}/net/fib_trie", self.server.pid()))
+            .unwrap_or_default();
         format!("{}{}", local_address(&table).unwrap_or("127.0.0.1"), self.display)
-    }
-
-    /// Width and height, pixels.
-    pub fn size(&self) -> (u32, u32) {
-        self.size
-    }
-
-    /// Process id of what was started as Xvfb.
-    pub fn pid(&self) -> u32 {
-        self.server.pid()
     }
 
     /// A connection to it, for any use.
@@ -128,7 +143,7 @@ impl ClientScreen {
         Framebuffer::open(&self.framebuffer)
     }
 
-    /// What it shows now.
+    /// Its current picture.
     pub fn picture(&self) -> Result<Picture, Error> {
         self.framebuffer()?.picture()
     }
@@ -144,7 +159,8 @@ fn display_number(reader: &mut PipeReader) -> Result<u16, Error> {
     let (begun, mut text) = (Instant::now(), Vec::new());
     loop {
         let left = START_LIMIT.saturating_sub(begun.elapsed());
-        let timeout = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) };
         if poll(&mut [PollFd::new(reader, PollFlags::IN)], Some(&timeout))? == 0 {
             return Err(format!("no display number within {} s", START_LIMIT.as_secs()).into());
         }
@@ -155,7 +171,10 @@ fn display_number(reader: &mut PipeReader) -> Result<u16, Error> {
         }
         text.extend(&bytes[..count]);
         if let Some(line) = std::str::from_utf8(&text)?.strip_suffix('\n') {
-            return line.trim().parse().map_err(|_| format!("`{line}` is no display number").into());
+            return line
+                .trim()
+                .parse()
+                .map_err(|_| format!("`{line}` is no display number").into());
         }
     }
 }
@@ -168,7 +187,7 @@ fn hide_pointer(display: &str) -> Result<RustConnection, Error> {
     Ok(x)
 }
 
-/// The first address of this host itself in a table as the kernel prints it, loopback left away.
+/// The first local address in the kernel's table, except loopback.
 fn local_address(table: &str) -> Option<&str> {
     let mut address = None;
     for line in table.lines().map(str::trim) {
@@ -185,7 +204,8 @@ fn local_address(table: &str) -> Option<&str> {
     None
 }
 
-/// The pixels of an Xvfb, read from its file (XWD version 7, big-endian header, pixels in the machine's order).
+/// The pixels of an Xvfb, read from its file (XWD version 7, big-endian header, pixels in the
+/// machine's order).
 pub struct Framebuffer {
     file: File,
     pixels_at: u64,
@@ -197,23 +217,31 @@ pub struct Framebuffer {
 }
 
 impl Framebuffer {
-    /// Opens one that an Xvfb has made.
+    /// Opens the framebuffer file of an Xvfb.
     pub fn open(path: &Path) -> Result<Framebuffer, Error> {
-        let cannot = |error: &dyn std::fmt::Display| format!("the framebuffer {}: {error}", path.display());
+        let cannot =
+            |error: &dyn std::fmt::Display| format!("the framebuffer {}: {error}", path.display());
         let file = File::open(path).map_err(|e| cannot(&e))?;
         let mut header = [0; 80];
         file.read_exact_at(&mut header, 0).map_err(|e| cannot(&e))?;
         let (fields, _) = header.as_chunks::<4>();
         let field = |i: usize| u32::from_be_bytes(fields[i]);
         if field(1) != 7 || field(11) != 32 {
-            return Err(
-                cannot(&format!("XWD version {} with {} bits a pixel, not 7 with 32", field(1), field(11))).into()
-            );
+            return Err(cannot(&format!(
+                "XWD version {} with {} bits a pixel, not 7 with 32",
+                field(1),
+                field(11)
+            ))
+            .into());
         }
         let pixels_at = u64::from(field(0)) + u64::from(field(19)) * 12;
-        let (width, height, line_bytes) = (field(4) as usize, field(5) as usize, field(12) as usize);
+        let (width, height, line_bytes) =
+            (field(4) as usize, field(5) as usize, field(12) as usize);
         if line_bytes < width * 4 {
-            return Err(cannot(&format!("{line_bytes} bytes are too few for a row of {width} pixels")).into());
+            return Err(cannot(&format!(
+                "{line_bytes} bytes are too few for a row of {width} pixels"
+            ))
+            .into());
         }
         Ok(Framebuffer { file, pixels_at, line_bytes, width, height })
     }
@@ -228,9 +256,13 @@ impl Framebuffer {
         self.line_bytes
     }
 
-    /// Rows `from..to` as they lie in the file, into `rows`.
+    /// Reads rows `from..to` of the file into `rows`.
     pub fn read_rows(&self, from: usize, to: usize, rows: &mut Vec<u8>) -> Result<(), Error> {
-        assert!(from <= to && to <= self.height, "rows {from}..{to} are not within {}", self.height);
+        assert!(
+            from <= to && to <= self.height,
+            "rows {from}..{to} are not within {}",
+            self.height
+        );
         rows.resize((to - from) * self.line_bytes, 0);
         self.file.read_exact_at(rows, self.pixels_at + (from * self.line_bytes) as u64)?;
         Ok(())
@@ -250,24 +282,27 @@ impl Framebuffer {
         self.picture_of(Rect::new(0, 0, self.width as u32, self.height as u32))
     }
 
-    /// The part of the screen under `rect`; what lies outside is left away.
+    /// The part of the screen under `rect`; the part outside is left out.
     pub fn picture_of(&self, rect: Rect) -> Result<Picture, Error> {
         let (width, height) = self.size();
-        let Some(rect) = rect.intersect(&Rect::new(0, 0, width, height)) else { return Ok(Picture::new(0, 0, 0)) };
+        let Some(rect) = rect.intersect(&Rect::new(0, 0, width, height)) else {
+            return Ok(Picture::new(0, 0, 0));
+        };
         let mut rows = Vec::new();
         self.read_rows(rect.y as usize, rect.bottom() as usize, &mut rows)?;
         let lines = rows.chunks_exact(self.line_bytes);
-        let pixels = lines.flat_map(|line| pixels_of(line).skip(rect.x as usize).take(rect.width as usize));
+        let pixels =
+            lines.flat_map(|line| pixels_of(line).skip(rect.x as usize).take(rect.width as usize));
         Ok(Picture { width: rect.width, height: rect.height, pixels: pixels.collect() })
     }
 }
 
-/// The pixels of a row; the byte that stands for nothing is zero, whatever clients wrote there.
+/// The pixels of a row; the unused byte is zero, whatever clients wrote there.
 pub(super) fn pixels_of(row: &[u8]) -> impl Iterator<Item = u32> + '_ {
     row.as_chunks::<4>().0.iter().map(|pixel| u32::from_ne_bytes(*pixel) & 0xff_ffff)
 }
 
-/// Makes sure that an extension is there which the harness cannot do without.
+/// An error if a required extension is missing.
 pub(super) fn need(x: &RustConnection, extension: &'static str) -> Result<(), Error> {
     match x.extension_information(extension)? {
         Some(_) => Ok(()),
@@ -275,7 +310,7 @@ pub(super) fn need(x: &RustConnection, extension: &'static str) -> Result<(), Er
     }
 }
 
-/// Waits until the X server has done everything that was asked of it before.
+/// Waits until the X server has processed all earlier requests.
 pub(super) fn sync(x: &RustConnection) -> Result<(), Error> {
     x.get_input_focus()?.reply()?;
     Ok(())
@@ -287,10 +322,15 @@ mod tests {
 
     #[test]
     fn the_address_of_a_namespace_is_the_one_beside_loopback() {
-        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe UNICAST\n     +-- 10.77.0.0/24 2\n        |-- 10.77.0.1\n           /32 host LOCAL\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n";
+        let table = "Main:\n  +-- 0.0.0.0/0 3 0 5\n     |-- 0.0.0.0\n        /0 universe \
+            UNICAST\n     +-- 10.77.0.0/24 2\n        |-- 10.77.0.1\n           /32 host \
+            LOCAL\nLocal:\n     |-- 127.0.0.1\n        /32 host LOCAL\n";
         assert_eq!(local_address(table), Some("10.77.0.1"));
         assert_eq!(
-            local_address("     |-- 127.0.0.0\n        /8 host LOCAL\n     |-- 127.0.0.1\n        /32 host LOCAL\n"),
+            local_address(
+                "     |-- 127.0.0.0\n        /8 host LOCAL\n     |-- 127.0.0.1\n        /32 host \
+                    LOCAL\n"
+            ),
             None
         );
         assert_eq!(local_address(""), None);

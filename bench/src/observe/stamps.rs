@@ -1,31 +1,29 @@
-//! How old what a screen shows is: bar codes that hold the time of their drawing, read on each damage.
-//! From the framebuffer file of an Xvfb to the age of the oldest part at any moment.
-//! Knows bar codes and times; never who draws them.
+//! The age of the pixels on a screen: bar codes with the time of their drawing are read after each
+//! damage. From the framebuffer file of an Xvfb to the age of the oldest part at any time. Knows
+//! bar codes and times; never which application draws them.
 
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use super::damage::{Bell, Damage, Woken};
+use super::damage::{Damage, DamageThread, Drawn, lock};
 use super::picture::Rect;
 use super::screen::{ClientScreen, Framebuffer};
 use super::{barcode, clock};
 use crate::Error;
 
-/// Readings that are kept: an hour of sixteen codes at 60 a second; beyond it the watch is given up with an error.
+/// Most readings: an hour of sixteen codes at 60 a second; beyond it the watch ends with an error.
 const READINGS_MAX: usize = 1 << 22;
-/// Between two moments at which an age is taken for the median and the percentiles; the maximum is exact.
-const MOMENT: Duration = Duration::from_millis(5);
+/// Interval at which ages are sampled for the median and the percentiles; the maximum is exact.
+const SAMPLE_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Codes that are read; dropped, it ends.
+/// A running watch of codes; dropping it ends it.
 pub struct StampWatch {
-    bell: Bell,
+    damage_thread: DamageThread,
     shared: Arc<Mutex<Stamps>>,
-    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
-/// What a [`StampWatch`] has read.
+/// The result of a [`StampWatch`].
 #[derive(Clone, Debug, Default)]
 pub struct Stamps {
     /// The newest stamp of each part, once it has been seen.
@@ -34,12 +32,12 @@ pub struct Stamps {
     readings: Vec<(Instant, usize, u32)>,
 }
 
-/// Ages of what was shown, ms.
+/// Ages of the shown parts, ms.
 #[derive(Clone, Debug)]
 pub struct Ages {
-    /// At moments that lie evenly between begin and end.
+    /// Samples at regular intervals from begin to end.
     pub moments_ms: Vec<f64>,
-    /// The greatest at any moment.
+    /// The maximum at any time.
     pub max_ms: f64,
 }
 
@@ -47,38 +45,26 @@ impl StampWatch {
     /// Begins to read the codes at `parts` of the screen.
     pub fn start(screen: &ClientScreen, parts: Vec<Rect>) -> Result<StampWatch, Error> {
         let framebuffer = screen.framebuffer()?;
-        let (damage, bell) = Damage::listen(screen.connect()?)?;
+        let damage = Damage::listen(screen.connect()?)?;
         let stamps = Stamps { now: vec![None; parts.len()], readings: Vec::new() };
         let shared = Arc::new(Mutex::new(stamps));
-        let reader = Reader { damage, framebuffer, parts, shared: Arc::clone(&shared) };
-        reader.look(None)?;
-        let thread = std::thread::Builder::new().name("stamps".into()).spawn(move || reader.run())?;
-        Ok(StampWatch { bell, shared, thread: Some(thread) })
+        let reader = Reader { framebuffer, parts, shared: Arc::clone(&shared) };
+        reader.handle_damage(None)?;
+        let damage_thread =
+            DamageThread::start("stamps", damage, move |drawn| reader.handle_damage(Some(drawn)))?;
+        Ok(StampWatch { damage_thread, shared })
     }
 
-    /// Since when every part shows a stamp of `since` or later; nothing where one does not yet.
+    /// The time since which every part shows a stamp of `since` or later; None if a part does not
+    /// yet.
     pub fn whole_since(&self, since: u32) -> Option<Instant> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).whole_since(since)
+        lock(&self.shared).whole_since(since)
     }
 
     /// Ends it, after everything that the X server has drawn until now is read.
     pub fn finish(mut self) -> Result<Stamps, Error> {
-        self.end()?;
-        Ok(std::mem::take(&mut *self.shared.lock().unwrap_or_else(PoisonError::into_inner)))
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Where the X server is gone, the thread has ended by itself and says so better.
-        let rung = self.bell.ring();
-        thread.join().map_err(|_| "the thread that reads stamps has panicked")??;
-        rung
-    }
-}
-
-impl Drop for StampWatch {
-    fn drop(&mut self) {
-        let _ = self.end();
+        self.damage_thread.end()?;
+        Ok(std::mem::take(&mut *lock(&self.shared)))
     }
 }
 
@@ -89,7 +75,9 @@ impl Stamps {
             self.readings.push((at, part, stamp));
         }
         if self.readings.len() > READINGS_MAX {
-            return Err(format!("more than {READINGS_MAX} readings: watch shorter stretches").into());
+            return Err(
+                format!("more than {READINGS_MAX} readings: watch shorter stretches").into()
+            );
         }
         Ok(())
     }
@@ -99,7 +87,7 @@ impl Stamps {
         if !self.now.iter().all(|stamp| stamp.is_some_and(new)) {
             return None;
         }
-        // The last part to have come.
+        // The part that changed last.
         let firsts = (0..self.now.len()).map(|part| {
             let old = |&&(_, of, stamp): &&(Instant, usize, u32)| of == part && !new(stamp);
             let after = self.readings.iter().rev().find(old).map(|reading| reading.0);
@@ -109,15 +97,20 @@ impl Stamps {
         firsts.collect::<Option<Vec<_>>>()?.into_iter().max()
     }
 
-    /// How old the oldest part was from `begin` to `end`. `stamp_of` says which stamp a moment has.
+    /// The age of the oldest part from `begin` to `end`. `stamp_of` gives the stamp of a time.
     ///
     /// # Errors
     /// A part that had not been seen by `begin`.
-    pub fn ages(&self, begin: Instant, end: Instant, stamp_of: impl Fn(Instant) -> u32) -> Result<Ages, Error> {
+    pub fn ages(
+        &self,
+        begin: Instant,
+        end: Instant,
+        stamp_of: impl Fn(Instant) -> u32,
+    ) -> Result<Ages, Error> {
         self.ages_of(0..self.now.len(), begin, end, stamp_of)
     }
 
-    /// As [`Stamps::ages`], of some parts alone.
+    /// As [`Stamps::ages`], of some parts only.
     ///
     /// # Errors
     /// A part that had not been seen by `begin`.
@@ -134,21 +127,27 @@ impl Stamps {
             shown[*part] = Some(*stamp);
         }
         if let Some(part) = shown.iter().position(Option::is_none) {
-            return Err(format!("the code of part {part} was not seen on the client's screen").into());
+            return Err(
+                format!("the code of part {part} was not seen on the client's screen").into()
+            );
         }
         let age = |shown: &[Option<u32>], at: Instant| {
             let now = stamp_of(at);
-            shown[parts.clone()].iter().flatten().map(|&stamp| clock::between_ms(stamp, now)).fold(0.0, f64::max)
+            shown[parts.clone()]
+                .iter()
+                .flatten()
+                .map(|&stamp| clock::between_ms(stamp, now))
+                .fold(0.0, f64::max)
         };
         let mut ages = Ages { moments_ms: Vec::new(), max_ms: 0.0 };
         let mut moment = begin;
         loop {
             let next = readings.next_if(|reading| reading.0 < end);
-            // Until the next reading, what is shown only grows older.
+            // Until the next reading the age increases with time.
             let until = next.map_or(end, |reading| reading.0);
             while moment < until {
                 ages.moments_ms.push(age(&shown, moment));
-                moment += MOMENT;
+                moment += SAMPLE_INTERVAL;
             }
             ages.max_ms = ages.max_ms.max(age(&shown, until));
             match next {
@@ -158,7 +157,7 @@ impl Stamps {
         }
     }
 
-    /// Whole pictures of a single moment that came from `begin` to `end`.
+    /// Number of whole pictures, with all parts from one time, shown from `begin` to `end`.
     pub fn whole_pictures(&self, begin: Instant, end: Instant) -> usize {
         let mut shown: Vec<Option<u32>> = vec![None; self.now.len()];
         let mut whole = 0;
@@ -174,32 +173,21 @@ impl Stamps {
 
 /// The thread's side.
 struct Reader {
-    damage: Damage,
     framebuffer: Framebuffer,
     parts: Vec<Rect>,
     shared: Arc<Mutex<Stamps>>,
 }
 
 impl Reader {
-    fn run(self) -> Result<(), Error> {
-        loop {
-            let woken = self.damage.wait();
-            match woken.map_err(|error| format!("the client's screen, while stamps are read: {error}"))? {
-                Woken::Drawn(_, damage) => self.look(Some(&damage))?,
-                Woken::Rung(..) => return self.look(None),
-            }
-        }
-    }
-
-    /// Reads the codes that were drawn upon, or all. What is half drawn is no code, and its part stays as old as it was.
-    fn look(&self, damage: Option<&[Rect]>) -> Result<(), Error> {
-        let touched = |part: &Rect| damage.is_none_or(|rects| rects.iter().any(|rect| rect.intersect(part).is_some()));
+    /// Reads the damaged codes, or all. A half drawn code is invalid, and its part keeps its age.
+    fn handle_damage(&self, drawn: Option<&Drawn>) -> Result<(), Error> {
+        let touched = |part: &Rect| drawn.is_none_or(|drawn| drawn.is_last || drawn.touches(part));
         for (index, &part) in self.parts.iter().enumerate().filter(|(_, part)| touched(part)) {
             let picture = self.framebuffer.picture_of(part)?;
-            // After the reading, so that nothing looks younger than it is.
+            // The time after the reading, so that no age is too small.
             let at = Instant::now();
             if let Some(stamp) = barcode::read(&picture, picture.rect()) {
-                self.shared.lock().unwrap_or_else(PoisonError::into_inner).handle_reading(at, index, stamp)?;
+                lock(&self.shared).handle_reading(at, index, stamp)?;
             }
         }
         Ok(())
@@ -225,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_part_counts_until_it_is_drawn_anew() {
+    fn the_oldest_part_counts_until_it_is_drawn_again() {
         let begin = Instant::now();
         // Drawn at 0; the second picture, of 50 ms, comes in two halves at 100 and 130 ms.
         let seen = stamps(begin, 2, &[(10, 0, 0), (12, 1, 0), (100, 0, 500), (130, 1, 500)]);
@@ -236,15 +224,19 @@ mod tests {
         assert_eq!((ages.moments_ms[0], ages.moments_ms[23]), (20.0, 85.0));
         let upper = seen.ages_of(0..1, at(20), at(140), clock_from(begin)).unwrap();
         assert_eq!(upper.max_ms, 100.0, "until the new one came; then it was of 50 ms");
-        assert!(seen.ages(at(11), at(140), clock_from(begin)).is_err(), "the second part had not been seen");
+        assert!(
+            seen.ages(at(11), at(140), clock_from(begin)).is_err(),
+            "the second part had not been seen"
+        );
         assert_eq!(seen.whole_pictures(at(0), at(140)), 2);
         assert_eq!(seen.whole_pictures(at(20), at(130)), 0);
     }
 
     #[test]
-    fn a_picture_is_whole_when_its_last_part_has_come() {
+    fn a_picture_is_whole_once_its_last_part_is_shown() {
         let begin = Instant::now();
-        let readings = [(1, 0, 10), (1, 1, 10), (100, 0, 900), (120, 1, 800), (125, 0, 950), (130, 1, 960)];
+        let readings =
+            [(1, 0, 10), (1, 1, 10), (100, 0, 900), (120, 1, 800), (125, 0, 950), (130, 1, 960)];
         let seen = stamps(begin, 2, &readings);
         let at = |ms| Some(begin + Duration::from_millis(ms));
         assert_eq!(seen.whole_since(800), at(120));

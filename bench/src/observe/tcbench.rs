@@ -1,6 +1,6 @@
-//! The frame rate that a user sees, from the pixels of a window, as TCBench of the VirtualGL study measures it.
-//! From any X display to a count of changes: small blocks of the screen are read so many times a second.
-//! Knows pixels; never what draws them.
+//! The frame rate that a user sees, from the pixels of a window, as TCBench of the VirtualGL study
+//! measures it. From any X display to a count of changes: small blocks of the screen are sampled at
+//! a fixed rate. Knows pixels; never the application that draws them.
 
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -15,28 +15,29 @@ use super::connection::usual_xauthority;
 use super::picture::{Layout, Picture, Rect, request_image};
 use crate::Error;
 
-/// How `tcbench` runs.
+/// Options of `thinc-bench tcbench`.
 #[derive(Args)]
 pub struct Options {
-    /// The X display to look at; without it the one that DISPLAY names
+    /// The X display to sample; by default the one that DISPLAY names
     #[arg(long)]
     display: Option<String>,
-    /// The file with the display's cookie; without it the usual one
+    /// The file with the display's cookie; by default that of X clients
     #[arg(long)]
     xauthority: Option<PathBuf>,
-    /// The part of the screen to look at: WIDTHxHEIGHT+X+Y
+    /// The part of the screen to sample: WIDTHxHEIGHT+X+Y
     #[arg(long, conflicts_with = "window")]
     rect: Option<Rect>,
-    /// The window to look at, as xwininfo names it; without it and without --rect the largest one
+    /// The window to sample, as xwininfo names it; by default the largest one, unless --rect is
+    /// given
     #[arg(long, value_parser = parse_window)]
     window: Option<u32>,
-    /// How long, in seconds
+    /// Length of the measurement in seconds
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     seconds: u32,
-    /// Looks a second; at least twice the frames that are to be counted
+    /// Samples a second; at least twice the frame rate that is to be measured
     #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
     rate: u32,
-    /// Blocks of 8x8 pixels that are looked at, spread over the area
+    /// Sampled blocks of 8x8 pixels, spread over the area
     #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u32).range(1..=256))]
     blocks: u32,
     /// Print JSON
@@ -50,15 +51,15 @@ const BLOCK: u32 = 8;
 /// What was seen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
-    /// Where, as WIDTHxHEIGHT+X+Y of the screen.
+    /// The sampled area, as WIDTHxHEIGHT+X+Y of the screen.
     pub area: String,
-    /// How long, seconds.
+    /// Length of the measurement, seconds.
     pub seconds: f64,
-    /// Looks at which some block had changed.
+    /// Samples at which some block had changed.
     pub frames: u64,
     /// Frames a second.
     pub frame_rate: f64,
-    /// Looks a second that were managed.
+    /// Samples a second that were taken.
     pub look_rate: f64,
     /// Frames in each whole second.
     pub each_second: Vec<u32>,
@@ -75,13 +76,15 @@ pub fn run(options: &Options) -> Result<(), Error> {
     }
     println!("frame rate on {} at {}, {} s", display(options)?, report.area, options.seconds);
     println!("  frames a second   {:.2}", report.frame_rate);
-    if let (Some(least), Some(most)) = (report.each_second.iter().min(), report.each_second.iter().max()) {
+    if let (Some(least), Some(most)) =
+        (report.each_second.iter().min(), report.each_second.iter().max())
+    {
         println!("  in one second     {least} to {most}");
     }
     println!("  longest pause     {:.0} ms", report.longest_pause * 1e3);
-    println!("  looks a second    {:.1}", report.look_rate);
+    println!("  samples a second  {:.1}", report.look_rate);
     if report.frame_rate * 2.0 > report.look_rate {
-        println!("  Frames may have been missed: look more often with --rate.");
+        println!("  Frames may have been missed: sample more often with --rate.");
     }
     Ok(())
 }
@@ -102,34 +105,43 @@ pub fn measure(options: &Options) -> Result<Report, Error> {
         (None, Some(window)) => place(&x, root.root, window)?,
         (None, None) => largest(&x, root.root)?,
     };
-    let area = wanted.intersect(&whole).ok_or_else(|| format!("{wanted} is not on the screen of {whole}"))?;
+    let area = wanted
+        .intersect(&whole)
+        .ok_or_else(|| format!("{wanted} is not on the screen of {whole}"))?;
     let layout = Layout::of(&x, root.root_visual)?;
     let blocks = spread(area, options.blocks);
-    let look = || -> Result<Vec<Picture>, Error> {
-        // All are asked for before the first answer is waited for: one round trip for each look.
-        let asked: Vec<_> =
-            blocks.iter().map(|&block| request_image(&x, root.root, block)).collect::<Result<_, _>>()?;
-        asked.into_iter().zip(&blocks).map(|(image, &block)| layout.picture(&image.reply()?, block)).collect()
+    let sample = || -> Result<Vec<Picture>, Error> {
+        // All requests are sent before the first reply is awaited: one round trip for each sample.
+        let asked: Vec<_> = blocks
+            .iter()
+            .map(|&block| request_image(&x, root.root, block))
+            .collect::<Result<_, _>>()?;
+        asked
+            .into_iter()
+            .zip(&blocks)
+            .map(|(image, &block)| layout.picture(&image.reply()?, block))
+            .collect()
     };
     let between = Duration::from_secs(1) / options.rate;
     let length = Duration::from_secs(options.seconds.into());
     let began = Instant::now();
-    let mut tally = Tally::new(look()?);
+    let mut tally = Tally::new(sample()?);
     let mut next = began + between;
     loop {
-        // Looking at fixed times is the method; a display tells strangers nothing about what it shows.
+        // Sampling at fixed times is the method; a display does not report changes to other
+        // clients.
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
         let at = began.elapsed();
         if at >= length {
             return Ok(tally.finish(area, length));
         }
-        tally.handle_look(at, look()?);
-        // A look that took too long is not made up for: that would count the same picture twice.
+        tally.handle_look(at, sample()?);
+        // A sample that took too long is not repeated: that would count the same frame twice.
         next = (next + between).max(Instant::now());
     }
 }
 
-/// Counts changes between looks.
+/// Counts changes between samples.
 #[derive(Debug)]
 struct Tally {
     last: Vec<Picture>,
@@ -143,7 +155,14 @@ struct Tally {
 impl Tally {
     fn new(first: Vec<Picture>) -> Tally {
         let (last_frame, longest_pause) = (Duration::ZERO, Duration::ZERO);
-        Tally { last: first, looks: 0, frames: 0, each_second: Vec::new(), last_frame, longest_pause }
+        Tally {
+            last: first,
+            looks: 0,
+            frames: 0,
+            each_second: Vec::new(),
+            last_frame,
+            longest_pause,
+        }
     }
 
     fn handle_look(&mut self, at: Duration, blocks: Vec<Picture>) {
@@ -172,16 +191,20 @@ impl Tally {
             frame_rate: self.frames as f64 / seconds,
             look_rate: self.looks as f64 / seconds,
             each_second: self.each_second,
-            longest_pause: self.longest_pause.max(length.saturating_sub(self.last_frame)).as_secs_f64(),
+            longest_pause: self
+                .longest_pause
+                .max(length.saturating_sub(self.last_frame))
+                .as_secs_f64(),
         }
     }
 }
 
-/// Blocks in the cells of a grid over `area`, each somewhere else in its cell, so that no regular pattern falls between
-/// them all. The places are the same every time.
+/// Blocks in the cells of a grid over `area`, each at another position in its cell, so that no
+/// regular pattern is missed by all. The positions are the same in every run.
 fn spread(area: Rect, count: u32) -> Vec<Rect> {
     let (width, height) = (BLOCK.min(area.width), BLOCK.min(area.height));
-    let columns = (f64::from(count) * f64::from(area.width) / f64::from(area.height)).sqrt().ceil() as u32;
+    let columns =
+        (f64::from(count) * f64::from(area.width) / f64::from(area.height)).sqrt().ceil() as u32;
     let columns = columns.clamp(1, count).min((area.width / width).max(1));
     let rows = count.div_ceil(columns).min((area.height / height).max(1));
     let mut seed = 0x7417_c0de_u32;
@@ -193,14 +216,15 @@ fn spread(area: Rect, count: u32) -> Vec<Rect> {
     for (row, column) in (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column))) {
         let (left, right) = (area.width * column / columns, area.width * (column + 1) / columns);
         let (top, bottom) = (area.height * row / rows, area.height * (row + 1) / rows);
-        let (x, y) = (left + random(right - left - width + 1), top + random(bottom - top - height + 1));
+        let (x, y) =
+            (left + random(right - left - width + 1), top + random(bottom - top - height + 1));
         blocks.push(Rect::new(area.x + x as i32, area.y + y as i32, width, height));
     }
     blocks.truncate(count as usize);
     blocks
 }
 
-/// Where a window lies on the screen.
+/// Position of a window on the screen.
 fn place(x: &RustConnection, root: u32, window: u32) -> Result<Rect, Error> {
     let cannot = |error: &dyn std::fmt::Display| format!("no window {window:#x}: {error}");
     let size = x.get_geometry(window)?.reply().map_err(|e| cannot(&e))?;
@@ -211,7 +235,7 @@ fn place(x: &RustConnection, root: u32, window: u32) -> Result<Rect, Error> {
 /// The largest window that is shown.
 fn largest(x: &RustConnection, root: u32) -> Result<Rect, Error> {
     let shown = |&window: &u32| {
-        // A window may go while it is asked about.
+        // A window may be destroyed between the requests.
         let attributes = x.get_window_attributes(window).ok()?.reply().ok()?;
         (attributes.map_state == MapState::VIEWABLE).then(|| place(x, root, window).ok())?
     };
@@ -221,7 +245,9 @@ fn largest(x: &RustConnection, root: u32) -> Result<Rect, Error> {
 }
 
 fn parse_window(text: &str) -> Result<u32, String> {
-    let parsed = text.strip_prefix("0x").map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
+    let parsed = text
+        .strip_prefix("0x")
+        .map_or_else(|| text.parse(), |digits| u32::from_str_radix(digits, 16));
     parsed.map_err(|_| format!("`{text}` is no window: write its number, such as 0x1a00003"))
 }
 
@@ -232,7 +258,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn changes_between_looks_are_frames() {
+    fn changes_between_samples_are_frames() {
         let shows = |pixel| vec![Picture::new(8, 8, 0), Picture::new(8, 8, pixel)];
         let mut tally = Tally::new(shows(0));
         for (ms, pixel) in [(100, 0), (200, 1), (300, 1), (400, 2), (1900, 1), (2500, 1)] {
@@ -254,7 +280,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn blocks_lie_apart_within_the_area(x in -9_i32..9, width in 1_u32..3000, height in 1_u32..3000, count in 1_u32..=256) {
+        fn blocks_lie_apart_within_the_area(
+            x in -9_i32..9,
+            width in 1_u32..3000,
+            height in 1_u32..3000,
+            count in 1_u32..=256,
+        ) {
             let area = Rect::new(x, 5, width, height);
             let blocks = spread(area, count);
             prop_assert!(!blocks.is_empty() && blocks.len() <= count as usize);

@@ -1,30 +1,28 @@
-//! Every change of a screen with its time: a thread that is woken by damage reads the rows that changed.
-//! From the framebuffer file of an Xvfb to a log that answers when the first pixel changed and when the last one was right.
-//! Knows pixels and times; never why they changed.
+//! Records every change of a screen with its time: a thread that is woken by damage reads the rows
+//! that changed. From the framebuffer file of an Xvfb to a log of changes. Knows pixels and times;
+//! never why they changed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use super::changes::{LOG_BYTES_MAX, Log};
-use super::damage::{Bell, Damage, Woken};
+use super::damage::{Damage, DamageThread, lock};
 use super::picture::{Picture, Rect};
 use super::screen::{ClientScreen, Framebuffer, pixels_of};
 use crate::Error;
 
 pub use super::changes::Changes;
 
-/// A recording that runs; dropped, it ends.
+/// A running recording; dropping it ends it.
 pub struct Watch {
-    bell: Bell,
+    damage_thread: DamageThread,
     shared: Arc<Shared>,
-    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 struct Shared {
     began: Instant,
-    /// Nanoseconds from `began` to the last change, plus one; 0 is none.
+    /// Nanoseconds from `began` to the last change, plus one; 0: none.
     last_change: AtomicU64,
     log: Mutex<Option<Log>>,
 }
@@ -33,13 +31,17 @@ impl Watch {
     /// Begins to record what changes on `screen` after this returns.
     pub(super) fn start(screen: &ClientScreen) -> Result<Watch, Error> {
         let framebuffer = screen.framebuffer()?;
-        // Damage is listened for before the first picture is taken, so that nothing falls between.
-        let (damage, bell) = Damage::listen(screen.connect()?)?;
+        // Damage is requested before the first picture is read, so that no change is missed.
+        let damage = Damage::listen(screen.connect()?)?;
         let log = Mutex::new(Some(Log::new(framebuffer.picture()?, LOG_BYTES_MAX)));
-        let shared = Arc::new(Shared { began: Instant::now(), last_change: AtomicU64::new(0), log });
-        let recorder = Recorder { damage, framebuffer, shared: Arc::clone(&shared), rows: Vec::new(), row: Vec::new() };
-        let thread = std::thread::Builder::new().name("watch".into()).spawn(move || recorder.run())?;
-        Ok(Watch { bell, shared, thread: Some(thread) })
+        let shared =
+            Arc::new(Shared { began: Instant::now(), last_change: AtomicU64::new(0), log });
+        let (rows, row, theirs) = (Vec::new(), Vec::new(), Arc::clone(&shared));
+        let mut recorder = Recorder { framebuffer, shared: theirs, rows, row };
+        let damage_thread = DamageThread::start("changes", damage, move |drawn| {
+            recorder.handle_damage(drawn.at, &drawn.rects)
+        })?;
+        Ok(Watch { damage_thread, shared })
     }
 
     /// When the last change was seen so far.
@@ -53,37 +55,22 @@ impl Watch {
         self.last_change().is_some()
     }
 
-    /// What the screen shows now, by what was recorded.
+    /// The current picture of the screen according to the recording.
     pub fn picture(&self) -> Picture {
-        let log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let log = lock(&self.shared.log);
         log.as_ref().map_or(Picture::new(0, 0, 0), |log| log.picture().clone())
     }
 
     /// Ends it, after everything that the X server has drawn until now is recorded.
     pub fn finish(mut self) -> Result<Changes, Error> {
-        self.end()?;
-        let log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner).take();
+        self.damage_thread.end()?;
+        let log = lock(&self.shared.log).take();
         Ok(log.ok_or("a watch that has ended cannot end again")?.finish())
-    }
-
-    fn end(&mut self) -> Result<(), Error> {
-        let Some(thread) = self.thread.take() else { return Ok(()) };
-        // Where the X server is gone, the thread has ended by itself and says so better.
-        let rung = self.bell.ring();
-        thread.join().map_err(|_| "the thread that watches the screen has panicked")??;
-        rung
-    }
-}
-
-impl Drop for Watch {
-    fn drop(&mut self) {
-        let _ = self.end();
     }
 }
 
 /// The thread's side.
 struct Recorder {
-    damage: Damage,
     framebuffer: Framebuffer,
     shared: Arc<Shared>,
     rows: Vec<u8>,
@@ -91,23 +78,14 @@ struct Recorder {
 }
 
 impl Recorder {
-    fn run(mut self) -> Result<(), Error> {
-        loop {
-            let woken = self.damage.wait().map_err(|error| format!("the client's screen, while watched: {error}"))?;
-            match woken {
-                Woken::Drawn(at, damage) => self.look(at, &damage)?,
-                Woken::Rung(at, damage) => return self.look(at, &damage),
-            }
-        }
-    }
-
     /// Reads the damaged rows and logs what differs.
-    fn look(&mut self, at: Instant, damage: &[Rect]) -> Result<(), Error> {
-        let mut log = self.shared.log.lock().unwrap_or_else(PoisonError::into_inner);
+    fn handle_damage(&mut self, at: Instant, damage: &[Rect]) -> Result<(), Error> {
+        let mut log = lock(&self.shared.log);
         let Some(log) = log.as_mut() else { return Ok(()) };
         for (from, to) in bands(damage, self.framebuffer.height) {
             self.framebuffer.read_rows(from, to, &mut self.rows)?;
-            for (y, bytes) in (from..to).zip(self.rows.chunks_exact(self.framebuffer.line_bytes())) {
+            for (y, bytes) in (from..to).zip(self.rows.chunks_exact(self.framebuffer.line_bytes()))
+            {
                 self.row.clear();
                 self.row.extend(pixels_of(bytes).take(self.framebuffer.width));
                 log.handle_row(y, &self.row);
@@ -124,7 +102,8 @@ impl Recorder {
 /// Rows that rectangles cover, as bands that neither touch nor overlap, from the top.
 fn bands(rects: &[Rect], height: usize) -> Vec<(usize, usize)> {
     let row = |y: i32| usize::try_from(y).unwrap_or(0).min(height);
-    let mut all: Vec<(usize, usize)> = rects.iter().map(|rect| (row(rect.y), row(rect.bottom()))).collect();
+    let mut all: Vec<(usize, usize)> =
+        rects.iter().map(|rect| (row(rect.y), row(rect.bottom()))).collect();
     all.sort_unstable();
     let mut bands: Vec<(usize, usize)> = Vec::new();
     for (from, to) in all.into_iter().filter(|(from, to)| from < to) {
@@ -145,13 +124,17 @@ mod tests {
     proptest! {
         #[test]
         fn bands_cover_the_rows_of_the_rectangles_and_no_others(
-            rects in prop::collection::vec((-5_i32..40, 0_u32..10).prop_map(|(y, height)| Rect::new(0, y, 3, height)), 0..12)
+            rects in prop::collection::vec(
+                (-5_i32..40, 0_u32..10).prop_map(|(y, height)| Rect::new(0, y, 3, height)),
+                0..12,
+            )
         ) {
             let bands = bands(&rects, 30);
             prop_assert!(bands.windows(2).all(|pair| pair[0].1 < pair[1].0));
             for y in 0..30_usize {
                 let wanted = rects.iter().any(|rect| (rect.y..rect.bottom()).contains(&(y as i32)));
-                prop_assert_eq!(bands.iter().any(|&(from, to)| (from..to).contains(&y)), wanted, "row {}", y);
+                let covered = bands.iter().any(|&(from, to)| (from..to).contains(&y));
+                prop_assert_eq!(covered, wanted, "row {}", y);
             }
         }
     }

@@ -1,6 +1,6 @@
-//! KasmVNC: its Xvnc, which serves a page as well, and Chromium that shows it, where they are installed. Written from its
-//! documentation and not yet run, which the settings say; the first who measures it should look at the client's screen.
-//! Knows the options of Xvnc; never what it sends.
+//! KasmVNC: its Xvnc, which also serves a web page, shown in Chromium. Written from its
+//! documentation and not yet run, which the record's settings say: check the client's screen at the
+//! first measurement. Knows the options of Xvnc; never its protocol.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::observe::account::Group;
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
-/// The name under which its packages install it beside another Xvnc.
+/// The name of its Xvnc if another Xvnc is installed.
 const SERVER: &str = "Xkasmvnc";
 /// Its page.
 const PAGE: &str = "/usr/share/kasmvnc/www";
 /// Of display :0; each session at one end of a link has its own.
 const FIRST_PORT: u16 = 6800;
 
-/// KasmVNC's server, seen in a browser.
+/// KasmVNC's server, shown in a browser.
 pub struct KasmVnc;
 
 impl Peer for KasmVnc {
@@ -31,11 +31,16 @@ impl Peer for KasmVnc {
     fn record(&self) -> PeerRecord {
         let install = "the package kasmvncserver of https://kasmweb.com/kasmvnc";
         let settings = format!(
-            "defaults of Xvnc; no TLS, no password; {}; this adapter was written from the documentation and never run by \
+            "defaults of Xvnc; no TLS, no password; {}; this adapter was written from the \
+                documentation and never run by \
              its authors",
             kiosk::SETTINGS
         );
-        programs::record("KasmVNC", &[Needed { program: SERVER, install }, kiosk::NEEDED], &settings)
+        programs::record(
+            "KasmVNC",
+            &[Needed { program: SERVER, install }, kiosk::NEEDED],
+            &settings,
+        )
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {
@@ -43,13 +48,33 @@ impl Peer for KasmVnc {
         let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
-        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
-        server.args(["-disableBasicAuth", "-httpd", PAGE, "-websocketPort", &port.to_string(), "-ac", "-noreset"]);
+        server.args([
+            "-geometry",
+            &format!("{width}x{height}"),
+            "-depth",
+            "24",
+            "-SecurityTypes",
+            "None",
+        ]);
+        server.args([
+            "-disableBasicAuth",
+            "-httpd",
+            PAGE,
+            "-websocketPort",
+            &port.to_string(),
+            "-ac",
+            "-noreset",
+        ]);
         let server = programs::start_x_server(site, "kasmvnc-server", &display, server)?;
 
-        let viewer = kiosk::show(site, &format!("http://{}:{port}/", site.bed.address(Side::Server)))?;
-        let mut desk =
-            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        let viewer =
+            kiosk::show(site, &format!("http://{}:{port}/", site.bed.address(Side::Server)))?;
+        let mut desk = Desk {
+            display: display.name(),
+            held: vec![viewer, server],
+            displays: vec![display],
+            ..Desk::default()
+        };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
         Ok(desk)
     }

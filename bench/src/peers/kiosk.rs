@@ -1,6 +1,6 @@
-//! Chromium over the whole screen of the client, as the viewer of peers that come with a page for it: a fresh profile, no
-//! word to anybody but the session, and nothing of its own to be seen.
-//! Knows Chromium's options and its window; never what the page does.
+//! Chromium over the whole screen of the client, the viewer of peers with a web page: a fresh
+//! profile, no traffic but the session's, and no user interface of its own. Knows Chromium's
+//! options and its window; never the page.
 
 use std::time::{Duration, Instant};
 
@@ -18,20 +18,21 @@ use crate::process::Running;
 use crate::stage::Site;
 
 const BROWSER: &str = "chromium";
-/// Chromium with a fresh profile takes 2 s on two quiet cores.
+/// Chromium with a fresh profile takes 2 s on two idle cores.
 const WINDOW_MAX: Duration = Duration::from_secs(30);
 
-/// What it needs.
+/// The program that it needs.
 pub(super) const NEEDED: Needed = Needed { program: BROWSER, install: "chromium" };
-/// What it sets, for a peer's record.
-pub(super) const SETTINGS: &str = "Chromium as a kiosk with a fresh profile, any certificate accepted, no sandbox";
+/// Its settings, for a peer's record.
+pub(super) const SETTINGS: &str =
+    "Chromium as a kiosk with a fresh profile, any certificate accepted, no sandbox";
 
 /// Shows `url`; returns when the browser's window covers the screen.
 pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
     let (width, height) = site.size;
     let mut browser = programs::command(site, Group::Client, BROWSER)?;
     browser.env("DISPLAY", site.screen.display());
-    // Not the profile of a Chromium in the session, to which this one would only hand its page.
+    // Not the profile of a Chromium in the session, to which this one would pass its page.
     browser.arg(format!("--user-data-dir={}", site.folder.path().join("kiosk").display()));
     browser.args([format!("--window-size={width},{height}"), format!("--app={url}")]);
     browser.args([
@@ -49,7 +50,7 @@ pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
         "--disable-session-crashed-bubble",
         "--disable-features=Translate",
         "--password-store=basic",
-        // Not a byte on the link but the session's.
+        // No traffic on the link but the session's.
         "--disable-background-networking",
         "--disable-component-update",
         "--disable-sync",
@@ -74,19 +75,26 @@ pub(super) fn show(site: &Site, url: &str) -> Result<Running, Error> {
         let slice = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
         let _ = poll(&mut [PollFd::new(screen.stream(), PollFlags::IN)], Some(&slice));
     };
-    // Chromium takes one pixel off a window of the screen's size, so that no window manager takes it for fullscreen.
-    // There is none, and it shall cover the screen: what a window manager would do.
-    screen.configure_window(window, &ConfigureWindowAux::new().x(0).y(0).width(width).height(height))?.check()?;
+    // Chromium makes a window of the screen's size one pixel smaller, so that no window manager
+    // treats it as fullscreen. There is no window manager, so this resizes it to cover the screen.
+    screen
+        .configure_window(window, &ConfigureWindowAux::new().x(0).y(0).width(width).height(height))?
+        .check()?;
     Ok(browser)
 }
 
 /// The window that shows the page: the one that covers most of the screen.
-fn find_window(screen: &RustConnection, root: Window, (width, height): (u32, u32)) -> Result<Option<Window>, Error> {
+fn find_window(
+    screen: &RustConnection,
+    root: Window,
+    (width, height): (u32, u32),
+) -> Result<Option<Window>, Error> {
     for window in screen.query_tree(root)?.reply()?.children {
-        // A window may go between the questions.
+        // A window may be destroyed between the requests.
         let Ok(geometry) = screen.get_geometry(window)?.reply() else { continue };
         let Ok(attributes) = screen.get_window_attributes(window)?.reply() else { continue };
-        let large = u32::from(geometry.width) * 10 > width * 9 && u32::from(geometry.height) * 10 > height * 9;
+        let large = u32::from(geometry.width) * 10 > width * 9
+            && u32::from(geometry.height) * 10 > height * 9;
         if large && attributes.map_state == MapState::VIEWABLE {
             return Ok(Some(window));
         }

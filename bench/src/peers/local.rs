@@ -1,6 +1,6 @@
-//! No remoting at all: applications draw on the client's own X server through its Unix socket, in shared memory if they
-//! like. What is left of a measure here is the application's and the harness's own.
-//! Knows that the client has a screen; never a network.
+//! No remoting at all: applications draw on the client's own X server through its Unix socket or
+//! shared memory. It measures the cost of the application and the harness alone. Knows the client's
+//! screen; never a network.
 
 use std::time::Duration;
 
@@ -20,7 +20,11 @@ impl Peer for Local {
 
     fn record(&self) -> PeerRecord {
         let needed = [Needed { program: "Xvfb", install: "xvfb" }];
-        programs::record("local, no remoting", &needed, "Unix socket and shared memory; no packet passes the link")
+        programs::record(
+            "local, no remoting",
+            &needed,
+            "Unix socket and shared memory; no packet passes the link",
+        )
     }
 
     fn start(&self, site: &Site) -> Result<Desk, Error> {

@@ -1,6 +1,6 @@
-//! The systems under test. Each adapter says which programs it needs, which versions they are, how its server is started
-//! for a screen of a given size, and how its viewer is shown on the client's own screen; nothing of them is changed.
-//! Knows programs and their options; never what is measured.
+//! The systems under test. Each adapter names the programs that it needs and their versions, starts
+//! its server for a screen of a given size, and shows its viewer on the client's own screen; the
+//! programs are not modified. Knows programs and their options; never what is measured.
 
 pub mod kasmvnc;
 mod kiosk;
@@ -26,40 +26,38 @@ use crate::process::Running;
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
-pub use programs::version_of;
-
 /// One system that shows a server's desktop on a client.
 pub trait Peer: Send + Sync {
-    /// What the command line and the results call it: "tigervnc".
+    /// Its name on the command line and in results: "tigervnc".
     fn name(&self) -> &'static str;
 
-    /// Its programs, found and asked for their versions; `missing` says what to install.
+    /// Its programs and their versions; `missing` says what to install.
     fn record(&self) -> PeerRecord;
 
-    /// Whether the client's own X server also listens on TCP: only plain X wants that.
+    /// Whether the client's own X server also listens on TCP: only plain X needs that.
     fn listen(&self) -> Listen {
         Listen::Unix
     }
 
-    /// Starts server and viewer; returns when the viewer shows the empty desktop on the client's screen, or with the
-    /// end of the log of the program that failed.
+    /// Starts server and viewer; returns when the viewer shows the empty desktop on the client's
+    /// screen, or with the end of the log of the program that failed.
     fn start(&self, site: &Site) -> Result<Desk, Error>;
 }
 
-/// A running desktop: where applications go, and the processes that end with it.
+/// A running desktop: the display for applications, and the processes that end with it.
 #[derive(Default)]
 pub struct Desk {
-    /// The X display that applications draw on, as they say it: ":7", or "10.77.0.2:7" for plain X.
+    /// The X display that applications draw on, as in DISPLAY: ":7", or "10.77.0.2:7" for plain X.
     pub display: String,
-    /// The file that lets a client in, where one is needed.
+    /// The cookie file of the display, if it needs one.
     pub xauthority: Option<PathBuf>,
-    /// More that applications need in their environment.
+    /// Other environment variables for applications.
     pub env: Vec<(String, String)>,
-    /// Viewer, then server, and whatever else: ended in this order.
+    /// Viewer, server and other processes: ended in this order.
     pub held: Vec<Running>,
     /// Display numbers of its X servers, free again when these have ended.
     pub displays: Vec<DisplayNumber>,
-    /// The process that holds what viewers still lack, where the adapter knows it.
+    /// The process that buffers pending updates for viewers, if the adapter knows it.
     pub session: Option<u32>,
 }
 
@@ -77,9 +75,11 @@ pub fn all() -> Vec<Box<dyn Peer>> {
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::Tcp }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::QuicPlain }),
         Box::new(thinc::Thinc { viewer: Viewer::Native, setting: Setting::TcpPlain }),
-        Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Default }),
+        Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Tunnel }),
+        Box::new(thinc::Thinc { viewer: Viewer::Ssh, setting: Setting::Quic }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Default }),
         Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Quic }),
+        Box::new(thinc::Thinc { viewer: Viewer::Browser, setting: Setting::Tcp }),
         Box::new(tigervnc::TigerVnc { lossless: false }),
         Box::new(tigervnc::TigerVnc { lossless: true }),
         Box::new(xpra::Xpra),

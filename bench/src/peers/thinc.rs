@@ -1,6 +1,6 @@
-//! thinc itself: `thinc serve` with its usual encryption and one-time link, seen with thinc-view, or with Chromium that
-//! shows the browser viewer which the session serves. Finished binaries, as a person would start them.
-//! Knows the options of thinc, thinc-view and Chromium; never what they send.
+//! thinc itself: `thinc serve` with its default encryption and one-time link, shown by thinc-view,
+//! or by Chromium with the page that the session serves. It starts the built binaries as a user
+//! would. Knows the options of thinc, thinc-view and Chromium; never their protocol.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -17,9 +17,11 @@ use crate::process::{Running, binary, wait_for};
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
-/// Of display :0, so that :100, the first that is given out, has 8443. Each session at one end of a link has its own.
+/// The port of display :0, so that :100, the first that is allocated, has 8443. Each session at one
+/// end of a link has its own.
 const FIRST_PORT: u16 = 8343;
-/// What the session runs, so that it does not end; applications are started from outside, as on every peer.
+/// The session's command, which keeps it running; applications are started from outside, as on
+/// every peer.
 const IDLE_COMMAND: [&str; 2] = ["sleep", "infinity"];
 
 /// Which viewer shows the session.
@@ -33,26 +35,28 @@ pub enum Viewer {
     Browser,
 }
 
-/// What a session does otherwise than by itself, so that a part of its design can be measured by its absence.
+/// A setting other than the default, to measure a part of the design by its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Setting {
-    /// Nothing.
+    /// The defaults.
     Default,
-    /// Updates leave in the order in which they were drawn.
+    /// Updates are sent in drawing order.
     Fifo,
-    /// Follows what is drawn offscreen, said aloud.
+    /// Offscreen drawing is tracked, with the option given explicitly.
     OffscreenOn,
-    /// Does not follow what is drawn offscreen.
+    /// Offscreen drawing is not tracked.
     OffscreenOff,
-    /// Sends nothing lossy, however slow the link.
+    /// Sends no lossy pixels, however slow the link.
     Lossless,
-    /// The viewer comes by QUIC, whatever the path.
+    /// The viewer connects over QUIC.
     Quic,
-    /// The viewer comes by TCP, whatever the path.
+    /// The viewer connects over TCP.
     Tcp,
-    /// By QUIC, and videos are not coded: as many bytes as a path can be given.
+    /// The viewer stays in ssh's tunnel.
+    Tunnel,
+    /// Over QUIC with uncompressed video, to load the path as much as possible.
     QuicPlain,
-    /// The same by TCP.
+    /// The same over TCP.
     TcpPlain,
 }
 
@@ -60,7 +64,7 @@ impl Setting {
     /// Options of `thinc serve`.
     fn options(self) -> &'static [&'static str] {
         match self {
-            Setting::Default | Setting::Quic | Setting::Tcp => &[],
+            Setting::Default | Setting::Quic | Setting::Tcp | Setting::Tunnel => &[],
             Setting::Fifo => &["--scheduler", "fifo"],
             Setting::OffscreenOn => &["--offscreen", "on"],
             Setting::OffscreenOff => &["--offscreen", "off"],
@@ -69,9 +73,13 @@ impl Setting {
         }
     }
 
-    /// What stands behind the address of the page.
+    /// The query of the page's address.
     fn query(self) -> &'static str {
-        if self == Setting::Quic { "?transport=webtransport" } else { "" }
+        match self {
+            Setting::Quic => "?transport=webtransport",
+            Setting::Tcp => "?transport=websocket",
+            _ => "",
+        }
     }
 
     /// Options of `thinc-view`.
@@ -79,17 +87,23 @@ impl Setting {
         match self {
             Setting::Quic | Setting::QuicPlain => &["--transport", "quic"],
             Setting::Tcp | Setting::TcpPlain => &["--transport", "tcp"],
+            Setting::Tunnel => &["--transport", "tunnel"],
             _ => &[],
         }
     }
 
-    /// Why this `thinc` cannot be asked for it; nothing where it can.
+    /// Why this `thinc` does not support it; None if it does.
     fn missing(self, program: &Path) -> Option<String> {
         let options = self.options();
-        // Words that it does not know are refused before the help is given.
+        // Unknown options are refused before the help is printed.
         let known = options.is_empty()
-            || programs::said(std::process::Command::new(program).arg("serve").args(options).arg("--help")).is_some();
-        (!known).then(|| format!("{} does not know {}: build it anew", program.display(), options.join(" ")))
+            || programs::output_of(
+                std::process::Command::new(program).arg("serve").args(options).arg("--help"),
+            )
+            .is_some();
+        (!known).then(|| {
+            format!("{} does not know {}: build it again", program.display(), options.join(" "))
+        })
     }
 }
 
@@ -113,8 +127,11 @@ impl Peer for Thinc {
             (Viewer::Native, Setting::Tcp) => "thinc-tcp",
             (Viewer::Native, Setting::QuicPlain) => "thinc-quic-plain",
             (Viewer::Native, Setting::TcpPlain) => "thinc-tcp-plain",
+            (Viewer::Native, Setting::Tunnel) => unreachable!("a tunnel needs ssh"),
+            (Viewer::Ssh, Setting::Quic) => "thinc-ssh-quic",
             (Viewer::Ssh, _) => "thinc-ssh",
             (Viewer::Browser, Setting::Quic) => "thinc-webtransport",
+            (Viewer::Browser, Setting::Tcp) => "thinc-websocket",
             (Viewer::Browser, _) => "thinc-web",
         }
     }
@@ -123,17 +140,28 @@ impl Peer for Thinc {
         let xorg = Needed { program: "Xorg", install: "xserver-xorg-core" };
         let mut record = match self.viewer {
             Viewer::Native => {
-                let options = [self.setting.options(), self.setting.viewer_options()].concat().join(" ");
+                let options =
+                    [self.setting.options(), self.setting.viewer_options()].concat().join(" ");
                 let title = format!("thinc {options}");
                 let settings = match self.setting {
-                    Setting::Default => "defaults: TLS, one-time link, viewer --fullscreen".to_owned(),
-                    _ => format!("{options}; else defaults: TLS, one-time link, viewer --fullscreen"),
+                    Setting::Default => {
+                        "defaults: TLS, one-time link, viewer --fullscreen".to_owned()
+                    }
+                    _ => {
+                        format!("{options}; else defaults: TLS, one-time link, viewer --fullscreen")
+                    }
                 };
                 programs::record(title.trim_end(), &[xorg], &settings)
             }
             Viewer::Ssh => {
                 let sshd = Needed { program: "/usr/sbin/sshd", install: "openssh-server" };
-                programs::record("thinc through ssh", &[xorg, sshd], "defaults: ssh://, viewer --fullscreen")
+                let title = match self.setting {
+                    Setting::Quic => "thinc through ssh, then QUIC",
+                    _ => "thinc through ssh",
+                };
+                let options = self.setting.viewer_options().join(" ");
+                let settings = format!("{options}; else defaults: ssh://, viewer --fullscreen");
+                programs::record(title, &[xorg, sshd], &settings)
             }
             Viewer::Browser => {
                 let query = self.setting.query();
@@ -147,7 +175,8 @@ impl Peer for Thinc {
         };
         record.year = None;
         let mut own = Vec::new();
-        let programs: &[&str] = if self.viewer == Viewer::Browser { &["thinc"] } else { &["thinc", "thinc-view"] };
+        let programs: &[&str] =
+            if self.viewer == Viewer::Browser { &["thinc"] } else { &["thinc", "thinc-view"] };
         for name in programs {
             match binary(name) {
                 Ok(path) => own.push(own_version(&path)),
@@ -171,7 +200,9 @@ impl Peer for Thinc {
         let (server, ready) = serve(site, &display, self.setting)?;
         let text = |key: &str| {
             let found = ready[key].as_str().map(str::to_owned);
-            found.ok_or_else(|| programs::failure(site, &format!("the ready file of thinc serve has no `{key}`")))
+            found.ok_or_else(|| {
+                programs::failure(site, &format!("the ready file of thinc serve has no `{key}`"))
+            })
         };
         let mut held = Vec::new();
         let viewer = match self.viewer {
@@ -180,18 +211,24 @@ impl Peer for Thinc {
                 held.push(sshd);
                 let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
                 viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
-                viewer.args(["ssh://there/bench", "--fullscreen", "--timeout", "30", "--ssh"]);
-                viewer.arg(format!("ssh -F {}", config.display())).arg("--thinc").arg(binary("thinc")?);
+                viewer.args(["ssh://there/bench", "--fullscreen", "--timeout", "30"]);
+                viewer.args(self.setting.viewer_options()).arg("--ssh");
+                viewer
+                    .arg(format!("ssh -F {}", config.display()))
+                    .arg("--thinc")
+                    .arg(binary("thinc")?);
                 programs::start(site, "thinc-view", &mut viewer)?
             }
             Viewer::Native => {
                 let mut viewer = programs::command(site, Group::Client, binary("thinc-view")?)?;
                 viewer.env("DISPLAY", site.screen.display()).env("SDL_VIDEODRIVER", "x11");
-                viewer.args(["--fullscreen", "--timeout", "30"]).args(self.setting.viewer_options());
-                viewer.arg(text("native_link")?);
+                viewer
+                    .args(["--fullscreen", "--timeout", "30"])
+                    .args(self.setting.viewer_options());
+                viewer.env("THINC_LINK", text("native_link")?);
                 programs::start(site, "thinc-view", &mut viewer)?
             }
-            // The token stands behind `#`, and the page's own words before it.
+            // The token follows `#`; the page's query precedes it.
             Viewer::Browser => {
                 let query = self.setting.query();
                 kiosk::show(site, &text("link")?.replacen('#', &format!("{query}#"), 1))?
@@ -210,13 +247,22 @@ impl Peer for Thinc {
     }
 }
 
-/// Starts a session on `display` and gives what its ready file says.
-fn serve(site: &Site, display: &DisplayNumber, setting: Setting) -> Result<(Running, serde_json::Value), Error> {
+/// Starts a session on `display` and returns the content of its ready file.
+fn serve(
+    site: &Site,
+    display: &DisplayNumber,
+    setting: Setting,
+) -> Result<(Running, serde_json::Value), Error> {
     let xorg = programs::find("/usr/lib/xorg/Xorg").or_else(|| programs::find("Xorg"));
     let xorg = xorg.ok_or("there is no Xorg: install xserver-xorg-core")?;
-    // thinc lets Xorg choose its display, and Xorg takes the first that the namespace does not have: another's.
+    // thinc lets Xorg choose its display, and Xorg takes the first that is free in its namespace,
+    // which another run may use.
     let chosen = site.folder.path().join("xorg-on-its-display");
-    fs::write(&chosen, format!("#!/bin/sh\nexec '{}' {} \"$@\"\n", xorg.display(), display.name()))?;
+    fs::write(
+        &chosen,
+        // The last display of the arguments counts.
+        format!("#!/bin/sh\nexec '{}' \"$@\" {}\n", xorg.display(), display.name()),
+    )?;
     fs::set_permissions(&chosen, fs::Permissions::from_mode(0o755))?;
 
     let ready = site.folder.path().join("ready.json");
@@ -225,10 +271,12 @@ fn serve(site: &Site, display: &DisplayNumber, setting: Setting) -> Result<(Runn
     server.env("THINC_XORG", &chosen).arg("serve");
     let port = FIRST_PORT + display.number();
     server.args(["--listen", &format!("{}:{port}", site.bed.address(Side::Server))]);
-    server.args(["--size", &format!("{width}x{height}"), "--name", "bench", "--ready-json"]).arg(&ready);
-    server.args(setting.options());
+    server
+        .args(["--size", &format!("{width}x{height}"), "--name", "bench", "--ready-json"])
+        .arg(&ready);
+    server.args(["--window-manager", "none"]).args(setting.options());
     if setting != Setting::Default {
-        // Then the session says what it has sent when its viewer leaves.
+        // The session then logs its statistics when its viewer disconnects.
         server.env("THINC_LOG", "debug");
     }
     server.arg("--").args(IDLE_COMMAND);
@@ -246,10 +294,10 @@ fn serve(site: &Site, display: &DisplayNumber, setting: Setting) -> Result<(Runn
     }
 }
 
-/// "thinc 0.1.0 (1bb5936)", where the binary lies in the tree that it was built from.
+/// "thinc 0.1.0 (1bb5936)", if the binary is in the tree that it was built from.
 fn own_version(program: &Path) -> String {
-    let said = programs::said(std::process::Command::new(program).arg("--version"));
-    let version = said.and_then(|text| Some(text.lines().next()?.to_owned()));
+    let output = programs::output_of(std::process::Command::new(program).arg("--version"));
+    let version = output.and_then(|text| Some(text.lines().next()?.to_owned()));
     let version = version.unwrap_or_else(|| "of unknown version".to_owned());
     match built_from(program, "%h") {
         Some(commit) => format!("{version} ({commit})"),
@@ -261,10 +309,16 @@ fn year_made(program: &Path) -> Option<u16> {
     built_from(program, "%cs")?.split('-').next()?.parse().ok()
 }
 
-/// A field of the newest commit that was there when `program` was built, of the tree in which it lies.
+/// A field of the newest commit older than `program`, of the tree that contains it.
 fn built_from(program: &Path, field: &str) -> Option<String> {
-    let built = fs::metadata(program).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
+    let built =
+        fs::metadata(program).ok()?.modified().ok()?.duration_since(UNIX_EPOCH).ok()?.as_secs();
     let mut git = std::process::Command::new("git");
     git.arg("-C").arg(program.parent()?);
-    programs::said(git.args(["log", "-1", &format!("--before=@{built}"), &format!("--format={field}")]))
+    programs::output_of(git.args([
+        "log",
+        "-1",
+        &format!("--before=@{built}"),
+        &format!("--format={field}"),
+    ]))
 }

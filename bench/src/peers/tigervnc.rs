@@ -1,6 +1,6 @@
-//! TigerVNC: Xvnc, which is X server and VNC server in one, and its own viewer, with the settings that both come with.
-//! A second entry forbids JPEG, so that every pixel is exact as thinc's are.
-//! Knows the options of Xtigervnc and xtigervncviewer; never what they send.
+//! TigerVNC: Xvnc, an X server and VNC server in one, and its own viewer, both with default
+//! settings. A second entry disables JPEG, so that it is lossless. Knows the options of Xtigervnc
+//! and xtigervncviewer; never their protocol.
 
 use std::time::Duration;
 
@@ -15,12 +15,13 @@ use crate::stage::Site;
 
 const SERVER: &str = "Xtigervnc";
 const VIEWER: &str = "xtigervncviewer";
-/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000 are free.
+/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000
+/// are free.
 const FIRST_PORT: u16 = 5900;
 
 /// TigerVNC's server and viewer.
 pub struct TigerVnc {
-    /// Whether JPEG is forbidden.
+    /// Whether JPEG is disabled.
     pub lossless: bool,
 }
 
@@ -41,7 +42,8 @@ impl Peer for TigerVnc {
                 "defaults with NoJPEG; SecurityTypes=None, viewer fullscreen",
             )
         } else {
-            let settings = "defaults (Tight with JPEG, automatic choice); SecurityTypes=None, viewer fullscreen";
+            let settings = "defaults (Tight with JPEG, automatic choice); SecurityTypes=None, \
+                viewer fullscreen";
             programs::record("TigerVNC", &needed, settings)
         }
     }
@@ -51,13 +53,25 @@ impl Peer for TigerVnc {
         let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
-        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-SecurityTypes", "None"]);
+        server.args([
+            "-geometry",
+            &format!("{width}x{height}"),
+            "-depth",
+            "24",
+            "-SecurityTypes",
+            "None",
+        ]);
         server.args(["-localhost=0", "-rfbport", &port.to_string(), "-ac", "-noreset"]);
         let server = programs::start_x_server(site, SERVER, &display, server)?;
 
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
-        viewer.env("DISPLAY", site.screen.display()).args(["-FullScreen", "-SecurityTypes", "None"]);
-        // Errors end the viewer with words in its log, where a dialog would wait for a person.
+        viewer.env("DISPLAY", site.screen.display()).args([
+            "-FullScreen",
+            "-SecurityTypes",
+            "None",
+        ]);
+        // An error ends the viewer with a message in its log, instead of a dialog that waits for a
+        // person.
         viewer.args(["-AlertOnFatalError=0", "-ReconnectOnError=0"]);
         if self.lossless {
             viewer.arg("-NoJPEG");
@@ -67,7 +81,13 @@ impl Peer for TigerVnc {
 
         let session = Some(server.pid());
         let held = vec![viewer, server];
-        let mut desk = Desk { display: display.name(), held, displays: vec![display], session, ..Desk::default() };
+        let mut desk = Desk {
+            display: display.name(),
+            held,
+            displays: vec![display],
+            session,
+            ..Desk::default()
+        };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(40))?;
         Ok(desk)
     }

@@ -1,6 +1,6 @@
-//! TurboVNC: its Xvnc and its viewer, where they are installed. Written from its documentation and not yet run, which
-//! the settings say; the first who measures it should look at the client's screen.
-//! Knows the options of both; never what they send.
+//! TurboVNC: its Xvnc and its viewer. Written from its documentation and not yet run, which the
+//! record's settings say: check the client's screen at the first measurement. Knows the options of
+//! both; never their protocol.
 
 use std::time::Duration;
 
@@ -13,10 +13,11 @@ use crate::observe::account::Group;
 use crate::results::PeerRecord;
 use crate::stage::Site;
 
-/// Its packages put everything there, so that it stands beside another VNC.
+/// Its packages install everything there, beside another VNC.
 const SERVER: &str = "/opt/TurboVNC/bin/Xvnc";
 const VIEWER: &str = "/opt/TurboVNC/bin/vncviewer";
-/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000 are free.
+/// Of display :0, as VNC has it; no X server at this end listens on TCP, so that ports above 6000
+/// are free.
 const FIRST_PORT: u16 = 5900;
 
 /// TurboVNC's server and viewer.
@@ -30,8 +31,10 @@ impl Peer for TurboVnc {
     fn record(&self) -> PeerRecord {
         let install = "the package turbovnc of https://turbovnc.org";
         let needed = [Needed { program: SERVER, install }, Needed { program: VIEWER, install }];
-        let settings = "defaults (Tight with JPEG, no automatic lossless refresh); security type None, viewer \
-                        fullscreen; this adapter was written from the documentation and never run by its authors";
+        let settings = "defaults (Tight with JPEG, no automatic lossless refresh); security type \
+            None, viewer \
+                        fullscreen; this adapter was written from the documentation and never run \
+                        by its authors";
         programs::record("TurboVNC", &needed, settings)
     }
 
@@ -40,7 +43,14 @@ impl Peer for TurboVnc {
         let port = FIRST_PORT + display.number();
         let (width, height) = site.size;
         let mut server = programs::command(site, Group::Server, SERVER)?;
-        server.args(["-geometry", &format!("{width}x{height}"), "-depth", "24", "-securitytypes", "None"]);
+        server.args([
+            "-geometry",
+            &format!("{width}x{height}"),
+            "-depth",
+            "24",
+            "-securitytypes",
+            "None",
+        ]);
         server.args(["-rfbport", &port.to_string(), "-ac", "-noreset"]);
         let server = programs::start_x_server(site, "turbovnc-server", &display, server)?;
 
@@ -50,8 +60,12 @@ impl Peer for TurboVnc {
         viewer.arg(format!("{}::{port}", site.bed.address(Side::Server)));
         let viewer = programs::start(site, "turbovnc-viewer", &mut viewer)?;
 
-        let mut desk =
-            Desk { display: display.name(), held: vec![viewer, server], displays: vec![display], ..Desk::default() };
+        let mut desk = Desk {
+            display: display.name(),
+            held: vec![viewer, server],
+            displays: vec![display],
+            ..Desk::default()
+        };
         programs::wait_until_shown(site, &mut desk, Duration::from_secs(60))?;
         Ok(desk)
     }

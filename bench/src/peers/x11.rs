@@ -1,6 +1,6 @@
-//! Plain X: applications on the server draw over TCP on the client's own X server, as X was made to be used.
-//! There is neither server nor viewer to start; what a display system costs on the server is nothing.
-//! Knows the address of the client's screen; never what passes over it.
+//! Plain X: applications on the server draw over TCP on the client's own X server. There is neither
+//! server nor viewer to start, so the server's display system costs nothing. Knows the address of
+//! the client's screen; never the X traffic.
 
 use std::time::Duration;
 
@@ -21,7 +21,11 @@ impl Peer for X11 {
 
     fn record(&self) -> PeerRecord {
         let needed = [Needed { program: "Xvfb", install: "xvfb" }];
-        programs::record("X over TCP", &needed, "DISPLAY=client:N, no SSH, no compression, no access control")
+        programs::record(
+            "X over TCP",
+            &needed,
+            "DISPLAY=client:N, no SSH, no compression, no access control",
+        )
     }
 
     fn listen(&self) -> Listen {

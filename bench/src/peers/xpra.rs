@@ -1,6 +1,7 @@
-//! xpra in its desktop mode: a whole X display, an Xvfb of the session's size, seen in one window of xpra's own client.
-//! What it brings beside the display (sound, printers, clipboard, notifications) is off, and so is the shared memory
-//! through which both halves would pass the pixels by on one machine. Knows options of xpra; never what it sends.
+//! xpra in its desktop mode: a whole X display, an Xvfb of the session's size, shown in one window
+//! of xpra's own client. Its other features (sound, printers, clipboard, notifications) are off,
+//! and so is the shared memory through which both halves would exchange pixels on one machine.
+//! Knows options of xpra; never its protocol.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,18 +19,18 @@ use crate::stage::Site;
 
 const PROGRAM: &str = "xpra";
 const X_SERVER: &str = "Xvfb";
-/// The port that xpra's documentation takes.
+/// The port in xpra's documentation.
 const PORT: u16 = 10000;
 /// Where xpra's package keeps its settings.
 const SETTINGS: &str = "/etc/xpra";
-/// Both halves are Python programs that probe OpenGL in a process of its own before they begin.
+/// Both halves are Python programs that probe OpenGL in another process before they start.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
-/// The same on both sides: nothing but the display, and no shared memory.
+/// Options of both halves: only the display, and no shared memory.
 const ONLY_THE_DISPLAY: [&str; 15] = [
     "--mmap=no",
     "--speaker=disabled",
     "--microphone=disabled",
-    // Pictures would wait 150 ms for the sound that is off.
+    // Pictures would wait 150 ms for the disabled sound.
     "--av-sync=no",
     "--pulseaudio=no",
     "--printing=no",
@@ -55,13 +56,21 @@ impl Peer for Xpra {
     }
 
     fn record(&self) -> PeerRecord {
-        let needed = [Needed { program: PROGRAM, install: "xpra" }, Needed { program: X_SERVER, install: "xvfb" }];
-        let settings = "start-desktop on an Xvfb, tcp without encryption, encodings automatic (defaults); --mmap=no; no \
-                        sound (so --av-sync=no, and XPRA_XSHM=0 as changes are lost without one of them), printers, \
-                        clipboard, notifications; client --desktop-fullscreen --desktop-scaling=off";
+        let needed = [
+            Needed { program: PROGRAM, install: "xpra" },
+            Needed { program: X_SERVER, install: "xvfb" },
+        ];
+        let settings = "start-desktop on an Xvfb, tcp without encryption, encodings automatic \
+            (defaults); --mmap=no; no \
+                        sound (so --av-sync=no, and XPRA_XSHM=0 as changes are lost without one \
+                        of them), printers, \
+                        clipboard, notifications; client --desktop-fullscreen \
+                        --desktop-scaling=off";
         let mut record = programs::record("xpra", &needed, settings);
-        if record.missing.is_none() && programs::find(PROGRAM).is_some_and(|path| !can_draw(&path)) {
-            record.missing = Some("xpra cannot draw: install python3-gi-cairo and python3-pil".to_owned());
+        if record.missing.is_none() && programs::find(PROGRAM).is_some_and(|path| !can_draw(&path))
+        {
+            record.missing =
+                Some("xpra cannot draw: install python3-gi-cairo and python3-pil".to_owned());
             record.version = String::new();
         }
         record
@@ -72,7 +81,15 @@ impl Peer for Xpra {
         let display = DisplayNumber::reserve()?;
         let (width, height) = site.size;
         let mut x_server = programs::command(site, Group::Server, X_SERVER)?;
-        x_server.args(["-screen", "0", &format!("{width}x{height}x24"), "-noreset", "-ac", "-nolisten", "tcp"]);
+        x_server.args([
+            "-screen",
+            "0",
+            &format!("{width}x{height}x24"),
+            "-noreset",
+            "-ac",
+            "-nolisten",
+            "tcp",
+        ]);
         // As xpra starts it.
         x_server.args(["+extension", "GLX", "+extension", "Composite", "-dpi", "96"]);
         let x_server = programs::start_x_server(site, "xpra-Xvfb", &display, x_server)?;
@@ -80,20 +97,33 @@ impl Peer for Xpra {
         let address = site.bed.address(Side::Server);
         let splash = if major_version() >= Some(SPLASH_SINCE) { &["--splash=no"][..] } else { &[] };
         let mut server = command(site, Group::Server, &settings)?;
-        // Reading the screen through shared memory, xpra 3.1.3 lost a change for good in 4 of 10 runs over 66 ms, and in
-        // none without; only the delay for sound hides that, as it copies each picture.
+        // Reading the screen through shared memory, xpra 3.1.3 lost a change for good in 4 of 10
+        // runs over 66 ms, and in none without; only the delay for sound hides that, as it copies
+        // each picture.
         server.env("XPRA_XSHM", "0");
-        server.arg("start-desktop").arg(display.name()).args(["--use-display=yes", "--resize-display=no"]);
-        // Its own socket would lie in /run, and xpra would wait for clients there too.
-        server.args([&format!("--bind-tcp={address}:{PORT}"), "--bind=none", "--daemon=no", "--systemd-run=no"]);
+        server
+            .arg("start-desktop")
+            .arg(display.name())
+            .args(["--use-display=yes", "--resize-display=no"]);
+        // By default its socket is in /run, and xpra would accept clients there too.
+        server.args([
+            &format!("--bind-tcp={address}:{PORT}"),
+            "--bind=none",
+            "--daemon=no",
+            "--systemd-run=no",
+        ]);
         server.args(["--attach=no", "--dbus-launch=", "--dbus-proxy=no"]);
-        let mut server = programs::start(site, "xpra-server", server.args(splash).args(ONLY_THE_DISPLAY))?;
+        let mut server =
+            programs::start(site, "xpra-server", server.args(splash).args(ONLY_THE_DISPLAY))?;
         listening::wait(site, "xpra", &mut server, PORT)?;
 
         let mut viewer = command(site, Group::Client, &settings)?;
-        viewer.env("DISPLAY", site.screen.display()).args(["attach", &format!("tcp://{address}:{PORT}/")]);
+        viewer
+            .env("DISPLAY", site.screen.display())
+            .args(["attach", &format!("tcp://{address}:{PORT}/")]);
         viewer.args(["--desktop-fullscreen=yes", "--desktop-scaling=off", "--tray=no"]);
-        let viewer = programs::start(site, "xpra-client", viewer.args(splash).args(ONLY_THE_DISPLAY))?;
+        let viewer =
+            programs::start(site, "xpra-client", viewer.args(splash).args(ONLY_THE_DISPLAY))?;
 
         let mut desk = Desk {
             display: display.name(),
@@ -106,26 +136,33 @@ impl Peer for Xpra {
     }
 }
 
-/// xpra with settings and sockets in the site's folder, and without a message bus: GTK would start one that outlives it.
+/// xpra with settings and sockets in the site's folder, and without a message bus: GTK would start
+/// one that outlives it.
 fn command(site: &Site, group: Group, settings: &Path) -> Result<Command, Error> {
     let mut command = programs::command(site, group, PROGRAM)?;
-    command.env("XPRA_SYSTEM_CONF_DIRS", settings).env("GSETTINGS_BACKEND", "memory").env("NO_AT_BRIDGE", "1");
+    command
+        .env("XPRA_SYSTEM_CONF_DIRS", settings)
+        .env("GSETTINGS_BACKEND", "memory")
+        .env("NO_AT_BRIDGE", "1");
     command.env("DBUS_SESSION_BUS_ADDRESS", "disabled:").env("XPRA_SOCKET_DIR", site.folder.path());
     Ok(command)
 }
 
-/// The settings that the package made, without the commands that it would run in each session: there shall be the same
-/// programs in it on every peer.
+/// The settings of the package, without the commands that it would run in each session: every peer
+/// runs the same programs.
 fn copy_settings(site: &Site) -> Result<PathBuf, Error> {
     let to = site.folder.path().join("xpra-settings");
     fs::create_dir_all(to.join("conf.d"))?;
     for part in ["", "conf.d"] {
         let Ok(entries) = fs::read_dir(Path::new(SETTINGS).join(part)) else { continue };
         for path in entries.flatten().map(|entry| entry.path()) {
-            let (Some(name), true) = (path.file_name(), path.extension().is_some_and(|end| end == "conf")) else {
+            let (Some(name), true) =
+                (path.file_name(), path.extension().is_some_and(|end| end == "conf"))
+            else {
                 continue;
             };
-            let text = fs::read_to_string(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+            let text = fs::read_to_string(&path)
+                .map_err(|error| format!("{}: {error}", path.display()))?;
             fs::write(to.join(part).join(name), without_commands(&text))?;
         }
     }
@@ -133,26 +170,33 @@ fn copy_settings(site: &Site) -> Result<PathBuf, Error> {
 }
 
 fn without_commands(settings: &str) -> String {
-    let is_command = |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == "start");
+    let is_command =
+        |line: &&str| line.split('=').next().is_some_and(|name| name.trim() == "start");
     settings.lines().filter(|line| !is_command(line)).map(|line| format!("{line}\n")).collect()
 }
 
 /// "xpra v3.1.3" is 3.
 fn major_version() -> Option<u32> {
-    let text = programs::said(Command::new(PROGRAM).arg("--version"))?;
+    let text = programs::output_of(Command::new(PROGRAM).arg("--version"))?;
     text.split(|c: char| !c.is_ascii_digit()).find(|word| !word.is_empty())?.parse().ok()
 }
 
-/// Whether the Python that runs `xpra` has what GTK and cairo meet in, and what window icons are made with. Debian's package
-/// does not ask for them; without the one the client's window stays black, without the other no client is let in. Where xpra is no Python script, it is for itself to say what it lacks.
+/// Whether the Python that runs `xpra` has gi's cairo module and PIL. Debian's package does not
+/// depend on them; without the first the client's window stays black, without the second no client
+/// is accepted. True if xpra is not a Python script.
 fn can_draw(xpra: &Path) -> bool {
     let script = fs::read(xpra).unwrap_or_default();
     let first = String::from_utf8_lossy(&script).lines().next().unwrap_or_default().to_owned();
-    let Some(python) = first.strip_prefix("#!").filter(|program| program.contains("python")) else { return true };
+    let Some(python) = first.strip_prefix("#!").filter(|program| program.contains("python")) else {
+        return true;
+    };
     let mut words = python.split_whitespace();
     let Some(program) = words.next() else { return true };
     let mut test = Command::new(program);
-    test.args(words).args(["-c", "import gi._gi_cairo, PIL"]).stdin(Stdio::null()).stdout(Stdio::null());
+    test.args(words)
+        .args(["-c", "import gi._gi_cairo, PIL"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null());
     test.stderr(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
@@ -162,7 +206,11 @@ mod tests {
 
     #[test]
     fn only_commands_are_left_out_of_the_settings() {
-        let text = "# start = this\nstart-env = A=b\nstart = /etc/X11/Xsession true\nstart-new-commands = yes\n";
-        assert_eq!(without_commands(text), "# start = this\nstart-env = A=b\nstart-new-commands = yes\n");
+        let text = "# start = this\nstart-env = A=b\nstart = /etc/X11/Xsession \
+            true\nstart-new-commands = yes\n";
+        assert_eq!(
+            without_commands(text),
+            "# start = this\nstart-env = A=b\nstart-new-commands = yes\n"
+        );
     }
 }

@@ -1,6 +1,7 @@
-//! xrdp with its Xorg modules and its session manager, seen with FreeRDP: a login as over any network, with TLS.
-//! xrdp reads files at fixed places and asks PAM who may log in; both are private copies in a mount namespace, where
-//! anybody may, so that nothing of the machine is changed. Knows files and options of both; never what they send.
+//! xrdp with its Xorg modules and its session manager, shown by FreeRDP: a login over the network
+//! with TLS. xrdp reads files at fixed paths and uses PAM for logins; both are private copies in a
+//! mount namespace, with PAM that accepts any login, so that the machine is not changed. Knows
+//! files and options of both; never their protocol.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +21,7 @@ use crate::stage::Site;
 
 const SERVER: &str = "/usr/sbin/xrdp";
 const XORG: &str = "/usr/lib/xorg/Xorg";
-/// The modules that make an Xorg xrdp's, with the configuration that loads them.
+/// The configuration that loads xrdp's modules into an Xorg.
 const XORG_CONFIG: &str = "/etc/X11/xrdp/xorg.conf";
 const VIEWER: &str = "xfreerdp";
 const PORT: u16 = 3389;
@@ -28,13 +29,13 @@ const PORT: u16 = 3389;
 const SESMAN_PORT: u16 = 3350;
 /// A name in the private /etc/passwd; the private PAM takes any password.
 const USER: &str = "bench";
-/// Login, session manager, X server, and the picture: a second on a quiet machine and a near link.
+/// Login, session manager, X server and first picture: a second on an idle machine and a fast link.
 const SHOWN_MAX: Duration = Duration::from_secs(60);
 
 /// xrdp and FreeRDP.
 pub struct Xrdp {
-    /// Whether the viewer asks for RemoteFX, a lossy code. FreeRDP does not by itself, and then xrdp 0.9 sends lossless
-    /// bitmaps; where the network is to be found out ("auto"), it sends bitmaps whatever the viewer can do.
+    /// Whether the viewer requests RemoteFX, a lossy codec. By default FreeRDP does not, and then
+    /// xrdp 0.9 sends lossless bitmaps; with network type "auto" it always sends bitmaps.
     pub remotefx: bool,
 }
 
@@ -51,10 +52,14 @@ impl Peer for Xrdp {
             Needed { program: XORG_CONFIG, install: "xorgxrdp" },
             Needed { program: VIEWER, install: "freerdp2-x11" },
         ];
-        let (title, code) =
-            if self.remotefx { ("xrdp with RemoteFX", "/rfx (lossy)") } else { ("xrdp", "/network:auto (bitmaps)") };
+        let (title, code) = if self.remotefx {
+            ("xrdp with RemoteFX", "/rfx (lossy)")
+        } else {
+            ("xrdp", "/network:auto (bitmaps)")
+        };
         let settings = format!(
-            "defaults with TLS; login by private PAM files; no clipboard, sound and drives; xfreerdp /f /bpp:32 {code}"
+            "defaults with TLS; login by private PAM files; no clipboard, sound and drives; \
+                xfreerdp /f /bpp:32 {code}"
         );
         let mut record = programs::record(title, &needed, &settings);
         record.missing = record.missing.or_else(obstacle);
@@ -69,7 +74,15 @@ impl Peer for Xrdp {
         let folder = site.folder.path().join("xrdp");
         write_files(site, &folder, &display)?;
         let mut server = programs::command(site, Group::Server, "unshare")?;
-        server.args(["--mount", "--pid", "--mount-proc", "--fork", "--kill-child", "--", "/bin/sh"]);
+        server.args([
+            "--mount",
+            "--pid",
+            "--mount-proc",
+            "--fork",
+            "--kill-child",
+            "--",
+            "/bin/sh",
+        ]);
         server.arg(folder.join("xrdp.sh")).arg(site.folder.path());
         let mut server = programs::start(site, "xrdp", &mut server)?;
         listening::wait(site, "xrdp-sesman", &mut server, SESMAN_PORT)?;
@@ -84,11 +97,14 @@ impl Peer for Xrdp {
             }
             fs::read_to_string(&ready).ok().map(Ok)
         });
-        let name = begun.and_then(|end| end).map_err(|error| programs::failure(site, &error.to_string()))?;
-        // It says ":77.0".
+        let name = begun
+            .and_then(|end| end)
+            .map_err(|error| programs::failure(site, &error.to_string()))?;
+        // The display is written as ":77.0".
         let name = name.trim().split('.').next().unwrap_or_default().to_owned();
         if name != display.name() {
-            let words = format!("xrdp's session is on display {name} and not on {}", display.name());
+            let words =
+                format!("xrdp's session is on display {name} and not on {}", display.name());
             return Err(programs::failure(site, &words));
         }
         let mut desk = Desk {
@@ -109,55 +125,78 @@ impl Xrdp {
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
         viewer.env("DISPLAY", site.screen.display());
         viewer.arg(format!("/v:{}:{PORT}", site.bed.address(Side::Server)));
-        viewer.args([&format!("/u:{USER}"), "/p:any", "/cert:ignore", "/f", &format!("/size:{width}x{height}")]);
-        viewer.args(["/bpp:32", "-clipboard", if self.remotefx { "/rfx" } else { "/network:auto" }]);
+        viewer.args([
+            &format!("/u:{USER}"),
+            "/p:any",
+            "/cert:ignore",
+            "/f",
+            &format!("/size:{width}x{height}"),
+        ]);
+        viewer.args([
+            "/bpp:32",
+            "-clipboard",
+            if self.remotefx { "/rfx" } else { "/network:auto" },
+        ]);
         programs::start(site, VIEWER, &mut viewer)
     }
 }
 
-/// Why private copies of /etc/passwd and of xrdp's files cannot be laid over the machine's.
+/// Why private copies of /etc/passwd and of xrdp's files cannot be mounted over the machine's.
 fn obstacle() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
-        // In a user namespace too: xrdp-sesman gives each session the groups of its user, which needs true root.
+        // Also in a user namespace: xrdp-sesman sets the groups of each session's user, which needs
+        // real root.
         return Some("xrdp gives sessions to users, which only root may: run as root".to_owned());
     }
-    let refused = Command::new("unshare").args(["--mount", "--pid", "--fork", "--mount-proc", "true"]).output();
+    let refused = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--mount-proc", "true"])
+        .output();
     match refused {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
             let words = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            Some(format!("no mount namespace can be made, in which xrdp's login would be private: {words}"))
+            Some(format!(
+                "no mount namespace can be made, in which xrdp's login would be private: {words}"
+            ))
         }
         Err(error) => Some(format!("cannot run unshare: {error}: install util-linux")),
     }
 }
 
-/// Everything that xrdp.sh lays over the machine's files, and what the session runs.
+/// The files that xrdp.sh mounts over the machine's, and the session's script.
 fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<(), Error> {
     let (etc, home) = (folder.join("etc"), folder.join("home"));
     for made in [&etc, &home, &folder.join("run")] {
-        fs::create_dir_all(made).map_err(|error| format!("cannot make {}: {error}", made.display()))?;
+        fs::create_dir_all(made)
+            .map_err(|error| format!("cannot make {}: {error}", made.display()))?;
     }
-    // The keys and key maps that the package made; its two main files are ours.
+    // The keys and keymaps of the package; its two main files are replaced.
     let copied = Command::new("cp").args(["-a", "/etc/xrdp/."]).arg(&etc).output()?;
     if !copied.status.success() {
-        return Err(format!("cannot copy /etc/xrdp: {}", String::from_utf8_lossy(&copied.stderr).trim()).into());
+        return Err(format!(
+            "cannot copy /etc/xrdp: {}",
+            String::from_utf8_lossy(&copied.stderr).trim()
+        )
+        .into());
     }
     let script = |path: &Path, text: &str| -> Result<(), Error> {
         fs::write(path, text)?;
         Ok(fs::set_permissions(path, fs::Permissions::from_mode(0o755))?)
     };
     script(&folder.join("xrdp.sh"), include_str!("xrdp.sh"))?;
-    // Renamed when it is whole; the session is nothing but its X server, applications are started from outside.
+    // Renamed when complete. The session is only its X server; applications are started from
+    // outside.
     let ready = folder.join("ready");
     let session = format!(
-        "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec sleep infinity\n",
+        "#!/bin/sh\nprintf '%s\\n' \"$DISPLAY\" > '{ready}.new'\nmv '{ready}.new' '{ready}'\nexec \
+            sleep infinity\n",
         ready = ready.display()
     );
     script(&folder.join("session.sh"), &session)?;
 
     let (uid, gid) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
-    let mut people = fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
+    let mut people =
+        fs::read_to_string("/etc/passwd").map_err(|error| format!("/etc/passwd: {error}"))?;
     people += &format!("{USER}:x:{uid}:{gid}::{}:/bin/sh\n", home.display());
     fs::write(folder.join("passwd"), people)?;
     let kinds = ["auth", "account", "session", "password"];
@@ -165,14 +204,17 @@ fn write_files(site: &Site, folder: &Path, display: &DisplayNumber) -> Result<()
     fs::write(folder.join("pam"), pam)?;
 
     let log = |name: &str| site.folder.path().join(format!("{name}.log")).display().to_string();
-    fs::write(etc.join("xrdp.ini"), xrdp_ini(&site.bed.address(Side::Server).to_string(), &log("xrdp-own")))?;
+    fs::write(
+        etc.join("xrdp.ini"),
+        xrdp_ini(&site.bed.address(Side::Server).to_string(), &log("xrdp-own")),
+    )?;
     let session = folder.join("session.sh").display().to_string();
     let sesman = sesman_ini(display.number(), &session, &log("xrdp-sesman"), &log("xrdp-xorg"));
     fs::write(etc.join("sesman.ini"), sesman)?;
     Ok(())
 }
 
-/// As the package has it, less the channels that no display needs, and logged in without a question.
+/// As in the package, without the channels that a display does not need, and with automatic login.
 fn xrdp_ini(address: &str, log: &str) -> String {
     format!(
         "[Globals]\nini_version=1\nfork=true\nport=tcp://{address}:{PORT}\ntcp_nodelay=true\ntcp_keepalive=true\n\
@@ -185,7 +227,7 @@ fn xrdp_ini(address: &str, log: &str) -> String {
     )
 }
 
-/// As the package has it, with a session that only waits, its display and its logs chosen, and nothing mounted.
+/// As in the package, with a session that only waits, the chosen display and logs, and no mounts.
 fn sesman_ini(display: u16, session: &str, log: &str, xorg_log: &str) -> String {
     format!(
         "[Globals]\nListenAddress=127.0.0.1\nListenPort={SESMAN_PORT}\nEnableUserWindowManager=false\n\

@@ -1,6 +1,6 @@
-//! Xspice, an Xorg with a driver that is a SPICE server too, seen with spicy, the client that comes with spice-gtk.
-//! Its own configuration file, as the package's has no size and lets the server crash: all three of its buffers must be
-//! given their sizes. Knows options of both; never what they send.
+//! Xspice, an Xorg with a driver that is also a SPICE server, shown by spicy, the client of
+//! spice-gtk. It gets a configuration file of its own: the package's sets no sizes of the three
+//! buffers, and the server crashes. Knows options of both; never their protocol.
 
 use std::fs;
 use std::process::Stdio;
@@ -25,24 +25,34 @@ const DRIVER: &str = "/usr/lib/xorg/modules/drivers/spiceqxl_drv.so";
 const VIEWER: &str = "spicy";
 const WINDOW_MANAGER: &str = "openbox";
 const PORT: u16 = 5930;
-/// What the package's own notes give as defaults, MiB; the picture lies at the front of the commands' buffer.
+/// Defaults according to the package's notes, MiB; the picture is at the start of the commands'
+/// buffer.
 const BUFFER_MIB: u32 = 128;
 const PICTURE_MIB: u32 = 16;
-/// The driver's notes: the commands' buffer should be seven times the picture, which is one of them.
+/// The driver's notes: the commands' buffer should be seven times the picture, which is one of
+/// them.
 const COMMANDS_PER_PICTURE: u32 = 8;
 const X_START_MAX: Duration = Duration::from_secs(20);
 const SHOWN_MAX: Duration = Duration::from_secs(40);
-/// No keys and no buttons: everything goes to the viewer.
-const NO_BINDINGS: &str = "<openbox_config xmlns=\"http://openbox.org/3.4/rc\"><focus><focusNew>yes</focusNew></focus><desktops><number>1</number><popupTime>0</popupTime></desktops>\
-                           <keyboard/><mouse/></openbox_config>\n";
+/// No bindings of keys or buttons: all input goes to the viewer.
+const NO_BINDINGS: &str = r#"<openbox_config xmlns="http://openbox.org/3.4/rc">
+<focus><focusNew>yes</focusNew></focus>
+<desktops><number>1</number><popupTime>0</popupTime></desktops>
+<keyboard/><mouse/>
+</openbox_config>
+"#;
 
-/// What makes it exact, at its best compression: no JPEG, which it uses where it takes the client's link for slow, and no video.
-const EXACT: &str = " Option \"SpiceImageCompression\" \"auto_glz\"\n Option \"SpiceJpegWanCompression\" \"never\"\n \
-                     Option \"SpiceZlibGlzWanCompression\" \"always\"\n Option \"SpiceStreamingVideo\" \"off\"\n";
+/// Options for lossless output at the best compression: no JPEG, which it uses if it considers the
+/// client's link slow, and no video.
+const EXACT: &str = r#" Option "SpiceImageCompression" "auto_glz"
+ Option "SpiceJpegWanCompression" "never"
+ Option "SpiceZlibGlzWanCompression" "always"
+ Option "SpiceStreamingVideo" "off"
+"#;
 
 /// Xspice and spicy.
 pub struct Xspice {
-    /// Whether everything is to be exact.
+    /// Whether everything is to be lossless.
     pub lossless: bool,
 }
 
@@ -59,10 +69,13 @@ impl Peer for Xspice {
             Needed { program: WINDOW_MANAGER, install: "openbox" },
         ];
         let settings = if self.lossless {
-            "image compression auto_glz, JPEG never, zlib over GLZ always, streaming off; the rest as xspice's"
+            "image compression auto_glz, JPEG never, zlib over GLZ always, streaming off; the \
+                rest as xspice's"
         } else {
-            "defaults (image compression auto_glz, streaming filter), no ticket and no encryption; surface, \
-                        command and frame buffers of explicit size; spicy --full-screen without sound and USB, which \
+            "defaults (image compression auto_glz, streaming filter), no ticket and no \
+                encryption; surface, \
+                        command and frame buffers of explicit size; spicy --full-screen without \
+                        sound and USB, which \
                         needs a window manager on the client (openbox, counted there)"
         };
         let name = if self.lossless { "Xspice lossless" } else { "Xspice" };
@@ -75,9 +88,18 @@ impl Peer for Xspice {
         listening::wait(site, "Xspice", &mut server, PORT)?;
         let window_manager = manage(site)?;
         let mut viewer = programs::command(site, Group::Client, VIEWER)?;
-        viewer.env("DISPLAY", site.screen.display()).args(["--full-screen", "--spice-disable-audio"]);
-        viewer.env("DBUS_SESSION_BUS_ADDRESS", "disabled:").env("GSETTINGS_BACKEND", "memory").env("NO_AT_BRIDGE", "1");
-        viewer.args(["--spice-disable-usbredir", "-h", &site.bed.address(Side::Server).to_string()]);
+        viewer
+            .env("DISPLAY", site.screen.display())
+            .args(["--full-screen", "--spice-disable-audio"]);
+        viewer
+            .env("DBUS_SESSION_BUS_ADDRESS", "disabled:")
+            .env("GSETTINGS_BACKEND", "memory")
+            .env("NO_AT_BRIDGE", "1");
+        viewer.args([
+            "--spice-disable-usbredir",
+            "-h",
+            &site.bed.address(Side::Server).to_string(),
+        ]);
         let viewer = programs::start(site, VIEWER, viewer.args(["-p", &PORT.to_string()]))?;
 
         let mut desk = Desk {
@@ -91,17 +113,21 @@ impl Peer for Xspice {
     }
 }
 
-/// The Xorg, when it takes connections.
+/// Starts the Xorg; returns once it accepts connections.
 fn serve(site: &Site, display: &DisplayNumber, lossless: bool) -> Result<Running, Error> {
     let config = site.folder.path().join("xspice.conf");
     let more = if lossless { EXACT } else { "" };
-    fs::write(&config, configuration(&site.bed.address(Side::Server).to_string(), site.size, more))?;
+    fs::write(
+        &config,
+        configuration(&site.bed.address(Side::Server).to_string(), site.size, more),
+    )?;
     let mut server = programs::command(site, Group::Server, XORG)?;
     server.arg(display.name()).arg("-config").arg(&config);
     server.arg("-logfile").arg(site.folder.path().join("xspice-xorg.log"));
     server.args(["-noreset", "-ac", "-nolisten", "tcp", "-novtswitch", "-sharevts"]);
-    // The driver says every command that it looks for on its output: a log would grow without end, and a pipe would fill.
-    // So the display is not read from there; the option keeps the server from minding our lock.
+    // The driver prints every command that it polls for: a log would grow without bound, and a pipe
+    // would fill. So the display number is not read from there; the option makes the server ignore
+    // our lock.
     server.args(["-displayfd", "1"]).stdout(Stdio::null()).stderr(Stdio::null());
     let mut server = Running::start("Xspice", &mut server)?;
     let ready = wait_for("Xspice takes X connections", X_START_MAX, || {
@@ -114,7 +140,8 @@ fn serve(site: &Site, display: &DisplayNumber, lossless: bool) -> Result<Running
     Ok(server)
 }
 
-/// A window manager on the client's screen: GTK asks one for the whole screen, and waits for ever where there is none.
+/// A window manager on the client's screen: GTK requests fullscreen from it, and waits forever if
+/// there is none.
 fn manage(site: &Site) -> Result<Running, Error> {
     let config = site.folder.path().join("client-openbox.xml");
     fs::write(&config, NO_BINDINGS)?;
@@ -135,8 +162,8 @@ fn manage(site: &Site) -> Result<Running, Error> {
     Ok(openbox)
 }
 
-/// For the Xorg: the driver, its keyboard and its pointer, nothing of the machine's, and a mode of the wanted size.
-/// `more` are options of the driver.
+/// The Xorg's configuration: the driver, its keyboard and pointer, no devices of the machine, and a
+/// mode of the wanted size. `more` are options of the driver.
 fn configuration(address: &str, (width, height): (u32, u32), more: &str) -> String {
     let picture = (width * height * 4).div_ceil(1 << 20).max(PICTURE_MIB);
     let commands = (picture * COMMANDS_PER_PICTURE).max(BUFFER_MIB);
@@ -151,18 +178,52 @@ fn configuration(address: &str, (width, height): (u32, u32), more: &str) -> Stri
         height + 6
     );
     format!(
-        "Section \"ServerFlags\"\n Option \"AutoAddDevices\" \"False\"\n Option \"DontVTSwitch\" \"True\"\nEndSection\n\
-         Section \"Device\"\n Identifier \"device\"\n Driver \"spiceqxl\"\n Option \"SpiceAddr\" \"{address}\"\n \
-         Option \"SpicePort\" \"{PORT}\"\n Option \"SpiceDisableTicketing\" \"True\"\n Option \"NumHeads\" \"1\"\n \
-         Option \"SurfaceBufferSize\" \"{BUFFER_MIB}\"\n Option \"CommandBufferSize\" \"{commands}\"\n \
-         Option \"FrameBufferSize\" \"{picture}\"\n{more}EndSection\n\
-         Section \"InputDevice\"\n Identifier \"pointer\"\n Driver \"xspice pointer\"\nEndSection\n\
-         Section \"InputDevice\"\n Identifier \"keyboard\"\n Driver \"xspice keyboard\"\nEndSection\n\
-         Section \"Monitor\"\n Identifier \"monitor\"\n HorizSync 1-1000\n VertRefresh 1-1000\n {mode}\nEndSection\n\
-         Section \"Screen\"\n Identifier \"screen\"\n Monitor \"monitor\"\n Device \"device\"\n DefaultDepth 24\n \
-         SubSection \"Display\"\n  Depth 24\n  Modes \"{width}x{height}\"\n EndSubSection\nEndSection\n\
-         Section \"ServerLayout\"\n Identifier \"layout\"\n Screen \"screen\"\n InputDevice \"keyboard\"\n \
-         InputDevice \"pointer\"\nEndSection\n"
+        r#"Section "ServerFlags"
+ Option "AutoAddDevices" "False"
+ Option "DontVTSwitch" "True"
+EndSection
+Section "Device"
+ Identifier "device"
+ Driver "spiceqxl"
+ Option "SpiceAddr" "{address}"
+ Option "SpicePort" "{PORT}"
+ Option "SpiceDisableTicketing" "True"
+ Option "NumHeads" "1"
+ Option "SurfaceBufferSize" "{BUFFER_MIB}"
+ Option "CommandBufferSize" "{commands}"
+ Option "FrameBufferSize" "{picture}"
+{more}EndSection
+Section "InputDevice"
+ Identifier "pointer"
+ Driver "xspice pointer"
+EndSection
+Section "InputDevice"
+ Identifier "keyboard"
+ Driver "xspice keyboard"
+EndSection
+Section "Monitor"
+ Identifier "monitor"
+ HorizSync 1-1000
+ VertRefresh 1-1000
+ {mode}
+EndSection
+Section "Screen"
+ Identifier "screen"
+ Monitor "monitor"
+ Device "device"
+ DefaultDepth 24
+ SubSection "Display"
+  Depth 24
+  Modes "{width}x{height}"
+ EndSubSection
+EndSection
+Section "ServerLayout"
+ Identifier "layout"
+ Screen "screen"
+ InputDevice "keyboard"
+ InputDevice "pointer"
+EndSection
+"#
     )
 }
 
@@ -174,12 +235,14 @@ mod tests {
     fn buffers_grow_with_the_screen() {
         let small = configuration("10.0.0.1", (1024, 768), "");
         assert!(
-            small.contains("\"FrameBufferSize\" \"16\"") && small.contains("\"CommandBufferSize\" \"128\""),
+            small.contains("\"FrameBufferSize\" \"16\"")
+                && small.contains("\"CommandBufferSize\" \"128\""),
             "{small}"
         );
         let large = configuration("10.0.0.1", (3840, 2160), EXACT);
         assert!(
-            large.contains("\"FrameBufferSize\" \"32\"") && large.contains("\"CommandBufferSize\" \"256\""),
+            large.contains("\"FrameBufferSize\" \"32\"")
+                && large.contains("\"CommandBufferSize\" \"256\""),
             "{large}"
         );
         assert!(large.contains("Modes \"3840x2160\""), "{large}");

@@ -1,20 +1,22 @@
-//! Question: how long does it take from a key to the changed pixels in xterm, in the native viewer's window, against
-//! the same measurement on a local Xvfb?
-//! A key is sent with XTEST to the Xvfb that shows the window; the Xvfb's framebuffer file is read until it changes.
-//! `x` and BackSpace take turns, so that the same cell changes every time.
+//! Question: how long does it take from a key to the changed pixels in xterm, in the native
+//! viewer's window, against the same measurement on a local Xvfb?
+//! A key is sent with XTEST to the Xvfb that shows the window; the Xvfb's framebuffer file is read
+//! until it changes. `x` and BackSpace take turns, so that the same cell changes every time.
 
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::print_table;
 use crate::Error;
-use crate::figures::Samples;
 use crate::observe::input::Input;
 use crate::observe::screen::{ClientScreen, Framebuffer};
 use crate::process::{Running, Session, binary, wait_for};
+use crate::results::{Measure, quantity};
+use crate::stats::median;
 
-/// How `key-to-photon` runs.
+/// Options of `key-to-photon`.
 #[derive(Args)]
 pub struct Options {
     /// Keys measured on each side.
@@ -27,28 +29,28 @@ pub struct Options {
 
 const SCREEN: (u32, u32) = (1024, 768);
 const KEY: &str = "x";
-/// Longest a key may take before the run is given up.
+/// Longest a key may take before the run fails.
 const KEY_LIMIT: Duration = Duration::from_secs(5);
 /// Between two reads of the framebuffer: the resolution of the figure, and small against it.
 const POLL: Duration = Duration::from_micros(40);
-/// A person's pause between keys; also lets an echo's last pixels arrive before the next.
+/// A person's pause between keys; the last pixels of an echo arrive within it.
 const PAUSE: Duration = Duration::from_millis(30);
 
 /// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let (mut local, mut remote) = (Samples::default(), Samples::default());
-    for _ in 0..options.rounds.max(1) {
-        measure_local(options.keys / options.rounds.max(1), &mut local)?;
-        measure_viewer(options.keys / options.rounds.max(1), &mut remote)?;
+    let rounds = options.rounds.max(1);
+    let (mut local, mut remote) = (Vec::new(), Vec::new());
+    for _ in 0..rounds {
+        measure_local(options.keys / rounds, &mut local)?;
+        measure_viewer(options.keys / rounds, &mut remote)?;
     }
-    println!("key to photon, xterm, milliseconds");
-    println!("  local Xvfb     {local}");
-    println!("  native viewer  {remote}");
-    println!(
-        "  difference of medians {:.2} ms, ratio {:.2}",
-        remote.median() - local.median(),
-        remote.median() / local.median()
-    );
+    let column = |name: &str, samples: Vec<f64>| {
+        (name.to_owned(), vec![Measure::lower(quantity::PHOTON_MS, "", "ms", samples)])
+    };
+    let more_ms = median(&remote).zip(median(&local)).map(|(remote, local)| remote - local);
+    println!("key to photon, xterm");
+    print_table(&[column("local Xvfb", local), column("native viewer", remote)]);
+    println!("  the viewer's median is {:.2} ms later", more_ms.unwrap_or(f64::NAN));
     Ok(())
 }
 
@@ -61,14 +63,15 @@ fn xterm(display: Option<&str>) -> Vec<String> {
     words
 }
 
-fn measure_local(keys: usize, samples: &mut Samples) -> Result<(), Error> {
+fn measure_local(keys: usize, samples: &mut Vec<f64>) -> Result<(), Error> {
     let xvfb = ClientScreen::alone("local", SCREEN)?;
     let words = xterm(Some(xvfb.display()));
-    let _xterm = Running::start("xterm", Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null()))?;
+    let _xterm =
+        Running::start("xterm", Command::new(&words[0]).args(&words[1..]).stderr(Stdio::null()))?;
     measure(&xvfb, keys, samples)
 }
 
-fn measure_viewer(keys: usize, samples: &mut Samples) -> Result<(), Error> {
+fn measure_viewer(keys: usize, samples: &mut Vec<f64>) -> Result<(), Error> {
     let words = xterm(None);
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     let session = Session::start("latency", &format!("{}x{}", SCREEN.0, SCREEN.1), &words)?;
@@ -79,12 +82,13 @@ fn measure_viewer(keys: usize, samples: &mut Samples) -> Result<(), Error> {
         .env("DISPLAY", xvfb.display())
         .env("SDL_VIDEODRIVER", "x11")
         .env_remove("WAYLAND_DISPLAY");
-    let _viewer = Running::start("thinc-view", command.args(["--size", "1024x768"]).stderr(Stdio::null()))?;
+    let _viewer =
+        Running::start("thinc-view", command.args(["--size", "1024x768"]).stderr(Stdio::null()))?;
     measure(&xvfb, keys, samples)
 }
 
 /// Types into the largest window of `xvfb` and times each change.
-fn measure(xvfb: &ClientScreen, keys: usize, samples: &mut Samples) -> Result<(), Error> {
+fn measure(xvfb: &ClientScreen, keys: usize, samples: &mut Vec<f64>) -> Result<(), Error> {
     let input = Input::new(xvfb)?;
     wait_for("a window appears", Duration::from_secs(20), || input.focus_viewer().ok()?)?;
     let screen = xvfb.framebuffer()?;
@@ -102,7 +106,9 @@ fn measure(xvfb: &ClientScreen, keys: usize, samples: &mut Samples) -> Result<()
                 break;
             }
             if start.elapsed() > KEY_LIMIT {
-                return Err(format!("key {i} changed nothing within {} s", KEY_LIMIT.as_secs()).into());
+                return Err(
+                    format!("key {i} changed nothing within {} s", KEY_LIMIT.as_secs()).into()
+                );
             }
             std::thread::sleep(POLL);
         }
@@ -119,7 +125,9 @@ fn calibrate(input: &Input, screen: &Framebuffer) -> Result<(usize, usize), Erro
             screen.read_rows(0, screen.height, &mut now)?;
             if now != last {
                 (last, since) = (now, Instant::now());
-            } else if since.elapsed() > Duration::from_millis(700) && last.iter().any(|&byte| byte != last[0]) {
+            } else if since.elapsed() > Duration::from_millis(700)
+                && last.iter().any(|&byte| byte != last[0])
+            {
                 return Ok(last);
             }
             if start.elapsed() > limit {
@@ -131,7 +139,9 @@ fn calibrate(input: &Input, screen: &Framebuffer) -> Result<(usize, usize), Erro
     let before = rest(Duration::from_secs(20))?;
     input.key(KEY)?;
     let after = rest(Duration::from_secs(20))?;
-    let rows = screen.changed_rows(&before, &after).ok_or("a key changed nothing: the window has no keyboard")?;
+    let rows = screen
+        .changed_rows(&before, &after)
+        .ok_or("a key changed nothing: the window has no keyboard")?;
     input.key("BackSpace")?;
     rest(Duration::from_secs(20))?;
     Ok(rows)

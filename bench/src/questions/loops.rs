@@ -1,105 +1,58 @@
-//! Question: does a cache keep serving a loop of pictures that is longer than the cache (Wong and Seltzer 2000, figures 6 and 7)?
-//! Loops of 25 to 100 distinct photographs are played again and again: what a later round saves of the first one's bytes was served
-//! from a cache. One that replaces the least recently used serves nothing of a loop that is longer by one picture.
+//! Question: does a cache keep serving a loop of pictures that is longer than the cache (Wong and
+//! Seltzer 2000, figures 6 and 7)? Loops of 25 to 100 distinct photographs are played again and
+//! again: what a later round saves of the first one's bytes was served from a cache. A cache that
+//! replaces the least recently used serves nothing of a loop that is longer by one picture.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
 
-use super::trial::{Began, Claim, Notebook, Table, measure, quantile, stage};
+use super::{Claim, Found, Question};
 use crate::Error;
-use crate::net::link::Link;
 use crate::net::testbed::Direction;
 use crate::observe::barcode;
 use crate::observe::picture::Rect;
-use crate::results::{Better, Measure, quantity};
+use crate::results::{Form, Measure, quantity};
 use crate::run::parse_size;
 use crate::stage::Stage;
-use crate::workloads::animation::{Round, play};
-use crate::workloads::{Effort, own};
+use crate::stats::median;
+use crate::workloads::animation::play;
+use crate::workloads::{Effort, Workload, own};
 
-/// How `loops` runs.
-#[derive(Args)]
-pub struct Options {
-    /// The systems; `thinc-bench peers` lists them. Without it, those that keep pictures at the viewer.
-    #[arg(long, value_delimiter = ',', default_value = "thinc,xspice")]
-    peers: Vec<String>,
-    /// The link: a preset, or one with changes. On a fast one nothing is left out and nothing is lossy.
-    #[arg(long, default_value = "lan", value_parser = |text: &str| text.parse::<Link>())]
-    link: Link,
+/// The question.
+#[derive(Args, Clone)]
+pub struct Loops {
     /// Pictures of each loop.
-    #[arg(long, value_delimiter = ',', default_value = "25,50,75,100", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "25,50,75,100",
+        value_parser = clap::value_parser!(u32).range(2..=1000)
+    )]
     frames: Vec<u32>,
     /// Size of a picture.
     #[arg(long, default_value = "480x400", value_parser = parse_size)]
     picture: (u32, u32),
-    /// What thinc's viewer offers to keep, MiB: its default.
+    /// The cache that thinc's viewer offers, MiB: its default.
     #[arg(long, default_value_t = 64)]
     cache_mib: u32,
-    /// Rounds of each loop: 2, 3 or 5.
-    #[arg(long, value_enum, default_value = "quick")]
-    effort: Effort,
-    /// Screen of every session.
-    #[arg(long, default_value = "1024x768", value_parser = parse_size)]
-    size: (u32, u32),
-    /// TCP congestion control in both namespaces; the system's own without it.
-    #[arg(long)]
-    congestion: Option<String>,
-    /// Where the samples go; nowhere without it.
-    #[arg(long, short)]
-    output: Option<PathBuf>,
 }
 
 const OURS: &str = "thinc";
 /// Slow enough that no system has a reason to leave a picture out.
 const PERIOD: Duration = Duration::from_millis(250);
-/// Of what a perfect cache of this size would serve: the rest is for pictures that lie on the edge of what fits, and for
-/// everything that is sent beside pictures.
+/// Of what a perfect cache of this size would serve: the rest is for pictures at the edge of the
+/// cache, and for everything that is sent beside pictures.
 const SERVED_SHARE: f64 = 0.8;
 
-/// One loop on one system.
+/// One loop length. Each loop runs in a session of its own: what a cache still holds of another
+/// loop would be saved in the first round already.
+#[derive(Clone)]
 struct Loop {
+    name: String,
     frames: u32,
-    rounds: Vec<Round>,
-}
-
-impl Loop {
-    /// To the viewer in each round, bytes.
-    fn bytes(&self) -> impl Iterator<Item = f64> {
-        self.rounds.iter().map(|round| round.spent.traffic.bytes(Direction::Down) as f64)
-    }
-
-    fn first(&self) -> Option<f64> {
-        self.bytes().next()
-    }
-
-    fn later(&self) -> Option<f64> {
-        quantile(&self.bytes().skip(1).collect::<Vec<f64>>(), 0.5)
-    }
-
-    /// Share of the first round that later ones did not send again.
-    fn served(&self) -> Option<f64> {
-        Some(1.0 - self.later()? / self.first().filter(|&first| first > 0.0)?)
-    }
-
-    /// Share of the pictures that were seen, in all rounds.
-    fn seen(&self) -> f64 {
-        let seen: usize = self.rounds.iter().map(|round| round.seen).sum();
-        seen as f64 / (self.frames as usize * self.rounds.len()) as f64
-    }
-
-    fn measures(&self) -> Vec<Measure> {
-        let part = format!("{} frames", self.frames);
-        let lower = |name: &str, unit: &str, samples| measure(name, &part, unit, Better::Lower, samples);
-        vec![
-            lower(quantity::BYTES_DOWN, "bytes", self.bytes().collect()),
-            measure("served_share", &part, "share", Better::Higher, self.served().into_iter().collect()),
-            measure("frames_seen_share", &part, "share", Better::Higher, vec![self.seen()]),
-            lower(quantity::CPU_SERVER_MS, "ms", self.rounds.iter().map(|round| round.spent.cpu_server_ms).collect()),
-            lower(quantity::CPU_CLIENT_MS, "ms", self.rounds.iter().map(|round| round.spent.cpu_client_ms).collect()),
-        ]
-    }
+    picture: (u32, u32),
+    cache_mib: u32,
 }
 
 fn rounds(effort: Effort) -> u32 {
@@ -110,137 +63,122 @@ fn rounds(effort: Effort) -> u32 {
     }
 }
 
-/// Width and height on the screen: with a bar code above and one below.
-fn shown((width, height): (u32, u32)) -> (u32, u32) {
-    (width, height + 2 * barcode::HEIGHT)
-}
+impl Question for Loops {
+    const NAME: &'static str = "loops";
+    const PEERS: &'static str = "thinc,xspice";
+    // On a fast link nothing is left out and nothing is lossy.
+    const LINKS: &'static [&'static str] = &["lan"];
 
-/// What a loop takes as pixels of four bytes, bytes.
-fn loop_bytes(picture: (u32, u32), frames: u32) -> f64 {
-    let (width, height) = shown(picture);
-    f64::from(width) * f64::from(height) * 4.0 * f64::from(frames)
-}
-
-/// Measures and prints.
-pub fn run(options: &Options) -> Result<(), Error> {
-    crate::net::as_user_namespace()?;
-    let (width, height) = shown(options.picture);
-    if width > options.size.0 || height > options.size.1 {
-        return Err(format!("a picture of {width}x{height} with its bar codes does not fit the screen").into());
-    }
-    let mut notebook = Notebook::new(options.effort, options.size, options.output.clone())?;
-    let peers = notebook.peers(&options.peers)?;
-    let mut all = Vec::new();
-    for peer in &peers {
-        eprintln!("{} ...", peer.name());
-        let began = Began::now();
-        // Each loop in a session of its own: what a cache still has of the one before would be saved in the first round already.
-        let mut one = |&frames: &u32| -> Result<Loop, Error> {
-            let mut stage = stage(peer.as_ref(), &options.link, options.size, options.congestion.as_deref())?;
-            notebook.heard_of(&stage.site.bed);
-            let played = ask(&mut stage, options, frames);
-            played.map_err(|error| format!("{error}{}", own::kept(&stage, "animation")).into())
+    fn workloads(&self) -> Result<Vec<Box<dyn Workload>>, Error> {
+        let (picture, cache_mib) = (self.picture, self.cache_mib);
+        let one = |&frames: &u32| -> Box<dyn Workload> {
+            Box::new(Loop { name: format!("loop-{frames}"), frames, picture, cache_mib })
         };
-        let done = options.frames.iter().map(&mut one).collect::<Result<Vec<Loop>, Error>>();
-        let done = done.map(|loops| {
-            let measures = loops.iter().flat_map(Loop::measures).collect();
-            (loops, measures)
-        });
-        all.extend(notebook.note(peer.name(), &options.link, "loops", began, done)?.map(|loops| (peer.name(), loops)));
-    }
-    println!(
-        "loops of photographs of {}x{}, {} rounds, {} a second; {}",
-        options.picture.0,
-        options.picture.1,
-        rounds(options.effort),
-        1000 / PERIOD.as_millis(),
-        options.link.about()
-    );
-    print(&all, options);
-    if let Some((_, loops)) = all.iter().find(|(peer, _)| *peer == OURS) {
-        notebook.judge(OURS, &claims(loops, options.picture, options.cache_mib))?;
-    }
-    notebook.end()
-}
-
-fn ask(stage: &mut Stage, options: &Options, frames: u32) -> Result<Loop, Error> {
-    let (width, height) = shown(options.picture);
-    let area = Rect { x: stage.view.x, y: stage.view.y, width, height };
-    let words = [
-        "animation".to_owned(),
-        format!("--frames={frames}"),
-        format!("--period-ms={}", PERIOD.as_millis()),
-        format!("--width={}", options.picture.0),
-        format!("--height={}", options.picture.1),
-    ];
-    let mut application = own::show(stage, "animation", &words.each_ref().map(String::as_str))?;
-    let rounds = (0..rounds(options.effort)).map(|_| play(stage, area, frames, PERIOD)).collect::<Result<_, _>>()?;
-    own::check(stage, "animation", &mut application)?;
-    Ok(Loop { frames, rounds })
-}
-
-fn print(all: &[(&'static str, Vec<Loop>)], options: &Options) {
-    let table = Table::new(&all.iter().map(|(peer, _)| *peer).collect::<Vec<_>>());
-    for (place, &frames) in options.frames.iter().enumerate() {
-        println!("{frames} pictures, {:.1} MB as pixels", loop_bytes(options.picture, frames) / 1e6);
-        let row = |label: &str, value: &dyn Fn(&Loop) -> Option<f64>| {
-            table.row(label, &all.iter().map(|(_, loops)| value(&loops[place])).collect::<Vec<_>>());
-        };
-        row("first round, MB", &|l| Some(l.first()? / 1e6));
-        row("a later round, MB, median", &|l| Some(l.later()? / 1e6));
-        row("served from a cache, share", &Loop::served);
-        row("pictures seen, share", &|l| Some(l.seen()));
-        row("CPU of the server, a later round, ms", &|l| {
-            quantile(&l.rounds.iter().skip(1).map(|round| round.spent.cpu_server_ms).collect::<Vec<f64>>(), 0.5)
-        });
+        Ok(self.frames.iter().map(one).collect())
     }
 }
 
-/// That what fits is served.
-fn claims(loops: &[Loop], picture: (u32, u32), cache_mib: u32) -> Vec<Claim> {
-    let cache = f64::from(cache_mib) * f64::from(1 << 20);
-    let claim = |l: &Loop| {
-        let most = (cache / loop_bytes(picture, l.frames)).min(1.0);
-        match l.served() {
-            Some(served) => {
-                let of = format!("of a loop of {} pictures, of which {most:.2} fits", l.frames);
-                Claim::at_least("served from the cache", served, most * SERVED_SHARE, &of)
-            }
-            None => Claim::missed("served from the cache", "nothing was sent in the first round"),
+impl Loop {
+    /// Width and height on the screen: with a bar code above and one below.
+    fn shown(&self) -> (u32, u32) {
+        (self.picture.0, self.picture.1 + 2 * barcode::HEIGHT)
+    }
+
+    /// Share of the loop, as pixels of four bytes, that the cache holds.
+    fn fits(&self) -> f64 {
+        let (width, height) = self.shown();
+        let bytes = f64::from(width) * f64::from(height) * 4.0 * f64::from(self.frames);
+        (f64::from(self.cache_mib) * f64::from(1 << 20) / bytes).min(1.0)
+    }
+}
+
+impl Workload for Loop {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn about(&self) -> &'static str {
+        "loops of photographs, played again and again: what is served from a cache?"
+    }
+
+    fn seconds(&self, _: Form, effort: Effort) -> f64 {
+        4.0 + f64::from(rounds(effort)) * (f64::from(self.frames) * PERIOD.as_secs_f64() + 1.0)
+    }
+
+    fn run(&self, stage: &mut Stage, _: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
+        let (width, height) = self.shown();
+        if width > stage.view.width || height > stage.view.height {
+            return Err(
+                format!("{width}x{height}, with its bar codes, is not on the screen").into()
+            );
         }
-    };
-    loops.iter().map(claim).collect()
+        let area = Rect { x: stage.view.x, y: stage.view.y, width, height };
+        let words = [
+            "animation".to_owned(),
+            format!("--frames={}", self.frames),
+            format!("--period-ms={}", PERIOD.as_millis()),
+            format!("--width={}", self.picture.0),
+            format!("--height={}", self.picture.1),
+        ];
+        let mut application = own::show(stage, "animation", &words.each_ref().map(String::as_str))?;
+        let rounds = (0..rounds(effort))
+            .map(|_| play(stage, area, self.frames, PERIOD))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| format!("{error}{}", own::kept(stage, "animation")))?;
+        own::check(stage, "animation", &mut application)?;
+        let bytes: Vec<f64> =
+            rounds.iter().map(|r| r.spent.traffic.bytes(Direction::Down) as f64).collect();
+        let seen: usize = rounds.iter().map(|round| round.seen).sum();
+        let seen = seen as f64 / (self.frames as usize * rounds.len()) as f64;
+        let served = served(&bytes);
+        let server = rounds.iter().map(|round| round.spent.cpu_server_ms);
+        let client = rounds.iter().map(|round| round.spent.cpu_client_ms);
+        Ok(vec![
+            Measure::lower(quantity::BYTES_DOWN, "first round", "bytes", bytes.first().copied()),
+            Measure::lower(quantity::BYTES_DOWN, "later rounds", "bytes", bytes[1..].to_vec()),
+            Measure::higher("served_share", "", "share", served),
+            Measure::higher("frames_seen_share", "", "share", [seen]),
+            Measure::lower(quantity::CPU_SERVER_MS, "later rounds", "ms", server.skip(1)),
+            Measure::lower(quantity::CPU_CLIENT_MS, "later rounds", "ms", client.skip(1)),
+        ])
+    }
+
+    fn claims(&self, found: &Found<'_>, peer: &str) -> Vec<Claim> {
+        if peer != OURS {
+            return Vec::new();
+        }
+        let served = found.samples(peer, "served_share", "").first().copied();
+        let unit = format!("of the loop, of which {:.2} fits", self.fits());
+        let limit = self.fits() * SERVED_SHARE;
+        vec![Claim::at_least("served from the cache", served, limit, &unit)]
+    }
+}
+
+/// Share of the first round that later ones did not send again.
+fn served(bytes: &[f64]) -> Option<f64> {
+    let (first, later) = bytes.split_first()?;
+    Some(1.0 - median(later)? / Some(first).filter(|&&first| first > 0.0)?)
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use super::*;
-    use crate::net::testbed::{Packet, Traffic};
-    use crate::stage::Spent;
-
-    fn played(frames: u32, bytes: &[u32]) -> Loop {
-        let round = |&bytes: &u32| {
-            let packet = Packet { at: Instant::now(), direction: Direction::Down, bytes, payload: bytes };
-            let traffic = Traffic { packets: vec![packet], ..Traffic::default() };
-            let spent = Spent { seconds: 1.0, traffic, cpu_server_ms: 1.0, cpu_apps_ms: 1.0, cpu_client_ms: 1.0 };
-            Round { spent, seen: frames as usize, seconds: 1.0 }
-        };
-        Loop { frames, rounds: bytes.iter().map(round).collect() }
-    }
+    use crate::questions::tests::holds;
 
     #[test]
     fn a_cache_that_serves_what_fits_is_told_from_one_that_collapses() {
-        // 100 pictures of 480x400 with their codes are 82.9 MB, and 64 MiB of them fit: 0.81.
-        let picture = (480, 400);
-        assert_eq!(shown(picture), (480, 432));
-        let holds = |l: Loop| claims(&[l], picture, 64)[0].holds;
-        assert!(holds(played(100, &[1000, 300, 320])));
-        assert!(!holds(played(100, &[1000, 990, 1000])), "least recently used");
-        assert!(!holds(played(50, &[1000, 300])), "all of it fits");
-        assert!(holds(played(50, &[1000, 20])));
-        assert_eq!(played(25, &[1000, 250]).served(), Some(0.75));
-        assert_eq!(played(25, &[0, 0]).served(), None);
+        // 100 pictures of 480x400 with their codes are 82.9 MB, of which 64 MiB hold 0.81.
+        let holds = |frames: u32, bytes: &[f64]| {
+            let question = Loop { name: "loop".into(), frames, picture: (480, 400), cache_mib: 64 };
+            assert_eq!(question.shown(), (480, 432));
+            let measure = Measure::higher("served_share", "", "share", served(bytes));
+            holds(&question, "lan", vec![(OURS, vec![measure])], OURS)[0]
+        };
+        assert!(holds(100, &[1000.0, 300.0, 320.0]));
+        assert!(!holds(100, &[1000.0, 990.0, 1000.0]), "least recently used");
+        assert!(!holds(50, &[1000.0, 300.0]), "all of it fits");
+        assert!(holds(50, &[1000.0, 20.0]));
+        assert_eq!(served(&[1000.0, 250.0]), Some(0.75));
+        assert_eq!(served(&[0.0, 0.0]), None);
     }
 }

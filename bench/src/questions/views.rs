@@ -1,170 +1,144 @@
-//! Question: how many bytes does a viewer of a small screen take of those of a large one, for web pages and for video?
-//! Two viewers of one session of 1024x768 at the same time: one sees it as it is, one in 320x240 (THINC §4: less than half for pages, and
-//! for video 24 Mbit/s that become 2.5). Pages are the papers' 54, of which each rests before the next; the film is theirs.
+//! Question: how many bytes does a viewer of a small screen take of those of a large one, for web
+//! pages and for video? Two viewers of one session of 1024x768 at the same time: one at full size,
+//! one in 320x240 (THINC §4: less than half for pages, and for video 2.5 of 24 Mbit/s). Pages are
+//! the papers' 54, each of which rests before the next; the video is theirs.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
-use serde_json::Value;
 
-use super::trial::{Claim, pause};
+use super::direct::{START_LIMIT, browser, bytes_in, wait_changed, wait_painted};
+use super::{Claim, pause, print_table};
 use crate::Error;
-use crate::figures::Samples;
 use crate::process::{Folder, Headless, Session, wait_for};
-use crate::workloads::content::clip::{self, Film};
+use crate::results::{Measure, quantity};
+use crate::stats::median;
+use crate::workloads::content::clip::{self, TestVideo};
 use crate::workloads::content::pages::{Pages, START};
 
-/// How `views` runs.
+/// Options of `views`.
 #[derive(Args)]
 pub struct Options {
     /// Pages.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=54))]
     pages: u32,
-    /// Seconds of the film.
+    /// Seconds of the video.
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=30))]
     seconds: u64,
     /// What the second viewer sees, as `thinc-view --view` takes it.
     #[arg(long, default_value = "320x240")]
     view: String,
-    /// Where to keep pictures of what both saw last.
+    /// Folder for images of what both viewers showed last.
     #[arg(long)]
     screenshots: Option<PathBuf>,
 }
 
 const SCREEN: &str = "1024x768";
-/// A browser's first start on a busy machine.
-const START_LIMIT: Duration = Duration::from_secs(60);
+const NAMES: [&str; 2] = ["full", "view"];
 
-/// A viewer and where it writes its figures.
-struct Viewer {
-    name: &'static str,
-    headless: Headless,
-    stats: PathBuf,
+/// Both viewers; the second connects with a link of its own.
+fn viewers(session: &Session, view: &str) -> Result<[Headless; 2], Error> {
+    let full = Headless::start(&session.link)?;
+    Ok([full, Headless::start_with(&session.another_link()?, &["--view", view])?])
 }
 
-impl Viewer {
-    fn start(name: &'static str, link: &str, options: &[&str], folder: &Path) -> Result<Viewer, Error> {
-        let headless = Headless::start_with(link, options)?;
-        Ok(Viewer { name, headless, stats: folder.join(format!("{name}.json")) })
+fn keep(viewers: &mut [Headless; 2], folder: Option<&Path>, what: &str) -> Result<(), Error> {
+    let Some(folder) = folder else { return Ok(()) };
+    for (viewer, name) in viewers.iter_mut().zip(NAMES) {
+        let file = folder.join(format!("{what}-{name}.png"));
+        viewer.say(&format!("screenshot {}", file.display()))?;
     }
-
-    fn stats(&mut self) -> Result<Value, Error> {
-        self.headless.say(&format!("stats {}", self.stats.display()))?;
-        Ok(serde_json::from_str(&std::fs::read_to_string(&self.stats)?)?)
-    }
-
-    fn bytes(&mut self) -> Result<f64, Error> {
-        Ok(self.stats()?["bytes_in"].as_f64().ok_or("stats have no bytes_in")?)
-    }
-
-    fn shown(&mut self) -> Result<String, Error> {
-        self.headless.say("hash")
-    }
-
-    /// Waits until it shows something else than `before`, and then rests.
-    fn wait_for_more_than(&mut self, before: &str) -> Result<(), Error> {
-        wait_for("the viewer shows something new", START_LIMIT, || {
-            self.headless.say("wait-quiet").ok()?;
-            (self.shown().ok()? != before).then_some(())
-        })
-    }
-
-    fn keep(&mut self, folder: Option<&Path>, what: &str) -> Result<(), Error> {
-        let Some(folder) = folder else { return Ok(()) };
-        let file = folder.join(format!("{what}-{}.png", self.name));
-        self.headless.say(&format!("screenshot {}", file.display())).map(drop)
-    }
-}
-
-/// Both viewers, of which the second one comes with a link of its own.
-fn viewers(session: &Session, view: &str, folder: &Path) -> Result<[Viewer; 2], Error> {
-    let full = Viewer::start("full", &session.link, &[], folder)?;
-    let another = session.another_link()?;
-    Ok([full, Viewer::start("view", &another, &["--view", view], folder)?])
+    Ok(())
 }
 
 /// Measures and prints.
 pub fn run(options: &Options) -> Result<(), Error> {
-    let pages = pages(options)?;
-    let film = film(options)?;
-    let share = |[full, view]: [f64; 2]| view / full * 100.0;
+    let [full_pages, view_pages] = pages(options)?;
+    let [full_video, view_video] = video(options)?;
+    let share = |full: Option<f64>, view: Option<f64>| Some(view? / full? * 100.0);
+    let of_pages = share(median(&full_pages), median(&view_pages));
+    let of_video = share(Some(full_video), Some(view_video));
     println!("views: {SCREEN}, and the same in {} at the same time", options.view);
-    println!("  {} web pages, KB each, median      full {:.0}   view {:.0}", options.pages, pages[0], pages[1]);
-    println!("  the papers' film on all of it, Mbit/s  full {:.2}   view {:.2}", film[0], film[1]);
-    Claim::at_most("bytes of pages, of those at full size", share(pages), 50.0, "%").print();
-    Claim::at_most("bytes of video, of those at full size", share(film), 2.5 / 24.0 * 100.0, "%").print();
+    let column = |name: &str, bytes: Vec<f64>, mbit_s: f64| {
+        let measures = vec![
+            Measure::lower(quantity::BYTES_DOWN, "a web page", "bytes", bytes),
+            Measure::lower("mbit_s", "video on the whole screen", "Mbit/s", [mbit_s]),
+        ];
+        (name.to_owned(), measures)
+    };
+    print_table(&[
+        column(NAMES[0], full_pages, full_video),
+        column(NAMES[1], view_pages, view_video),
+    ]);
+    Claim::at_most("bytes of pages, of those at full size", of_pages, 50.0, "%").print();
+    let limit = 2.5 / 24.0 * 100.0;
+    Claim::at_most("bytes of video, of those at full size", of_video, limit, "%").print();
     Ok(())
 }
 
-/// KB of each page, both viewers' medians.
-fn pages(options: &Options) -> Result<[f64; 2], Error> {
+/// Bytes of each page, for both viewers.
+fn pages(options: &Options) -> Result<[Vec<f64>; 2], Error> {
     let folder = Folder::new("views")?;
     Pages::all()?.write(&folder.path().join("pages"))?;
-    let profile = format!("--user-data-dir={}", folder.path().join("profile").display());
     let url = format!("file://{}/pages/{START}", folder.path().display());
-    // Keys go to an active window, which a window manager makes.
-    let browser = format!(
-        "exec openbox --startup \"sh -c 'exec chromium --no-sandbox --test-type --disable-gpu --no-first-run --disable-background-networking \
-         --disable-component-update --disable-sync --disable-smooth-scrolling --kiosk --window-size=1024,768 \
-         --window-position=0,0 {profile} {url}'\""
-    );
+    let browser = browser("chromium", folder.path(), &url);
     let session = Session::start("views", SCREEN, &["sh", "-c", &browser])?;
-    let mut viewers = viewers(&session, &options.view, folder.path())?;
-    // The browser has painted when the screen rests for a while.
-    let (mut last, mut still) = (String::new(), 0);
-    wait_for("the browser is there", START_LIMIT, || {
-        viewers[0].headless.say("wait-quiet").ok()?;
-        let now = viewers[0].shown().ok()?;
-        still = if now == last { still + 1 } else { 0 };
-        last = now;
-        std::thread::sleep(Duration::from_millis(100));
-        (still > 20).then_some(())
-    })?;
-    let mut bytes = [Samples::default(), Samples::default()];
+    let mut viewers = viewers(&session, &options.view)?;
+    wait_painted(&mut viewers[0])?;
+    let mut bytes = [vec![], vec![]];
     for _ in 0..options.pages {
-        let before = [viewers[0].bytes()?, viewers[1].bytes()?];
-        let shown = [viewers[0].shown()?, viewers[1].shown()?];
-        viewers[0].headless.say("key Return")?;
-        for (viewer, shown) in viewers.iter_mut().zip(&shown) {
-            viewer.wait_for_more_than(shown)?;
+        let mut before = Vec::new();
+        for viewer in &mut viewers {
+            before.push((bytes_in(viewer, folder.path())?, viewer.say("hash")?));
         }
-        // Chromium paints pictures some time after the text.
+        viewers[0].say("key Return")?;
+        for (viewer, (_, shown)) in viewers.iter_mut().zip(&before) {
+            wait_changed(viewer, shown, START_LIMIT)?;
+        }
+        // Chromium paints images some time after the text.
         pause(Duration::from_millis(400))?;
-        for (i, viewer) in viewers.iter_mut().enumerate() {
-            viewer.headless.say("wait-quiet")?;
-            bytes[i].push((viewer.bytes()? - before[i]) / 1e3);
+        for ((viewer, (before, _)), bytes) in viewers.iter_mut().zip(before).zip(&mut bytes) {
+            viewer.say("wait-quiet")?;
+            bytes.push(bytes_in(viewer, folder.path())? - before);
         }
     }
-    for viewer in &mut viewers {
-        viewer.keep(options.screenshots.as_deref(), "page")?;
-    }
-    Ok(bytes.map(|samples| samples.median()))
+    keep(&mut viewers, options.screenshots.as_deref(), "page")?;
+    Ok(bytes)
 }
 
-/// Mbit/s of the film.
-fn film(options: &Options) -> Result<[f64; 2], Error> {
+/// Mbit/s of the video.
+fn video(options: &Options) -> Result<[f64; 2], Error> {
     let folder = Folder::new("views")?;
-    let file = folder.path().join("film.mp4");
-    clip::write_h264(&Film::new(), 240, clip::RATE, &file)?;
-    let file = file.display().to_string();
-    let words = ["mpv", "--no-config", "--no-audio", "--no-terminal", "--no-osc", "--no-border", "--no-keepaspect"];
-    let more = ["--hwdec=no", "--stop-screensaver=no", "--loop=inf", "--vo=xv", "--geometry=1024x768+0+0", &file];
-    let session = Session::start("views", SCREEN, &[&words[..], &more[..]].concat())?;
-    let mut viewers = viewers(&session, &options.view, folder.path())?;
-    // It plays once the pictures go on changing; then a second for streams to begin.
+    let file = folder.path().join("video.mp4");
+    clip::write_h264(&TestVideo::new(), 240, clip::RATE, &file)?;
+    let player = format!(
+        "exec mpv --no-config --no-audio --no-terminal --no-osc --no-border --no-keepaspect \
+         --hwdec=no --stop-screensaver=no --loop=inf --vo=xv --geometry=1024x768+0+0 {}",
+        file.display()
+    );
+    let session = Session::start("views", SCREEN, &["sh", "-c", &player])?;
+    let mut viewers = viewers(&session, &options.view)?;
+    // It plays once the picture changes again and again; streams begin within two seconds.
     for viewer in &mut viewers {
         for _ in 0..3 {
-            let before = viewer.shown()?;
-            wait_for("the film plays", START_LIMIT, || (viewer.shown().ok()? != before).then_some(()))?;
+            let before = viewer.say("hash")?;
+            wait_for("the video plays", START_LIMIT, || {
+                (viewer.say("hash").ok()? != before).then_some(())
+            })?;
         }
     }
     pause(Duration::from_secs(2))?;
-    let before = [viewers[0].bytes()?, viewers[1].bytes()?];
-    pause(Duration::from_secs(options.seconds))?;
-    let after = [viewers[0].bytes()?, viewers[1].bytes()?];
-    for viewer in &mut viewers {
-        viewer.keep(options.screenshots.as_deref(), "film")?;
+    let mut bytes = [[0.0; 2]; 2];
+    for (reading, bytes) in bytes.iter_mut().enumerate() {
+        if reading == 1 {
+            pause(Duration::from_secs(options.seconds))?;
+        }
+        for (viewer, bytes) in viewers.iter_mut().zip(bytes) {
+            *bytes = bytes_in(viewer, folder.path())?;
+        }
     }
+    keep(&mut viewers, options.screenshots.as_deref(), "video")?;
+    let [before, after] = bytes;
     Ok([0, 1].map(|i| (after[i] - before[i]) * 8.0 / 1e6 / options.seconds as f64))
 }

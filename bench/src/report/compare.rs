@@ -1,6 +1,6 @@
-//! Two runs against each other: what became worse, what became better, and what only one of them has.
-//! From two files of results to a verdict that a person reads and a script can act on.
-//! Knows measures by their keys; never what they mean.
+//! Two runs against each other: what became worse, what became better, and what only one of them
+//! has. From two files of results to a verdict for a person or a script. Knows measures by their
+//! keys; never what they mean.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,15 +8,15 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::stats::{Change, Summary};
 use super::{store, words};
 use crate::Error;
 use crate::results::{Better, Measure, Outcome, Results, Trial};
+use crate::stats::{Change, Summary};
 
 /// With too few samples for an interval, a change counts only beyond this many times the threshold.
 const FEW_TIMES: f64 = 3.0;
 
-/// What `thinc-bench compare` asks for.
+/// Options of `compare`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = RULE)]
 pub struct Options {
@@ -35,12 +35,16 @@ pub struct Options {
 }
 
 const RULE: &str = "\
-Measures are matched by peer, link, workload, form, quantity and part; those without a better direction are left out.
-A change counts when the median is worse (or better) by more than the threshold, and
-  with 5 samples or more on both sides: the 98 % bootstrap interval of the ratio of medians leaves out 1;
-  with fewer on either: the samples of the two do not overlap and the change exceeds three times the threshold.
+Measures are matched by peer, link, workload, form, quantity and part; those without a better
+direction are left out. A change counts when the median is worse (or better) by more than the
+threshold, and
+  with 5 samples or more on both sides: the 98 % bootstrap interval of the ratio of medians leaves
+  out 1;
+  with fewer on either: the samples of the two do not overlap and the change exceeds three times the
+  threshold.
 A trial that was measured in A and failed in B is a regression, whatever its figures were.
-The random numbers of the bootstrap have a constant seed: the same files always give the same verdict.
+The random numbers of the bootstrap have a constant seed: the same files always give the same
+verdict.
 
 Exit status: 0 no regression, 1 at least one, 2 a file that cannot be read.";
 
@@ -83,11 +87,11 @@ pub struct Finding {
     pub medians: (f64, f64),
     /// Samples of A and B.
     pub samples: (usize, usize),
-    /// Median of B over that of A; nothing where A's is nothing.
+    /// Median of B over that of A; none if A's is zero.
     pub ratio: Option<f64>,
-    /// Where that ratio lies with 98 % confidence, where there are samples enough to say.
+    /// The 98 % interval of that ratio, if there are enough samples.
     pub interval: Option<(f64, f64)>,
-    /// Worse by this share of A; negative is better. Nothing where A or B is nothing.
+    /// Worse by this share of A; negative is better. None if A or B is zero.
     pub worse: Option<f64>,
 }
 
@@ -101,14 +105,14 @@ pub struct Findings {
     /// Trials that were measured in A and failed in B, with the reason.
     pub broken: Vec<(Place, String)>,
     /// Trials that failed in A and were measured in B.
-    pub mended: Vec<Place>,
+    pub repaired: Vec<Place>,
     /// Measured in A and not in B: gone, skipped, or without a sample.
     pub only_first: Vec<Place>,
     /// Measured in B and not in A.
     pub only_second: Vec<Place>,
     /// Measures that were compared.
     pub compared: usize,
-    /// What makes the two runs hard to compare: other machines, links or versions.
+    /// Differences that make the two runs hard to compare: machines, links or versions.
     pub warnings: Vec<String>,
 }
 
@@ -122,7 +126,7 @@ impl Findings {
 /// Prints what two runs differ in; the exit status says whether anything became worse.
 ///
 /// # Errors
-/// Where the findings cannot be printed.
+/// The findings cannot be printed.
 pub fn run(options: &Options) -> Result<ExitCode, Error> {
     let (first, second) = match (store::load(&options.first), store::load(&options.second)) {
         (Ok(first), Ok(second)) => (first, second),
@@ -142,7 +146,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Error> {
     Ok(if findings.has_regression() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What `second` is against `first`.
+/// Compares `second` with `first`.
 pub fn compare(first: &Results, second: &Results, threshold: f64) -> Findings {
     let mut findings = Findings { warnings: warnings(first, second), ..Findings::default() };
     let index = |results: &'_ Results| -> BTreeMap<store::Key, Trial> {
@@ -190,7 +194,7 @@ fn compare_trials(first: &Trial, second: &Trial, threshold: f64, findings: &mut 
             return;
         }
         (Outcome::Failed(_), Outcome::Measured(_)) => {
-            findings.mended.push(place(second, None));
+            findings.repaired.push(place(second, None));
             return;
         }
         (Outcome::Skipped(_), Outcome::Measured(_)) => {
@@ -204,15 +208,22 @@ fn compare_trials(first: &Trial, second: &Trial, threshold: f64, findings: &mut 
         let Some(earlier) = Summary::of(&measure.samples) else { continue };
         let later = after.iter().find(|m| same(m, measure) && m.unit == measure.unit);
         match later.and_then(|m| Summary::of(&m.samples).map(|summary| (m, summary))) {
-            Some((other, later)) => {
-                compare_measures(place(first, Some(measure)), (measure, earlier), (other, later), threshold, findings)
-            }
+            Some((other, later)) => compare_measures(
+                place(first, Some(measure)),
+                (measure, earlier),
+                (other, later),
+                threshold,
+                findings,
+            ),
             None => findings.only_first.push(place(first, Some(measure))),
         }
     }
-    for measure in after.iter().filter(|m| m.better != Better::Neither && Summary::of(&m.samples).is_some()) {
-        let known =
-            before.iter().any(|m| same(m, measure) && m.unit == measure.unit && Summary::of(&m.samples).is_some());
+    for measure in
+        after.iter().filter(|m| m.better != Better::Neither && Summary::of(&m.samples).is_some())
+    {
+        let known = before.iter().any(|m| {
+            same(m, measure) && m.unit == measure.unit && Summary::of(&m.samples).is_some()
+        });
         if !known {
             findings.only_second.push(place(second, Some(measure)));
         }
@@ -263,7 +274,9 @@ fn warnings(first: &Results, second: &Results) -> Vec<String> {
     differ("the screen".into(), &format!("{:?}", first.screen), &format!("{:?}", second.screen));
     differ("the effort".into(), &format!("{:?}", first.effort), &format!("{:?}", second.effort));
     for (name, peer) in &first.peers {
-        if let Some(other) = second.peers.get(name).filter(|other| other.missing.is_none() && peer.missing.is_none()) {
+        if let Some(other) =
+            second.peers.get(name).filter(|other| other.missing.is_none() && peer.missing.is_none())
+        {
             differ(format!("the version of {name}"), &peer.version, &other.version);
             differ(format!("a setting of {name}"), &peer.settings, &other.settings);
         }
@@ -271,7 +284,10 @@ fn warnings(first: &Results, second: &Results) -> Vec<String> {
     for (name, link) in &first.links {
         if let Some(other) = second.links.get(name) {
             let shown = |l: &crate::results::LinkRecord| {
-                format!("{} ms, {:?} bit/s, {} lost, {}, {}", l.rtt_ms, l.rate_bps, l.loss, l.congestion, l.emulator)
+                format!(
+                    "{} ms, {:?} bit/s, {} lost, {}, {}",
+                    l.rtt_ms, l.rate_bps, l.loss, l.congestion, l.emulator
+                )
             };
             differ(format!("the link {name}"), &shown(link), &shown(other));
         }
@@ -309,7 +325,7 @@ fn in_words(findings: &Findings, threshold: f64) -> String {
         say(format!("  {}: {}", place_in_words(place), words::reason(why).0));
     }
     for (title, list) in [
-        ("Failing before and measured now", &findings.mended),
+        ("Failing before and measured now", &findings.repaired),
         ("Only in the first", &findings.only_first),
         ("Only in the second", &findings.only_second),
     ] {
@@ -341,10 +357,17 @@ fn place_in_words(place: &Place) -> String {
 }
 
 fn finding_in_words(finding: &Finding) -> String {
-    let (a, b) = (words::value(finding.medians.0, &finding.unit), words::value(finding.medians.1, &finding.unit));
-    let ratio = finding.ratio.map_or("from nothing or to nothing".to_owned(), |r| format!("× {}", words::factor(r)));
+    let (a, b) = (
+        words::value(finding.medians.0, &finding.unit),
+        words::value(finding.medians.1, &finding.unit),
+    );
+    let ratio = finding
+        .ratio
+        .map_or("from nothing or to nothing".to_owned(), |r| format!("× {}", words::factor(r)));
     let sure = match finding.interval {
-        Some((low, high)) => format!("98 % sure between {} and {}", words::factor(low), words::factor(high)),
+        Some((low, high)) => {
+            format!("98 % sure between {} and {}", words::factor(low), words::factor(high))
+        }
         None => format!("{} and {} samples, apart", finding.samples.0, finding.samples.1),
     };
     format!("{}: {a} → {b} ({ratio}; {sure})", place_in_words(&finding.place))
@@ -376,7 +399,8 @@ mod tests {
             let results = synthetic::results(seed);
             let findings = compare(&results, &results, threshold);
             prop_assert!(findings.compared > 100);
-            prop_assert!(!findings.has_regression() && findings.improvements.is_empty() && findings.mended.is_empty());
+            prop_assert!(!findings.has_regression() && findings.improvements.is_empty());
+            prop_assert!(findings.repaired.is_empty());
             prop_assert!(findings.only_first.is_empty() && findings.only_second.is_empty());
             prop_assert!(findings.warnings.is_empty());
         }
@@ -395,15 +419,25 @@ mod tests {
         let back = compare(&second, &first, 0.1);
         assert!(there.improvements.is_empty() && back.regressions.is_empty());
         assert_eq!(there.regressions.len(), back.improvements.len());
-        // Measures of nothing (the bytes of no remoting) cannot get worse; nearly all the rest did.
-        assert!(there.regressions.len() * 10 > there.compared * 8, "{} of {}", there.regressions.len(), there.compared);
+        // Zeros (the bytes of no remoting) cannot get worse; nearly all the rest did.
+        assert!(
+            there.regressions.len() * 10 > there.compared * 8,
+            "{} of {}",
+            there.regressions.len(),
+            there.compared
+        );
         let text = in_words(&there, 0.1);
         assert!(
             text.contains("× 1.50") && text.contains("98 % sure between") && !text.contains("NaN"),
             "{}",
             &text[..2000]
         );
-        assert!(there.regressions.windows(2).all(|w| w[0].worse.unwrap_or(f64::INFINITY) >= w[1].worse.unwrap_or(0.0)));
+        assert!(
+            there
+                .regressions
+                .windows(2)
+                .all(|w| w[0].worse.unwrap_or(f64::INFINITY) >= w[1].worse.unwrap_or(0.0))
+        );
     }
 
     #[test]
@@ -421,7 +455,10 @@ mod tests {
         let first = synthetic::results(13);
         let change = |factor: f64| {
             let mut second = first.clone();
-            all_samples(&mut second, |m, s| if m.quantity == "memory_client" { s * factor } else { s });
+            all_samples(
+                &mut second,
+                |m, s| if m.quantity == "memory_client" { s * factor } else { s },
+            );
             compare(&first, &second, 0.1).regressions.len()
         };
         assert_eq!(change(1.25), 0);
@@ -432,7 +469,8 @@ mod tests {
     fn trials_that_broke_or_are_gone_are_told() {
         let first = synthetic::results(14);
         let mut second = first.clone();
-        let broken = second.trials.iter().position(|t| matches!(t.outcome, Outcome::Measured(_))).unwrap();
+        let broken =
+            second.trials.iter().position(|t| matches!(t.outcome, Outcome::Measured(_))).unwrap();
         second.trials[broken].outcome = Outcome::Failed("it fell over".into());
         let gone = second.trials.remove(broken + 1);
         let findings = compare(&first, &second, 0.1);
@@ -443,7 +481,7 @@ mod tests {
         assert!(text.contains("it fell over") && text.contains("Only in the first (1)"), "{text}");
         let back = compare(&second, &first, 0.1);
         assert!(!back.has_regression());
-        assert_eq!((back.mended.len(), back.only_second.len()), (1, 1));
+        assert_eq!((back.repaired.len(), back.only_second.len()), (1, 1));
     }
 
     #[test]
@@ -481,7 +519,10 @@ mod tests {
 
     #[test]
     fn thresholds_are_shares() {
-        assert_eq!([threshold("10%"), threshold("0.1"), threshold(" 5 % ")], [Ok(0.1), Ok(0.1), Ok(0.05)]);
+        assert_eq!(
+            [threshold("10%"), threshold("0.1"), threshold(" 5 % ")],
+            [Ok(0.1), Ok(0.1), Ok(0.05)]
+        );
         for wrong in ["-1%", "ten", "", "NaN", "inf%"] {
             assert!(threshold(wrong).is_err(), "{wrong}");
         }

@@ -1,6 +1,6 @@
-//! Results on disk: read with clear errors, written so that a kill or a full disk never costs what was there before.
-//! From the runner after every trial, to report, compare and resume.
-//! Knows files and the keys of trials; never what a figure means.
+//! Results on disk: read with clear errors, and replaced in one step, so that a kill or a full disk
+//! never damages the old file. From the runner after every trial, to report, compare and a resumed
+//! run. Knows files and the keys of trials; never what a figure means.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -18,7 +18,7 @@ const FILE_BYTES_MAX: u64 = 256 << 20;
 /// Digits that the small form keeps; no measure here is repeatable to more than three.
 const DIGITS: i32 = 4;
 
-/// What makes two trials the same one: peer, link, workload, form.
+/// Identity of a trial: peer, link, workload, form.
 pub type Key = (String, String, String, Form);
 
 /// The key of a trial.
@@ -35,32 +35,46 @@ pub enum Shape {
     Small,
 }
 
-/// Only what has to be known before the rest can be understood.
+/// The part that says whether the rest can be read.
 #[derive(Deserialize)]
 struct Head {
     schema: Option<u32>,
 }
 
-/// Reads results, and checks what their readers rely on.
+/// Reads results, and checks that every trial's peer and link are described.
 ///
 /// # Errors
-/// In words, with the path: no such file, a file that ends in the middle, another schema, not results at all.
+/// Each names the path: no such file, a file that ends in the middle, another schema, no results at
+/// all.
 pub fn load(path: &Path) -> Result<Results, Error> {
     let shown = path.display();
     let file = File::open(path).map_err(|e| format!("cannot read results {shown}: {e}"))?;
     let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).map_err(|e| format!("cannot read results {shown}: {e}"))?;
+    file.take(FILE_BYTES_MAX + 1)
+        .read_to_end(&mut bytes)
+        .map_err(|e| format!("cannot read results {shown}: {e}"))?;
     if bytes.len() as u64 > FILE_BYTES_MAX {
-        return Err(format!("{shown} is longer than {} MiB: it is no file of results", FILE_BYTES_MAX >> 20).into());
+        return Err(format!(
+            "{shown} is longer than {} MiB: it is no file of results",
+            FILE_BYTES_MAX >> 20
+        )
+        .into());
     }
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Err(format!("{shown} is empty: the run that should have written it did not end its first trial").into());
+        return Err(format!(
+            "{shown} is empty: the run that should have written it did not end its first trial"
+        )
+        .into());
     }
     let begins_as_object = bytes.trim_ascii_start().starts_with(b"{");
     let explain = |e: serde_json::Error| {
-        // A number that is cut behind its point is not called an end by the parser.
+        // The parser does not report a number that is cut behind its point as an end.
         if e.is_eof() || (begins_as_object && !bytes.trim_ascii_end().ends_with(b"}")) {
-            format!("{shown} ends in the middle (line {}): it was cut short; copy it again, or run again", e.line())
+            format!(
+                "{shown} ends in the middle (line {}): it was cut short; copy it again, or run \
+                    again",
+                e.line()
+            )
         } else {
             format!("{shown} holds no results of thinc-bench: {e}")
         }
@@ -70,11 +84,16 @@ pub fn load(path: &Path) -> Result<Results, Error> {
         Some(SCHEMA) => {}
         Some(other) => {
             return Err(format!(
-                "{shown} is of schema {other} and this thinc-bench reads {SCHEMA}: use the version that wrote it, or run again"
+                "{shown} is of schema {other} and this thinc-bench reads {SCHEMA}: use the \
+                    version that wrote it, or run again"
             )
             .into());
         }
-        None => return Err(format!("{shown} names no schema: it holds no results of thinc-bench").into()),
+        None => {
+            return Err(
+                format!("{shown} names no schema: it holds no results of thinc-bench").into()
+            );
+        }
     }
     let results: Results = serde_json::from_slice(&bytes).map_err(explain)?;
     for trial in &results.trials {
@@ -84,7 +103,8 @@ pub fn load(path: &Path) -> Result<Results, Error> {
         ] {
             if !known {
                 return Err(format!(
-                    "{shown}: a trial of {} names the {what} \"{name}\", which the file does not describe",
+                    "{shown}: a trial of {} names the {what} \"{name}\", which the file does not \
+                        describe",
                     trial.workload
                 )
                 .into());
@@ -94,37 +114,40 @@ pub fn load(path: &Path) -> Result<Results, Error> {
     Ok(results)
 }
 
-/// Writes results so that `path` holds either what it held before or all of them.
+/// Replaces the results at `path` in one step.
 ///
 /// # Errors
 /// In words, with the path; the file that was there is then untouched.
 pub fn save(path: &Path, results: &Results, shape: Shape) -> Result<(), Error> {
     let mut text = String::new();
-    print(&without_nonsense(results), shape, &mut text)?;
+    print(&without_bad_samples(results), shape, &mut text)?;
     replace(path, text.as_bytes())
 }
 
-/// Writes any file so that it is there whole or as it was before.
+/// Replaces any file in one step.
 ///
 /// # Errors
 /// In words, with the path; the file that was there is then untouched.
 pub fn replace(path: &Path, bytes: &[u8]) -> Result<(), Error> {
-    // Through a symbolic link to the file that it means, so that the link survives.
+    // Follows a symbolic link, so that the link survives.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let name = path.file_name().ok_or_else(|| format!("cannot write {}: it names no file", path.display()))?;
+    let name = path
+        .file_name()
+        .ok_or_else(|| format!("cannot write {}: it names no file", path.display()))?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
     };
-    // In the same folder, since only there a rename is one step.
+    // In the same folder: only there a rename is atomic.
     let mut hidden = std::ffi::OsString::from(".");
     hidden.push(name);
     hidden.push(format!(".{}", std::process::id()));
     let draft = folder.join(hidden);
-    let file = File::create(&draft).map_err(|e| format!("cannot write in {}: {e}", folder.display()))?;
+    let file =
+        File::create(&draft).map_err(|e| format!("cannot write in {}: {e}", folder.display()))?;
     let written = fill(file, bytes).and_then(|()| fs::rename(&draft, &path));
     written.map_err(|e| {
-        // The draft is of no use to anybody, and the error that matters is the first.
+        // The draft is useless now, and the first error is the one to report.
         let _ = fs::remove_file(&draft);
         format!("cannot write {}: {e}; what it held before is untouched", path.display()).into()
     })
@@ -135,9 +158,9 @@ fn fill(mut file: File, bytes: &[u8]) -> std::io::Result<()> {
     file.sync_all()
 }
 
-/// A measure with a sample that is no number is a bug of the harness. The run must not end for it and the report must
-/// not print it, so the trial that holds it has failed.
-fn without_nonsense(results: &Results) -> Results {
+/// A sample that is NaN or infinite is a bug of the harness. The run must not end for it and the
+/// report must not print it, so its trial becomes a failed one.
+fn without_bad_samples(results: &Results) -> Results {
     let mut results = results.clone();
     for trial in &mut results.trials {
         let Outcome::Measured(measures) = &trial.outcome else { continue };
@@ -153,18 +176,21 @@ fn without_nonsense(results: &Results) -> Results {
     results
 }
 
-/// One line for each field and one for each trial, so that versions of a kept file can be compared line by line.
+/// One line for each field and one for each trial, so that versions of a kept file can be compared
+/// line by line.
 fn print(results: &Results, shape: Shape, out: &mut String) -> Result<(), Error> {
     #[derive(Serialize)]
     struct Line<'a> {
         #[serde(flatten)]
         trial: &'a Trial,
     }
-    let Value::Object(mut fields) = serde_json::to_value(Results { trials: Vec::new(), ..results.clone() })? else {
+    let Value::Object(mut fields) =
+        serde_json::to_value(Results { trials: Vec::new(), ..results.clone() })?
+    else {
         unreachable!("a struct is an object");
     };
     fields.remove("trials");
-    // First, so that a reader of a newer file learns it before it meets what it does not know.
+    // First, so that the reader of a newer file sees it before fields that it does not know.
     let schema = fields.remove("schema").unwrap_or(Value::Null);
     out.push_str(&format!("{{\"schema\":{schema}"));
     for (name, value) in &fields {
@@ -193,21 +219,23 @@ fn shrink(trial: &mut Trial) {
     }
 }
 
-/// To [`DIGITS`] significant digits. Through the decimal form, since a product with a power of ten would leave the
-/// digits of its rounding error in the file.
+/// To [`DIGITS`] significant digits. Through the decimal form, since a product with a power of ten
+/// would leave the digits of its rounding error in the file.
 fn rounded(value: f64) -> f64 {
     format!("{value:.*e}", (DIGITS - 1) as usize).parse().unwrap_or(value)
 }
 
-/// Two files of one run, or of runs that may stand in one report: what is later replaces what it repeats.
+/// Merges files of one run, or of runs that may be in one report: later trials replace earlier
+/// ones.
 ///
 /// # Errors
-/// Where a reader would take different things for the same: another screen, another machine, a link or a peer of the
-/// same name with other settings or another version.
+/// The runs differ in screen or machine, or a link or a peer of the same name has other settings or
+/// another version.
 pub fn merge(earlier: Results, later: Results) -> Result<Results, Error> {
     let clash = |what: &str, a: &str, b: &str| -> Error {
         format!(
-            "these results do not belong in one report: {what} is \"{a}\" in one and \"{b}\" in the other; use compare"
+            "these results do not belong in one report: {what} is \"{a}\" in one and \"{b}\" in \
+                the other; use compare"
         )
         .into()
     };
@@ -235,18 +263,21 @@ pub fn merge(earlier: Results, later: Results) -> Result<Results, Error> {
     }
     for (name, peer) in later.peers {
         match merged.peers.get(&name) {
-            // Installed meanwhile, or gone meanwhile with its figures kept.
+            // Installed since, or removed since with its figures kept.
             Some(known) if known.missing.is_some() => drop(merged.peers.insert(name, peer)),
             Some(_) if peer.missing.is_some() => {}
             Some(known) if (&known.version, &known.settings) != (&peer.version, &peer.settings) => {
-                let show = |p: &crate::results::PeerRecord| format!("{} ({})", p.version, p.settings);
+                let show =
+                    |p: &crate::results::PeerRecord| format!("{} ({})", p.version, p.settings);
                 return Err(clash(&format!("the version of {name}"), &show(known), &show(&peer)));
             }
             _ => drop(merged.peers.insert(name, peer)),
         }
     }
     for (name, version) in later.machine.applications {
-        if let Some(known) = merged.machine.applications.get(&name).filter(|known| **known != version) {
+        if let Some(known) =
+            merged.machine.applications.get(&name).filter(|known| **known != version)
+        {
             return Err(clash(&format!("the version of {name}"), known, &version));
         }
         merged.machine.applications.insert(name, version);
@@ -261,7 +292,8 @@ pub fn merge(earlier: Results, later: Results) -> Result<Results, Error> {
     if later.begun < merged.begun {
         merged.begun = later.begun;
     }
-    let mut places: HashMap<Key, usize> = merged.trials.iter().enumerate().map(|(i, t)| (key(t), i)).collect();
+    let mut places: HashMap<Key, usize> =
+        merged.trials.iter().enumerate().map(|(i, t)| (key(t), i)).collect();
     for trial in later.trials {
         match places.get(&key(&trial)) {
             Some(&place) => merged.trials[place] = trial,
@@ -272,11 +304,6 @@ pub fn merge(earlier: Results, later: Results) -> Result<Results, Error> {
         }
     }
     Ok(merged)
-}
-
-/// The trial of a key, where it was tried.
-pub fn find<'a>(results: &'a Results, key_wanted: &Key) -> Option<&'a Trial> {
-    results.trials.iter().rev().find(|trial| key(trial) == *key_wanted)
 }
 
 #[cfg(test)]
@@ -290,7 +317,10 @@ mod tests {
 
     fn same(a: &Results, b: &Results) {
         // Not assert_eq: it would print both, a megabyte each.
-        assert!(serde_json::to_value(a).unwrap() == serde_json::to_value(b).unwrap(), "the results differ");
+        assert!(
+            serde_json::to_value(a).unwrap() == serde_json::to_value(b).unwrap(),
+            "the results differ"
+        );
     }
 
     #[test]
@@ -302,7 +332,8 @@ mod tests {
         same(&load(&path).unwrap(), &results);
         save(&path, &synthetic::results(8), Shape::Whole).unwrap();
         same(&load(&path).unwrap(), &synthetic::results(8));
-        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
+        let names: Vec<_> =
+            fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name()).collect();
         assert_eq!(names, ["a.json"], "no draft stays");
     }
 
@@ -315,7 +346,9 @@ mod tests {
         save(&small, &results, Shape::Small).unwrap();
         assert!(fs::metadata(&small).unwrap().len() * 3 < fs::metadata(&whole).unwrap().len() * 2);
         for (a, b) in results.trials.iter().zip(&load(&small).unwrap().trials) {
-            let (Outcome::Measured(a), Outcome::Measured(b)) = (&a.outcome, &b.outcome) else { continue };
+            let (Outcome::Measured(a), Outcome::Measured(b)) = (&a.outcome, &b.outcome) else {
+                continue;
+            };
             for (a, b) in a.iter().flat_map(|m| &m.samples).zip(b.iter().flat_map(|m| &m.samples)) {
                 assert!((a - b).abs() <= a.abs() * 5.01e-4, "{a} became {b}");
             }
@@ -336,7 +369,10 @@ mod tests {
             let cut = bytes.len() * part / 40;
             fs::write(&path, &bytes[..cut]).unwrap();
             let error = load(&path).unwrap_err().to_string();
-            assert!(error.contains("ends in the middle") && error.contains("a.json"), "cut at {cut}: {error}");
+            assert!(
+                error.contains("ends in the middle") && error.contains("a.json"),
+                "cut at {cut}: {error}"
+            );
         }
         fs::write(&path, b"").unwrap();
         assert!(load(&path).unwrap_err().to_string().contains("is empty"));
@@ -358,11 +394,18 @@ mod tests {
             let error = load(&path).unwrap_err().to_string();
             assert!(error.contains(word), "{text}: {error}");
         }
-        assert!(load(&folder.path().join("none.json")).unwrap_err().to_string().contains("none.json"));
+        assert!(
+            load(&folder.path().join("none.json")).unwrap_err().to_string().contains("none.json")
+        );
         let mut results = synthetic::results(1);
         results.peers.remove("xpra");
         save(&path, &results, Shape::Small).unwrap();
-        assert!(load(&path).unwrap_err().to_string().contains("\"xpra\", which the file does not describe"));
+        assert!(
+            load(&path)
+                .unwrap_err()
+                .to_string()
+                .contains("\"xpra\", which the file does not describe")
+        );
     }
 
     #[test]
@@ -371,7 +414,8 @@ mod tests {
         let path = folder.path().join("a.json");
         save(&path, &synthetic::results(1), Shape::Small).unwrap();
         let before = fs::read(&path).unwrap();
-        // Where the draft would go lies a folder: the write fails before the rename, as on a full disk.
+        // Where the draft would go lies a folder: the write fails before the rename, as on a full
+        // disk.
         let draft = folder.path().join(format!(".a.json.{}", std::process::id()));
         fs::create_dir(&draft).unwrap();
         let error = save(&path, &synthetic::results(2), Shape::Small).unwrap_err().to_string();
@@ -387,8 +431,11 @@ mod tests {
         let folder = folder("nan");
         let path = folder.path().join("a.json");
         let mut results = synthetic::results(1);
-        let place = results.trials.iter().position(|t| matches!(t.outcome, Outcome::Measured(_))).unwrap();
-        let Outcome::Measured(measures) = &mut results.trials[place].outcome else { unreachable!() };
+        let place =
+            results.trials.iter().position(|t| matches!(t.outcome, Outcome::Measured(_))).unwrap();
+        let Outcome::Measured(measures) = &mut results.trials[place].outcome else {
+            unreachable!()
+        };
         measures[0].samples[0] = f64::NAN;
         let name = measures[0].quantity.clone();
         save(&path, &results, Shape::Whole).unwrap();
@@ -408,7 +455,6 @@ mod tests {
         assert_eq!(merged.trials.len(), earlier.trials.len());
         assert!(matches!(&merged.trials[1].outcome, Outcome::Failed(why) if why == "this time"));
         same(&merge(earlier.clone(), earlier.clone()).unwrap(), &earlier);
-        assert_eq!(find(&merged, &key(&later.trials[1])).unwrap().peer, later.trials[1].peer);
 
         later.machine.kernel = "Linux 7".into();
         assert!(merge(earlier.clone(), later).unwrap_err().to_string().contains("Linux 7"));

@@ -1,15 +1,14 @@
-//! Where thinc wins and where it loses, in words, each as plainly as the other.
-//! From medians and their confidence to sentences; both lists come from one judgement.
-//! Knows ratios; never how a page looks.
+//! Where thinc wins and where it loses, in sentences. From medians and their confidence; wins and
+//! losses are judged by one rule. Knows ratios; never how a page looks.
 
-use super::stats::{Change, Summary};
 use super::view::{Cell, Peer, REFERENCE, View, Wanted};
 use super::words;
 use crate::results::{Better, Form, quantity};
+use crate::stats::{Change, Summary};
 
-/// Differences up to this share are called level however sure they are: nobody would notice them.
+/// Differences up to this share count as level even if they are certain: nobody would notice them.
 const LEVEL: f64 = 0.03;
-/// With too few samples for an interval, differences up to this share are called level: one run is a lead, no proof.
+/// The same with too few samples for an interval: one run proves little.
 const LEVEL_OF_FEW: f64 = 0.15;
 
 /// Where the subject stands against the best of the others.
@@ -28,7 +27,7 @@ pub(super) enum Standing {
 pub(super) enum Matter {
     /// To the person at the screen.
     Person,
-    /// To whoever pays for the link.
+    /// To the owner of the link.
     Link,
     /// To the machines at its ends.
     Machines,
@@ -75,8 +74,13 @@ pub(super) struct Verdict<'a> {
 }
 
 /// Quantities that say nothing on their own about who is better: parts of another, or packets.
-const NOT_JUDGED: [&str; 5] =
-    [quantity::BYTES_UP, quantity::PACKETS_UP, quantity::PACKETS_DOWN, quantity::CPU_APPS_MS, quantity::PSNR_DB];
+const NOT_JUDGED: [&str; 5] = [
+    quantity::BYTES_UP,
+    quantity::PACKETS_UP,
+    quantity::PACKETS_DOWN,
+    quantity::CPU_APPS_MS,
+    quantity::PSNR_DB,
+];
 
 /// Every comparison of `subject` with the others, in the order of links and workloads.
 pub(super) fn verdicts<'a>(view: &View<'a>, subject: Peer<'a>) -> Vec<Verdict<'a>> {
@@ -91,19 +95,29 @@ pub(super) fn verdicts<'a>(view: &View<'a>, subject: Peer<'a>) -> Vec<Verdict<'a
     all
 }
 
-fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a str, form: Form) -> Vec<Verdict<'a>> {
+fn of_trial<'a>(
+    view: &View<'a>,
+    subject: Peer<'a>,
+    link: &'a str,
+    workload: &'a str,
+    form: Form,
+) -> Vec<Verdict<'a>> {
     let Some(trial) = view.trial(subject.name, link, workload, form) else { return Vec::new() };
     let crate::results::Outcome::Measured(measures) = &trial.outcome else { return Vec::new() };
-    let judged =
-        |m: &&crate::results::Measure| m.better != Better::Neither && !NOT_JUDGED.contains(&m.quantity.as_str());
+    let judged = |m: &&crate::results::Measure| {
+        m.better != Better::Neither && !NOT_JUDGED.contains(&m.quantity.as_str())
+    };
     measures
         .iter()
         .filter(judged)
         .filter_map(|measure| {
             let ours = Summary::of(&measure.samples)?;
-            let wanted = Wanted { workload, form, quantity: &measure.quantity, part: &measure.part };
+            let wanted =
+                Wanted { workload, form, quantity: &measure.quantity, part: &measure.part };
             let of = |peer: Peer<'a>| match view.cell(peer, link, &wanted) {
-                Cell::Samples(samples) => Summary::of(samples).map(|summary| (peer, summary, samples)),
+                Cell::Samples(samples) => {
+                    Summary::of(samples).map(|summary| (peer, summary, samples))
+                }
                 Cell::Empty(..) => None,
             };
             let sign = if measure.better == Better::Higher { -1.0 } else { 1.0 };
@@ -111,10 +125,13 @@ fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a
                 .present()
                 .filter(Peer::is_competitor)
                 .filter_map(of)
-                // Nothing runs there: that is no achievement of frugality.
-                .filter(|(_, summary, _)| !(is_of_server(&measure.quantity) && summary.median == 0.0))
+                // Nothing runs there, so that zero is no achievement.
+                .filter(|(_, summary, _)| {
+                    !(is_of_server(&measure.quantity) && summary.median == 0.0)
+                })
                 .min_by(|a, b| (a.1.median * sign).total_cmp(&(b.1.median * sign)));
-            let change = best.and_then(|(_, _, samples)| Change::between(samples, &measure.samples));
+            let change =
+                best.and_then(|(_, _, samples)| Change::between(samples, &measure.samples));
             Some(Verdict {
                 link,
                 wanted,
@@ -124,7 +141,8 @@ fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a
                 ratio: change.map_or(1.0, |c| c.ratio),
                 worse_by: change.map_or(1.0, |c| c.worse_by(measure.better)),
                 reference: view.peer(REFERENCE).and_then(of).map(|(_, summary, _)| summary),
-                best_exact: best.and_then(|(peer, ..)| view.exactness(peer.name, link, workload, form)),
+                best_exact: best
+                    .and_then(|(peer, ..)| view.exactness(peer.name, link, workload, form)),
                 our_exact: view.exactness(subject.name, link, workload, form),
                 standing: change.map(|change| judge(&change, measure.better)),
             })
@@ -135,7 +153,11 @@ fn of_trial<'a>(view: &View<'a>, subject: Peer<'a>, link: &'a str, workload: &'a
 fn is_of_server(quantity: &str) -> bool {
     matches!(
         quantity,
-        quantity::CPU_SERVER_MS | quantity::MEMORY_SERVER | "cpu_user_ms" | "memory_user" | "cpu_frame_ms"
+        quantity::CPU_SERVER_MS
+            | quantity::MEMORY_SERVER
+            | "cpu_user_ms"
+            | "memory_user"
+            | "cpu_frame_ms"
     )
 }
 
@@ -152,12 +174,18 @@ fn judge(change: &Change, better: Better) -> Standing {
 }
 
 impl Verdict<'_> {
-    /// Whom it concerns.
+    /// To whom it matters.
     pub(super) fn matter(&self) -> Matter {
         let name = self.wanted.quantity;
-        if name.starts_with("cpu_") || name.starts_with("memory_") || name.starts_with("cpu_limited") {
+        if name.starts_with("cpu_")
+            || name.starts_with("memory_")
+            || name.starts_with("cpu_limited")
+        {
             Matter::Machines
-        } else if self.unit == "bytes" || self.unit == "packets" || matches!(name, "network_limited_rate" | "mbit_s") {
+        } else if self.unit == "bytes"
+            || self.unit == "packets"
+            || matches!(name, "network_limited_rate" | "mbit_s")
+        {
             Matter::Link
         } else {
             Matter::Person
@@ -166,7 +194,11 @@ impl Verdict<'_> {
 
     /// "web, chromium, slow motion: input to visible".
     pub(super) fn subject_in_words(&self) -> String {
-        let part = if self.wanted.part.is_empty() { String::new() } else { format!(" {}", self.wanted.part) };
+        let part = if self.wanted.part.is_empty() {
+            String::new()
+        } else {
+            format!(" {}", self.wanted.part)
+        };
         let name = words::quantity_name(self.wanted.quantity);
         format!("{}{part}, {}: {name}", self.wanted.workload, words::form_name(self.wanted.form))
     }
@@ -175,11 +207,12 @@ impl Verdict<'_> {
     pub(super) fn figures_in_words(&self) -> String {
         let exact = |share: Option<f64>| {
             let is_fidelity = self.wanted.quantity == quantity::EXACT_SHARE;
-            share
-                .filter(|_| !is_fidelity)
-                .map_or(String::new(), |s| format!(" ({} of its pixels exact)", words::value(s, "share")))
+            share.filter(|_| !is_fidelity).map_or(String::new(), |s| {
+                format!(" ({} of its pixels exact)", words::value(s, "share"))
+            })
         };
-        let mut text = format!("{}{}", words::value(self.ours.median, self.unit), exact(self.our_exact));
+        let mut text =
+            format!("{}{}", words::value(self.ours.median, self.unit), exact(self.our_exact));
         match &self.best {
             Some((peer, summary)) => {
                 let ratio = if self.ratio.is_finite() {
@@ -188,14 +221,23 @@ impl Verdict<'_> {
                     "against ".into()
                 };
                 let median = words::value(summary.median, self.unit);
-                text.push_str(&format!(", {ratio}{}’s {median}{}", peer.title(), exact(self.best_exact)));
+                text.push_str(&format!(
+                    ", {ratio}{}’s {median}{}",
+                    peer.title(),
+                    exact(self.best_exact)
+                ));
             }
             None => text.push_str(", no other was measured"),
         }
-        if let Some(reference) = self.reference.filter(|r| r.median > 0.0 && self.matter() == Matter::Person) {
-            text.push_str(&format!(", {} of no remoting", words::factor(self.ours.median / reference.median)));
+        if let Some(reference) =
+            self.reference.filter(|r| r.median > 0.0 && self.matter() == Matter::Person)
+        {
+            text.push_str(&format!(
+                ", {} of no remoting",
+                words::factor(self.ours.median / reference.median)
+            ));
         }
-        if self.ours.count < super::stats::QUARTILES_FROM {
+        if self.ours.count < crate::stats::QUARTILES_FROM {
             text.push_str(&format!(" [{}]", words::count(self.ours.count, "sample")));
         }
         text
@@ -220,9 +262,9 @@ mod tests {
         assert_eq!(judged(&fast, &slow, Better::Higher), Standing::Ahead);
         assert_eq!(judged(&slow, &fast, Better::Higher), Standing::Behind);
         assert_eq!(judged(&fast, &fast, Better::Lower), Standing::Level);
-        // Sure and too small to matter.
+        // Certain, and too small to matter.
         assert_eq!(judged(&[100.0; 30], &[101.0; 30], Better::Lower), Standing::Level);
-        // One run each: a lead only where it is large.
+        // One run each: ahead only if the difference is large.
         assert_eq!(judged(&[100.0], &[110.0], Better::Lower), Standing::Level);
         assert_eq!(judged(&[100.0], &[200.0], Better::Lower), Standing::Behind);
     }
@@ -235,7 +277,9 @@ mod tests {
         assert!(all.len() > 50);
         assert!(all.iter().all(|v| v.best.is_none_or(|(peer, _)| peer.is_competitor())));
         let web = |q: &str| {
-            all.iter().find(|v| v.link == "lan" && v.wanted.workload == "web" && v.wanted.quantity == q).unwrap()
+            all.iter()
+                .find(|v| v.link == "lan" && v.wanted.workload == "web" && v.wanted.quantity == q)
+                .unwrap()
         };
         // In the invented results TigerVNC is a little quicker and xrdp sends a little less.
         let visible = web(quantity::VISIBLE_MS);
@@ -244,7 +288,11 @@ mod tests {
         assert!(text.contains(" of TigerVNC’s ") && text.contains(" of no remoting"), "{text}");
         let bytes = web(quantity::BYTES_DOWN);
         assert_eq!((bytes.best.unwrap().0.name, bytes.standing), ("xrdp", Some(Standing::Behind)));
-        assert!(bytes.figures_in_words().contains("80 % of its pixels exact"), "{}", bytes.figures_in_words());
+        assert!(
+            bytes.figures_in_words().contains("80 % of its pixels exact"),
+            "{}",
+            bytes.figures_in_words()
+        );
         assert!(all.iter().any(|v| v.standing == Some(Standing::Ahead)));
     }
 }

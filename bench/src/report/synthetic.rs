@@ -1,10 +1,10 @@
-//! Results as a run would leave them, from a seed: for the tests of report, compare and store alone.
-//! Shapes are those of the real workloads; the figures are invented and never leave a test.
+//! Results as a run would leave them, from a seed: for the tests of report, compare and store
+//! alone. Shapes are those of the real workloads; the figures are invented and never leave a test.
 
 use std::collections::BTreeMap;
 
 use crate::results::{
-    Better, Form, LinkRecord, Machine, Measure, Outcome, PeerRecord, Results, SCHEMA, Trial, quantity,
+    Form, LinkRecord, Machine, Measure, Outcome, PeerRecord, Results, SCHEMA, Trial, quantity,
 };
 
 /// A small generator, so that a seed gives the same results everywhere.
@@ -12,7 +12,8 @@ struct Dice(u64);
 
 impl Dice {
     fn share(&mut self) -> f64 {
-        // Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014: the mixing of SplitMix64.
+        // Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014: the mixing
+        // of SplitMix64.
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -29,10 +30,6 @@ impl Dice {
     fn samples(&mut self, middle: f64, count: usize) -> Vec<f64> {
         (0..count).map(|_| self.about(middle)).collect()
     }
-}
-
-fn measure(quantity: &str, part: &str, unit: &str, better: Better, samples: Vec<f64>) -> Measure {
-    Measure { quantity: quantity.into(), part: part.into(), unit: unit.into(), better, samples }
 }
 
 /// Name, title, and how slow and how wordy it is.
@@ -55,6 +52,7 @@ fn link(rtt_ms: f64, rate_bps: Option<u64>, loss: f64) -> LinkRecord {
         queue_bytes: 250_000,
         loss,
         congestion: "cubic".into(),
+        slow_start_after_idle: Some(true),
         emulator: "tun".into(),
     }
 }
@@ -70,28 +68,43 @@ pub(crate) fn results(seed: u64) -> Results {
     }
     let mut peers = BTreeMap::new();
     for (name, title, ..) in PEERS {
-        let missing = (name == "kasmvnc").then(|| "kasmvncserver is not installed & Debian has no package".to_owned());
+        let missing = (name == "kasmvnc")
+            .then(|| "kasmvncserver is not installed & Debian has no package".to_owned());
         let version = if missing.is_some() { String::new() } else { "1.2.3".to_owned() };
         let settings = "-SecurityTypes None <default>".to_owned();
-        peers.insert(name.to_owned(), PeerRecord { title: title.into(), version, year: Some(2022), settings, missing });
+        peers.insert(
+            name.to_owned(),
+            PeerRecord { title: title.into(), version, year: Some(2022), settings, missing },
+        );
     }
     let mut trials = Vec::new();
     for (link_name, link) in &links {
         for (peer, _, slow, wordy) in PEERS.iter().filter(|p| p.0 != "kasmvnc") {
-            for workload in ["web", "latency", "video", "type", "animation", "dropout", "3d", "users", "edit"] {
+            for workload in
+                ["web", "latency", "video", "type", "animation", "dropout", "3d", "users", "edit"]
+            {
                 for form in [Form::SlowMotion, Form::Normal] {
                     let lossy = link.loss > 0.0;
                     if lossy && !matches!(workload, "web" | "video") {
                         continue;
                     }
                     let outcome = match (*peer, workload) {
-                        ("xrdp", _) if link.loss >= 0.3 => {
-                            Outcome::Failed("the viewer ended: <exit status: 131> & lost its session".into())
+                        ("xrdp", _) if link.loss >= 0.3 => Outcome::Failed(
+                            "the viewer ended: <exit status: 131> & lost its session".into(),
+                        ),
+                        ("x11", "users") => {
+                            Outcome::Skipped("plain X has no session to start twice".into())
                         }
-                        ("x11", "users") => Outcome::Skipped("plain X has no session to start twice".into()),
                         _ => {
                             let hard = (1.0 + link.loss * 6.0) * slow;
-                            Outcome::Measured(measures(&mut dice, workload, form, hard, *wordy, link.rtt_ms))
+                            Outcome::Measured(measures(
+                                &mut dice,
+                                workload,
+                                form,
+                                hard,
+                                *wordy,
+                                link.rtt_ms,
+                            ))
                         }
                     };
                     trials.push(Trial {
@@ -130,83 +143,95 @@ pub(crate) fn results(seed: u64) -> Results {
     }
 }
 
-fn measures(dice: &mut Dice, workload: &str, form: Form, slow: f64, wordy: f64, rtt_ms: f64) -> Vec<Measure> {
-    use Better::{Higher, Lower, Neither};
+fn measures(
+    dice: &mut Dice,
+    workload: &str,
+    form: Form,
+    slow: f64,
+    wordy: f64,
+    rtt_ms: f64,
+) -> Vec<Measure> {
     let mut all = Vec::new();
-    let times = |dice: &mut Dice, all: &mut Vec<Measure>, part: &str, base: f64, bytes: f64, count: usize| {
-        all.push(measure(quantity::PHOTON_MS, part, "ms", Lower, dice.samples(rtt_ms + 10.0 * slow, count)));
-        all.push(measure(quantity::VISIBLE_MS, part, "ms", Lower, dice.samples(rtt_ms + base * slow, count)));
-        all.push(measure(quantity::PACKETS_MS, part, "ms", Lower, dice.samples(base * slow * 1.3, count)));
-        all.push(measure(quantity::EXACT_MS, part, "ms", Lower, dice.samples(rtt_ms + base * slow * 2.0, count)));
-        all.push(measure(quantity::BYTES_DOWN, part, "bytes", Lower, dice.samples(bytes * wordy, count)));
-        all.push(measure(quantity::BYTES_UP, part, "bytes", Lower, dice.samples(bytes * wordy / 40.0, count)));
-        all.push(measure(quantity::PACKETS_DOWN, part, "packets", Lower, dice.samples(bytes * wordy / 1400.0, count)));
+    let mut lower = |name: &str, part: &str, unit: &str, middle: f64, count: usize| {
+        all.push(Measure::lower(name, part, unit, dice.samples(middle, count)));
     };
+    // The name of an operation, how long it takes, and its bytes.
+    let operations: &[(&str, f64, f64)] = match workload {
+        "web" => &[("chromium", 140.0, 450_000.0), ("firefox", 170.0, 400_000.0)],
+        "latency" => &[
+            ("letter", 4.0, 900.0),
+            ("scroll", 20.0, 60_000.0),
+            ("fill", 8.0, 800.0),
+            ("red bitmap", 15.0, 2_000.0),
+            ("image", 40.0, 300_000.0),
+        ],
+        _ => &[],
+    };
+    let count = if workload == "web" { 54 } else { 20 };
+    for &(part, base, bytes) in operations {
+        lower(quantity::PHOTON_MS, part, "ms", rtt_ms + 10.0 * slow, count);
+        lower(quantity::VISIBLE_MS, part, "ms", rtt_ms + base * slow, count);
+        lower(quantity::PACKETS_MS, part, "ms", base * slow * 1.3, count);
+        lower(quantity::EXACT_MS, part, "ms", rtt_ms + base * slow * 2.0, count);
+        lower(quantity::BYTES_DOWN, part, "bytes", bytes * wordy, count);
+        lower(quantity::BYTES_UP, part, "bytes", bytes * wordy / 40.0, count);
+        lower(quantity::PACKETS_DOWN, part, "packets", bytes * wordy / 1400.0, count);
+    }
     match workload {
-        "web" => {
-            times(dice, &mut all, "chromium", 140.0, 450_000.0, 54);
-            times(dice, &mut all, "firefox", 170.0, 400_000.0, 54);
-        }
-        "latency" => {
-            for (part, base, bytes) in [
-                ("letter", 4.0, 900.0),
-                ("scroll", 20.0, 60_000.0),
-                ("fill", 8.0, 800.0),
-                ("red bitmap", 15.0, 2_000.0),
-                ("image", 40.0, 300_000.0),
-            ] {
-                times(dice, &mut all, part, base, bytes, 20);
-            }
-        }
-        "video" => {
-            let quality = if form == Form::Normal { (1.0 / slow).min(1.0) } else { 1.0 };
-            all.push(measure(quantity::VIDEO_QUALITY, "", "share", Higher, dice.samples(quality, 3)));
-            all.push(measure(quantity::FRAME_RATE, "", "fps", Higher, dice.samples(24.0 * quality, 3)));
-            all.push(measure(quantity::BYTES_DOWN, "", "bytes", Lower, dice.samples(1e8 * wordy, 3)));
-        }
+        "web" | "latency" => {}
+        "video" => lower(quantity::BYTES_DOWN, "", "bytes", 1e8 * wordy, 3),
         "type" => {
             for hogs in [0, 1, 4, 16] {
                 let part = if hogs == 1 { "1 hog".to_owned() } else { format!("{hogs} hogs") };
                 let middle = rtt_ms + 10.0 * slow * f64::from(1 + hogs);
-                all.push(measure(quantity::PHOTON_MS, &part, "ms", Lower, dice.samples(middle, 200)));
-                all.push(measure("jitter_ms", &part, "ms", Lower, dice.samples(middle / 6.0, 3)));
-                all.push(measure("stall_mean_ms", &part, "ms", Lower, dice.samples(middle / 4.0, 3)));
+                lower(quantity::PHOTON_MS, &part, "ms", middle, 200);
+                lower("jitter_ms", &part, "ms", middle / 6.0, 3);
+                lower("stall_mean_ms", &part, "ms", middle / 4.0, 3);
             }
         }
         "animation" => {
             for frames in [25, 50, 100] {
                 let part = format!("{frames} frames");
                 let later = if wordy < 1.0 && frames < 66 { 300.0 } else { 2e5 * wordy };
-                all.push(measure("frame_bytes_first", &part, "bytes", Lower, dice.samples(2e5 * wordy, 1)));
-                all.push(measure("frame_bytes_later", &part, "bytes", Lower, dice.samples(later, 3)));
+                lower("frame_bytes_first", &part, "bytes", 2e5 * wordy, 1);
+                lower("frame_bytes_later", &part, "bytes", later, 3);
             }
         }
         "dropout" => {
             for outage in [1, 4, 16] {
-                let part = format!("{outage} s");
-                let late = dice.samples(300.0 * slow * f64::from(outage), 3);
-                all.push(measure("recovery_ms", &part, "ms", Lower, late));
+                let late = 300.0 * slow * f64::from(outage);
+                lower("recovery_ms", &format!("{outage} s"), "ms", late, 3);
             }
         }
-        "3d" => all.push(measure(quantity::FRAME_RATE, "", "fps", Higher, dice.samples(30.0 / slow, 5))),
+        "3d" => {}
         "users" => {
             for users in [1, 2, 4, 8] {
                 let part = format!("{users} users");
                 let middle = rtt_ms + 8.0 * slow * f64::from(users);
-                all.push(measure(quantity::PHOTON_MS, &part, "ms", Lower, dice.samples(middle, 40)));
-                let memory = dice.samples(4e7 * f64::from(users), 1);
-                all.push(measure(quantity::MEMORY_SERVER, &part, "bytes", Lower, memory));
+                lower(quantity::PHOTON_MS, &part, "ms", middle, 40);
+                lower(quantity::MEMORY_SERVER, &part, "bytes", 4e7 * f64::from(users), 1);
             }
         }
         // Tried, and without a single sample: the report must say so.
-        _ => all.push(measure(quantity::VISIBLE_MS, "stroke", "ms", Lower, Vec::new())),
+        _ => lower(quantity::VISIBLE_MS, "stroke", "ms", 1.0, 0),
     }
-    all.push(measure(quantity::EXACT_SHARE, "", "share", Higher, vec![if slow < 1.2 { 1.0 } else { 0.8 }]));
-    all.push(measure(quantity::PSNR_DB, "", "dB", Higher, vec![if slow < 1.2 { 99.0 } else { 38.2 }]));
-    all.push(measure(quantity::CPU_SERVER_MS, "", "ms", Lower, dice.samples(4000.0 * slow, 1)));
-    all.push(measure(quantity::CPU_CLIENT_MS, "", "ms", Lower, dice.samples(2000.0 * slow, 1)));
-    all.push(measure(quantity::MEMORY_SERVER, "", "bytes", Lower, dice.samples(4e7 * slow, 1)));
-    all.push(measure(quantity::MEMORY_CLIENT, "", "bytes", Lower, dice.samples(3e7 * slow, 1)));
-    all.push(measure("frames_sent", "", "frames", Neither, dice.samples(834.0, 1)));
+    lower(quantity::CPU_SERVER_MS, "", "ms", 4000.0 * slow, 1);
+    lower(quantity::CPU_CLIENT_MS, "", "ms", 2000.0 * slow, 1);
+    lower(quantity::MEMORY_SERVER, "", "bytes", 4e7 * slow, 1);
+    lower(quantity::MEMORY_CLIENT, "", "bytes", 3e7 * slow, 1);
+    let mut higher = |name: &str, unit: &str, samples: Vec<f64>| {
+        all.push(Measure::higher(name, "", unit, samples));
+    };
+    let quality = if form == Form::Normal { (1.0 / slow).min(1.0) } else { 1.0 };
+    if workload == "video" {
+        higher(quantity::VIDEO_QUALITY, "share", dice.samples(quality, 3));
+        higher(quantity::FRAME_RATE, "fps", dice.samples(24.0 * quality, 3));
+    } else if workload == "3d" {
+        higher(quantity::FRAME_RATE, "fps", dice.samples(30.0 / slow, 5));
+    }
+    let (exact, psnr) = if slow < 1.2 { (1.0, 99.0) } else { (0.8, 38.2) };
+    higher(quantity::EXACT_SHARE, "share", vec![exact]);
+    higher(quantity::PSNR_DB, "dB", vec![psnr]);
+    all.push(Measure::fact("frames_sent", "", "frames", 834.0));
     all
 }

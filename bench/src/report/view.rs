@@ -1,21 +1,35 @@
-//! Results arranged for drawing: who, on which link, in which figure, and why a cell is empty.
-//! From store.rs to sections.rs and summary.rs.
-//! Knows the order and the colours of peers; never how a page looks.
+//! An index of the results: peers, links, workloads, and why a cell is empty. From store.rs to
+//! figure.rs and summary.rs. Knows the order and the colours of peers; never how a page looks.
 
 use std::collections::HashMap;
 
-use super::stats::Summary;
 use super::store::{Key, key};
-use crate::results::{Better, Form, LinkRecord, Measure, Outcome, PeerRecord, Results, Trial, quantity};
+use crate::results::{
+    Better, Form, LinkRecord, Measure, Outcome, PeerRecord, Results, Trial, quantity,
+};
+use crate::stats::Summary;
 
-/// Peers in the order of the palette, so that one peer has one colour in every report. "thinc" first.
-const PALETTE: [&str; 12] =
-    ["thinc", "thinc-web", "local", "tigervnc", "turbovnc", "kasmvnc", "xpra", "xrdp", "xspice", "x11", "nxagent", ""];
+/// Peers in the order of the palette, so that one peer has one colour in every report. "thinc"
+/// first.
+const PALETTE: [&str; 12] = [
+    "thinc",
+    "thinc-web",
+    "local",
+    "tigervnc",
+    "turbovnc",
+    "kasmvnc",
+    "xpra",
+    "xrdp",
+    "xspice",
+    "x11",
+    "nxagent",
+    "",
+];
 /// Colours that the style sheet defines; unknown peers share what the known ones leave.
-pub(super) const PLACES: usize = PALETTE.len();
+const PLACES: usize = PALETTE.len();
 /// The peer that the page is about.
 pub(super) const SUBJECT: &str = "thinc";
-/// The machine before which one sits, without any remoting: a reference and no competitor.
+/// Applications on the client's own machine, without remoting: a reference and no competitor.
 pub(super) const REFERENCE: &str = "local";
 /// From this share of bit-exact pixels on, what is shown counts as lossless.
 const LOSSLESS_FROM: f64 = 0.9995;
@@ -33,7 +47,8 @@ impl<'a> Peer<'a> {
     /// Its colour.
     pub(super) fn place(&self) -> u8 {
         let known = PALETTE.iter().position(|p| *p == self.name);
-        let other = || self.name.bytes().fold(0usize, |sum, byte| (sum * 31 + usize::from(byte)) % PLACES);
+        let other =
+            || self.name.bytes().fold(0usize, |sum, byte| (sum * 31 + usize::from(byte)) % PLACES);
         known.unwrap_or_else(other) as u8
     }
 
@@ -44,7 +59,8 @@ impl<'a> Peer<'a> {
 
     /// One of the systems that this project makes.
     pub(super) fn is_ours(&self) -> bool {
-        self.name == SUBJECT || self.name.strip_prefix(SUBJECT).is_some_and(|rest| rest.starts_with('-'))
+        self.name == SUBJECT
+            || self.name.strip_prefix(SUBJECT).is_some_and(|rest| rest.starts_with('-'))
     }
 
     /// Neither ours nor the reference.
@@ -106,9 +122,14 @@ pub(super) struct View<'a> {
 impl<'a> View<'a> {
     /// Arranges results.
     pub(super) fn new(results: &'a Results) -> View<'a> {
-        let mut peers: Vec<Peer> = results.peers.iter().map(|(name, record)| Peer { name, record }).collect();
+        let mut peers: Vec<Peer> =
+            results.peers.iter().map(|(name, record)| Peer { name, record }).collect();
         peers.sort_by_key(|peer| (!peer.is_ours(), peer.name != REFERENCE, peer.name));
-        View { results, trials: results.trials.iter().map(|trial| (key(trial), trial)).collect(), peers }
+        View {
+            results,
+            trials: results.trials.iter().map(|trial| (key(trial), trial)).collect(),
+            peers,
+        }
     }
 
     /// Those that are installed.
@@ -122,7 +143,13 @@ impl<'a> View<'a> {
     }
 
     /// A trial.
-    pub(super) fn trial(&self, peer: &str, link: &str, workload: &str, form: Form) -> Option<&'a Trial> {
+    pub(super) fn trial(
+        &self,
+        peer: &str,
+        link: &str,
+        workload: &str,
+        form: Form,
+    ) -> Option<&'a Trial> {
         self.trials.get(&(peer.to_owned(), link.to_owned(), workload.to_owned(), form)).copied()
     }
 
@@ -138,13 +165,25 @@ impl<'a> View<'a> {
             Outcome::Skipped(why) => Cell::Empty("skipped", format!("skipped: {why}")),
             Outcome::Failed(why) => Cell::Empty("failed", format!("failed: {why}")),
             Outcome::Measured(measures) => {
-                match measures.iter().find(|m| m.quantity == wanted.quantity && m.part == wanted.part) {
-                    Some(measure) if Summary::of(&measure.samples).is_some() => Cell::Samples(&measure.samples),
-                    Some(_) if wanted.quantity == quantity::EXACT_MS => {
-                        Cell::Empty("never exact", "the picture never became the server's, bit for bit".to_owned())
+                match measures
+                    .iter()
+                    .find(|m| m.quantity == wanted.quantity && m.part == wanted.part)
+                {
+                    Some(measure) if Summary::of(&measure.samples).is_some() => {
+                        Cell::Samples(&measure.samples)
                     }
-                    Some(_) => Cell::Empty("no sample", "it ran and gave not one sample of this".to_owned()),
-                    None => Cell::Empty("no such measure", "it ran and does not measure this".to_owned()),
+                    Some(_) if wanted.quantity == quantity::EXACT_MS => Cell::Empty(
+                        "never exact",
+                        "the picture never became the server's, bit for bit".to_owned(),
+                    ),
+                    Some(_) => Cell::Empty(
+                        "no sample",
+                        "it ran and gave not one sample of this".to_owned(),
+                    ),
+                    None => Cell::Empty(
+                        "no such measure",
+                        "it ran and does not measure this".to_owned(),
+                    ),
                 }
             }
         }
@@ -152,10 +191,13 @@ impl<'a> View<'a> {
 
     /// Links in the order of reports: the quick ones first.
     pub(super) fn links(&self) -> Vec<(&'a str, &'a LinkRecord)> {
-        let mut links: Vec<_> = self.results.links.iter().map(|(name, link)| (name.as_str(), link)).collect();
+        let mut links: Vec<_> =
+            self.results.links.iter().map(|(name, link)| (name.as_str(), link)).collect();
         let rate = |link: &LinkRecord| link.rate_bps.map_or(0, |rate| u64::MAX - rate);
         links.sort_by(|(_, a), (_, b)| {
-            (a.loss.total_cmp(&b.loss)).then(a.rtt_ms.total_cmp(&b.rtt_ms)).then(rate(a).cmp(&rate(b)))
+            (a.loss.total_cmp(&b.loss))
+                .then(a.rtt_ms.total_cmp(&b.rtt_ms))
+                .then(rate(a).cmp(&rate(b)))
         });
         links
     }
@@ -164,8 +206,10 @@ impl<'a> View<'a> {
     pub(super) fn loss_groups(&self) -> Vec<LossGroup<'a>> {
         let mut groups: Vec<(String, LossGroup)> = Vec::new();
         for (name, link) in self.links() {
-            let rate = link.rate_bps.map_or("no limit".to_owned(), |r| format!("{} Mbit/s", r as f64 / 1e6));
-            let title = format!("{rate}, {} ms round trip, {}", link.rtt_ms, link.congestion);
+            let rate = link
+                .rate_bps
+                .map_or("no limit".to_owned(), |r| format!("{} Mbit/s", r as f64 / 1e6));
+            let title = format!("{rate}, {} ms round trip, {}", link.rtt_ms, link.tcp_about());
             let same = format!("{title} {} {} {}", link.jitter_ms, link.queue_bytes, link.emulator);
             match groups.iter_mut().find(|(known, _)| *known == same) {
                 // Two links of one loss are one point.
@@ -177,15 +221,19 @@ impl<'a> View<'a> {
         groups.into_iter().map(|(_, group)| group).filter(|group| group.links.len() > 1).collect()
     }
 
-    /// Links for figures that stand beside each other: of a loss group only the one with the least loss, since the loss
-    /// curves show the rest.
+    /// Links for figures that stand beside each other: of a loss group only the one with the least
+    /// loss, since the loss curves show the rest.
     pub(super) fn plain_links(&self) -> Vec<&'a str> {
         let lossy: Vec<&str> = self
             .loss_groups()
             .iter()
             .flat_map(|g| g.links[1..].iter().map(|(_, name)| *name).collect::<Vec<_>>())
             .collect();
-        self.links().into_iter().map(|(name, _)| name).filter(|name| !lossy.contains(name)).collect()
+        self.links()
+            .into_iter()
+            .map(|(name, _)| name)
+            .filter(|name| !lossy.contains(name))
+            .collect()
     }
 
     /// Workloads in the order in which they first ran.
@@ -195,7 +243,9 @@ impl<'a> View<'a> {
 
     /// Forms in which a workload ran.
     pub(super) fn forms(&self, workload: &str) -> Vec<Form> {
-        let ran = |form: &Form| self.results.trials.iter().any(|t| t.workload == workload && t.form == *form);
+        let ran = |form: &Form| {
+            self.results.trials.iter().any(|t| t.workload == workload && t.form == *form)
+        };
         [Form::SlowMotion, Form::Normal].into_iter().filter(ran).collect()
     }
 
@@ -219,7 +269,12 @@ impl<'a> View<'a> {
     }
 
     /// The parts of a quantity, in the order in which they should be read, with unit and direction.
-    pub(super) fn parts(&self, workload: &str, form: Form, quantity: &str) -> Vec<(&'a str, &'a str, Better)> {
+    pub(super) fn parts(
+        &self,
+        workload: &str,
+        form: Form,
+        quantity: &str,
+    ) -> Vec<(&'a str, &'a str, Better)> {
         let mut parts: Vec<(&str, &str, Better)> = Vec::new();
         for measure in self.measures(workload, form).filter(|m| m.quantity == quantity) {
             if !parts.iter().any(|(part, ..)| *part == measure.part) {
@@ -229,10 +284,18 @@ impl<'a> View<'a> {
         parts
     }
 
-    /// The share of pixels that a peer left different in a trial, where that is more than none: an advantage in speed
-    /// or bytes that was bought with it is said to be so.
-    pub(super) fn exactness(&self, peer: &str, link: &str, workload: &str, form: Form) -> Option<f64> {
-        let Outcome::Measured(measures) = &self.trial(peer, link, workload, form)?.outcome else { return None };
+    /// The share of exact pixels of a trial, if not all are: an advantage in speed or bytes may be
+    /// due to it.
+    pub(super) fn exactness(
+        &self,
+        peer: &str,
+        link: &str,
+        workload: &str,
+        form: Form,
+    ) -> Option<f64> {
+        let Outcome::Measured(measures) = &self.trial(peer, link, workload, form)?.outcome else {
+            return None;
+        };
         let shares: Vec<f64> = measures
             .iter()
             .filter(|m| m.quantity == quantity::EXACT_SHARE)

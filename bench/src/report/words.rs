@@ -1,16 +1,16 @@
 //! Numbers and names as people read them.
-//! Below page, plots and summary, so that one quantity is called and rounded alike everywhere.
+//! Below page, figures, tables and summary, so that a quantity has one name and one rounding.
 //! Knows the names of results.rs; never what was measured.
 
 use crate::results::{Form, quantity};
 
-/// What stands for a value that is no number; the page never prints "NaN".
+/// In place of NaN and infinity, which the page never prints.
 const NO_NUMBER: &str = "no number";
-/// A picture that is identical has no signal-to-noise ratio; results say 99 dB for it.
+/// Identical pictures have no signal-to-noise ratio; results have 99 dB for them.
 const IDENTICAL_DB: f64 = 99.0;
 
 /// A value with its unit: "215 ms", "1.24 MB", "78 %".
-pub(super) fn value(value: f64, unit: &str) -> String {
+pub(crate) fn value(value: f64, unit: &str) -> String {
     if !value.is_finite() {
         return NO_NUMBER.to_owned();
     }
@@ -24,36 +24,6 @@ pub(super) fn value(value: f64, unit: &str) -> String {
         "" => digits(value),
         unit => format!("{} {unit}", digits(value)),
     }
-}
-
-/// A value for an axis: short, its unit stands at the axis.
-pub(super) fn tick(value: f64, unit: &str) -> String {
-    match unit {
-        "bytes" => {
-            let (size, letter) = match value.abs() {
-                1e9.. => (1e9, "GB"),
-                1e6.. => (1e6, "MB"),
-                1e3.. => (1e3, "KB"),
-                _ => (1.0, "B"),
-            };
-            format!("{}{letter}", short(value / size))
-        }
-        "share" => percent(value).replace(' ', ""),
-        _ => short(value),
-    }
-}
-
-fn short(value: f64) -> String {
-    // A power of its own logarithm misses the round number by a hair.
-    let value = if (value - value.round()).abs() < value.abs() * 1e-9 { value.round() } else { value };
-    let text = if value.abs() >= 10_000.0 {
-        format!("{}k", digits(value / 1000.0))
-    } else if value == value.trunc() {
-        format!("{value:.0}")
-    } else {
-        digits(value)
-    };
-    if text == "-0" { "0".to_owned() } else { text }
 }
 
 /// Three significant digits, without the zeros that say nothing before the point.
@@ -116,7 +86,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A factor: "1.08", "13".
-pub(super) fn factor(ratio: f64) -> String {
+pub(crate) fn factor(ratio: f64) -> String {
     if !ratio.is_finite() {
         return "many times".to_owned();
     }
@@ -130,8 +100,8 @@ pub(super) fn factor(ratio: f64) -> String {
     }
 }
 
-/// A quantity as a person says it: "page visible" needs its workload, so this is the bare name.
-pub(super) fn quantity_name(name: &str) -> String {
+/// The name of a quantity for people.
+pub(crate) fn quantity_name(name: &str) -> String {
     match name {
         quantity::PACKETS_MS => "first to last packet",
         quantity::PHOTON_MS => "input to first changed pixel",
@@ -165,13 +135,17 @@ pub(super) fn quantity_name(name: &str) -> String {
         "frame_bytes_first" => "bytes of a frame, first time round",
         "frame_bytes_later" => "bytes of a frame, later loops",
         "mbit_s" => "rate on the link",
-        other => return other.trim_end_matches("_ms").trim_end_matches("_s").replace('_', " "),
+        other => {
+            let units = ["_ms", "_mb", "_s"];
+            let bare = units.iter().fold(other, |name, unit| name.trim_end_matches(unit));
+            return bare.replace('_', " ");
+        }
     }
     .to_owned()
 }
 
 /// The form of a workload.
-pub(super) fn form_name(form: Form) -> &'static str {
+pub(crate) fn form_name(form: Form) -> &'static str {
     match form {
         Form::SlowMotion => "slow motion",
         Form::Normal => "normal speed",
@@ -179,7 +153,7 @@ pub(super) fn form_name(form: Form) -> &'static str {
 }
 
 /// The number with which a part begins or ends: "3 hogs" is 3, "no hogs" is 0, "loss 10%" is 10.
-pub(super) fn number_in(part: &str) -> Option<f64> {
+pub(crate) fn number_in(part: &str) -> Option<f64> {
     if part.split_whitespace().next() == Some("no") {
         return Some(0.0);
     }
@@ -189,24 +163,27 @@ pub(super) fn number_in(part: &str) -> Option<f64> {
     rest[..end].trim_end_matches('.').parse().ok()
 }
 
-/// The words of a part without its number, in the plural: "3 hogs", "1 hog" and "no hogs" are "hogs".
-pub(super) fn words_in(part: &str) -> String {
+/// The words of a part without its number, in the plural: "3 hogs", "1 hog" and "no hogs" are
+/// "hogs".
+pub(crate) fn words_in(part: &str) -> String {
     let kept: String = part.chars().filter(|c| !c.is_ascii_digit() && *c != '.').collect();
     let words: Vec<&str> = kept.split_whitespace().filter(|word| *word != "no").collect();
     match words.last() {
-        Some(last) if words.len() == 1 && last.len() > 2 && !last.ends_with('s') => format!("{last}s"),
+        Some(last) if words.len() == 1 && last.len() > 2 && !last.ends_with('s') => {
+            format!("{last}s")
+        }
         _ => words.join(" "),
     }
 }
 
-/// Longest that a reason is in a list; the ends of logs come with some.
-const REASON_LETTERS: usize = 240;
+/// Longest text of a reason in a list; some reasons include the ends of logs.
+const REASON_CHARACTERS: usize = 240;
 
 /// A reason in one line, and all of it where that is more.
-pub(super) fn reason(why: &str) -> (String, Option<&str>) {
+pub(crate) fn reason(why: &str) -> (String, Option<&str>) {
     let why = why.trim();
     let first = why.lines().next().unwrap_or_default().trim_end();
-    let short: String = first.chars().take(REASON_LETTERS).collect();
+    let short: String = first.chars().take(REASON_CHARACTERS).collect();
     if short.len() == why.len() {
         return (short, None);
     }
@@ -214,7 +191,7 @@ pub(super) fn reason(why: &str) -> (String, Option<&str>) {
 }
 
 /// "1 trial", "3 trials".
-pub(super) fn count(number: usize, noun: &str) -> String {
+pub(crate) fn count(number: usize, noun: &str) -> String {
     if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
 }
 
@@ -250,20 +227,24 @@ mod tests {
         for (number, unit, text) in cases {
             assert_eq!(value(number, unit), text);
         }
-        assert_eq!([factor(1.084), factor(12.34), factor(f64::INFINITY)], ["1.08", "12.3", "many times"]);
         assert_eq!(
-            [tick(250_000.0, "bytes"), tick(0.5, "share"), tick(1500.0, "ms"), tick(0.25, "ms")],
-            ["250KB", "50%", "1500", "0.25"]
+            [factor(1.084), factor(12.34), factor(f64::INFINITY)],
+            ["1.08", "12.3", "many times"]
         );
     }
 
     #[test]
     fn reasons_are_one_line_and_keep_the_rest() {
         assert_eq!(reason(" it ended \n"), ("it ended".to_owned(), None));
-        assert_eq!(reason("it ended\nlog 1\nlog 2"), ("it ended".to_owned(), Some("it ended\nlog 1\nlog 2")));
+        assert_eq!(
+            reason("it ended\nlog 1\nlog 2"),
+            ("it ended".to_owned(), Some("it ended\nlog 1\nlog 2"))
+        );
         let long = "ä".repeat(300);
         let (short, whole) = reason(&long);
-        assert!(short.ends_with('…') && short.chars().count() == 241 && whole == Some(long.as_str()));
+        assert!(
+            short.ends_with('…') && short.chars().count() == 241 && whole == Some(long.as_str())
+        );
         assert_eq!(reason(""), (String::new(), None));
     }
 

@@ -1,6 +1,7 @@
-//! The loop that defeats a bitmap cache (Wong and Seltzer 2000, figures 6 and 7): animations of 25 to 100 frames.
-//! The first round must be sent; what later rounds cost says whether a cache holds the loop. An LRU one that is too small
-//! by one frame holds nothing of it. Knows `thinc-bench app animation`; never which peer shows it.
+//! The loop that defeats a bitmap cache (Wong and Seltzer 2000, figures 6 and 7): animations of 25
+//! to 100 frames. The first round must be sent; the cost of later rounds shows whether a cache
+//! holds the loop. An LRU cache that is too small by one frame never hits. Knows `thinc-bench app
+//! animation`; never which peer shows it.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,7 @@ use crate::observe::barcode;
 use crate::observe::frames::FrameWatch;
 use crate::observe::picture::Rect;
 use crate::process::interrupted;
-use crate::results::{Better, Form, Measure, quantity};
+use crate::results::{Form, Measure, quantity};
 use crate::stage::{Spent, Stage};
 
 /// The workload.
@@ -22,13 +23,13 @@ pub struct Animation;
 const BANNER: (u32, u32) = (468, 60);
 /// The paper's 20 frames a second.
 const PERIOD: Duration = Duration::from_millis(50);
-/// Slow enough that no system has a reason to leave a frame out.
+/// Slow enough that no system drops a frame.
 const PERIOD_SLOW: Duration = Duration::from_millis(250);
-/// Longest that the end of a loop may stay out.
+/// Longest wait for the last frame of a loop.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
 impl Workload for Animation {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "animation"
     }
 
@@ -40,13 +41,14 @@ impl Workload for Animation {
         &[Form::SlowMotion, Form::Normal]
     }
 
-    fn needs(&self) -> &'static [&'static str] {
-        &[]
-    }
-
     fn seconds(&self, form: Form, effort: Effort) -> f64 {
         let Plan { loops, rounds, period } = Plan::new(form, effort);
-        loops.iter().map(|&frames| 2.5 + f64::from(rounds) * (f64::from(frames) * period.as_secs_f64() + 0.9)).sum()
+        loops
+            .iter()
+            .map(|&frames| {
+                2.5 + f64::from(rounds) * (f64::from(frames) * period.as_secs_f64() + 0.9)
+            })
+            .sum()
     }
 
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
@@ -71,7 +73,7 @@ impl Workload for Animation {
     }
 }
 
-/// Which loops are played, how often and how fast.
+/// The loops, and how often and how fast they are played.
 struct Plan {
     loops: &'static [u32],
     rounds: u32,
@@ -82,7 +84,9 @@ impl Plan {
     fn new(form: Form, effort: Effort) -> Plan {
         let all: &[u32] = &[25, 50, 75, 100];
         match (form, effort) {
-            (Form::SlowMotion, Effort::Smoke | Effort::Quick) => Plan { loops: &[25], rounds: 2, period: PERIOD_SLOW },
+            (Form::SlowMotion, Effort::Smoke | Effort::Quick) => {
+                Plan { loops: &[25], rounds: 2, period: PERIOD_SLOW }
+            }
             (Form::SlowMotion, Effort::Full) => Plan { loops: all, rounds: 2, period: PERIOD_SLOW },
             (Form::Normal, Effort::Smoke) => Plan { loops: &[25], rounds: 2, period: PERIOD },
             (Form::Normal, Effort::Quick) => Plan { loops: all, rounds: 3, period: PERIOD },
@@ -96,12 +100,18 @@ pub(crate) struct Round {
     pub(crate) spent: Spent,
     /// Frames that the client's screen showed whole.
     pub(crate) seen: usize,
-    /// From the key to the last of them.
+    /// Time from the key to the last of them.
     pub(crate) seconds: f64,
 }
 
-/// Plays a loop of `thinc-bench app animation` once, and watches it in `area` until its last picture stands.
-pub(crate) fn play(stage: &mut Stage, area: Rect, frames: u32, period: Duration) -> Result<Round, Error> {
+/// Plays a loop of `thinc-bench app animation` once, and watches it in `area` until its last
+/// picture is shown.
+pub(crate) fn play(
+    stage: &mut Stage,
+    area: Rect,
+    frames: u32,
+    period: Duration,
+) -> Result<Round, Error> {
     stage.settle()?;
     let watch = FrameWatch::start(&stage.site.screen, area)?;
     let meter = stage.meter()?;
@@ -112,74 +122,56 @@ pub(crate) fn play(stage: &mut Stage, area: Rect, frames: u32, period: Duration)
             return Err("interrupted".into());
         }
         let now = Instant::now();
-        // The last picture stays, so it comes, however many of the others were left out.
+        // The last picture stays, so it arrives even if others were dropped.
         let last = watch.last().filter(|&(at, number)| number == frames && at > began);
         if last.is_some_and(|(at, _)| now >= at + stage.quiet_gap()) {
             break;
         }
         if now > end + REST_LIMIT {
             let seconds = REST_LIMIT.as_secs();
-            return Err(format!("picture {frames} of {frames} is not on the client's screen after {seconds} s").into());
+            return Err(format!(
+                "picture {frames} of {frames} is not on the client's screen after {seconds} s"
+            )
+            .into());
         }
-        let next = last.map_or(end.max(now + Duration::from_millis(20)), |(at, _)| at + stage.quiet_gap());
+        let next =
+            last.map_or(end.max(now + Duration::from_millis(20)), |(at, _)| at + stage.quiet_gap());
         std::thread::sleep(next.saturating_duration_since(now));
     }
     let spent = meter.read(stage)?;
     let found = watch.finish()?;
-    let seen: Vec<Instant> = found.seen.iter().map(|&(at, _)| at).filter(|&at| at > began).collect();
+    let seen: Vec<Instant> =
+        found.seen.iter().map(|&(at, _)| at).filter(|&at| at > began).collect();
     let last = seen.last().copied().unwrap_or(began);
     Ok(Round { spent, seen: seen.len(), seconds: last.duration_since(began).as_secs_f64() })
 }
 
-/// What the rounds of one loop say: the first apart from the later ones.
+/// The measures of one loop: the first round separate from the later ones.
 fn figures(frames: u32, rounds: &[Round]) -> Result<Vec<Measure>, Error> {
-    let (first, later) =
-        rounds.split_first().filter(|(_, later)| !later.is_empty()).ok_or("a loop needs two rounds")?;
-    let bytes = |round: &Round| round.spent.traffic.bytes(Direction::Down) as f64 / f64::from(frames);
-    let measure = |quantity: &str, unit: &str, better: Better, samples: Vec<f64>| Measure {
-        quantity: quantity.into(),
-        part: format!("{frames} frames"),
-        unit: unit.into(),
-        better,
-        samples,
-    };
+    let (first, later) = rounds
+        .split_first()
+        .filter(|(_, later)| !later.is_empty())
+        .ok_or("a loop needs two rounds")?;
+    let bytes =
+        |round: &Round| round.spent.traffic.bytes(Direction::Down) as f64 / f64::from(frames);
+    let part = format!("{frames} frames");
+    let share = |round: &Round| round.seen as f64 / f64::from(frames);
+    let rate = |round: &Round| round.seen as f64 / round.seconds.max(1e-3);
+    let server = later.iter().map(|round| round.spent.cpu_server_ms);
+    let client = later.iter().map(|round| round.spent.cpu_client_ms);
     let (once, again) = (bytes(first), later.iter().map(bytes).collect::<Vec<f64>>());
+    // 1 if nothing was cached, near 0 if everything was; empty if nothing was sent.
+    let ratios: Vec<f64> = again.iter().filter(|_| once > 0.0).map(|bytes| bytes / once).collect();
     let mut measures = vec![
-        measure("frame_bytes_first", "bytes", Better::Lower, vec![once]),
-        measure("frame_bytes_later", "bytes", Better::Lower, again.clone()),
-        measure(
-            "frames_seen_share",
-            "share",
-            Better::Higher,
-            rounds.iter().map(|round| round.seen as f64 / f64::from(frames)).collect(),
-        ),
-        measure(
-            quantity::FRAME_RATE,
-            "fps",
-            Better::Higher,
-            rounds.iter().map(|round| round.seen as f64 / round.seconds.max(1e-3)).collect(),
-        ),
-        measure(
-            quantity::CPU_SERVER_MS,
-            "ms",
-            Better::Lower,
-            later.iter().map(|round| round.spent.cpu_server_ms).collect(),
-        ),
-        measure(
-            quantity::CPU_CLIENT_MS,
-            "ms",
-            Better::Lower,
-            later.iter().map(|round| round.spent.cpu_client_ms).collect(),
-        ),
+        Measure::lower("frame_bytes_first", &part, "bytes", [once]),
+        Measure::lower("frame_bytes_later", &part, "bytes", again),
+        Measure::higher("frames_seen_share", &part, "share", rounds.iter().map(share)),
+        Measure::higher(quantity::FRAME_RATE, &part, "fps", rounds.iter().map(rate)),
+        Measure::lower(quantity::CPU_SERVER_MS, &part, "ms", server),
+        Measure::lower(quantity::CPU_CLIENT_MS, &part, "ms", client),
     ];
-    if once > 0.0 {
-        // 1 where nothing was remembered, near 0 where everything was.
-        measures.push(measure(
-            "later_to_first",
-            "share",
-            Better::Lower,
-            again.iter().map(|bytes| bytes / once).collect(),
-        ));
+    if !ratios.is_empty() {
+        measures.push(Measure::lower("later_to_first", &part, "share", ratios));
     }
     Ok(measures)
 }
@@ -187,19 +179,18 @@ fn figures(frames: u32, rounds: &[Round]) -> Result<Vec<Measure>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::net::testbed::{Packet, Traffic};
+    use crate::stage::tests::spent;
 
     fn round(bytes: u32, seen: usize) -> Round {
-        let packet = Packet { at: Instant::now(), direction: Direction::Down, bytes, payload: bytes };
-        let traffic = Traffic { packets: vec![packet], ..Traffic::default() };
-        let spent = Spent { seconds: 1.0, traffic, cpu_server_ms: 5.0, cpu_apps_ms: 1.0, cpu_client_ms: 2.0 };
-        Round { spent, seen, seconds: 1.25 }
+        Round { spent: spent(bytes, 5.0), seen, seconds: 1.25 }
     }
 
     #[test]
     fn the_first_round_is_told_from_the_later_ones() -> Result<(), Error> {
         let found = figures(25, &[round(50_000, 25), round(500, 25), round(1000, 20)])?;
-        let of = |name: &str| found.iter().find(|m| m.quantity == name).map(|m| m.samples.clone()).unwrap_or_default();
+        let of = |name: &str| {
+            found.iter().find(|m| m.quantity == name).map(|m| m.samples.clone()).unwrap_or_default()
+        };
         assert_eq!(of("frame_bytes_first"), [2000.0]);
         assert_eq!(of("frame_bytes_later"), [20.0, 40.0]);
         assert_eq!(of("later_to_first"), [0.01, 0.02]);

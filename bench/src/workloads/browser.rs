@@ -1,6 +1,6 @@
-//! Chromium and Firefox as a person has them, without what is not the page: no bars, no first-run pages, no network, no
-//! animation, and pixels made by the processor, since no machine of the testbed has a GPU to share.
-//! Knows options of browsers; never what is measured.
+//! Chromium and Firefox with only the page: no bars, no first-run pages, no network, no animation,
+//! and software rendering, since the machines of the testbed have no GPU to share. Knows options of
+//! browsers; never what is measured.
 
 use std::fs;
 use std::path::Path;
@@ -22,27 +22,19 @@ use crate::stage::Stage;
 /// A browser's first start on a busy machine, over a slow link.
 const SHOWN_LIMIT: Duration = Duration::from_secs(60);
 
-/// Which one.
+/// The browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Browser {
-    /// Chromium, as Debian packs it.
+    /// Debian's Chromium.
     Chromium,
-    /// Firefox ESR, as Debian packs it.
+    /// Debian's Firefox ESR.
     Firefox,
 }
 
-/// How much of a browser is to be seen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Frame {
-    /// The page alone, on the whole screen.
-    Kiosk,
-    /// With tabs and the bar of addresses.
-    Bars,
-}
-
-/// What both are told; the profile, the size and the page come after.
+/// Options of Chromium; profile, size and page follow.
 const CHROMIUM: &[&str] = &[
-    // The browser's own sandbox wants namespaces inside of the testbed's, which a kernel may refuse; the pages are ours.
+    // The browser's sandbox needs namespaces inside of the testbed's, which a kernel may refuse;
+    // the pages are trusted.
     "--no-sandbox",
     "--test-type",
     "--no-first-run",
@@ -115,27 +107,25 @@ impl Browser {
         }
     }
 
-    /// Makes of `command`, which runs [`Browser::program`], one that shows `url` in a window of this size, with a new profile
-    /// in `folder`.
-    pub(crate) fn dress(
+    /// Configures `command`, which runs [`Browser::program`], to show `url` in a window of this
+    /// size, with a new profile in `folder`.
+    pub(crate) fn configure(
         self,
         mut command: Command,
         (width, height): (u32, u32),
-        frame: Frame,
         folder: &Path,
         url: &str,
     ) -> Result<Command, Error> {
         let profile = folder.join(self.program());
         fs::create_dir_all(&profile)?;
-        // Settings and caches of the person who measures stay out of it, and theirs are not touched.
+        // The user's settings and caches are neither used nor changed.
         for name in ["HOME", "XDG_CONFIG_HOME", "XDG_CACHE_HOME"] {
             command.env(name, &profile);
         }
         command.env("LANG", "C.UTF-8").env("NO_AT_BRIDGE", "1");
         match self {
             Browser::Chromium => {
-                command.args(CHROMIUM);
-                command.args((frame == Frame::Kiosk).then_some("--kiosk"));
+                command.args(CHROMIUM).arg("--kiosk");
                 command.arg(format!("--window-size={width},{height}")).arg("--window-position=0,0");
                 command.arg(format!("--user-data-dir={}", profile.display())).arg(url);
             }
@@ -144,18 +134,25 @@ impl Browser {
                 command.env("MOZ_CRASHREPORTER_DISABLE", "1");
                 command.arg("--profile").arg(&profile).arg("--no-remote");
                 command.args(["--width", &width.to_string(), "--height", &height.to_string()]);
-                command.args((frame == Frame::Kiosk).then_some("--kiosk")).arg(url);
+                command.arg("--kiosk").arg(url);
             }
         }
         Ok(command)
     }
 
-    /// Shows a file of `pages`, which shows `number` in its strip, and waits until it stands on the client's screen.
-    pub fn show(self, stage: &Stage, pages: &Path, page: &str, number: usize) -> Result<Running, Error> {
+    /// Shows a file of `pages` with `number` in its strip, and waits until the client's screen
+    /// shows it.
+    pub fn show(
+        self,
+        stage: &Stage,
+        pages: &Path,
+        page: &str,
+        number: usize,
+    ) -> Result<Running, Error> {
         let strips = FrameWatch::start(&stage.site.screen, strip_on(stage))?;
         let url = format!("file://{}/{page}", pages.display());
         let command = stage.command(self.program());
-        let command = self.dress(command, stage.site.size, Frame::Kiosk, stage.site.folder.path(), &url)?;
+        let command = self.configure(command, stage.site.size, stage.site.folder.path(), &url)?;
         let mut running = stage.application(self.program(), command)?;
         wait_for_page(&strips, number, SHOWN_LIMIT, || running.check())
             .map_err(|error| format!("{} shows {page}: {error}", self.program()))?;
@@ -164,12 +161,12 @@ impl Browser {
     }
 }
 
-/// Where the strip of a page lies on the client's screen.
+/// Position of a page's strip on the client's screen.
 pub fn strip_on(stage: &Stage) -> Rect {
     Rect { x: STRIP.x + stage.view.x, y: STRIP.y + stage.view.y, ..STRIP }
 }
 
-/// Waits until the client's screen shows this page's number; says when.
+/// Waits until the client's screen shows this page's number; returns the time.
 pub fn wait_for_page(
     strips: &FrameWatch,
     page: usize,
@@ -187,7 +184,8 @@ pub fn wait_for_page(
     broken.map_or(Ok(seen), Err)
 }
 
-/// Titles on the server's screen: which page the browser has loaded and painted, when pixels cannot tell.
+/// Window titles on the server: the page that the browser has loaded and painted, if pixels do not
+/// show it.
 pub struct Titles {
     x: RustConnection,
     active: u32,
@@ -195,29 +193,33 @@ pub struct Titles {
 }
 
 impl Titles {
-    /// Of the active window.
+    /// Reads the titles of the active window.
     pub fn new(stage: &Stage) -> Result<Titles, Error> {
         let x = stage.connect_server()?;
-        let atom = |name: &str| Ok::<_, Error>(x.intern_atom(false, name.as_bytes())?.reply()?.atom);
+        let atom =
+            |name: &str| Ok::<_, Error>(x.intern_atom(false, name.as_bytes())?.reply()?.atom);
         let (active, name) = (atom("_NET_ACTIVE_WINDOW")?, atom("_NET_WM_NAME")?);
         Ok(Titles { x, active, name })
     }
 
-    /// The page that the browser has loaded; nothing while it loads one.
+    /// The page that the browser has loaded; None while it loads one.
     pub fn page(&self) -> Result<Option<usize>, Error> {
         let root = self.x.setup().roots[0].root;
-        let window = self.x.get_property(false, root, self.active, AtomEnum::WINDOW, 0, 1)?.reply()?;
-        let Some(window) = window.value32().and_then(|mut ids| ids.next()).filter(|&id| id != 0) else {
+        let window =
+            self.x.get_property(false, root, self.active, AtomEnum::WINDOW, 0, 1)?.reply()?;
+        let Some(window) = window.value32().and_then(|mut ids| ids.next()).filter(|&id| id != 0)
+        else {
             return Ok(None);
         };
-        let title = self.x.get_property(false, window, self.name, AtomEnum::ANY, 0, 256)?.reply()?;
+        let title =
+            self.x.get_property(false, window, self.name, AtomEnum::ANY, 0, 256)?.reply()?;
         let title = String::from_utf8_lossy(&title.value);
         let number = title.strip_prefix("Page ").and_then(|rest| rest.split(':').next());
         Ok(number.and_then(|number| number.parse().ok()))
     }
 
-    /// Waits until the browser has loaded and painted `page`. A busy browser may paint a page in pieces with a pause between
-    /// them that looks like quiet: without this word, the rest would be missed.
+    /// Waits until the browser has loaded and painted `page`. A busy browser may pause while it
+    /// paints a page, which looks idle: without the title, the rest would be missed.
     pub fn wait_for(&self, page: usize, limit: Duration) -> Result<(), Error> {
         let end = Instant::now() + limit;
         loop {
@@ -227,11 +229,12 @@ impl Titles {
             }
             if Instant::now() > end || interrupted() {
                 let seconds = limit.as_secs();
-                return Err(
-                    format!("the browser was asked for page {page} and shows {loaded:?} after {seconds} s").into()
-                );
+                return Err(format!(
+                    "the browser was asked for page {page} and shows {loaded:?} after {seconds} s"
+                )
+                .into());
             }
-            // Fifty questions a second cost the server's X nothing that could be measured.
+            // Fifty requests a second have no measurable cost for the X server.
             std::thread::sleep(Duration::from_millis(20));
         }
     }

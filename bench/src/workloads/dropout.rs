@@ -1,6 +1,6 @@
-//! The single-page test of Yang et al. (2003, section 2.3.2): the link is cut just after the user has asked for a page, and
-//! comes back after 1 to 1280 s. When is the page there, and has the viewer lived?
-//! Knows one page and the cut; never which peer shows it.
+//! The single-page test of Yang et al. (2003, section 2.3.2): the link is cut just after the user
+//! has requested a page, and restored after 1 to 1280 s. When is the page shown, and is the viewer
+//! still connected? Knows one page and the cut; never which peer shows it.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,7 +12,7 @@ use crate::Error;
 use crate::net::testbed::{Direction, Mark, Testbed};
 use crate::observe::frames::FrameWatch;
 use crate::process::{interrupted, wait_for};
-use crate::results::{Better, Form, Measure, quantity};
+use crate::results::{Form, Measure, quantity};
 use crate::stage::Stage;
 
 /// The workload.
@@ -20,12 +20,14 @@ pub struct Dropout;
 
 /// Longest that the input may take to reach the server before the link is cut.
 const INPUT_LIMIT: Duration = Duration::from_secs(10);
-/// TCP waits up to 120 s between its attempts (Linux, TCP_RTO_MAX): after a long cut, the next one may be as far away.
+/// TCP waits up to 120 s between retransmissions (Linux, TCP_RTO_MAX), so after a long cut the next
+/// one may be this late.
 const RETRY_MAX: Duration = Duration::from_secs(120);
-/// And then the page still has to come.
+/// Longest transmission of the page after that.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
-/// Once the viewer's screen shows nothing new after this long beyond the cut's own length, it is taken for lost.
-const PATIENCE: Duration = Duration::from_secs(15);
+/// The viewer counts as lost if its screen shows nothing new within the length of the cut plus
+/// this.
+const GRACE: Duration = Duration::from_secs(15);
 
 /// Lengths of the cut, seconds: doubled after each success, as in the paper, up to its 1280.
 fn cuts(effort: Effort) -> &'static [u64] {
@@ -36,7 +38,7 @@ fn cuts(effort: Effort) -> &'static [u64] {
     }
 }
 
-/// The link, which comes back in every case.
+/// A cut of the link, which dropping this ends.
 struct Cut<'a>(&'a Testbed);
 
 impl Cut<'_> {
@@ -53,7 +55,7 @@ impl Drop for Cut<'_> {
 }
 
 impl Workload for Dropout {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "dropout"
     }
 
@@ -70,35 +72,31 @@ impl Workload for Dropout {
     }
 
     fn seconds(&self, _form: Form, effort: Effort) -> f64 {
-        // TCP doubles its waits: on average it is half of the cut late.
+        // TCP doubles its time-out: on average it retransmits half of the cut late.
         6.0 + cuts(effort).iter().map(|&cut| cut as f64 * 1.5 + 2.0).sum::<f64>()
     }
 
     fn run(&self, stage: &mut Stage, _form: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
         let folder = stage.site.folder.path().join("pages");
         Pages::all()?.write(&folder)?;
-        let mut browser = Browser::Chromium.show(stage, &folder, &format!("{START}{NUMBERED}"), 0)?;
+        let mut browser =
+            Browser::Chromium.show(stage, &folder, &format!("{START}{NUMBERED}"), 0)?;
         let mut found = Vec::new();
-        // The first page without a cut: what there is to compare with, and the way warmed.
+        // The first page without a cut: the reference, and the warm-up of the path.
         for (page, &cut) in (1..=PAGES).zip([0].iter().chain(cuts(effort))) {
             let part = format!("{cut} s");
-            let measure = |quantity: &str, unit: &str, better, samples| Measure {
-                quantity: quantity.into(),
-                part: part.clone(),
-                unit: unit.into(),
-                better,
-                samples,
-            };
             let once = one(stage, page, Duration::from_secs(cut))?;
             browser.check()?;
-            let lived = once.is_some() && stage.desk.held.iter_mut().all(|part| part.check().is_ok());
-            found.push(measure("survived", "share", Better::Higher, vec![f64::from(u8::from(lived))]));
+            let lived =
+                once.is_some() && stage.desk.held.iter_mut().all(|part| part.check().is_ok());
+            let survived = f64::from(u8::from(lived));
+            found.push(Measure::higher("survived", &part, "share", [survived]));
             let Some(once) = once else { break };
-            found.push(measure(quantity::VISIBLE_MS, "ms", Better::Lower, vec![once.visible_ms]));
+            found.push(Measure::lower(quantity::VISIBLE_MS, &part, "ms", [once.visible_ms]));
             if cut > 0 {
-                found.push(measure("recovery_ms", "ms", Better::Lower, vec![once.recovery_ms]));
+                found.push(Measure::lower("recovery_ms", &part, "ms", [once.recovery_ms]));
             }
-            found.push(measure(quantity::BYTES_DOWN, "bytes", Better::Lower, vec![once.bytes_down]));
+            found.push(Measure::lower(quantity::BYTES_DOWN, &part, "bytes", [once.bytes_down]));
             if !lived {
                 break;
             }
@@ -107,16 +105,17 @@ impl Workload for Dropout {
     }
 }
 
-/// One page that came in spite of its cut.
+/// One page that was shown despite its cut.
 struct Recovered {
-    /// From the key until the page is on the client's screen, the cut included: the paper's latency.
+    /// From the key until the page is on the client's screen, the cut included: the paper's
+    /// latency.
     visible_ms: f64,
     /// From the end of the cut.
     recovery_ms: f64,
     bytes_down: f64,
 }
 
-/// Asks for `page` and cuts the link for this long; nothing where the page never comes.
+/// Requests `page` and cuts the link for this long; None if the page is never shown.
 fn one(stage: &mut Stage, page: usize, cut: Duration) -> Result<Option<Recovered>, Error> {
     stage.settle()?;
     let bed = Arc::clone(&stage.site.bed);
@@ -132,8 +131,10 @@ fn one(stage: &mut Stage, page: usize, cut: Duration) -> Result<Option<Recovered
     } else {
         let _cut = Cut::begin(&bed);
         let end = Instant::now() + cut;
-        // In pieces, so that somebody who interrupts a cut of 1280 s is heard.
-        while let Some(left) = end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
+        // In short pauses, so that a cut of 1280 s can be interrupted.
+        while let Some(left) =
+            end.checked_duration_since(Instant::now()).filter(|left| !left.is_zero())
+        {
             if interrupted() {
                 return Err("interrupted".into());
             }
@@ -141,26 +142,33 @@ fn one(stage: &mut Stage, page: usize, cut: Duration) -> Result<Option<Recovered
         }
         end
     };
-    let limit = (cut * 2 + PATIENCE).min(cut + RETRY_MAX) + PAGE_LIMIT;
-    let came = wait_for("the page", limit, || strips.last().filter(|&(_, number)| number == page_number(page)));
+    let limit = (cut * 2 + GRACE).min(cut + RETRY_MAX) + PAGE_LIMIT;
+    let came = wait_for("the page", limit, || {
+        strips.last().filter(|&(_, number)| number == page_number(page))
+    });
     drop(strips);
     if came.is_err() {
         return if interrupted() { Err("interrupted".into()) } else { Ok(None) };
     }
     stage.wait_quiet(&watch, &bed.mark(), PAGE_LIMIT)?;
     let spent = meter.read(stage)?;
-    let visible = watch.finish()?.within(stage.view).visible().ok_or("the page came, and nothing changed")?;
+    let visible =
+        watch.finish()?.within(stage.view).visible().ok_or("the page came, and nothing changed")?;
     let ms = |from: Instant| visible.saturating_duration_since(from).as_secs_f64() * 1e3;
     let bytes_down = spent.traffic.bytes(Direction::Down) as f64;
     Ok(Some(Recovered { visible_ms: ms(asked), recovery_ms: ms(restored), bytes_down }))
 }
 
-/// As in the paper, the request has reached the server and the page is on its way when the link goes: the browser has the
-/// key, and no page is drawn yet or only a part of it.
+/// As in the paper, the link is cut when the request has reached the server and the page is being
+/// sent: the browser has received the key, and at most a part of the page is drawn.
 fn wait_for_input(bed: &Testbed, mark: &Mark, titles: &Titles, page: usize) -> Result<(), Error> {
     wait_for("the key reaches the server", INPUT_LIMIT, || {
-        let sent = bed.since(mark).packets.iter().any(|packet| packet.direction == Direction::Up && packet.payload > 0);
-        // A page that is there already needs no packet: without remoting there is none.
+        let sent = bed
+            .since(mark)
+            .packets
+            .iter()
+            .any(|packet| packet.direction == Direction::Up && packet.payload > 0);
+        // A page that is already shown needs no packet: there is none without remoting.
         let there = || titles.page().is_ok_and(|shown| shown == Some(page));
         (sent || there()).then_some(())
     })?;

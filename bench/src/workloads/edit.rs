@@ -1,6 +1,6 @@
-//! The papers' graphics-editing benchmark (THINC §6): a recorded minute in GIMP, replayed through the client's own keyboard and
-//! mouse. Slow-motion: each stroke, menu and filter alone. Normal: at the recorded pace.
-//! Knows GIMP and the recording; never which peer shows it.
+//! The papers' graphics-editing benchmark (THINC §6): a recorded minute in GIMP, replayed through
+//! the client's own keyboard and mouse. Slow-motion: each stroke, menu and filter alone. Normal: at
+//! the recorded pace. Knows GIMP and the recording; never which peer shows it.
 
 use std::fs;
 use std::path::Path;
@@ -11,30 +11,29 @@ use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
 use super::content::pictures::{Scene, photo};
-use super::latency::cost_measures;
 use super::session::Session;
 use super::{Effort, Skip, Workload};
 use crate::Error;
 use crate::process::{Running, wait_for};
-use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::{Stage, measures};
+use crate::results::{Form, Measure, quantity};
+use crate::stage::{Stage, cost_measures, measures};
 
 /// The workload.
 pub struct Edit;
 
-/// The recording; its places are those of a screen of [`SCREEN`].
+/// The recording; its positions are for a screen of [`SCREEN`].
 const RECORDING: &str = include_str!("edit.events");
-/// On another one, buttons lie elsewhere.
+/// On another size, the buttons have other positions.
 const SCREEN: (u32, u32) = (1024, 768);
-/// The first start asks a hundred plug-ins what they can do.
+/// The first start queries a hundred plug-ins.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// After the recording's end, until everything is on the client's screen.
 const REST_LIMIT: Duration = Duration::from_secs(120);
-/// Operations of the quick look.
+/// Operations of the smoke test.
 const SMOKE: usize = 4;
 
-/// No second processor, so that two machines are alike; the border of a selection moves every 10 s and not 5 times a second,
-/// or no operation would ever end; nothing is kept.
+/// One processor, so that machines are comparable; the border of a selection moves every 10 s
+/// instead of 5 times a second, or no operation would ever end; no history is stored.
 const GIMPRC: &str = r#"(check-updates no)
 (show-tooltips no)
 (undo-levels 50)
@@ -48,7 +47,7 @@ const GIMPRC: &str = r#"(check-updates no)
 (icon-theme "Legacy")
 "#;
 
-/// A caret that blinks would never let the screen rest.
+/// A blinking caret would never let the screen become idle.
 const GTKRC: &str = "gtk-cursor-blink = 0\n";
 
 /// One window over the whole screen, with docks of fixed widths: the recording clicks at places.
@@ -83,7 +82,7 @@ const SESSIONRC: &str = r#"(session-info "toplevel"
 "#;
 
 impl Workload for Edit {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "edit"
     }
 
@@ -111,7 +110,10 @@ impl Workload for Edit {
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
         if stage.site.size != SCREEN {
             let (width, height) = stage.site.size;
-            let why = format!("the recording is of a screen of {}x{}, not {width}x{height}", SCREEN.0, SCREEN.1);
+            let why = format!(
+                "the recording is of a screen of {}x{}, not {width}x{height}",
+                SCREEN.0, SCREEN.1
+            );
             return Err(Box::new(Skip(why)));
         }
         let session = Session::parse(RECORDING).map_err(|error| format!("edit.events: {error}"))?;
@@ -123,12 +125,15 @@ impl Workload for Edit {
                 let mut operations = Vec::with_capacity(count);
                 for recorded in &session.operations[..count] {
                     let replayed = stage
-                        .operation(|input| recorded.replay(input, Instant::now(), recorded.at, origin))
+                        .operation(|input| {
+                            recorded.replay(input, Instant::now(), recorded.at, origin)
+                        })
                         .map_err(|error| format!("`{}`: {error}", recorded.name))?;
                     operations.push(replayed);
                 }
-                // Most changes come while the hand still moves: the first says nothing, and the last is counted from the
-                // operation's last event, 0 where the picture was there before it.
+                // Most changes happen while the pointer still moves, so the first change means
+                // nothing. The last one is counted from the operation's last event; 0 if it was
+                // before that.
                 let mut found = measures("", &operations);
                 found.retain(|measure| measure.quantity != quantity::PHOTON_MS);
                 found
@@ -147,18 +152,13 @@ impl Workload for Edit {
                 let spent = meter.read(stage)?;
                 let changes = watch.finish()?.within(stage.view);
                 let seen = changes.last().ok_or("nothing changed on the client's screen")?;
-                let measure = |quantity: &str, unit: &str, value| Measure {
-                    quantity: quantity.into(),
-                    part: String::new(),
-                    unit: unit.into(),
-                    better: Better::Lower,
-                    samples: vec![value],
-                };
-                let late = changes.visible().unwrap_or(seen).saturating_duration_since(last).as_secs_f64();
+                let late =
+                    changes.visible().unwrap_or(seen).saturating_duration_since(last).as_secs_f64();
+                // The papers' measure: until the effect of the last action is visible.
+                let completion = seen.max(last).duration_since(begin).as_secs_f64();
                 let mut found = vec![
-                    // The papers' measure: until the last thing done is there to be seen.
-                    measure("completion_s", "s", seen.max(last).duration_since(begin).as_secs_f64()),
-                    measure(quantity::VISIBLE_MS, "ms", late * 1e3),
+                    Measure::lower("completion_s", "", "s", [completion]),
+                    Measure::lower(quantity::VISIBLE_MS, "", "ms", [late * 1e3]),
                 ];
                 found.extend(cost_measures("", &[spent]));
                 found
@@ -170,7 +170,7 @@ impl Workload for Edit {
     }
 }
 
-/// Writes settings with which GIMP looks the same everywhere and rests when nobody acts.
+/// Writes settings with which GIMP looks the same on every machine and is idle without input.
 pub(crate) fn write_profile(profile: &Path) -> Result<(), Error> {
     fs::create_dir_all(profile)?;
     for (name, text) in [("gimprc", GIMPRC), ("gtkrc", GTKRC), ("sessionrc", SESSIONRC)] {
@@ -189,7 +189,11 @@ fn start(stage: &Stage) -> Result<Running, Error> {
     let picture = stage.site.folder.path().join("photograph.png");
     fs::write(&picture, photo(2004, 560, 420, Scene::Landscape).png()?)?;
     let mut command = stage.command("gimp");
-    command.env("GIMP2_DIRECTORY", &profile).env("HOME", &profile).env("LANG", "C.UTF-8").env("NO_AT_BRIDGE", "1");
+    command
+        .env("GIMP2_DIRECTORY", &profile)
+        .env("HOME", &profile)
+        .env("LANG", "C.UTF-8")
+        .env("NO_AT_BRIDGE", "1");
     for name in ["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "XDG_DATA_HOME"] {
         command.env(name, &profile);
     }
@@ -206,7 +210,8 @@ fn start(stage: &Stage) -> Result<Running, Error> {
     Ok(running)
 }
 
-/// What GIMP found out about its plug-ins at its first start: asked once in a process, since it takes as long as all else.
+/// Keeps the plug-in cache of GIMP's first start: queried once in a process, since it takes as long
+/// as all else.
 static PLUGINS: OnceLock<Vec<u8>> = OnceLock::new();
 
 fn keep_plugins(profile: &Path) {
@@ -244,12 +249,20 @@ mod tests {
         let events = || session.operations.iter().flat_map(|operation| &operation.events);
         for (_, event) in events() {
             if let Event::Path { places, .. } = event {
-                assert!(places.iter().all(|&(x, y)| (0..1024).contains(&x) && (0..768).contains(&y)), "{places:?}");
+                assert!(
+                    places.iter().all(|&(x, y)| (0..1024).contains(&x) && (0..768).contains(&y)),
+                    "{places:?}"
+                );
             }
         }
         // Every button that goes down comes up, one at a time.
-        let buttons: Vec<_> = events().filter(|(_, event)| matches!(event, Event::Down(_) | Event::Up(_))).collect();
-        assert!(buttons.chunks(2).all(|pair| matches!(pair, [(_, Event::Down(a)), (_, Event::Up(b))] if a == b)));
+        let buttons: Vec<_> =
+            events().filter(|(_, event)| matches!(event, Event::Down(_) | Event::Up(_))).collect();
+        assert!(
+            buttons
+                .chunks(2)
+                .all(|pair| matches!(pair, [(_, Event::Down(a)), (_, Event::Up(b))] if a == b))
+        );
         assert!(buttons.len() > 20, "{} presses", buttons.len() / 2);
     }
 }

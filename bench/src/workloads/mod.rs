@@ -1,18 +1,20 @@
-//! What people do on a desktop, made repeatable: each workload starts its application on the server, acts through the
-//! client's own keyboard and mouse, and says what it saw. Knows applications; never which peer shows them.
+//! Repeatable user actions on a desktop: each workload starts its application on the server, sends
+//! input to the client's own X server, and measures what the client's screen shows. Knows
+//! applications; never which peer shows them.
 
 pub mod animation;
 pub mod browser;
 pub mod content;
 pub mod dropout;
 pub mod edit;
-pub mod film;
 pub mod latency;
 pub(crate) mod own;
+pub mod playback;
 mod player;
 mod processors;
 pub mod scroll;
 pub mod session;
+pub(crate) mod slide_show;
 pub mod threed;
 pub mod typing;
 pub mod users;
@@ -22,31 +24,52 @@ pub mod web;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::questions::{Claim, Found};
 use crate::results::{Form, Measure};
 use crate::stage::Stage;
 
 /// One workload.
 pub trait Workload: Send + Sync {
-    /// What the command line and the results call it: "web".
-    fn name(&self) -> &'static str;
+    /// Its name on the command line and in results: "web".
+    fn name(&self) -> &str;
 
     /// One line: what it does and from which paper it comes.
     fn about(&self) -> &'static str;
 
-    /// In which forms it runs.
-    fn forms(&self) -> &'static [Form];
+    /// The forms in which it runs.
+    fn forms(&self) -> &'static [Form] {
+        &[Form::Normal]
+    }
 
-    /// Programs it needs (commands), the missing of which skips it.
-    fn needs(&self) -> &'static [&'static str];
+    /// Programs it needs (commands); it is skipped if one of them is missing.
+    fn needs(&self) -> &'static [&'static str] {
+        &[]
+    }
 
     /// About how long one form takes on a LAN, seconds: for the estimate of the time left.
     fn seconds(&self, form: Form, effort: Effort) -> f64;
 
-    /// Runs and measures. An error is this trial's failure, not the run's.
+    /// The screen size that it needs; None if any will do.
+    fn screen(&self) -> Option<(u32, u32)> {
+        None
+    }
+
+    /// Runs and measures. An error fails this trial, not the run.
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error>;
+
+    /// Measures that need the end of the desktop.
+    fn finish(&self, _stage: Stage) -> Vec<Measure> {
+        Vec::new()
+    }
+
+    /// Claims about the results of `peer`; only questions have claims.
+    fn claims(&self, _found: &Found<'_>, _peer: &str) -> Vec<Claim> {
+        Vec::new()
+    }
 }
 
-/// The error of a workload that this peer, link or screen cannot do: it is named as skipped, not as failed.
+/// The error of a workload that this peer, link or screen does not support: the trial is skipped,
+/// not failed.
 #[derive(Debug)]
 pub struct Skip(pub String);
 
@@ -62,7 +85,7 @@ impl std::error::Error for Skip {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effort {
-    /// A few operations: does it work at all (`smoke`)?
+    /// A few operations, to test that it works (`smoke`).
     Smoke,
     /// Enough for medians on two cores in minutes.
     Quick,

@@ -1,5 +1,6 @@
-//! thinc-bench's own applications on a stage: started, waited for until they are seen, and their last words when they end.
-//! Under the workloads that show them. Knows processes and the client's screen; never what is measured.
+//! thinc-bench's own applications on a stage: started, waited for until they are seen, and their
+//! last output when they end. Under the workloads that show them. Knows processes and the viewer's
+//! screen; never what is measured.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -9,7 +10,8 @@ use crate::apps;
 use crate::process::Running;
 use crate::stage::Stage;
 
-/// Longest until an application is seen on the client's screen: a satellite link and a busy machine.
+/// Longest wait until the client's screen shows an application: a satellite link and a busy
+/// machine.
 const SHOWN_LIMIT: Duration = Duration::from_secs(60);
 
 /// Shows an own application: `show(stage, "latency", &["latency"])`.
@@ -20,8 +22,12 @@ pub(crate) fn show(stage: &Stage, name: &'static str, words: &[&str]) -> Result<
     show_command(stage, name, command)
 }
 
-/// Starts an application and waits until the client's screen shows it and rests.
-pub(crate) fn show_command(stage: &Stage, name: &'static str, command: Command) -> Result<Running, Error> {
+/// Starts an application and waits until the client's screen shows it and is idle.
+pub(crate) fn show_command(
+    stage: &Stage,
+    name: &'static str,
+    command: Command,
+) -> Result<Running, Error> {
     let watch = stage.site.screen.watch()?;
     let mut running = stage.application(name, command)?;
     let began = Instant::now();
@@ -29,7 +35,11 @@ pub(crate) fn show_command(stage: &Stage, name: &'static str, command: Command) 
         check(stage, name, &mut running)?;
         if began.elapsed() > SHOWN_LIMIT {
             let seconds = SHOWN_LIMIT.as_secs();
-            return Err(format!("{name} is not on the client's screen within {seconds} s{}", kept(stage, name)).into());
+            return Err(format!(
+                "{name} is not on the client's screen within {seconds} s{}",
+                kept(stage, name)
+            )
+            .into());
         }
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -38,15 +48,17 @@ pub(crate) fn show_command(stage: &Stage, name: &'static str, command: Command) 
     Ok(running)
 }
 
-/// An error with an application's last words when it has ended.
+/// An error with an application's last output if it has ended.
 pub(crate) fn check(stage: &Stage, name: &str, running: &mut Running) -> Result<(), Error> {
     running.check().map_err(|error| {
-        let log = std::fs::read_to_string(stage.site.folder.path().join(format!("{name}.log"))).unwrap_or_default();
-        format!("{error}: {}", log.lines().last().unwrap_or("it said nothing")).into()
+        let log = std::fs::read_to_string(stage.site.folder.path().join(format!("{name}.log")))
+            .unwrap_or_default();
+        format!("{error}: {}", log.lines().last().unwrap_or("it printed nothing")).into()
     })
 }
 
-/// Keeps what both ends show, for whoever looks into the failure: "; see /tmp/..." or nothing where that fails too.
+/// Writes what both ends show, to explain a failure: "; see /tmp/..." or nothing if
+/// that fails too.
 pub(crate) fn kept(stage: &Stage, name: &str) -> String {
     let file = |end: &str| {
         let file = format!("thinc-bench-{}-{name}-{end}.png", std::process::id());

@@ -1,6 +1,6 @@
-//! mpv on the whole screen, as a person plays a film, steered through its socket on the server.
-//! From commands to a picture on the session's screen; nothing of it crosses the network.
-//! Knows the player; never what is measured.
+//! mpv on the whole screen, as a person plays a video, controlled through its socket on the server.
+//! From commands to a picture on the session's screen; no command crosses the network. Knows the
+//! player; never what is measured.
 
 use std::fs;
 use std::io::{BufRead, BufReader, ErrorKind, Write};
@@ -14,7 +14,7 @@ use crate::Error;
 use crate::process::{Running, wait_for};
 use crate::stage::Stage;
 
-/// What the player is told. Frames are dropped when they are late, which is its own setting: so it plays for people.
+/// Options of the player. By default it drops late frames, which is kept.
 const OPTIONS: &[&str] = &[
     "--no-config",
     "--no-audio",
@@ -24,7 +24,7 @@ const OPTIONS: &[&str] = &[
     "--no-input-default-bindings",
     "--fs",
     "--no-border",
-    // The film is stored 352x240 and shown 4:3, whatever the file says of the shape of its pixels.
+    // The video is stored 352x240 and shown 4:3, whatever pixel aspect ratio the file has.
     "--no-keepaspect",
     "--hwdec=no",
     "--stop-screensaver=no",
@@ -35,16 +35,17 @@ const OPTIONS: &[&str] = &[
 /// Through what it draws.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Output {
-    /// XVideo where the display has it, else plain images: what remote desktops leave a player to use.
+    /// XVideo if the display has it, else plain images.
     Best,
     /// Plain images.
     Images,
 }
 
-/// Longest until an answer: the player may wait for an X server whose viewer waits for the network.
+/// Longest wait for a reply: the player may wait for an X server whose viewer waits for the
+/// network.
 const ANSWER_LIMIT: Duration = Duration::from_secs(60);
 
-/// A player that shows the first picture of its film and waits.
+/// A player that shows the first picture of its video and waits.
 pub(super) struct Player {
     /// Its process; dropped, it ends.
     pub(super) running: Running,
@@ -54,8 +55,8 @@ pub(super) struct Player {
 }
 
 impl Player {
-    /// Starts it with a film; returns once it listens, which is before it shows anything.
-    pub(super) fn start(stage: &Stage, film: &Path, output: Output) -> Result<Player, Error> {
+    /// Starts it with a video; returns once it listens, before it shows a frame.
+    pub(super) fn start(stage: &Stage, video: &Path, output: Output) -> Result<Player, Error> {
         let folder = stage.site.folder.path();
         let (socket, log) = (folder.join("mpv.socket"), folder.join("mpv.own.log"));
         let _ = fs::remove_file(&socket);
@@ -71,8 +72,10 @@ impl Player {
             .env("HOME", folder)
             .env("XDG_CONFIG_HOME", folder)
             .env("XDG_CACHE_HOME", folder);
-        command.arg(format!("--geometry={width}x{height}+0+0")).arg(format!("--log-file={}", log.display()));
-        command.arg(format!("--input-ipc-server={}", socket.display())).arg(film);
+        command
+            .arg(format!("--geometry={width}x{height}+0+0"))
+            .arg(format!("--log-file={}", log.display()));
+        command.arg(format!("--input-ipc-server={}", socket.display())).arg(video);
         let mut running = stage.application("mpv", command)?;
         let commands = wait_for("mpv listens", Duration::from_secs(30), || {
             if running.check().is_err() {
@@ -80,62 +83,80 @@ impl Player {
             }
             UnixStream::connect(&socket).ok().map(Some)
         })?;
-        let last = || fs::read_to_string(&log).unwrap_or_default().lines().last().unwrap_or_default().to_owned();
+        let last = || {
+            fs::read_to_string(&log)
+                .unwrap_or_default()
+                .lines()
+                .last()
+                .unwrap_or_default()
+                .to_owned()
+        };
         let commands = commands.ok_or_else(|| format!("mpv ended before it played: {}", last()))?;
         commands.set_read_timeout(Some(ANSWER_LIMIT))?;
         let answers = BufReader::new(commands.try_clone()?);
         Ok(Player { running, commands, answers, next_id: 0 })
     }
 
-    /// Says a command and gives its answer's data.
-    pub(super) fn say(&mut self, command: &[Value]) -> Result<Value, Error> {
+    /// Sends a command and returns the data of its reply.
+    pub(super) fn command(&mut self, command: &[Value]) -> Result<Value, Error> {
         self.next_id += 1;
         writeln!(self.commands, "{}", json!({ "command": command, "request_id": self.next_id }))?;
         loop {
             let mut line = String::new();
             let read = self.answers.read_line(&mut line).map_err(|error| match error.kind() {
-                ErrorKind::WouldBlock => format!("mpv does not answer {command:?} within {} s", ANSWER_LIMIT.as_secs()),
+                ErrorKind::WouldBlock => {
+                    format!("mpv does not answer {command:?} within {} s", ANSWER_LIMIT.as_secs())
+                }
                 _ => format!("mpv's socket: {error}"),
             })?;
             if read == 0 {
                 return Err("mpv closed its socket".into());
             }
             let answer: Value = serde_json::from_str(&line)?;
-            // Events come between answers.
+            // Events may precede the reply.
             if answer["request_id"] != json!(self.next_id) || answer.get("error").is_none() {
                 continue;
             }
             return match answer["error"].as_str() {
                 Some("success") => Ok(answer["data"].clone()),
-                error => Err(format!("mpv: {command:?}: {}", error.unwrap_or("no word")).into()),
+                error => {
+                    Err(format!("mpv: {command:?}: {}", error.unwrap_or("no error text")).into())
+                }
             };
         }
     }
 
-    /// Lets it play; says when it was told so.
+    /// Starts playing; returns the time of the command.
     pub(super) fn play(&mut self) -> Result<Instant, Error> {
         let now = Instant::now();
-        self.say(&[json!("set_property"), json!("pause"), json!(false)])?;
+        self.command(&[json!("set_property"), json!("pause"), json!(false)])?;
         Ok(now)
     }
 
-    /// Shows the next frame and waits again.
+    /// Shows the next frame and pauses.
     pub(super) fn step(&mut self) -> Result<(), Error> {
-        self.say(&[json!("frame-step")]).map(drop)
+        self.command(&[json!("frame-step")]).map(drop)
     }
 
-    /// Whether it has come to the end of its film.
+    /// Whether it has reached the end of its video.
     pub(super) fn at_end(&mut self) -> Result<bool, Error> {
-        Ok(self.say(&[json!("get_property"), json!("eof-reached")])? == json!(true))
+        Ok(self.command(&[json!("get_property"), json!("eof-reached")])? == json!(true))
     }
 
     /// Through what it draws: "xv" or "x11".
     pub(super) fn output(&mut self) -> Result<String, Error> {
-        Ok(self.say(&[json!("get_property"), json!("current-vo")])?.as_str().unwrap_or("unknown").to_owned())
+        Ok(self
+            .command(&[json!("get_property"), json!("current-vo")])?
+            .as_str()
+            .unwrap_or("unknown")
+            .to_owned())
     }
 
-    /// Frames that it did not draw since it was late.
+    /// Frames that it dropped because it was late.
     pub(super) fn dropped(&mut self) -> Result<f64, Error> {
-        Ok(self.say(&[json!("get_property"), json!("frame-drop-count")])?.as_f64().unwrap_or(0.0))
+        Ok(self
+            .command(&[json!("get_property"), json!("frame-drop-count")])?
+            .as_f64()
+            .unwrap_or(0.0))
     }
 }

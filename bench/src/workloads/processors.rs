@@ -1,6 +1,6 @@
-//! One machine divided into two: processors for the server's side and others for the client's, as if they were apart.
-//! Under workloads that load the server: hogs there must not take the client's processor, which real ones never could.
-//! Knows processes and processors; never what runs.
+//! Divides the processors of a machine between the server's processes and the client's, as if they
+//! were two machines. For workloads that load the server: CPU hogs on a real server do not take the
+//! client's processor. Knows processes and processors; never the programs.
 
 use std::fs;
 
@@ -10,11 +10,12 @@ use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 use crate::Error;
 use crate::observe::account::{Accounts, Group};
 
-/// Moves everything that runs for the server to its processors and everything of the client to the client's; what they
-/// start later follows them. False where there is only one processor, which both go on sharing.
+/// Pins the server's processes to its processors and the client's to the client's; their later
+/// children inherit that. False if there is only one processor, which both share.
 pub(super) fn divide(accounts: &Accounts) -> Result<bool, Error> {
     let Some((server, client)) = halves(&sched_getaffinity(None)?) else { return Ok(false) };
-    for (group, set) in [(Group::Server, &server), (Group::Apps, &server), (Group::Client, &client)] {
+    for (group, set) in [(Group::Server, &server), (Group::Apps, &server), (Group::Client, &client)]
+    {
         for pid in accounts.pids(group)? {
             confine(pid, set)?;
         }
@@ -22,7 +23,8 @@ pub(super) fn divide(accounts: &Accounts) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// All but the last quarter (at least one) for the server, the rest for the client, which only shows.
+/// All but the last quarter (at least one) for the server, the rest for the client, which only
+/// shows.
 fn halves(allowed: &CpuSet) -> Option<(CpuSet, CpuSet)> {
     let all: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|&cpu| allowed.is_set(cpu)).collect();
     if all.len() < 2 {
@@ -35,14 +37,17 @@ fn halves(allowed: &CpuSet) -> Option<(CpuSet, CpuSet)> {
     Some((server, client))
 }
 
-/// Every thread of a process; one that has ended meanwhile needs no place.
+/// Every thread of a process; a thread that has ended meanwhile is ignored.
 fn confine(pid: u32, set: &CpuSet) -> Result<(), Error> {
     let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { return Ok(()) };
     for task in tasks.flatten() {
-        let id = task.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
+        let id =
+            task.file_name().to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw);
         match id.map(|id| sched_setaffinity(Some(id), set)) {
             None | Some(Ok(()) | Err(Errno::SRCH)) => {}
-            Some(Err(error)) => return Err(format!("process {pid} cannot be given its processors: {error}").into()),
+            Some(Err(error)) => {
+                return Err(format!("process {pid} cannot be given its processors: {error}").into());
+            }
         }
     }
     Ok(())
@@ -63,12 +68,16 @@ mod tests {
     fn no_processor_belongs_to_both() {
         assert!(halves(&set(&[3])).is_none());
         assert_eq!(halves(&set(&[0, 1])), Some((set(&[0]), set(&[1]))));
-        assert_eq!(halves(&set(&[0, 2, 4, 6, 8, 10, 12, 14])), Some((set(&[0, 2, 4, 6, 8, 10]), set(&[12, 14]))));
+        assert_eq!(
+            halves(&set(&[0, 2, 4, 6, 8, 10, 12, 14])),
+            Some((set(&[0, 2, 4, 6, 8, 10]), set(&[12, 14])))
+        );
     }
 
     #[test]
     fn a_process_stays_where_it_was_put() -> Result<(), Error> {
-        let first = (0..CpuSet::MAX_CPU).find(|&cpu| sched_getaffinity(None).is_ok_and(|all| all.is_set(cpu)));
+        let first = (0..CpuSet::MAX_CPU)
+            .find(|&cpu| sched_getaffinity(None).is_ok_and(|all| all.is_set(cpu)));
         let one = set(&[first.ok_or("this process may run nowhere")?]);
         let mut child = Command::new("sleep").arg("60").spawn()?;
         let confined = confine(child.id(), &one);

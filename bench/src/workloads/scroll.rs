@@ -1,27 +1,27 @@
-//! Page-downs through a long document in Chromium: what reading costs, and where a display system that knows copies wins.
-//! Slow-motion: a key, and quiet. Normal: the key held down, as it repeats on a PC.
-//! Knows one page and one key; never which peer shows it.
+//! Page-downs through a long document in Chromium: the cost of reading, and the gain of a display
+//! system that sends copies. Slow-motion: a key, then an idle screen. Normal: the key held down, as
+//! it repeats on a PC. Knows one page and one key; never which peer shows it.
 
 use std::time::{Duration, Instant};
 
 use super::browser::Browser;
 use super::content::pages::{LONG, LONG_NUMBER, Pages};
-use super::latency::cost_measures;
 use super::{Effort, Workload};
 use crate::Error;
-use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::{Stage, measures};
+use crate::results::{Form, Measure, quantity};
+use crate::stage::{Stage, cost_measures, measures};
 
 /// The workload.
 pub struct Scroll;
 
-/// 100 ms: a person who looks for a heading presses about ten times a second, and a held key repeats faster still.
+/// 100 ms: a person who looks for a heading presses about ten times a second; a held key repeats
+/// faster.
 const PACE: Duration = Duration::from_millis(100);
 
-/// Longest until everything has arrived: plain X over 1 Mbit/s needs 25 s for each screen that it does not leave out.
+/// Longest until everything has arrived: plain X over 1 Mbit/s needs 25 s for each screen.
 const REST_LIMIT: Duration = Duration::from_secs(600);
 
-/// Longest until a page-down is followed by quiet, refinement of what was shown included.
+/// Longest wait after a page-down until the screen is idle, refinement included.
 const OPERATION_LIMIT: Duration = Duration::from_secs(90);
 
 fn pages(effort: Effort) -> u32 {
@@ -33,7 +33,7 @@ fn pages(effort: Effort) -> u32 {
 }
 
 impl Workload for Scroll {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "scroll"
     }
 
@@ -62,7 +62,8 @@ impl Workload for Scroll {
         Pages::all()?.write(&folder)?;
         let _browser = Browser::Chromium.show(stage, &folder, LONG, LONG_NUMBER)?;
         let count = pages(effort);
-        // The first page-down moves the strip away and is smaller than the others: it does not count.
+        // The first page-down moves the strip away and is smaller than the others: it does not
+        // count.
         stage.operation(|input| input.key("Next"))?;
         if form == Form::SlowMotion {
             let operations: Vec<_> = (1..=count)
@@ -85,17 +86,11 @@ impl Workload for Scroll {
         stage.wait_quiet(&watch, &stage.site.bed.mark(), REST_LIMIT)?;
         let spent = meter.read(stage)?;
         let changes = watch.finish()?.within(stage.view);
-        let measure = |quantity: &str, part: &str, unit: &str, better, samples| Measure {
-            quantity: quantity.into(),
-            part: part.into(),
-            unit: unit.into(),
-            better,
-            samples,
-        };
-        let visible = changes.visible().map(|at| at.saturating_duration_since(last).as_secs_f64() * 1e3);
+        let visible =
+            changes.visible().map(|at| at.saturating_duration_since(last).as_secs_f64() * 1e3);
         let mut found = vec![
-            measure(quantity::VISIBLE_MS, "last page", "ms", Better::Lower, visible.into_iter().collect()),
-            measure("page_downs", "", "count", Better::Neither, vec![f64::from(count)]),
+            Measure::lower(quantity::VISIBLE_MS, "last page", "ms", visible),
+            Measure::fact("page_downs", "", "count", f64::from(count)),
         ];
         found.extend(cost_measures("", &[spent]));
         Ok(found)

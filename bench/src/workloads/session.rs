@@ -1,6 +1,6 @@
-//! A recorded session: what a hand did and when, as lines of text, replayed through the client's keyboard and mouse.
-//! From a file of events to input; the pace is the recording's, or each operation's alone in slow motion.
-//! Knows events; never the application under the hand.
+//! A recorded session: user input with its times, as lines of text, replayed through the client's
+//! keyboard and mouse. From a file of events to input; the pace is the recording's, or each
+//! operation's alone in slow motion. Knows events; never the application that receives it.
 //!
 //! ```text
 //! TIME operation NAME      what follows is one thing that a person does
@@ -10,7 +10,8 @@
 //! TIME key NAME            a key, or several at once: Control_L+z
 //! TIME end                 how long the whole is
 //! ```
-//! TIME is milliseconds from the beginning and never falls. Lines that begin with `#` are for people.
+//! TIME is milliseconds from the beginning and never falls. Lines that begin with `#` are for
+//! people.
 
 use std::time::{Duration, Instant};
 
@@ -18,19 +19,19 @@ use crate::Error;
 use crate::observe::input::Input;
 use crate::process::interrupted;
 
-/// What a hand does.
+/// One user input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The pointer goes from place to place, one each `step`.
+    /// The pointer moves along positions, one each `step`.
     Path {
-        /// Time from one place to the next.
+        /// Time between positions.
         step: Duration,
         /// On the session's screen.
         places: Vec<(i32, i32)>,
     },
-    /// A button goes down.
+    /// A button press.
     Down(u8),
-    /// A button comes up.
+    /// A button release.
     Up(u8),
     /// A key, or several at once.
     Key(String),
@@ -43,7 +44,7 @@ pub struct Operation {
     pub name: String,
     /// When it begins, from the beginning of the session.
     pub at: Duration,
-    /// What happens, from the beginning of the session.
+    /// Its events, with times since the beginning of the session.
     pub events: Vec<(Duration, Event)>,
 }
 
@@ -71,7 +72,8 @@ impl Session {
                 return Err(wrong("something after the end").into());
             }
             let (time, rest) = line.split_once(' ').ok_or_else(|| wrong("no event"))?;
-            let time = Duration::from_millis(time.parse().map_err(|_| wrong("the time is no number"))?);
+            let time =
+                Duration::from_millis(time.parse().map_err(|_| wrong("the time is no number"))?);
             if time < before {
                 return Err(wrong("the time falls").into());
             }
@@ -87,10 +89,15 @@ impl Session {
                     continue;
                 }
                 "operation" => {
-                    operations.push(Operation { name: words.to_owned(), at: time, events: Vec::new() });
+                    operations.push(Operation {
+                        name: words.to_owned(),
+                        at: time,
+                        events: Vec::new(),
+                    });
                     continue;
                 }
-                "path" => path(words).ok_or_else(|| wrong("a path is STEP X,Y X,Y ..., STEP from 1 to 1000"))?,
+                "path" => path(words)
+                    .ok_or_else(|| wrong("a path is STEP X,Y X,Y ..., STEP from 1 to 1000"))?,
                 "down" => Event::Down(button()?),
                 "up" => Event::Up(button()?),
                 "key" if !words.is_empty() => Event::Key(words.to_owned()),
@@ -122,9 +129,15 @@ fn path(words: &str) -> Option<Event> {
 }
 
 impl Operation {
-    /// Acts as recorded, each event as long after `begin` as it was after `zero`; `origin` is where the session's picture
-    /// lies. Says when the last event was sent.
-    pub fn replay(&self, input: &Input, begin: Instant, zero: Duration, origin: (i32, i32)) -> Result<Instant, Error> {
+    /// Replays the events, each as long after `begin` as it was after `zero`; `origin` is the
+    /// position of the session's picture. Returns when the last event was sent.
+    pub fn replay(
+        &self,
+        input: &Input,
+        begin: Instant,
+        zero: Duration,
+        origin: (i32, i32),
+    ) -> Result<Instant, Error> {
         let mut last = Instant::now();
         for (time, event) in &self.events {
             let due = begin + time.saturating_sub(zero);
@@ -146,7 +159,7 @@ impl Operation {
     }
 }
 
-/// The recording says when: there is no event to wait for.
+/// The recording sets the time: there is no event to wait for.
 fn wait_until(due: Instant) -> Result<(), Error> {
     std::thread::sleep(due.saturating_duration_since(Instant::now()));
     if interrupted() { Err("interrupted".into()) } else { Ok(()) }
@@ -159,15 +172,20 @@ mod tests {
     #[test]
     fn a_recording_is_read_into_operations() {
         let session = Session::parse(
-            "# words\n0 operation draw\n5 path 16 1,2 -3,4\n37 down 1\n40 up 1\n\n50 operation undo\n50 key Control_L+z\n90 end\n",
+            "# words\n0 operation draw\n5 path 16 1,2 -3,4\n37 down 1\n40 up 1\n\n50 operation \
+                undo\n50 key Control_L+z\n90 end\n",
         );
         let session = session.unwrap();
         assert_eq!(session.length, Duration::from_millis(90));
-        let names: Vec<_> = session.operations.iter().map(|operation| operation.name.as_str()).collect();
+        let names: Vec<_> =
+            session.operations.iter().map(|operation| operation.name.as_str()).collect();
         assert_eq!(names, ["draw", "undo"]);
         let path = Event::Path { step: Duration::from_millis(16), places: vec![(1, 2), (-3, 4)] };
         assert_eq!(session.operations[0].events[0], (Duration::from_millis(5), path));
-        assert_eq!(session.operations[1].events, [(Duration::from_millis(50), Event::Key("Control_L+z".into()))]);
+        assert_eq!(
+            session.operations[1].events,
+            [(Duration::from_millis(50), Event::Key("Control_L+z".into()))]
+        );
     }
 
     #[test]

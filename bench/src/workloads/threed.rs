@@ -1,33 +1,33 @@
-//! A GLXSpheres-like image workload (VirtualGL study 2008): many pixels that all move, at 1240x900.
-//! Slow-motion: frame by frame, each in quiet. Normal: as fast as the session's X server takes frames.
-//! Knows the keys and bar codes of `thinc-bench app spheres`; never which peer shows it.
+//! A GLXSpheres-like image workload (VirtualGL study 2008): many moving pixels at 1240x900.
+//! Slow-motion: frame by frame, each after an idle screen. Normal: as fast as the session's X
+//! server takes frames. Knows the keys and bar codes of `thinc-bench app spheres`; never which peer
+//! shows it.
 
 use std::time::{Duration, Instant};
 
-use super::latency::cost_measures;
 use super::{Effort, Skip, Workload, own};
 use crate::Error;
-use crate::apps::spheres::{KEY_GO, KEY_NEXT};
+use crate::apps::spheres::{KEY_NEXT, KEY_START};
 use crate::net::testbed::Direction;
 use crate::observe::barcode;
 use crate::observe::frames::{FrameWatch, Frames};
 use crate::observe::picture::Rect;
 use crate::process::{Running, interrupted};
 use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::{Spent, Stage, measures};
+use crate::stage::{Spent, Stage, cost_measures, measures};
 
 /// The workload.
 pub struct ThreeD;
 
 /// The study's window, pixels.
 const WINDOW: (u32, u32) = (1240, 900);
-/// Smallest window that is still said to be this workload: a quarter of the study's pixels.
+/// Smallest window of this workload: a quarter of the study's pixels.
 const WINDOW_MIN: (u32, u32) = (620, 450);
 /// Longest from the end of the run to the last frame on the client's screen.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
 impl Workload for ThreeD {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "3d"
     }
 
@@ -37,10 +37,6 @@ impl Workload for ThreeD {
 
     fn forms(&self) -> &'static [Form] {
         &[Form::SlowMotion, Form::Normal]
-    }
-
-    fn needs(&self) -> &'static [&'static str] {
-        &[]
     }
 
     fn seconds(&self, form: Form, effort: Effort) -> f64 {
@@ -53,13 +49,22 @@ impl Workload for ThreeD {
     fn run(&self, stage: &mut Stage, form: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
         let (width, height) = (WINDOW.0.min(stage.view.width), WINDOW.1.min(stage.view.height));
         if width < WINDOW_MIN.0 || height < WINDOW_MIN.1 {
-            let wanted = format!("wants {}x{} or at least {}x{}", WINDOW.0, WINDOW.1, WINDOW_MIN.0, WINDOW_MIN.1);
-            return Err(Skip(format!("3d {wanted}; {width}x{height} is seen of the session")).into());
+            let wanted = format!(
+                "wants {}x{} or at least {}x{}",
+                WINDOW.0, WINDOW.1, WINDOW_MIN.0, WINDOW_MIN.1
+            );
+            return Err(
+                Skip(format!("3d {wanted}; {width}x{height} is seen of the session")).into()
+            );
         }
         let seconds = run_seconds(effort);
         let (w, h, s) = (width.to_string(), height.to_string(), seconds.to_string());
-        let mut spheres = own::show(stage, "spheres", &["spheres", "--width", &w, "--height", &h, "--seconds", &s])?;
-        // The window that was shown, so that a smaller one is never taken for the study's.
+        let mut spheres = own::show(
+            stage,
+            "spheres",
+            &["spheres", "--width", &w, "--height", &h, "--seconds", &s],
+        )?;
+        // The size of the window, so that a smaller one is not mistaken for the study's.
         let part = format!("{width}x{height}");
         match form {
             Form::SlowMotion => {
@@ -108,7 +113,7 @@ fn run_at_speed(
     let first = shown_number(stage, area)?;
     let watch = FrameWatch::start(&stage.site.screen, area)?;
     let meter = stage.meter()?;
-    let began = stage.input.key(KEY_GO)?;
+    let began = stage.input.key(KEY_START)?;
     wait_for_end(stage, &watch, began + length)?;
     let spent = meter.read(stage)?;
     let seen = watch.finish()?;
@@ -119,13 +124,7 @@ fn run_at_speed(
     let Figures { quantities } = Figures::new(&seen, began, drawn, &spent, cores, rate_bps)?;
     let mut measures: Vec<Measure> = quantities
         .into_iter()
-        .map(|(quantity, unit, better, value)| Measure {
-            quantity: quantity.into(),
-            part: part.into(),
-            unit: unit.into(),
-            better,
-            samples: vec![value],
-        })
+        .map(|(name, unit, better, value)| Measure::new(name, part, unit, better, [value]))
         .collect();
     measures.extend(cost_measures(part, &[spent]));
     Ok(measures)
@@ -138,7 +137,7 @@ fn shown_number(stage: &Stage, area: Rect) -> Result<u32, Error> {
     barcode::read(&picture, top).ok_or_else(|| "the session shows no frame with a bar code".into())
 }
 
-/// Waits until the application draws no more and its last frame has had time to come.
+/// Waits until the application has stopped drawing and its last frame has had time to arrive.
 fn wait_for_end(stage: &Stage, watch: &FrameWatch, end: Instant) -> Result<(), Error> {
     loop {
         if interrupted() {
@@ -150,7 +149,11 @@ fn wait_for_end(stage: &Stage, watch: &FrameWatch, end: Instant) -> Result<(), E
             return Ok(());
         }
         if now > end + REST_LIMIT {
-            return Err(format!("frames still come {} s after the last was drawn", REST_LIMIT.as_secs()).into());
+            return Err(format!(
+                "frames still come {} s after the last was drawn",
+                REST_LIMIT.as_secs()
+            )
+            .into());
         }
         std::thread::sleep((last + stage.quiet_gap()).saturating_duration_since(now));
     }
@@ -166,13 +169,16 @@ struct Figures {
 impl Figures {
     /// `drawn` frames were drawn; `spent` is what it cost until the last was shown.
     ///
-    /// - frame rate: whole frames that the client's screen showed, a second, from the first to the last of them;
+    /// - frame rate: whole frames that the client's screen showed, a second, from the first to the
+    ///   last of them;
     /// - drawn_rate: frames that the session's X server took, over the same time;
     /// - spoiled_share: of the drawn frames, those that the user never saw whole;
     /// - frame_bytes: bytes to the viewer for each frame seen ("frame size");
-    /// - network_limited_rate: rate of the link over the frame size; nothing on a link without limit;
-    /// - cpu_limited_rate: frame rate over the share of this machine's processors that the server's side (display system
-    ///   and application) used, as the study defines it; the viewer runs on the same machine and is not counted;
+    /// - network_limited_rate: rate of the link over the frame size; nothing on a link without
+    ///   limit;
+    /// - cpu_limited_rate: frame rate over the share of this machine's processors that the server's
+    ///   side (display system and application) used, as the study defines it; the viewer runs on
+    ///   the same machine and is not counted;
     /// - cpu_frame_ms: CPU of the display system for each frame seen ("encoding time").
     fn new(
         seen: &Frames,
@@ -182,12 +188,17 @@ impl Figures {
         cores: usize,
         rate_bps: Option<u64>,
     ) -> Result<Figures, Error> {
-        let whole: Vec<Instant> = seen.seen.iter().map(|&(at, _)| at).filter(|&at| at >= began).collect();
+        let whole: Vec<Instant> =
+            seen.seen.iter().map(|&(at, _)| at).filter(|&at| at >= began).collect();
         let (Some(&first), Some(&last)) = (whole.first(), whole.last()) else {
             return Err(format!("{drawn} frames were drawn and none was seen whole").into());
         };
         if whole.len() < 2 || drawn == 0 {
-            return Err(format!("{drawn} frames were drawn and {} seen: too few for a rate", whole.len()).into());
+            return Err(format!(
+                "{drawn} frames were drawn and {} seen: too few for a rate",
+                whole.len()
+            )
+            .into());
         }
         let count = whole.len() as f64;
         let seconds = last.duration_since(first).as_secs_f64();
@@ -206,7 +217,12 @@ impl Figures {
             quantities.push(("cpu_limited_rate", "fps", Better::Higher, rate / used));
         }
         if let Some(bps) = rate_bps.filter(|_| frame_bytes > 0.0) {
-            quantities.push(("network_limited_rate", "fps", Better::Higher, bps as f64 / 8.0 / frame_bytes));
+            quantities.push((
+                "network_limited_rate",
+                "fps",
+                Better::Higher,
+                bps as f64 / 8.0 / frame_bytes,
+            ));
         }
         Ok(Figures { quantities })
     }
@@ -218,9 +234,16 @@ mod tests {
     use crate::net::testbed::{Packet, Traffic};
 
     fn spent(bytes: u32, server_ms: f64) -> Spent {
-        let packet = Packet { at: Instant::now(), direction: Direction::Down, bytes, payload: bytes };
+        let packet =
+            Packet { at: Instant::now(), direction: Direction::Down, bytes, payload: bytes };
         let traffic = Traffic { packets: vec![packet], ..Traffic::default() };
-        Spent { seconds: 1.0, traffic, cpu_server_ms: server_ms, cpu_apps_ms: 500.0, cpu_client_ms: 100.0 }
+        Spent {
+            seconds: 1.0,
+            traffic,
+            cpu_server_ms: server_ms,
+            cpu_apps_ms: 500.0,
+            cpu_client_ms: 100.0,
+        }
     }
 
     #[test]
@@ -228,13 +251,21 @@ mod tests {
         let began = Instant::now();
         // 21 frames in 1 s, of 42 drawn; one of an earlier run is not counted.
         let mut seen = vec![(began - Duration::from_secs(1), 0)];
-        seen.extend((0..21).map(|i| (began + Duration::from_millis(100 + 50 * u64::from(i)), i * 2 + 1)));
+        seen.extend(
+            (0..21).map(|i| (began + Duration::from_millis(100 + 50 * u64::from(i)), i * 2 + 1)),
+        );
         let frames = Frames { seen, torn: 2, ..Frames::default() };
-        let figures = Figures::new(&frames, began, 42, &spent(2_100_000, 1500.0), 4, Some(100_000_000))?;
-        let of = |name: &str| figures.quantities.iter().find(|figure| figure.0 == name).map(|figure| figure.3);
+        let figures =
+            Figures::new(&frames, began, 42, &spent(2_100_000, 1500.0), 4, Some(100_000_000))?;
+        let of = |name: &str| {
+            figures.quantities.iter().find(|figure| figure.0 == name).map(|figure| figure.3)
+        };
         let near = |name: &str, value: f64| {
             let found = of(name).unwrap_or(f64::NAN);
-            assert!((found - value).abs() < 1e-6 * value.abs().max(1.0), "{name}: {found}, not {value}");
+            assert!(
+                (found - value).abs() < 1e-6 * value.abs().max(1.0),
+                "{name}: {found}, not {value}"
+            );
         };
         near("frame_rate", 20.0);
         near("drawn_rate", 42.0);

@@ -1,10 +1,10 @@
-//! A key held down at 20 Hz while the server is busy (Wong and Seltzer 2000, section 4.2): stalls and jitter of the echo.
-//! xterm echoes through `cat` on a pseudoterminal; each key fills the next cell, so cell and key are told by their order.
-//! Knows xterm's grid and the definitions of the paper; never which peer shows it.
+//! A key held down at 20 Hz while the server is busy (Wong and Seltzer 2000, section 4.2): stalls
+//! and jitter of the echo. xterm echoes through `cat` on a pseudoterminal; each key fills the next
+//! cell, so the order assigns cells to keys. Knows xterm's grid and the definitions of the paper;
+//! never which peer shows it.
 
 use std::time::{Duration, Instant};
 
-use super::latency::cost_measures;
 use super::{Effort, Workload, own, processors};
 use crate::Error;
 use crate::observe::account::Group;
@@ -12,7 +12,7 @@ use crate::observe::cells::{CellWatch, Grid, ink};
 use crate::observe::picture::{Picture, Rect, channels};
 use crate::process::{Running, interrupted, wait_for};
 use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::{Stage, measures};
+use crate::stage::{Stage, cost_measures, measures};
 
 /// The workload.
 pub struct Type;
@@ -21,13 +21,13 @@ pub struct Type;
 const PERIOD: Duration = Duration::from_millis(50);
 /// The key that is held.
 const KEY: &str = "x";
-/// Longest that an xterm may take: over plain X with 66 ms each way and back, half a minute was seen.
+/// Longest start of an xterm: half a minute over plain X with a round trip of 66 ms.
 const EMPTY_LIMIT: Duration = Duration::from_secs(90);
-/// Longest that echoes are waited for after the last key.
+/// Longest wait for echoes after the last key.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 
 impl Workload for Type {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "type"
     }
 
@@ -83,7 +83,7 @@ fn single_keys(effort: Effort) -> usize {
     }
 }
 
-/// Beside how many hogs, and for how many keys.
+/// Numbers of hogs, and of keys for each.
 struct Plan {
     hogs: &'static [u32],
     keys: usize,
@@ -114,18 +114,18 @@ const CELL: (u32, u32) = (6, 13);
 const COLUMNS: u32 = 80;
 /// 80 columns in 24 rows hold the longest run: 1200 keys.
 const ROWS: u32 = 24;
-/// No cursor, so that a cell changes once, when its key fills it; and no line editing, so that every key comes through
-/// `cat` and not from the kernel.
+/// No cursor, so that a cell changes once, when its key fills it; and no line editing, so that
+/// every key comes through `cat` and not from the kernel.
 const ECHO: &str = "printf '\\033[?25l'; stty raw -echo; exec cat";
 
 impl Terminal {
-    /// Opens one, sees it empty, and types one key to see where and how a cell fills.
+    /// Opens a terminal, waits until it is shown empty, and types one key to measure a full cell.
     pub(crate) fn open(stage: &Stage) -> Result<Terminal, Error> {
         Terminal::open_with_margin(stage, 0)
     }
 
-    /// As [`Terminal::open`], with a margin of this many white pixels around its cells, which keeps what a lossy encoding makes of
-    /// an edge out of them.
+    /// As [`Terminal::open`], with a margin of this many white pixels around its cells, which keeps
+    /// the artefacts of lossy encodings at an edge out of them.
     pub(crate) fn open_with_margin(stage: &Stage, margin: u32) -> Result<Terminal, Error> {
         let mut command = stage.command("xterm");
         let geometry = format!("{COLUMNS}x{ROWS}+0+0");
@@ -147,7 +147,7 @@ impl Terminal {
         let xterm = own::show_command(stage, "xterm", command)?;
         let at = (stage.view.x + margin as i32, stage.view.y + margin as i32);
         let line = Grid { at, cell: CELL, columns: COLUMNS, rows: ROWS };
-        // Over plain X and a long way, a terminal that is seen for the first time is far from finished.
+        // Over plain X with a long round trip, a terminal is incomplete when it is first shown.
         wait_for("xterm shows its empty page", EMPTY_LIMIT, || {
             let picture = stage.site.screen.picture().ok()?;
             is_blank(&picture.crop(line.area())).then_some(())
@@ -163,7 +163,8 @@ impl Terminal {
         // A glyph of a 6x13 font has some ten pixels of ink.
         if full < 5 || everywhere > full + full / 4 {
             return Err(format!(
-                "the first character has {full} pixels of ink in the cell {}x{} where it belongs and {everywhere} in \
+                "the first character has {full} pixels of ink in the cell {}x{} where it belongs \
+                    and {everywhere} in \
                  the terminal: xterm has another font or place",
                 CELL.0, CELL.1
             )
@@ -172,17 +173,17 @@ impl Terminal {
         Ok(Terminal { _xterm: xterm, grid: line, margin, full })
     }
 
-    /// Begins to record what fills from the second cell on: the first was spent on finding what a full one holds.
+    /// Begins to record from the second cell on: the first one was used to measure a full cell.
     pub(crate) fn watch(&self, stage: &Stage) -> Result<CellWatch, Error> {
         self.watch_from(stage, 1)
     }
 
-    /// As [`Terminal::watch`], once more keys have been typed: from the cell of this place on.
+    /// As [`Terminal::watch`], if more keys have been typed: from the cell with this index on.
     pub(crate) fn watch_from(&self, stage: &Stage, place: usize) -> Result<CellWatch, Error> {
         CellWatch::start(&stage.site.screen, self.grid, place, self.full)
     }
 
-    /// Where it lies on the client's screen, with its margin.
+    /// Its position on the client's screen, with its margin.
     pub(crate) fn area(&self) -> Rect {
         let (cells, margin) = (self.grid.area(), self.margin);
         let corner = (cells.x - margin as i32, cells.y - margin as i32);
@@ -195,13 +196,14 @@ impl Terminal {
     }
 }
 
-/// Paper, as far as lossy coding lets one see, but for one pixel in a hundred: a cursor that is still there.
+/// Whether it is blank within the error of lossy encoding, except for one pixel in a hundred, which
+/// a cursor may take.
 fn is_blank(picture: &Picture) -> bool {
     let dark = |pixel: &&u32| channels(**pixel).iter().any(|&level| level < 0xff - 16);
     picture.pixels.iter().filter(dark).count() * 100 <= picture.pixels.len()
 }
 
-/// Waits until `keys` cells are full or nothing has come for long, and until nothing comes any more.
+/// Waits until `keys` cells are full or no echo has arrived for long, and until the screen is idle.
 pub(crate) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> Result<(), Error> {
     let began = Instant::now();
     loop {
@@ -211,7 +213,7 @@ pub(crate) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> 
         let (now, (filled, last)) = (Instant::now(), watch.filled());
         let rest = last.unwrap_or(began).max(began) + stage.quiet_gap();
         let late = now > began + REST_LIMIT;
-        // A key that was lost never comes: ten quiet gaps are what a retransmission may take.
+        // The echo of a lost key never arrives: ten idle gaps are enough for a retransmission.
         if (filled >= keys && now >= rest) || now >= rest + stage.quiet_gap() * 10 || late {
             return Ok(());
         }
@@ -219,8 +221,8 @@ pub(crate) fn wait_for_echoes(stage: &Stage, watch: &CellWatch, keys: usize) -> 
     }
 }
 
-/// Holds the key beside this many hogs. The hogs have the server's processors and not the client's, as on two machines;
-/// client_apart says whether this machine has enough of them for that.
+/// Holds the key beside this many hogs. The hogs have the server's processors and not the client's,
+/// as on two machines; client_apart says whether this machine has enough of them for that.
 fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error> {
     let terminal = Terminal::open(stage)?;
     assert!(keys <= terminal.room(), "{keys} keys do not fit into the terminal");
@@ -241,7 +243,7 @@ fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error
         if interrupted() {
             return Err("interrupted".into());
         }
-        // By the clock and not by pauses, so that a late key does not make all others late.
+        // Scheduled by the clock, so that a late key does not delay all others.
         std::thread::sleep((began + PERIOD * i as u32).saturating_duration_since(Instant::now()));
         pressed.push(stage.input.key(KEY)?);
     }
@@ -268,7 +270,7 @@ fn hold(stage: &mut Stage, hogs: u32, keys: usize) -> Result<Vec<Measure>, Error
     Ok(measures)
 }
 
-/// Waits until the hogs have taken 50 ms of processor for each that they can get.
+/// Waits until the hogs have used 50 ms of each processor that they can use.
 fn wait_busy(stage: &Stage, hogs: &mut [Running]) -> Result<(), Error> {
     if hogs.is_empty() {
         return Ok(());
@@ -282,69 +284,75 @@ fn wait_busy(stage: &Stage, hogs: &mut [Running]) -> Result<(), Error> {
 
 /// Keys, and the cells that they filled.
 pub(crate) struct Echoes {
-    /// From each key to its cell, ms; empty where keys were lost or doubled, since then no cell's key is known.
+    /// From each key to its cell, ms; empty if keys were lost or doubled, since then the key of a
+    /// cell is unknown.
     pub(crate) latency_ms: Vec<f64>,
-    /// Cells that came, in the order of their times.
+    /// Times of the filled cells, in order.
     arrivals: Vec<Instant>,
     lost: usize,
     extra: usize,
 }
 
 impl Echoes {
-    /// The k-th cell belongs to the k-th key: a terminal writes in the order in which it is typed into.
+    /// The k-th cell belongs to the k-th key: a terminal writes in the order in which it is typed
+    /// into.
     pub(crate) fn new(keys: &[Instant], cells: &[Option<Instant>]) -> Echoes {
         let filled: Vec<Instant> = cells.iter().map_while(|at| *at).collect();
         let latency_ms: Vec<f64> = if filled.len() == keys.len() {
-            let ms = |(key, cell): (&Instant, &Instant)| cell.saturating_duration_since(*key).as_secs_f64() * 1e3;
+            let ms = |(key, cell): (&Instant, &Instant)| {
+                cell.saturating_duration_since(*key).as_secs_f64() * 1e3
+            };
             keys.iter().zip(&filled).map(ms).collect()
         } else {
             vec![]
         };
-        let (lost, extra) = (keys.len().saturating_sub(filled.len()), filled.len().saturating_sub(keys.len()));
+        let (lost, extra) =
+            (keys.len().saturating_sub(filled.len()), filled.len().saturating_sub(keys.len()));
         let mut arrivals = filled;
         arrivals.sort_unstable();
         Echoes { latency_ms, arrivals, lost, extra }
     }
 
-    /// Keys whose character never came.
+    /// Keys whose character never appeared.
     pub(crate) fn lost(&self) -> usize {
         self.lost
     }
 
-    /// Times between messages, ms: cells that the screen showed at once came in one.
+    /// Times between messages, ms: cells that the screen showed at once arrived in one message.
     fn gaps_ms(&self) -> Vec<f64> {
         let pairs = self.arrivals.windows(2);
-        pairs.map(|pair| pair[1].duration_since(pair[0]).as_secs_f64() * 1e3).filter(|&gap| gap > 0.0).collect()
+        pairs
+            .map(|pair| pair[1].duration_since(pair[0]).as_secs_f64() * 1e3)
+            .filter(|&gap| gap > 0.0)
+            .collect()
     }
 
     /// - photon_ms: from each key to its character on the client's screen;
-    /// - stall_ms: a stall is what the time between two messages has beyond the period (the paper); the longest;
-    /// - stall_mean_ms: mean over all messages, those in time being stalls of nothing (the paper's figure 3);
+    /// - stall_ms: a stall is what the time between two messages has beyond the period (the paper);
+    ///   the longest;
+    /// - stall_mean_ms: mean over all messages, those in time being stalls of nothing (the paper's
+    ///   figure 3);
     /// - jitter_ms: standard deviation of the time between messages (the paper's figure 4);
     /// - lost_keys, extra_keys: characters that never came, or came without a key.
     pub(crate) fn measures(&self, part: &str, period: Duration) -> Vec<Measure> {
-        let measure = |quantity: &str, unit: &str, samples: Vec<f64>| Measure {
-            quantity: quantity.into(),
-            part: part.into(),
-            unit: unit.into(),
-            better: Better::Lower,
-            samples,
-        };
         let gaps = self.gaps_ms();
         let stalls = stalls_ms(&gaps, period);
-        let mut measures = vec![measure(quantity::PHOTON_MS, "ms", self.latency_ms.clone())];
+        let lower = |name: &str, unit: &str, value: f64| Measure::lower(name, part, unit, [value]);
+        let latency = self.latency_ms.iter().copied();
+        let mut measures = vec![Measure::lower(quantity::PHOTON_MS, part, "ms", latency)];
         if !gaps.is_empty() {
-            measures.push(measure("stall_ms", "ms", vec![stalls.iter().copied().fold(0.0, f64::max)]));
-            measures.push(measure("stall_mean_ms", "ms", vec![stalls.iter().sum::<f64>() / stalls.len() as f64]));
-            measures.push(measure("jitter_ms", "ms", vec![deviation(&gaps)]));
+            let mean = stalls.iter().sum::<f64>() / stalls.len() as f64;
+            measures.push(lower("stall_ms", "ms", stalls.iter().copied().fold(0.0, f64::max)));
+            measures.push(lower("stall_mean_ms", "ms", mean));
+            measures.push(lower("jitter_ms", "ms", deviation(&gaps)));
         }
-        measures.push(measure("lost_keys", "keys", vec![self.lost as f64]));
-        measures.push(measure("extra_keys", "keys", vec![self.extra as f64]));
+        measures.push(lower("lost_keys", "keys", self.lost as f64));
+        measures.push(lower("extra_keys", "keys", self.extra as f64));
         measures
     }
 }
 
-/// What each time between messages has beyond the period, ms.
+/// The part of each time between messages that exceeds the period, ms.
 fn stalls_ms(gaps_ms: &[f64], period: Duration) -> Vec<f64> {
     let period_ms = period.as_secs_f64() * 1e3;
     gaps_ms.iter().map(|gap| (gap - period_ms).max(0.0)).collect()
@@ -353,7 +361,8 @@ fn stalls_ms(gaps_ms: &[f64], period: Duration) -> Vec<f64> {
 /// Standard deviation.
 fn deviation(samples: &[f64]) -> f64 {
     let mean = samples.iter().sum::<f64>() / samples.len() as f64;
-    (samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / samples.len() as f64).sqrt()
+    (samples.iter().map(|sample| (sample - mean).powi(2)).sum::<f64>() / samples.len() as f64)
+        .sqrt()
 }
 
 #[cfg(test)]
@@ -365,15 +374,20 @@ mod tests {
     }
 
     fn value(measures: &[Measure], quantity: &str) -> Vec<f64> {
-        measures.iter().find(|m| m.quantity == quantity).map(|m| m.samples.clone()).unwrap_or_default()
+        measures
+            .iter()
+            .find(|m| m.quantity == quantity)
+            .map(|m| m.samples.clone())
+            .unwrap_or_default()
     }
 
     #[test]
-    fn keys_in_flight_are_told_by_their_order() {
+    fn keys_in_flight_are_identified_by_their_order() {
         let begin = Instant::now();
         let keys: Vec<Instant> = (0..5).map(|i| at(begin, 50 * i)).collect();
         // 120 ms late each: when the first is seen, three keys have been pressed.
-        let cells: Vec<Option<Instant>> = keys.iter().map(|&key| Some(at(key, 120))).chain([None, None]).collect();
+        let cells: Vec<Option<Instant>> =
+            keys.iter().map(|&key| Some(at(key, 120))).chain([None, None]).collect();
         let echoes = Echoes::new(&keys, &cells);
         assert_eq!(echoes.latency_ms, [120.0; 5]);
         let found = echoes.measures("", PERIOD);
@@ -404,7 +418,9 @@ mod tests {
     fn a_lost_or_doubled_key_leaves_no_latency_that_could_be_wrong() {
         let begin = Instant::now();
         let keys: Vec<Instant> = (0..4).map(|i| at(begin, 50 * i)).collect();
-        let cells = |count: u64| (0..6).map(|i| (i < count).then(|| at(begin, 50 * i + 5))).collect::<Vec<_>>();
+        let cells = |count: u64| {
+            (0..6).map(|i| (i < count).then(|| at(begin, 50 * i + 5))).collect::<Vec<_>>()
+        };
         let lost = Echoes::new(&keys, &cells(3));
         assert!(lost.latency_ms.is_empty());
         assert_eq!(value(&lost.measures("", PERIOD), "lost_keys"), [1.0]);

@@ -1,28 +1,27 @@
-//! Several users at once, each with a session, a viewer and a screen of their own, all typing: what one user's echo and
-//! one user's share of the server become as others join (Wong and Seltzer's question, for sessions instead of hogs).
-//! Knows terminals and how many; never which peer shows them.
+//! Several users at once, each with a session, a viewer and a screen of their own, all typing: the
+//! echo and the server cost of one user as others join (Wong and Seltzer's question, for sessions
+//! instead of hogs). Knows terminals and their number; never which peer shows them.
 
 use std::time::{Duration, Instant};
 
-use super::latency::cost_measures;
 use super::typing::{Echoes, Terminal, wait_for_echoes};
 use super::{Effort, Workload};
 use crate::Error;
 use crate::observe::account::Group;
 use crate::process::interrupted;
-use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::Stage;
+use crate::results::{Form, Measure, quantity};
+use crate::stage::{Stage, cost_measures};
 
 /// The workload.
 pub struct Users;
 
-/// 100 ms: each user types ten keys a second, a fast typist's rate; the users take turns within it.
+/// 100 ms: each user types ten keys a second, a fast typist's rate; the users alternate within it.
 const PERIOD: Duration = Duration::from_millis(100);
 /// The key that is typed.
 const KEY: &str = "x";
 
 impl Workload for Users {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "users"
     }
 
@@ -53,7 +52,11 @@ impl Workload for Users {
         for &count in users {
             while others.len() + 1 < count {
                 let next = others.len() + 2;
-                others.push(stage.another().map_err(|error| format!("session {next} of {count}: {error}"))?);
+                others.push(
+                    stage
+                        .another()
+                        .map_err(|error| format!("session {next} of {count}: {error}"))?,
+                );
             }
             let stages: Vec<&Stage> = std::iter::once(&*stage).chain(&others).collect();
             measures.extend(type_together(&stages, keys)?);
@@ -80,9 +83,13 @@ impl Plan {
 
 fn type_together(stages: &[&Stage], keys: usize) -> Result<Vec<Measure>, Error> {
     let (users, accounts) = (stages.len(), &stages[0].site.accounts);
-    let terminals = stages.iter().map(|stage| Terminal::open(stage)).collect::<Result<Vec<_>, _>>()?;
-    let watches =
-        terminals.iter().zip(stages).map(|(terminal, stage)| terminal.watch(stage)).collect::<Result<Vec<_>, _>>()?;
+    let terminals =
+        stages.iter().map(|stage| Terminal::open(stage)).collect::<Result<Vec<_>, _>>()?;
+    let watches = terminals
+        .iter()
+        .zip(stages)
+        .map(|(terminal, stage)| terminal.watch(stage))
+        .collect::<Result<Vec<_>, _>>()?;
     // The link and the accounts are shared: one meter counts what all sessions cost.
     let meter = stages[0].meter()?;
     let began = Instant::now();
@@ -106,22 +113,18 @@ fn type_together(stages: &[&Stage], keys: usize) -> Result<Vec<Measure>, Error> 
         echoes.push(Echoes::new(pressed, &watch.finish()?));
     }
     let part = if users == 1 { "1 user".to_owned() } else { format!("{users} users") };
-    let measure = |quantity: &str, unit: &str, samples: Vec<f64>| Measure {
-        quantity: quantity.into(),
-        part: part.clone(),
-        unit: unit.into(),
-        better: Better::Lower,
-        samples,
-    };
-    let share = |total: f64| vec![total / users as f64];
+    let lower = |name: &str, unit: &str, value: f64| Measure::lower(name, &part, unit, [value]);
+    let lost = echoes.iter().map(|echoes| echoes.lost() as f64).sum();
+    let latency: Vec<f64> = echoes.into_iter().flat_map(|echoes| echoes.latency_ms).collect();
+    let each = |total: f64| total / users as f64;
     let mut measures = vec![
         // Of every user's every key.
-        measure(quantity::PHOTON_MS, "ms", echoes.iter().flat_map(|echoes| echoes.latency_ms.clone()).collect()),
-        measure("lost_keys", "keys", vec![echoes.iter().map(|echoes| echoes.lost() as f64).sum()]),
+        Measure::lower(quantity::PHOTON_MS, &part, "ms", latency),
+        lower("lost_keys", "keys", lost),
         // Of the display system, for each user and second of typing.
-        measure("cpu_user_ms", "ms", share(spent.cpu_server_ms / spent.seconds)),
-        measure("memory_user", "bytes", share(memory[0] as f64)),
-        measure("memory_viewer", "bytes", share(memory[1] as f64)),
+        lower("cpu_user_ms", "ms", each(spent.cpu_server_ms / spent.seconds)),
+        lower("memory_user", "bytes", each(memory[0] as f64)),
+        lower("memory_viewer", "bytes", each(memory[1] as f64)),
     ];
     measures.extend(cost_measures(&part, &[spent]));
     Ok(measures)

@@ -1,37 +1,37 @@
-//! The papers' video benchmark: 834 frames of 352x240 in 34.75 s over the whole screen, each counted by its bar codes on the
-//! client's screen. Slow-motion: frame by frame, the next when the last has arrived. Normal: at speed.
-//! Knows frames and their numbers; never which peer shows them.
+//! The papers' video benchmark: 834 frames of 352x240 in 34.75 s over the whole screen, each
+//! counted by its bar codes on the client's screen. Slow-motion: frame by frame, the next when the
+//! last has arrived. Normal: at speed. Knows frames and their numbers; never which peer shows them.
 
 use std::collections::HashSet;
 use std::fs;
 use std::time::{Duration, Instant};
 
 use super::content::clip;
-use super::latency::cost_measures;
 use super::player::{Output, Player};
 use super::{Effort, Workload};
 use crate::Error;
 use crate::net::testbed::Direction;
 use crate::observe::frames::{FrameWatch, Frames};
 use crate::process::{interrupted, wait_for};
-use crate::results::{Better, Form, Measure, quantity};
-use crate::stage::{Spent, Stage};
+use crate::results::{Form, Measure, quantity};
+use crate::stage::{Spent, Stage, cost_measures};
 
 /// The workload.
 pub struct Video;
 
-/// Longest until a frame of the reference is on the client's screen: plain X over 1 Mbit/s needs 25 s for a screen.
+/// Longest until a frame of the reference is on the client's screen: plain X over 1 Mbit/s needs 25
+/// s for a screen.
 const FRAME_LIMIT: Duration = Duration::from_secs(40);
 /// Longest until the player shows its first frame.
 const START_LIMIT: Duration = Duration::from_secs(60);
-/// After the film's end: how long the network and the screen may go on, in films.
+/// Longest activity of network and screen after the video's end, in lengths of the video.
 const LATE_MAX: u32 = 4;
 
-/// What is played as the reference of video quality, and how fast at most.
+/// The reference of video quality, and its highest speed.
 struct Pace {
     frames: u32,
-    /// Least time between frames: 1 s in the papers. Shorter where time is short: the next frame waits for the one before
-    /// to arrive in any case, so that no slow link is asked for more than it can bring.
+    /// Least time between frames: 1 s in the papers, shorter in quick runs. The next frame always
+    /// waits until the one before has arrived, so a slow link is never overloaded.
     step: Duration,
 }
 
@@ -56,12 +56,13 @@ fn frames_at_speed(effort: Effort) -> u32 {
 }
 
 impl Workload for Video {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         "video"
     }
 
     fn about(&self) -> &'static str {
-        "834 frames of 352x240 in 34.75 s over the whole screen in mpv (THINC 2004; Lai and Nieh 2002)"
+        "834 frames of 352x240 in 34.75 s over the whole screen in mpv (THINC 2004; Lai and Nieh \
+            2002)"
     }
 
     fn forms(&self) -> &'static [Form] {
@@ -90,18 +91,14 @@ impl Workload for Video {
     }
 }
 
-fn measure(quantity: &str, unit: &str, better: Better, value: f64) -> Measure {
-    Measure { quantity: quantity.into(), part: String::new(), unit: unit.into(), better, samples: vec![value] }
-}
-
-/// What a film played frame by frame gave.
+/// The results of a video played frame by frame.
 struct Reference {
     /// Frames played and frames that arrived whole.
     played: u32,
     arrived: u32,
-    /// From the step until the frame was on the client's screen, ms.
+    /// Time from the step until the client's screen showed the frame, ms.
     frame_ms: Vec<f64>,
-    /// Through what the player drew.
+    /// The player's output.
     output: String,
     spent: Spent,
 }
@@ -117,28 +114,29 @@ impl Reference {
 
     fn measures(&self) -> Vec<Measure> {
         let mut found = vec![
-            measure("frames_played", "frames", Better::Neither, f64::from(self.played)),
-            measure("frames_arrived", "share", Better::Higher, self.share()),
-            Measure { samples: self.frame_ms.clone(), ..measure("frame_ms", "ms", Better::Lower, 0.0) },
-            measure("bytes_per_frame", "bytes", Better::Lower, self.bytes_a_frame()),
-            Measure { part: self.output.clone(), ..measure("player_output", "", Better::Neither, 1.0) },
+            Measure::fact("frames_played", "", "frames", f64::from(self.played)),
+            Measure::higher("frames_arrived", "", "share", [self.share()]),
+            Measure::lower("frame_ms", "", "ms", self.frame_ms.iter().copied()),
+            Measure::lower("bytes_per_frame", "", "bytes", [self.bytes_a_frame()]),
+            Measure::fact("player_output", &self.output, "", 1.0),
         ];
         found.extend(cost_measures("", std::slice::from_ref(&self.spent)));
         found
     }
 }
 
-/// Writes a film of these frames and starts the player, which shows the first; returns when that is on the client's screen.
+/// Writes a video of these frames and starts the player, which shows the first; returns when that
+/// is on the client's screen.
 fn open(stage: &Stage, name: &str, numbers: &[u32]) -> Result<(Player, FrameWatch), Error> {
     let file = stage.site.folder.path().join(name);
     if numbers.len() as u32 == clip::FRAMES {
-        fs::write(&file, clip::film()?)?;
+        fs::write(&file, clip::papers_video()?)?;
     } else {
         fs::write(&file, clip::encode(numbers)?)?;
     }
     let watch = FrameWatch::start(&stage.site.screen, stage.view)?;
     let mut player = Player::start(stage, &file, Output::Best)?;
-    wait_for("the film's first frame is on the client's screen", START_LIMIT, || {
+    wait_for("the video's first frame is on the client's screen", START_LIMIT, || {
         player.running.check().is_err().then_some(()).or_else(|| watch.last().map(drop))
     })?;
     player.running.check()?;
@@ -151,12 +149,12 @@ fn play_slowly(stage: &mut Stage, pace: &Pace) -> Result<Reference, Error> {
     let (mut player, watch) = open(stage, "reference.mpg", &numbers)?;
     let meter = stage.meter()?;
     let mut frame_ms = Vec::with_capacity(numbers.len());
-    // The first is there already.
+    // The first is already shown.
     for &number in &numbers[1..] {
         let stepped = Instant::now();
         player.step()?;
         let seen = || watch.last().filter(|&(_, seen)| seen == number);
-        // A frame that never arrives whole is no reason to give up the others.
+        // A frame that never arrives whole does not end the measurement.
         if let Ok((at, _)) = wait_for("the frame", FRAME_LIMIT, seen) {
             frame_ms.push(at.saturating_duration_since(stepped).as_secs_f64() * 1e3);
         }
@@ -172,25 +170,25 @@ fn play_slowly(stage: &mut Stage, pace: &Pace) -> Result<Reference, Error> {
     Ok(Reference { played, arrived: u32::try_from(frame_ms.len())?, frame_ms, output, spent })
 }
 
-/// What a film played at speed gave.
+/// The results of a video played at speed.
 struct Playback {
-    /// Frames of the film.
+    /// Frames of the video.
     frames: u32,
     began: Instant,
     seen: Frames,
-    /// Frames that the player itself left out.
+    /// Frames that the player itself dropped.
     left_out: f64,
     spent: Spent,
 }
 
 fn play(stage: &mut Stage, frames: u32) -> Result<Playback, Error> {
     let numbers: Vec<u32> = (0..frames).collect();
-    let (mut player, watch) = open(stage, "film.mpg", &numbers)?;
+    let (mut player, watch) = open(stage, "video.mpg", &numbers)?;
     let ideal = Duration::from_secs_f64(f64::from(frames) / clip::RATE);
     let meter = stage.meter()?;
     let began = player.play()?;
     let final_frame = || watch.last().is_some_and(|(_, number)| number == frames - 1);
-    // All of it, or its length and then the player's own end and rest on the network.
+    // Until all frames were seen, or until the player has ended and the network is idle.
     let mut asked = began + ideal;
     while !final_frame() {
         player.running.check()?;
@@ -215,10 +213,16 @@ fn play(stage: &mut Stage, frames: u32) -> Result<Playback, Error> {
 
 impl Playback {
     fn measures(&self, reference: &Reference) -> Vec<Measure> {
-        // The first frame stood there before.
-        let whole: HashSet<u32> =
-            self.seen.seen.iter().map(|&(_, number)| number).filter(|&number| number < self.frames).collect();
-        let times: Vec<Instant> = self.seen.seen.iter().map(|&(at, _)| at).filter(|&at| at >= self.began).collect();
+        // The first frame was shown before the start.
+        let whole: HashSet<u32> = self
+            .seen
+            .seen
+            .iter()
+            .map(|&(_, number)| number)
+            .filter(|&number| number < self.frames)
+            .collect();
+        let times: Vec<Instant> =
+            self.seen.seen.iter().map(|&(at, _)| at).filter(|&at| at >= self.began).collect();
         let ideal = f64::from(self.frames) / clip::RATE;
         let last = times.last().map_or(0.0, |at| at.duration_since(self.began).as_secs_f64());
         let seconds = ideal.max(last);
@@ -226,41 +230,41 @@ impl Playback {
         let bytes = self.spent.traffic.bytes(Direction::Down) as f64;
         let played = f64::from(self.frames);
         let quality = quality(whole.len() as f64, played, seconds, ideal);
-        // Lai and Nieh's own: data in place of frames, which also sees frames that came in part.
+        // Lai and Nieh's own: data instead of frames, which also counts partial frames.
         let data = quality_of_data(bytes / played, reference.bytes_a_frame(), seconds, ideal);
+        let quality = quality / reference.share().max(f64::MIN_POSITIVE);
+        let mbit_s = bytes * 8.0 / 1e6 / self.spent.seconds;
+        let left_out = self.left_out;
+        let lower = |name: &str, unit: &str, value| Measure::lower(name, "", unit, [value]);
+        let higher = |name: &str, unit: &str, value| Measure::higher(name, "", unit, [value]);
         let mut found = vec![
-            measure(
-                quantity::VIDEO_QUALITY,
-                "share",
-                Better::Higher,
-                quality / reference.share().max(f64::MIN_POSITIVE),
-            ),
-            measure("video_quality_data", "share", Better::Higher, data),
-            measure(quantity::FRAME_RATE, "fps", Better::Higher, whole.len() as f64 / seconds),
-            measure("playback_s", "s", Better::Lower, seconds),
-            measure("frames_played", "frames", Better::Neither, played),
-            measure("frames_whole", "frames", Better::Higher, whole.len() as f64),
-            measure("frames_torn", "frames", Better::Lower, self.seen.torn as f64),
-            measure("frames_left_out_by_player", "frames", Better::Lower, self.left_out),
-            measure("longest_gap_ms", "ms", Better::Lower, gaps.fold(0.0, f64::max)),
-            measure("mbit_s", "Mbit/s", Better::Lower, bytes * 8.0 / 1e6 / self.spent.seconds),
-            measure("reference_bytes_per_frame", "bytes", Better::Lower, reference.bytes_a_frame()),
-            Measure { part: reference.output.clone(), ..measure("player_output", "", Better::Neither, 1.0) },
+            higher(quantity::VIDEO_QUALITY, "share", quality),
+            higher("video_quality_data", "share", data),
+            higher(quantity::FRAME_RATE, "fps", whole.len() as f64 / seconds),
+            lower("playback_s", "s", seconds),
+            Measure::fact("frames_played", "", "frames", played),
+            higher("frames_whole", "frames", whole.len() as f64),
+            lower("frames_torn", "frames", self.seen.torn as f64),
+            lower("frames_left_out_by_player", "frames", left_out),
+            lower("longest_gap_ms", "ms", gaps.fold(0.0, f64::max)),
+            lower("mbit_s", "Mbit/s", mbit_s),
+            lower("reference_bytes_per_frame", "bytes", reference.bytes_a_frame()),
+            Measure::fact("player_output", &reference.output, "", 1.0),
         ];
         found.extend(cost_measures("", std::slice::from_ref(&self.spent)));
         found
     }
 }
 
-/// Frames that arrived of those played, and how much longer than it should it took: half the frames in time, or all of
-/// them in twice the time, are 50 % (THINC §6).
+/// Share of the played frames that arrived, times the ideal duration over the real one: half the
+/// frames in time, or all of them in twice the time, are 50 % (THINC §6).
 fn quality(arrived: f64, played: f64, seconds: f64, ideal: f64) -> f64 {
     arrived / played * (ideal / seconds)
 }
 
 /// The same by bytes a frame, against those of the reference (Lai and Nieh §2.3.3).
 fn quality_of_data(bytes_a_frame: f64, reference: f64, seconds: f64, ideal: f64) -> f64 {
-    // Without remoting nothing is sent in either: there is nothing that could be missing.
+    // Without remoting neither sends data, so none can be missing.
     if reference == 0.0 { 1.0 } else { bytes_a_frame / reference * (ideal / seconds) }
 }
 

@@ -1,29 +1,29 @@
-//! The papers' web benchmark: 54 pages of text and pictures, as i-Bench's Web Text Page Load test had them.
-//! Slow-motion: a key asks for each page, and quiet follows. Normal: each page goes on by itself once it is painted.
-//! Knows pages and browsers; never which peer shows them.
+//! The papers' web benchmark: 54 pages of text and pictures, as i-Bench's Web Text Page Load test
+//! had them. Slow-motion: a key requests each page, and the screen becomes idle. Normal: each page
+//! loads the next once it is painted. Knows pages and browsers; never which peer shows them.
 
 use std::time::Duration;
 
 use super::browser::{self, Browser, Titles};
 use super::content::pages::{PAGES, Pages, START, page_number, run_until};
-use super::latency::cost_measures;
 use super::{Effort, Workload};
 use crate::Error;
 use crate::observe::frames::FrameWatch;
-use crate::results::{Better, Form, Measure};
-use crate::stage::{Stage, measures};
+use crate::results::{Form, Measure};
+use crate::stage::{Stage, cost_measures, measures};
 
 /// The workload, in one browser.
 pub struct Web(pub Browser);
 
-/// Longest that one page may take when pages follow each other: plain X over 1 Mbit/s needs 25 s for a screen.
+/// Longest time of one page if pages follow each other: plain X over 1 Mbit/s needs 25 s for a
+/// screen.
 const PAGE_LIMIT: Duration = Duration::from_secs(30);
 
-/// Longest until a page is followed by quiet: some systems refine what they have shown for seconds, and a lossy link under TCP
-/// keeps them from it.
+/// Longest wait after a page until the screen is idle: some systems refine pixels for seconds,
+/// which a lossy link under TCP delays.
 const OPERATION_LIMIT: Duration = Duration::from_secs(90);
 
-/// Pages asked for.
+/// Number of requested pages.
 fn pages(effort: Effort) -> usize {
     match effort {
         Effort::Smoke => 3,
@@ -32,7 +32,7 @@ fn pages(effort: Effort) -> usize {
 }
 
 impl Workload for Web {
-    fn name(&self) -> &'static str {
+    fn name(&self) -> &str {
         match self.0 {
             Browser::Chromium => "web",
             Browser::Firefox => "web-firefox",
@@ -41,8 +41,12 @@ impl Workload for Web {
 
     fn about(&self) -> &'static str {
         match self.0 {
-            Browser::Chromium => "54 pages of text and pictures in Chromium (THINC 2004; Lai and Nieh 2002; i-Bench)",
-            Browser::Firefox => "54 pages of text and pictures in Firefox (THINC 2004; Lai and Nieh 2002; i-Bench)",
+            Browser::Chromium => {
+                "54 pages of text and pictures in Chromium (THINC 2004; Lai and Nieh 2002; i-Bench)"
+            }
+            Browser::Firefox => {
+                "54 pages of text and pictures in Firefox (THINC 2004; Lai and Nieh 2002; i-Bench)"
+            }
         }
     }
 
@@ -87,7 +91,8 @@ impl Workload for Web {
                 Ok(measures("", &operations))
             }
             Form::Normal => {
-                let mut browser = self.0.show(stage, &folder, &format!("{START}{}", run_until(last)), 0)?;
+                let mut browser =
+                    self.0.show(stage, &folder, &format!("{START}{}", run_until(last)), 0)?;
                 let strips = FrameWatch::start(&stage.site.screen, browser::strip_on(stage))?;
                 let meter = stage.meter()?;
                 let asked = stage.input.key("Return")?;
@@ -98,17 +103,10 @@ impl Workload for Web {
                 let numbers: std::collections::HashSet<u32> =
                     strips.finish()?.seen.into_iter().map(|(_, number)| number).collect();
                 let shown = (1..=last).filter(|&page| numbers.contains(&page_number(page))).count();
-                let measure = |quantity: &str, unit: &str, better, value| Measure {
-                    quantity: quantity.into(),
-                    part: String::new(),
-                    unit: unit.into(),
-                    better,
-                    samples: vec![value],
-                };
                 let mut found = vec![
-                    measure("run_s", "s", Better::Lower, seen.duration_since(asked).as_secs_f64()),
-                    // Which pages a person saw at all; the rest was overtaken by newer ones.
-                    measure("pages_shown", "share", Better::Higher, shown as f64 / last as f64),
+                    Measure::lower("run_s", "", "s", [seen.duration_since(asked).as_secs_f64()]),
+                    // Share of the pages that were shown; newer pages replaced the rest.
+                    Measure::higher("pages_shown", "", "share", [shown as f64 / last as f64]),
                 ];
                 found.extend(cost_measures("", &[spent]));
                 Ok(found)

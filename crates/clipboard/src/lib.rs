@@ -1,32 +1,34 @@
-//! Path beside the pixels, both ways: under session-core and viewer-core, between the wire and whoever owns a clipboard.
-//! One end of the clipboard's channel: offers, requests, contents in small pieces, and how many of them may be under way.
-//! Knows messages, limits and time as an argument; never a screen, a socket or a program that copies.
+//! Path beside the pixels, in both directions: under session-core and viewer-core, from messages,
+//! to the owner of a clipboard.
+//! One end of the clipboard channel: offers, requests, contents in small chunks, and how many bytes
+//! of them may be in flight. Knows messages, limits and time as an argument; never a screen, a
+//! socket or an application.
 #![forbid(unsafe_code)]
 
 mod content;
-mod end;
+mod endpoint;
 mod window;
 
-pub use end::{ClipError, ClipEvent, End, Side};
+pub use endpoint::{ClipError, ClipEvent, Endpoint, Side};
 
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 
 /// How one side takes part in the clipboard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClipboardPolicy {
-    /// What the other side owns may be had here.
+    /// This side may paste what the other side copied.
     pub take: bool,
-    /// What is owned here may be had there.
+    /// The other side may paste what this side copied.
     pub give: bool,
-    /// Longest content given or taken, in bytes; never more than `CLIP_BYTES_MAX`.
+    /// Longest content in either direction, in bytes; at most `CLIP_BYTES_MAX`.
     pub bytes_max: u64,
 }
 
 impl ClipboardPolicy {
-    /// 16 MiB: a photograph of a large screen as PNG, or a book; what eight contents at once may cost each side in memory is
-    /// eight times as much.
-    pub const BYTES_MAX_DEFAULT: u64 = 16 * 1024 * 1024;
-    /// No clipboard at all.
+    /// 16 MiB: a large screenshot as PNG, or a book. Eight transfers at once may cost each side
+    /// eight times as much memory.
+    pub(crate) const BYTES_MAX_DEFAULT: u64 = 16 * 1024 * 1024;
+    /// No clipboard in either direction.
     pub const OFF: ClipboardPolicy = ClipboardPolicy { take: false, give: false, bytes_max: 0 };
 
     fn bytes_max(&self) -> usize {

@@ -1,71 +1,82 @@
-//! Path beside the pixels, both ways: under end.rs, which asks whether another piece may leave.
-//! How many bytes of contents may be unconfirmed: as many as keep the path busy, and hardly any that stand in a queue.
-//! Knows byte counts and how long a piece took to be confirmed; never what it held.
+//! Path beside the pixels, in both directions: under endpoint.rs, which asks whether another chunk
+//! may be sent.
+//! Congestion window of clipboard contents: enough bytes in flight to keep the path busy, and a
+//! short queue. Knows byte counts and how long a chunk took to be confirmed; never its content.
 //!
-//! The path is shared with what a person waits for: what stands in a queue here, a keystroke stands behind. So this is
-//! LEDBAT's idea (RFC 6817) rather than TCP's: the delay of a piece that went alone is the path's own, and where pieces
-//! take [`QUEUE_MAX`] longer than that, there are too many.
+//! User input and its echo share the path and wait behind whatever is queued. So this follows
+//! LEDBAT (RFC 6817) rather than TCP: a chunk sent with no other in flight measures the path's base
+//! delay, and if chunks take [`QUEUE_MAX`] longer than that, the window shrinks.
 
 use thinc_protocol::Micros;
 
-/// 4 KiB: most pastes are a line of text, and leave at once.
-const FIRST: u64 = 4 * 1024;
-/// 2 KiB: least that may be unconfirmed, 16 ms of 1 Mbit/s.
-const LEAST: u64 = 2 * 1024;
-/// 2 MiB: 160 ms of 100 Mbit/s; more than the path can hold is memory.
-const MOST: u64 = 2 * 1024 * 1024;
-/// 20 ms: how much longer than the path's own delay a piece may take. A keystroke behind it is that much late, at worst.
+/// 4 KiB: the first window. Most pastes are a line of text and are sent at once.
+const WINDOW_FIRST: u64 = 4 * 1024;
+/// 2 KiB: smallest window, 16 ms of 1 Mbit/s.
+const WINDOW_MIN: u64 = 2 * 1024;
+/// 2 MiB: largest window, 160 ms of 100 Mbit/s; a bound on memory.
+const WINDOW_MAX: u64 = 2 * 1024 * 1024;
+/// 20 ms: queueing delay that a piece may have; a keystroke behind it is delayed by at most that
+/// much.
 const QUEUE_MAX: Micros = 20_000;
-/// 10 s: the path's own delay is measured anew after this long, with a piece that goes alone (as BBR does).
+/// 10 s: the base delay is measured again after this long, with a piece that is alone in flight (as
+/// BBR's PROBE_RTT does).
 const DELAY_AGE_MAX: Micros = 10_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Window {
     bytes: u64,
     unconfirmed: u64,
-    /// The path's own delay and when it was measured; `None` where nothing was confirmed yet.
-    own_delay: Option<(Micros, Micros)>,
-    /// A half more in each round until a queue begins to show, then an eighth: what is too much is known a round late, and
-    /// stands in the queue until then.
-    opening: bool,
-    /// Pieces sent before this moment say nothing of the window as it is now.
+    /// The path's base delay and when it was measured; `None` before the first confirmation.
+    base_delay: Option<(Micros, Micros)>,
+    /// Slow start: the window grows by a half per round until queueing delay appears, then by an
+    /// eighth, since excess is noticed only a round later.
+    slow_start: bool,
+    /// Pieces sent before this time do not measure the present window.
     shrunk_at: Micros,
 }
 
-/// What is remembered of a piece until it is confirmed.
+/// An unconfirmed piece.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) bytes: u64,
     at: Micros,
-    alone: bool,
-    /// It left no room behind it, so that a wider window would have been used.
+    /// No other piece was in flight when it was sent.
+    only_in_flight: bool,
+    /// It filled at least half of the window, so a larger window would have been used.
     filled: bool,
 }
 
 impl Window {
     pub(crate) fn new() -> Window {
-        Window { bytes: FIRST, unconfirmed: 0, own_delay: None, opening: true, shrunk_at: 0 }
+        Window {
+            bytes: WINDOW_FIRST,
+            unconfirmed: 0,
+            base_delay: None,
+            slow_start: true,
+            shrunk_at: 0,
+        }
     }
 
-    /// Bytes that the next piece may have; 0 while enough is under way.
+    /// Bytes that the next piece may have; 0 while enough is in flight.
     pub(crate) fn room(&self, now: Micros) -> u64 {
-        let stale = self.own_delay.is_some_and(|(_, at)| now.saturating_sub(at) >= DELAY_AGE_MAX);
+        let stale = self.base_delay.is_some_and(|(_, at)| now.saturating_sub(at) >= DELAY_AGE_MAX);
         if stale && self.unconfirmed > 0 {
             return 0;
         }
         let room = self.bytes.saturating_sub(self.unconfirmed);
-        // Several in a full window: they leave as others are confirmed, and none stands long behind its own beginning.
-        let piece = (self.bytes / 8).max(LEAST / 2);
+        // Several pieces fill a window, so that they are sent as others are confirmed, and the
+        // queue stays short.
+        let piece = (self.bytes / 8).max(WINDOW_MIN / 2);
         if room >= piece { piece } else { 0 }
     }
 
     pub(crate) fn sent(&mut self, bytes: u64, now: Micros) -> Sent {
-        let alone = self.unconfirmed == 0;
+        let only_in_flight = self.unconfirmed == 0;
         self.unconfirmed += bytes;
-        Sent { bytes, at: now, alone, filled: self.unconfirmed * 2 >= self.bytes }
+        Sent { bytes, at: now, only_in_flight, filled: self.unconfirmed * 2 >= self.bytes }
     }
 
-    /// The piece will not be confirmed: whoever asked for it no longer wants it.
+    /// The piece will not be confirmed: its transfer was cancelled.
     pub(crate) fn forget(&mut self, piece: Sent) {
         self.unconfirmed -= piece.bytes;
     }
@@ -73,28 +84,37 @@ impl Window {
     pub(crate) fn confirmed(&mut self, piece: Sent, now: Micros) {
         self.unconfirmed -= piece.bytes;
         let delay = now.saturating_sub(piece.at);
-        let own = match self.own_delay {
-            Some((own, at)) if delay >= own && !(piece.alone && now.saturating_sub(at) >= DELAY_AGE_MAX) => own,
+        let base = match self.base_delay {
+            Some((base, at))
+                if delay >= base
+                    && !(piece.only_in_flight && now.saturating_sub(at) >= DELAY_AGE_MAX) =>
+            {
+                base
+            }
             _ => {
-                self.own_delay = Some((delay, now));
+                self.base_delay = Some((delay, now));
                 delay
             }
         };
-        self.opening &= delay <= own + QUEUE_MAX / 4;
-        if delay > own + QUEUE_MAX {
+        self.slow_start &= delay <= base + QUEUE_MAX / 4;
+        if delay > base + QUEUE_MAX {
             if piece.at >= self.shrunk_at {
                 self.shrunk_at = now;
-                self.bytes = (self.bytes / 2).max(LEAST);
+                self.bytes = (self.bytes / 2).max(WINDOW_MIN);
             }
         } else if piece.filled && piece.at >= self.shrunk_at {
-            let more = if self.opening { piece.bytes / 2 } else { piece.bytes / 8 };
-            self.bytes = (self.bytes + more).min(MOST);
+            let more = if self.slow_start { piece.bytes / 2 } else { piece.bytes / 8 };
+            self.bytes = (self.bytes + more).min(WINDOW_MAX);
         }
     }
 
     pub(crate) fn check_invariants(&self, pieces: impl Iterator<Item = u64>) {
-        assert_eq!(self.unconfirmed, pieces.sum::<u64>(), "unconfirmed is what the pieces under way hold");
-        assert!((LEAST..=MOST).contains(&self.bytes), "the window keeps within its bounds");
+        assert_eq!(
+            self.unconfirmed,
+            pieces.sum::<u64>(),
+            "unconfirmed bytes are those of the pieces in flight"
+        );
+        assert!((WINDOW_MIN..=WINDOW_MAX).contains(&self.bytes), "the window is within its bounds");
     }
 }
 
@@ -103,10 +123,11 @@ mod tests {
     use super::*;
     use std::collections::VecDeque;
 
-    /// A path of a rate and a delay; gives the bytes that passed in `time`, and the longest a byte stood in its queue.
+    /// Simulates a path with this rate and delay; returns the bytes that passed in `time`, and the
+    /// longest queueing delay.
     fn run(bytes_per_second: u64, delay: Micros, time: Micros) -> (u64, Micros) {
         let (mut window, mut now, mut free_at) = (Window::new(), 1_000, 0);
-        let mut under_way: VecDeque<(Micros, Sent)> = VecDeque::new();
+        let mut in_flight: VecDeque<(Micros, Sent)> = VecDeque::new();
         let (mut passed, mut longest) = (0, 0);
         while now < time {
             loop {
@@ -117,32 +138,38 @@ mod tests {
                 let begins = free_at.max(now);
                 longest = longest.max(begins - now);
                 free_at = begins + room * 1_000_000 / bytes_per_second;
-                under_way.push_back((free_at + delay, window.sent(room, now)));
+                in_flight.push_back((free_at + delay, window.sent(room, now)));
             }
-            let (at, piece) = under_way.pop_front().expect("a window has room for a piece, or one is under way");
+            let (at, piece) =
+                in_flight.pop_front().expect("a window has room for a piece, or one is in flight");
             now = at.max(now);
             passed += piece.bytes;
             window.confirmed(piece, now);
-            window.check_invariants(under_way.iter().map(|(_, piece)| piece.bytes));
+            window.check_invariants(in_flight.iter().map(|(_, piece)| piece.bytes));
         }
         (passed, longest)
     }
 
     #[test]
-    fn paths_are_used_and_their_queues_stay_short() {
-        for (mbits, delay) in [(1, 20_000), (10, 5_000), (10, 100_000), (100, 1_000), (100, 40_000), (1_000, 100)] {
+    fn transfers_use_the_path_and_keep_its_queue_short() {
+        for (mbits, delay) in
+            [(1, 20_000), (10, 5_000), (10, 100_000), (100, 1_000), (100, 40_000), (1_000, 100)]
+        {
             let rate = mbits * 125_000;
             let (passed, longest) = run(rate, delay, 30_000_000);
             let used = passed as f64 / (rate * 30) as f64;
-            // What the most that may be unconfirmed can carry over a long fast path is less than the path's rate.
-            let able = (MOST as f64 / (rate as f64 * delay as f64 / 1e6)).min(1.0);
-            assert!(used > able * 0.5, "{mbits} Mbit/s, {delay} us: used to {used:.2}");
-            assert!(longest < 2 * QUEUE_MAX + delay / 2, "{mbits} Mbit/s, {delay} us: {longest} us");
+            // The largest window limits the rate on a long fast path.
+            let reachable = (WINDOW_MAX as f64 / (rate as f64 * delay as f64 / 1e6)).min(1.0);
+            assert!(used > reachable * 0.5, "{mbits} Mbit/s, {delay} us: used to {used:.2}");
+            assert!(
+                longest < 2 * QUEUE_MAX + delay / 2,
+                "{mbits} Mbit/s, {delay} us: {longest} us"
+            );
         }
     }
 
     #[test]
-    fn a_path_that_becomes_longer_is_measured_anew() {
+    fn a_longer_path_is_measured_again() {
         let mut window = Window::new();
         let mut now = 0;
         for delay in [10_000, 200_000] {
@@ -152,6 +179,6 @@ mod tests {
                 window.confirmed(piece, now);
             }
         }
-        assert_eq!(window.own_delay.map(|(own, _)| own), Some(200_000));
+        assert_eq!(window.base_delay.map(|(base, _)| base), Some(200_000));
     }
 }

@@ -1,53 +1,58 @@
-//! Path 11/13: from lib.rs, for RAW and PFILL; the twin of codec-enc/columns.rs, which shares the rules below.
-//! Text: lines of it are cut out, and each is sent column by column as codes of colours, so that a letter is one string of bytes.
-//! Knows 24-bit pixels and a width; every index is checked, no input panics.
+//! Path 11/13: from lib.rs, for RAW and PFILL; the inverse of codec-enc/columns.rs, which shares
+//! the rules below.
+//! Text: a rectangle is split into lines, each encoded column by column as codes of colours, so
+//! that a glyph is always the same bytes.
+//! Knows 24-bit pixels and a width; every index is checked, and no input panics.
 //!
 //! ```text
-//! palette   count of short colours varint | count of long ones varint | of both, one behind the other: the differences of
-//!           green from the colour before; then those of red - green; then those of blue - green
-//! parts     how the rectangle is cut into columns, their parts into rows, and so on, LEVELS deep at most:
-//!           count varint, then for each part, whose length is across the cut
+//! palette   count of short colours varint | count of long colours varint | for the short and then
+//!           the long colours: differences of green from the previous colour's; then those of
+//!           red - green; then those of blue - green
+//! parts     the rectangle is split into columns, these into rows, and so on, at most LEVELS deep:
+//!           count varint, then for each part, whose length is measured across the split
 //!             length varint * 4 + 0   code              one colour
-//!             length varint * 4 + 1   codes of a line   lines that are all alike
+//!             length varint * 4 + 1   codes of a line   equal lines
 //!             length varint * 4 + 2   codes             any pixels, column by column
-//!             length varint * 4 + 3   parts             cut the other way
+//!             length varint * 4 + 3   parts             split in the other direction
 //! ```
 //!
-//! A colour's code is its hash, and so the same wherever it is: one byte for the most frequent colour of each short hash,
-//! two for others. What was sent before repeats for the connection's stream whatever else is on a screen.
+//! A colour's code derives from its hash, so it is the same in every rectangle: one byte for the
+//! most frequent colour of each short hash, two for others. The connection's zstd stream then finds
+//! repeated text, whatever else the screen shows.
 
 use thinc_protocol::wire::{Reader, WireError};
 
 use crate::{DecodeError, OPAQUE};
 
-/// How often parts are cut again: columns, lines, what stands beside each other in a line, and lines within that.
+/// Depth of splitting: columns, lines of text, runs within a line, and lines within those.
 pub const LEVELS: usize = 4;
-/// Codes of one byte.
+/// Number of codes of one byte.
 pub const SHORT_LEN: usize = 224;
-/// Codes of two bytes: the first is from SHORT_LEN to 254.
+/// Number of codes of two bytes: the first byte is from SHORT_LEN to 254.
 pub const LONG_LEN: usize = (255 - SHORT_LEN) << 8;
-/// 4096: with so many colours of two bytes, half of the codes stay free and most colours have the one that their hash says.
+/// 4096 long colours at most: half of the codes stay free, so most colours get the code of their
+/// hash.
 pub const LONG_MAX: usize = 4096;
 
-/// What a part of a rectangle holds; see above.
+/// Kinds of a part; see above.
 pub mod part {
     /// One colour.
     pub const PLAIN: u8 = 0;
-    /// Lines across the cut that are all alike.
-    pub const ALIKE: u8 = 1;
-    /// Anything.
+    /// Lines across the split that are equal.
+    pub const EQUAL_LINES: u8 = 1;
+    /// Any pixels.
     pub const PIXELS: u8 = 2;
-    /// Parts of its own.
-    pub const CUT: u8 = 3;
+    /// Split again.
+    pub const SPLIT: u8 = 3;
 }
 
-/// The code a colour has where it is one of one byte.
+/// The code of a colour if it is a short one.
 #[inline(always)]
 pub fn short_code(color: u32) -> usize {
     ((hash(color) >> 24) as usize * SHORT_LEN) >> 8
 }
 
-/// Where a colour's code of two bytes is looked for first.
+/// The preferred code of a colour if it is a long one.
 #[inline(always)]
 fn long_code(color: u32) -> usize {
     ((hash(color) >> 16) as usize * LONG_LEN) >> 16
@@ -57,7 +62,7 @@ fn hash(color: u32) -> u32 {
     (color & crate::RGB).wrapping_mul(0x9e37_79b1)
 }
 
-/// Tables of a rectangle's colours; black and transparent where no colour has the code.
+/// Colours by code; 0 for a code without a colour.
 #[derive(Debug)]
 pub(crate) struct Tables {
     short: [u32; SHORT_LEN],
@@ -71,19 +76,25 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// Fills `pixels`, rows of `width` without gaps.
+    /// Fills `pixels`, rows of `width` without padding.
     ///
     /// # Errors
-    /// A palette, parts or codes that are not exactly those of a rectangle of this size.
-    pub(crate) fn decode(&mut self, data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
+    /// If the palette, parts or codes are not exactly those of a rectangle of this size.
+    pub(crate) fn decode(
+        &mut self,
+        data: &[u8],
+        width: usize,
+        pixels: &mut [u32],
+    ) -> Result<(), DecodeError> {
         let mut reader = Reader::new(data);
         self.palette(&mut reader)?;
-        let area = Area { at: 0, across: 1, width, down: width, height: pixels.len() / width.max(1) };
+        let area =
+            Area { at: 0, across: 1, width, down: width, height: pixels.len() / width.max(1) };
         self.parts(&mut reader, area, LEVELS, pixels)?;
         if reader.is_empty() { Ok(()) } else { Err(DecodeError::Trailing) }
     }
 
-    /// Fills an area whose lines are cut the other way than those around it.
+    /// Fills an area, which is split in the other direction than the one around it.
     fn parts(
         &self,
         reader: &mut Reader<'_>,
@@ -96,7 +107,8 @@ impl Tables {
         let mut top = 0;
         for _ in 0..count {
             let value = reader.varint("a part").map_err(truncated)?;
-            let height = usize::try_from(value >> 2).ok().filter(|&len| len > 0 && len <= area.height - top);
+            let height =
+                usize::try_from(value >> 2).ok().filter(|&len| len > 0 && len <= area.height - top);
             let height = height.ok_or(DecodeError::Run)?;
             let inside = Area { at: area.at + top * area.down, height, ..area };
             top += height;
@@ -105,14 +117,17 @@ impl Tables {
                     let color = self.color(reader)?;
                     (0..height).for_each(|y| inside.line(y).for_each(|at| pixels[at] = color));
                 }
-                part::ALIKE => {
+                part::EQUAL_LINES => {
                     self.line(reader, inside, 0, pixels)?;
                     for y in 1..height {
-                        inside.line(0).zip(inside.line(y)).for_each(|(from, to)| pixels[to] = pixels[from]);
+                        inside
+                            .line(0)
+                            .zip(inside.line(y))
+                            .for_each(|(from, to)| pixels[to] = pixels[from]);
                     }
                 }
                 part::PIXELS => {
-                    // Of what is cut into columns the lines are columns already.
+                    // The lines of a part among columns are columns already.
                     let upright = if levels % 2 == LEVELS % 2 { inside } else { inside.turned() };
                     (0..upright.height).try_for_each(|y| self.line(reader, upright, y, pixels))?;
                 }
@@ -123,8 +138,14 @@ impl Tables {
         if top == area.height { Ok(()) } else { Err(DecodeError::Truncated) }
     }
 
-    /// Reads the pixels of a line.
-    fn line(&self, reader: &mut Reader<'_>, area: Area, y: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
+    /// Reads the codes of a line.
+    fn line(
+        &self,
+        reader: &mut Reader<'_>,
+        area: Area,
+        y: usize,
+        pixels: &mut [u32],
+    ) -> Result<(), DecodeError> {
         area.line(y).try_for_each(|at| {
             pixels[at] = self.color(reader)?;
             Ok(())
@@ -143,7 +164,7 @@ impl Tables {
                 self.long.get(code).copied().unwrap_or(0)
             }
         };
-        // A colour is opaque.
+        // A colour's top byte is never 0.
         if color == 0 { Err(DecodeError::Operation(first)) } else { Ok(color) }
     }
 
@@ -163,8 +184,13 @@ impl Tables {
             green = green.wrapping_add(planes[i]);
             red_more = red_more.wrapping_add(planes[count + i]);
             blue_more = blue_more.wrapping_add(planes[2 * count + i]);
-            let color =
-                OPAQUE | u32::from_le_bytes([blue_more.wrapping_add(green), green, red_more.wrapping_add(green), 0]);
+            let color = OPAQUE
+                | u32::from_le_bytes([
+                    blue_more.wrapping_add(green),
+                    green,
+                    red_more.wrapping_add(green),
+                    0,
+                ]);
             if i < short {
                 self.short[short_code(color)] = color;
             } else {
@@ -180,28 +206,34 @@ fn truncated(_: WireError) -> DecodeError {
     DecodeError::Truncated
 }
 
-/// The code of two bytes for the next colour of a palette: that of its hash, or the first free one behind it.
+/// The long code for the next colour of a palette: that of its hash, or the next free one.
 pub fn free_code(color: u32, is_free: impl Fn(usize) -> bool) -> usize {
     let first = long_code(color);
     let free = (first..LONG_LEN).chain(0..first).find(|&code| is_free(code));
-    free.expect("there are more codes than colours may be")
+    free.expect("there must be more codes than colours")
 }
 
-/// A rectangle within the rectangle, from the side that it is cut from.
+/// A rectangle within the rectangle, seen in the direction of its split.
 #[derive(Clone, Copy, Debug)]
 struct Area {
     at: usize,
-    /// From a pixel to the next of a line, and pixels of a line.
+    /// Distance between pixels of a line, and their number.
     across: usize,
     width: usize,
-    /// From a line to the next, and lines.
+    /// Distance between lines, and their number.
     down: usize,
     height: usize,
 }
 
 impl Area {
     fn turned(self) -> Area {
-        Area { across: self.down, width: self.height, down: self.across, height: self.width, ..self }
+        Area {
+            across: self.down,
+            width: self.height,
+            down: self.across,
+            height: self.width,
+            ..self
+        }
     }
 
     fn line(self, y: usize) -> impl Iterator<Item = usize> {

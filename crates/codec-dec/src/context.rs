@@ -1,21 +1,22 @@
-//! Path 9/13 and 11/13: rules that codec-enc/predicted.rs and predicted.rs share.
-//! What a pixel is expected to be: whatever came last amid the same neighbours, first of six, then of three.
-//! Knows pixels in reading order; never operations. Both sides learn from the same pixels, so nothing of it is sent.
+//! Path 9/13 and 11/13: contexts, shared by codec-enc/predicted.rs and predicted.rs.
+//! The expected pixel is the last one that had the same neighbours: the same six, otherwise the
+//! same three. Both ends update their tables from the same pixels, so nothing of them is sent.
+//! Knows pixels in reading order; never operations.
 
 use crate::{OPAQUE, RGB};
 
-/// 2^16 entries a table: more than a dense page has contexts; two tables are half a MiB.
+/// 2^16 entries per table: more than the contexts of a dense page; two tables take half a MiB.
 const TABLE_BITS_MAX: u32 = 16;
-/// 2^8: clearing it costs less than a glyph's pixels.
+/// 2^8: clearing it costs less than coding a glyph's pixels.
 const TABLE_BITS_MIN: u32 = 8;
 
-/// Black pixels before the first, so that every pixel has neighbours.
-pub const fn lead(width: usize) -> usize {
+/// Number of black pixels before the first, so that every pixel has neighbours.
+pub const fn padding_len(width: usize) -> usize {
     2 * width + 2
 }
 
-/// The pixels around one, of those before it in reading order: over row ends, so that `left` of a row's first pixel is
-/// the last of the row before.
+/// The neighbours of a pixel among those before it in reading order. They continue across row ends:
+/// `left` of a row's first pixel is the last pixel of the previous row.
 #[derive(Clone, Copy, Debug)]
 pub struct Neighbours {
     /// One to the left.
@@ -26,14 +27,14 @@ pub struct Neighbours {
     pub above: u32,
     /// Left of `above`.
     pub corner: u32,
-    /// Right of `above`; `above` itself where rows are one pixel wide.
+    /// Right of `above`; `above` itself if rows are one pixel wide.
     pub right: u32,
     /// Two rows up.
     pub higher: u32,
 }
 
 impl Neighbours {
-    /// Those of the pixel at `at`, which counts the `lead`.
+    /// The neighbours of the pixel at index `at`, which includes the padding.
     #[inline(always)]
     pub fn at(pixels: &[u32], at: usize, width: usize) -> Neighbours {
         Neighbours {
@@ -46,26 +47,27 @@ impl Neighbours {
         }
     }
 
-    /// Four of one colour: such places are most of a screen, and not worth an entry.
+    /// True if four of them have one colour: that is most of a screen, and not worth an entry.
     #[inline(always)]
     pub fn are_flat(&self) -> bool {
         (self.left ^ self.above) | (self.corner ^ self.above) | (self.right ^ self.above) == 0
     }
 
-    /// The next pixel's, `right` and `higher` apart, once this one is known.
+    /// Advances to the next pixel, except for `right` and `higher`, after this one is known.
     #[inline(always)]
     pub(crate) fn step(&mut self, pixel: u32) {
-        (self.second, self.left, self.corner, self.above) = (self.left, pixel, self.above, self.right);
+        (self.second, self.left, self.corner, self.above) =
+            (self.left, pixel, self.above, self.right);
     }
 }
 
-/// From `above` to `right`.
+/// Offset from `above` to `right`.
 #[inline(always)]
-pub(crate) const fn right_step(width: usize) -> usize {
+pub const fn right_step(width: usize) -> usize {
     (width > 1) as usize
 }
 
-/// Where a pixel's neighbours lead: a hash of three of them, and of all six.
+/// Hashes of a pixel's neighbours: of three of them, and of all six.
 #[derive(Clone, Copy, Debug)]
 pub struct Key {
     near: u32,
@@ -73,7 +75,7 @@ pub struct Key {
 }
 
 impl Key {
-    /// Multiplications are apart from each other, so that only one waits for the pixel on the left.
+    /// The multiplications are independent, so that only one depends on the previous pixel.
     #[inline(always)]
     pub fn new(around: &Neighbours) -> Key {
         let near = around
@@ -90,9 +92,10 @@ impl Key {
     }
 }
 
-/// What was seen in one rectangle.
+/// The contexts of one rectangle.
 ///
-/// An entry is a pixel's 24 bits and, above them, 8 of the hash that did not choose the place.
+/// An entry has a pixel's 24 bits and, above them, a tag of 8 bits of the hash that did not select
+/// it.
 #[derive(Debug, Default)]
 pub struct Contexts {
     near: Vec<u32>,
@@ -101,9 +104,10 @@ pub struct Contexts {
 }
 
 impl Contexts {
-    /// Forgets all, and takes tables that suit `area` pixels.
+    /// Clears the tables, and sizes them for `area` pixels.
     pub fn begin(&mut self, area: usize) {
-        let bits = (usize::BITS - area.saturating_sub(1).leading_zeros()).clamp(TABLE_BITS_MIN, TABLE_BITS_MAX);
+        let bits = (usize::BITS - area.saturating_sub(1).leading_zeros())
+            .clamp(TABLE_BITS_MIN, TABLE_BITS_MAX);
         self.shift = 32 - bits;
         for table in [&mut self.near, &mut self.wide] {
             table.clear();
@@ -111,7 +115,7 @@ impl Contexts {
         }
     }
 
-    /// What the pixel should be, if it is like those seen before.
+    /// The expected pixel.
     #[inline(always)]
     pub fn expect(&self, key: Key, around: &Neighbours) -> u32 {
         let wide = self.wide[self.place(key.wide, self.wide.len())];
@@ -128,10 +132,11 @@ impl Contexts {
         found | OPAQUE
     }
 
-    /// Remembers the pixel that was there.
+    /// Enters the actual pixel.
     #[inline(always)]
     pub fn learn(&mut self, key: Key, pixel: u32) {
-        let (wide, near) = (self.place(key.wide, self.wide.len()), self.place(key.near, self.near.len()));
+        let (wide, near) =
+            (self.place(key.wide, self.wide.len()), self.place(key.near, self.near.len()));
         self.wide[wide] = self.tag(key.wide) << 24 | pixel & RGB;
         self.near[near] = self.tag(key.near) << 24 | pixel & RGB;
     }
@@ -152,7 +157,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_pixel_amid_the_same_six_is_expected_then_of_the_same_three() {
+    fn the_last_pixel_with_the_same_six_neighbours_is_expected_then_with_three() {
         let mut contexts = Contexts::default();
         contexts.begin(4096);
         let pixel = |value: u32| OPAQUE | value;
@@ -164,25 +169,36 @@ mod tests {
             right: pixel(right),
             higher: pixel(5),
         };
-        let expected = |contexts: &Contexts, around: &Neighbours| contexts.expect(Key::new(around), around);
+        let expected =
+            |contexts: &Contexts, around: &Neighbours| contexts.expect(Key::new(around), around);
         let (first, other) = (around(1, 4), around(1, 6));
-        assert_eq!(expected(&contexts, &first), first.left, "nothing was seen");
+        assert_eq!(expected(&contexts, &first), first.left, "the tables are empty");
         let like_a_row = around(3, 4);
-        assert_eq!(expected(&contexts, &like_a_row), like_a_row.above, "the row above repeats from its corner on");
+        assert_eq!(
+            expected(&contexts, &like_a_row),
+            like_a_row.above,
+            "the row above repeats from its corner on"
+        );
         contexts.learn(Key::new(&first), pixel(0x12_3456));
         assert_eq!(expected(&contexts, &first), pixel(0x12_3456));
-        assert_eq!(expected(&contexts, &other), pixel(0x12_3456), "three of six are the same");
+        assert_eq!(
+            expected(&contexts, &other),
+            pixel(0x12_3456),
+            "three of six neighbours are the same"
+        );
         contexts.learn(Key::new(&other), pixel(7));
         assert_eq!(expected(&contexts, &first), pixel(0x12_3456));
         assert_eq!(expected(&contexts, &other), pixel(7));
         contexts.begin(4096);
-        assert_eq!(expected(&contexts, &first), first.left, "all is forgotten");
+        assert_eq!(expected(&contexts, &first), first.left, "the tables are cleared");
     }
 
     #[test]
-    fn tables_grow_with_the_rectangle_and_no_further() {
+    fn the_size_of_the_tables_depends_on_the_rectangle_and_is_bounded() {
         let mut contexts = Contexts::default();
-        for (area, len) in [(0, 1 << 8), (1, 1 << 8), (257, 1 << 9), (1 << 16, 1 << 16), (1 << 26, 1 << 16)] {
+        for (area, len) in
+            [(0, 1 << 8), (1, 1 << 8), (257, 1 << 9), (1 << 16, 1 << 16), (1 << 26, 1 << 16)]
+        {
             contexts.begin(area);
             assert_eq!((contexts.near.len(), contexts.wide.len()), (len, len), "{area} pixels");
         }

@@ -1,20 +1,30 @@
 //! Path 11/13: from lib.rs, for CURSOR BITS.
-//! A cursor of two colours from its two planes: where the foreground is, and where the image is at all.
-//! Knows planes and colours; they are kept apart, because colours may change without them.
+//! Paints a two-colour cursor from its source and mask planes.
+//! Knows planes and colours, which are separate because colours may change without the planes.
 
 use crate::OPAQUE;
 
-/// Bytes of both planes.
-pub const fn planes_len((width, height): (usize, usize)) -> usize {
+/// Length of both planes in bytes.
+pub(crate) const fn planes_len((width, height): (usize, usize)) -> usize {
     2 * width.div_ceil(8) * height
 }
 
-/// Replaces `out` with premultiplied 0xAARRGGBB, rows without gaps; `colors` are foreground and background.
+/// Replaces `out` with premultiplied 0xAARRGGBB, rows without padding; `colors` are foreground and
+/// background.
 ///
 /// # Panics
-/// When `planes` are not those of this size.
-pub fn paint(planes: &[u8], (width, height): (usize, usize), colors: (u32, u32), out: &mut Vec<u32>) {
-    assert_eq!(planes.len(), planes_len((width, height)), "two planes of {width}x{height} pixels");
+/// If `planes` do not have this size.
+pub fn paint(
+    planes: &[u8],
+    (width, height): (usize, usize),
+    colors: (u32, u32),
+    out: &mut Vec<u32>,
+) {
+    assert_eq!(
+        planes.len(),
+        planes_len((width, height)),
+        "there must be two planes of {width}x{height} pixels"
+    );
     let (fore, back) = (colors.0 | OPAQUE, colors.1 | OPAQUE);
     let row_len = width.div_ceil(8).max(1);
     let (sources, masks) = planes.split_at(planes.len() / 2);

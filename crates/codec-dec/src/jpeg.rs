@@ -1,34 +1,38 @@
-//! Path 11/13: from lib.rs, for a RAW that is not exact; the twin of codec-enc/jpeg.rs.
-//! The scan of a baseline JPEG image without the headers that both sides know; the same integers on every machine.
-//! Knows bytes and one rectangle's size; whatever the bytes are, memory is a few bytes a pixel and no input panics.
+//! Path 11/13: from lib.rs, for a lossy RAW; the inverse of codec-enc/jpeg.rs.
+//! The scan of a baseline JPEG image without the headers that both ends know, decoded in integers
+//! with the same result on every machine.
+//! Knows bytes and one rectangle's size; memory is a few bytes per pixel, and no input panics.
 //!
 //! ```text
-//! head      bits 0-1: 0 4:4:4, 1 4:2:2, 2 4:2:0; bit 2: tables follow, else those of ITU T.81, K.3; bits 3-7: 0
+//! head      bits 0-1: 0 4:4:4, 1 4:2:2, 2 4:2:0; bit 2: tables follow, otherwise those of
+//!           ITU T.81, K.3; bits 3-7: 0
 //! quality   1 .. 100: scales the quantization tables of T.81, K.1, as libjpeg does
-//! tables    for DC and AC of luma, DC and AC of chroma: 16 counts, one for each length of a code, and the symbols
-//! scan      one interleaved scan of Y, Cb and Cr: each 0xff is followed by 0, no marker, 1s fill the last byte
+//! tables    for DC and AC of luma, DC and AC of chroma: 16 counts, one for each length of a code,
+//!           and the symbols
+//! scan      one interleaved scan of Y, Cb and Cr: each 0xff is followed by 0, no markers, the last
+//!           byte is padded with 1s
 //! ```
 
 use crate::{DecodeError, OPAQUE};
 
-/// 1 Mi pixels: most of one image; an encoder of ours cuts at half of it.
+/// 1 Mi pixels: most of one image; codec-enc splits at half of it.
 pub const AREA_MAX: usize = 1 << 20;
-/// Bit of the head that says that tables follow.
+/// Bit of the head: tables follow.
 pub const OWN_TABLES: u8 = 4;
 
-/// How many pixels share a sample of colour.
+/// Chroma subsampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// 4:4:4, none.
+    /// 4:4:4: one sample per pixel.
     Full = 0,
-    /// 4:2:2, two side by side.
+    /// 4:2:2: one sample for two pixels of a row.
     Half = 1,
-    /// 4:2:0, two by two.
+    /// 4:2:0: one sample for 2 x 2 pixels.
     Quarter = 2,
 }
 
 impl Sampling {
-    /// How many columns and rows of pixels share a sample of colour.
+    /// Columns and rows of pixels that share a chroma sample.
     const fn shared(self) -> (usize, usize) {
         match self {
             Sampling::Full => (1, 1),
@@ -38,25 +42,30 @@ impl Sampling {
     }
 }
 
-/// Decodes images; keeps its scratch memory between calls.
+/// Decodes images; it reuses its scratch memory.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
-    /// Samples of Y, Cb, Cr, of whole MCUs.
+    /// Samples of Y, Cb and Cr, of whole MCUs.
     planes: [Vec<u8>; 3],
     /// One row of Cb and Cr at the pixels' resolution.
     chroma: [Vec<u8>; 2],
-    /// One row of it on the way there.
+    /// One row of chroma during upsampling.
     sums: Vec<u16>,
 }
 
 impl Images {
-    /// Bytes of scratch.
+    /// Scratch memory in bytes.
     pub(crate) fn capacity(&self) -> usize {
         self.planes.iter().chain(&self.chroma).map(Vec::capacity).sum()
     }
 
-    /// Decodes an image of `width` pixels a row that fills `pixels`, rows without gaps.
-    pub(crate) fn decode(&mut self, data: &[u8], width: usize, pixels: &mut [u32]) -> Result<(), DecodeError> {
+    /// Decodes an image of `width` pixels per row that fills `pixels`, rows without padding.
+    pub(crate) fn decode(
+        &mut self,
+        data: &[u8],
+        width: usize,
+        pixels: &mut [u32],
+    ) -> Result<(), DecodeError> {
         if pixels.is_empty() || pixels.len() > AREA_MAX {
             return Err(DecodeError::Jpeg);
         }
@@ -71,7 +80,8 @@ impl Images {
         if head >> 3 != 0 || !(1..=100).contains(quality) {
             return Err(DecodeError::Jpeg);
         }
-        let (tables, scan) = if head & OWN_TABLES != 0 { Tables::read(rest)? } else { (Tables::usual(), rest) };
+        let (tables, scan) =
+            if head & OWN_TABLES != 0 { Tables::read(rest)? } else { (Tables::standard(), rest) };
         let quants = quantization(*quality);
         self.decode_scan(scan, &tables, &quants, size, sampling)?;
         self.convert(size, sampling, pixels);
@@ -89,7 +99,7 @@ impl Images {
     ) -> Result<(), DecodeError> {
         let (across, down) = sampling.shared();
         let (columns, rows) = (size.width.div_ceil(8 * across), size.height.div_ceil(8 * down));
-        // Blocks of each component in an MCU; and the plane they go to, whose rows are whole MCUs.
+        // Blocks of each component in an MCU, and their plane, whose rows are whole MCUs.
         let shapes = [(across, down), (1, 1), (1, 1)];
         for (plane, (across, down)) in self.planes.iter_mut().zip(shapes) {
             plane.resize(columns * across * rows * down * 64, 0);
@@ -105,7 +115,13 @@ impl Images {
                     for v in 0..down {
                         for h in 0..across {
                             let at = (row * down + v) * 8 * stride + (column * across + h) * 8;
-                            let block = Block::decode(&mut bits, tables, kind, &quants[kind], &mut before[component])?;
+                            let block = Block::decode(
+                                &mut bits,
+                                tables,
+                                kind,
+                                &quants[kind],
+                                &mut before[component],
+                            )?;
                             block.samples(&mut plane[at..], stride);
                         }
                     }
@@ -115,13 +131,13 @@ impl Images {
         bits.end()
     }
 
-    /// Planes of samples to pixels.
+    /// Converts planes of samples to pixels.
     fn convert(&mut self, size: Size, sampling: Sampling, pixels: &mut [u32]) {
         let (across, down) = sampling.shared();
         let [luma, cb, cr] = &self.planes;
         let luma_stride = size.width.div_ceil(8 * across) * across * 8;
         let chroma_stride = luma_stride / across;
-        // Samples beside the image have no meaning, so the last ones inside are repeated.
+        // Samples outside the image are undefined, so the last ones inside are repeated.
         let (columns, rows) = (size.width.div_ceil(across), size.height.div_ceil(down));
         for (y, pixels) in pixels.chunks_exact_mut(size.width).enumerate() {
             let luma = &luma[y * luma_stride..][..size.width];
@@ -137,9 +153,12 @@ impl Images {
                         double::<2>(&self.sums, [1, 2], to);
                     }
                     Sampling::Quarter => {
-                        // The row of samples that the pixels lie in, and the next nearest.
+                        // The row of samples of these pixels, and the next nearest one.
                         let both = row(near).iter().zip(row(far));
-                        with_ends(&mut self.sums, both.map(|(&near, &far)| u16::from(near) * 3 + u16::from(far)));
+                        with_ends(
+                            &mut self.sums,
+                            both.map(|(&near, &far)| u16::from(near) * 3 + u16::from(far)),
+                        );
                         double::<4>(&self.sums, [8, 7], to);
                     }
                 }
@@ -158,19 +177,20 @@ struct Size {
     height: usize,
 }
 
-/// Twice as many samples: each new one is three quarters the nearer and one quarter the next nearest. `sums` are samples, or
-/// sums of them, with one more at each end that repeats the last; `SHIFT` divides them, and the two new ones of each are
-/// rounded in different directions.
+/// Upsamples by two: each output is three quarters of the nearest sample and one quarter of the
+/// next nearest. `sums` are samples, or sums of them, with the first and last one repeated; `SHIFT`
+/// divides them, and the two outputs of each sample are rounded in different directions.
 #[inline(always)]
 fn double<const SHIFT: u32>(sums: &[u16], round: [u16; 2], out: &mut [u8]) {
     let (before, this, after) = (sums, &sums[1..], &sums[2..]);
     let triples = before.iter().zip(this).zip(after);
     for (pair, ((before, this), after)) in out.as_chunks_mut::<2>().0.iter_mut().zip(triples) {
-        *pair = [(this * 3 + before + round[0]) >> SHIFT, (this * 3 + after + round[1]) >> SHIFT].map(|new| new as u8);
+        *pair = [(this * 3 + before + round[0]) >> SHIFT, (this * 3 + after + round[1]) >> SHIFT]
+            .map(|new| new as u8);
     }
 }
 
-/// Repeats the first and the last.
+/// Copies samples, with the first and the last one repeated.
 fn with_ends(sums: &mut Vec<u16>, samples: impl ExactSizeIterator<Item = u16>) {
     let len = samples.len();
     sums.resize(len + 2, 0);
@@ -180,7 +200,7 @@ fn with_ends(sums: &mut Vec<u16>, samples: impl ExactSizeIterator<Item = u16>) {
     (sums[0], sums[len + 1]) = (sums[1], sums[len]);
 }
 
-/// ITU T.871's colours in 16 bits after the point.
+/// ITU T.871's colour conversion with 16 fractional bits.
 #[inline(always)]
 fn color(y: u8, cb: u8, cr: u8) -> u32 {
     const HALF: i32 = 1 << 15;
@@ -192,7 +212,7 @@ fn color(y: u8, cb: u8, cr: u8) -> u32 {
     OPAQUE | byte(red) << 16 | byte(green) << 8 | byte(blue)
 }
 
-/// Where the coefficients lie that a scan brings in the order of their frequency.
+/// Position of each coefficient in a block, in the order of the scan (by frequency).
 #[rustfmt::skip]
 const ZIGZAG: [u8; 64] = [
      0,  1,  8, 16,  9,  2,  3, 10, 17, 24, 32, 25, 18, 11,  4,  5,
@@ -201,14 +221,14 @@ const ZIGZAG: [u8; 64] = [
     58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63,
 ];
 
-/// Coefficients of eight by eight samples, rows without gaps.
+/// Coefficients of 8 x 8 samples, rows without padding.
 struct Block {
     coefficients: [i32; 64],
-    /// Only the first, the mean, is not 0.
+    /// All but the first, the mean, are 0.
     flat: bool,
 }
 
-/// 2047: no coefficient of eight-bit samples is larger once multiplied; what says so is damaged, and clamped.
+/// 2047: largest dequantized coefficient of 8-bit samples; larger ones are damaged, and clamped.
 const COEFFICIENT_MAX: i32 = 2047;
 
 impl Block {
@@ -228,7 +248,9 @@ impl Block {
         if before.abs() > COEFFICIENT_MAX {
             return Err(DecodeError::Jpeg);
         }
-        let scale = |value: i32, i: usize| (value * i32::from(quant[i])).clamp(-COEFFICIENT_MAX, COEFFICIENT_MAX);
+        let scale = |value: i32, i: usize| {
+            (value * i32::from(quant[i])).clamp(-COEFFICIENT_MAX, COEFFICIENT_MAX)
+        };
         coefficients[0] = scale(*before, 0);
         let mut i = 1;
         while i < 64 {
@@ -253,8 +275,8 @@ impl Block {
         Ok(Block { coefficients, flat })
     }
 
-    /// The samples, eight rows `stride` apart: the slow and accurate transform of libjpeg (Loeffler, Ligtenberg and
-    /// Moschytz 1989), whose results are those of every decoder that matters.
+    /// Computes the samples, eight rows `stride` apart, with libjpeg's accurate integer transform
+    /// (Loeffler, Ligtenberg and Moschytz 1989), so that the results equal libjpeg-turbo's.
     fn samples(&self, out: &mut [u8], stride: usize) {
         let sample = |value: i32| (value + 128).clamp(0, 255) as u8;
         if self.flat {
@@ -262,12 +284,14 @@ impl Block {
             return out.chunks_mut(stride).take(8).for_each(|row| row[..8].fill(mean));
         }
         let mut columns = [[0; 8]; 8];
-        let row = |y: usize| -> [i32; 8] { self.coefficients[y * 8..][..8].try_into().expect("eight of 64") };
+        let row = |y: usize| -> [i32; 8] {
+            self.coefficients[y * 8..][..8].try_into().expect("a row has 8 of 64 coefficients")
+        };
         transform::<11>([0, 1, 2, 3, 4, 5, 6, 7].map(row), &mut columns);
         let mut rows = [[0; 8]; 8];
-        transform::<18>(turned(&columns), &mut rows);
-        for (row, samples) in out.chunks_mut(stride).zip(turned(&rows)) {
-            let row: &mut [u8; 8] = row.first_chunk_mut().expect("rows are whole blocks");
+        transform::<18>(transposed(&columns), &mut rows);
+        for (row, samples) in out.chunks_mut(stride).zip(transposed(&rows)) {
+            let row: &mut [u8; 8] = row.first_chunk_mut().expect("rows must have whole blocks");
             for x in 0..8 {
                 row[x] = sample(samples[x]);
             }
@@ -275,9 +299,9 @@ impl Block {
     }
 }
 
-/// Rows become columns.
+/// Transposes a block.
 #[inline(always)]
-fn turned(rows: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
+fn transposed(rows: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
     let mut out = [[0; 8]; 8];
     for (y, row) in rows.iter().enumerate() {
         for (x, value) in row.iter().enumerate() {
@@ -287,8 +311,8 @@ fn turned(rows: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
     out
 }
 
-/// Eight inverse transforms side by side: `out[k][i]` is sample k of the one whose coefficients are `rows[0 .. 8][i]`,
-/// shifted down by `SHIFT`. What damaged data overflow wraps, in every build.
+/// Eight inverse transforms side by side: `out[k][i]` is sample k of the one whose coefficients are
+/// `rows[0 .. 8][i]`, shifted down by `SHIFT`. Overflows by damaged data wrap in every build.
 #[inline(always)]
 fn transform<const SHIFT: u32>(rows: [[i32; 8]; 8], out: &mut [[i32; 8]; 8]) {
     use std::num::Wrapping as W;
@@ -302,8 +326,12 @@ fn transform<const SHIFT: u32>(rows: [[i32; 8]; 8], out: &mut [[i32; 8]; 8]) {
         let z5 = (z3 + z4) * W(9633);
         let (z1, z2) = (z1 * W(-7373), z2 * W(-20995));
         let (z3, z4) = (z3 * W(-16069) + z5, z4 * W(-3196) + z5);
-        let odd =
-            [c(1) * W(12299) + z1 + z4, c(3) * W(25172) + z2 + z3, c(5) * W(16819) + z2 + z4, c(7) * W(2446) + z1 + z3];
+        let odd = [
+            c(1) * W(12299) + z1 + z4,
+            c(3) * W(25172) + z2 + z3,
+            c(5) * W(16819) + z2 + z4,
+            c(7) * W(2446) + z1 + z3,
+        ];
         let round = W(1 << (SHIFT - 1));
         for k in 0..4 {
             out[k][i] = (even[k] + odd[k] + round).0 >> SHIFT;
@@ -316,7 +344,7 @@ fn transform<const SHIFT: u32>(rows: [[i32; 8]; 8], out: &mut [[i32; 8]; 8]) {
 struct Bits<'a> {
     data: &'a [u8],
     at: usize,
-    /// The next bits, from the top; below them zeros.
+    /// The next bits, from the highest one down, followed by zeros.
     buffer: u64,
     count: u32,
 }
@@ -326,7 +354,8 @@ impl<'a> Bits<'a> {
         Bits { data, at: 0, buffer: 0, count: 0 }
     }
 
-    /// Afterwards there are 32 bits or all that are left; a symbol and its value have 27 at most.
+    /// Afterwards there are at least 32 bits, or all that are left; a symbol and its value have at
+    /// most 27.
     #[inline(always)]
     fn refill(&mut self) -> Result<(), DecodeError> {
         if self.count >= 32 {
@@ -334,7 +363,7 @@ impl<'a> Bits<'a> {
         }
         if let Some(&bytes) = self.data.get(self.at..).and_then(|rest| rest.first_chunk::<4>()) {
             let word = u32::from_be_bytes(bytes);
-            // No byte is 0xff: none of the complement is 0.
+            // True if no byte is 0xff: no byte of the complement is 0.
             let zeros = !word;
             if zeros.wrapping_sub(0x0101_0101) & !zeros & 0x8080_8080 == 0 {
                 self.buffer |= u64::from(word) << (32 - self.count);
@@ -368,7 +397,7 @@ impl<'a> Bits<'a> {
         if count > self.count {
             return Err(DecodeError::Truncated);
         }
-        // In two steps, because none may be taken.
+        // In two steps, because a count of 0 would shift by 64.
         let taken = self.buffer >> 1 >> (63 - count);
         self.buffer <<= count;
         self.count -= count;
@@ -385,7 +414,7 @@ impl<'a> Bits<'a> {
         Ok(entry.symbol)
     }
 
-    /// A signed value of `size` bits, the first of which says its sign.
+    /// A signed value of `size` bits, the first of which is its sign.
     #[inline(always)]
     fn value(&mut self, size: u8) -> Result<i32, DecodeError> {
         let bits = self.take(size.into())? as i32;
@@ -393,7 +422,7 @@ impl<'a> Bits<'a> {
         Ok(if bits < half { bits - (1 << size) + 1 } else { bits })
     }
 
-    /// Nothing but the fill of the last byte is left.
+    /// Checks that only the padding of the last byte is left.
     fn end(&mut self) -> Result<(), DecodeError> {
         self.refill_slowly()?;
         if self.count >= 8 {
@@ -404,29 +433,31 @@ impl<'a> Bits<'a> {
     }
 }
 
-/// 9 bits: codes up to it are looked up at once; longer ones are rare.
+/// 9 bits: codes up to this length are looked up in one step; longer ones are rare.
 const SHORT_BITS: u32 = 9;
 
-/// A code's length, 0 where there is none, and what it stands for.
+/// A code's length, 0 if there is none, and its symbol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Entry {
     length: u8,
     symbol: u8,
 }
 
-/// Huffman codes.
+/// A Huffman table.
 struct Table {
-    /// By the next nine bits.
+    /// Entries by the next nine bits.
     short: [Entry; 1 << SHORT_BITS],
-    /// For each length of a code: the end of its codes, moved to 16 bits; and the first code's place among the symbols.
+    /// For each length of a code: the end of its codes, shifted to 16 bits, and the index of the
+    /// first one's symbol.
     lengths: [(u32, i32); 17],
     symbols: [u8; 256],
 }
 
 impl Table {
-    /// From the number of codes of each length and what they stand for.
+    /// Builds the table from the number of codes of each length and their symbols.
     fn new(counts: &[u8; 16], symbols: &[u8]) -> Result<Table, DecodeError> {
-        let mut table = Table { short: [Entry::default(); 512], lengths: [(0, 0); 17], symbols: [0; 256] };
+        let mut table =
+            Table { short: [Entry::default(); 512], lengths: [(0, 0); 17], symbols: [0; 256] };
         table.symbols.get_mut(..symbols.len()).ok_or(DecodeError::Jpeg)?.copy_from_slice(symbols);
         let (mut code, mut place) = (0u32, 0usize);
         for (length, &count) in (1u32..).zip(counts) {
@@ -448,11 +479,12 @@ impl Table {
         Ok(table)
     }
 
-    /// Looks up a code that is longer than the others.
+    /// Looks up a code of more than 9 bits.
     #[cold]
     fn long(&self, bits: u16) -> Option<Entry> {
         let bits = u32::from(bits);
-        let length = (SHORT_BITS as usize + 1..=16).find(|&length| bits < self.lengths[length].0)?;
+        let length =
+            (SHORT_BITS as usize + 1..=16).find(|&length| bits < self.lengths[length].0)?;
         let place = (bits >> (16 - length)) as i32 + self.lengths[length].1;
         Some(Entry { length: length as u8, symbol: self.symbols[usize::try_from(place).ok()?] })
     }
@@ -462,14 +494,15 @@ impl Table {
 struct Tables([Table; 4]);
 
 impl Tables {
-    /// Reads four tables, and gives what follows them.
+    /// Reads four tables, and returns the bytes after them.
     fn read(data: &[u8]) -> Result<(Tables, &[u8]), DecodeError> {
         let mut rest = data;
         let mut next = |size_max: u8| {
             let (counts, after) = rest.split_first_chunk::<16>().ok_or(DecodeError::Truncated)?;
             let len = counts.iter().map(|&count| usize::from(count)).sum();
             let (symbols, after) = after.split_at_checked(len).ok_or(DecodeError::Truncated)?;
-            // Values of more bits do not come from eight-bit samples, and a bit count of 0 only where it says something.
+            // 8-bit samples have no values of more bits, and only some symbols have a bit count of
+            // 0.
             let sound = |&symbol: &u8| match size_max {
                 DC_SIZE_MAX => symbol <= DC_SIZE_MAX,
                 _ => symbol & 15 <= size_max && (symbol & 15 != 0 || matches!(symbol >> 4, 0 | 15)),
@@ -480,13 +513,15 @@ impl Tables {
             rest = after;
             Table::new(counts, symbols)
         };
-        let tables = [next(DC_SIZE_MAX)?, next(AC_SIZE_MAX)?, next(DC_SIZE_MAX)?, next(AC_SIZE_MAX)?];
+        let tables =
+            [next(DC_SIZE_MAX)?, next(AC_SIZE_MAX)?, next(DC_SIZE_MAX)?, next(AC_SIZE_MAX)?];
         Ok((Tables(tables), rest))
     }
 
-    /// Those of T.81, K.3.
-    fn usual() -> Tables {
-        let (tables, _) = Tables::read(&USUAL_TABLES).expect("the standard's tables are sound");
+    /// The tables of T.81, K.3.
+    fn standard() -> Tables {
+        let (tables, _) =
+            Tables::read(&STANDARD_TABLES).expect("the standard tables must be valid");
         tables
     }
 }
@@ -494,7 +529,7 @@ impl Tables {
 const DC_SIZE_MAX: u8 = 11;
 const AC_SIZE_MAX: u8 = 10;
 
-/// Quantization tables of T.81, K.1 and K.2, rows without gaps.
+/// Quantization tables of T.81, K.1 and K.2, row by row.
 #[rustfmt::skip]
 const LUMA: [u8; 64] = [
     16, 11, 10, 16,  24,  40,  51,  61,
@@ -518,21 +553,21 @@ const CHROMA: [u8; 64] = [
     99, 99, 99, 99, 99, 99, 99, 99,
 ];
 
-/// The table for a quality, in the order of the scan.
+/// A table scaled to a quality, in the order of the scan.
 fn scaled(table: &[u8; 64], quality: u8) -> [u8; 64] {
     let quality = u32::from(quality);
     let percent = if quality < 50 { 5000 / quality } else { 200 - quality * 2 };
     ZIGZAG.map(|i| ((u32::from(table[i as usize]) * percent + 50) / 100).clamp(1, 255) as u8)
 }
 
-/// The quantization tables of luma and chroma for a quality, 1 .. 100, as a JPEG file says them.
+/// The quantization tables of luma and chroma for a quality, 1 .. 100, as in a DQT segment.
 pub fn quantization(quality: u8) -> [[u8; 64]; 2] {
     [LUMA, CHROMA].map(|table| scaled(&table, quality))
 }
 
-/// The Huffman tables that an image has which brings none, as it would bring them.
+/// The Huffman tables of an image without its own, in the form of own tables.
 #[rustfmt::skip]
-pub const USUAL_TABLES: [u8; 16 + 12 + 16 + 162 + 16 + 12 + 16 + 162] = [
+pub const STANDARD_TABLES: [u8; 16 + 12 + 16 + 162 + 16 + 12 + 16 + 162] = [
     // DC of luma
     0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0,
     0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11,

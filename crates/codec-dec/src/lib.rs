@@ -1,7 +1,7 @@
 //! Path 11/13: from viewer-core/decode.rs, to viewer-core/framebuffer.rs.
-//! Encoded pixels to pixels, for viewers: plain, predicted, zstd, tiles and bitmaps, into rows of a framebuffer.
-//! Knows bytes and one rectangle's size; never where the rectangle lies. Whatever the bytes are, it gives an error or
-//! fills exactly the rectangle.
+//! Decodes pixels for viewers into rows of a framebuffer. Any bytes yield an error or fill exactly
+//! their rectangle.
+//! Knows bytes and one rectangle's size; never where the rectangle lies.
 #![forbid(unsafe_code)]
 
 pub mod bitmap;
@@ -13,61 +13,61 @@ pub mod predicted;
 pub mod residuals;
 pub mod stream;
 
-use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
+use thinc_protocol::command::{BitmapDepth, Compression, Encoding};
 
 pub use stream::StreamUnpacker;
 
-/// What a decoded pixel has above its 24 bits: opaque, so that rows can be shown as they are.
+/// The top byte of a decoded pixel: opaque, so that rows can be presented unchanged.
 pub const OPAQUE: u32 = 0xff00_0000;
-/// The bits of a pixel that mean something.
+/// Mask of the significant bits of a pixel.
 pub const RGB: u32 = 0x00ff_ffff;
 
-/// What is wrong with encoded pixels.
+/// Why encoded pixels are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The data end before the rectangle is full.
-    #[error("the pixels' data end too early")]
+    /// The data ends before the rectangle is full.
+    #[error("the data of a rectangle's pixels is truncated")]
     Truncated,
-    /// Data are left after the rectangle is full.
-    #[error("the pixels' data are longer than their rectangle")]
+    /// Data is left after the rectangle is full.
+    #[error("the data of a rectangle's pixels is longer than the rectangle")]
     Trailing,
-    /// A run passes the rectangle's end, or there are more pixels of a kind than were said.
-    #[error("a run of pixels passes the end of its rectangle")]
+    /// A run exceeds the rectangle, or there are more pixels of a kind than declared.
+    #[error("a run of pixels exceeds its rectangle")]
     Run,
-    /// An operation this version gives no meaning.
-    #[error("the pixels' operation {0:#04x} has no meaning")]
+    /// An operation that this version does not define.
+    #[error("the pixel operation {0:#04x} is not defined")]
     Operation(u8),
     /// Not an image, or not of this size.
     #[error("the JPEG image is damaged")]
     Jpeg,
-    /// Not one whole zstd frame, or one that does not say its size.
+    /// Not one complete zstd frame, or one that does not declare its size.
     #[error("the zstd frame is damaged")]
     Zstd,
-    /// The zstd frame says it holds more or less than it may.
-    #[error("the zstd frame holds {value} bytes where at most {limit} make sense")]
+    /// The zstd frame declares more or fewer bytes than allowed.
+    #[error("the zstd frame declares {value} bytes; the limit is {limit}")]
     ZstdSize {
-        /// What it says.
+        /// The declared size.
         value: u64,
-        /// What is allowed.
+        /// The largest size allowed.
         limit: u64,
     },
-    /// A packed update is not what comes next in its connection's context.
-    #[error("the packed update is damaged, or another before it is missing")]
+    /// A packed update does not continue its connection's stream.
+    #[error("the packed update is damaged, or an earlier one is missing")]
     Stream,
-    /// A packed update says it holds nothing, or more than it may.
-    #[error("the packed update holds {0} bytes")]
+    /// A packed update declares no bytes, or more than allowed.
+    #[error("the packed update declares {0} bytes")]
     StreamSize(u64),
 }
 
-/// Decodes pixels; keeps its scratch memory and the zstd context between calls.
+/// Decodes pixels; it reuses its scratch memory and the zstd context.
 ///
-/// Every destination is `dst` with `stride` pixels from one row to the next, the rectangle's first pixel at `dst[0]`;
-/// pixels come out as 0xFFRRGGBB. On an error some rows may have been written.
+/// Every destination is `dst` with `stride` pixels from one row to the next, the rectangle's first
+/// pixel at `dst[0]`; pixels are 0xFFRRGGBB. On an error some rows may have been written.
 pub struct Decoder {
     zstd: zstd_safe::DCtx<'static>,
-    /// What a zstd frame held.
+    /// Content of a zstd frame.
     bytes: Vec<u8>,
-    /// One rectangle's pixels without a stride, behind what operations need before the first.
+    /// One rectangle's pixels without a stride, after the black ones before the first pixel.
     pixels: Vec<u32>,
     contexts: context::Contexts,
     rows: residuals::Rows,
@@ -84,15 +84,20 @@ impl Default for Decoder {
 
 impl std::fmt::Debug for Decoder {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Decoder({} bytes, {} pixels of scratch)", self.bytes.capacity(), self.pixels.capacity())
+        write!(
+            f,
+            "Decoder({} bytes, {} pixels of scratch)",
+            self.bytes.capacity(),
+            self.pixels.capacity()
+        )
     }
 }
 
-/// 5 MiB: most scratch kept after a larger rectangle; an encoder of ours splits above 1 Mi pixels.
+/// 5 MiB: most scratch memory kept after a larger rectangle; codec-enc splits above 1 Mi pixels.
 const SCRATCH_BYTES_KEPT: usize = 5 * 1024 * 1024;
 
 impl Decoder {
-    /// With no scratch yet.
+    /// Allocates no scratch memory yet.
     pub fn new() -> Decoder {
         Decoder {
             zstd: zstd_safe::DCtx::create(),
@@ -108,10 +113,10 @@ impl Decoder {
     /// Decodes a RAW of `width` × `height` pixels.
     ///
     /// # Errors
-    /// Data that are not exactly this many pixels.
+    /// If the data is not exactly this many pixels.
     ///
     /// # Panics
-    /// When `dst` is too small for the rectangle: the caller has checked the rectangle against the screen.
+    /// If `dst` is too small for the rectangle: the caller has to check it against the framebuffer.
     pub fn raw(
         &mut self,
         encoding: Encoding,
@@ -124,10 +129,13 @@ impl Decoder {
         if encoding == Encoding::Plain {
             return plain(data, width, rows_mut(dst, width, height, stride));
         }
-        // Operations run over row ends, so rows with gaps between them are decoded in one piece first.
+        // Operations continue across row ends, so rows with a stride are decoded to scratch memory
+        // first.
         let mut scratch = std::mem::take(&mut self.pixels);
         let result = self.pixels(encoding, data, (width, height), &mut scratch).map(|pixels| {
-            for (row, pixels) in rows_mut(dst, width, height, stride).zip(pixels.chunks_exact(width.max(1))) {
+            for (row, pixels) in
+                rows_mut(dst, width, height, stride).zip(pixels.chunks_exact(width.max(1)))
+            {
                 row.copy_from_slice(pixels);
             }
         });
@@ -136,10 +144,10 @@ impl Decoder {
         result
     }
 
-    /// Decodes a PFILL's tile of `width` × `height` pixels into `tile`, whose old content goes.
+    /// Replaces `tile` with the decoded tile of `width` × `height` pixels of a PFILL.
     ///
     /// # Errors
-    /// Data that are not exactly this many pixels.
+    /// If the data is not exactly this many pixels.
     pub fn tile(
         &mut self,
         encoding: Encoding,
@@ -159,14 +167,14 @@ impl Decoder {
     /// Decodes a BITMAP of `width` × `height` pixels; `colors` are foreground and background.
     ///
     /// # Errors
-    /// Data that are not exactly this many pixels.
+    /// If the data is not exactly this many pixels.
     ///
     /// # Panics
-    /// When `dst` is too small for the rectangle.
+    /// If `dst` is too small for the rectangle.
     pub fn bitmap(
         &mut self,
         depth: BitmapDepth,
-        packing: Packing,
+        compression: Compression,
         data: &[u8],
         colors: (u32, u32),
         (width, height): (usize, usize),
@@ -179,9 +187,11 @@ impl Decoder {
             BitmapDepth::Eight => width,
         };
         let mut bytes = std::mem::take(&mut self.bytes);
-        let data = match packing {
-            Packing::Plain => Ok(data),
-            Packing::Zstd => self.unzstd(data, row_len * height, &mut bytes).map(|()| &bytes[..]),
+        let data = match compression {
+            Compression::Plain => Ok(data),
+            Compression::Zstd => {
+                self.unzstd(data, row_len * height, &mut bytes).map(|()| &bytes[..])
+            }
         };
         let result = data.and_then(|data| {
             exact_len(data, row_len * height)?;
@@ -200,34 +210,39 @@ impl Decoder {
         result
     }
 
-    /// Decodes the planes of a cursor of two colours into `planes`, whose old content goes.
+    /// Replaces `planes` with the decoded planes of a two-colour cursor.
     ///
     /// # Errors
-    /// Data that are not exactly two planes of this size.
+    /// If the data is not exactly two planes of this size.
     pub fn cursor_planes(
         &mut self,
-        packing: Packing,
+        compression: Compression,
         data: &[u8],
         size: (usize, usize),
         planes: &mut Vec<u8>,
     ) -> Result<(), DecodeError> {
         let len = cursor::planes_len(size);
-        match packing {
-            Packing::Plain => {
+        match compression {
+            Compression::Plain => {
                 exact_len(data, len)?;
                 planes.clear();
                 planes.extend_from_slice(data);
                 Ok(())
             }
-            Packing::Zstd => self.unzstd(data, len, planes),
+            Compression::Zstd => self.unzstd(data, len, planes),
         }
     }
 
-    /// Decodes one zstd frame that holds exactly `len` bytes into `out`, whose old content goes.
+    /// Replaces `out` with the content of one zstd frame of exactly `len` bytes.
     ///
     /// # Errors
-    /// Anything else than one whole frame of that size, which it must say in its header.
-    pub fn unzstd(&mut self, data: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    /// If it is not one complete frame that declares that size in its header.
+    pub fn unzstd(
+        &mut self,
+        data: &[u8],
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
         let held = self.unzstd_at_most(data, len, out)?;
         if held != len {
             return Err(DecodeError::ZstdSize { value: held as u64, limit: len as u64 });
@@ -235,12 +250,17 @@ impl Decoder {
         Ok(())
     }
 
-    /// The same for a frame of at most `limit` bytes; gives how many it held.
-    fn unzstd_at_most(&mut self, data: &[u8], limit: usize, out: &mut Vec<u8>) -> Result<usize, DecodeError> {
+    /// The same for a frame of at most `limit` bytes; returns its length.
+    fn unzstd_at_most(
+        &mut self,
+        data: &[u8],
+        limit: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<usize, DecodeError> {
         let Ok(Some(value)) = zstd_safe::get_frame_content_size(data) else {
             return Err(DecodeError::Zstd);
         };
-        // Checked before any memory is asked for.
+        // Checked before memory is allocated.
         let len = usize::try_from(value).ok().filter(|&len| len <= limit);
         let len = len.ok_or(DecodeError::ZstdSize { value, limit: limit as u64 })?;
         if zstd_safe::find_frame_compressed_size(data) != Ok(data.len()) {
@@ -253,7 +273,7 @@ impl Decoder {
         }
     }
 
-    /// Decodes into rows without gaps, and lends them.
+    /// Decodes to rows without padding, and lends them.
     fn pixels<'s>(
         &mut self,
         encoding: Encoding,
@@ -262,7 +282,7 @@ impl Decoder {
         scratch: &'s mut Vec<u32>,
     ) -> Result<&'s [u32], DecodeError> {
         let lead = match encoding {
-            Encoding::Predicted | Encoding::PredictedZstd => context::lead(width),
+            Encoding::Predicted | Encoding::PredictedZstd => context::padding_len(width),
             Encoding::Plain | Encoding::Residuals | Encoding::Jpeg | Encoding::Columns => 0,
         };
         scratch.resize(lead + width * height, 0);
@@ -278,7 +298,11 @@ impl Decoder {
                     .and_then(|_| predicted::decode(&bytes, width, &mut self.contexts, scratch))
             }
             Encoding::Residuals => residuals::Head::read(data, width * height).and_then(|head| {
-                self.unzstd_at_most(&data[head.len..], width * height * residuals::PIXEL_BYTES_MAX, &mut bytes)?;
+                self.unzstd_at_most(
+                    &data[head.len..],
+                    width * height * residuals::PIXEL_BYTES_MAX,
+                    &mut bytes,
+                )?;
                 self.rows.decode(&head, &bytes, width, scratch)
             }),
         };
@@ -286,7 +310,7 @@ impl Decoder {
         result.map(|()| &scratch[lead..])
     }
 
-    /// Gives back what an unusually large rectangle needed.
+    /// Frees the memory that an unusually large rectangle needed.
     fn trim(&mut self) {
         if self.bytes.capacity() > SCRATCH_BYTES_KEPT {
             self.bytes = Vec::new();
@@ -302,7 +326,10 @@ impl Decoder {
 
 fn assert_fits(width: usize, height: usize, len: usize, stride: usize) {
     let needed = if height == 0 { 0 } else { (height - 1) * stride + width };
-    assert!(width <= stride && needed <= len, "{width}x{height} pixels fit {len} with a stride of {stride}");
+    assert!(
+        width <= stride && needed <= len,
+        "{width}x{height} pixels fit {len} with a stride of {stride}"
+    );
 }
 
 fn exact_len(data: &[u8], len: usize) -> Result<(), DecodeError> {
@@ -313,13 +340,22 @@ fn exact_len(data: &[u8], len: usize) -> Result<(), DecodeError> {
     }
 }
 
-/// The rectangle's rows.
-fn rows_mut(dst: &mut [u32], width: usize, height: usize, stride: usize) -> impl ExactSizeIterator<Item = &mut [u32]> {
+/// The rows of a rectangle.
+fn rows_mut(
+    dst: &mut [u32],
+    width: usize,
+    height: usize,
+    stride: usize,
+) -> impl ExactSizeIterator<Item = &mut [u32]> {
     dst.chunks_mut(stride.max(1)).take(height).map(move |row| &mut row[..width])
 }
 
-/// Three bytes a pixel: blue, green, red.
-fn plain<'d>(data: &[u8], width: usize, rows: impl ExactSizeIterator<Item = &'d mut [u32]>) -> Result<(), DecodeError> {
+/// Decodes three bytes per pixel: blue, green, red.
+fn plain<'d>(
+    data: &[u8],
+    width: usize,
+    rows: impl ExactSizeIterator<Item = &'d mut [u32]>,
+) -> Result<(), DecodeError> {
     exact_len(data, rows.len() * width * 3)?;
     for (row, bytes) in rows.zip(data.chunks_exact((width * 3).max(1))) {
         for (pixel, bgr) in row.iter_mut().zip(bytes.as_chunks::<3>().0) {

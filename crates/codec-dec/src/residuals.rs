@@ -1,51 +1,55 @@
-//! Path 11/13: from lib.rs, for RAW and PFILL; the twin of codec-enc/residuals.rs, which shares the rules below.
-//! Photographs, exactly: each pixel's difference from a prediction, sorted by how far off the row above was there.
-//! Knows 24-bit pixels and a width; every index is checked, no input panics.
+//! Path 11/13: from lib.rs, for RAW and PFILL; the inverse of codec-enc/residuals.rs, which shares
+//! the rules below.
+//! Lossless photographs: each pixel's difference from a prediction, grouped by the prediction
+//! errors in the row above.
+//! Knows 24-bit pixels and a width; every index is checked, and no input panics.
 //!
 //! ```text
-//! prediction   u8: 0 the median of left, above and left + above - corner; 1 half the median and a quarter of left and above
-//! counts       6 varints: how many pixels have grade 0 .. 5; the others have 6
-//! zstd         one frame: for each of the grades 0 .. 3 a symbol a pixel; for each of the others, and last for all pixels
-//!              whose symbol is ESCAPE, the differences of green, then those of red less green's, then those of blue less
-//!              the mean of red's and green's; in reading order
+//! prediction   u8: 0 the median of left, above and left + above - corner;
+//!              1 half the median and a quarter of left and above
+//! counts       6 varints: number of pixels with grade 0 .. 5; the others have 6
+//! zstd         one frame: for each of the grades 0 .. 3 one symbol per pixel; for each of the
+//!              other grades, and finally for all pixels whose symbol is ESCAPE, the differences
+//!              of green, then those of red minus green's, then those of blue minus the mean of
+//!              red's and green's; in reading order
 //! ```
 //!
-//! A pixel's grade says how far off the three predictions above it were: quiet places and busy ones each get their own
-//! bytes, which is what the codes of zstd gain most from. Where it is quiet one code for three small differences is
-//! shorter than three.
+//! A pixel's grade measures the prediction errors of the three pixels above it. Grouping by grade
+//! gives smooth and busy areas their own bytes, and so their own entropy codes in zstd. In smooth
+//! areas one code for three small differences is shorter than three codes.
 
 use thinc_protocol::wire::Reader;
 
 use crate::{DecodeError, OPAQUE, exact_len};
 
-/// Grades of a place, from quiet to busy.
+/// Number of grades, from smooth to busy.
 pub const GRADES: usize = 7;
-/// Grades below this one have a symbol a pixel.
-pub const QUIET: usize = 4;
-/// Where the next grade begins, of four times a pixel's error: powers of two, less one.
+/// Grades below this one have one symbol per pixel.
+pub const SMOOTH: usize = 4;
+/// Largest weighted error of each grade, four times a pixel's error: powers of two minus one.
 const GRADE_LIMITS: [u16; GRADES - 1] = [3, 7, 15, 31, 63, 127];
-/// Grade of the first row, and of rows that are too narrow to have neighbours on both sides.
+/// Grade of the first row, and of rows that are too narrow for neighbours on both sides.
 const GRADE_UNKNOWN: u8 = 3;
 
 /// How a pixel is predicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prediction {
-    /// The median: follows edges.
+    /// The median, which follows edges.
     Median = 0,
-    /// Half the median, a quarter of left and of above: evens out the grain of a sensor.
+    /// Half the median, a quarter of left and of above, which averages a sensor's noise.
     Even = 1,
 }
 
-/// Blue, green, red, and what is above them.
+/// Blue, green, red and the top byte.
 pub type Channels = [i16; 4];
 
-/// A pixel's channels, wide enough to add.
+/// A pixel's channels, wide enough for sums.
 #[inline(always)]
 pub fn channels(pixel: u32) -> Channels {
     pixel.to_le_bytes().map(i16::from)
 }
 
-/// What a pixel should be, with the even prediction where `EVEN`.
+/// The prediction of a pixel, `Prediction::Even` if `EVEN`.
 #[inline(always)]
 pub fn predict<const EVEN: bool>(left: Channels, above: Channels, corner: Channels) -> Channels {
     let mut out = [0; 4];
@@ -57,13 +61,13 @@ pub fn predict<const EVEN: bool>(left: Channels, above: Channels, corner: Channe
     out
 }
 
-/// The mean of two differences, rounded down; differences are modulo 256, from -128 on.
+/// The mean of two differences, rounded down; differences are modulo 256, from -128 to 127.
 #[inline(always)]
 pub fn mean(a: u8, b: u8) -> u8 {
     ((i16::from(a as i8) + i16::from(b as i8)) >> 1) as u8
 }
 
-/// How far off a prediction was by these differences.
+/// The prediction error of these differences.
 #[inline(always)]
 pub fn error(differences: [u8; 3]) -> u16 {
     differences.iter().map(|&d| u16::from((d as i8).unsigned_abs())).sum()
@@ -88,19 +92,24 @@ pub fn grade_first(grades: &mut [u8]) {
     grades.fill(GRADE_UNKNOWN);
 }
 
-/// The symbol of differences that no other stands for.
+/// The symbol of differences without a symbol of their own.
 pub const ESCAPE: u8 = 255;
-/// Symbols stand for differences of green and red up to 3, and of blue up to 2, either way.
+/// Symbols encode differences of green and red from -3 to 3, and of blue from -2 to 2.
 const SYMBOL_COUNT: usize = 7 * 7 * 5;
 
-/// The symbol of three differences, as they are sent; `ESCAPE` where one is too large.
+/// The symbol of three differences as they are sent; `ESCAPE` if one is too large.
 #[inline(always)]
 pub fn symbol([green, red_more, blue_more]: [u8; 3]) -> u8 {
-    let (green, red_more, blue_more) = (green.wrapping_add(3), red_more.wrapping_add(3), blue_more.wrapping_add(2));
-    if green < 7 && red_more < 7 && blue_more < 5 { (green * 7 + red_more) * 5 + blue_more } else { ESCAPE }
+    let (green, red_more, blue_more) =
+        (green.wrapping_add(3), red_more.wrapping_add(3), blue_more.wrapping_add(2));
+    if green < 7 && red_more < 7 && blue_more < 5 {
+        (green * 7 + red_more) * 5 + blue_more
+    } else {
+        ESCAPE
+    }
 }
 
-/// What each symbol stands for, the lowest byte first.
+/// The differences of each symbol, green in the lowest byte.
 const SYMBOLS: [u32; SYMBOL_COUNT] = {
     let mut symbols = [0; SYMBOL_COUNT];
     let mut symbol = 0;
@@ -117,39 +126,40 @@ const SYMBOLS: [u32; SYMBOL_COUNT] = {
     symbols
 };
 
-/// Where a grade's bytes lie: symbols, or green's from `at` on, red's and blue's each `count` further on.
+/// The bytes of a grade: symbols, or green's differences from `at` on, red's and blue's each
+/// `count` further on.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Shelf {
-    /// The next one's place.
+pub struct Section {
+    /// Position of the next one.
     pub at: usize,
     /// Pixels of this grade.
     pub count: usize,
 }
 
-/// All grades' places; the last is where those begin whose symbol is `ESCAPE`. There are eight, so that the lowest bits of
-/// a number always name one.
-pub fn shelves(counts: [usize; GRADES]) -> [Shelf; 8] {
-    let mut shelves = [Shelf::default(); 8];
+/// The sections of all grades, and of the pixels whose symbol is `ESCAPE`. There are eight, so that
+/// three bits always index one.
+pub fn sections(counts: [usize; GRADES]) -> [Section; 8] {
+    let mut sections = [Section::default(); 8];
     let mut at = 0;
-    for (grade, (shelf, count)) in shelves.iter_mut().zip(counts).enumerate() {
-        *shelf = Shelf { at, count };
-        at += if grade < QUIET { count } else { 3 * count };
+    for (grade, (section, count)) in sections.iter_mut().zip(counts).enumerate() {
+        *section = Section { at, count };
+        at += if grade < SMOOTH { count } else { 3 * count };
     }
-    shelves[GRADES].at = at;
-    shelves
+    sections[GRADES].at = at;
+    sections
 }
 
-/// What comes before the frame.
+/// The fields before the zstd frame.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     prediction: Prediction,
     counts: [usize; GRADES],
-    /// Bytes of the head.
+    /// Length of the head in bytes.
     pub(crate) len: usize,
 }
 
 impl Head {
-    /// Reads it, for `area` pixels.
+    /// Reads it for `area` pixels.
     pub(crate) fn read(data: &[u8], area: usize) -> Result<Head, DecodeError> {
         let mut reader = Reader::new(data);
         let truncated = |_| DecodeError::Truncated;
@@ -169,7 +179,7 @@ impl Head {
     }
 }
 
-/// Most bytes a pixel takes in the frame: an escape and three differences.
+/// Most bytes of a pixel in the frame: an escape and three differences.
 pub(crate) const PIXEL_BYTES_MAX: usize = 4;
 
 /// Rows of working memory.
@@ -182,10 +192,10 @@ pub(crate) struct Rows {
 }
 
 impl Rows {
-    /// Fills `pixels`, rows of `width` without gaps, from what the frame held.
+    /// Fills `pixels`, rows of `width` without padding, from the frame's content.
     ///
     /// # Errors
-    /// Bytes or grades that are more or fewer than the counts say, and symbols that stand for nothing.
+    /// If bytes or grades do not match the counts, or a symbol is not defined.
     pub(crate) fn decode(
         &mut self,
         head: &Head,
@@ -206,12 +216,12 @@ impl Rows {
         width: usize,
         pixels: &mut [u32],
     ) -> Result<(), DecodeError> {
-        let mut shelves = shelves(counts);
-        let escapes = shelves[GRADES].at;
-        let symbols = bytes.get(..shelves[QUIET].at).ok_or(DecodeError::Truncated)?;
-        shelves[GRADES].count = symbols.iter().map(|&symbol| usize::from(symbol == ESCAPE)).sum();
-        exact_len(bytes, escapes + 3 * shelves[GRADES].count)?;
-        let ends = shelves.map(|shelf| shelf.at + shelf.count);
+        let mut sections = sections(counts);
+        let escapes = sections[GRADES].at;
+        let symbols = bytes.get(..sections[SMOOTH].at).ok_or(DecodeError::Truncated)?;
+        sections[GRADES].count = symbols.iter().map(|&symbol| usize::from(symbol == ESCAPE)).sum();
+        exact_len(bytes, escapes + 3 * sections[GRADES].count)?;
+        let ends = sections.map(|section| section.at + section.count);
         self.grades.resize(width, 0);
         self.errors.resize(width, 0);
         self.differences.resize(width, 0);
@@ -221,12 +231,12 @@ impl Rows {
         while !rest.is_empty() {
             for (&grade, differences) in self.grades.iter().zip(&mut self.differences) {
                 let mut grade = usize::from(grade & 7);
-                if grade < QUIET {
-                    let at = shelves[grade].at;
+                if grade < SMOOTH {
+                    let at = sections[grade].at;
                     if at == ends[grade] {
                         return Err(DecodeError::Run);
                     }
-                    shelves[grade].at = at + 1;
+                    sections[grade].at = at + 1;
                     let symbol = bytes[at];
                     if let Some(&known) = SYMBOLS.get(usize::from(symbol)) {
                         *differences = known;
@@ -237,12 +247,13 @@ impl Rows {
                     }
                     grade = GRADES;
                 }
-                let Shelf { at, count } = shelves[grade];
+                let Section { at, count } = sections[grade];
                 if at == ends[grade] {
                     return Err(DecodeError::Run);
                 }
-                shelves[grade].at = at + 1;
-                *differences = u32::from_le_bytes([bytes[at], bytes[at + count], bytes[at + 2 * count], 0]);
+                sections[grade].at = at + 1;
+                *differences =
+                    u32::from_le_bytes([bytes[at], bytes[at + count], bytes[at + 2 * count], 0]);
             }
             for (differences, off) in self.differences.iter_mut().zip(&mut self.errors) {
                 let [green, red_more, blue_more, _] = differences.to_le_bytes();
@@ -286,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_errors_still_fit() {
+    fn the_largest_errors_fit_their_types() {
         let mut grades = [0; 3];
         let largest = error([128, 128, 128]);
         assert_eq!(largest, 384);
@@ -296,13 +307,15 @@ mod tests {
 
     #[test]
     fn the_mean_of_differences_rounds_down() {
-        for (a, b, expected) in [(2i8, 3i8, 2i8), (-2, -3, -3), (-128, 127, -1), (127, 127, 127), (-128, -128, -128)] {
+        for (a, b, expected) in
+            [(2i8, 3i8, 2i8), (-2, -3, -3), (-128, 127, -1), (127, 127, 127), (-128, -128, -128)]
+        {
             assert_eq!(mean(a as u8, b as u8), expected as u8, "{a} and {b}");
         }
     }
 
     #[test]
-    fn symbols_stand_for_what_they_were_made_of() {
+    fn symbols_round_trip() {
         for (symbol, differences) in SYMBOLS.iter().enumerate() {
             let [green, red_more, blue_more, _] = differences.to_le_bytes();
             assert_eq!(super::symbol([green, red_more, blue_more]), symbol as u8);
@@ -312,21 +325,30 @@ mod tests {
         }
     }
 
-    fn decoded(head: &[u8], bytes: &[u8], width: usize, len: usize) -> Result<Vec<u32>, DecodeError> {
+    fn decoded(
+        head: &[u8],
+        bytes: &[u8],
+        width: usize,
+        len: usize,
+    ) -> Result<Vec<u32>, DecodeError> {
         let mut pixels = vec![0; len];
         Rows::default().decode(&Head::read(head, len)?, bytes, width, &mut pixels)?;
         Ok(pixels)
     }
 
     #[test]
-    fn a_picture_by_hand() {
-        // 3 x 1, grade 3: two symbols; one escape, its green's difference, red's less green's, blue's less their mean.
+    fn a_constructed_image_decodes() {
+        // 3 x 1, grade 3: two symbols; one escape, its difference of green, of red minus green's,
+        // of blue minus their mean.
         let bytes = [ESCAPE, symbol([1, 0, 0]), symbol([0, 0, 255]), 10, 2, 1];
-        assert_eq!(decoded(&[0, 0, 0, 0, 3, 0, 0], &bytes, 3, 3), Ok(vec![0xff0c_0a0c, 0xff0d_0b0d, 0xff0d_0b0c]));
+        assert_eq!(
+            decoded(&[0, 0, 0, 0, 3, 0, 0], &bytes, 3, 3),
+            Ok(vec![0xff0c_0a0c, 0xff0d_0b0d, 0xff0d_0b0c])
+        );
     }
 
     #[test]
-    fn what_does_not_fit_the_grades_is_refused() {
+    fn data_that_does_not_match_the_grades_is_refused() {
         for (head, error) in [
             (&[][..], DecodeError::Truncated),
             (&[2, 0, 0, 0, 3, 0, 0], DecodeError::Operation(2)),

@@ -1,9 +1,11 @@
-//! Path 11/13: from viewer-core/decode.rs with a packed update, back to it with the update's commands.
-//! The other end of codec-enc/stream.rs: one zstd context a connection, in which each update ends with a flush.
-//! Knows bytes and their order; takes no more memory than its window and what the caller allows.
+//! Path 11/13: from viewer-core/decode.rs with a packed update, back to it with the update's
+//! commands.
+//! The inverse of codec-enc/stream.rs: one zstd context per connection, flushed after each update.
+//! Knows bytes and their order; its memory is bounded by the window and the caller's limit.
 //!
-//! The bytes of an update are the next ones of a zstd frame (RFC 8878) that never ends, up to the end of a block; its window
-//! is at most 2^`PACKED_WINDOW_LOG_MAX` bytes. An update that begins anew begins with a frame's header.
+//! The bytes of an update continue a zstd frame (RFC 8878) that never ends, up to the end of a
+//! block; its window is at most 2^`PACKED_WINDOW_LOG_MAX` bytes. An update with a reset begins with
+//! the header of a new frame.
 
 use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, UNPACKED_BYTES_MAX};
 use thinc_protocol::session::Packed;
@@ -11,13 +13,14 @@ use zstd_safe::{DCtx, DParameter, InBuffer, OutBuffer, ResetDirective};
 
 use crate::DecodeError;
 
-/// 128 KiB: memory for what comes out grows by a block, so that a short update cannot ask for much by saying so.
+/// 128 KiB: the output buffer grows by one block, so that a short update with a large declared
+/// length cannot reserve much memory.
 const GROWTH: usize = 128 * 1024;
 
-/// One connection's context.
+/// One connection's decompression context.
 pub struct StreamUnpacker {
     zstd: DCtx<'static>,
-    /// A frame was begun, and nothing of it was damaged.
+    /// A frame was started, and none of it was damaged.
     whole: bool,
 }
 
@@ -34,14 +37,15 @@ impl Default for StreamUnpacker {
 }
 
 impl StreamUnpacker {
-    /// A context that knows nothing yet.
+    /// An empty context.
     pub fn new() -> StreamUnpacker {
         let mut zstd = DCtx::create();
-        zstd.set_parameter(DParameter::WindowLogMax(PACKED_WINDOW_LOG_MAX)).expect("zstd allows windows of this size");
+        zstd.set_parameter(DParameter::WindowLogMax(PACKED_WINDOW_LOG_MAX))
+            .expect("zstd must accept this window size");
         StreamUnpacker { zstd, whole: false }
     }
 
-    /// Bytes the context holds, its window included.
+    /// Memory of the context in bytes, including its window.
     pub fn memory_bytes(&self) -> usize {
         self.zstd.sizeof()
     }
@@ -49,14 +53,20 @@ impl StreamUnpacker {
     /// Replaces `out` with the commands of one update, packed in `data`.
     ///
     /// # Errors
-    /// Anything that is not exactly the context's next update. After it only an update that begins anew can be read.
-    pub fn unpack(&mut self, packed: Packed, data: &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    /// If it is not exactly the next update of the context. After an error only an update with a
+    /// reset can be read.
+    pub fn unpack(
+        &mut self,
+        packed: Packed,
+        data: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
         out.clear();
         let len = packed.len as usize;
         if !(1..=UNPACKED_BYTES_MAX).contains(&len) {
             return Err(DecodeError::StreamSize(packed.len.into()));
         }
-        if packed.anew {
+        if packed.reset {
             self.zstd.reset(ResetDirective::SessionOnly).map_err(|_| DecodeError::Stream)?;
         } else if !self.whole {
             return Err(DecodeError::Stream);
@@ -67,18 +77,23 @@ impl StreamUnpacker {
         Ok(())
     }
 
-    fn next_bytes(&mut self, data: &[u8], len: usize, out: &mut Vec<u8>) -> Result<(), DecodeError> {
+    fn next_bytes(
+        &mut self,
+        data: &[u8],
+        len: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), DecodeError> {
         let mut input = InBuffer::around(data);
         loop {
             let before = (input.pos(), out.len());
-            // Room for one byte more than there may be: whatever is left over then shows itself.
+            // One byte more than declared, so that surplus bytes are detected.
             let room = (len + 1 - before.1).min(GROWTH);
             out.resize(before.1 + room, 0);
             let mut output = OutBuffer::around_pos(&mut out[..], before.1);
             let hint = self.zstd.decompress_stream(&mut output, &mut input);
             let end = output.pos();
             out.truncate(end);
-            // 0: the frame has ended, and a connection's never does.
+            // 0: the frame has ended, which a connection's frame never does.
             if !matches!(hint, Ok(1..)) || end > len {
                 return Err(DecodeError::Stream);
             }

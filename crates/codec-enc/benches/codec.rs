@@ -1,8 +1,10 @@
-//! What does encoding and decoding a screen cost, in time and bytes, against zstd-1 on three bytes a pixel?
+//! How much time and how many bytes do encoding and decoding a screen take, compared with zstd-1 on
+//! three bytes per pixel?
 //!
-//! `cargo bench -p thinc-codec-enc --bench codec`. Throughput counts four bytes a pixel, as a framebuffer has them. Screens
-//! are planned first as in a session; "pixels alone" is one RAW of all of it, which is what a codec is usually asked for;
-//! "for a stream" leaves its packing to the connection, so that text goes out in columns.
+//! `cargo bench -p thinc-codec-enc --bench codec`. Throughput counts four bytes per pixel, as in a
+//! framebuffer. Screens are planned first, as in a session; "pixels alone" is one RAW of the whole
+//! screen, the usual task of a codec; "for a stream" leaves entropy coding to the connection, so
+//! that text is encoded by columns.
 
 #[path = "../../pixels/benches/screens/mod.rs"]
 mod screens;
@@ -16,7 +18,7 @@ use thinc_codec_enc::{EncodeSettings, Encoder, Entropy};
 use thinc_pixels::{Content, Planned, Shadow, plan};
 use thinc_protocol::command::{Command, CommandReader};
 
-/// What the simplest design would do.
+/// The simplest design.
 struct Zstd {
     packed: Vec<u8>,
     compressed: Vec<u8>,
@@ -34,27 +36,33 @@ impl Zstd {
         for (packed, pixel) in self.packed.as_chunks_mut::<3>().0.iter_mut().zip(&screen.0) {
             *packed = [*pixel as u8, (*pixel >> 8) as u8, (*pixel >> 16) as u8];
         }
-        context.compress2(&mut self.compressed[..], &self.packed).expect("the bound holds a frame")
+        context
+            .compress2(&mut self.compressed[..], &self.packed)
+            .expect("the bound must fit a frame")
     }
 
     fn decompress(&mut self, context: &mut zstd_safe::DCtx<'_>, len: usize, pixels: &mut [u32]) {
-        context.decompress(&mut self.unpacked[..], &self.compressed[..len]).expect("a frame of ours");
+        context
+            .decompress(&mut self.unpacked[..], &self.compressed[..len])
+            .expect("a frame of ours");
         for (pixel, packed) in pixels.iter_mut().zip(self.unpacked.as_chunks::<3>().0) {
             *pixel = u32::from_le_bytes([packed[0], packed[1], packed[2], 0xff]);
         }
     }
 }
 
-/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+/// The measured code: `./dev bench instructions` makes valgrind count only inside this function.
 #[inline(never)]
 fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
 fn benches(criterion: &mut Criterion) {
-    for (name, screen) in
-        [("terminal", screens::terminal(0)), ("page", screens::page(0)), ("photograph", screens::photograph())]
-    {
+    for (name, screen) in [
+        ("terminal", screens::terminal(0)),
+        ("page", screens::page(0)),
+        ("photograph", screens::photograph()),
+    ] {
         let snapshot = screen.snapshot();
         let mut planned = Vec::new();
         plan(&snapshot, &mut Shadow::new(SIZE), &mut planned);
@@ -62,7 +70,9 @@ fn benches(criterion: &mut Criterion) {
         let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
         let mut zstd = Zstd::new(&screen);
         let mut context = zstd_safe::CCtx::create();
-        context.set_parameter(zstd_safe::CParameter::CompressionLevel(1)).expect("zstd knows level 1");
+        context
+            .set_parameter(zstd_safe::CParameter::CompressionLevel(1))
+            .expect("zstd knows level 1");
         let mut pixels = vec![0u32; screen.0.len()];
         let block = EncodeSettings::default();
         let stream = EncodeSettings { entropy: Entropy::Stream, ..block };
@@ -76,7 +86,8 @@ fn benches(criterion: &mut Criterion) {
         let streamed = bytes_of(&mut encoder, &alone, &stream);
         let zstd_len = zstd.compress(&mut context, &screen);
         println!(
-            "{name}: {} bytes as planned, {} as one RAW, {zstd_len} by zstd-1 on three bytes a pixel ({:.2} and {:.2} of it); \
+            "{name}: {} bytes as planned, {} as one RAW, {zstd_len} by zstd-1 on three bytes \
+             per pixel ({:.2} and {:.2} of it); \
              {} for a stream to pack",
             commands.len(),
             raw.len(),
@@ -96,7 +107,14 @@ fn benches(criterion: &mut Criterion) {
             group.bench_function(what, |b| {
                 b.iter(|| {
                     out.clear();
-                    measured(|| encoder.encode_with(black_box(planned), black_box(&snapshot), settings, &mut out));
+                    measured(|| {
+                        encoder.encode_with(
+                            black_box(planned),
+                            black_box(&snapshot),
+                            settings,
+                            &mut out,
+                        )
+                    });
                 });
             });
         }
@@ -111,7 +129,10 @@ fn benches(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("decode {name}"));
         group.throughput(Throughput::Bytes(SIZE.area() * 4));
         decode_raws(&mut decoder, &raw, &mut pixels);
-        assert!(pixels.iter().zip(&screen.0).all(|(a, b)| (a ^ b) & 0x00ff_ffff == 0), "decoded is what was encoded");
+        assert!(
+            pixels.iter().zip(&screen.0).all(|(a, b)| (a ^ b) & 0x00ff_ffff == 0),
+            "the decoded pixels must equal the encoded ones"
+        );
         group.bench_function("pixels alone", |b| {
             b.iter(|| measured(|| decode_raws(&mut decoder, black_box(&raw), &mut pixels)))
         });
@@ -123,14 +144,16 @@ fn benches(criterion: &mut Criterion) {
     }
 }
 
-/// Decodes what holds RAWs alone.
+/// Decodes commands that are all RAWs.
 fn decode_raws(decoder: &mut Decoder, commands: &[u8], pixels: &mut [u32]) {
     let stride = SIZE.width as usize;
     for command in CommandReader::new(commands, SIZE) {
-        let Ok(Command::Raw { rect, encoding, data }) = command else { panic!("one RAW after the other") };
+        let Ok(Command::Raw { rect, encoding, data }) = command else {
+            panic!("every command must be a RAW")
+        };
         let extent = (rect.width() as usize, rect.height() as usize);
         let dst = &mut pixels[rect.y1 as usize * stride + rect.x1 as usize..];
-        decoder.raw(encoding, data, extent, dst, stride).expect("data of ours are decoded");
+        decoder.raw(encoding, data, extent, dst, stride).expect("encoded data must decode");
     }
 }
 

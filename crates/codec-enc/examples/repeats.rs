@@ -1,6 +1,7 @@
-//! Is it worth keeping a piece of this size? What it costs to send again with the stream's context, soon and late, beside
-//! what RECALL costs; and what KEEP costs the first time. `cargo run --release -p thinc-codec-enc --example repeats`
-//! Mean bytes of one piece, each in an update of its own; from a page, a terminal and a photograph.
+//! From which size on is it worth keeping a piece? Compares the bytes of sending it again, within
+//! and beyond the packed stream's window, with those of RECALL, and of KEEP the first time. `cargo
+//! run --release -p thinc-codec-enc --example repeats`. Mean bytes of one piece, each in its own
+//! update; from a page, a terminal and a photograph.
 
 #[path = "../../pixels/benches/screens/mod.rs"]
 mod screens;
@@ -10,7 +11,7 @@ use thinc_pixels::{Hints, PlanSettings, Planned, Shadow, plan_with};
 use thinc_protocol::command::CommandWriter;
 use thinc_region::Rect;
 
-/// Pieces between a piece and its repetition: within the context's window, and beyond it.
+/// Pieces between a piece and its repetition: within the window, and beyond it.
 const SOON: usize = 32;
 const LATE_BYTES: usize = 8 << 20;
 
@@ -23,17 +24,18 @@ struct Sizes {
     pieces: usize,
 }
 
-/// Numbers that are the same in every run.
+/// Reproducible random numbers.
 struct Noise(u64);
 
 impl Noise {
     fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % end
     }
 }
 
-/// Bytes of an update of these commands, its head not counted.
+/// Length of an update with these commands, without its head.
 fn sent(packer: &mut StreamPacker, commands: &[u8]) -> usize {
     let mut out = Vec::new();
     packer.pack(commands, &mut out).map_or(commands.len(), |_| out.len())
@@ -42,7 +44,13 @@ fn sent(packer: &mut StreamPacker, commands: &[u8]) -> usize {
 fn commands(screen: &screens::Screen, rect: &Rect, keep: Option<u32>) -> Vec<u8> {
     let snapshot = screen.snapshot_of(rect);
     let mut planned: Vec<Planned> = Vec::new();
-    plan_with(&snapshot, &mut Shadow::new(screens::SIZE), &Hints::NONE, PlanSettings::default(), &mut planned);
+    plan_with(
+        &snapshot,
+        &mut Shadow::new(screens::SIZE),
+        &Hints::NONE,
+        PlanSettings::default(),
+        &mut planned,
+    );
     planned.extend(keep.map(|slot| Planned::Keep { rect: *rect, slot }));
     let mut out = Vec::new();
     let settings = EncodeSettings { entropy: Entropy::Stream, jpeg: None };
@@ -90,8 +98,11 @@ fn main() {
         "{:<12}{:>10}{:>10}{:>8}{:>14}{:>12}{:>9}",
         "piece", "from", "first", "KEEP", "again, soon", "late", "RECALL"
     );
-    let screens =
-        [("page", screens::page(0)), ("terminal", screens::terminal(0)), ("photograph", screens::photograph())];
+    let screens = [
+        ("page", screens::page(0)),
+        ("terminal", screens::terminal(0)),
+        ("photograph", screens::photograph()),
+    ];
     for (width, height) in [(8, 16), (16, 20), (24, 24), (32, 32), (48, 48), (64, 64), (128, 128)] {
         for (name, screen) in &screens {
             let Sizes { first, keep, soon, late, recall, pieces } = measure(screen, width, height);

@@ -1,66 +1,70 @@
-//! Path 9/13: from encoder.rs, for RAW; the twin of codec-dec/columns.rs, where the bytes are pictured.
-//! Cuts out lines of text, and what stands beside each other in them, and says each column by column in codes of colours.
-//! Knows 24-bit pixels without a stride; never rectangles.
+//! Path 9/13: from encoder.rs, for RAW; the inverse of codec-dec/columns.rs, which has the layout.
+//! Splits a rectangle into lines of text and the runs within them, and encodes each column by
+//! column as codes of colours.
+//! Knows 24-bit pixels without a stride; never where the rectangle lies.
 
 use std::ops::Range;
 
-use thinc_codec_dec::columns::{LEVELS, LONG_LEN, LONG_MAX, SHORT_LEN, free_code, part, short_code};
+use thinc_codec_dec::columns::{
+    LEVELS, LONG_LEN, LONG_MAX, SHORT_LEN, free_code, part, short_code,
+};
 use thinc_protocol::wire::put_varint;
 
-/// 12 pixels: narrower gaps are between words, and the string goes on.
+/// 12 pixels: narrower gaps lie between words and do not split a line.
 const GAP_MIN: usize = 12;
-/// 4: a line with more changes of colour is not taken for a border, even where its neighbour is like it.
+/// 4: a line with more changes of colour is not a border, even if the next one equals it.
 const CHANGES_MAX: u32 = 4;
-/// Four places for each colour that there may be: short ways in the table.
-const PLACES: usize = LONG_MAX * 4;
-/// What leaves as many bits of a hash as a place has.
-const PLACE_SHIFT: u32 = u32::BITS - PLACES.ilog2();
-const _: () = assert!(PLACES.is_power_of_two(), "every place of a table, and no other, is what a hash's bits say");
+/// Four buckets per possible colour: short probe sequences.
+const BUCKETS: usize = LONG_MAX * 4;
+/// Shift that leaves the bits of a bucket's index in a hash.
+const BUCKET_SHIFT: u32 = u32::BITS - BUCKETS.ilog2();
+const _: () = assert!(BUCKETS.is_power_of_two(), "a hash's upper bits must index every bucket");
 
-/// Turns text into codes; its memory is used again from call to call.
+/// Encodes text by columns; it reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Columns {
-    /// Parts and their pixels, in the order in which they are sent.
-    parts: Vec<Piece>,
-    /// Of each pixel its colour's number.
+    /// Parts and their pixels, in the order of the encoding.
+    parts: Vec<Element>,
+    /// The colour's number of each pixel.
     numbers: Vec<u16>,
     colors: Colors,
-    /// The areas at hand, each inside the one before.
+    /// Working memory of each level of splitting.
     levels: [Level; LEVELS],
-    /// Codes by number; the second byte is that of a long one.
+    /// Codes by number; only long ones use the second byte.
     codes: Vec<[u8; 2]>,
-    /// Numbers in the order in which the palette says their colours.
+    /// Numbers in the order of the palette.
     order: Vec<u16>,
-    /// Which long codes are given away.
+    /// Assigned long codes.
     used: Vec<bool>,
 }
 
-/// How an area is cut.
+/// Working memory for splitting an area.
 #[derive(Debug, Default)]
 struct Level {
-    lines: Vec<Line>,
-    /// What lies between two cuts, and its lines.
+    lines: Lines,
+    /// Kind and range of lines of each part.
     runs: Vec<(u8, Range<usize>)>,
 }
 
-/// What is sent one after the other.
+/// Elements of the encoding, in order.
 #[derive(Clone, Copy, Debug)]
-enum Piece {
+enum Element {
     Number(u64),
-    /// So many of the pixels.
+    /// The next so many pixels.
     Pixels(usize),
 }
 
-/// A line across a cut.
-#[derive(Clone, Copy, Debug, Default)]
-struct Line {
-    /// Changes of colour within it.
-    changes: u32,
-    /// Is like the one before.
-    again: bool,
+/// The lines across the split. An array for each property, so that columns are measured by vector
+/// instructions, a row at a time.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Changes of colour within each.
+    changes: Vec<u32>,
+    /// Bits that differ between each and the previous line: 0 if they are equal.
+    differs: Vec<u32>,
 }
 
-/// A part of the rectangle, in columns and rows.
+/// A part of the rectangle.
 #[derive(Clone, Copy, Debug)]
 struct Area {
     x: usize,
@@ -69,31 +73,31 @@ struct Area {
     height: usize,
 }
 
-/// What parts lines from each other.
+/// Direction of a split.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Into {
+enum Direction {
     Columns,
     Rows,
 }
 
 impl Columns {
-    /// Replaces `out` with the encoding of `pixels`, rows of `width` without gaps; or gives up, where there are too many
-    /// colours.
+    /// Replaces `out` with the encoding of `pixels`, rows of `width` without padding; false if
+    /// there are too many colours.
     pub(crate) fn encode(&mut self, pixels: &[u32], width: usize, out: &mut Vec<u8>) -> bool {
         self.parts.clear();
         self.numbers.clear();
         self.colors.begin();
         let area = Area { x: 0, y: 0, width, height: pixels.len() / width };
-        if !self.cut(pixels, width, area, LEVELS) {
+        if !self.split(pixels, width, area, LEVELS) {
             return false;
         }
         out.clear();
         self.palette(out);
         let mut numbers = &self.numbers[..];
-        for piece in &self.parts {
-            match *piece {
-                Piece::Number(value) => put_varint(out, value),
-                Piece::Pixels(count) => {
+        for element in &self.parts {
+            match *element {
+                Element::Number(value) => put_varint(out, value),
+                Element::Pixels(count) => {
                     let (taken, rest) = numbers.split_at(count);
                     numbers = rest;
                     self.put(taken, out);
@@ -113,36 +117,42 @@ impl Columns {
         }
     }
 
-    /// Cuts an area and takes its pixels; false where there are too many colours.
-    fn cut(&mut self, pixels: &[u32], stride: usize, area: Area, levels: usize) -> bool {
-        let into = if levels % 2 == LEVELS % 2 { Into::Columns } else { Into::Rows };
+    /// Splits an area and records its pixels; false if there are too many colours.
+    fn split(&mut self, pixels: &[u32], stride: usize, area: Area, levels: usize) -> bool {
+        let direction = if levels % 2 == LEVELS % 2 { Direction::Columns } else { Direction::Rows };
         let mut level = std::mem::take(&mut self.levels[levels - 1]);
-        look(pixels, stride, area, into, &mut level.lines);
-        find_runs(&level.lines, into, &mut level.runs);
+        measure(pixels, stride, area, direction, &mut level.lines);
+        find_runs(&level.lines, direction, &mut level.runs);
         put(&mut self.parts, level.runs.len() as u64);
         let fits = level.runs.iter().all(|(kind, range)| {
-            let inside = match into {
-                Into::Columns => Area { x: area.x + range.start, width: range.len(), ..area },
-                Into::Rows => Area { y: area.y + range.start, height: range.len(), ..area },
+            let inside = match direction {
+                Direction::Columns => Area { x: area.x + range.start, width: range.len(), ..area },
+                Direction::Rows => Area { y: area.y + range.start, height: range.len(), ..area },
             };
-            // A part that would not be cut is said in one word.
-            let kind = if *kind == part::CUT && levels == 1 { part::PIXELS } else { *kind };
+            // The deepest level is not split further.
+            let kind = if *kind == part::SPLIT && levels == 1 { part::PIXELS } else { *kind };
             put(&mut self.parts, (range.len() as u64) << 2 | u64::from(kind));
-            match (kind, into) {
-                (part::PLAIN, _) => self.take(pixels, stride, Area { width: 1, height: 1, ..inside }),
-                (part::ALIKE, Into::Columns) => self.take(pixels, stride, Area { width: 1, ..inside }),
-                (part::ALIKE, Into::Rows) => self.take(pixels, stride, Area { height: 1, ..inside }),
-                (part::PIXELS, _) => self.take(pixels, stride, inside),
-                _ => self.cut(pixels, stride, inside, levels - 1),
+            match (kind, direction) {
+                (part::PLAIN, _) => {
+                    self.record(pixels, stride, Area { width: 1, height: 1, ..inside })
+                }
+                (part::EQUAL_LINES, Direction::Columns) => {
+                    self.record(pixels, stride, Area { width: 1, ..inside })
+                }
+                (part::EQUAL_LINES, Direction::Rows) => {
+                    self.record(pixels, stride, Area { height: 1, ..inside })
+                }
+                (part::PIXELS, _) => self.record(pixels, stride, inside),
+                _ => self.split(pixels, stride, inside, levels - 1),
             }
         });
         self.levels[levels - 1] = level;
         fits
     }
 
-    /// Notes an area's pixels, column by column; false where there are too many colours.
-    fn take(&mut self, pixels: &[u32], stride: usize, area: Area) -> bool {
-        self.parts.push(Piece::Pixels(area.width * area.height));
+    /// Records an area's pixels, column by column; false if there are too many colours.
+    fn record(&mut self, pixels: &[u32], stride: usize, area: Area) -> bool {
+        self.parts.push(Element::Pixels(area.width * area.height));
         for x in area.x..area.x + area.width {
             for y in area.y..area.y + area.height {
                 match self.colors.number(pixels[y * stride + x]) {
@@ -154,13 +164,13 @@ impl Columns {
         true
     }
 
-    /// Gives each colour its code, and writes which there are.
+    /// Assigns codes to the colours and writes the palette.
     fn palette(&mut self, out: &mut Vec<u8>) {
         let Columns { colors: Colors { all: colors, .. }, codes, order, used, .. } = self;
         let mut owners = [None::<u16>; SHORT_LEN];
         for (number, &(color, count)) in (0u16..).zip(&*colors) {
             let owner = &mut owners[short_code(color)];
-            // Of colours as frequent as each other the smaller, so that what looks the same is said the same.
+            // Of equally frequent colours the smaller one, so that equal pixels get equal codes.
             let key = |number: u16| {
                 let (color, count) = colors[usize::from(number)];
                 (count, u32::MAX - color)
@@ -179,14 +189,17 @@ impl Columns {
         let is_long = |number: u16| codes[usize::from(number)] == [0xff; 2];
         order.clear();
         order.extend(0..colors.len() as u16);
-        // Neighbours in green differ little in the others too.
+        // Colours sorted by green also differ little in the other channels.
         order.sort_unstable_by_key(|&number| {
             let color = colors[usize::from(number)].0;
             (is_long(number), color >> 8 & 0xff, color)
         });
         let short = order.partition_point(|&number| !is_long(number));
         let long = order.len() - short;
-        debug_assert!(long <= LONG_MAX, "no more colours are numbered, long and short together");
+        debug_assert!(
+            long <= LONG_MAX,
+            "more colours must not be numbered, long and short together"
+        );
         used.clear();
         used.resize(if long > 0 { LONG_LEN } else { 0 }, false);
         for &number in &order[short..] {
@@ -210,34 +223,37 @@ impl Columns {
     }
 }
 
-fn put(parts: &mut Vec<Piece>, value: u64) {
-    parts.push(Piece::Number(value));
+fn put(parts: &mut Vec<Element>, value: u64) {
+    parts.push(Element::Number(value));
 }
 
-/// Looks at an area's lines: how often their colour changes, and which are like the one before.
-fn look(pixels: &[u32], stride: usize, area: Area, into: Into, lines: &mut Vec<Line>) {
-    lines.clear();
+/// Measures an area's lines: their changes of colour, and whether they equal the previous one.
+fn measure(pixels: &[u32], stride: usize, area: Area, direction: Direction, lines: &mut Lines) {
+    let Lines { changes, differs } = lines;
+    changes.clear();
+    differs.clear();
     let rows = (area.y..area.y + area.height).map(|y| &pixels[y * stride + area.x..][..area.width]);
-    match into {
-        Into::Rows => {
+    match direction {
+        Direction::Rows => {
             let mut above: &[u32] = &[];
             for row in rows {
-                let changes = row[1..].iter().zip(row).map(|(a, b)| u32::from(a != b)).sum();
-                lines.push(Line { changes, again: row == above });
+                changes.push(row[1..].iter().zip(row).map(|(a, b)| u32::from(a != b)).sum());
+                differs.push(u32::from(row != above));
                 above = row;
             }
         }
-        Into::Columns => {
-            lines.resize(area.width, Line { changes: 0, again: true });
-            lines[0].again = false;
+        Direction::Columns => {
+            changes.resize(area.width, 0);
+            differs.resize(area.width, 0);
+            differs[0] = 1;
             let mut above: Option<&[u32]> = None;
             for row in rows {
-                for (line, pair) in lines[1..].iter_mut().zip(row.windows(2)) {
-                    line.again &= pair[0] == pair[1];
+                for ((differs, a), b) in differs[1..].iter_mut().zip(&row[1..]).zip(row) {
+                    *differs |= a ^ b;
                 }
                 if let Some(above) = above {
-                    for (line, (a, b)) in lines.iter_mut().zip(row.iter().zip(above)) {
-                        line.changes += u32::from(a != b);
+                    for ((changes, a), b) in changes.iter_mut().zip(row).zip(above) {
+                        *changes += u32::from(a != b);
                     }
                 }
                 above = Some(row);
@@ -246,49 +262,50 @@ fn look(pixels: &[u32], stride: usize, area: Area, into: Into, lines: &mut Vec<L
     }
 }
 
-/// The parts that lines make: what is of one colour or alike, and what is to be cut again between it.
-fn find_runs(lines: &[Line], into: Into, runs: &mut Vec<(u8, Range<usize>)>) {
+/// Groups lines to parts: of one colour, of equal lines, and parts between them to split again.
+fn find_runs(lines: &Lines, direction: Direction, runs: &mut Vec<(u8, Range<usize>)>) {
     runs.clear();
+    let count = lines.changes.len();
     let mut at = 0;
-    while at < lines.len() {
-        let again = lines[at + 1..].iter().take_while(|line| line.again).count();
+    while at < count {
+        let again = lines.differs[at + 1..].iter().take_while(|&&differs| differs == 0).count();
         let end = at + 1 + again;
-        let changes = lines[at].changes;
+        let changes = lines.changes[at];
         let kind = match changes {
             0 => part::PLAIN,
-            1..=CHANGES_MAX if again > 0 => part::ALIKE,
-            _ => part::CUT,
+            1..=CHANGES_MAX if again > 0 => part::EQUAL_LINES,
+            _ => part::SPLIT,
         };
-        // Between letters and words of a line the string goes on.
-        let inside = into == Into::Columns && at > 0 && end < lines.len() && end - at < GAP_MIN;
-        let kind = if inside { part::CUT } else { kind };
+        // Gaps between glyphs and words do not split a line.
+        let inside = direction == Direction::Columns && at > 0 && end < count && end - at < GAP_MIN;
+        let kind = if inside { part::SPLIT } else { kind };
         match runs.last_mut() {
-            Some((part::CUT, range)) if kind == part::CUT => range.end = end,
+            Some((part::SPLIT, range)) if kind == part::SPLIT => range.end = end,
             _ => runs.push((kind, at..end)),
         }
         at = end;
     }
 }
 
-/// Colours and how often each came up.
+/// Colours and their frequencies.
 #[derive(Debug, Default)]
 struct Colors {
-    /// Numbers by hash, one more than they are; 0: none.
-    places: Vec<u16>,
+    /// Hash table of numbers plus one; 0: empty.
+    buckets: Vec<u16>,
     all: Vec<(u32, u32)>,
-    /// The newest, which most often comes again.
+    /// The last colour, which is the most likely next one.
     last: Option<(u32, u16)>,
 }
 
 impl Colors {
     fn begin(&mut self) {
-        self.places.clear();
-        self.places.resize(PLACES, 0);
+        self.buckets.clear();
+        self.buckets.resize(BUCKETS, 0);
         self.all.clear();
         self.last = None;
     }
 
-    /// A colour's number; none where it would be one too many.
+    /// A colour's number; none if there are too many colours.
     #[inline(always)]
     fn number(&mut self, color: u32) -> Option<u16> {
         if let Some((last, number)) = self.last
@@ -297,17 +314,17 @@ impl Colors {
             self.all[usize::from(number)].1 += 1;
             return Some(number);
         }
-        let mut place = (color.wrapping_mul(0x9e37_79b1) >> PLACE_SHIFT) as usize;
+        let mut bucket = (color.wrapping_mul(0x9e37_79b1) >> BUCKET_SHIFT) as usize;
         let number = loop {
-            match self.places[place] {
+            match self.buckets[bucket] {
                 0 if self.all.len() == LONG_MAX => return None,
                 0 => {
                     self.all.push((color, 0));
-                    self.places[place] = self.all.len() as u16;
+                    self.buckets[bucket] = self.all.len() as u16;
                     break self.all.len() as u16 - 1;
                 }
                 taken if self.all[usize::from(taken) - 1].0 == color => break taken - 1,
-                _ => place = (place + 1) % PLACES,
+                _ => bucket = (bucket + 1) % BUCKETS,
             }
         };
         self.all[usize::from(number)].1 += 1;
@@ -332,8 +349,8 @@ mod tests {
         n ^ (n >> 12)
     }
 
-    /// Encodes, and decodes as a viewer does: none where the encoder gives up.
-    fn there_and_back(pixels: &[u32], width: usize) -> Option<usize> {
+    /// Encodes, decodes and compares; returns the length, or none if there are too many colours.
+    fn round_trip(pixels: &[u32], width: usize) -> Option<usize> {
         let (mut columns, mut codes) = (Columns::default(), vec![1, 2, 3]);
         if !columns.encode(pixels, width, &mut codes) {
             return None;
@@ -341,33 +358,40 @@ mod tests {
         let mut shown = vec![7; pixels.len()];
         let height = pixels.len() / width;
         Decoder::new().raw(Encoding::Columns, &codes, (width, height), &mut shown, width).unwrap();
-        assert!(shown == pixels, "{width}x{height} came back otherwise");
+        assert!(shown == pixels, "{width}x{height} decodes to other pixels");
         for cut in (0..codes.len()).rev().step_by(codes.len() / 40 + 1) {
-            let decoded = Decoder::new().raw(Encoding::Columns, &codes[..cut], (width, height), &mut shown, width);
-            assert!(decoded.is_err(), "{cut} of {} bytes are taken for all", codes.len());
+            let decoded = Decoder::new().raw(
+                Encoding::Columns,
+                &codes[..cut],
+                (width, height),
+                &mut shown,
+                width,
+            );
+            assert!(decoded.is_err(), "{cut} of {} bytes must not decode", codes.len());
         }
         codes.push(codes[codes.len() - 1]);
-        let decoded = Decoder::new().raw(Encoding::Columns, &codes, (width, height), &mut shown, width);
-        assert!(decoded.is_err(), "a byte more is not seen");
+        let decoded =
+            Decoder::new().raw(Encoding::Columns, &codes, (width, height), &mut shown, width);
+        assert!(decoded.is_err(), "a surplus byte must not decode");
         Some(codes.len() - 1)
     }
 
-    /// Letters in lines of 12 rows, the text of a line chosen by its seed.
+    /// Glyphs in lines of 12 rows; a seed selects the text of a line.
     fn text(width: usize, lines: &[u32]) -> Vec<u32> {
-        let shade = |letter: u32, x: usize, y: usize| noise(letter, x * 13 + y) % 9 * 28;
+        let shade = |glyph: u32, x: usize, y: usize| noise(glyph, x * 13 + y) % 9 * 28;
         let mut pixels = vec![WHITE; width * 12 * lines.len()];
         for (i, pixel) in pixels.iter_mut().enumerate() {
             let (x, y) = (i % width, i / width);
-            let letter = noise(lines[y / 12], x / 8) % 20;
+            let glyph = noise(lines[y / 12], x / 8) % 20;
             if x % 8 < 7 && (1..11).contains(&(y % 12)) && x + 20 < width {
-                *pixel = OPAQUE | (shade(letter, x % 8, y % 12) * 0x01_0101);
+                *pixel = OPAQUE | (shade(glyph, x % 8, y % 12) * 0x01_0101);
             }
         }
         pixels
     }
 
     #[test]
-    fn a_letter_is_the_same_string_wherever_it_stands() {
+    fn a_glyph_has_the_same_codes_at_any_position() {
         let codes_of = |lines: &[u32]| {
             let (mut columns, mut codes) = (Columns::default(), Vec::new());
             assert!(columns.encode(&text(400, lines), 400, &mut codes));
@@ -376,44 +400,53 @@ mod tests {
         // The same line below two others, and beside other colours.
         let (one, three) = (codes_of(&[7]), codes_of(&[3, 4, 7]));
         let line = &one[one.len() - 3000..one.len() - 100];
-        assert!(three.windows(line.len()).any(|codes| codes == line), "the line's codes are not found again");
+        assert!(
+            three.windows(line.len()).any(|codes| codes == line),
+            "the line's codes must recur"
+        );
     }
 
     #[test]
-    fn what_is_empty_takes_next_to_nothing() {
-        assert!(there_and_back(&[WHITE; 300 * 200], 300).unwrap() < 16);
+    fn empty_areas_take_almost_no_bytes() {
+        assert!(round_trip(&[WHITE; 300 * 200], 300).unwrap() < 16);
         // Margins, lines between and to the right of text.
         let lines: Vec<u32> = (0..10).collect();
         let mut pixels = vec![WHITE; 1000 * 200];
         for (row, text) in pixels.chunks_mut(1000).skip(40).zip(text(300, &lines).chunks(300)) {
             row[100..400].copy_from_slice(text);
         }
-        let len = there_and_back(&pixels, 1000).unwrap();
-        assert!(len < 280 * 120, "{len} bytes for {} pixels of letters", 280 * 100);
+        let len = round_trip(&pixels, 1000).unwrap();
+        assert!(len < 280 * 120, "{len} bytes for {} pixels of text", 280 * 100);
     }
 
     #[test]
-    fn more_colours_than_codes_are_given_up() {
+    fn more_colours_than_codes_are_not_encoded() {
         let few: Vec<u32> = (0..4000).map(|i| OPAQUE | (i * 67)).collect();
-        assert!(there_and_back(&few, 50).is_some());
+        assert!(round_trip(&few, 50).is_some());
         let many: Vec<u32> = (0..8000).map(|i| OPAQUE | (i * 67)).collect();
-        assert_eq!(there_and_back(&many, 50), None);
+        assert_eq!(round_trip(&many, 50), None);
     }
 
     #[test]
-    fn all_sizes_come_back() {
-        for (width, height) in [(1, 1), (1, 40), (40, 1), (2, 2), (3, 50), (50, 3), (13, 12), (64, 64)] {
-            let noise: Vec<u32> = (0..width * height).map(|i| OPAQUE | noise(9, i) & 0x0f_0f0f).collect();
-            assert!(there_and_back(&noise, width).is_some(), "{width}x{height}");
+    fn all_sizes_round_trip() {
+        for (width, height) in
+            [(1, 1), (1, 40), (40, 1), (2, 2), (3, 50), (50, 3), (13, 12), (64, 64)]
+        {
+            let noise: Vec<u32> =
+                (0..width * height).map(|i| OPAQUE | noise(9, i) & 0x0f_0f0f).collect();
+            assert!(round_trip(&noise, width).is_some(), "{width}x{height}");
         }
     }
 
     proptest! {
         #[test]
-        fn boxes_and_text_come_back(
+        fn boxes_and_text_round_trip(
             width in 1usize..200,
             height in 1usize..120,
-            boxes in proptest::collection::vec((0usize..200, 0usize..120, 1usize..200, 1usize..120, 0u8..4, any::<u32>()), 0..8),
+            boxes in proptest::collection::vec(
+                (0usize..200, 0usize..120, 1usize..200, 1usize..120, 0u8..4, any::<u32>()),
+                0..8,
+            ),
         ) {
             let mut pixels = vec![WHITE; width * height];
             for (left, top, across, down, kind, seed) in boxes {
@@ -429,7 +462,7 @@ mod tests {
                     }
                 }
             }
-            prop_assert!(there_and_back(&pixels, width).is_some());
+            prop_assert!(round_trip(&pixels, width).is_some());
         }
     }
 }

@@ -1,6 +1,7 @@
-//! Path 9/13: from pixels/plan.rs, to session-core/update.rs which puts it into an update.
-//! Planned pixels to commands: each kind has its command, and where two encodings could carry it the smaller is taken.
-//! Knows snapshots and bytes; never viewers, links or time. Whatever it writes, codec-dec turns back into the same pixels.
+//! Path 9/13: from pixels/plan.rs, to session-core/update.rs, which puts commands into an update.
+//! Encodes planned pixels as commands: each kind has its command, and of two possible encodings the
+//! smaller is chosen. codec-dec decodes everything to the same pixels.
+//! Knows snapshots and bytes; never viewers, paths or time.
 #![forbid(unsafe_code)]
 
 mod bitmap;

@@ -1,6 +1,8 @@
 //! Path 9/13: from encoder.rs, for RAW; to residuals.rs and predicted.rs.
-//! Which parts of a picture are cheaper as residuals than as operations: photographs, and nothing that repeats.
-//! Knows one rectangle of a snapshot; guesses from every fourth row, and a wrong guess costs bytes alone.
+//! Finds the parts of a rectangle that are cheaper as residuals than as operations: photographs,
+//! and nothing that repeats.
+//! Knows one rectangle of a snapshot; estimates from every fourth row, and a wrong estimate only
+//! costs bytes.
 
 use std::ops::Range;
 
@@ -9,49 +11,49 @@ use thinc_codec_dec::residuals::{channels, predict};
 use thinc_pixels::Snapshot;
 use thinc_region::Rect;
 
-/// 32 pixels: least edge of the tiles that are judged one by one.
+/// 32 pixels: least edge of the tiles, the unit of the estimate.
 const TILE: usize = 32;
-/// One row of so many is looked at.
+/// One row in 4 is sampled.
 const SAMPLED: usize = 4;
-/// 4 Ki pixels: smaller photographs do not win back a command, and codes, of their own.
+/// 4 Ki pixels: smaller photographs do not pay for a command and code tables of their own.
 const AREA_MIN: u64 = 4096;
-/// 8 pixels: in a narrower stretch most pixels lack the neighbours that both encodings learn from.
+/// 8 pixels: in narrower rectangles most pixels have no neighbours to predict from.
 const EDGE_MIN: usize = 8;
-/// 500 bytes in quarters of a bit, of the rows looked at: what is left around a photograph is cut apart, and has to be
-/// learnt anew in each part.
+/// 500 bytes in quarters of a bit, for the sampled rows: the rest around a photograph is split, and
+/// each part starts with empty contexts.
 const GAIN_MIN: i32 = 500 * 8 * 4 / SAMPLED as i32;
 /// Most photographs of one rectangle.
 const PHOTOGRAPHS_MAX: usize = 16;
-/// 1 Ki tiles are looked through in a tenth of a millisecond; larger rectangles have larger tiles.
+/// 1 Ki tiles take a tenth of a millisecond; larger rectangles have larger tiles.
 const TILES_MAX: usize = 1024;
-/// Of a tile that lies in a photograph already.
-const TAKEN: i32 = i32::MIN / 4;
+/// Gain of a tile that lies in a photograph already.
+const ASSIGNED: i32 = i32::MIN / 4;
 
-/// What a pixel costs as an operation, in quarters of a bit, fitted to screens after zstd: as the first of a run, the others
-/// being free; where it is like a neighbour; as a small difference and as any other, which in text is mostly one that was
-/// seen before.
+/// Cost of a pixel as an operation, in quarters of a bit, fitted to screens after zstd: the first
+/// of a run (the others are free), equal to a neighbour, a small difference, and any other, which
+/// in text has mostly occurred before.
 const RUN: u32 = 12;
 const LIKE: u32 = 8;
 const SMALL: u32 = 36;
 const OTHER: u32 = 52;
 
-/// What a pixel costs as a residual, in quarters of a bit, by the bits of its error.
+/// Cost of a pixel as a residual, in quarters of a bit, by the bits of its error.
 const RESIDUAL: [u32; 11] = [4, 8, 16, 28, 41, 53, 64, 74, 84, 92, 96];
 
-/// Finds photographs; its memory is used again from call to call.
+/// Finds photographs; it reuses its memory.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
-    /// What the operations of each tile would cost, less what residuals would.
+    /// Cost of each tile as operations, minus its cost as residuals.
     gains: Vec<i32>,
-    /// Of the tiles between two edges, row by row.
+    /// Sums of gains over a range of columns, row by row.
     sums: Vec<i32>,
-    /// A row and the two above it.
+    /// A row and the two rows above it.
     rows: [Vec<u32>; 3],
     photographs: Vec<Rect>,
 }
 
 impl Parts {
-    /// The photographs in a rectangle, apart from each other.
+    /// The photographs in a rectangle; they are disjoint.
     pub(crate) fn photographs(&mut self, snapshot: &Snapshot, rect: &Rect) -> &[Rect] {
         self.photographs.clear();
         let (width, height) = (rect.width() as usize, rect.height() as usize);
@@ -82,7 +84,7 @@ impl Parts {
             && let Some((x, y)) = self.best(columns)
         {
             for gains in self.gains.chunks_mut(columns).take(y.end).skip(y.start) {
-                gains[x.clone()].fill(TAKEN);
+                gains[x.clone()].fill(ASSIGNED);
             }
             let edges = |tiles: Range<usize>, from: i32, to: i32| {
                 (from + (tiles.start * tile) as i32, to.min(from + (tiles.end * tile) as i32))
@@ -94,9 +96,10 @@ impl Parts {
         &self.photographs
     }
 
-    /// The tiles that together gain most, as columns and rows; `None` where that is too little.
+    /// The rectangle of tiles with the largest gain, as columns and rows; `None` if it is too
+    /// small.
     ///
-    /// Each pair of edges left and right makes one column of sums, in which the best stretch is found in one go.
+    /// For each pair of left and right edges, the best range of rows is found in one pass.
     fn best(&mut self, columns: usize) -> Option<(Range<usize>, Range<usize>)> {
         let rows = self.gains.len() / columns;
         let mut best = (GAIN_MIN, None);
@@ -121,10 +124,10 @@ impl Parts {
     }
 }
 
-/// What residuals gain on the pixels `from..to` of a row.
+/// Gain of residuals for the pixels `from..to` of a row.
 fn gain_of(from: usize, to: usize, [row, above, higher]: &[Vec<u32>; 3]) -> i32 {
     if row[from - 1..to] == above[from - 1..to] {
-        // Most of a screen, and no photograph.
+        // The common case, and no photograph.
         return -((to - from) as i32 * RESIDUAL[0] as i32);
     }
     let (mut operations, mut residuals) = (0, 0);
@@ -139,12 +142,13 @@ fn gain_of(from: usize, to: usize, [row, above, higher]: &[Vec<u32>; 3]) -> i32 
             residuals += RESIDUAL[0];
             continue;
         }
-        let like = pixel == corner || pixel == above[x + 1] || pixel == row[x - 2] || pixel == higher[x];
+        let is_similar =
+            pixel == corner || pixel == above[x + 1] || pixel == row[x - 2] || pixel == higher[x];
         let predicted = predict::<false>(channels(left), channels(up), channels(corner));
         let pixel = channels(pixel);
         let error: u16 = (0..3).map(|i| (pixel[i] - predicted[i]).unsigned_abs()).sum();
         residuals += RESIDUAL[(16 - error.leading_zeros()) as usize];
-        operations += match (run, like) {
+        operations += match (run, is_similar) {
             (true, _) if starts => RUN,
             (true, _) => 0,
             (_, true) => LIKE,
@@ -168,11 +172,12 @@ mod tests {
     }
 
     fn photograph(x: i32, y: i32) -> u32 {
-        let channel = |from: i32| (120 + (x + y * from) / 8 % 90) as u32 + (noise(x, y) >> (from * 3) & 3);
+        let channel =
+            |from: i32| (120 + (x + y * from) / 8 % 90) as u32 + (noise(x, y) >> (from * 3) & 3);
         channel(1) << 16 | channel(2) << 8 | channel(3)
     }
 
-    /// Letters with soft edges on white.
+    /// Antialiased text on white.
     fn text(x: i32, y: i32) -> u32 {
         if x % 9 < 7 && y % 14 < 10 && noise(x % 9, y % 14) % 5 < 2 {
             noise(x % 9, y % 14 + 50) % 8 * 0x0020_2020
@@ -194,32 +199,44 @@ mod tests {
     const SIZE: Size = Size { width: 640, height: 480 };
 
     #[test]
-    fn a_photograph_is_one_part_and_text_none() {
+    fn a_photograph_is_one_part_and_text_is_none() {
         assert_eq!(found(SIZE, photograph), [SIZE.rect()]);
         assert_eq!(found(SIZE, text), []);
         assert_eq!(found(SIZE, |_, y| y as u32 / 2 * 0x0001_0101), [], "a gradient");
         assert_eq!(found(SIZE, |x, y| (x + y) as u32 % 2 * 0x00ff_ffff), [], "a chess board");
-        assert_eq!(found(Size { width: 20, height: 20 }, photograph), [], "too small to be worth it");
+        assert_eq!(found(Size { width: 20, height: 20 }, photograph), [], "too small");
     }
 
     #[test]
-    fn photographs_amid_text_are_found_where_they_lie() {
-        let pictures = [Rect::at(64, 96, 256, 192), Rect::at(384, 96, 192, 128), Rect::at(96, 320, 128, 96)];
-        let inside = |x: i32, y: i32| pictures.iter().any(|p| (p.x1..p.x2).contains(&x) && (p.y1..p.y2).contains(&y));
-        let mut rects = found(SIZE, |x, y| if inside(x, y) { photograph(x, y) } else { text(x, y) });
+    fn photographs_within_text_are_located() {
+        let photographs =
+            [Rect::at(64, 96, 256, 192), Rect::at(384, 96, 192, 128), Rect::at(96, 320, 128, 96)];
+        let inside = |x: i32, y: i32| {
+            photographs.iter().any(|p| (p.x1..p.x2).contains(&x) && (p.y1..p.y2).contains(&y))
+        };
+        let mut rects =
+            found(SIZE, |x, y| if inside(x, y) { photograph(x, y) } else { text(x, y) });
         rects.sort_by_key(|rect| (rect.y1, rect.x1));
-        assert_eq!(rects, pictures);
+        assert_eq!(rects, photographs);
     }
 
     #[test]
-    fn photographs_of_large_screens_lie_apart_and_inside() {
-        for size in
-            [Size { width: 3840, height: 2160 }, Size { width: 16384, height: 40 }, Size { width: 37, height: 5000 }]
-        {
-            let rects = found(size, |x, y| if (x / 512 + y / 384) % 2 == 0 { photograph(x, y) } else { text(x, y) });
+    fn photographs_of_large_screens_are_disjoint_and_inside() {
+        for size in [
+            Size { width: 3840, height: 2160 },
+            Size { width: 16384, height: 40 },
+            Size { width: 37, height: 5000 },
+        ] {
+            let rects = found(size, |x, y| {
+                if (x / 512 + y / 384) % 2 == 0 { photograph(x, y) } else { text(x, y) }
+            });
             let mut all = Region::new();
             rects.iter().for_each(|rect| all.add_rect(*rect));
-            assert_eq!(all.area(), rects.iter().map(Rect::area).sum::<u64>(), "none lies in another");
+            assert_eq!(
+                all.area(),
+                rects.iter().map(Rect::area).sum::<u64>(),
+                "none overlaps another"
+            );
             assert!(size.rect().contains(&all.extents()));
         }
     }

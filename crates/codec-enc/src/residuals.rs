@@ -1,24 +1,29 @@
-//! Path 9/13: from encoder.rs, for photographs; the twin of codec-dec/residuals.rs, where the bytes are pictured.
-//! Pixels to differences from a prediction, sorted by how busy their place is, and those to one zstd frame of codes alone.
-//! Knows 24-bit pixels without a stride; never rectangles.
+//! Path 9/13: from encoder.rs, for photographs; the inverse of codec-dec/residuals.rs, which has
+//! the layout.
+//! Encodes pixels as differences from a prediction, grouped by local activity, in one zstd frame
+//! that uses only entropy codes and no matches.
+//! Knows 24-bit pixels without a stride; never where the rectangle lies.
 
 use thinc_codec_dec::OPAQUE;
 use thinc_codec_dec::residuals::{
-    ESCAPE, GRADES, Prediction, QUIET, Shelf, channels, error, grade, grade_first, mean, predict, shelves, symbol,
+    ESCAPE, GRADES, Prediction, SMOOTH, Section, channels, error, grade, grade_first, mean,
+    predict, sections, symbol,
 };
 use thinc_protocol::wire::put_varint;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ParamSwitch, ResetDirective};
 
-/// One row of so many is looked at to guess what the whole will be like.
+/// One row in 8 is sampled to choose the prediction.
 const SAMPLED_ROW: usize = 8;
-/// 2 KiB: fewer bytes share the codes of those behind them, because a table of codes takes a hundred.
+/// 2 KiB: fewer bytes share the code table of the following ones, because a table takes a hundred
+/// bytes.
 const OWN_CODES_MIN: usize = 2048;
 
-/// Turns photographs into differences; its memory is used again from call to call.
+/// Encodes photographs as residuals; it reuses its memory.
 pub(crate) struct Residuals {
     zstd: CCtx<'static>,
-    /// Of green, red less green's, blue less their mean, and the symbol of all three.
+    /// Differences of green, of red minus green's, of blue minus their mean, and the symbol of all
+    /// three.
     differences: Vec<[u8; 4]>,
     errors: Vec<u16>,
     grades: Vec<u8>,
@@ -34,15 +39,15 @@ impl Residuals {
         let mut zstd = CCtx::create();
         let parameters = [
             CParameter::CompressionLevel(1),
-            // No search: what looks the same in a photograph is chance, and dearer as a match than as codes.
+            // No search for matches: in a photograph they are chance, and cost more than codes.
             CParameter::TargetLength(1 << 17),
             CParameter::LiteralCompressionMode(ParamSwitch::Enable),
             CParameter::HashLog(6),
-            // The longest block, and no more memory than for one.
+            // The size of the longest block, which bounds the memory.
             CParameter::WindowLog(17),
         ];
         for parameter in parameters {
-            zstd.set_parameter(parameter).expect("zstd knows these parameters");
+            zstd.set_parameter(parameter).expect("zstd must accept these parameters");
         }
         Residuals {
             zstd,
@@ -55,7 +60,7 @@ impl Residuals {
         }
     }
 
-    /// Replaces `out` with the encoding of `pixels`, rows of `width` without gaps.
+    /// Replaces `out` with the encoding of `pixels`, rows of `width` without padding.
     pub(crate) fn encode(&mut self, pixels: &[u32], width: usize, out: &mut Vec<u8>) {
         let prediction = better_prediction(pixels, width);
         self.differences.resize(pixels.len(), [0; 4]);
@@ -68,7 +73,8 @@ impl Residuals {
         }
         let (first, others) = self.grades.split_at_mut(width);
         grade_first(first);
-        for (grades, errors) in others.chunks_exact_mut(width).zip(self.errors.chunks_exact(width)) {
+        for (grades, errors) in others.chunks_exact_mut(width).zip(self.errors.chunks_exact(width))
+        {
             grade(errors, grades);
         }
         let counts = self.sort();
@@ -81,12 +87,15 @@ impl Residuals {
     fn difference<const EVEN: bool>(&mut self, pixels: &[u32], width: usize) {
         let mut above = &self.black[..];
         let rows = pixels.chunks_exact(width);
-        let outs = self.differences.chunks_exact_mut(width).zip(self.errors.chunks_exact_mut(width));
+        let outs =
+            self.differences.chunks_exact_mut(width).zip(self.errors.chunks_exact_mut(width));
         for (row, (differences, errors)) in rows.zip(outs) {
             let mut one = |x: usize, left: u32, corner: u32| {
-                let predicted = predict::<EVEN>(channels(left), channels(above[x]), channels(corner));
+                let predicted =
+                    predict::<EVEN>(channels(left), channels(above[x]), channels(corner));
                 let pixel = row[x].to_le_bytes();
-                let [blue, green, red] = [0, 1, 2].map(|i| pixel[i].wrapping_sub(predicted[i] as u8));
+                let [blue, green, red] =
+                    [0, 1, 2].map(|i| pixel[i].wrapping_sub(predicted[i] as u8));
                 errors[x] = error([blue, green, red]);
                 let sent = [green, red.wrapping_sub(green), blue.wrapping_sub(mean(red, green))];
                 differences[x] = [sent[0], sent[1], sent[2], symbol(sent)];
@@ -99,19 +108,21 @@ impl Residuals {
         }
     }
 
-    /// Sorts the differences by grade; gives each grade's count of pixels.
+    /// Groups the differences by grade; returns each grade's count of pixels.
     fn sort(&mut self) -> [usize; GRADES] {
         let mut counts = [0; 8];
         self.grades.iter().for_each(|&grade| counts[usize::from(grade & 7)] += 1);
         let counts = std::array::from_fn(|grade| counts[grade]);
-        let mut shelves = shelves(counts);
-        self.sorted.resize(shelves[GRADES].at, 0);
+        let mut sections = sections(counts);
+        self.sorted.resize(sections[GRADES].at, 0);
         self.escaped.iter_mut().for_each(Vec::clear);
-        for (&grade, &[green, red_more, blue_more, symbol]) in self.grades.iter().zip(&self.differences) {
+        for (&grade, &[green, red_more, blue_more, symbol]) in
+            self.grades.iter().zip(&self.differences)
+        {
             let grade = usize::from(grade & 7);
-            let Shelf { at, count } = shelves[grade];
-            shelves[grade].at = at + 1;
-            if grade >= QUIET {
+            let Section { at, count } = sections[grade];
+            sections[grade].at = at + 1;
+            if grade >= SMOOTH {
                 self.sorted[at] = green;
                 self.sorted[at + count] = red_more;
                 self.sorted[at + 2 * count] = blue_more;
@@ -127,20 +138,20 @@ impl Residuals {
         counts
     }
 
-    /// Appends one frame in which each kind of symbols and differences ends a block, and so has codes of its own.
+    /// Appends one frame in which each kind of symbols and differences ends a block, so that it has
+    /// its own code table.
     fn pack(&mut self, counts: [usize; GRADES], out: &mut Vec<u8>) {
         let len = self.sorted.len() + self.escaped[0].len() * 3;
         self.zstd.reset(ResetDirective::SessionOnly).expect("a context can always be reset");
-        self.zstd.set_pledged_src_size(Some(len as u64)).expect("no frame has begun");
+        self.zstd.set_pledged_src_size(Some(len as u64)).expect("no frame may have begun");
         let at = out.len();
-        // A block that does not shrink takes three bytes more, and each piece may end one.
+        // A block that does not shrink takes three more bytes, and each piece may end one.
         out.resize(at + zstd_safe::compress_bound(len) + 3 * 3 * (GRADES + 1), 0);
         let mut output = OutBuffer::around_pos(&mut out[..], at);
         let mut sorted = &self.sorted[..];
-        let lens = counts
-            .iter()
-            .enumerate()
-            .flat_map(|(grade, count)| std::iter::repeat_n(*count, if grade < QUIET { 1 } else { 3 }));
+        let lens = counts.iter().enumerate().flat_map(|(grade, count)| {
+            std::iter::repeat_n(*count, if grade < SMOOTH { 1 } else { 3 })
+        });
         let pieces = lens.map(|len| {
             let (piece, rest) = sorted.split_at(len);
             sorted = rest;
@@ -150,20 +161,30 @@ impl Residuals {
         for piece in pieces.chain(self.escaped.iter().map(Vec::as_slice)) {
             pending += piece.len();
             let own = pending >= OWN_CODES_MIN;
-            let directive = if own { ZSTD_EndDirective::ZSTD_e_flush } else { ZSTD_EndDirective::ZSTD_e_continue };
+            let directive = if own {
+                ZSTD_EndDirective::ZSTD_e_flush
+            } else {
+                ZSTD_EndDirective::ZSTD_e_continue
+            };
             let mut input = InBuffer::around(piece);
-            self.zstd.compress_stream2(&mut output, &mut input, directive).expect("a context of ours packs any bytes");
-            assert_eq!(input.pos(), piece.len(), "the bound holds all blocks");
+            self.zstd
+                .compress_stream2(&mut output, &mut input, directive)
+                .expect("compression into a large enough buffer must not fail");
+            assert_eq!(input.pos(), piece.len(), "the bound must fit all blocks");
             pending = if own { 0 } else { pending };
         }
-        let left = self.zstd.compress_stream2(&mut output, &mut InBuffer::around(&[]), ZSTD_EndDirective::ZSTD_e_end);
-        assert_eq!(left, Ok(0), "the bound holds all blocks");
+        let left = self.zstd.compress_stream2(
+            &mut output,
+            &mut InBuffer::around(&[]),
+            ZSTD_EndDirective::ZSTD_e_end,
+        );
+        assert_eq!(left, Ok(0), "the bound must fit all blocks");
         let end = output.pos();
         out.truncate(end);
     }
 }
 
-/// The prediction that errs less on some of the rows.
+/// The prediction with the smaller error on the sampled rows.
 fn better_prediction(pixels: &[u32], width: usize) -> Prediction {
     let (mut median, mut even) = (0, 0);
     for pair in pixels.chunks_exact(2 * width).step_by(SAMPLED_ROW / 2) {
@@ -171,7 +192,8 @@ fn better_prediction(pixels: &[u32], width: usize) -> Prediction {
         for (lefts, aboves) in row.windows(2).zip(above.windows(2)) {
             let around = (channels(lefts[0]), channels(aboves[1]), channels(aboves[0]));
             let pixel = channels(lefts[1]);
-            // Codes grow with the logarithm of an error, so the large ones of edges must not outweigh all others.
+            // The length of a code grows with the logarithm of the error, so large errors at edges
+            // must not outweigh all others.
             let cost = |predicted: [i16; 4]| {
                 let bits = |i: usize| 16 - (pixel[i] - predicted[i]).unsigned_abs().leading_zeros();
                 bits(0) + bits(1) + bits(2)

@@ -1,26 +1,26 @@
 //! Path 9/13: from session-server/worker.rs, to encoder.rs.
-//! What an encoder may spend for the link at hand; said anew with every job.
-//! Knows ways to encode; never links or budgets, from which the session chooses.
+//! The settings of an encoder for one job.
+//! Knows encodings; never the path or the budget, by which the session chooses.
 
-/// Where bytes are packed after the operations.
+/// Where entropy coding is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// Nowhere: the link is faster than a packer (about 300 Mbit/s and more).
+    /// Nowhere: the path is faster than entropy coding (about 300 Mbit/s and more).
     None,
-    /// By the connection's [`crate::StreamPacker`] when the update is sent. What its context cannot help, photographs, is
-    /// packed here all the same, on the worker's time.
+    /// In the connection's [`crate::StreamPacker`], when the update is sent. Photographs, for which
+    /// its window is useless, are compressed here, on the worker's thread.
     Stream,
-    /// Here, each rectangle by itself: for viewers whose updates may be lost or come out of order.
+    /// Here, each rectangle separately: for updates that may be lost or reordered.
     Block {
-        /// zstd's.
+        /// zstd's compression level.
         level: i32,
     },
 }
 
-/// How nearly a photograph is sent; the three profiles that TurboVNC has made known.
+/// Quality of a lossy photograph: TurboVNC's three profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JpegProfile {
-    /// 4:4:4, quality 95: nobody sees the difference.
+    /// 4:4:4, quality 95: visually lossless.
     High,
     /// 4:2:2, quality 80.
     Medium,
@@ -28,20 +28,20 @@ pub enum JpegProfile {
     Low,
 }
 
-/// What an encoder may spend.
+/// Settings of an encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncodeSettings {
-    /// Where bytes are packed.
+    /// Where entropy coding is done.
     pub entropy: Entropy,
-    /// How photographs are sent where they need not be exact; `None`: exactly.
+    /// Quality of photographs that may be lossy; `None`: lossless.
     pub jpeg: Option<JpegProfile>,
 }
 
-/// The fastest level that is not negative; 3 wins a few percent for half the speed.
+/// zstd's fastest regular level; level 3 saves a few percent at half the speed.
 pub(crate) const BLOCK_LEVEL: i32 = 1;
 
 impl Default for EncodeSettings {
-    /// What every viewer can decode, whatever it has got before.
+    /// Settings that every viewer can decode, independent of earlier updates.
     fn default() -> EncodeSettings {
         EncodeSettings { entropy: Entropy::Block { level: BLOCK_LEVEL }, jpeg: None }
     }

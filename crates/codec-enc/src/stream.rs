@@ -1,31 +1,34 @@
-//! Path 10/13: from session-core/viewer.rs with an update about to be sent, to its frame.
-//! Packs the commands of one connection's updates with one zstd context: what was sent before is the dictionary.
-//! Knows bytes and their order; never commands. codec-dec/stream.rs is its twin.
+//! Path 10/13: from session-core/viewer.rs with an update about to be sent, to its message.
+//! Packs the commands of a connection's updates with one zstd context, whose window has the updates
+//! sent before. codec-dec/stream.rs is the inverse.
+//! Knows bytes and their order, and which encodings are compressed already.
 
-use thinc_protocol::command::{Command, CommandReader, Encoding, Packing};
+use thinc_protocol::command::{Command, CommandReader, Compression, Encoding};
 use thinc_protocol::limits::{PACKED_WINDOW_LOG_MAX, SCREEN_EDGE_MAX, UNPACKED_BYTES_MAX};
 use thinc_protocol::session::Packed;
 use thinc_region::Size;
 use zstd_safe::zstd_sys::ZSTD_EndDirective;
 use zstd_safe::{CCtx, CParameter, InBuffer, OutBuffer, ResetDirective};
 
-/// 24 bytes: below it a block's header and codes outweigh what repeats.
+/// 24 bytes: for fewer, a block's header and codes outweigh what repeats.
 const PACKED_MIN: usize = 24;
-/// 16: of an update, less than a 16th is not worth the stream's thread and its window.
+/// 16: an update is packed only if more than a 16th of it is not compressed yet.
 const PACKED_PART_MAX: usize = 16;
-/// 2 MiB of what was sent before can be repeated, some twenty pages of text as operations: on text 1 (screens) to 9 %
-/// (300 x 200) less than with 1 MiB, and 1 MiB more on either side. 4 MiB are worth 0 to 2 % more.
+/// 2 MiB of window, some twenty pages of text as operations: text takes 1 (screens) to 9 % (300 x
+/// 200) fewer bytes than with 1 MiB, for 1 MiB more memory at either end. 4 MiB save a further 0 to
+/// 2 %.
 const WINDOW_LOG: u32 = 21;
-/// 512 KiB of places: level 1's own 64 KiB forget a glyph before it comes again (10 to 15 % more bytes of text).
+/// 512 KiB of hash table: level 1's default of 64 KiB forgets a glyph before it repeats (10 to 15 %
+/// more bytes for text).
 const HASH_LOG: u32 = 17;
 const _: () = assert!(WINDOW_LOG <= PACKED_WINDOW_LOG_MAX);
 
-/// One connection's context.
+/// One connection's compression context.
 pub struct StreamPacker {
     zstd: CCtx<'static>,
     level: i32,
-    /// The next packed update begins a context.
-    fresh: bool,
+    /// The next packed update resets the context.
+    reset_next: bool,
 }
 
 impl std::fmt::Debug for StreamPacker {
@@ -35,49 +38,52 @@ impl std::fmt::Debug for StreamPacker {
 }
 
 impl StreamPacker {
-    /// A context that knows nothing yet, at zstd's `level`.
+    /// An empty context at zstd's `level`.
     pub fn new(level: i32) -> StreamPacker {
-        StreamPacker { zstd: CCtx::create(), level, fresh: true }
+        StreamPacker { zstd: CCtx::create(), level, reset_next: true }
     }
 
-    /// Packs at another level from the next update on, which begins a new context.
+    /// Changes the level from the next update on, which resets the context.
     pub fn set_level(&mut self, level: i32) {
-        self.fresh |= self.level != level;
+        self.reset_next |= self.level != level;
         self.level = level;
     }
 
-    /// Forgets what was sent: the next packed update begins a new context. Needed where something packed was not sent.
+    /// Resets the context with the next packed update. Needed if a packed update was not sent.
     pub fn restart(&mut self) {
-        self.fresh = true;
+        self.reset_next = true;
     }
 
-    /// Bytes the context holds, its window included.
+    /// Memory of the context in bytes, including its window.
     pub fn memory_bytes(&self) -> usize {
         self.zstd.sizeof()
     }
 
-    /// Appends the commands of one update, packed, and says how; or nothing, and `None`, where there is nothing to gain: they
-    /// are too few, or nearly all of their bytes are packed already.
+    /// Appends the packed commands of one update and returns their description; or appends nothing
+    /// and returns `None`, if they are too few or almost all compressed already.
     ///
-    /// What was packed must be sent, after what was packed before it and before what is packed next.
+    /// Packed updates must be sent, in the order of packing.
     pub fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed> {
-        if !(PACKED_MIN..=UNPACKED_BYTES_MAX).contains(&commands.len()) || !gains(commands) {
+        if !(PACKED_MIN..=UNPACKED_BYTES_MAX).contains(&commands.len())
+            || !is_worth_packing(commands)
+        {
             return None;
         }
-        let packed = Packed { len: commands.len() as u32, anew: std::mem::take(&mut self.fresh) };
-        if packed.anew {
+        let packed =
+            Packed { len: commands.len() as u32, reset: std::mem::take(&mut self.reset_next) };
+        if packed.reset {
             self.begin();
         }
         let mut input = InBuffer::around(commands);
         loop {
             let at = out.len();
-            // Text shrinks to less than a quarter; the loop takes the rest.
+            // Text shrinks to less than a quarter; otherwise the loop continues.
             out.resize(at + commands.len() / 4 + 64, 0);
             let mut output = OutBuffer::around_pos(&mut out[..], at);
             let left = self
                 .zstd
                 .compress_stream2(&mut output, &mut input, ZSTD_EndDirective::ZSTD_e_flush)
-                .expect("a context of ours packs any bytes");
+                .expect("compression into a large enough buffer must not fail");
             let end = output.pos();
             out.truncate(end);
             if left == 0 && input.pos() == commands.len() {
@@ -93,23 +99,31 @@ impl StreamPacker {
             CParameter::HashLog(HASH_LOG),
             CParameter::ContentSizeFlag(false),
         ];
-        self.zstd.reset(ResetDirective::SessionAndParameters).expect("a context can always be reset");
+        self.zstd
+            .reset(ResetDirective::SessionAndParameters)
+            .expect("a context can always be reset");
         for parameter in parameters {
-            self.zstd.set_parameter(parameter).expect("zstd knows these parameters");
+            self.zstd.set_parameter(parameter).expect("zstd must accept these parameters");
         }
     }
 }
 
-/// Whether enough of the commands is not packed yet: what is would only push text out of the window.
-fn gains(commands: &[u8]) -> bool {
-    // Their screen is not known here, and need not be: none is larger.
+/// True if enough of the commands is not compressed yet; compressed data would only displace text
+/// from the window.
+fn is_worth_packing(commands: &[u8]) -> bool {
+    // The framebuffer's size is unknown here; none is larger than this.
     let any = Size { width: SCREEN_EDGE_MAX, height: SCREEN_EDGE_MAX };
     let packed_len = |command: &Command<'_>| match command {
-        Command::Raw { encoding: Encoding::PredictedZstd | Encoding::Residuals | Encoding::Jpeg, data, .. }
-        | Command::Bitmap { packing: Packing::Zstd, data, .. } => data.len(),
+        Command::Raw {
+            encoding: Encoding::PredictedZstd | Encoding::Residuals | Encoding::Jpeg,
+            data,
+            ..
+        }
+        | Command::Bitmap { compression: Compression::Zstd, data, .. } => data.len(),
         _ => 0,
     };
-    let packed: usize = CommandReader::new(commands, any).flatten().map(|command| packed_len(&command)).sum();
+    let packed: usize =
+        CommandReader::new(commands, any).flatten().map(|command| packed_len(&command)).sum();
     (commands.len() - packed) * PACKED_PART_MAX > commands.len()
 }
 
@@ -133,24 +147,24 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_before_is_cheap() {
+    fn repeated_updates_are_cheap() {
         let (mut packer, mut unpacker) = (StreamPacker::new(1), StreamUnpacker::new());
         let glyph = noise(7, 400);
         let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
         let mut lens = Vec::new();
         for _ in 0..3 {
             packed.clear();
-            let how = packer.pack(&glyph, &mut packed).expect("it is long enough");
+            let how = packer.pack(&glyph, &mut packed).expect("it must be packed");
             unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert_eq!(unpacked, glyph);
             lens.push(packed.len());
         }
-        assert!(lens[0] > 400 && lens[0] < 420, "noise stays as long as it is: {lens:?}");
+        assert!(lens[0] > 400 && lens[0] < 420, "noise does not shrink: {lens:?}");
         assert!(lens[1] < 20 && lens[2] < 20, "{lens:?}");
     }
 
     #[test]
-    fn a_restart_forgets_and_the_other_side_follows() {
+    fn a_restart_resets_both_contexts() {
         let (mut packer, mut unpacker) = (StreamPacker::new(1), StreamUnpacker::new());
         let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
         let glyph = noise(7, 400);
@@ -162,16 +176,16 @@ mod tests {
                 _ => {}
             }
             packed.clear();
-            let how = packer.pack(&glyph, &mut packed).expect("it is long enough");
-            assert_eq!(how.anew, matches!(round, 0 | 2 | 4), "round {round}");
-            assert_eq!(packed.len() > 400, how.anew, "round {round}: {} bytes", packed.len());
+            let how = packer.pack(&glyph, &mut packed).expect("it must be packed");
+            assert_eq!(how.reset, matches!(round, 0 | 2 | 4), "round {round}");
+            assert_eq!(packed.len() > 400, how.reset, "round {round}: {} bytes", packed.len());
             unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert_eq!(unpacked, glyph);
         }
     }
 
     #[test]
-    fn what_is_packed_already_is_left_alone() {
+    fn compressed_data_is_not_packed_again() {
         let mut packer = StreamPacker::new(1);
         let (photograph, text) = (noise(1, 9000), noise(2, 400));
         let rect = thinc_region::Rect::at(16000, 9, 300, 200);
@@ -186,12 +200,16 @@ mod tests {
             let mut writer = thinc_protocol::command::CommandWriter::new(&mut commands);
             writer.raw(rect, encoding, &photograph);
             (0..text_times).for_each(|_| writer.raw(rect, Encoding::Predicted, &text));
-            assert_eq!(packer.pack(&commands, &mut out).is_some(), packs, "{encoding:?}, {text_times} times text");
+            assert_eq!(
+                packer.pack(&commands, &mut out).is_some(),
+                packs,
+                "{encoding:?}, {text_times} times text"
+            );
         }
     }
 
     #[test]
-    fn few_bytes_are_left_alone() {
+    fn few_bytes_are_not_packed() {
         let mut packer = StreamPacker::new(1);
         let mut out = vec![1, 2];
         assert_eq!(packer.pack(&[0; PACKED_MIN - 1], &mut out), None);
@@ -199,14 +217,18 @@ mod tests {
     }
 
     #[test]
-    fn repetition_beyond_the_window_comes_back_too() {
+    fn repetition_beyond_the_window_round_trips() {
         let (mut packer, mut unpacker) = (StreamPacker::new(1), StreamUnpacker::new());
         let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
         let updates: Vec<Vec<u8>> = (0..5).map(|seed| noise(seed + 1, 700_000)).collect();
         for update in updates.iter().cycle().take(12) {
             packed.clear();
-            let how = packer.pack(update, &mut packed).expect("it is long enough");
-            assert!(packed.len() <= update.len() + update.len() / 1000 + 64, "{} bytes", packed.len());
+            let how = packer.pack(update, &mut packed).expect("it must be packed");
+            assert!(
+                packed.len() <= update.len() + update.len() / 1000 + 64,
+                "{} bytes",
+                packed.len()
+            );
             unpacker.unpack(how, &packed, &mut unpacked).unwrap();
             assert!(unpacked == *update);
         }
@@ -218,7 +240,8 @@ mod tests {
         let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
         for seed in 0..20 {
             packed.clear();
-            let how = packer.pack(&noise(seed + 1, 500_000), &mut packed).expect("it is long enough");
+            let how =
+                packer.pack(&noise(seed + 1, 500_000), &mut packed).expect("it must be packed");
             unpacker.unpack(how, &packed, &mut unpacked).unwrap();
         }
         let window = 1 << WINDOW_LOG;
@@ -227,25 +250,28 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_is_left_out_breaks_the_stream() {
+    fn a_missing_update_breaks_the_stream() {
         let (mut packer, mut unpacker) = (StreamPacker::new(1), StreamUnpacker::new());
         let mut unpacked = Vec::new();
         let mut updates = Vec::new();
         for seed in [1, 1, 2] {
             let mut packed = Vec::new();
-            updates.push((packer.pack(&noise(seed, 400), &mut packed).expect("it is long enough"), packed));
+            updates.push((
+                packer.pack(&noise(seed, 400), &mut packed).expect("it must be packed"),
+                packed,
+            ));
         }
-        // The second repeats the first, of which a viewer that began later knows nothing.
+        // The second refers to the first, which this unpacker has not seen.
         for (how, packed) in &updates[1..] {
             assert_eq!(unpacker.unpack(*how, packed, &mut unpacked), Err(DecodeError::Stream));
         }
-        // Nor does it help to have had the first, once one between was left out.
+        // Only an update with a reset can follow an error.
         unpacker.unpack(updates[0].0, &updates[0].1, &mut unpacked).unwrap();
         assert_eq!(unpacked, noise(1, 400));
     }
 
     #[test]
-    fn a_length_that_is_not_what_comes_out_is_an_error() {
+    fn a_wrong_unpacked_length_is_an_error() {
         let update = noise(1, 400_000);
         let mut unpacked = Vec::new();
         for (len, expected) in [
@@ -255,27 +281,40 @@ mod tests {
             (1, Err(DecodeError::Stream)),
             (0, Err(DecodeError::StreamSize(0))),
             (UNPACKED_BYTES_MAX as u32, Err(DecodeError::Stream)),
-            (UNPACKED_BYTES_MAX as u32 + 1, Err(DecodeError::StreamSize(UNPACKED_BYTES_MAX as u64 + 1))),
+            (
+                UNPACKED_BYTES_MAX as u32 + 1,
+                Err(DecodeError::StreamSize(UNPACKED_BYTES_MAX as u64 + 1)),
+            ),
         ] {
             let (mut packer, mut packed) = (StreamPacker::new(1), Vec::new());
-            let how = packer.pack(&update, &mut packed).expect("it is long enough");
+            let how = packer.pack(&update, &mut packed).expect("it must be packed");
             let mut unpacker = StreamUnpacker::new();
-            assert_eq!(unpacker.unpack(Packed { len, ..how }, &packed, &mut unpacked), expected, "{len}");
+            assert_eq!(
+                unpacker.unpack(Packed { len, ..how }, &packed, &mut unpacked),
+                expected,
+                "{len}"
+            );
             let whole = unpacker.unpack(how, &packed, &mut unpacked);
-            assert_eq!(whole, Ok(()), "what begins anew can be read after any error");
-            assert_eq!(unpacker.unpack(how, &packed[..packed.len() - 1], &mut unpacked), Err(DecodeError::Stream));
+            assert_eq!(whole, Ok(()), "an update with a reset can be read after any error");
+            assert_eq!(
+                unpacker.unpack(how, &packed[..packed.len() - 1], &mut unpacked),
+                Err(DecodeError::Stream)
+            );
         }
     }
 
     #[test]
-    fn a_bomb_takes_no_more_memory_than_it_may() {
+    fn a_decompression_bomb_takes_bounded_memory() {
         let (mut packer, mut packed, mut unpacked) = (StreamPacker::new(1), Vec::new(), Vec::new());
-        let how = packer.pack(&vec![0; 10 << 20], &mut packed).expect("it is long enough");
+        let how = packer.pack(&vec![0; 10 << 20], &mut packed).expect("it must be packed");
         assert!(packed.len() < 4096);
         let small = Packed { len: 5000, ..how };
-        assert_eq!(StreamUnpacker::new().unpack(small, &packed, &mut unpacked), Err(DecodeError::Stream));
+        assert_eq!(
+            StreamUnpacker::new().unpack(small, &packed, &mut unpacked),
+            Err(DecodeError::Stream)
+        );
         assert!(unpacked.capacity() <= 2 * 5001, "{} bytes", unpacked.capacity());
-        // Nor does a short update that says it is long.
+        // Nor does a short update with a large declared length.
         let long = Packed { len: UNPACKED_BYTES_MAX as u32, ..how };
         assert!(StreamUnpacker::new().unpack(long, &packed[..20], &mut unpacked).is_err());
         assert!(unpacked.capacity() <= 1 << 20, "{} bytes", unpacked.capacity());
@@ -290,14 +329,14 @@ mod tests {
         let mut input = InBuffer::around(&[7; 300]);
         zstd.compress_stream2(&mut output, &mut input, ZSTD_EndDirective::ZSTD_e_flush).unwrap();
         let end = output.pos();
-        let how = Packed { len: 300, anew: true };
+        let how = Packed { len: 300, reset: true };
         let unpacked = StreamUnpacker::new().unpack(how, &packed[..end], &mut Vec::new());
         assert_eq!(unpacked, Err(DecodeError::Stream));
     }
 
     proptest! {
         #[test]
-        fn updates_come_back_in_order(
+        fn updates_round_trip_in_order(
             updates in proptest::collection::vec((0u8..4, any::<u64>(), 0usize..3000), 1..20),
             restarts in proptest::collection::vec(any::<bool>(), 20),
         ) {
@@ -324,7 +363,7 @@ mod tests {
         }
 
         #[test]
-        fn damage_is_an_error_or_other_bytes_and_never_more_of_them(
+        fn damaged_bytes_yield_an_error_or_the_declared_length(
             len in 24usize..4000,
             flips in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
         ) {
@@ -332,7 +371,7 @@ mod tests {
             let (mut packed, mut unpacked) = (Vec::new(), Vec::new());
             for _ in 0..3 {
                 packed.clear();
-                let how = packer.pack(&noise(3, len).repeat(3), &mut packed).expect("it is long enough");
+                let how = packer.pack(&noise(3, len).repeat(3), &mut packed).expect("packed");
                 for (index, value) in &flips {
                     let at = index.index(packed.len());
                     packed[at] = *value;

@@ -1,5 +1,5 @@
-//! Does a rectangle of text allocate?
-//! Counts what the allocator is asked for while text is encoded for a stream, once the buffers have grown to what they need.
+//! Does the encoding of text allocate?
+//! Counts allocations while text is encoded for a packed stream, after the buffers have grown.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -15,16 +15,17 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is forwarded unchanged to the system's allocator.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
-        // SAFETY: the caller keeps `alloc`'s contract.
+        // SAFETY: the caller upholds `alloc`'s contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and `pointer` came from the system's allocator.
+        // SAFETY: the caller upholds `dealloc`'s contract, and `pointer` is from the system's
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -41,14 +42,16 @@ fn noise(seed: u32, n: u32) -> u32 {
     n ^ (n >> 12)
 }
 
-/// A panel beside lines of 12 rows with gaps between words, in more shades than there are codes of one byte.
+/// A panel beside lines of text of 12 rows, in more shades than there are codes of one byte.
 fn text() -> Snapshot {
     let pixel = |x: u32, y: u32| {
-        let (letter, line) = (x / 8, y / 12);
-        let is_ink = x % 8 < 7 && (1..11).contains(&(y % 12)) && noise(line, letter) % 6 < 5;
+        let (glyph, line) = (x / 8, y / 12);
+        let is_ink = x % 8 < 7 && (1..11).contains(&(y % 12)) && noise(line, glyph) % 6 < 5;
         match x {
             0..100 => 0x00f0_f0f4,
-            120..600 if is_ink => noise(noise(line, letter) % 40, x % 8 * 16 + y % 12) % 700 * 0x0101,
+            120..600 if is_ink => {
+                noise(noise(line, glyph) % 40, x % 8 * 16 + y % 12) % 700 * 0x0101
+            }
             _ => PAPER,
         }
     };
@@ -83,8 +86,13 @@ fn text_does_not_allocate() {
     };
     encode();
     assert_eq!(encode(), 0);
-    let commands: Vec<_> = CommandReader::new(&out, SIZE).map(|command| command.expect("a command of ours")).collect();
-    let in_columns = |command: &Command<'_>| matches!(command, Command::Raw { encoding: Encoding::Columns, data, .. } if data[1] > 0);
+    let commands: Vec<_> = CommandReader::new(&out, SIZE)
+        .map(|command| command.expect("an encoded command must be valid"))
+        .collect();
+    let in_columns = |command: &Command<'_>| match command {
+        Command::Raw { encoding: Encoding::Columns, data, .. } => data[1] > 0,
+        _ => false,
+    };
     assert_eq!(commands.len(), rects.len());
-    assert!(commands.iter().all(in_columns), "not the encoding that is asked about");
+    assert!(commands.iter().all(in_columns), "the text must be encoded by columns");
 }

@@ -1,5 +1,5 @@
-//! Pictures of every odd size and of the kinds that are worst for a codec come back bit by bit, whatever the link allows;
-//! what is cut, flipped or swollen on the way ends in an error.
+//! Images of odd sizes and of the worst kinds for a codec round-trip bit by bit with all settings;
+//! truncated, flipped and extended data is an error.
 
 use thinc_codec_dec::{Decoder, OPAQUE, RGB};
 use thinc_codec_enc::{EncodeSettings, Encoder, Entropy};
@@ -16,10 +16,10 @@ fn noise(seed: u32, x: u32, y: u32) -> u32 {
     n ^ (n >> 12)
 }
 
-/// A picture's name, and a pixel by its place.
-type Picture = (&'static str, fn(u32, u32) -> u32);
+/// An image's name, and its pixels by position.
+type Image = (&'static str, fn(u32, u32) -> u32);
 
-const PICTURES: [Picture; 10] = [
+const IMAGES: [Image; 10] = [
     ("noise", |x, y| noise(1, x, y)),
     ("one colour", |_, _| 0x0012_3456),
     ("black", |_, _| 0),
@@ -31,7 +31,7 @@ const PICTURES: [Picture; 10] = [
         let wave = |f: f32| ((x as f32 / f).sin() * (y as f32 / 19.0).cos() * 100.0 + 120.0) as u32;
         wave(31.0) << 16 | wave(47.0) << 8 | (wave(23.0) + (noise(2, x, y) & 3))
     }),
-    ("letters", |x, y| if noise(3, x % 9, y % 12) % 5 < 2 { 0x0020_2124 } else { 0x00ff_ffff }),
+    ("text", |x, y| if noise(3, x % 9, y % 12) % 5 < 2 { 0x0020_2124 } else { 0x00ff_ffff }),
     ("few colours", |x, y| noise(4, x / 3, y / 2) % 17 * 0x000f_1e2d),
 ];
 
@@ -76,14 +76,15 @@ fn snapshot(size: (u32, u32), pixel: impl Fn(u32, u32) -> u32) -> Snapshot {
 }
 
 fn encoded(snapshot: &Snapshot, entropy: Entropy, encoder: &mut Encoder) -> Vec<u8> {
-    let planned = [Planned::Pixels { rect: snapshot.region().extents(), content: Content::Unknown }];
+    let planned =
+        [Planned::Pixels { rect: snapshot.region().extents(), content: Content::Unknown }];
     let settings = EncodeSettings { entropy, ..EncodeSettings::default() };
     let mut commands = Vec::new();
     encoder.encode_with(&planned, snapshot, &settings, &mut commands);
     commands
 }
 
-/// The RAWs of a picture: one, or several where a part of it is like a photograph.
+/// The RAWs of an image: one, or several if part of it is like a photograph.
 fn raws(commands: &[u8], (width, height): (u32, u32)) -> Vec<(Rect, Encoding, &[u8])> {
     let raw = |command| match command {
         Ok(Command::Raw { rect, encoding, data }) => (rect, encoding, data),
@@ -97,14 +98,17 @@ fn pictures_of_all_sizes_come_back() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
     let mut used = Vec::new();
     for size in SIZES {
-        for (name, pixel) in PICTURES {
+        for (name, pixel) in IMAGES {
             let snapshot = snapshot(size, pixel);
             for entropy in ENTROPIES {
                 let commands = encoded(&snapshot, entropy, &mut encoder);
                 let stride = size.0 as usize + 3;
                 let mut dst = vec![7; stride * size.1 as usize];
                 for (rect, encoding, data) in raws(&commands, size) {
-                    assert!(data.len() as u64 <= rect.area() * 3, "{name} of {size:?} takes more than it has");
+                    assert!(
+                        data.len() as u64 <= rect.area() * 3,
+                        "{name} of {size:?} takes more than it has"
+                    );
                     let at = rect.y1 as usize * stride + rect.x1 as usize;
                     let extent = (rect.width() as usize, rect.height() as usize);
                     decoder.raw(encoding, data, extent, &mut dst[at..], stride).unwrap();
@@ -113,18 +117,24 @@ fn pictures_of_all_sizes_come_back() {
                 for (row, y) in dst.chunks(stride).zip(0..) {
                     for (&got, x) in row.iter().zip(0..) {
                         let wanted = if x < size.0 { pixel(x, y) & RGB | OPAQUE } else { 7 };
-                        assert_eq!(got, wanted, "{name} of {size:?} with {entropy:?} at ({x}, {y})");
+                        assert_eq!(
+                            got, wanted,
+                            "{name} of {size:?} with {entropy:?} at ({x}, {y})"
+                        );
                     }
                 }
             }
         }
     }
-    for encoding in [Encoding::Plain, Encoding::Predicted, Encoding::PredictedZstd, Encoding::Residuals] {
+    for encoding in
+        [Encoding::Plain, Encoding::Predicted, Encoding::PredictedZstd, Encoding::Residuals]
+    {
         assert!(used.contains(&encoding), "{encoding:?} was never chosen");
     }
 }
 
-/// Where every pixel is a part of its own, columns say more than there is, and yet pack better than operations.
+/// Where every pixel is a part of its own, columns say more than there is, and yet pack better than
+/// operations.
 #[test]
 fn columns_never_take_more_than_the_pixels() {
     let size = (1, 16_384);
@@ -139,23 +149,25 @@ fn columns_never_take_more_than_the_pixels() {
 fn padding_costs_nothing() {
     let mut encoder = Encoder::new();
     for size in SIZES {
-        for (name, pixel) in PICTURES {
+        for (name, pixel) in IMAGES {
             let clean = snapshot(size, |x, y| pixel(x, y) & RGB);
             let dirty = snapshot(size, |x, y| pixel(x, y) & RGB | noise(9, x, y) << 24);
             for entropy in ENTROPIES {
-                let both = [&clean, &dirty].map(|snapshot| encoded(snapshot, entropy, &mut encoder));
+                let both =
+                    [&clean, &dirty].map(|snapshot| encoded(snapshot, entropy, &mut encoder));
                 assert_eq!(both[0], both[1], "{name} of {size:?}");
             }
         }
     }
 }
 
-/// What an encoder did before must not show in its bytes: two workers, or one, and a viewer sees the same.
+/// What an encoder did before must not show in its bytes: two workers, or one, and a viewer sees
+/// the same.
 #[test]
 fn an_encoder_remembers_nothing() {
     let mut used = Encoder::new();
     for size in SIZES.into_iter().rev() {
-        for (name, pixel) in PICTURES {
+        for (name, pixel) in IMAGES {
             let snapshot = snapshot(size, pixel);
             for entropy in ENTROPIES {
                 let fresh = encoded(&snapshot, entropy, &mut Encoder::new());
@@ -169,18 +181,26 @@ fn an_encoder_remembers_nothing() {
 fn what_is_cut_or_too_long_is_an_error() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
     for size in [(64, 64), (127, 61), (1, 7), (17, 17)] {
-        for (name, pixel) in PICTURES {
+        for (name, pixel) in IMAGES {
             let snapshot = snapshot(size, pixel);
             for entropy in ENTROPIES {
                 let commands = encoded(&snapshot, entropy, &mut encoder);
                 for (rect, encoding, data) in raws(&commands, size) {
                     let (width, height) = (rect.width() as usize, rect.height() as usize);
                     let mut dst = vec![0; width * height];
-                    let mut decode = |data: &[u8]| decoder.raw(encoding, data, (width, height), &mut dst, width);
+                    let mut decode =
+                        |data: &[u8]| decoder.raw(encoding, data, (width, height), &mut dst, width);
                     for cut in (0..data.len()).step_by(1 + data.len() / 50) {
-                        assert!(decode(&data[..cut]).is_err(), "{name} by {encoding:?}, {cut} of {} bytes", data.len());
+                        assert!(
+                            decode(&data[..cut]).is_err(),
+                            "{name} by {encoding:?}, {cut} of {} bytes",
+                            data.len()
+                        );
                     }
-                    assert!(decode(&[data, &[0]].concat()).is_err(), "{name} by {encoding:?} and a byte more");
+                    assert!(
+                        decode(&[data, &[0]].concat()).is_err(),
+                        "{name} by {encoding:?} and a byte more"
+                    );
                 }
             }
         }
@@ -191,7 +211,7 @@ fn what_is_cut_or_too_long_is_an_error() {
 fn flipped_bits_never_panic() {
     let (mut encoder, mut decoder) = (Encoder::new(), Decoder::new());
     let mut dst = vec![0; 127 * 61];
-    for (_, pixel) in PICTURES {
+    for (_, pixel) in IMAGES {
         let snapshot = snapshot((127, 61), pixel);
         for entropy in ENTROPIES {
             let commands = encoded(&snapshot, entropy, &mut encoder);
@@ -201,7 +221,8 @@ fn flipped_bits_never_panic() {
                 for i in 0..200u32 {
                     let bit = noise(i, 5, 6) as usize % (data.len() * 8);
                     data[bit / 8] ^= 1 << (bit % 8);
-                    // Another picture or an error: both are fine, since the transport knows what it carries.
+                    // Another image or an error: both are fine, because the transport detects
+                    // damage.
                     let _ = decoder.raw(encoding, &data, (width, height), &mut dst, width);
                     data[bit / 8] ^= 1 << (bit % 8);
                 }

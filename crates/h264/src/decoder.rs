@@ -1,26 +1,28 @@
 //! Path 11/13: from viewer-native's decoder thread, back to viewer-core/video.rs.
-//! One stream's decoder: one access unit in, its picture out. The library inside is C++ and reads what a session, or who poses as one, sends:
-//! heads and parameter sets are read in Rust before it (syntax.rs). Knows one stream; never its place.
+//! One stream's decoder: one access unit in, its frame out. The library is C++ and reads what a
+//! session, or an impostor, sends: headers and parameter sets are checked in Rust first
+//! (syntax.rs). Knows one stream; never its place.
 
 use openh264::OpenH264API;
 use openh264::decoder::{DecodeOptions, Decoder as OpenH264, DecoderConfig, Flush};
 use openh264::formats::YUVSource;
 use thinc_region::Size;
-use thinc_video::{Layout, Planes, PlanesRef};
+use thinc_video::{Planes, PlanesRef, SampleLayout};
 
 use crate::{coded_size, fits, syntax};
 
-/// 8 MiB: what a picture may have. A quarter of the largest one's samples; sessions send less than a tenth.
-const PICTURE_BYTES_MAX: usize = 8 << 20;
+/// 8 MiB: longest access unit, a quarter of the largest frame's samples; sessions send less than a
+/// tenth.
+const FRAME_BYTES_MAX: usize = 8 << 20;
 
-/// Why a picture cannot be shown. The stream can go on from its next key.
+/// Why a frame cannot be decoded. The stream can continue with its next keyframe.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// Too small or too large for the library; said of the stream before any picture.
-    #[error("pictures of {} by {} cannot be decoded", .0.width, .0.height)]
+    /// The stream's frames are too small or too large for the library.
+    #[error("frames of {} by {} cannot be decoded", .0.width, .0.height)]
     Size(Size),
-    /// A picture of another size than the stream's.
-    #[error("a picture of {width} by {height} in a stream of another size")]
+    /// A frame has another size than the stream.
+    #[error("a frame of {width} by {height} in a stream of another size")]
     OtherSize {
         /// Its width.
         width: u32,
@@ -28,29 +30,30 @@ pub enum DecodeError {
         height: u32,
     },
     /// Not an access unit of H.264.
-    #[error("{0}: no access unit of H.264")]
+    #[error("{0}: not an access unit of H.264")]
     Malformed(&'static str),
-    /// H.264 of other profiles than the protocol's.
-    #[error("{0} that constrained baseline has not")]
+    /// A feature of H.264 outside the protocol's profile.
+    #[error("{0}: not part of constrained baseline")]
     Unsupported(&'static str),
-    /// Longer than any picture is.
-    #[error("a picture of {0} bytes")]
+    /// The access unit is longer than the limit.
+    #[error("an access unit of {0} bytes; the limit is {FRAME_BYTES_MAX}")]
     TooLong(usize),
-    /// It leans on one that was not decoded.
-    #[error("no key yet")]
-    NoKey,
-    /// OpenH264 says so.
+    /// It refers to a frame that was not decoded.
+    #[error("no keyframe yet")]
+    NoKeyframe,
+    /// OpenH264 reports an error.
     #[error("OpenH264: {0}")]
     Library(String),
-    /// There was a slice and no whole picture came of it.
-    #[error("no whole picture")]
-    NoPicture,
+    /// The slices do not make a complete frame.
+    #[error("incomplete frame")]
+    IncompleteFrame,
 }
 
-/// Decodes the pictures of one stream.
+/// Decodes the frames of one stream.
 pub struct Decoder {
     size: Size,
-    /// None until a key came, and again after an error: what the library then holds is not believed.
+    /// None before a keyframe, and again after an error, because the library's state is then not
+    /// trusted.
     library: Option<OpenH264>,
 }
 
@@ -61,7 +64,7 @@ impl std::fmt::Debug for Decoder {
 }
 
 impl Decoder {
-    /// For pictures of a source of this size, and no others.
+    /// For frames of a source of this size only.
     pub fn new(source: Size) -> Result<Decoder, DecodeError> {
         if !fits(source) {
             return Err(DecodeError::Size(source));
@@ -69,7 +72,8 @@ impl Decoder {
         Ok(Decoder { size: coded_size(source), library: None })
     }
 
-    /// `out` becomes the picture of an access unit, edges rounded up to even. After an error it is what it was, and nothing but a key decodes.
+    /// Sets `out` to the frame of an access unit, with edges rounded up to even numbers. After an
+    /// error it is unchanged, and only a keyframe decodes.
     pub fn decode(&mut self, data: &[u8], out: &mut Planes) -> Result<(), DecodeError> {
         let decoded = self.try_decode(data, out);
         if decoded.is_err() {
@@ -79,25 +83,28 @@ impl Decoder {
     }
 
     fn try_decode(&mut self, data: &[u8], out: &mut Planes) -> Result<(), DecodeError> {
-        if data.len() > PICTURE_BYTES_MAX {
+        if data.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::TooLong(data.len()));
         }
         let unit = syntax::check(data, self.size)?;
         let library = match &mut self.library {
             Some(library) => library,
-            None if unit.is_key => self.library.insert(open()?),
-            None => return Err(DecodeError::NoKey),
+            None if unit.is_keyframe => self.library.insert(open()?),
+            None => return Err(DecodeError::NoKeyframe),
         };
         let options = DecodeOptions::new().flush_after_decode(Flush::NoFlush);
-        let decoded = library.decode_with_options(data, options).map_err(refused)?.ok_or(DecodeError::NoPicture)?;
+        let decoded = library
+            .decode_with_options(data, options)
+            .map_err(refused)?
+            .ok_or(DecodeError::IncompleteFrame)?;
         let (width, height) = decoded.dimensions();
         if (width, height) != (self.size.width as usize, self.size.height as usize) {
             return Err(DecodeError::OtherSize { width: width as u32, height: height as u32 });
         }
         let (luma, blue, red) = decoded.strides();
         let planes = [decoded.y(), decoded.u(), decoded.v()];
-        let picture = PlanesRef::new(self.size, Layout::Yuv420, planes, [luma, blue, red]);
-        out.copy_from(&picture.ok_or(DecodeError::NoPicture)?);
+        let frame = PlanesRef::new(self.size, SampleLayout::Yuv420, planes, [luma, blue, red]);
+        out.copy_from(&frame.ok_or(DecodeError::IncompleteFrame)?);
         Ok(())
     }
 }

@@ -1,7 +1,7 @@
-//! Path 9/13: from session-server/video.rs, to a NEXT.
-//! One stream's encoder: each picture leans on the one before it, and on nothing after a key. Which library makes it is said at the beginning,
-//! one of those that were built in; what it makes is of one kind whichever it is (tests/stream.rs).
-//! Knows one stream's pictures and its rate; whether a picture is worth sending was decided before.
+//! Path 9/13: from session-server/video.rs, to the VIDEO command NEXT (one frame).
+//! One stream's encoder: each frame refers to the previous one, except keyframes. The caller
+//! chooses one of the libraries in the build; their output has the same form (tests/stream.rs).
+//! Knows one stream's frames and its rate; never whether a frame is worth sending.
 
 #[cfg(feature = "openh264")]
 mod openh264;
@@ -11,41 +11,41 @@ mod x264;
 use std::str::FromStr;
 
 use thinc_region::Size;
-use thinc_video::{Layout, Planes, PlanesRef, to_420};
+use thinc_video::{Planes, PlanesRef, SampleLayout, to_420};
 
 use crate::{coded_size, fits};
 
-/// 288 Mbit/s: level 5.2's, above which OpenH264 takes no rate.
+/// 288 Mbit/s: the limit of level 5.2, the highest rate that OpenH264 accepts.
 const BITS_PER_SECOND_MAX: u64 = 288_000_000;
-/// 16 kbit/s: below, not even its heads fit.
+/// 16 kbit/s: below it not even the headers fit.
 const BITS_PER_SECOND_MIN: u64 = 16_000;
-/// 60: what its rate control reckons with at most.
+/// 60: the highest frame rate of its rate control.
 const FRAMES_PER_SECOND_MAX: u32 = 60;
 
-/// What a stream's encoder begins with.
+/// Initial settings of a stream's encoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EncoderSettings {
-    /// Of every picture, in samples of luma.
+    /// Size of every frame in luma samples.
     pub size: Size,
-    /// What its pictures take together.
+    /// Bit rate of the stream.
     pub bits_per_second: u64,
-    /// How many pictures a second share them.
+    /// Frame rate, for the rate control.
     pub frames_per_second: u32,
 }
 
-/// Whose encoder makes the pictures.
+/// The encoder's library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Library {
     /// Cisco's, BSD-2.
     #[cfg(feature = "openh264")]
     OpenH264,
-    /// VideoLAN's, GPL-2 or later: a program that has it in it is under that licence as a whole.
+    /// VideoLAN's, GPL-2 or later: a program that contains it is under that licence as a whole.
     #[cfg(feature = "x264")]
     X264,
 }
 
 impl Library {
-    /// Those that were built in; the first is taken where nobody chooses.
+    /// The libraries in this build; the first is the default.
     pub const ALL: &[Library] = &[
         #[cfg(feature = "openh264")]
         Library::OpenH264,
@@ -53,7 +53,7 @@ impl Library {
         Library::X264,
     ];
 
-    /// As people write it.
+    /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             #[cfg(feature = "openh264")]
@@ -79,53 +79,57 @@ impl FromStr for Library {
     }
 }
 
-/// An encoder that was not built in.
+/// A library that is not in this build.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no encoder {0} in this program")]
+#[error("this program has no encoder {0}")]
 pub struct NoSuchLibrary(pub String);
 
-/// What became of a picture.
+/// Describes an encoded frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Encoded {
-    /// It leans on none before it: the stream's first, and those that were asked for.
-    pub key: bool,
+    /// It is a keyframe: the stream's first frame, and those that were requested.
+    pub keyframe: bool,
 }
 
-/// Why a picture was not encoded. The stream cannot go on.
+/// Why a frame was not encoded. The stream cannot continue.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EncodeError {
-    /// Too small or too large.
-    #[error("pictures of {} by {} cannot be coded", .0.width, .0.height)]
+    /// The frames are too small or too large.
+    #[error("frames of {} by {} cannot be coded", .0.width, .0.height)]
     Size(Size),
-    /// A picture of another size than the stream's.
-    #[error("a picture of {} by {} in a stream of {} by {}", .0.width, .0.height, .1.width, .1.height)]
+    /// A frame has another size than the stream.
+    #[error(
+        "a frame of {} by {} in a stream of {} by {}",
+        .0.width, .0.height, .1.width, .1.height
+    )]
     OtherSize(Size, Size),
-    /// The library says so.
+    /// The library reports an error.
     #[error("{0}")]
     Library(String),
-    /// It gave nothing, or no picture.
-    #[error("the encoder made no picture")]
-    NoPicture,
+    /// It returned no frame.
+    #[error("the encoder returned no frame")]
+    NoFrame,
 }
 
-/// Encodes the pictures of one stream.
+/// Encodes the frames of one stream.
 pub struct Encoder {
     library: Box<dyn Codes>,
     settings: EncoderSettings,
-    /// Colour at half the height, and edges that are even.
+    /// The frame with chroma at half the height, and with even edges.
     whole: Planes,
     halved: Planes,
 }
 
-/// What a library does for a stream. `picture` has colour at half the width and height, and edges that are even.
+/// A library's encoder of one stream. `frame` has chroma at half the width and height, and even
+/// edges.
 trait Codes: Send + Sync {
-    /// Appends one access unit, whose parameter sets come with keys and only with them. The first is a key; later ones are where
-    /// `key` says so, and nowhere else.
+    /// Appends one access unit. Keyframes have parameter sets, and only they. The first frame is a
+    /// keyframe; later ones are if `keyframe` is true, and only then.
     fn encode(
         &mut self,
-        picture: &PlanesRef<'_>,
+        frame: &PlanesRef<'_>,
         settings: &EncoderSettings,
-        key: bool,
+        keyframe: bool,
         out: &mut Vec<u8>,
     ) -> Result<Encoded, EncodeError>;
 }
@@ -137,12 +141,12 @@ impl std::fmt::Debug for Encoder {
 }
 
 impl Encoder {
-    /// The first picture will be a key.
+    /// With the default library. The first frame will be a keyframe.
     pub fn new(settings: EncoderSettings) -> Result<Encoder, EncodeError> {
         Encoder::with(Library::default(), settings)
     }
 
-    /// The same by a library that is named.
+    /// The same with this library.
     pub fn with(library: Library, settings: EncoderSettings) -> Result<Encoder, EncodeError> {
         if !fits(settings.size) {
             return Err(EncodeError::Size(settings.size));
@@ -157,21 +161,27 @@ impl Encoder {
         Ok(Encoder { library, settings, whole: Planes::new(), halved: Planes::new() })
     }
 
-    /// What the stream takes from its next picture on. No key comes of it.
+    /// Changes the rates from the next frame on, without a keyframe.
     pub fn set_rate(&mut self, bits_per_second: u64, frames_per_second: u32) {
-        self.settings = within(EncoderSettings { bits_per_second, frames_per_second, ..self.settings });
+        self.settings =
+            within(EncoderSettings { bits_per_second, frames_per_second, ..self.settings });
     }
 
-    /// Appends a picture as one access unit; `key`: it shall lean on none before it.
-    pub fn encode(&mut self, picture: &PlanesRef<'_>, key: bool, out: &mut Vec<u8>) -> Result<Encoded, EncodeError> {
+    /// Appends a frame as one access unit, as a keyframe if `keyframe` is true.
+    pub fn encode(
+        &mut self,
+        frame: &PlanesRef<'_>,
+        keyframe: bool,
+        out: &mut Vec<u8>,
+    ) -> Result<Encoded, EncodeError> {
         let size = self.settings.size;
-        if picture.size() != size {
-            return Err(EncodeError::OtherSize(picture.size(), size));
+        if frame.size() != size {
+            return Err(EncodeError::OtherSize(frame.size(), size));
         }
-        let halved = match picture.layout() {
-            Layout::Yuv420 => *picture,
-            Layout::Yuv422 => {
-                to_420(picture, &mut self.halved);
+        let halved = match frame.layout() {
+            SampleLayout::Yuv420 => *frame,
+            SampleLayout::Yuv422 => {
+                to_420(frame, &mut self.halved);
                 self.halved.as_ref()
             }
         };
@@ -182,7 +192,7 @@ impl Encoder {
             pad(&halved, coded, &mut self.whole);
             self.whole.as_ref()
         };
-        self.library.encode(&whole, &self.settings, key, out)
+        self.library.encode(&whole, &self.settings, keyframe, out)
     }
 }
 
@@ -195,13 +205,13 @@ fn within(settings: EncoderSettings) -> EncoderSettings {
 }
 
 /// Repeats the last column and row.
-fn pad(picture: &PlanesRef<'_>, size: Size, out: &mut Planes) {
-    out.reset(size, Layout::Yuv420);
+fn pad(frame: &PlanesRef<'_>, size: Size, out: &mut Planes) {
+    out.reset(size, SampleLayout::Yuv420);
     let strides = [size.width, size.width / 2, size.width / 2].map(|width| width as usize);
     for ((plane, stride), out) in strides.into_iter().enumerate().zip(out.planes_mut()) {
-        let last = picture.plane_size(plane).height as usize - 1;
+        let last = frame.plane_size(plane).height as usize - 1;
         for (y, out) in out.chunks_exact_mut(stride).enumerate() {
-            let row = picture.row(plane, y.min(last));
+            let row = frame.row(plane, y.min(last));
             out[..row.len()].copy_from_slice(row);
             out[row.len()..].fill(row[row.len() - 1]);
         }

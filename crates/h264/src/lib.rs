@@ -1,7 +1,9 @@
-//! Path 9/13 and 11/13: pictures to H.264 for session-server, and back for native viewers. Browsers decode by themselves (WebCodecs).
-//! OpenH264, or x264 to encode where a build asks for it, and of them only what the protocol allows: constrained baseline, an access unit a picture,
-//! keys when they are asked for.
-//! Knows pictures and bytes; never streams, viewers or time.
+//! Path 9/13 and 11/13: encodes frames as H.264 for session-server, and decodes them for native
+//! viewers.
+//! Browsers decode with WebCodecs.
+//! Uses OpenH264, or x264 for encoding if the build enables it, and only what the protocol allows:
+//! constrained baseline, one access unit per frame, keyframes on request.
+//! Knows frames and bytes; never streams, viewers or time.
 #![deny(unsafe_code)]
 
 #[cfg(feature = "decoder")]
@@ -18,18 +20,18 @@ pub use encoder::{EncodeError, Encoded, Encoder, EncoderSettings, Library, NoSuc
 
 use thinc_region::Size;
 
-/// Longest and shorter edge of what OpenH264 takes (its README).
+/// Longest and shorter edge that OpenH264 supports (its README).
 const EDGES_MAX: (u32, u32) = (3840, 2160);
-/// 16: a macroblock, below which it takes nothing.
+/// 16: a macroblock, the smallest edge that OpenH264 supports.
 const EDGE_MIN: u32 = 16;
 
-/// Pictures of this size can be coded.
+/// True if frames of this size can be coded.
 pub fn fits(size: Size) -> bool {
     let (shorter, longer) = (size.width.min(size.height), size.width.max(size.height));
     shorter >= EDGE_MIN && longer <= EDGES_MAX.0 && shorter <= EDGES_MAX.1
 }
 
-/// What a coded picture's planes have: the source's edges rounded up to even.
+/// Size of a coded frame: the source's edges rounded up to even numbers.
 pub fn coded_size(source: Size) -> Size {
     Size { width: source.width.next_multiple_of(2), height: source.height.next_multiple_of(2) }
 }

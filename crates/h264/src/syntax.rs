@@ -1,74 +1,80 @@
-//! Beside decoder.rs: what of an access unit is read before a library that is not memory-safe sees any of it.
-//! Lets through what the protocol allows, constrained baseline at the stream's size, and says what else it met.
-//! Knows heads, parameter sets and nothing of slices (ITU-T H.264, 7.3 and Annex B).
+//! Beside decoder.rs: checks an access unit before the library, which is not memory-safe, reads it.
+//! Accepts only what the protocol allows: constrained baseline at the stream's size.
+//! Knows headers and parameter sets; never the contents of slices (ITU-T H.264, 7.3 and Annex B).
 
 use thinc_region::Size;
 
 use crate::decoder::DecodeError;
 
-/// 64: of one picture. A slice is at least a row of macroblocks at what sessions send.
+/// 64 units of one frame; in a session's frames a slice has at least a row of macroblocks.
 const UNITS_MAX: usize = 64;
-/// 4: more than any encoder here keeps; each is a picture's memory.
+/// 4 reference frames: more than any encoder here uses; each takes the memory of a frame.
 const REFERENCES_MAX: u32 = 4;
 
-/// Kinds of units.
+/// Types of NAL units.
 mod kind {
     pub(super) const SLICE: u8 = 1;
-    pub(super) const KEY_SLICE: u8 = 5;
-    pub(super) const INFORMATION: u8 = 6;
-    pub(super) const SEQUENCE: u8 = 7;
-    pub(super) const PICTURE: u8 = 8;
+    pub(super) const IDR_SLICE: u8 = 5;
+    pub(super) const SUPPLEMENTAL: u8 = 6;
+    pub(super) const SEQUENCE_PARAMETERS: u8 = 7;
+    pub(super) const PICTURE_PARAMETERS: u8 = 8;
     pub(super) const DELIMITER: u8 = 9;
 }
 
-/// What an access unit may do.
+/// Properties of a valid access unit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessUnit {
-    /// It brings parameter sets and a picture that leans on none.
-    pub(crate) is_key: bool,
+    /// It has parameter sets and is a keyframe.
+    pub(crate) is_keyframe: bool,
 }
 
-/// Reads all heads of an access unit, and its parameter sets whole.
+/// Checks all headers of an access unit, and its parameter sets completely.
 pub(crate) fn check(data: &[u8], size: Size) -> Result<AccessUnit, DecodeError> {
     let mut unit = AccessUnit::default();
     let (mut slices, mut sequences, mut pictures) = (0, 0, 0);
     for (count, nal) in Units::new(data)?.enumerate() {
         let (&head, body) = nal.split_first().ok_or(DecodeError::Malformed("an empty unit"))?;
         if count >= UNITS_MAX {
-            return Err(DecodeError::Malformed("more units than a picture has"));
+            return Err(DecodeError::Malformed("more units than a frame has"));
         }
         if head & 0x80 != 0 {
             return Err(DecodeError::Malformed("a unit's forbidden bit"));
         }
         match head & 0x1f {
-            kind::SLICE | kind::KEY_SLICE if body.is_empty() => return Err(DecodeError::Malformed("an empty slice")),
+            kind::SLICE | kind::IDR_SLICE if body.is_empty() => {
+                return Err(DecodeError::Malformed("an empty slice"));
+            }
             kind::SLICE => slices += 1,
-            kind::KEY_SLICE => {
-                unit.is_key = true;
+            kind::IDR_SLICE => {
+                unit.is_keyframe = true;
                 slices += 1;
             }
-            kind::SEQUENCE => {
+            kind::SEQUENCE_PARAMETERS => {
                 check_sequence(body, size)?;
                 sequences += 1;
             }
-            kind::PICTURE => {
+            kind::PICTURE_PARAMETERS => {
                 check_picture(body)?;
                 pictures += 1;
             }
-            kind::INFORMATION | kind::DELIMITER => {}
-            _ => return Err(DecodeError::Unsupported("a kind of unit")),
+            kind::SUPPLEMENTAL | kind::DELIMITER => {}
+            _ => return Err(DecodeError::Unsupported("a unit of this type")),
         }
     }
     if slices == 0 {
-        return Err(DecodeError::Malformed("no picture"));
+        return Err(DecodeError::Malformed("no frame"));
     }
-    if (unit.is_key && (sequences, pictures) != (1, 1)) || (!unit.is_key && (sequences, pictures) != (0, 0)) {
-        return Err(DecodeError::Malformed("parameter sets that are not one of each with a key"));
+    if (unit.is_keyframe && (sequences, pictures) != (1, 1))
+        || (!unit.is_keyframe && (sequences, pictures) != (0, 0))
+    {
+        return Err(DecodeError::Malformed(
+            "a keyframe without one parameter set of each kind, or others with any",
+        ));
     }
     Ok(unit)
 }
 
-/// The units of a byte stream, without the codes before and the zeros behind them (Annex B).
+/// The units of a byte stream, without start codes and trailing zeros (Annex B).
 struct Units<'a> {
     rest: &'a [u8],
 }
@@ -77,7 +83,9 @@ impl<'a> Units<'a> {
     /// `data` begins with a start code.
     fn new(data: &'a [u8]) -> Result<Units<'a>, DecodeError> {
         match start_code(data) {
-            Some((at, behind)) if data[..at].iter().all(|&byte| byte == 0) => Ok(Units { rest: &data[behind..] }),
+            Some((at, behind)) if data[..at].iter().all(|&byte| byte == 0) => {
+                Ok(Units { rest: &data[behind..] })
+            }
             _ => Err(DecodeError::Malformed("no start code")),
         }
     }
@@ -100,58 +108,60 @@ impl<'a> Iterator for Units<'a> {
     }
 }
 
-/// Where the next one begins and ends.
+/// Start and end of the next start code.
 fn start_code(data: &[u8]) -> Option<(usize, usize)> {
     data.windows(3).position(|window| window == [0, 0, 1]).map(|at| (at, at + 3))
 }
 
-/// The parameter set of a sequence (7.3.2.1.1).
+/// Checks a sequence parameter set (7.3.2.1.1).
 fn check_sequence(body: &[u8], size: Size) -> Result<(), DecodeError> {
     let mut bits = Bits::new(body);
     let profile = bits.bits(8)?;
     let constraints = bits.bits(8)?;
-    // Constrained: no flexible order of macroblocks, no arbitrary one of slices, no redundant pictures.
+    // Constrained: no flexible macroblock ordering, no arbitrary slice ordering, no redundant
+    // slices.
     if profile != 66 || constraints & 0x40 == 0 {
         return Err(DecodeError::Unsupported("a profile"));
     }
     let _level = bits.bits(8)?;
     bits.at_most("a parameter set's number", 31)?;
     bits.at_most("a length of frame numbers", 12)?;
-    match bits.at_most("a kind of picture order", 2)? {
+    match bits.at_most("a picture order count type", 2)? {
         0 => {
-            bits.at_most("a length of picture orders", 12)?;
+            bits.at_most("a length of picture order counts", 12)?;
         }
         2 => {}
-        _ => return Err(DecodeError::Unsupported("a picture order in cycles")),
+        _ => return Err(DecodeError::Unsupported("a cyclic picture order count")),
     }
-    bits.at_most("pictures leaned on", REFERENCES_MAX)?;
+    bits.at_most("a count of reference frames", REFERENCES_MAX)?;
     let _gaps = bits.bits(1)?;
-    let across = bits.at_most("a picture's width", 512)? + 1;
-    let down = bits.at_most("a picture's height", 512)? + 1;
+    let across = bits.at_most("a frame's width", 512)? + 1;
+    let down = bits.at_most("a frame's height", 512)? + 1;
     if bits.bits(1)? == 0 {
         return Err(DecodeError::Unsupported("fields"));
     }
     let _direct = bits.bits(1)?;
-    // In units of two samples, as colour has.
+    // Cropping in units of two samples, because of chroma.
     let [left, right, top, bottom] = if bits.bits(1)? == 1 {
         let mut edge = || bits.at_most("a crop", 8);
         [edge()?, edge()?, edge()?, edge()?]
     } else {
         [0; 4]
     };
-    let shown = |blocks: u32, before: u32, behind: u32| (16 * blocks).checked_sub(2 * (before + behind));
+    let shown =
+        |blocks: u32, before: u32, behind: u32| (16 * blocks).checked_sub(2 * (before + behind));
     let width = shown(across, left, right).ok_or(DecodeError::Malformed("a crop"))?;
     let height = shown(down, top, bottom).ok_or(DecodeError::Malformed("a crop"))?;
     if (Size { width, height }) != size {
         return Err(DecodeError::OtherSize { width, height });
     }
     if 16 * across >= width + 16 || 16 * down >= height + 16 {
-        return Err(DecodeError::Malformed("more macroblocks than a picture has"));
+        return Err(DecodeError::Malformed("more macroblocks than the frame"));
     }
     Ok(())
 }
 
-/// The parameter set of a picture (7.3.2.2).
+/// Checks a picture parameter set (7.3.2.2).
 fn check_picture(body: &[u8]) -> Result<(), DecodeError> {
     let mut bits = Bits::new(body);
     bits.at_most("a parameter set's number", 255)?;
@@ -161,12 +171,12 @@ fn check_picture(body: &[u8]) -> Result<(), DecodeError> {
     }
     let _order = bits.bits(1)?;
     bits.at_most("groups of slices", 0)?;
-    bits.at_most("pictures leaned on", REFERENCES_MAX - 1)?;
-    bits.at_most("pictures leaned on", REFERENCES_MAX - 1)?;
+    bits.at_most("a count of reference frames", REFERENCES_MAX - 1)?;
+    bits.at_most("a count of reference frames", REFERENCES_MAX - 1)?;
     if bits.bits(3)? != 0 {
         return Err(DecodeError::Unsupported("weighted prediction"));
     }
-    // Signed numbers, as their places: -26 to 25, and -12 to 12.
+    // Signed numbers as code numbers: -26 to 25, and -12 to 12.
     bits.at_most("a quantizer", 52)?;
     bits.at_most("a quantizer", 52)?;
     bits.at_most("a quantizer of colour", 24)?;
@@ -178,12 +188,12 @@ fn check_picture(body: &[u8]) -> Result<(), DecodeError> {
     Ok(())
 }
 
-/// Bits of a unit, of which a 3 behind two zeros is none (7.4.1.1).
+/// Bits of a unit without emulation prevention bytes: a 3 after two zeros (7.4.1.1).
 struct Bits<'a> {
     bytes: &'a [u8],
     at: usize,
     zeros: u32,
-    /// The byte that is being read, and how many of its bits are left.
+    /// The current byte, and the number of its unread bits.
     byte: u8,
     left: u32,
 }
@@ -195,7 +205,11 @@ impl<'a> Bits<'a> {
 
     fn next_byte(&mut self) -> Result<u8, DecodeError> {
         let mut next = || {
-            let byte = self.bytes.get(self.at).copied().ok_or(DecodeError::Malformed("a cut parameter set"));
+            let byte = self
+                .bytes
+                .get(self.at)
+                .copied()
+                .ok_or(DecodeError::Malformed("a truncated parameter set"));
             self.at += 1;
             byte
         };
@@ -221,7 +235,7 @@ impl<'a> Bits<'a> {
         Ok(value)
     }
 
-    /// A number of the length that itself tells (9.1).
+    /// An Exp-Golomb code number (9.1) of at most `limit`.
     fn at_most(&mut self, what: &'static str, limit: u32) -> Result<u32, DecodeError> {
         let mut zeros = 0;
         while self.bits(1)? == 0 {

@@ -1,11 +1,12 @@
-//! What does it cost to find out what a viewer has to be told, against comparing or copying all pixels once?
+//! How long does a plan take, compared with comparing or copying all pixels once?
 //!
-//! `cargo bench -p thinc-pixels --bench plan`. A screen of 1024 x 768 is in the snapshot, or 12 x 14 pixels where the case
-//! says "its rectangle"; the viewer shows the page. Setting up the shadow is not measured. Bytes are those of the snapshot.
+//! `cargo bench -p thinc-pixels --bench plan`. The snapshot has a screen of 1024 x 768, or 12 x 14
+//! pixels in the cases with "its rectangle"; the viewer shows the page. Setting up the shadow is
+//! not measured. Bytes are those of the snapshot.
 //!
-//! The second group is of screens of 1920 x 1080 that change as a whole: all of a plan, of which the search for moves is
-//! what `valgrind --tool=callgrind --toggle-collect='*Shifts*find'` counts. Nothing has moved before: no vector is known.
-//! `cold` goes round through more screens and shadows than any cache holds.
+//! The second group has screens of 1920 x 1080 that change completely; `valgrind --tool=callgrind
+//! --toggle-collect='*Shifts*find'` counts the search for moves alone. No vector is known from
+//! earlier moves. `cold` cycles through more screens and shadows than fit into the CPU's cache.
 
 mod screens;
 
@@ -16,7 +17,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use thinc_pixels::{Planned, Shadow, Snapshot, plan};
 use thinc_region::{Rect, Region, Size};
 
-/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+/// The measured code: `./dev bench instructions` makes valgrind count only inside this function.
 #[inline(never)]
 fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -36,10 +37,13 @@ fn benches(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("plan");
     group.throughput(Throughput::Bytes(screens::SIZE.area() * 4));
     let copy = page.clone();
-    group.bench_function("compare (reference)", |b| b.iter(|| measured(|| black_box(&page.0) == black_box(&copy.0))));
+    group.bench_function("compare (reference)", |b| {
+        b.iter(|| measured(|| black_box(&page.0) == black_box(&copy.0)))
+    });
     let mut target = page.0.clone();
-    group
-        .bench_function("copy", |b| b.iter(|| measured(|| black_box(&mut target).copy_from_slice(black_box(&page.0)))));
+    group.bench_function("copy", |b| {
+        b.iter(|| measured(|| black_box(&mut target).copy_from_slice(black_box(&page.0))))
+    });
     for (name, after) in [
         ("unchanged screen", page.snapshot()),
         ("one glyph changed", glyph.snapshot()),
@@ -48,7 +52,7 @@ fn benches(criterion: &mut Criterion) {
         ("terminal over page", screens::terminal(0).snapshot()),
         ("photograph over page", screens::photograph().snapshot()),
     ] {
-        // A plan makes the shadow show the snapshot: before each one it has to show the page again.
+        // A plan updates the shadow, which is reset to the page before each one.
         let mut planned: Vec<Planned> = Vec::new();
         group.throughput(Throughput::Bytes(after.region().area() * 4));
         group.bench_function(name, |b| {
@@ -86,11 +90,11 @@ fn full(pixel: impl Fn(usize, usize) -> u32) -> Snapshot {
     snapshot
 }
 
-/// Text, headings and pictures without an end, three columns that differ.
+/// An endless page of text, headings and images in three different columns.
 struct Book(Vec<screens::Screen>);
 
 impl Book {
-    /// Where the page that `screens` draws has its text.
+    /// The text of the page in `screens`.
     const TEXT: Rect = Rect::new(204, 80, 1024, 768);
 
     fn new() -> Book {
@@ -110,11 +114,17 @@ fn moves(criterion: &mut Criterion) {
     let book = Book::new();
     let photograph = screens::photograph();
     let photo = |x: usize, y: usize| photograph.0[y % 768 * 1024 + x % 1024];
-    let noise =
-        |seed: usize| move |x: usize, y: usize| ((x * 7919 + y) * 2_654_435_761 + seed) as u32 >> 7 ^ (x * y) as u32;
+    let noise = |seed: usize| {
+        move |x: usize, y: usize| {
+            ((x * 7919 + y) * 2_654_435_761 + seed) as u32 >> 7 ^ (x * y) as u32
+        }
+    };
     let page = full(|x, y| book.at(x, y));
-    let panes = |left: usize, right: usize| full(|x, y| book.at(x, y + if x < 960 { left } else { right }));
-    let framed = |top: usize| full(|x, y| book.at(x, if x < 300 || !(60..1040).contains(&y) { y } else { y + top }));
+    let panes =
+        |left: usize, right: usize| full(|x, y| book.at(x, y + if x < 960 { left } else { right }));
+    let framed = |top: usize| {
+        full(|x, y| book.at(x, if x < 300 || !(60..1040).contains(&y) { y } else { y + top }))
+    };
     let mut group = criterion.benchmark_group("moves");
     group.throughput(Throughput::Bytes(FULL.area() * 4));
     for (name, before, after, shifts) in [
@@ -132,13 +142,14 @@ fn moves(criterion: &mut Criterion) {
         plan(before, &mut shadow, &mut planned);
         planned.clear();
         plan(&after, &mut shadow, &mut planned);
-        let found = planned.iter().filter(|planned| matches!(planned, Planned::Shift { .. })).count();
+        let found =
+            planned.iter().filter(|planned| matches!(planned, Planned::Shift { .. })).count();
         assert_eq!(found, shifts, "{name}");
         group.bench_function(name, |b| {
             b.iter_custom(|times| {
                 let mut spent = Duration::ZERO;
                 for _ in 0..times {
-                    // As it was before, with memory that was used before.
+                    // The earlier state, with memory that is already allocated.
                     shadow.reset();
                     plan(before, &mut shadow, &mut planned);
                     planned.clear();
@@ -153,9 +164,9 @@ fn moves(criterion: &mut Criterion) {
     let mut shadow = Shadow::new(FULL);
     plan(&page, &mut shadow, &mut Vec::new());
     let corner = Region::from(Rect::at(1000, 500, 64, 64));
-    group.bench_function("unchanged, 64 x 64 pixels inexact", |b| {
+    group.bench_function("unchanged, 64 x 64 pixels lossy", |b| {
         b.iter(|| {
-            shadow.mark_inexact(&corner);
+            shadow.mark_lossy(&corner);
             measured(|| plan(black_box(&page), &mut shadow, &mut Vec::new()));
         });
     });

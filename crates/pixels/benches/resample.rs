@@ -1,7 +1,7 @@
-//! What does a scaled picture cost, against copying the screen it is made of?
+//! How long does scaling take, compared with copying the screen?
 //!
-//! `cargo bench -p thinc-pixels --bench resample`. A screen of 1024 × 768 to the sizes that viewers have, whole and in the rectangles
-//! that a typed letter changes; "copied" is what is read in any case.
+//! `cargo bench -p thinc-pixels --bench resample`. A screen of 1024 × 768 to usual sizes of
+//! viewers, completely and for the rectangle of one glyph; "copied" only reads the screen.
 
 use std::hint::black_box;
 
@@ -11,7 +11,7 @@ use thinc_region::{Rect, Scale, Size};
 
 const SCREEN: Size = Size { width: 1024, height: 768 };
 
-/// As a framebuffer is read.
+/// Reads the screen as a framebuffer is read.
 fn read(screen: &[u32]) -> impl FnMut(Rect, &mut [u32], usize) {
     |rect, to, stride| {
         for (y, line) in (rect.y1..rect.y2).zip(to.chunks_mut(stride)) {
@@ -22,7 +22,8 @@ fn read(screen: &[u32]) -> impl FnMut(Rect, &mut [u32], usize) {
 }
 
 fn resample(c: &mut Criterion) {
-    let screen: Vec<u32> = (0..SCREEN.area() as u32).map(|i| i.wrapping_mul(0x9e37_79b9) >> 8).collect();
+    let screen: Vec<u32> =
+        (0..SCREEN.area() as u32).map(|i| i.wrapping_mul(0x9e37_79b9) >> 8).collect();
     let mut group = c.benchmark_group("1024x768");
     group.throughput(Throughput::Elements(SCREEN.area()));
     let mut copied = vec![0; SCREEN.area() as usize];
@@ -31,20 +32,28 @@ fn resample(c: &mut Criterion) {
     });
     for (width, height) in [(320, 240), (640, 480), (800, 600), (1366, 1024)] {
         let (x, y) = (Scale::new(0, SCREEN.width, width), Scale::new(0, SCREEN.height, height));
-        let picture = Size { width, height };
-        let mut to = vec![0; picture.area() as usize];
+        let view = Size { width, height };
+        let mut to = vec![0; view.area() as usize];
         let mut resampler = Resampler::new();
         group.bench_function(format!("to {width}x{height}"), |b| {
             b.iter(|| {
-                resampler.resample((&x, &y), picture.rect(), black_box(&mut to), width as usize, read(&screen));
+                resampler.resample(
+                    (&x, &y),
+                    view.rect(),
+                    black_box(&mut to),
+                    width as usize,
+                    read(&screen),
+                );
             });
         });
         if width == 320 {
-            let letter = Rect::at(100, 120, 5, 6);
-            group.bench_function(format!("to {width}x{height}, a letter"), |b| {
+            let glyph = Rect::at(100, 120, 5, 6);
+            group.bench_function(format!("to {width}x{height}, a glyph"), |b| {
                 b.iter_batched(
-                    || vec![0; letter.area() as usize],
-                    |mut to| resampler.resample((&x, &y), letter, black_box(&mut to), 5, read(&screen)),
+                    || vec![0; glyph.area() as usize],
+                    |mut to| {
+                        resampler.resample((&x, &y), glyph, black_box(&mut to), 5, read(&screen))
+                    },
                     BatchSize::SmallInput,
                 );
             });

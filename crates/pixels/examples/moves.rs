@@ -1,6 +1,7 @@
-//! What share of the pixels that changed from one screen to the next do moves explain, and what does a plan cost?
-//! `moves SCREEN…`: each file holds width and height as two 32-bit numbers, then the pixels, 0x00RRGGBB, little endian.
-//! Knows files and plans; who took the pictures is not asked.
+//! Which share of the changed pixels between two screens do moves explain, and how long does a plan
+//! take? `moves SCREEN…`: each file has width and height as two 32-bit numbers, then the pixels,
+//! 0x00RRGGBB, little endian.
+//! Knows files and plans; never where the screens are from.
 
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,12 @@ struct Screen {
 fn read(path: &str) -> Screen {
     let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{path}: {error}"));
     let mut words = bytes.as_chunks::<4>().0.iter().map(|word| u32::from_le_bytes(*word));
-    let (Some(width), Some(height)) = (words.next(), words.next()) else { panic!("{path} has no size") };
+    let (Some(width), Some(height)) = (words.next(), words.next()) else {
+        panic!("{path} has no size")
+    };
     let size = Size { width, height };
     let pixels: Vec<u32> = words.map(|pixel| pixel & RGB).collect();
-    assert_eq!(pixels.len() as u64, size.area(), "{path} holds {width} x {height} pixels");
+    assert_eq!(pixels.len() as u64, size.area(), "{path} must have {width} x {height} pixels");
     Screen { size, pixels }
 }
 
@@ -26,7 +29,7 @@ fn differing(a: &[u32], b: &[u32]) -> u64 {
     a.iter().zip(b).filter(|(a, b)| (*a ^ *b) & RGB != 0).count() as u64
 }
 
-/// Of the time a plan took, the least of several: the machine does other things too.
+/// The shortest of several measurements of a plan, because the machine has other load.
 fn timed(shadow_of: &Screen, snapshot: &Snapshot) -> (Vec<Planned>, Duration) {
     let mut best = Duration::MAX;
     let mut planned = Vec::new();
@@ -43,12 +46,13 @@ fn timed(shadow_of: &Screen, snapshot: &Snapshot) -> (Vec<Planned>, Duration) {
 
 fn taken(screen: &Screen) -> Snapshot {
     let mut snapshot = Snapshot::new();
-    snapshot
-        .fill(&Region::from(screen.size.rect()), |_, to, _| to[..screen.pixels.len()].copy_from_slice(&screen.pixels));
+    snapshot.fill(&Region::from(screen.size.rect()), |_, to, _| {
+        to[..screen.pixels.len()].copy_from_slice(&screen.pixels)
+    });
     snapshot
 }
 
-/// A COPY: all is read before any is written.
+/// Applies a COPY: all pixels are read before any is written.
 fn moved(screen: &Screen, region: &Region, dx: i32, dy: i32) -> Screen {
     let width = screen.size.width as usize;
     let mut pixels = screen.pixels.clone();
@@ -74,13 +78,21 @@ fn main() {
         for planned in &planned {
             if let Planned::Shift { region, dx, dy } = planned {
                 shown = moved(&shown, region, *dx, *dy);
-                said += &format!(" ({dx}, {dy}) in {} of {} px", region.rect_count(), region.area());
+                said +=
+                    &format!(" ({dx}, {dy}) in {} of {} px", region.rect_count(), region.area());
             }
         }
         let rest = differing(&shown.pixels, &after.pixels);
         (all, left) = (all + changed, left + rest);
         let share = 100.0 - 100.0 * rest as f64 / changed.max(1) as f64;
-        println!("{:>8} changed, {share:5.1} % moved, {:7.0} µs:{said}", changed, time.as_secs_f64() * 1e6);
+        println!(
+            "{:>8} changed, {share:5.1} % moved, {:7.0} µs:{said}",
+            changed,
+            time.as_secs_f64() * 1e6
+        );
     }
-    println!("together {:.1} % of {all} pixels that changed", 100.0 - 100.0 * left as f64 / all.max(1) as f64);
+    println!(
+        "together {:.1} % of {all} pixels that changed",
+        100.0 - 100.0 * left as f64 / all.max(1) as f64
+    );
 }

@@ -1,39 +1,40 @@
-//! Path 8/13: from plan.rs and back.
-//! Where a snapshot differs from a shadow, as few tight rectangles; its working memory is kept from call to call.
-//! Knows equality of pixels; never what kind they are.
+//! Path 8/13: under plan.rs.
+//! Finds where a snapshot differs from a shadow, as few tight rectangles.
+//! Knows equality of pixels; never of what kind they are.
 
 use thinc_region::{Rect, Region};
 
 use crate::{Lossy, RGB, Shadow, Snapshot};
 
-/// 16 pixels: edge of the cells in which changes are looked for; about one glyph, so that a glyph is not lost in a line.
+/// 16 pixels: edge of the cells in which changes are located; about a glyph, so that one glyph's
+/// change does not grow to its line.
 pub(crate) const CELL: i32 = 16;
-/// Rectangles may be joined when that adds at most a quarter of their area, or this many pixels: about what the fields
-/// of another command cost.
+/// Rectangles are joined if that adds at most a quarter of their area plus this many pixels, about
+/// the cost of another command's fields.
 const JOIN_PIXELS: u64 = 64;
-/// Most rectangles of one plan; beyond it they become coarser.
+/// Most rectangles of one plan; beyond it they are joined more coarsely.
 pub(crate) const RECTS_MAX: usize = 1024;
 
-/// No pixel, and growing it by a pixel gives that pixel.
+/// The empty rectangle whose union with any other, by `grown`, is the other.
 const NONE: Rect = Rect::new(i32::MAX, i32::MAX, i32::MIN, i32::MIN);
 
-/// Finds rectangles.
+/// Finds changed rectangles; it reuses its working memory.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
     pub(crate) grid: Grid,
-    /// What differs in each cell of the grid, row by row: its bounds.
+    /// Bounds of the differences in each cell of the grid, row by row.
     pub(crate) cells: Vec<Rect>,
-    /// Rectangles that the next row of cells may lengthen.
+    /// Rectangles that the next row of cells may extend.
     open: Vec<Rect>,
-    /// Those of the row of cells at hand.
+    /// Rectangles of the current row of cells.
     next: Vec<Rect>,
-    /// What was found.
+    /// The changed rectangles.
     pub(crate) rects: Vec<Rect>,
 }
 
 impl Changes {
-    /// Leaves in `rects` rectangles that hold every pixel in which snapshot and shadow differ, or of which the shadow is
-    /// not sure. All lie in the snapshot; two may overlap a little.
+    /// Sets `rects` to rectangles that contain every pixel in which snapshot and shadow differ or
+    /// that the shadow does not know. All lie in the snapshot; two may overlap a little.
     pub(crate) fn find(&mut self, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
         self.grid = Grid::new(&snapshot.region().extents());
         self.cells.clear();
@@ -44,41 +45,54 @@ impl Changes {
         self.join(snapshot);
     }
 
-    /// The same after the shadow has changed within a region of the snapshot, and only there.
-    pub(crate) fn find_again(&mut self, within: &Region, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
-        // A cell is its change's bounds, which a part of the cell cannot tell: touched cells are compared as a whole.
+    /// The same after the shadow has changed only within a region of the snapshot.
+    pub(crate) fn find_again(
+        &mut self,
+        within: &Region,
+        snapshot: &Snapshot,
+        shadow: &Shadow,
+        lossy: Lossy,
+    ) {
+        // A cell stores only the bounds of its change, so touched cells are compared completely.
         let touched: Region = within.rects().iter().map(|rect| self.grid.cover(rect)).collect();
         for rect in touched.rects() {
             for row in self.grid.row(rect.y1)..=self.grid.row(rect.y2 - 1) {
                 let first = row * self.grid.columns;
-                self.cells[first + self.grid.column(rect.x1)..=first + self.grid.column(rect.x2 - 1)].fill(NONE);
+                self.cells
+                    [first + self.grid.column(rect.x1)..=first + self.grid.column(rect.x2 - 1)]
+                    .fill(NONE);
             }
         }
-        // By the snapshot's own rectangles, since each may lie in a plane of its own.
+        // By the snapshot's rectangles, because each may lie in its own plane.
         for rect in snapshot.region().rects() {
-            for part in touched.rects().iter().map(|touched| touched.intersect(rect)).filter(|part| !part.is_empty()) {
+            for part in touched
+                .rects()
+                .iter()
+                .map(|touched| touched.intersect(rect))
+                .filter(|part| !part.is_empty())
+            {
                 self.compare(&part, snapshot, shadow, lossy);
             }
         }
         self.join(snapshot);
     }
 
-    /// Pixels in what was found.
+    /// Pixels in the changed rectangles.
     pub(crate) fn area(&self) -> u64 {
         self.rects.iter().map(Rect::area).sum()
     }
 
-    /// Enters what differs in a rectangle of the snapshot.
+    /// Enters the differences in a rectangle of the snapshot.
     fn compare(&mut self, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow, lossy: Lossy) {
-        if shadow.is_sure(rect, lossy) {
-            return self.compare_sure(rect, snapshot, shadow);
+        if shadow.is_certain(rect, lossy) {
+            return self.compare_certain(rect, snapshot, shadow);
         }
         let mut lost = Region::from(*rect);
-        let sure = shadow.sure_within(&lost, lossy);
-        for rect in sure.rects() {
-            self.compare_sure(rect, snapshot, shadow);
+        let certain = shadow.certain_within(&lost, lossy);
+        for rect in certain.rects() {
+            self.compare_certain(rect, snapshot, shadow);
         }
-        lost.subtract(&sure);
+        lost.subtract(&certain);
         for rect in lost.rects() {
             for part in self.grid.parts(rect) {
                 let cell = &mut self.cells[self.grid.index(part.x1, part.y1)];
@@ -87,7 +101,7 @@ impl Changes {
         }
     }
 
-    fn compare_sure(&mut self, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
+    fn compare_certain(&mut self, rect: &Rect, snapshot: &Snapshot, shadow: &Shadow) {
         for (y, new) in (rect.y1..).zip(snapshot.rows(rect)) {
             let old = shadow.row(rect.x1, rect.x2, y);
             if differ(new, old) {
@@ -99,7 +113,7 @@ impl Changes {
         }
     }
 
-    /// Cells to rectangles, few and large where that wastes little.
+    /// Joins cells to rectangles, few and large if that wastes little.
     fn join(&mut self, snapshot: &Snapshot) {
         self.rects.clear();
         self.join_neighbours(snapshot);
@@ -109,7 +123,7 @@ impl Changes {
         self.absorb(snapshot);
     }
 
-    /// Joins what lies side by side to spans, and spans that lie under each other to rectangles.
+    /// Joins neighbours in a row to spans, and spans of successive rows to rectangles.
     fn join_neighbours(&mut self, snapshot: &Snapshot) {
         self.open.clear();
         for cells in self.cells.chunks_exact(self.grid.columns.max(1)) {
@@ -119,11 +133,12 @@ impl Changes {
                 if cell.is_empty() {
                     continue;
                 }
-                if !snapshot.holds(cell) {
-                    // The change's bounds leave the snapshot; the parts of it that do not are taken one by one.
+                if !snapshot.contains(cell) {
+                    // The bounds exceed the snapshot: only their parts inside it are taken.
                     let rects = snapshot.region().rects();
                     let rects = &rects[rects.partition_point(|r| r.y2 <= cell.y1)..];
-                    let parts = rects.iter().take_while(|r| r.y1 < cell.y2).map(|r| r.intersect(cell));
+                    let parts =
+                        rects.iter().take_while(|r| r.y1 < cell.y2).map(|r| r.intersect(cell));
                     self.next.extend(parts.filter(|part| !part.is_empty()));
                     continue;
                 }
@@ -136,10 +151,13 @@ impl Changes {
                 }
             }
             self.next.extend((!span.is_empty()).then_some(span));
-            // A rectangle above that this row lengthens moves down; the others are done.
+            // A rectangle above that this row extends stays open; the others are complete.
             for span in &mut self.next {
-                let above = self.open.iter().position(|above| joined(above, span, snapshot).is_some());
-                if let Some(both) = above.and_then(|i| joined(&self.open.swap_remove(i), span, snapshot)) {
+                let above =
+                    self.open.iter().position(|above| joined(above, span, snapshot).is_some());
+                if let Some(both) =
+                    above.and_then(|i| joined(&self.open.swap_remove(i), span, snapshot))
+                {
                     *span = both;
                 }
             }
@@ -149,8 +167,8 @@ impl Changes {
         self.rects.append(&mut self.open);
     }
 
-    /// Joining lets rectangles grow over others: what lies in a larger one goes, what sticks out of it is joined where
-    /// that wastes little, or trimmed to what sticks out where that is a rectangle.
+    /// Joined rectangles may overlap others. One inside a larger one is dropped; one that extends
+    /// beyond it is joined if that wastes little, or trimmed if the rest is a rectangle.
     fn absorb(&mut self, snapshot: &Snapshot) {
         self.rects.sort_unstable_by_key(|rect| std::cmp::Reverse(rect.area()));
         self.next.clear();
@@ -170,22 +188,24 @@ impl Changes {
         std::mem::swap(&mut self.rects, &mut self.next);
     }
 
-    /// Fewer and larger: all that changed within each rectangle of the region. Whoever makes regions bounds their count.
+    /// One rectangle for all changes within each rectangle of the snapshot's region, whose count
+    /// the caller bounds.
     fn coarsen(&mut self, snapshot: &Snapshot) {
         self.rects.clear();
         for rect in snapshot.region().rects() {
             let cell = |part: Rect| self.cells[self.grid.index(part.x1, part.y1)].intersect(rect);
             let parts = self.grid.parts(rect).map(cell);
-            let bounds = parts.filter(|part| !part.is_empty()).fold(NONE, |all, part| grown(&all, &part));
+            let bounds =
+                parts.filter(|part| !part.is_empty()).fold(NONE, |all, part| grown(&all, &part));
             self.rects.extend((!bounds.is_empty()).then_some(bounds));
         }
     }
 }
 
-/// Grows a cell by where a row's part in it differs.
+/// Extends a cell's bounds by the differences in a row's part in it.
 fn enter(cell: &mut Rect, x: i32, y: i32, new: &[u32], old: &[u32]) {
     if cell.x1 == x && cell.x2 == x + new.len() as i32 {
-        // As wide as it can be, as most are where much changes: only how far down it reaches is asked.
+        // It already has its full width, as most cells do if much changes: only its height matters.
         if differ(new, old) {
             cell.y2 = y + 1;
         }
@@ -197,7 +217,7 @@ fn enter(cell: &mut Rect, x: i32, y: i32, new: &[u32], old: &[u32]) {
     *cell = grown(cell, &Rect::new(x + first as i32, y, x + last as i32 + 1, y + 1));
 }
 
-/// Both in one, where that wastes little and the snapshot holds it.
+/// The union of both, if that wastes little and lies in the snapshot.
 fn joined(a: &Rect, b: &Rect, snapshot: &Snapshot) -> Option<Rect> {
     if a.is_empty() {
         return Some(*b);
@@ -205,10 +225,10 @@ fn joined(a: &Rect, b: &Rect, snapshot: &Snapshot) -> Option<Rect> {
     let both = a.bound(b);
     let apart = a.area() + b.area();
     let little = both.area() <= apart + apart / 4 + JOIN_PIXELS;
-    (little && snapshot.holds(&both)).then_some(both)
+    (little && snapshot.contains(&both)).then_some(both)
 }
 
-/// What of `rect` lies outside `other`, where that is one rectangle; else `rect`.
+/// The part of `rect` outside `other`, if that is one rectangle; otherwise `rect`.
 fn trimmed(rect: &Rect, other: &Rect) -> Rect {
     let both = rect.intersect(other);
     if both.x1 == rect.x1 && both.x2 == rect.x2 {
@@ -234,26 +254,30 @@ fn grown(a: &Rect, b: &Rect) -> Rect {
     Rect::new(a.x1.min(b.x1), a.y1.min(b.y1), a.x2.max(b.x2), a.y2.max(b.y2))
 }
 
-/// True when two rows differ in a bit that means something; folds without branches so that it runs at memory speed.
+/// True if two rows differ in a significant bit; folds without branches, so that it runs at memory
+/// speed.
 ///
-/// As compiled for any x86-64, that is SSE2: 0.3 instructions a byte of one row, 35 GB/s from the cache and 20 GB/s out of
-/// it beside other work (`benches/plan.rs`). AVX2 needs less than half the instructions and as much time, so no kernel is
-/// written by hand.
+/// Compiled for baseline x86-64 (SSE2) it takes 0.3 instructions per byte of one row, and reaches
+/// 35 GB/s from the cache and 20 GB/s from memory (`benches/plan.rs`). AVX2 needs less than half
+/// the instructions and the same time, so there is no handwritten kernel.
 #[inline]
 pub(crate) fn differ(a: &[u32], b: &[u32]) -> bool {
-    let fold = |a: &[u32], b: &[u32]| a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0;
+    let fold =
+        |a: &[u32], b: &[u32]| a.iter().zip(b).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0;
     let mut a = a.chunks_exact(64);
     let mut b = b.chunks_exact(64);
     a.by_ref().zip(b.by_ref()).any(|(a, b)| fold(a, b)) || fold(a.remainder(), b.remainder())
 }
 
-/// True when a row has one colour, 0xRRGGBB, in steps of 64 pixels: rows that have not mostly show it early.
+/// True if a row has only this colour, 0xRRGGBB; in steps of 64 pixels, because most other rows
+/// differ early.
 #[inline]
 pub(crate) fn uniform(row: &[u32], color: u32) -> bool {
     row.chunks(64).all(|part| part.iter().fold(0, |all, pixel| all | (pixel ^ color)) & RGB == 0)
 }
 
-/// Cells over the snapshot's extents, aligned to the screen so that they do not wander with the region.
+/// Cells over the snapshot's extents, aligned to the screen so that they do not depend on the
+/// region.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Grid {
     x: i32,
@@ -287,8 +311,8 @@ impl Grid {
         Rect::at(self.x + column as i32 * CELL, self.y + row as i32 * CELL, CELL, CELL)
     }
 
-    /// Calls `take(cell, x, new, old)` with the parts of two rows from `x1` that lie in one cell and differ; the first and
-    /// the last part, which need not be as wide as a cell, whether they differ or not.
+    /// Calls `take(cell, x, new, old)` for the parts of two rows from `x1` that lie in one cell and
+    /// differ; for the first and last part, which may be narrower than a cell, in any case.
     #[inline]
     pub(crate) fn each_differing<'a>(
         &self,
@@ -304,8 +328,10 @@ impl Grid {
         let x1 = x1 + head as i32;
         let (new, new_tail) = new[head..].as_chunks::<{ CELL as usize }>();
         let (old, old_tail) = old[head..].as_chunks::<{ CELL as usize }>();
-        for (((new, old), cell), x) in new.iter().zip(old).zip(first + 1..).zip((x1..).step_by(CELL as usize)) {
-            // A constant length, so that a cell is compared without a loop.
+        for (((new, old), cell), x) in
+            new.iter().zip(old).zip(first + 1..).zip((x1..).step_by(CELL as usize))
+        {
+            // The constant length lets the compiler unroll the comparison.
             if new.iter().zip(old).fold(0, |all, (a, b)| all | (a ^ b)) & RGB != 0 {
                 take(cell, x, new, old);
             }
@@ -315,18 +341,20 @@ impl Grid {
         }
     }
 
-    /// The cells that a rectangle touches, as pixels.
+    /// The cells that a rectangle touches, as one rectangle.
     fn cover(&self, rect: &Rect) -> Rect {
         let first = self.cell(self.column(rect.x1), self.row(rect.y1));
         first.bound(&self.cell(self.column(rect.x2 - 1), self.row(rect.y2 - 1)))
     }
 
-    /// The rectangle cut at the edges of cells.
+    /// The rectangle split at the edges of cells.
     pub(crate) fn parts(&self, rect: &Rect) -> impl Iterator<Item = Rect> + use<> {
         let rect = *rect;
         let first = self.cover(&rect);
         (first.y1..rect.y2).step_by(CELL as usize).flat_map(move |y| {
-            (first.x1..rect.x2).step_by(CELL as usize).map(move |x| Rect::at(x, y, CELL, CELL).intersect(&rect))
+            (first.x1..rect.x2)
+                .step_by(CELL as usize)
+                .map(move |x| Rect::at(x, y, CELL, CELL).intersect(&rect))
         })
     }
 }

@@ -1,15 +1,16 @@
-//! Path 8/13: from kind.rs, and from codec-enc/bitmap.rs which writes what is found here.
-//! Pixels that lie on the line between two colours, as grey text does, and how far along; bit-exact or not at all.
-//! Knows the rounding of doc/protocol.md: `(bg × (255 − c) + fg × c + 127) / 255`, each channel for itself.
+//! Path 8/13: from kind.rs, and from codec-enc/bitmap.rs, which encodes coverages.
+//! Pixels that are blends of two colours, as antialiased text is, and their coverages; bit-exact or
+//! not at all.
+//! Knows the rounding of doc/protocol.md: `(bg × (255 − c) + fg × c + 127) / 255`, per channel.
 
 use crate::RGB;
 
-/// The line from one colour to another.
+/// The blends of two colours: a line in the colour space.
 #[derive(Clone, Copy, Debug)]
 pub struct Line {
     fg: u32,
     bg: u32,
-    /// The channel in which they differ most, as a shift, because it tells coverages apart best.
+    /// Shift of the channel in which they differ most, which distinguishes coverages best.
     shift: u32,
 }
 
@@ -21,7 +22,7 @@ impl Line {
         Line { fg: fg & RGB, bg: bg & RGB, shift }
     }
 
-    /// The pixel at a coverage.
+    /// The pixel of a coverage.
     #[inline]
     pub fn pixel(&self, coverage: u8) -> u32 {
         let c = u32::from(coverage);
@@ -32,7 +33,7 @@ impl Line {
         channel(0) | channel(8) | channel(16)
     }
 
-    /// The coverage that gives exactly this pixel, if one does.
+    /// The coverage that yields exactly this pixel, if there is one.
     #[inline]
     pub fn coverage(&self, pixel: u32) -> Option<u8> {
         let pixel = pixel & RGB;
@@ -42,7 +43,7 @@ impl Line {
             return (pixel == self.bg).then_some(0);
         }
         let guess = ((channel(pixel) - bg) * 255 + (fg - bg) / 2) / (fg - bg);
-        // Several coverages give the same value where the colours lie close; the other channels choose among them.
+        // Similar colours have several coverages with the same value; the other channels decide.
         let reach = (255 / (fg - bg).abs() + 1).min(8);
         (guess - reach..=guess + reach)
             .filter_map(|c| u8::try_from(c).ok())
@@ -56,12 +57,20 @@ mod tests {
 
     #[test]
     fn every_pixel_of_a_line_is_found_again() {
-        for (fg, bg) in [(0, 0xff_ffff), (0xff_ffff, 0), (0x20_4060, 0xe0_d0c0), (0x10_1010, 0x20_2020), (7, 7), (1, 3)]
-        {
+        for (fg, bg) in [
+            (0, 0xff_ffff),
+            (0xff_ffff, 0),
+            (0x20_4060, 0xe0_d0c0),
+            (0x10_1010, 0x20_2020),
+            (7, 7),
+            (1, 3),
+        ] {
             let line = Line::new(fg, bg);
             for coverage in 0..=255 {
                 let pixel = line.pixel(coverage);
-                let found = line.coverage(pixel).unwrap_or_else(|| panic!("{fg:06x} over {bg:06x} at {coverage}"));
+                let found = line
+                    .coverage(pixel)
+                    .unwrap_or_else(|| panic!("{fg:06x} over {bg:06x} at {coverage}"));
                 assert_eq!(line.pixel(found), pixel);
             }
         }

@@ -1,6 +1,7 @@
 //! Path 8/13: from session-server, with what session-core knows of a job's pixels, to plan.rs.
-//! What pixels were drawn as, and which of them the viewer should show already; all of it to be looked up in the pixels.
-//! Knows rectangles and their claims; never who made them.
+//! Hints: what pixels were drawn as, and which of them the viewer should show already. Each is
+//! verified against the pixels.
+//! Knows rectangles and claims; never the source of a hint.
 
 use thinc_region::{Rect, Region};
 
@@ -11,26 +12,27 @@ use crate::{RGB, Shadow, Snapshot};
 /// What pixels were drawn as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// Nobody knows, or several things.
+    /// Unknown, or several kinds.
     Unknown,
-    /// There is text in it: never to be sent lossy.
+    /// Contains text: must not be sent lossy.
     Text,
-    /// A client's pixels and nothing else.
+    /// Only pixels that an X client supplied as an image.
     Image,
-    /// Frames of a video, or what changes like one: the next follows soon, so time counts for more than bytes.
+    /// Frames of a video, or what changes like one: the next one follows soon, so encoding time
+    /// counts more than bytes.
     Video,
 }
 
-/// What one part of a snapshot is said to be.
+/// What a hint claims about a part of a snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
     /// Every pixel is this 0xRRGGBB.
     Solid(u32),
     /// A repeated tile.
     Pattern,
-    /// There is text in it.
+    /// It contains text.
     Text,
-    /// A client's pixels and nothing else.
+    /// It has only pixels that an X client supplied as an image.
     Image,
     /// Frames of a video.
     Video,
@@ -39,41 +41,49 @@ pub enum Claim {
 /// A claim and where it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Where.
+    /// Where it holds.
     pub rect: Rect,
-    /// What.
+    /// What it claims.
     pub claim: Claim,
 }
 
-/// All that is said of a snapshot.
+/// All hints about a snapshot.
 #[derive(Clone, Copy, Debug)]
 pub struct Hints<'a> {
-    /// What the viewer shows already, with the COPYs that leave before these pixels.
+    /// Expected to be shown already, given the COPYs that are sent before these pixels.
     pub shown: &'a Region,
     /// Claims, disjoint.
     pub parts: &'a [Hint],
 }
 
-/// How many pixels of what was said were so: of `shown`, and of the solid parts among what changed.
+/// Pixels for which hints were verified: those in `shown`, and those in solid parts of the changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Verdict {
-    /// As said.
-    pub held: u64,
-    /// Not as said.
-    pub refused: u64,
+pub struct HintStats {
+    /// As claimed.
+    pub confirmed: u64,
+    /// Not as claimed.
+    pub refuted: u64,
 }
 
-/// 4096 pixels: a solid part at least this large is sent by itself; smaller ones cost more as commands than as pixels.
+/// 4096 pixels: a solid part of at least this size is sent as a command of its own; smaller ones
+/// cost less within their surroundings.
 const SOLID_AREA_MIN: u64 = 64 * 64;
-/// And at least this share of what it is taken out of: the rest falls into up to four parts, which pack worse than one.
+/// A quarter: least share of its rectangle, because the rest becomes up to four parts, which encode
+/// worse than one.
 const SOLID_SHARE_MIN: u64 = 4;
 
 impl Hints<'_> {
-    /// Nothing is known.
+    /// No hints.
     pub const NONE: Hints<'static> = Hints { shown: &Region::new(), parts: &[] };
 
-    /// Holds `shown` against what the viewer shows; `changed` has every pixel that differs.
-    pub(crate) fn check_shown(&self, changed: &[Rect], snapshot: &Snapshot, shadow: &Shadow, verdict: &mut Verdict) {
+    /// Compares `shown` with the shadow; `changed` contains every pixel that differs.
+    pub(crate) fn check_shown(
+        &self,
+        changed: &[Rect],
+        snapshot: &Snapshot,
+        shadow: &Shadow,
+        stats: &mut HintStats,
+    ) {
         if self.shown.is_empty() {
             return;
         }
@@ -84,31 +94,33 @@ impl Hints<'_> {
                 if part.is_empty() {
                     continue;
                 }
-                if !shadow.known.contains_rect(&part) || shadow.inexact.overlaps_rect(&part) {
-                    // Lost or lossy: nothing that was said of it can be looked up.
+                if !shadow.known.contains_rect(&part) || shadow.lossy_region.overlaps_rect(&part) {
+                    // Unknown or lossy: the hint cannot be verified.
                     unknown += part.area();
                     continue;
                 }
                 for (y, new) in (part.y1..).zip(snapshot.rows(&part)) {
                     let old = shadow.row(part.x1, part.x2, y);
-                    differs += new.iter().zip(old).filter(|(new, old)| (*new ^ *old) & RGB != 0).count() as u64;
+                    differs +=
+                        new.iter().zip(old).filter(|(new, old)| (*new ^ *old) & RGB != 0).count()
+                            as u64;
                 }
             }
         }
-        verdict.held += self.shown.area().saturating_sub(differs + unknown);
-        verdict.refused += differs;
+        stats.confirmed += self.shown.area().saturating_sub(differs + unknown);
+        stats.refuted += differs;
     }
 
-    /// Holds what is said to be solid of a changed rectangle against its pixels.
-    pub(crate) fn check_solids(&self, rect: &Rect, snapshot: &Snapshot, verdict: &mut Verdict) {
+    /// Compares the parts of a changed rectangle that are claimed to be solid with its pixels.
+    pub(crate) fn check_solids(&self, rect: &Rect, snapshot: &Snapshot, stats: &mut HintStats) {
         for (part, color) in self.solids(rect) {
             for row in snapshot.rows(&part) {
                 if uniform(row, color) {
-                    verdict.held += row.len() as u64;
+                    stats.confirmed += row.len() as u64;
                 } else {
                     let same = row.iter().filter(|&&pixel| pixel & RGB == color).count();
-                    verdict.held += same as u64;
-                    verdict.refused += (row.len() - same) as u64;
+                    stats.confirmed += same as u64;
+                    stats.refuted += (row.len() - same) as u64;
                 }
             }
         }
@@ -117,12 +129,15 @@ impl Hints<'_> {
     fn solids(&self, rect: &Rect) -> impl Iterator<Item = (Rect, u32)> {
         let rect = *rect;
         self.parts.iter().filter_map(move |hint| match hint.claim {
-            Claim::Solid(color) => Some((hint.rect.intersect(&rect), color)).filter(|(part, _)| !part.is_empty()),
+            Claim::Solid(color) => {
+                Some((hint.rect.intersect(&rect), color)).filter(|(part, _)| !part.is_empty())
+            }
             _ => None,
         })
     }
 
-    /// The largest part of a rectangle that is said to be solid, is, and is worth a command.
+    /// The largest part of a rectangle that is claimed to be solid, is solid, and is worth a
+    /// command.
     pub(crate) fn largest_solid(&self, rect: &Rect, snapshot: &Snapshot) -> Option<(Rect, u32)> {
         let area_min = SOLID_AREA_MIN.max(rect.area() / SOLID_SHARE_MIN);
         let large = self.solids(rect).filter(|(part, _)| part.area() >= area_min);
@@ -131,7 +146,8 @@ impl Hints<'_> {
             .max_by_key(|(part, _)| part.area())
     }
 
-    /// How long the edge of a tile may be that is looked for in this rectangle; 0 where text makes the search vain.
+    /// Longest edge of a tile to search for in this rectangle; 0 if it contains text, which has
+    /// none.
     pub(crate) fn tile_edge(&self, rect: &Rect) -> usize {
         let mut edge = TILE_EDGE;
         for hint in self.parts.iter().filter(|hint| hint.rect.overlaps(rect)) {
@@ -144,7 +160,7 @@ impl Hints<'_> {
         edge
     }
 
-    /// What a rectangle holds. Text anywhere in it makes it text.
+    /// What a rectangle contains; text anywhere in it makes it text.
     pub(crate) fn content(&self, rect: &Rect) -> Content {
         let (mut images, mut videos) = (0, 0);
         for hint in self.parts.iter().filter(|hint| hint.rect.overlaps(rect)) {

@@ -1,6 +1,6 @@
-//! Path 8/13: from plan.rs and back.
-//! What kind of pixels a rectangle holds: one colour, two, a repeated tile, two colours and the line between them.
-//! Knows one rectangle of a snapshot; every answer is exact, and most "no"s come after a few pixels.
+//! Path 8/13: under plan.rs.
+//! Classifies the pixels of a rectangle: one colour, two, a repeated tile, blends of two colours.
+//! Knows one rectangle of a snapshot. Every answer is exact; most negative ones need a few pixels.
 
 use thinc_region::Rect;
 
@@ -8,25 +8,26 @@ use crate::changes::{differ, uniform};
 use crate::coverage::Line;
 use crate::{RGB, Snapshot};
 
-/// 64: longest edge of a tile looked for where nobody speaks of one.
+/// 64: longest edge of a tile that is searched for without a hint.
 pub(crate) const TILE_EDGE: usize = 64;
-/// 256: the same where a pattern was drawn; wallpapers have such tiles.
+/// 256: the same if a pattern was drawn; wallpapers have such tiles.
 pub(crate) const TILE_EDGE_CLAIMED: usize = 256;
-/// A tile is worth its own encoding where the rectangle is at least this many pixels.
+/// Least pixels of a rectangle for which a tile is worth its encoding.
 const TILED_AREA_MIN: u64 = 256;
-/// 64 Ki pixels: beyond it text is small among other things, and a line is not looked for.
+/// 64 Ki pixels: in a larger rectangle text is mixed with other content, and blends are not
+/// searched for.
 const COVERAGE_AREA_MAX: u64 = 64 * 1024;
 
 /// Colours of a rectangle.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Colors {
     One(u32),
-    /// The rarer, the more common.
+    /// The rarer one and the more common one.
     Two(u32, u32),
     More,
 }
 
-/// Counts the colours up to three.
+/// Counts the colours of a rectangle, up to three.
 pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
     let mut rows = snapshot.rows(rect);
     let first = rows.next().map_or(0, |row| row[0]) & RGB;
@@ -42,7 +43,7 @@ pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
             other = row.iter().map(|p| p & RGB).find(|&p| p != first);
         }
         let second = other.unwrap_or(first);
-        // No branch a pixel: text changes its colour too often for guesses.
+        // Without a branch per pixel: the colours of text are unpredictable.
         for part in row.chunks(64) {
             let (strange, same) = part.iter().fold((0, 0), |(strange, same), pixel| {
                 let (a, b) = (pixel & RGB == first, pixel & RGB == second);
@@ -61,16 +62,22 @@ pub(crate) fn colors(snapshot: &Snapshot, rect: &Rect) -> Colors {
     }
 }
 
-/// The smallest tile that repeated from the rectangle's corner gives the rectangle, if the rectangle holds it at least
-/// `times_min` times, and no edge of it is longer than `edge_max`.
-pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64, edge_max: usize) -> Option<(u16, u16)> {
+/// The smallest tile whose repetition from the upper left corner yields the rectangle, if the
+/// rectangle contains it at least `times_min` times and its edges are at most `edge_max`.
+pub(crate) fn tile(
+    snapshot: &Snapshot,
+    rect: &Rect,
+    times_min: u64,
+    edge_max: usize,
+) -> Option<(u16, u16)> {
     if rect.area() < TILED_AREA_MIN {
         return None;
     }
     let (width, height) = (rect.width() as usize, rect.height() as usize);
     let row = |y: usize| snapshot.row(rect.x1, rect.x2, rect.y1 + y as i32);
-    // Height first: few rows are compared as a whole, and it bounds the rows whose width is asked for. The row that
-    // refused one candidate is asked first about the next: most fail within a few pixels.
+    // Height first: it compares few whole rows, and bounds the rows that the search for the width
+    // compares. The row that refuted one candidate is tested first for the next: most fail within a
+    // few pixels.
     let mut probe = 0;
     let mut tile_height = height;
     'heights: for candidate in 1..=edge_max.min(height / 2) {
@@ -106,16 +113,17 @@ pub(crate) fn tile(snapshot: &Snapshot, rect: &Rect, times_min: u64, edge_max: u
         tile_width = candidate;
         break;
     }
-    let small = tile_width <= edge_max && (tile_width * tile_height) as u64 * times_min <= rect.area();
+    let small =
+        tile_width <= edge_max && (tile_width * tile_height) as u64 * times_min <= rect.area();
     small.then_some((tile_width as u16, tile_height as u16))
 }
 
-/// Foreground and background, if every pixel lies exactly on the line between them.
+/// Foreground and background, if every pixel is exactly a blend of both.
 pub(crate) fn coverage(snapshot: &Snapshot, rect: &Rect) -> Option<(u32, u32)> {
     if rect.area() > COVERAGE_AREA_MAX {
         return None;
     }
-    // Ends of a line are its darkest and lightest pixel; any pixel far from it is met while they are looked for.
+    // The two colours are the darkest and the lightest pixel.
     let light = |pixel: u32| (pixel & 0xff) + (pixel >> 8 & 0xff) + (pixel >> 16 & 0xff);
     let corner = snapshot.rows(rect).next()?[0] & RGB;
     let (mut dark, mut bright) = (corner, corner);

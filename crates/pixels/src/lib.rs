@@ -1,37 +1,38 @@
 //! Path 8/13: from session-server's snapshot of the framebuffer, to codec-enc.
-//! A snapshot against what a viewer shows: what differs, and what kind of pixels it is. Everything is exact.
-//! Knows pixels, 0x00RRGGBB with the top byte ignored; never commands' bytes, viewers or time.
+//! Compares a snapshot with what a viewer shows: which pixels differ, and of what kind they are.
+//! Every answer is exact.
+//! Knows pixels, 0x00RRGGBB with the top byte ignored; never the bytes of commands, nor viewers.
 #![forbid(unsafe_code)]
 
-mod anchors;
-mod areas;
 pub mod cache;
 mod changes;
 pub mod coverage;
-mod film;
-mod held;
 mod hint;
 mod kind;
 mod motion;
 mod photo;
-mod pieces;
 mod plan;
+mod replacement;
 mod resample;
-mod reuse;
+mod retained;
 mod shadow;
 mod shift;
 mod snapshot;
+mod split;
+mod vector_candidates;
+mod video_areas;
+mod video_mask;
 
-pub use areas::AREAS_MAX;
 pub use cache::Cache;
-pub use film::Film;
-pub use held::shown_already;
-pub use hint::{Claim, Content, Hint, Hints, Verdict};
-pub use pieces::cut;
+pub use hint::{Claim, Content, Hint, HintStats, Hints};
 pub use plan::{Lossy, PlanSettings, Planned, plan, plan_with};
 pub use resample::Resampler;
+pub use retained::confirm_retained;
 pub use shadow::Shadow;
 pub use snapshot::Snapshot;
+pub use split::split_pieces;
+pub use video_areas::VIDEO_AREAS_MAX;
+pub use video_mask::VideoMask;
 
-/// The bits of a pixel that mean something.
+/// Mask of the significant bits of a pixel.
 pub const RGB: u32 = 0x00ff_ffff;

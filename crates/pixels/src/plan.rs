@@ -1,22 +1,24 @@
 //! Path 8/13: from session-server with a snapshot, to codec-enc.
-//! Drops what the viewer shows already, and says of the rest what kind of pixels it is; writes it into the shadow.
+//! Drops pixels that the viewer shows already, classifies the rest by kind, and enters it into the
+//! shadow.
 //! Knows one snapshot and one shadow; never how a kind is encoded.
 
 use thinc_region::{Rect, Region};
 
 use crate::changes::{RECTS_MAX, uniform};
-use crate::hint::{Content, Hints, Verdict};
+use crate::hint::{Content, HintStats, Hints};
 use crate::kind::{self, Colors};
 use crate::motion::Motion;
 use crate::photo::Photos;
-use crate::{Cache, Film, RGB, Shadow, Snapshot};
+use crate::{Cache, RGB, Shadow, Snapshot, VideoMask};
 
-/// Pixels to be sent, by what they are.
+/// Pixels to send, by kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Planned {
-    /// What the viewer shows, moved; before all others. By nothing: the viewer is told that what it shows there is exact.
+    /// Moved pixels: a COPY, before all others. By (0, 0): states that the viewer's pixels are
+    /// lossless.
     Shift {
-        /// Where to.
+        /// Destination.
         region: Region,
         /// Columns to the right; negative is left.
         dx: i32,
@@ -30,13 +32,13 @@ pub enum Planned {
         /// 0xRRGGBB.
         color: u32,
     },
-    /// A tile repeated from the rectangle's corner, where its pixels are found.
+    /// A tile repeated from the rectangle's upper left corner, where its pixels are.
     Pattern {
         /// Where.
         rect: Rect,
-        /// Pixels.
+        /// In pixels.
         tile_width: u16,
-        /// Pixels.
+        /// In pixels.
         tile_height: u16,
     },
     /// Two colours.
@@ -48,7 +50,7 @@ pub enum Planned {
         /// The more common, 0xRRGGBB.
         bg: u32,
     },
-    /// Two colours and the line between them; `coverage::Line` gives each pixel's place on it.
+    /// Two colours and blends of them; `coverage::Line` gives each pixel's coverage.
     Coverage {
         /// Where.
         rect: Rect,
@@ -57,105 +59,106 @@ pub enum Planned {
         /// Coverage 0, 0xRRGGBB.
         bg: u32,
     },
-    /// Anything, exactly.
+    /// Any pixels, lossless.
     Pixels {
         /// Where.
         rect: Rect,
-        /// What it is, as far as anybody knows.
+        /// What was drawn there, as far as is known.
         content: Content,
     },
-    /// What the viewer keeps in a slot. No other planned pixels lie here.
+    /// Pixels from a slot of the viewer's cache. No other planned pixels lie here.
     Recall {
         /// Where.
         rect: Rect,
-        /// From where.
+        /// The slot.
         slot: u32,
     },
-    /// The viewer keeps what it shows here once what is planned before this is there.
+    /// The viewer keeps these pixels in a slot, after everything planned before.
     Keep {
-        /// What.
+        /// The pixels.
         rect: Rect,
-        /// Where.
+        /// The slot.
         slot: u32,
     },
-    /// A photograph and nothing else, which may be sent lossy; the shadow takes it for inexact.
+    /// A photograph and nothing else, which may be sent lossy; it is in the shadow's lossy region.
     Photo {
         /// Where.
         rect: Rect,
     },
 }
 
-/// Whether anything may be sent that is only nearly what the session shows.
+/// Whether lossy encodings are allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Lossy {
-    /// All is sent exactly. What the viewer shows only nearly is sent again even where its source did not change.
+    /// Everything is lossless. Lossy pixels of the viewer are sent again even if they did not
+    /// change.
     #[default]
     Never,
-    /// Photographs may be sent lossy. What the viewer shows only nearly, and whose source did not change, is left for
-    /// later.
+    /// Photographs may be lossy. Lossy pixels that did not change wait for a refresh.
     Photographs,
 }
 
-/// What a plan may do for the viewer and the link at hand.
+/// What a plan may use for this viewer and its path.
 #[derive(Debug, Default)]
 pub struct PlanSettings<'a> {
-    /// What need not be exact.
+    /// Whether lossy encodings are allowed.
     pub lossy: Lossy,
-    /// What the viewer keeps, where it keeps anything.
+    /// The viewer's cache, if it has one.
     pub cache: Option<&'a mut Cache>,
-    /// When, in microseconds from any moment: what changes like a video is told by it.
+    /// The time in microseconds, for the detection of videos.
     pub now: u64,
-    /// A moving area that is sent as a video, and what is left of it for the plan. Nothing of it comes again: no cache is asked.
-    pub film: Option<&'a mut Film>,
+    /// The mask of a video area whose frame this snapshot is; the plan handles what the mask
+    /// excludes. The cache is not used, because nothing in a video repeats.
+    pub video: Option<&'a mut VideoMask>,
 }
 
-/// A rectangle of at least this many pixels is looked through for parts of one colour.
+/// A rectangle of at least this many pixels is searched for parts of one colour.
 const SPLIT_AREA_MIN: u64 = 64 * 64;
 /// 32 pixels: edge of those parts.
-const SPLIT_CELL: i32 = 32;
-/// A tile is found at least this often, or the rectangle is no pattern.
+const SPLIT_EDGE_MIN: i32 = 32;
+/// A pattern repeats its tile at least this often.
 const TIMES_MIN: u64 = 4;
-/// Of two colours a pixel costs a bit outside a tile and more inside.
+/// The same for two colours, of which a pixel costs a bit, and more inside a tile.
 const TWO_COLOR_TIMES_MIN: u64 = 16;
-/// Margins are taken off alternately this many times: around a window, then around what the window shows.
+/// Most alternating splits at margins: around a window, then around the window's contents.
 const SPLITS_MAX: u32 = 4;
-/// Most colours whose parts are gathered into regions in one plan; the others stay where they are.
+/// Most colours whose parts are joined to regions in one plan.
 const SOLIDS_MAX: usize = 64;
-/// Most rectangles of what is inexact; beyond it more is taken for inexact than is.
-const INEXACT_RECTS_MAX: usize = 1024;
+/// Most rectangles of the lossy region; beyond it the region becomes larger than necessary.
+const LOSSY_RECTS_MAX: usize = 1024;
 
-/// Appends to `out` what a viewer needs so that it shows the snapshot, and makes the shadow show it.
+/// Appends to `out` what a viewer needs to show the snapshot, and updates the shadow.
 ///
-/// COPYs that leave before these pixels must have been applied to the shadow. After it the snapshot's region is known
-/// and exact. Every rectangle lies in the snapshot, a shift's source too; shifts come first, KEEPs last, the order of the
-/// others means nothing.
+/// COPYs that are sent before these pixels must already be applied to the shadow. Afterwards the
+/// snapshot's region is known and lossless. Every rectangle lies in the snapshot, also a shift's
+/// source. Shifts are first and KEEPs last; the order of the others is arbitrary.
 pub fn plan(snapshot: &Snapshot, shadow: &mut Shadow, out: &mut Vec<Planned>) {
     plan_with(snapshot, shadow, &Hints::NONE, PlanSettings::default(), out);
 }
 
-/// The same where something is known of what was drawn; says how much of it the pixels confirmed.
+/// The same with hints about what was drawn; returns how many of them the pixels confirmed.
 ///
-/// Hints choose between ways to send pixels. What they say is looked up in the pixels first: a wrong one costs bytes. With
-/// `Lossy::Photographs` not all of the snapshot's region is exact afterwards: what is not is in the shadow's `inexact`.
+/// Hints choose between ways to send pixels and are verified first: a wrong one costs bytes. With
+/// `Lossy::Photographs` part of the snapshot's region may be lossy afterwards, in `lossy_region`.
 pub fn plan_with(
     snapshot: &Snapshot,
     shadow: &mut Shadow,
     hints: &Hints<'_>,
     settings: PlanSettings<'_>,
     out: &mut Vec<Planned>,
-) -> Verdict {
-    let PlanSettings { lossy, cache, now, mut film } = settings;
-    let mut cache = cache.filter(|_| film.is_none());
-    let mut verdict = Verdict::default();
+) -> HintStats {
+    let PlanSettings { lossy, cache, now, video: mut mask } = settings;
+    let mut cache = cache.filter(|_| mask.is_none());
+    let mut hint_stats = HintStats::default();
     let mut changes = std::mem::take(&mut shadow.changes);
     changes.find(snapshot, shadow, lossy);
-    hints.check_shown(&changes.rects, snapshot, shadow, &mut verdict);
+    hints.check_shown(&changes.rects, snapshot, shadow, &mut hint_stats);
     let mut shifts = std::mem::take(&mut shadow.shifts);
     let planned_before = out.len();
     shifts.find(&mut changes, snapshot, shadow, lossy, out);
     shadow.shifts = shifts;
-    if let Some(film) = &mut film {
-        film.note(&changes, snapshot, |x1, x2, y| shadow.row(x1, x2, y));
+    if let Some(mask) = &mut mask {
+        mask.record(&changes, snapshot, |x1, x2, y| shadow.row(x1, x2, y));
     }
     let mut motion = std::mem::take(&mut shadow.motion);
     for rect in &changes.rects {
@@ -167,66 +170,69 @@ pub fn plan_with(
             }
         }
     }
-    let place = film.as_ref().map(|film| film.place());
-    motion.note(snapshot, &changes.rects, &out[planned_before..], place, now);
+    let area = mask.as_ref().map(|mask| mask.area());
+    motion.record(snapshot, &changes.rects, &out[planned_before..], area, now);
     shadow.motion = motion;
     if !shadow.known.contains_rect(&snapshot.region().extents()) {
         shadow.known.add(snapshot.region());
     }
-    // With photographs, what did not change stays as inexact as it was.
+    // With photographs, unchanged pixels stay lossy if they were.
     match lossy {
-        Lossy::Never => shadow.inexact.subtract(snapshot.region()),
-        Lossy::Photographs => shadow.inexact.subtract(&changes.rects.iter().copied().collect()),
+        Lossy::Never => shadow.lossy_region.subtract(snapshot.region()),
+        Lossy::Photographs => {
+            shadow.lossy_region.subtract(&changes.rects.iter().copied().collect())
+        }
     }
     if let Some(cache) = &mut cache {
         cache.recall(&mut changes.rects, snapshot, shadow, out);
     }
     let first = out.len();
     let photos = (lossy == Lossy::Photographs).then_some(&mut shadow.photos);
-    let clip = film.map(|film| film.find(&changes, snapshot, hints)).filter(|clip| !clip.is_empty());
-    let mut sorter = Sorter { snapshot, hints, motion: &shadow.motion, photos, first, out };
+    let clip =
+        mask.map(|mask| mask.find(&changes, snapshot, hints)).filter(|clip| !clip.is_empty());
+    let mut classifier = Classifier { snapshot, hints, motion: &shadow.motion, photos, first, out };
     for rect in &changes.rects {
-        hints.check_solids(rect, snapshot, &mut verdict);
+        hints.check_solids(rect, snapshot, &mut hint_stats);
         match clip.filter(|clip| clip.overlaps_rect(rect)) {
             Some(clip) => {
                 let rest = Region::from(*rect).difference(clip);
-                rest.rects().iter().for_each(|rect| sorter.sort(rect, SPLITS_MAX));
+                rest.rects().iter().for_each(|rect| classifier.classify(rect, SPLITS_MAX));
             }
-            None => sorter.sort(rect, SPLITS_MAX),
+            None => classifier.classify(rect, SPLITS_MAX),
         }
     }
     if let Some(clip) = clip {
-        shadow.inexact.add(clip);
+        shadow.lossy_region.add(clip);
     }
     for planned in &out[first..] {
         if let Planned::Photo { rect } = planned {
-            shadow.inexact.add_rect(*rect);
+            shadow.lossy_region.add_rect(*rect);
         }
     }
-    if shadow.inexact.rect_count() > INEXACT_RECTS_MAX {
-        shadow.inexact = shadow.inexact.simplified(INEXACT_RECTS_MAX / 2);
+    if shadow.lossy_region.rect_count() > LOSSY_RECTS_MAX {
+        shadow.lossy_region = shadow.lossy_region.simplified(LOSSY_RECTS_MAX / 2);
     }
     if let Some(cache) = cache {
         cache.keep(shadow, first, out);
     }
     shadow.changes = changes;
-    verdict
+    hint_stats
 }
 
-/// Sorts what changed into kinds.
-struct Sorter<'a> {
+/// Classifies changed pixels by kind.
+struct Classifier<'a> {
     snapshot: &'a Snapshot,
     hints: &'a Hints<'a>,
     motion: &'a Motion,
-    /// Where photographs may be sent lossy.
+    /// Present if photographs may be sent lossy.
     photos: Option<&'a mut Photos>,
-    /// Index in `out` of the first kind.
+    /// Index in `out` of the first classified pixels.
     first: usize,
     out: &'a mut Vec<Planned>,
 }
 
-impl Sorter<'_> {
-    fn sort(&mut self, rect: &Rect, depth: u32) {
+impl Classifier<'_> {
+    fn classify(&mut self, rect: &Rect, depth: u32) {
         match kind::colors(self.snapshot, rect) {
             Colors::One(color) => self.solid(rect, color),
             Colors::Two(fg, bg) => match self.tile(rect, TWO_COLOR_TIMES_MIN) {
@@ -235,9 +241,11 @@ impl Sorter<'_> {
                 }
                 None => self.out.push(Planned::TwoColor { rect: *rect, fg, bg }),
             },
-            Colors::More if rect.area() >= SPLIT_AREA_MIN && self.out.len() - self.first < RECTS_MAX => {
+            Colors::More
+                if rect.area() >= SPLIT_AREA_MIN && self.out.len() - self.first < RECTS_MAX =>
+            {
                 match self.hints.largest_solid(rect, self.snapshot).filter(|_| depth > 0) {
-                    Some((part, color)) => self.around(rect, &part, color, depth),
+                    Some((part, color)) => self.split_around(rect, &part, color, depth),
                     None => self.split(rect, depth),
                 }
             }
@@ -245,8 +253,8 @@ impl Sorter<'_> {
         }
     }
 
-    /// Takes a part of one colour out of a rectangle: above, below and beside it are rectangles again.
-    fn around(&mut self, rect: &Rect, part: &Rect, color: u32, depth: u32) {
+    /// Splits a part of one colour off a rectangle; up to four rectangles around it remain.
+    fn split_around(&mut self, rect: &Rect, part: &Rect, color: u32, depth: u32) {
         self.solid(part, color);
         let rest = [
             Rect { y2: part.y1, ..*rect },
@@ -255,7 +263,7 @@ impl Sorter<'_> {
             Rect { y1: part.y1, y2: part.y2, x1: part.x2, ..*rect },
         ];
         for rest in rest.iter().filter(|rest| !rest.is_empty()) {
-            self.sort(rest, depth - 1);
+            self.classify(rest, depth - 1);
         }
     }
 
@@ -263,7 +271,7 @@ impl Sorter<'_> {
         kind::tile(self.snapshot, rect, times_min, self.hints.tile_edge(rect))
     }
 
-    /// What a rectangle holds, as it is said and as it has changed of late.
+    /// What a rectangle contains, by hints and by its recent changes.
     fn content(&self, rect: &Rect) -> Content {
         match self.hints.content(rect) {
             Content::Text => Content::Text,
@@ -280,7 +288,7 @@ impl Sorter<'_> {
             return;
         }
         if matches!(content, Content::Image | Content::Video) {
-            // Neither a tile nor a line between two colours is looked for in a photograph or a frame.
+            // Photographs and frames are not searched for tiles or blends of two colours.
             self.out.push(Planned::Pixels { rect, content });
         } else if let Some((tile_width, tile_height)) = self.tile(&rect, TIMES_MIN) {
             self.out.push(Planned::Pattern { rect, tile_width, tile_height });
@@ -291,7 +299,7 @@ impl Sorter<'_> {
         }
     }
 
-    /// Takes the photographs out of a rectangle, if there are any, and sorts what is left.
+    /// Splits photographs off a rectangle, if there are any, and classifies the rest.
     fn photographs(&mut self, rect: &Rect) -> bool {
         let Some(photos) = self.photos.take() else { return false };
         photos.find(self.snapshot, rect, self.hints);
@@ -303,7 +311,9 @@ impl Sorter<'_> {
                 match kind::colors(self.snapshot, &rect) {
                     Colors::One(color) => self.solid(&rect, color),
                     Colors::Two(fg, bg) => self.out.push(Planned::TwoColor { rect, fg, bg }),
-                    Colors::More => self.out.push(Planned::Pixels { rect, content: self.content(&rect) }),
+                    Colors::More => {
+                        self.out.push(Planned::Pixels { rect, content: self.content(&rect) })
+                    }
                 }
             }
         }
@@ -313,9 +323,11 @@ impl Sorter<'_> {
 
     /// Adds a rectangle to its colour's region.
     fn solid(&mut self, rect: &Rect, color: u32) {
-        let found = self.out[self.first..].iter_mut().rev().take(SOLIDS_MAX).find_map(|planned| match planned {
-            Planned::Solid { region, color: of } if *of == color => Some(region),
-            _ => None,
+        let found = self.out[self.first..].iter_mut().rev().take(SOLIDS_MAX).find_map(|planned| {
+            match planned {
+                Planned::Solid { region, color: of } if *of == color => Some(region),
+                _ => None,
+            }
         });
         match found {
             Some(region) => region.add_rect(*rect),
@@ -323,10 +335,11 @@ impl Sorter<'_> {
         }
     }
 
-    /// Takes stripes and margins of one colour out of a large rectangle of more than two.
+    /// Splits stripes and margins of one colour off a large rectangle of more than two.
     ///
-    /// First runs of rows, at least a cell high, then what is uniform at the left and at the right of each part between
-    /// them; what is left stays in few large parts, which encode better than many small ones.
+    /// First runs of rows at least a cell high, then uniform columns at the left and right of each
+    /// part between them. The rest stays in few large parts, which encode better than many small
+    /// ones.
     fn split(&mut self, rect: &Rect, depth: u32) {
         let snapshot = self.snapshot;
         if depth == 0 || rect.area() < SPLIT_AREA_MIN || self.tile(rect, TIMES_MIN).is_some() {
@@ -336,8 +349,10 @@ impl Sorter<'_> {
         let mut y = rect.y1;
         while y < rect.y2 {
             let color = snapshot.row(rect.x1, rect.x2, y)[0] & RGB;
-            let end = (y..rect.y2).find(|&y| !uniform(snapshot.row(rect.x1, rect.x2, y), color)).unwrap_or(rect.y2);
-            if end - y >= SPLIT_CELL {
+            let end = (y..rect.y2)
+                .find(|&y| !uniform(snapshot.row(rect.x1, rect.x2, y), color))
+                .unwrap_or(rect.y2);
+            if end - y >= SPLIT_EDGE_MIN {
                 if y > rest.y1 {
                     self.margins(&Rect { y2: y, ..rest }, depth);
                 }
@@ -351,7 +366,8 @@ impl Sorter<'_> {
         }
     }
 
-    /// Left and right of a part without stripes; what they leave is narrower and may have stripes again.
+    /// Splits margins at the left and right off a part without stripes; the narrower rest may have
+    /// stripes again.
     fn margins(&mut self, rect: &Rect, depth: u32) {
         let snapshot = self.snapshot;
         let mut rest = *rect;
@@ -363,12 +379,12 @@ impl Sorter<'_> {
             let tail = &row[row.len() - right..];
             right = tail.iter().rev().position(|p| p & RGB != right_color).unwrap_or(right);
         }
-        if left as i32 >= SPLIT_CELL {
+        if left as i32 >= SPLIT_EDGE_MIN {
             let edge = rect.x1 + left as i32;
             self.solid(&Rect { x2: edge, ..rest }, left_color);
             rest.x1 = edge;
         }
-        if right as i32 >= SPLIT_CELL && !rest.is_empty() {
+        if right as i32 >= SPLIT_EDGE_MIN && !rest.is_empty() {
             let edge = (rect.x2 - right as i32).max(rest.x1);
             self.solid(&Rect { x1: edge, ..rest }, right_color);
             rest.x2 = edge;

@@ -1,41 +1,45 @@
-//! Path 8/13: between session-server's framebuffer and its snapshot, for a viewer whose picture is not the screen pixel by pixel.
-//! The pixels of any rectangle of a scaled picture, made of those of the screen: each by its own place alone, so that two rectangles
-//! have no seam between them, and what is read again comes out the same.
-//! Knows weights and pixels; where a pixel of the picture comes from, `Scale` says.
+//! Path 8/13: between session-server's framebuffer and its snapshot, for a viewer with a scaled
+//! view.
+//! Computes the pixels of any rectangle of the scaled view from those of the screen. Each depends
+//! only on its position, so rectangles have no seams, and reading again yields the same pixels.
+//! Knows weights and pixels; `Scale` maps positions.
 //!
-//! Shrunk, a pixel is the mean of all that it covers, each pixel by how much of it is covered; magnified, it lies between two. All in whole
-//! numbers: weights of one axis add up to 256, so one colour stays that colour. Rows are added up first, in 16 bits a channel, which the
-//! compiler vectorises; then their columns, in 32.
+//! Downscaled pixels are means of the screen pixels that they cover, weighted by coverage; upscaled
+//! ones interpolate between two. All arithmetic is in integers, and the weights of an axis add up
+//! to 256, so a single colour stays unchanged. Rows are summed first, in 16 bits per channel, which
+//! the compiler vectorises; then columns, in 32 bits.
 
 use thinc_region::{Rect, Scale};
 
-/// What the weights of a pixel on one axis add up to.
+/// Sum of a pixel's weights on one axis.
 const ONE: u32 = 256;
-/// Screen pixels read at once: 128 KiB, which stay in a core's cache until they are added up.
+/// Screen pixels read at once: 128 KiB, which stay in a core's cache until they are summed.
 const BAND_PIXELS: usize = 32 * 1024;
 
-/// Resamples; its memory is used again.
+/// Resamples; it reuses its memory.
 #[derive(Debug, Default)]
 pub struct Resampler {
-    /// Screen pixels of some rows of the picture, and their channels: on bytes in a row the compiler uses vectors.
+    /// Screen pixels of some rows of the view, and their channels as bytes, on which the compiler
+    /// vectorises.
     band: Vec<u32>,
     channels: Vec<u8>,
-    /// Rows added up: four channels of each screen column, times 256.
+    /// Weighted sums of rows: four channels per screen column, times 256.
     sums: Vec<u16>,
     columns: Taps,
     rows: Taps,
 }
 
-/// What the pixels of a stretch of one axis are made of.
+/// Source pixels and weights for a range of pixels on one axis.
 #[derive(Debug, Default)]
 struct Taps {
-    /// Of each, the first screen pixel, and where its weights begin; the last one's end stands behind.
+    /// For each pixel its first screen pixel and the index of its first weight; a final entry has
+    /// the end of the weights.
     firsts: Vec<(usize, usize)>,
     weights: Vec<u16>,
 }
 
 impl Taps {
-    /// Of the pixels from `from` to before `to`, counted from the first screen pixel that any of them is made of.
+    /// Computes the taps of the pixels `from .. to`, relative to their first screen pixel.
     fn fill(&mut self, scale: &Scale, from: i32, to: i32) {
         self.firsts.clear();
         self.weights.clear();
@@ -52,13 +56,13 @@ impl Taps {
         self.firsts.len() - 1
     }
 
-    /// The first screen pixel, and the weights from there on.
+    /// The first screen pixel and the weights of pixel `at`.
     fn of(&self, at: usize) -> (usize, &[u16]) {
         let (first, begin) = self.firsts[at];
         (first, &self.weights[begin..self.firsts[at + 1].1])
     }
 
-    /// The screen pixel behind the last.
+    /// The screen pixel after the last one of pixel `at`.
     fn end(&self, at: usize) -> usize {
         let (first, weights) = self.of(at);
         first + weights.len()
@@ -75,8 +79,9 @@ fn weigh(scale: &Scale, pixel: i32, len: usize, weights: &mut Vec<u16>) {
         let second = (more * 2 * i64::from(ONE) / (2 * i64::from(scale.target())) + 1) / 2;
         return weights.extend([ONE as u16 - second as u16, second as u16]);
     }
-    // In parts of a screen pixel, `target` each: the pixel begins `phase` of them into its first, and is `source` of them long. What is
-    // covered up to each screen pixel's end is rounded, and not each weight, so that they add up.
+    // In units of 1/`target` screen pixel: the pixel begins `phase` units into its first screen
+    // pixel and is `source` units long. Cumulative coverage is rounded rather than each weight, so
+    // that the weights add up to ONE.
     let (n, t) = (i64::from(scale.source()), i64::from(scale.target()));
     let phase = i64::from(pixel) * n % t;
     let mut before = 0;
@@ -89,16 +94,17 @@ fn weigh(scale: &Scale, pixel: i32, len: usize, weights: &mut Vec<u16>) {
 }
 
 impl Resampler {
-    /// With no memory yet.
+    /// Allocates nothing yet.
     pub fn new() -> Resampler {
         Resampler::default()
     }
 
-    /// Puts the pixels of `rect` of the picture into `to`, rows `stride` apart. `read(rect, to, stride)` writes those of a rectangle of the
-    /// screen; it is asked for each pixel that is needed, for few of them twice.
+    /// Writes the pixels of `rect` of the view to `to`, rows `stride` apart. `read(rect, to,
+    /// stride)` writes those of a rectangle of the screen; it is called for every needed pixel, for
+    /// a few of them twice.
     ///
     /// # Panics
-    /// Where `rect` is not inside the picture, or its rows do not fit into `to`.
+    /// If `rect` is not inside the view, or its rows do not fit into `to`.
     pub fn resample(
         &mut self,
         (x, y): (&Scale, &Scale),
@@ -110,8 +116,8 @@ impl Resampler {
         if rect.is_empty() {
             return;
         }
-        let picture = Rect::new(0, 0, x.target() as i32, y.target() as i32);
-        assert!(picture.contains(&rect), "{rect:?} is outside a picture of {picture:?}");
+        let view = Rect::new(0, 0, x.target() as i32, y.target() as i32);
+        assert!(view.contains(&rect), "{rect:?} must lie inside the view {view:?}");
         if x.is_whole() && y.is_whole() {
             return read(rect.translate(x.start(), y.start()), to, stride);
         }
@@ -123,7 +129,8 @@ impl Resampler {
         while at < self.rows.len() {
             let first = self.rows.of(at).0;
             let fits = |end: usize| (end - first) * width <= BAND_PIXELS;
-            let more = (at + 1..self.rows.len()).take_while(|&next| fits(self.rows.end(next))).count();
+            let more =
+                (at + 1..self.rows.len()).take_while(|&next| fits(self.rows.end(next))).count();
             let end = at + 1 + more;
             let height = self.rows.end(end - 1) - first;
             self.band.resize(width * height, 0);
@@ -140,7 +147,7 @@ impl Resampler {
         }
     }
 
-    /// One row of the picture, from a band that begins at this row of the screen.
+    /// Computes one row of the view from a band of screen rows that begins at `band_first`.
     fn row(&mut self, row: usize, band_first: usize, width: usize, to: &mut [u32]) {
         let (first, weights) = self.rows.of(row);
         let band = &self.channels[(first - band_first) * width * 4..];
@@ -163,7 +170,7 @@ impl Resampler {
     }
 }
 
-/// Adds a row of the screen, channel by channel. No sum is more than 255 · 256.
+/// Adds a weighted row of the screen, channel by channel. No sum exceeds 255 · 256.
 fn add(sums: &mut [u16], line: &[u8], weight: u16) {
     for (sum, &channel) in sums.iter_mut().zip(line) {
         *sum += u16::from(channel) * weight;

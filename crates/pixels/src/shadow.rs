@@ -1,44 +1,45 @@
 //! Path 8/13: beside plan.rs, one for each viewer.
-//! What a viewer shows once it has applied everything sent so far: pixels, and where they are known.
-//! Knows pixels and regions; never which commands made them.
+//! The viewer's framebuffer as it is after everything sent so far: pixels, and which are known.
+//! Knows pixels and regions; never which commands wrote them.
 
 use thinc_region::{Rect, Region, Size};
 
 use crate::Lossy;
-use crate::anchors::Vector;
 use crate::changes::Changes;
 use crate::motion::Motion;
 use crate::photo::Photos;
 use crate::shift::{Recent, Shifts};
+use crate::vector_candidates::Vector;
 
-/// What a viewer shows.
+/// What a viewer is known to show.
 ///
-/// `known` is what it surely shows as in `pixels`; `inexact` is the part of it that was sent lossy or as video, which is
-/// never taken to be equal. Outside `known` nothing is said.
+/// In `known` it certainly shows `pixels`. `lossy_region` is the part of `known` that was sent
+/// lossy or as video, and never counts as equal to a snapshot. Outside `known` its pixels are
+/// unknown.
 #[derive(Debug)]
 pub struct Shadow {
     size: Size,
     pub(crate) pixels: Vec<u32>,
     pub(crate) known: Region,
-    pub(crate) inexact: Region,
+    pub(crate) lossy_region: Region,
     /// Working memory of the plan.
     pub(crate) changes: Changes,
     pub(crate) shifts: Shifts,
     pub(crate) photos: Photos,
-    /// What changes like a video.
+    /// Detects what changes like a video.
     pub(crate) motion: Motion,
-    /// COPYs that were committed: the next one likely goes as far.
+    /// Vectors of committed COPYs: the next one is likely the same.
     pub(crate) recent: Recent,
 }
 
 impl Shadow {
-    /// Of a screen of this size of which nothing is known.
+    /// Of a framebuffer of this size with unknown pixels.
     pub fn new(size: Size) -> Shadow {
         Shadow {
             size,
             pixels: vec![0; size.area() as usize],
             known: Region::new(),
-            inexact: Region::new(),
+            lossy_region: Region::new(),
             changes: Changes::default(),
             shifts: Shifts::default(),
             photos: Photos::default(),
@@ -47,63 +48,66 @@ impl Shadow {
         }
     }
 
-    /// The screen's size.
+    /// The framebuffer's size.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// All pixels, 0x00RRGGBB, rows without gaps; they mean something where they are known.
+    /// All pixels, 0x00RRGGBB, rows without padding; valid where known.
     pub fn pixels(&self) -> &[u32] {
         &self.pixels
     }
 
-    /// Areas that have changed like videos in the last plans, disjoint and at most four: the same rectangles for as long as
-    /// they serve. One is left out with the first plan a second after it has come to rest.
-    pub fn moving(&self) -> &[Rect] {
+    /// Areas that changed like videos in the last plans, disjoint and at most four; their
+    /// rectangles stay constant as long as they fit. An area ends with the first plan a second
+    /// after its last change.
+    pub fn video_areas(&self) -> &[Rect] {
         self.motion.areas.rects()
     }
 
-    /// A rectangle nearly all of which was new in the last plan, as in a film's frame: fewer pixels of text are, and none of what scrolls.
-    pub fn new_at_once(&self) -> Option<Rect> {
-        self.motion.new_at_once()
+    /// A rectangle of which nearly all pixels were new in the last plan, as in a video's frame:
+    /// fewer pixels of text are, and none of scrolled content.
+    pub fn fully_changed(&self) -> Option<Rect> {
+        self.motion.fully_changed()
     }
 
-    /// What the viewer surely shows.
+    /// Where the viewer's pixels are known.
     pub fn known(&self) -> &Region {
         &self.known
     }
 
-    /// The part of `known` that is only nearly so.
-    pub fn inexact(&self) -> &Region {
-        &self.inexact
+    /// The part of `known` that is lossy.
+    pub fn lossy(&self) -> &Region {
+        &self.lossy_region
     }
 
     /// Forgets what the viewer shows.
     pub fn reset(&mut self) {
         self.known.clear();
-        self.inexact.clear();
+        self.lossy_region.clear();
         self.recent = Recent::default();
     }
 
-    /// The viewer lacks these pixels.
+    /// Marks pixels as unknown.
     pub fn mark_stale(&mut self, region: &Region) {
         self.known.subtract(region);
-        self.inexact.subtract(region);
+        self.lossy_region.subtract(region);
     }
 
-    /// The viewer shows these only nearly.
-    pub fn mark_inexact(&mut self, region: &Region) {
-        self.inexact.add(region);
+    /// Marks known pixels as lossy.
+    pub fn mark_lossy(&mut self, region: &Region) {
+        self.lossy_region.add(region);
     }
 
-    /// A COPY of this region by this vector was committed: pixels, what is known and what is inexact travel with it.
+    /// Applies a committed COPY of this region by this vector: to the pixels and to the known and
+    /// lossy regions.
     ///
     /// # Panics
-    /// When source or destination leave the screen.
+    /// If the source or the destination exceeds the framebuffer.
     pub fn copy(&mut self, region: &Region, dx: i32, dy: i32) {
         let (screen, extents) = (self.size.rect(), region.extents());
         let inside = screen.contains(&extents) && screen.contains(&extents.translate(-dx, -dy));
-        assert!(inside, "a copy of {extents:?} by ({dx}, {dy}) stays on a screen of {screen:?}");
+        assert!(inside, "a copy of {extents:?} by ({dx}, {dy}) must stay inside {screen:?}");
         self.recent.add(Vector { dx, dy });
         let stride = self.size.width as usize;
         for rect in region.copy_order(dx, dy) {
@@ -115,7 +119,7 @@ impl Shadow {
                 self.pixels.copy_within(source..source + width, target);
             }
         }
-        for set in [&mut self.known, &mut self.inexact] {
+        for set in [&mut self.known, &mut self.lossy_region] {
             let mut moved = region.translated(-dx, -dy);
             moved.intersect(set);
             moved.translate(dx, dy);
@@ -124,18 +128,19 @@ impl Shadow {
         }
     }
 
-    /// True when the viewer shows what `pixels` say, or as much of it as a plan is content with.
-    pub(crate) fn is_sure(&self, rect: &Rect, lossy: Lossy) -> bool {
-        self.known.contains_rect(rect) && (lossy == Lossy::Photographs || !self.inexact.overlaps_rect(rect))
+    /// True if the rectangle is known, and lossless if the policy requires it.
+    pub(crate) fn is_certain(&self, rect: &Rect, lossy: Lossy) -> bool {
+        self.known.contains_rect(rect)
+            && (lossy == Lossy::Photographs || !self.lossy_region.overlaps_rect(rect))
     }
 
-    /// Where in a region that is so.
-    pub(crate) fn sure_within(&self, region: &Region, lossy: Lossy) -> Region {
-        let mut sure = region.intersection(&self.known);
+    /// The part of a region for which that is true.
+    pub(crate) fn certain_within(&self, region: &Region, lossy: Lossy) -> Region {
+        let mut certain = region.intersection(&self.known);
         if lossy == Lossy::Never {
-            sure.subtract(&self.inexact);
+            certain.subtract(&self.lossy_region);
         }
-        sure
+        certain
     }
 
     #[inline]

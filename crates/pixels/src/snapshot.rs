@@ -1,13 +1,14 @@
 //! Path 8/13: from session-server, which reads the framebuffer into it, to plan.rs and codec-enc.
-//! The pixels of one region, copied out once and never read again from shared memory; its memory is used again.
-//! Knows where each pixel lies; never whose it is.
+//! The pixels of one region, copied once out of shared memory and never read there again.
+//! Knows where each pixel lies; never which application drew it.
 
 use thinc_region::{Rect, Region};
 
 /// Pixels of a region.
 ///
-/// They lie in one plane as large as the region's extents where that wastes little, else one plane a rectangle. Reading
-/// outside the region is a bug, and in the one plane gives what an earlier snapshot left there.
+/// They lie in one plane of the size of the region's extents if that wastes little memory,
+/// otherwise in one plane per rectangle. Reading outside the region is a bug; within the single
+/// plane it yields pixels of an earlier snapshot.
 #[derive(Debug, Default)]
 pub struct Snapshot {
     region: Region,
@@ -15,7 +16,7 @@ pub struct Snapshot {
     pixels: Vec<u32>,
 }
 
-/// Where one rectangle's pixels lie, rows without gaps.
+/// The pixels of one rectangle, rows without padding.
 #[derive(Clone, Copy, Debug)]
 struct Plane {
     rect: Rect,
@@ -23,18 +24,19 @@ struct Plane {
 }
 
 impl Snapshot {
-    /// Of nothing; allocates nothing.
+    /// An empty snapshot; allocates nothing.
     pub const fn new() -> Snapshot {
         Snapshot { region: Region::new(), planes: Vec::new(), pixels: Vec::new() }
     }
 
-    /// Takes this region's pixels: `read(rect, dst, stride)` writes those of one rectangle, the first at `dst[0]`, rows
-    /// `stride` pixels apart. What was there before is forgotten, its memory used again.
+    /// Replaces the contents with this region's pixels: `read(rect, dst, stride)` writes those of
+    /// one rectangle, the first to `dst[0]`, rows `stride` pixels apart. Reuses the memory.
     pub fn fill(&mut self, region: &Region, mut read: impl FnMut(Rect, &mut [u32], usize)) {
         self.region.clone_from(region);
         self.planes.clear();
         let extents = region.extents();
-        // Twice the region's area costs less than many small planes, and lets rectangles be joined over their edges.
+        // Up to twice the region's area costs less than many small planes, and lets rectangles join
+        // across their edges.
         if extents.area() <= region.area() * 2 + 4096 {
             self.planes.push(Plane { rect: extents, start: 0 });
         } else {
@@ -48,7 +50,7 @@ impl Snapshot {
         if self.pixels.len() < len {
             self.pixels.resize(len, 0);
         } else if self.pixels.len() / 8 > len.max(KEPT_PIXELS) {
-            // One full screen long ago must not hold its memory for ever.
+            // A full screen long ago must not keep its memory allocated.
             self.pixels.truncate(len.max(KEPT_PIXELS));
             self.pixels.shrink_to_fit();
         }
@@ -59,13 +61,14 @@ impl Snapshot {
         }
     }
 
-    /// Which pixels there are.
+    /// The region whose pixels it contains.
     pub fn region(&self) -> &Region {
         &self.region
     }
 
-    /// True when every pixel of the rectangle is there and its rows can be had.
-    pub fn holds(&self, rect: &Rect) -> bool {
+    /// True if it contains every pixel of the rectangle within one plane, so that its rows can be
+    /// read.
+    pub fn contains(&self, rect: &Rect) -> bool {
         match (self.planes.as_slice(), self.region.rects()) {
             ([_], [all]) => all.contains(rect),
             ([_], _) => self.region.contains_rect(rect),
@@ -76,19 +79,21 @@ impl Snapshot {
     /// The pixels `x1 .. x2` of a row.
     ///
     /// # Panics
-    /// Where they do not lie in one plane: `holds` tells.
+    /// If they do not lie in one plane; `contains` tells.
     #[inline]
     pub fn row(&self, x1: i32, x2: i32, y: i32) -> &[u32] {
-        let plane = self.plane(x1, y).expect("a row of the snapshot is read where the snapshot holds it");
+        let plane = self.plane(x1, y).expect("a row must lie inside the snapshot");
         &self.pixels[plane.offset(x1, y)..][..(x2 - x1) as usize]
     }
 
     /// The rows of a rectangle, top to bottom.
     pub fn rows(&self, rect: &Rect) -> impl ExactSizeIterator<Item = &[u32]> + Clone {
-        debug_assert!(self.holds(rect), "a rectangle is read where the snapshot holds it: {rect:?}");
-        let plane = *self.plane(rect.x1, rect.y1).expect("a rectangle is read where the snapshot holds it");
+        debug_assert!(self.contains(rect), "a rectangle must lie inside the snapshot: {rect:?}");
+        let plane =
+            *self.plane(rect.x1, rect.y1).expect("a rectangle must lie inside the snapshot");
         let width = rect.width() as usize;
-        let rows = self.pixels[plane.offset(rect.x1, rect.y1)..].chunks(plane.rect.width() as usize);
+        let rows =
+            self.pixels[plane.offset(rect.x1, rect.y1)..].chunks(plane.rect.width() as usize);
         rows.take(rect.height() as usize).map(move |row| &row[..width])
     }
 
@@ -97,18 +102,23 @@ impl Snapshot {
             [plane] => Some(plane),
             planes => {
                 let below = &planes[planes.partition_point(|plane| plane.rect.y2 <= y)..];
-                below.iter().take_while(|plane| plane.rect.y1 <= y).find(|plane| plane.rect.contains_point(x, y))
+                below
+                    .iter()
+                    .take_while(|plane| plane.rect.y1 <= y)
+                    .find(|plane| plane.rect.contains_point(x, y))
             }
         }
     }
 }
 
-/// 256 Ki pixels, 1 MiB: kept in any case.
+/// 256 Ki pixels, 1 MiB: memory that is always kept.
 const KEPT_PIXELS: usize = 256 * 1024;
 
 impl Plane {
     #[inline]
     fn offset(&self, x: i32, y: i32) -> usize {
-        self.start + (y - self.rect.y1) as usize * self.rect.width() as usize + (x - self.rect.x1) as usize
+        self.start
+            + (y - self.rect.y1) as usize * self.rect.width() as usize
+            + (x - self.rect.x1) as usize
     }
 }

@@ -1,5 +1,5 @@
-//! Path back, beside viewer.rs: what became of updates that may be lost on their way.
-//! From viewer-core's order.rs, through a datagram or the stream, to session-core.
+//! Path back, beside viewer.rs: the selective acknowledgement of updates sent as datagrams.
+//! From viewer-core's datagram_order.rs, through a datagram or the stream, to session-core.
 //! Knows numbers and limits; never what an update did.
 
 use std::ops::RangeInclusive;
@@ -7,20 +7,22 @@ use std::ops::RangeInclusive;
 use crate::limits::{ARRIVED_DISCARDED_MAX, ARRIVED_RUNS_MAX};
 use crate::wire::{Reader, WireError, put_varint};
 
-/// Which updates a viewer has applied, and which it never will. It says what it has said before until there is no room for it any more,
-/// so that one that is lost costs nothing.
+/// Which updates a viewer has applied, and which it never will. Each message repeats the earlier
+/// runs as far as there is room, so that a lost one needs no retransmission.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Arrived {
-    /// Applied, or dropped because their epoch was over: the newest run of numbers first, with a gap before each. One at least, and
-    /// `ARRIVED_RUNS_MAX` at most.
+    /// Runs of updates that were applied, or dropped because their epoch was over: the newest run
+    /// first, with a gap between two runs. From 1 to `ARRIVED_RUNS_MAX` runs.
     pub applied: Vec<RangeInclusive<u64>>,
-    /// Came after something newer had been applied over them; all older than the newest of those. At most `ARRIVED_DISCARDED_MAX`.
+    /// Updates that arrived after a newer one had been applied over them; each is older than the
+    /// newest applied one. At most `ARRIVED_DISCARDED_MAX`.
     pub discarded: Vec<u64>,
 }
 
 impl Arrived {
     /// ```text
-    /// newest varint | run varint | count varint | count × (gap varint | run varint) | count varint | newest − discarded varint, each
+    /// newest varint | run varint | count varint | count × (gap varint | run varint) |
+    /// count varint | count × (newest − discarded varint)
     /// ```
     pub(crate) fn encode_body(&self, out: &mut Vec<u8>) {
         let newest = self.applied.first().map_or(0, |run| *run.end());

@@ -1,88 +1,92 @@
-//! Path 0/13 on a native connection: before the first ViewerMessage, from thinc-view to transport and back.
-//! A token or session key from the viewer, a session key as the answer; a refusal is a `Close` that says `Unauthorized`.
-//! Knows bytes and their limits; never what a token is worth. A browser does this over HTTP and starts at its hello.
+//! Path 0/13 on a native connection: before the first ViewerMessage, from thinc-view to transport
+//! and back.
+//! The viewer presents a token or a session credential and receives a session credential; a refusal
+//! is a `Close` with `Unauthorized`. A browser authenticates over HTTP instead and starts with its
+//! hello. Knows bytes and their limits; never which tokens are valid.
 
-use crate::frame::{Frame, put_frame_of};
+use crate::framing::{MessageFrame, put_message_parts};
 use crate::limits::CREDENTIAL_BYTES_MAX;
 use crate::wire::{Reader, WireError};
 
-/// Kind of both frames.
+/// Kind of both messages.
 const KIND: u8 = 0x01;
 
-/// First frame of a native connection.
+/// First message of a native connection.
 ///
 /// ```text
-/// 0x01 | length | form u8 (0 token, 1 session key) | 1 to 128 bytes
+/// 0x01 | length | form u8 (0 token, 1 session credential) | 1 to 128 bytes
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Auth<'a> {
-    /// The single-use token of a link.
+    /// The one-time token of a link.
     Token(&'a [u8]),
-    /// The key an earlier [`AuthOk`] gave: the viewer comes back.
-    SessionKey(&'a [u8]),
+    /// The key from an earlier [`AuthOk`]: the viewer reconnects.
+    SessionCredential(&'a [u8]),
 }
 
-/// The answer.
+/// The session's answer to an accepted [`Auth`].
 ///
 /// ```text
-/// 0x01 | length | 1 to 128 bytes of session key
+/// 0x01 | length | 1 to 128 bytes of session credential
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct AuthOk<'a> {
-    /// Opens the session again without a new link.
-    pub session_key: &'a [u8],
+    /// Lets the viewer reconnect without a new link.
+    pub session_credential: &'a [u8],
 }
 
-/// Secrets stay out of logs: only which form and how long.
+/// Keeps secrets out of logs: prints only the form and the length.
 impl std::fmt::Debug for Auth<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Auth::Token(bytes) => write!(f, "Token({} bytes)", bytes.len()),
-            Auth::SessionKey(bytes) => write!(f, "SessionKey({} bytes)", bytes.len()),
+            Auth::SessionCredential(bytes) => write!(f, "SessionCredential({} bytes)", bytes.len()),
         }
     }
 }
 
 impl std::fmt::Debug for AuthOk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "AuthOk({} bytes)", self.session_key.len())
+        write!(f, "AuthOk({} bytes)", self.session_credential.len())
     }
 }
 
 impl<'a> Auth<'a> {
-    /// Appends the frame.
+    /// Appends the message.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let (form, bytes) = match self {
             Auth::Token(bytes) => (0, bytes),
-            Auth::SessionKey(bytes) => (1, bytes),
+            Auth::SessionCredential(bytes) => (1, bytes),
         };
-        put_frame_of(out, KIND, &[form], bytes);
+        put_message_parts(out, KIND, &[form], bytes);
     }
 
-    /// Reads a frame.
-    pub fn decode(frame: &Frame<'a>) -> Result<Auth<'a>, WireError> {
+    /// Reads the message.
+    pub fn decode(frame: &MessageFrame<'a>) -> Result<Auth<'a>, WireError> {
         expect_kind(frame.kind)?;
         let mut reader = Reader::new(frame.body);
         let form = reader.u8("a credential's form")?;
         let bytes = credential(reader.rest())?;
         match form {
             0 => Ok(Auth::Token(bytes)),
-            1 => Ok(Auth::SessionKey(bytes)),
-            other => Err(WireError::Unknown { what: "a credential's form", value: u64::from(other) }),
+            1 => Ok(Auth::SessionCredential(bytes)),
+            other => {
+                Err(WireError::Unknown { what: "a credential's form", value: u64::from(other) })
+            }
         }
     }
 }
 
 impl<'a> AuthOk<'a> {
-    /// Appends the frame.
+    /// Appends the message.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        put_frame_of(out, KIND, self.session_key, &[]);
+        put_message_parts(out, KIND, self.session_credential, &[]);
     }
 
-    /// Reads a frame.
-    pub fn decode(frame: &Frame<'a>) -> Result<AuthOk<'a>, WireError> {
+    /// Reads the message.
+    pub fn decode(frame: &MessageFrame<'a>) -> Result<AuthOk<'a>, WireError> {
         expect_kind(frame.kind)?;
-        Ok(AuthOk { session_key: credential(frame.body)? })
+        Ok(AuthOk { session_credential: credential(frame.body)? })
     }
 }
 
@@ -90,7 +94,7 @@ fn expect_kind(kind: u8) -> Result<(), WireError> {
     if kind == KIND {
         return Ok(());
     }
-    Err(WireError::Unknown { what: "before authentication a frame of kind", value: u64::from(kind) })
+    Err(WireError::Unknown { what: "an unauthenticated message of kind", value: u64::from(kind) })
 }
 
 fn credential(bytes: &[u8]) -> Result<&[u8], WireError> {
@@ -99,7 +103,7 @@ fn credential(bytes: &[u8]) -> Result<&[u8], WireError> {
     }
     if bytes.len() > CREDENTIAL_BYTES_MAX {
         let (value, limit) = (bytes.len() as u64, CREDENTIAL_BYTES_MAX as u64);
-        return Err(WireError::TooMuch { what: "a credential's length", value, limit });
+        return Err(WireError::OverLimit { what: "a credential's length", value, limit });
     }
     Ok(bytes)
 }
@@ -107,13 +111,13 @@ fn credential(bytes: &[u8]) -> Result<&[u8], WireError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::frame::Deframer;
+    use crate::framing::Deframer;
 
     #[test]
     fn golden_bytes() {
         for (auth, golden) in [
             (Auth::Token(b"tok"), &[1, 4, 0, b't', b'o', b'k'][..]),
-            (Auth::SessionKey(b"key!"), &[1, 5, 1, b'k', b'e', b'y', b'!']),
+            (Auth::SessionCredential(b"key!"), &[1, 5, 1, b'k', b'e', b'y', b'!']),
         ] {
             let mut out = Vec::new();
             auth.encode(&mut out);
@@ -123,24 +127,27 @@ mod tests {
             assert_eq!(Auth::decode(&deframer.next().unwrap().unwrap()), Ok(auth));
         }
         let mut out = Vec::new();
-        AuthOk { session_key: b"key!" }.encode(&mut out);
+        AuthOk { session_credential: b"key!" }.encode(&mut out);
         assert_eq!(out, [1, 4, b'k', b'e', b'y', b'!']);
-        assert_eq!(AuthOk::decode(&Frame { kind: 1, body: b"key!" }), Ok(AuthOk { session_key: b"key!" }));
+        assert_eq!(
+            AuthOk::decode(&MessageFrame { kind: 1, body: b"key!" }),
+            Ok(AuthOk { session_credential: b"key!" })
+        );
     }
 
     #[test]
     fn empty_long_and_unknown_credentials_are_refused() {
-        assert!(Auth::decode(&Frame { kind: 1, body: &[] }).is_err());
-        assert!(Auth::decode(&Frame { kind: 1, body: &[0] }).is_err());
-        assert!(Auth::decode(&Frame { kind: 1, body: &[0; 130] }).is_err());
-        assert!(Auth::decode(&Frame { kind: 1, body: &[0; 129] }).is_ok());
-        assert!(Auth::decode(&Frame { kind: 1, body: &[2, 1] }).is_err());
-        assert!(Auth::decode(&Frame { kind: 2, body: &[0, 1] }).is_err());
-        assert!(AuthOk::decode(&Frame { kind: 1, body: &[] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 130] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 129] }).is_ok());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[2, 1] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 2, body: &[0, 1] }).is_err());
+        assert!(AuthOk::decode(&MessageFrame { kind: 1, body: &[] }).is_err());
     }
 
     #[test]
-    fn a_secret_is_not_printed() {
+    fn debug_output_contains_no_secret() {
         assert_eq!(format!("{:?}", Auth::Token(b"secret")), "Token(6 bytes)");
     }
 }

@@ -1,24 +1,24 @@
-//! Path beside the pixels, both ways: the clipboard, between session-core and viewer-core.
-//! Messages that both sides say in the same bytes: what is offered, what is asked for, and its content in small pieces.
-//! Knows fields and limits; never which program copied something.
+//! Beside the path, in both directions: the clipboard, between session-core and viewer-core. The
+//! messages have the same bytes in both directions: offers, requests, and content in small chunks.
+//! Knows fields and limits; never which program owns a selection.
 
-use crate::frame::{Frame, put_frame};
+use crate::framing::{MessageFrame, put_message};
 use crate::limits::CLIP_DATA_BYTES_MAX;
 use crate::wire::{Reader, WireError, put_varint};
 
-/// Which of X's selections; the same two elsewhere.
+/// One of X's selections; Wayland has the same two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Selection {
-    /// What was copied (`CLIPBOARD`).
+    /// Copied content (`CLIPBOARD`).
     Clipboard,
-    /// What is marked (`PRIMARY`).
+    /// Selected content (`PRIMARY`).
     Primary,
 }
 
-/// What a content is.
+/// Format of a content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ClipFormat {
-    /// UTF-8 without a byte order mark; lines end in LF.
+    /// UTF-8 without a byte order mark; lines end with LF.
     Text,
     /// UTF-8, `text/html`.
     Html,
@@ -26,91 +26,92 @@ pub enum ClipFormat {
     Png,
 }
 
-/// Formats as bits, `1 << format`; bits without a meaning are ignored.
+/// A set of formats as bits, `1 << format`; undefined bits are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClipFormats(u32);
 
-/// Why a transfer ended before its content was whole.
+/// Why a transfer ended before its content was complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClipEnd {
-    /// The one who asked no longer wants it.
+    /// The requester no longer wants it.
     Cancelled,
-    /// The offer is not the newest, or its owner has gone.
-    Gone,
-    /// The content is longer than a side takes.
+    /// The offer is no longer the newest one, or its owner has exited.
+    Unavailable,
+    /// The content is longer than one side accepts.
     TooLarge {
-        /// Its length as far as it is known, in bytes; 0 where it is not.
+        /// Its length in bytes, or what is known of it; 0 if unknown.
         bytes: u64,
-        /// What is taken, in bytes.
+        /// What is accepted, in bytes.
         limit: u64,
     },
-    /// The owner did not give it in time, or gave something else.
+    /// The owner did not deliver it in time, or delivered another format.
     Failed,
 }
 
-/// What either side says about a clipboard.
+/// A clipboard message of either side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClipMessage {
-    /// Something on this side owns the selection now, or nothing does any more.
+    /// A program on this side owns the selection now, or none does any more.
     Offer {
         /// Which.
         selection: Selection,
-        /// Names this offer; grows from 1 with each of this side, whatever the selection.
+        /// Number of this offer, from 1 upwards for each side, counted over both selections.
         serial: u32,
-        /// The newest offer of the other side that had come when this was made; 0 where none had. Tells offers that cross.
+        /// The peer's newest offer that had been received when this one was made; 0 for none. It
+        /// detects offers that cross.
         seen: u32,
-        /// What there is to have; none: nothing.
+        /// Available formats; none: the selection has no owner.
         formats: ClipFormats,
     },
-    /// Asks for the content of the other side's offer.
+    /// Requests the content of the peer's offer.
     Request {
-        /// Names the transfer, chosen by who asks; not one that is under way.
+        /// Number of the transfer, chosen by the requester; not that of one in progress.
         id: u32,
-        /// Of which selection.
+        /// The selection.
         selection: Selection,
-        /// Of which offer.
+        /// The offer's number.
         serial: u32,
-        /// In which form.
+        /// The wanted format.
         format: ClipFormat,
     },
-    /// The next bytes of a content.
+    /// The next chunk of a content.
     Data {
         /// The transfer.
         id: u32,
-        /// Nothing comes after these.
+        /// True for the last chunk.
         last: bool,
         /// At most `CLIP_DATA_BYTES_MAX`.
         bytes: Vec<u8>,
     },
-    /// These bytes of a transfer have arrived, counted from its beginning: who sends may send more.
-    Taken {
+    /// Flow control: so many bytes of a transfer have been received, so the owner may send more.
+    Received {
         /// The transfer.
         id: u32,
-        /// In bytes.
+        /// Counted from the beginning of the content.
         bytes: u64,
     },
-    /// A transfer ends here; said by whoever gives up, and answered by nothing.
+    /// Ends a transfer early; either side may send it, and it is not answered.
     End {
         /// The transfer.
         id: u32,
-        /// By whom: true where the one who asked for it says so.
-        asker: bool,
+        /// True if the requester ended it, false if the owner did.
+        by_requester: bool,
         /// Why.
         why: ClipEnd,
     },
 }
 
-/// Kinds of these frames, the same in both directions.
+/// Kinds of these messages, the same in both directions.
 mod kind {
     pub(super) const OFFER: u8 = 0x10;
     pub(super) const REQUEST: u8 = 0x11;
     pub(super) const DATA: u8 = 0x12;
-    pub(super) const TAKEN: u8 = 0x13;
+    pub(super) const RECEIVED: u8 = 0x13;
     pub(super) const END: u8 = 0x14;
 }
 
 impl Selection {
-    /// Both.
+    /// Both selections.
     pub const ALL: [Selection; 2] = [Selection::Clipboard, Selection::Primary];
 
     fn read(reader: &mut Reader<'_>) -> Result<Selection, WireError> {
@@ -123,7 +124,7 @@ impl Selection {
 }
 
 impl ClipFormat {
-    /// All of them, in the order of their numbers.
+    /// All formats, in the order of their numbers.
     pub const ALL: [ClipFormat; 3] = [ClipFormat::Text, ClipFormat::Html, ClipFormat::Png];
 
     fn read(reader: &mut Reader<'_>) -> Result<ClipFormat, WireError> {
@@ -134,25 +135,25 @@ impl ClipFormat {
 }
 
 impl ClipFormats {
-    /// None.
+    /// The empty set.
     pub const NONE: ClipFormats = ClipFormats(0);
 
-    /// The same and this one.
+    /// This set and `format`.
     pub const fn with(self, format: ClipFormat) -> ClipFormats {
         ClipFormats(self.0 | 1 << format as u32)
     }
 
-    /// It is among them.
+    /// True if the set contains `format`.
     pub const fn has(self, format: ClipFormat) -> bool {
         self.0 & 1 << format as u32 != 0
     }
 
-    /// There are none that this version knows.
+    /// True if the set contains no format that this version knows.
     pub fn is_empty(self) -> bool {
         self.iter().next().is_none()
     }
 
-    /// Those that this version knows.
+    /// The formats that this version knows.
     pub fn iter(self) -> impl Iterator<Item = ClipFormat> {
         ClipFormat::ALL.into_iter().filter(move |&format| self.has(format))
     }
@@ -165,50 +166,57 @@ impl FromIterator<ClipFormat> for ClipFormats {
 }
 
 impl ClipMessage {
-    /// True for kinds that [`ClipMessage::decode`] reads.
+    /// True for the kinds that [`ClipMessage::decode`] reads.
     pub(crate) const fn is_kind(kind: u8) -> bool {
         matches!(kind, kind::OFFER..=kind::END)
     }
 
-    /// Appends the frame.
+    /// Appends the message.
     ///
     /// ```text
     /// 0x10 CLIP OFFER    selection u8 | serial varint | seen varint | formats varint
     /// 0x11 CLIP REQUEST  id varint | selection u8 | serial varint | format u8
     /// 0x12 CLIP DATA     id varint | last u8 | bytes
-    /// 0x13 CLIP TAKEN    id varint | bytes varint
-    /// 0x14 CLIP END      id varint | asker u8 | why u8 [ | bytes varint | limit varint ]
+    /// 0x13 CLIP RECEIVED id varint | bytes varint
+    /// 0x14 CLIP END      id varint | by_requester u8 | why u8 [ | bytes varint | limit varint ]
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            ClipMessage::Offer { selection, serial, seen, formats } => put_frame(out, kind::OFFER, |out| {
-                out.push(*selection as u8);
-                put_varint(out, u64::from(*serial));
-                put_varint(out, u64::from(*seen));
-                put_varint(out, u64::from(formats.0));
-            }),
-            ClipMessage::Request { id, selection, serial, format } => put_frame(out, kind::REQUEST, |out| {
-                put_varint(out, u64::from(*id));
-                out.push(*selection as u8);
-                put_varint(out, u64::from(*serial));
-                out.push(*format as u8);
-            }),
-            ClipMessage::Data { id, last, bytes } => put_frame(out, kind::DATA, |out| {
-                assert!(bytes.len() <= CLIP_DATA_BYTES_MAX, "a piece of a clipboard is at most {CLIP_DATA_BYTES_MAX}");
+            ClipMessage::Offer { selection, serial, seen, formats } => {
+                put_message(out, kind::OFFER, |out| {
+                    out.push(*selection as u8);
+                    put_varint(out, u64::from(*serial));
+                    put_varint(out, u64::from(*seen));
+                    put_varint(out, u64::from(formats.0));
+                })
+            }
+            ClipMessage::Request { id, selection, serial, format } => {
+                put_message(out, kind::REQUEST, |out| {
+                    put_varint(out, u64::from(*id));
+                    out.push(*selection as u8);
+                    put_varint(out, u64::from(*serial));
+                    out.push(*format as u8);
+                })
+            }
+            ClipMessage::Data { id, last, bytes } => put_message(out, kind::DATA, |out| {
+                assert!(
+                    bytes.len() <= CLIP_DATA_BYTES_MAX,
+                    "a chunk of a clipboard must have at most {CLIP_DATA_BYTES_MAX} bytes"
+                );
                 put_varint(out, u64::from(*id));
                 out.push(u8::from(*last));
                 out.extend_from_slice(bytes);
             }),
-            ClipMessage::Taken { id, bytes } => put_frame(out, kind::TAKEN, |out| {
+            ClipMessage::Received { id, bytes } => put_message(out, kind::RECEIVED, |out| {
                 put_varint(out, u64::from(*id));
                 put_varint(out, *bytes);
             }),
-            ClipMessage::End { id, asker, why } => put_frame(out, kind::END, |out| {
+            ClipMessage::End { id, by_requester, why } => put_message(out, kind::END, |out| {
                 put_varint(out, u64::from(*id));
-                out.push(u8::from(*asker));
+                out.push(u8::from(*by_requester));
                 match why {
                     ClipEnd::Cancelled => out.push(0),
-                    ClipEnd::Gone => out.push(1),
+                    ClipEnd::Unavailable => out.push(1),
                     ClipEnd::TooLarge { bytes, limit } => {
                         out.push(2);
                         put_varint(out, *bytes);
@@ -220,53 +228,70 @@ impl ClipMessage {
         }
     }
 
-    /// Reads a frame of one of these kinds.
-    pub(crate) fn decode(frame: &Frame<'_>) -> Result<ClipMessage, WireError> {
+    /// Reads a message of one of these kinds.
+    pub(crate) fn decode(frame: &MessageFrame<'_>) -> Result<ClipMessage, WireError> {
         let mut reader = Reader::new(frame.body);
         let reader = &mut reader;
         let (message, what) = match frame.kind {
             kind::OFFER => {
-                let (selection, serial) = (Selection::read(reader)?, reader.u32("an offer's number")?);
+                let (selection, serial) =
+                    (Selection::read(reader)?, reader.u32("an offer's number")?);
                 let seen = reader.u32("the offer seen")?;
                 let formats = ClipFormats(reader.u32("an offer's formats")?);
                 (ClipMessage::Offer { selection, serial, seen, formats }, "a clipboard's offer")
             }
             kind::REQUEST => {
                 let id = reader.u32("a transfer's number")?;
-                let (selection, serial) = (Selection::read(reader)?, reader.u32("an offer's number")?);
+                let (selection, serial) =
+                    (Selection::read(reader)?, reader.u32("an offer's number")?);
                 let format = ClipFormat::read(reader)?;
                 (ClipMessage::Request { id, selection, serial, format }, "a clipboard's request")
             }
             kind::DATA => {
-                let (id, last) = (reader.u32("a transfer's number")?, read_bool(reader, "a transfer's last")?);
+                let (id, last) =
+                    (reader.u32("a transfer's number")?, read_bool(reader, "a transfer's last")?);
                 let bytes = reader.rest();
                 if bytes.len() > CLIP_DATA_BYTES_MAX {
                     let (value, limit) = (bytes.len() as u64, CLIP_DATA_BYTES_MAX as u64);
-                    return Err(WireError::TooMuch { what: "a piece of a clipboard", value, limit });
+                    return Err(WireError::OverLimit {
+                        what: "a chunk of a clipboard",
+                        value,
+                        limit,
+                    });
                 }
-                (ClipMessage::Data { id, last, bytes: bytes.to_vec() }, "a piece of a clipboard")
+                (ClipMessage::Data { id, last, bytes: bytes.to_vec() }, "a chunk of a clipboard")
             }
-            kind::TAKEN => {
-                let (id, bytes) = (reader.u32("a transfer's number")?, reader.varint("a transfer's bytes")?);
-                (ClipMessage::Taken { id, bytes }, "a transfer's state")
+            kind::RECEIVED => {
+                let (id, bytes) =
+                    (reader.u32("a transfer's number")?, reader.varint("a transfer's bytes")?);
+                (ClipMessage::Received { id, bytes }, "a transfer's progress")
             }
             kind::END => {
-                let (id, asker) = (reader.u32("a transfer's number")?, read_bool(reader, "who ends a transfer")?);
+                let (id, by_requester) =
+                    (reader.u32("a transfer's number")?, read_bool(reader, "who ends a transfer")?);
                 let why = match reader.u8("why a transfer ends")? {
                     0 => ClipEnd::Cancelled,
-                    1 => ClipEnd::Gone,
+                    1 => ClipEnd::Unavailable,
                     2 => ClipEnd::TooLarge {
                         bytes: reader.varint("a clipboard's length")?,
                         limit: reader.varint("a clipboard's limit")?,
                     },
                     3 => ClipEnd::Failed,
                     other => {
-                        return Err(WireError::Unknown { what: "why a transfer ends", value: u64::from(other) });
+                        return Err(WireError::Unknown {
+                            what: "why a transfer ends",
+                            value: u64::from(other),
+                        });
                     }
                 };
-                (ClipMessage::End { id, asker, why }, "a transfer's end")
+                (ClipMessage::End { id, by_requester, why }, "a transfer's end")
             }
-            other => return Err(WireError::Unknown { what: "a clipboard's frame of kind", value: u64::from(other) }),
+            other => {
+                return Err(WireError::Unknown {
+                    what: "a clipboard message of kind",
+                    value: u64::from(other),
+                });
+            }
         };
         reader.end(what)?;
         Ok(message)

@@ -1,6 +1,8 @@
-//! Path 9/13 and 11/13: written by codec-enc and session-core/update.rs, read by viewer-core/decode.rs.
-//! The display commands and their bytes in an update. No command but COPY and KEEP reads what the viewer shows.
-//! Knows rectangles, colours and limits; what encoded data holds is for codec-enc and codec-dec.
+//! Path 9/13 and 11/13: written by codec-enc and session-core/update.rs, read by
+//! viewer-core/decode.rs.
+//! The display commands and their bytes in an update. Only COPY and KEEP read the viewer's
+//! framebuffer.
+//! Knows rectangles, colours and limits; never what encoded data contains.
 
 use thinc_region::{Rect, Region, Size};
 
@@ -8,10 +10,11 @@ use crate::limits::{CACHE_SLOTS_MAX, COMMANDS_MAX, RECTS_MAX, SCREEN_EDGE_MAX, T
 use crate::video::{self, VideoCommand};
 use crate::wire::{Reader, WireError, put_color, put_varint, put_zigzag, varint_len};
 
-/// One display command; borrowed from the update that carries it.
+/// One display command; it borrows its data from the update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<'a> {
-    /// Every pixel of `region` becomes what was at its place minus the vector, all read before any is written.
+    /// Copies pixels of the framebuffer: each pixel of `region` takes the value of the pixel at its
+    /// position minus (`dx`, `dy`). All pixels are read before any is written.
     Copy {
         /// Destination.
         region: Region,
@@ -20,14 +23,14 @@ pub enum Command<'a> {
         /// Destination y minus source y.
         dy: i32,
     },
-    /// One colour, 0xRRGGBB.
+    /// Fills with one colour.
     Sfill {
         /// Destination.
         region: Region,
         /// 0xRRGGBB.
         color: u32,
     },
-    /// A tile repeated; the tile's pixel (0, 0) lies at the corner of `rect`.
+    /// Repeats a tile, whose pixel (0, 0) lies at the upper left corner of `rect`.
     Pfill {
         /// Destination.
         rect: Rect,
@@ -40,19 +43,19 @@ pub enum Command<'a> {
         /// The tile.
         data: &'a [u8],
     },
-    /// Two colours: 1-bit choice or 8-bit coverage of `fg` over `bg`.
+    /// Two colours: each pixel chooses one, or blends `fg` over `bg` by 8-bit coverage.
     Bitmap {
         /// Destination.
         rect: Rect,
-        /// Bits of a pixel in `data`.
+        /// Bits per pixel in `data`.
         depth: BitmapDepth,
-        /// 0xRRGGBB where a bit is 1, or coverage is 255.
+        /// Colour of bit 1 or coverage 255, 0xRRGGBB.
         fg: u32,
-        /// 0xRRGGBB where a bit is 0, or coverage is 0.
+        /// Colour of bit 0 or coverage 0, 0xRRGGBB.
         bg: u32,
-        /// How `data` is packed.
-        packing: Packing,
-        /// Rows padded to whole bytes, first pixel in the highest bit; or one byte a pixel.
+        /// How `data` is compressed.
+        compression: Compression,
+        /// Rows padded to whole bytes, the first pixel in the highest bit; or one byte per pixel.
         data: &'a [u8],
     },
     /// Pixels.
@@ -64,25 +67,26 @@ pub enum Command<'a> {
         /// The pixels.
         data: &'a [u8],
     },
-    /// The viewer keeps what it shows here, once all commands before this one are applied; what the slot held is gone.
+    /// Copies pixels of the framebuffer to a slot of the cache, after all previous commands have
+    /// been applied. It replaces the slot's contents.
     Keep {
-        /// Which pixels.
+        /// The pixels.
         rect: Rect,
-        /// Where they are kept.
+        /// The slot.
         slot: u32,
     },
-    /// Pixels that were kept, shown again.
+    /// Copies the pixels of a slot to the framebuffer.
     Recall {
-        /// Destination, of the size that was kept.
+        /// Destination; its size must be the slot's.
         rect: Rect,
-        /// Where they were kept.
+        /// The slot.
         slot: u32,
     },
-    /// Something about a video.
+    /// A command of a video stream.
     Video(VideoCommand<'a>),
 }
 
-/// Bits of a BITMAP's pixel.
+/// Bits per pixel of a BITMAP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum BitmapDepth {
@@ -92,11 +96,11 @@ pub enum BitmapDepth {
     Eight = 8,
 }
 
-/// How bytes of a BITMAP are packed.
+/// How the bytes of a BITMAP are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Packing {
-    /// As they are.
+pub enum Compression {
+    /// Not at all.
     Plain = 0,
     /// One zstd frame.
     Zstd = 1,
@@ -106,21 +110,25 @@ pub enum Packing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Encoding {
-    /// 3 bytes a pixel: B, G, R.
+    /// 3 bytes per pixel: B, G, R.
     Plain = 0,
-    /// The byte operations of `doc/protocol.md`: runs, rows above, a cache of colours, predicted differences.
+    /// Byte operations (`doc/protocol.md`, section 7.1): runs, copies of the row above, a cache of
+    /// colours, differences from a prediction.
     Predicted = 1,
     /// `Predicted`, then one zstd frame.
     PredictedZstd = 2,
-    /// One baseline JPEG image, RAW only: not exact. Exact pixels follow once the area rests.
+    /// One baseline JPEG image, RAW only: lossy. A refresh follows when the area is at rest.
     Jpeg = 3,
-    /// Differences from a prediction, sorted by how busy their place is, in one zstd frame: photographs.
+    /// For photographs: differences from a prediction, grouped by local activity, in one zstd
+    /// frame.
     Residuals = 4,
-    /// Codes of colours, column by column of each line of text, for a connection's stream to find what repeats.
+    /// For text: colour codes column by column within each line, so that the connection's zstd
+    /// stream finds repeated glyphs.
     Columns = 5,
 }
 
-/// Layout of a command's first byte: three bits of kind, one that ties it to the command before, four of its own.
+/// Layout of a command's first byte: three bits of kind, one that makes its position relative to
+/// the previous command's, four that depend on the kind.
 mod head {
     pub(super) const KIND: u8 = 0b0000_0111;
     pub(super) const COPY: u8 = 0;
@@ -131,30 +139,31 @@ mod head {
     pub(super) const KEEP: u8 = 5;
     pub(super) const RECALL: u8 = 6;
     pub(super) const VIDEO: u8 = 7;
-    /// The first rectangle's corner is given relative to the one of the command before.
+    /// The first rectangle's corner is relative to that of the previous command.
     pub(super) const RELATIVE: u8 = 1 << 3;
-    /// COPY, SFILL: more rectangles than one, their count comes first.
+    /// COPY, SFILL: more than one rectangle; their count comes first.
     pub(super) const MANY: u8 = 1 << 4;
     /// PFILL, RAW: four bits of encoding.
     pub(super) const ENCODING_SHIFT: u8 = 4;
-    /// BITMAP: 8-bit coverage, else 1 bit.
+    /// BITMAP: 8-bit coverage; otherwise 1 bit.
     pub(super) const EIGHT: u8 = 1 << 4;
-    /// BITMAP: one zstd frame, else plain.
+    /// BITMAP: one zstd frame; otherwise plain.
     pub(super) const ZSTD: u8 = 1 << 5;
-    /// BITMAP: the colours of the BITMAP before.
+    /// BITMAP: the colours of the previous BITMAP.
     pub(super) const SAME_COLORS: u8 = 1 << 6;
 }
 
 impl Command<'_> {
-    /// Appends one command that stands alone: it may follow any other.
+    /// Appends one command that refers to no previous one, so it may follow any other.
     pub fn encode(&self, out: &mut Vec<u8>) {
         CommandWriter::new(out).put(self);
     }
 }
 
-/// Writes commands one after another and leaves out what follows from the one before.
+/// Writes consecutive commands and omits what the previous command implies.
 ///
-/// What one writer wrote stays valid behind anything: its first command refers to nothing.
+/// The first command of a writer refers to no previous one, so its output may be appended to any
+/// commands.
 ///
 /// ```text
 /// COPY     head | [count varint] | rects | dx zigzag | dy zigzag
@@ -166,36 +175,40 @@ impl Command<'_> {
 /// RECALL   head | rect | slot varint
 /// VIDEO    head | fields, see `VideoCommand`
 ///
-/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL, 7 VIDEO), bit 3 relative, bits 4-7 by kind:
-///          COPY, SFILL  bit 4: more than one rect, count is there
-///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd, 3 JPEG: RAW only,
-///                        4 residuals)
-///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the BITMAP before, none here
-/// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the rectangle before:
-///          of the same command, or for its first: of the command before (its first) where bit 3 is set, else (0, 0)
+/// head     bits 0-2 kind (0 COPY, 1 SFILL, 2 PFILL, 3 BITMAP, 4 RAW, 5 KEEP, 6 RECALL, 7 VIDEO),
+///          bit 3 relative, bits 4-7 by kind:
+///          COPY, SFILL  bit 4: more than one rect, count is present
+///          PFILL, RAW   bits 4-7: encoding (0 plain, 1 predicted, 2 predicted and zstd,
+///                       3 JPEG: RAW only, 4 residuals, 5 columns)
+///          BITMAP       bit 4: 8-bit coverage; bit 5: zstd; bit 6: colours of the previous BITMAP,
+///                       none here
+/// rect     x zigzag | y zigzag | width varint | height varint; x, y relative to the corner of the
+///          previous rectangle of the command; for the first one: to the corner of the previous
+///          command's first rectangle if bit 3 is set, otherwise to (0, 0)
 /// color    blue u8 | green u8 | red u8
-/// data     plain: as many bytes as the rectangle needs; else length varint and that many bytes
+/// data     plain: as many bytes as the rectangle needs; otherwise length varint | so many bytes
 /// ```
 #[derive(Debug)]
 pub struct CommandWriter<'o> {
     out: &'o mut Vec<u8>,
-    before: Before,
+    previous: Previous,
 }
 
-/// What a command may lean on: the corner of the last command's first rectangle, and the last BITMAP's colours.
+/// What a command may refer to: the corner of the previous command's first rectangle, and the
+/// colours of the previous BITMAP.
 #[derive(Clone, Copy, Debug, Default)]
-struct Before {
+struct Previous {
     corner: Option<(i32, i32)>,
     colors: Option<(u32, u32)>,
 }
 
 impl<'o> CommandWriter<'o> {
-    /// Appends to `out`; leans on nothing that is already there.
+    /// Appends to `out`; refers to nothing that it already contains.
     pub fn new(out: &'o mut Vec<u8>) -> CommandWriter<'o> {
-        CommandWriter { out, before: Before::default() }
+        CommandWriter { out, previous: Previous::default() }
     }
 
-    /// Bytes in the buffer, those before this writer included.
+    /// Length of the buffer in bytes, including what preceded this writer.
     #[expect(clippy::len_without_is_empty, reason = "a position in a buffer, not a collection")]
     pub fn len(&self) -> usize {
         self.out.len()
@@ -204,7 +217,8 @@ impl<'o> CommandWriter<'o> {
     /// Appends any command.
     ///
     /// # Panics
-    /// On an empty region, and on plain data whose length is not what the rectangle needs: both are bugs of the caller.
+    /// If a region is empty, or plain data does not have the length that the rectangle needs: both
+    /// are bugs of the caller.
     pub fn put(&mut self, command: &Command<'_>) {
         match command {
             Command::Copy { region, dx, dy } => self.copy(region, *dx, *dy),
@@ -212,8 +226,8 @@ impl<'o> CommandWriter<'o> {
             Command::Pfill { rect, tile_width, tile_height, encoding, data } => {
                 self.pfill(*rect, *tile_width, *tile_height, *encoding, data);
             }
-            Command::Bitmap { rect, depth, fg, bg, packing, data } => {
-                self.bitmap(*rect, *depth, (*fg, *bg), *packing, data);
+            Command::Bitmap { rect, depth, fg, bg, compression, data } => {
+                self.bitmap(*rect, *depth, (*fg, *bg), *compression, data);
             }
             Command::Raw { rect, encoding, data } => self.raw(*rect, *encoding, data),
             Command::Keep { rect, slot } => self.keep(*rect, *slot),
@@ -236,7 +250,14 @@ impl<'o> CommandWriter<'o> {
     }
 
     /// Appends a PFILL.
-    pub fn pfill(&mut self, rect: Rect, tile_width: u16, tile_height: u16, encoding: Encoding, data: &[u8]) {
+    pub fn pfill(
+        &mut self,
+        rect: Rect,
+        tile_width: u16,
+        tile_height: u16,
+        encoding: Encoding,
+        data: &[u8],
+    ) {
         self.first_rect(head::PFILL | (encoding as u8) << head::ENCODING_SHIFT, &rect);
         put_varint(self.out, u64::from(tile_width));
         put_varint(self.out, u64::from(tile_height));
@@ -245,13 +266,20 @@ impl<'o> CommandWriter<'o> {
     }
 
     /// Appends a BITMAP; `colors` are foreground and background.
-    pub fn bitmap(&mut self, rect: Rect, depth: BitmapDepth, colors: (u32, u32), packing: Packing, data: &[u8]) {
+    pub fn bitmap(
+        &mut self,
+        rect: Rect,
+        depth: BitmapDepth,
+        colors: (u32, u32),
+        compression: Compression,
+        data: &[u8],
+    ) {
         let colors = (colors.0 & 0x00ff_ffff, colors.1 & 0x00ff_ffff);
-        let same = self.before.colors == Some(colors);
+        let same = self.previous.colors == Some(colors);
         let mut kind = head::BITMAP;
         for (set, bit) in [
             (depth == BitmapDepth::Eight, head::EIGHT),
-            (packing == Packing::Zstd, head::ZSTD),
+            (compression == Compression::Zstd, head::ZSTD),
             (same, head::SAME_COLORS),
         ] {
             kind |= if set { bit } else { 0 };
@@ -260,9 +288,9 @@ impl<'o> CommandWriter<'o> {
         if !same {
             put_color(self.out, colors.0);
             put_color(self.out, colors.1);
-            self.before.colors = Some(colors);
+            self.previous.colors = Some(colors);
         }
-        self.data((packing == Packing::Plain).then_some(depth.plain_len(&rect)), data);
+        self.data((compression == Compression::Plain).then_some(depth.plain_len(&rect)), data);
     }
 
     /// Appends a RAW.
@@ -283,14 +311,21 @@ impl<'o> CommandWriter<'o> {
         put_varint(self.out, u64::from(slot));
     }
 
-    /// Appends a command about a video; it leans on nothing, and nothing leans on it.
+    /// Appends a command of a video stream; it refers to no previous command, and none refers to
+    /// it.
     pub fn video(&mut self, video: &VideoCommand<'_>) {
         video.encode(head::VIDEO, self.out);
     }
 
     fn data(&mut self, plain_len: Option<u64>, data: &[u8]) {
         match plain_len {
-            Some(len) => assert_eq!(len, data.len() as u64, "plain data is as long as its rectangle needs"),
+            Some(len) => {
+                assert_eq!(
+                    len,
+                    data.len() as u64,
+                    "plain data must have the length that its rectangle needs"
+                )
+            }
             None => put_varint(self.out, data.len() as u64),
         }
         self.out.extend_from_slice(data);
@@ -298,8 +333,12 @@ impl<'o> CommandWriter<'o> {
 
     fn region(&mut self, kind: u8, region: &Region) {
         let rects = region.rects();
-        assert!(!rects.is_empty(), "a command has at least one rectangle");
-        assert!(rects.len() <= RECTS_MAX, "a command has at most {RECTS_MAX} rectangles, not {}", rects.len());
+        assert!(!rects.is_empty(), "a command must have at least one rectangle");
+        assert!(
+            rects.len() <= RECTS_MAX,
+            "a command must have at most {RECTS_MAX} rectangles; it has {}",
+            rects.len()
+        );
         let many = rects.len() > 1;
         let (relative, base) = self.base(&rects[0]);
         self.out.push(kind | relative | if many { head::MANY } else { 0 });
@@ -313,17 +352,19 @@ impl<'o> CommandWriter<'o> {
     }
 
     fn first_rect(&mut self, kind: u8, rect: &Rect) {
-        assert!(!rect.is_empty(), "a command has a rectangle that is not empty");
+        assert!(!rect.is_empty(), "a command's rectangle must not be empty");
         let (relative, base) = self.base(rect);
         self.out.push(kind | relative);
         put_rect(self.out, rect, base);
     }
 
-    /// The shorter way to name this corner, and its bit.
+    /// The base from which this corner takes fewer bytes, and the bit that says which it is.
     fn base(&mut self, rect: &Rect) -> (u8, (i32, i32)) {
-        let before = self.before.corner.replace((rect.x1, rect.y1));
-        match before {
-            Some((x, y)) if corner_len(rect, (x, y)) < corner_len(rect, (0, 0)) => (head::RELATIVE, (x, y)),
+        let previous = self.previous.corner.replace((rect.x1, rect.y1));
+        match previous {
+            Some((x, y)) if corner_len(rect, (x, y)) < corner_len(rect, (0, 0)) => {
+                (head::RELATIVE, (x, y))
+            }
             _ => (0, (0, 0)),
         }
     }
@@ -345,7 +386,7 @@ fn put_rect(out: &mut Vec<u8>, rect: &Rect, base: (i32, i32)) {
 }
 
 impl BitmapDepth {
-    /// Bytes of a rectangle's data before packing.
+    /// Bytes of a rectangle's data before compression.
     pub const fn plain_len(self, rect: &Rect) -> u64 {
         match self {
             BitmapDepth::One => (rect.width() as u64).div_ceil(8) * rect.height() as u64,
@@ -356,30 +397,30 @@ impl BitmapDepth {
 
 /// Reads the commands of one update.
 ///
-/// Every rectangle is checked to lie inside the screen (a COPY's source too), every count against its limit; the
-/// reader gives nothing more after an error. What encoded data holds is for codec-dec to check.
+/// Checks that every rectangle lies inside the screen (a COPY's source too) and that every count is
+/// within its limit; returns nothing more after an error. codec-dec checks the encoded data.
 #[derive(Debug)]
 pub struct CommandReader<'a> {
     reader: Reader<'a>,
     screen: Rect,
-    before: Before,
+    previous: Previous,
     count: usize,
     failed: bool,
 }
 
 impl<'a> CommandReader<'a> {
-    /// Reads `commands` for a screen of this size.
+    /// Reads `commands` for a framebuffer of this size.
     pub fn new(commands: &'a [u8], screen: Size) -> CommandReader<'a> {
         CommandReader {
             reader: Reader::new(commands),
             screen: screen.rect(),
-            before: Before::default(),
+            previous: Previous::default(),
             count: 0,
             failed: false,
         }
     }
 
-    /// Bytes of commands not yet read.
+    /// Length of the commands that were not yet read, in bytes.
     pub const fn rest_len(&self) -> usize {
         self.reader.rest_len()
     }
@@ -387,7 +428,11 @@ impl<'a> CommandReader<'a> {
     fn command(&mut self) -> Result<Command<'a>, WireError> {
         if self.count == COMMANDS_MAX {
             let limit = COMMANDS_MAX as u64;
-            return Err(WireError::TooMuch { what: "an update's count of commands", value: limit + 1, limit });
+            return Err(WireError::OverLimit {
+                what: "an update's count of commands",
+                value: limit + 1,
+                limit,
+            });
         }
         self.count += 1;
         let first = self.reader.u8("a command's head")?;
@@ -396,7 +441,7 @@ impl<'a> CommandReader<'a> {
         let base = if first & head::RELATIVE == 0 {
             (0, 0)
         } else {
-            self.before.corner.ok_or(WireError::NoPredecessor("a rectangle"))?
+            self.previous.corner.ok_or(WireError::NoPredecessor("a rectangle"))?
         };
         match first & head::KIND {
             kind @ (head::COPY | head::SFILL) => {
@@ -405,7 +450,10 @@ impl<'a> CommandReader<'a> {
                 }
                 let region = self.region(own & head::MANY != 0, base)?;
                 if kind == head::SFILL {
-                    return Ok(Command::Sfill { region, color: self.reader.color("a fill's colour")? });
+                    return Ok(Command::Sfill {
+                        region,
+                        color: self.reader.color("a fill's colour")?,
+                    });
                 }
                 let dx = self.reader.zigzag("a copy's dx")?;
                 let dy = self.reader.zigzag("a copy's dy")?;
@@ -434,29 +482,40 @@ impl<'a> CommandReader<'a> {
                     return Err(WireError::Outside("a tile"));
                 }
                 let area = u64::from(tile_width) * u64::from(tile_height);
-                let data = self.data("a tile", (encoding == Encoding::Plain).then_some(area * 3))?;
+                let data =
+                    self.data("a tile", (encoding == Encoding::Plain).then_some(area * 3))?;
                 Ok(Command::Pfill { rect, tile_width, tile_height, encoding, data })
             }
             head::BITMAP => {
                 if own & !(head::EIGHT | head::ZSTD | head::SAME_COLORS) != 0 {
                     return Err(unknown());
                 }
-                let depth = if own & head::EIGHT != 0 { BitmapDepth::Eight } else { BitmapDepth::One };
-                let packing = if own & head::ZSTD != 0 { Packing::Zstd } else { Packing::Plain };
+                let depth =
+                    if own & head::EIGHT != 0 { BitmapDepth::Eight } else { BitmapDepth::One };
+                let compression =
+                    if own & head::ZSTD != 0 { Compression::Zstd } else { Compression::Plain };
                 let rect = self.first_rect(base)?;
                 let (fg, bg) = if own & head::SAME_COLORS != 0 {
-                    self.before.colors.ok_or(WireError::NoPredecessor("a bitmap's colours"))?
+                    self.previous.colors.ok_or(WireError::NoPredecessor("a bitmap's colours"))?
                 } else {
-                    (self.reader.color("a bitmap's foreground")?, self.reader.color("a bitmap's background")?)
+                    (
+                        self.reader.color("a bitmap's foreground")?,
+                        self.reader.color("a bitmap's background")?,
+                    )
                 };
-                self.before.colors = Some((fg, bg));
-                let data = self.data("a bitmap", (packing == Packing::Plain).then_some(depth.plain_len(&rect)))?;
-                Ok(Command::Bitmap { rect, depth, fg, bg, packing, data })
+                self.previous.colors = Some((fg, bg));
+                let data = self.data(
+                    "a bitmap",
+                    (compression == Compression::Plain).then_some(depth.plain_len(&rect)),
+                )?;
+                Ok(Command::Bitmap { rect, depth, fg, bg, compression, data })
             }
             head::RAW => {
-                let encoding = Encoding::from_bits(own >> head::ENCODING_SHIFT).ok_or_else(unknown)?;
+                let encoding =
+                    Encoding::from_bits(own >> head::ENCODING_SHIFT).ok_or_else(unknown)?;
                 let rect = self.first_rect(base)?;
-                let data = self.data("raw pixels", (encoding == Encoding::Plain).then_some(rect.area() * 3))?;
+                let data = self
+                    .data("raw pixels", (encoding == Encoding::Plain).then_some(rect.area() * 3))?;
                 Ok(Command::Raw { rect, encoding, data })
             }
             kind @ (head::KEEP | head::RECALL) => {
@@ -464,14 +523,21 @@ impl<'a> CommandReader<'a> {
                     return Err(unknown());
                 }
                 let rect = self.first_rect(base)?;
-                let slot = self.reader.at_most("a slot of the cache", u64::from(CACHE_SLOTS_MAX) - 1)? as u32;
-                Ok(if kind == head::KEEP { Command::Keep { rect, slot } } else { Command::Recall { rect, slot } })
+                let slot =
+                    self.reader.at_most("a slot of the cache", u64::from(CACHE_SLOTS_MAX) - 1)?
+                        as u32;
+                Ok(if kind == head::KEEP {
+                    Command::Keep { rect, slot }
+                } else {
+                    Command::Recall { rect, slot }
+                })
             }
             head::VIDEO => {
                 if first & !(head::KIND | video::OP_MASK) != 0 {
                     return Err(unknown());
                 }
-                video::read(first >> video::OP_SHIFT, &mut self.reader, &self.screen).map(Command::Video)
+                video::read(first >> video::OP_SHIFT, &mut self.reader, &self.screen)
+                    .map(Command::Video)
             }
             _ => Err(unknown()),
         }
@@ -488,7 +554,7 @@ impl<'a> CommandReader<'a> {
 
     fn first_rect(&mut self, base: (i32, i32)) -> Result<Rect, WireError> {
         let rect = read_rect(&mut self.reader, base, &self.screen)?;
-        self.before.corner = Some((rect.x1, rect.y1));
+        self.previous.corner = Some((rect.x1, rect.y1));
         Ok(rect)
     }
 
@@ -496,20 +562,25 @@ impl<'a> CommandReader<'a> {
         if !many {
             return Ok(Region::from(self.first_rect(base)?));
         }
-        let count = self.reader.at_most("a region's count of rectangles", RECTS_MAX as u64)? as usize;
-        // Four bytes are the least a rectangle takes, so a short message cannot ask for much memory.
+        let count =
+            self.reader.at_most("a region's count of rectangles", RECTS_MAX as u64)? as usize;
+        // A rectangle takes at least four bytes, so a short message cannot reserve much memory.
         let mut rects = Vec::with_capacity(count.min(self.reader.rest_len() / 4 + 1));
         for _ in 0..count {
             let base = rects.last().map_or(base, |r: &Rect| (r.x1, r.y1));
             rects.push(read_rect(&mut self.reader, base, &self.screen)?);
         }
         let first = rects.first().ok_or(WireError::Outside("a region of no rectangles"))?;
-        self.before.corner = Some((first.x1, first.y1));
+        self.previous.corner = Some((first.x1, first.y1));
         Region::from_banded(rects).ok_or(WireError::NotBanded("a region"))
     }
 }
 
-pub(crate) fn read_rect(reader: &mut Reader<'_>, base: (i32, i32), screen: &Rect) -> Result<Rect, WireError> {
+pub(crate) fn read_rect(
+    reader: &mut Reader<'_>,
+    base: (i32, i32),
+    screen: &Rect,
+) -> Result<Rect, WireError> {
     let outside = WireError::Outside("a rectangle");
     let x = reader.zigzag("a rectangle's x")?.checked_add(base.0);
     let y = reader.zigzag("a rectangle's y")?.checked_add(base.1);
@@ -518,7 +589,8 @@ pub(crate) fn read_rect(reader: &mut Reader<'_>, base: (i32, i32), screen: &Rect
     let (Some(x), Some(y)) = (x, y) else {
         return Err(outside);
     };
-    let within = |edge: i32, extent: i32, limit: i32| edge >= 0 && extent > 0 && edge <= limit - extent;
+    let within =
+        |edge: i32, extent: i32, limit: i32| edge >= 0 && extent > 0 && edge <= limit - extent;
     if !within(x, width, screen.x2) || !within(y, height, screen.y2) {
         return Err(outside);
     }

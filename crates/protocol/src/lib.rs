@@ -1,22 +1,24 @@
-//! What thinc says on the wire, version 1: messages, limits, and the byte picture of each.
-//! `doc/protocol.md` is the norm; each parser here stands beside the picture it follows.
-//! Knows bytes and geometry; never sockets, time or pixels of a screen.
+//! thinc's wire protocol, version 1: messages, limits, and the byte layout of each message.
+//! `doc/protocol.md` is the specification; each parser here stands beside the layout that it reads.
+//! Knows bytes and geometry; never sockets, time or the pixels of a screen.
 #![forbid(unsafe_code)]
 
 pub mod arrived;
 pub mod auth;
 pub mod clip;
 pub mod command;
-pub mod frame;
-pub mod held;
+pub mod framing;
 pub mod limits;
+pub mod parity;
+pub mod retained;
 pub mod session;
 pub mod video;
 pub mod viewer;
 pub mod wire;
 
-/// Microseconds since some fixed moment of the process that counts them; the pure cores know no other clock.
+/// Microseconds since a fixed instant of the process that counts them. The pure cores know no other
+/// clock.
 pub type Micros = u64;
 
-/// Version of the protocol these types speak.
+/// Version of the protocol that these types implement.
 pub const VERSION: u16 = 1;

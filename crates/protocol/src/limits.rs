@@ -1,12 +1,18 @@
-//! Every limit of the protocol in one place; the policy on reaching one is to say so and close, but where it is
-//! said otherwise.
+//! Every limit of the protocol in one place. Exceeding one is a protocol error: the receiver sends
+//! `Close` and ends the connection, unless the limit says otherwise. Two exceptions: a WebSocket
+//! message past [`VIEWER_MESSAGE_BYTES_MAX`] ends the connection without `Close`, because the
+//! WebSocket library refuses it first; and a viewer may lower [`SESSION_MESSAGE_BYTES_MAX`] in its
+//! HELLO, so the session cancels a job whose commands exceed it and makes smaller ones.
 
-/// Longest frame before a viewer has proved who it is, in bytes.
-pub const PREAUTH_FRAME_BYTES_MAX: usize = 4096;
-/// Longest frame from a viewer, in bytes.
-pub const VIEWER_FRAME_BYTES_MAX: usize = 64 * 1024;
-/// Longest frame from a session, in bytes.
-pub const SESSION_FRAME_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Longest message before a viewer is authenticated, in bytes.
+pub const PREAUTH_MESSAGE_BYTES_MAX: usize = 4096;
+/// Longest message from a viewer, in bytes.
+pub const VIEWER_MESSAGE_BYTES_MAX: usize = 64 * 1024;
+/// Longest message from a session, in bytes.
+pub const SESSION_MESSAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Shortest edge of a screen or display that a viewer may ask for, in pixels; smaller ones get it.
+/// Window managers fail below it.
+pub const SCREEN_EDGE_MIN: u32 = 64;
 /// Longest edge of a screen, in pixels.
 pub const SCREEN_EDGE_MAX: u32 = 16384;
 /// Largest screen, in pixels (256 MiB of framebuffer).
@@ -15,61 +21,79 @@ pub const SCREEN_AREA_MAX: u64 = 64 * 1024 * 1024;
 pub const COMMANDS_MAX: usize = 4096;
 /// Most rectangles in one COPY or SFILL.
 pub const RECTS_MAX: usize = 4096;
+/// Most pixels that the commands of one update may write and keep, in areas of the viewer's
+/// framebuffer. A session needs at most 8 for COPYs, 1 for KEEPs, and 1 each for other commands and
+/// a video. Of the simulator's seeds with the real encoders, the most is 4.3.
+pub const UPDATE_SCREENS_MAX: u64 = 16;
+/// Most pixels that the COPYs of one update may write, in areas of the viewer's framebuffer; for
+/// more, a session sends pixels.
+pub const COPIES_SCREENS_MAX: u64 = 8;
 /// Longest edge of a PFILL tile, in pixels.
-pub const TILE_EDGE_MAX: u32 = 256;
+pub(crate) const TILE_EDGE_MAX: u32 = 256;
 /// Longest edge of a cursor, in pixels.
 pub const CURSOR_EDGE_MAX: u32 = 256;
 /// Longest name or reason, in bytes.
-pub const TEXT_BYTES_MAX: usize = 512;
+pub(crate) const TEXT_BYTES_MAX: usize = 512;
+/// Most bytes of a session's stream that one group of parities covers: what a path of 100 Mbit/s
+/// and 20 ms holds.
+pub const PARITY_GROUP_BYTES_MAX: u32 = 256 * 1024;
+/// Most parities of a group: a third of its symbols.
+pub const PARITIES_MAX: u16 = 682;
 /// Slots of a viewer's cache.
 pub const CACHE_SLOTS_MAX: u32 = 65536;
-/// Most memory a viewer may offer for its cache, in bytes of 4 a pixel.
+/// Most memory a viewer may offer for its cache, in bytes at 4 bytes per pixel.
 pub const CACHE_BYTES_MAX: u64 = 1024 * 1024 * 1024;
-/// Length of the token that names what a viewer has kept, in bytes.
+/// Length of the token that identifies the contents of a viewer's cache, in bytes.
 pub const CACHE_TOKEN_BYTES: usize = 16;
 
-/// Least and longest edge of the tiles of which a viewer says what it still shows, as powers of two of pixels.
-pub const HELD_EDGE_LOG_MIN: u8 = 3;
-/// See there.
-pub const HELD_EDGE_LOG_MAX: u8 = 10;
-/// Most of them: their hashes fit a frame, and no screen is so large that tiles of 512 pixels would be more.
-pub const HELD_TILES_MAX: u64 = 4096;
-/// Bytes of the key of their hashes.
-pub const HELD_KEY_BYTES: usize = 32;
-/// Bytes of the number by which a viewer that comes back is known.
+/// Shortest edge of a retained tile, as a base-2 logarithm of pixels.
+pub(crate) const RETAINED_EDGE_LOG_MIN: u8 = 3;
+/// Longest edge of a retained tile, as a base-2 logarithm of pixels.
+pub(crate) const RETAINED_EDGE_LOG_MAX: u8 = 10;
+/// Most retained tiles: their hashes fit into one message, and tiles of 512 pixels cover the
+/// largest screen.
+pub(crate) const RETAINED_TILES_MAX: u64 = 4096;
+/// Length of the key of the retained tiles' hashes, in bytes.
+pub const RETAINED_KEY_BYTES: usize = 32;
+/// Length of the number that identifies a viewer across its connections, in bytes.
 pub const INSTANCE_BYTES: usize = 16;
-/// Longest commands of an update once unpacked, in bytes.
-pub const UNPACKED_BYTES_MAX: usize = SESSION_FRAME_BYTES_MAX;
-/// Window of the stream that updates are packed in, as a power of two of bytes: what a viewer remembers of it.
+/// Longest commands of an update after unpacking, in bytes.
+pub const UNPACKED_BYTES_MAX: usize = SESSION_MESSAGE_BYTES_MAX;
+/// Window of the zstd stream that updates are packed in, as a base-2 logarithm of bytes: the memory
+/// that unpacking needs.
 pub const PACKED_WINDOW_LOG_MAX: u32 = 22;
-/// Longest piece of a clipboard's content in one frame, in bytes.
+/// Longest chunk of a clipboard's content in one message, in bytes.
 pub const CLIP_DATA_BYTES_MAX: usize = 16 * 1024;
-/// Transfers of clipboard contents under way at a time, for each side that asks.
+/// Most clipboard transfers in progress, for each side that requests them.
 pub const CLIP_TRANSFERS_MAX: usize = 8;
-/// Longest content of a clipboard, in bytes; a side may take less. A longer one ends its transfer.
+/// Longest content of a clipboard, in bytes; a side may accept less. A longer one ends its transfer
+/// and not the connection.
 pub const CLIP_BYTES_MAX: u64 = 256 * 1024 * 1024;
-/// Longest of each name in a keyboard layout, in bytes.
+/// Longest name in a keyboard layout, in bytes.
 pub const LAYOUT_NAME_BYTES_MAX: usize = 128;
-/// Pings of one viewer on their way at a time: half a minute of a held key on a path that brings nothing back. Past it the
-/// oldest stay without an answer.
+/// Most unanswered pings of one viewer: half a minute of a held key on a path that returns nothing.
+/// Beyond it the oldest get no answer.
 pub const PINGS_MAX: usize = 64;
 /// Most input events a viewer may send in a second.
 pub const INPUT_EVENTS_PER_SECOND_MAX: u32 = 4000;
-/// Longest token or session key, in bytes.
-pub const CREDENTIAL_BYTES_MAX: usize = 128;
+/// Most messages a viewer may send in a second, without the chunks of a clipboard's content; six
+/// seconds of them may come at once.
+pub const MESSAGES_PER_SECOND_MAX: u32 = 20_000;
+/// Longest token or session credential, in bytes.
+pub(crate) const CREDENTIAL_BYTES_MAX: usize = 128;
 /// Longest name of a session or of a viewer's program, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
-/// Fingers a viewer may tell apart.
-pub const TOUCH_IDS_MAX: u8 = 16;
-/// Streams of video of one viewer at a time; their numbers are below it.
+/// Number of touch points a viewer may distinguish.
+pub(crate) const TOUCH_IDS_MAX: u8 = 16;
+/// Most video streams of one viewer at a time; their numbers are below this.
 pub const VIDEO_STREAMS_MAX: u16 = 16;
-/// Longest edge of a video's picture, in samples.
+/// Longest edge of a video's frame, in samples.
 pub const VIDEO_EDGE_MAX: u32 = 8192;
-/// Runs of updates in one word of what has arrived: at one lost in ten, the last 300 updates.
+/// Most runs of updates in one ARRIVED: with one update in ten lost, they span the last 300.
 pub const ARRIVED_RUNS_MAX: usize = 32;
-/// Updates in it that were discarded.
+/// Most discarded updates in one ARRIVED.
 pub const ARRIVED_DISCARDED_MAX: usize = 32;
-/// Bytes of a viewer's stream that a datagram says once more: what a hand does in a second.
+/// Most bytes of a viewer's stream that one datagram repeats: a second of input.
 pub const EARLY_BYTES_MAX: usize = 256;
-/// Displays a viewer may have.
+/// Most monitors a viewer may have.
 pub const DISPLAYS_MAX: usize = 16;

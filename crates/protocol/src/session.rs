@@ -1,32 +1,34 @@
 //! Path 10/13: from session-core/update.rs through transport, to viewer-core.
-//! Messages from a session to a viewer, and their bytes; the commands of an update are `command.rs`.
-//! Knows fields and limits; never what a screen holds.
+//! Messages from a session to a viewer, and their bytes; `command.rs` has the commands of an
+//! update. Knows fields and limits; never what a screen holds.
 
 use thinc_region::{Rect, Size};
 
 use crate::clip::ClipMessage;
-use crate::command::Packing;
-use crate::frame::{Frame, put_frame, put_frame_of};
+use crate::command::Compression;
+use crate::framing::{MessageFrame, put_message, put_message_parts};
 use crate::limits::{
-    CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
+    CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX,
+    UNPACKED_BYTES_MAX,
 };
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
-/// Everything a session may say. Commands of an update are read with `command::CommandReader`.
+/// Every message of a session. `command::CommandReader` reads the commands of an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SessionMessage<'a> {
-    /// Answer to the viewer's hello.
+    /// Answers the viewer's hello.
     Hello(SessionHello),
-    /// The viewer's picture has this size from now on; updates of this epoch fill it, and nothing of it is exact until they do.
+    /// The viewer's framebuffer has this size from now on. Updates of this epoch fill it; all of it
+    /// counts as lossy until they do.
     Geometry(Geometry),
-    /// Commands that belong together.
+    /// Commands that are sent together.
     Update(Update<'a>),
-    /// The cursor's image, as premultiplied ARGB; 0 × 0 with no pixels hides it.
+    /// The cursor's image as premultiplied ARGB; 0 × 0 without pixels hides it.
     Cursor(CursorImage<'a>),
-    /// The cursor's image, of two colours.
+    /// The cursor's image in two colours.
     CursorBits(CursorBits<'a>),
-    /// The image of two colours that came last has these from now on.
+    /// New colours of the last two-colour image.
     CursorColor(CursorColors),
     /// An application moved the pointer.
     CursorMove {
@@ -35,109 +37,117 @@ pub enum SessionMessage<'a> {
         /// Pixels from the top.
         y: u16,
     },
-    /// The cursor is shown or hidden; its image stays.
+    /// Shows or hides the cursor; its image stays.
     CursorShow(bool),
-    /// Answer to a ping.
+    /// Answers a ping.
     Pong(u32),
-    /// Everything drawn before the viewer's barrier of this number has been sent before this message.
+    /// Answers the viewer's barrier of this number, after everything that was drawn before it has
+    /// been sent.
     Barrier(u32),
-    /// Answer to the viewer's offer of a cache; before the first KEEP.
+    /// Answers the viewer's offer of a cache; precedes the first KEEP.
     Cache(CacheGrant),
-    /// Where the session's displays lie in its screen, the primary one first; for a viewer that has told of its own.
+    /// The session's monitors within its screen, the primary one first; sent to a viewer that has
+    /// announced its own.
     Displays(Vec<Rect>),
-    /// The newest input that was taken of this viewer on whatever connection; directly behind the hello, where the session knows the viewer.
-    Seen(u32),
-    /// Something about the clipboard.
+    /// The newest input that the session received from this viewer on any connection; directly
+    /// after the hello, if the session knows the viewer.
+    InputReceived(u32),
+    /// A clipboard message.
     Clip(ClipMessage),
     /// The session ends the connection.
     Close(Close<'a>),
 }
 
-/// All that a datagram says which asks for nothing but the transport's own answer. Not nothing at all: Chromium (156) brings a page no
-/// datagram any more after an empty one.
-pub const ASK: [u8; 1] = [0];
+/// A datagram that only elicits an acknowledgement from QUIC, for a tail loss probe. It is not
+/// empty because Chromium 156 delivers no more datagrams to a page after an empty one.
+pub const PROBE: [u8; 1] = [0];
 
-/// What becomes of a viewer's cache.
+/// The session's answer to a cache offer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheGrant {
-    /// Names what is kept from now on; what a viewer says on coming back. It cannot be guessed.
+    /// Identifies the cache's contents from now on; the viewer presents it when it reconnects. It
+    /// cannot be guessed.
     pub token: [u8; CACHE_TOKEN_BYTES],
-    /// What the viewer holds under the token it named stays; else all slots are empty.
+    /// True if the contents under the viewer's token stay valid; otherwise all slots are empty.
     pub resumed: bool,
 }
 
-/// What the session is.
+/// Describes the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionHello {
-    /// Version both will speak.
+    /// Protocol version that both ends use.
     pub version: u16,
     /// Bits of [`SessionCaps`].
     pub caps: u32,
     /// The session's name, at most 64 bytes.
     pub name: String,
-    /// Longest frame the session takes, in bytes.
-    pub frame_bytes_max: u32,
+    /// Longest message that the session accepts, in bytes.
+    pub message_bytes_max: u32,
 }
 
 /// Bits of `SessionHello::caps`.
 pub struct SessionCaps;
 
 impl SessionCaps {
-    /// Takes the viewer's clipboard: wants its offers.
+    /// Accepts clipboard offers from the viewer.
     pub const CLIPBOARD: u32 = 1 << 0;
-    /// Sends updates alone, to a viewer that takes them so: it says `Arrived`.
-    pub const ALONE: u32 = 1 << 1;
-    /// Takes bytes of the viewer's stream beside it: `Early`.
+    /// Sends updates as datagrams to a viewer with `ViewerCaps::DATAGRAMS`, which answers with
+    /// `Arrived`.
+    pub const DATAGRAMS: u32 = 1 << 1;
+    /// Accepts copies of the viewer's stream in datagrams: `Early`.
     pub const EARLY: u32 = 1 << 2;
 }
 
-/// Size of the screen and the epoch that names it.
+/// Size of the viewer's framebuffer, and the epoch that identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Geometry {
-    /// Grows by one with every change; updates name it.
+    /// Increases by one with every change; updates carry it.
     pub epoch: u32,
     /// Pixels.
     pub size: Size,
-    /// Which part of which screen that is, for a viewer that has said what it wants to show; None: all of it, pixel by pixel.
-    pub shows: Option<Shows>,
+    /// The part of the screen that the framebuffer shows, for a viewer that has sent a view. None:
+    /// the whole screen at its own size.
+    pub shown: Option<ScreenPart>,
 }
 
-/// What a viewer's picture shows.
+/// The part of the screen that a viewer's framebuffer shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Shows {
-    /// The session's screen: input is said in its pixels.
+pub struct ScreenPart {
+    /// Size of the session's screen; positions of input are in its pixels.
     pub screen: Size,
-    /// The part of it that is scaled to the picture.
+    /// The part that is scaled to the framebuffer.
     pub part: Rect,
 }
 
-/// Commands put on the wire together.
+/// Commands that are sent together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Update<'a> {
-    /// Its number; grows from 1.
+    /// Number, from 1 upwards.
     pub seq: u64,
-    /// Newest earlier update it overlaps (COPY sources count), 0 for none: it must have been applied before.
+    /// Newest earlier update whose pixels this one writes or copies from, which must be applied
+    /// first; 0 for none.
     pub after: u64,
-    /// Geometry it was made for; a viewer drops updates of another epoch (and acknowledges them).
+    /// Epoch of its geometry. A viewer drops updates of another epoch and acknowledges them.
     pub epoch: u32,
-    /// Input whose effect this update is the first to show.
+    /// The input whose echo this update is the first to contain.
     pub echo: Option<u32>,
-    /// It completes what was drawn at its time: a good moment to present.
+    /// True if it completes what was drawn at its time: the viewer should present now.
     pub end_of_frame: bool,
-    /// How `commands` lie here.
+    /// How `commands` are packed; None: they are not.
     pub packed: Option<Packed>,
-    /// Commands, back to back; or packed.
+    /// The commands back to back, or their packed form.
     pub commands: &'a [u8],
 }
 
-/// The commands are the next part of the connection's one zstd stream, flushed after it. Updates are unpacked in the order
-/// in which they come, those of another epoch too: each part leans on all before it.
+/// The commands are the next part of the connection's zstd stream, which is flushed after each
+/// part. A viewer unpacks every update in the order of arrival, also those of another epoch,
+/// because each part refers to the parts before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// Bytes of the commands once unpacked, at most `UNPACKED_BYTES_MAX`.
+    /// Length of the commands after unpacking, at most `UNPACKED_BYTES_MAX`.
     pub len: u32,
-    /// The stream begins anew here: nothing before it is leant on.
-    pub anew: bool,
+    /// The zstd stream restarts here: this part refers to nothing before it.
+    pub reset: bool,
 }
 
 /// An ARGB cursor.
@@ -145,71 +155,71 @@ pub struct Packed {
 pub struct CursorImage<'a> {
     /// Pixels.
     pub size: Size,
-    /// Pixel of the image that is the pointer's position.
+    /// Column of the hot spot.
     pub hot_x: u16,
-    /// Pixel of the image that is the pointer's position.
+    /// Row of the hot spot.
     pub hot_y: u16,
     /// Premultiplied ARGB, 4 bytes a pixel little-endian (B, G, R, A), zstd-compressed.
     pub pixels: &'a [u8],
 }
 
-/// A cursor of two colours, as X's core protocol has them.
+/// A two-colour cursor, as in X's core protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CursorBits<'a> {
     /// Pixels; not empty.
     pub size: Size,
-    /// Pixel of the image that is the pointer's position.
+    /// Column of the hot spot.
     pub hot_x: u16,
-    /// Pixel of the image that is the pointer's position.
+    /// Row of the hot spot.
     pub hot_y: u16,
-    /// What its pixels look like.
+    /// Its colours.
     pub colors: CursorColors,
-    /// How the planes lie in `planes`.
-    pub packing: Packing,
-    /// Two planes of a bit a pixel, rows padded to bytes, the first pixel highest: where the foreground is, then where
-    /// the image is at all.
+    /// How `planes` is compressed.
+    pub compression: Compression,
+    /// Two planes of one bit per pixel, rows padded to bytes, the first pixel in the highest bit:
+    /// first X's source (1 is foreground), then its mask (1 is opaque).
     pub planes: &'a [u8],
 }
 
-/// Colours of a cursor of two, 0x00RRGGBB.
+/// Colours of a two-colour cursor, 0x00RRGGBB.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CursorColors {
-    /// Where the first plane is 1.
+    /// Foreground: where the source plane is 1.
     pub fore: u32,
-    /// Elsewhere.
+    /// Background: elsewhere in the mask.
     pub back: u32,
 }
 
 /// Why a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Close<'a> {
-    /// For programs.
+    /// The reason for a program.
     pub code: CloseCode,
-    /// For people: names the thing, the value and the limit.
+    /// The reason for a person: names the thing, the value and the limit.
     pub reason: &'a str,
 }
 
-/// Reasons a program can tell apart.
+/// Reasons that a program can distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum CloseCode {
     /// The session ended.
     SessionEnded = 1,
-    /// No common version.
+    /// There is no common protocol version.
     Version = 2,
-    /// The token was wrong, used or too old.
+    /// The token was wrong, used or expired.
     Unauthorized = 3,
-    /// A message broke the protocol or a limit.
+    /// A message violated the protocol or a limit.
     Protocol = 4,
     /// The viewer did not read for too long.
     TooSlow = 5,
-    /// Another viewer took its place.
+    /// Another connection replaced this one.
     Replaced = 6,
-    /// The session process is going to restart; come back at once.
+    /// The session process restarts; the viewer should reconnect at once.
     Restart = 7,
 }
 
-/// Kinds of a session's frames; 0x01 is `AuthOk`.
+/// Kinds of a session's messages; 0x01 is `AuthOk`.
 mod kind {
     pub(super) const HELLO: u8 = 0x02;
     pub(super) const GEOMETRY: u8 = 0x03;
@@ -224,7 +234,7 @@ mod kind {
     pub(super) const CURSOR_COLOR: u8 = 0x0c;
     pub(super) const CACHE: u8 = 0x0d;
     pub(super) const DISPLAYS: u8 = 0x0e;
-    pub(super) const SEEN: u8 = 0x0f;
+    pub(super) const INPUT_RECEIVED: u8 = 0x0f;
 }
 
 /// Bits of an update's first byte.
@@ -233,92 +243,101 @@ mod flag {
     pub(super) const END_OF_FRAME: u8 = 1 << 1;
     pub(super) const AFTER: u8 = 1 << 2;
     pub(super) const PACKED: u8 = 1 << 3;
-    pub(super) const ANEW: u8 = 1 << 4;
-    pub(super) const ALL: u8 = ECHO | END_OF_FRAME | AFTER | PACKED | ANEW;
+    pub(super) const RESET: u8 = 1 << 4;
+    pub(super) const ALL: u8 = ECHO | END_OF_FRAME | AFTER | PACKED | RESET;
 }
 
 impl<'a> SessionMessage<'a> {
-    /// Appends the frame.
+    /// Appends the message.
     ///
     /// ```text
-    /// 0x02 HELLO        version varint | caps varint | frame_bytes_max varint | name text
-    /// 0x03 GEOMETRY     epoch varint | width varint | height varint [ | screen width varint | screen height varint |
-    ///                   x varint | y varint | width varint | height varint ]
-    /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint | [echo varint] | [length varint] |
-    ///                   commands (packed, where the length is there)
+    /// 0x02 HELLO        version varint | caps varint | message_bytes_max varint | name text
+    /// 0x03 GEOMETRY     epoch varint | width varint | height varint [ | screen width varint |
+    ///                   screen height varint | x varint | y varint | width varint |
+    ///                   height varint ]
+    /// 0x04 UPDATE       flags u8 | seq varint | [seq − after varint] | epoch varint |
+    ///                   [echo varint] | [length varint] | commands (packed, if length is present)
     /// 0x05 CURSOR       width varint | height varint | hot x varint | hot y varint | zstd frame
     /// 0x06 CURSOR MOVE  x varint | y varint
     /// 0x07 CURSOR SHOW  u8 (0 hidden, 1 shown)
     /// 0x08 PONG         number varint
     /// 0x09 BARRIER      number varint
     /// 0x0a CLOSE        code u8 | reason text
-    /// 0x0b CURSOR BITS  width varint | height varint | hot x varint | hot y varint | fore color | back color |
-    ///                   packing u8 (0 plain, 1 zstd) | planes
+    /// 0x0b CURSOR BITS  width varint | height varint | hot x varint | hot y varint |
+    ///                   fore color | back color | compression u8 (0 plain, 1 zstd) | planes
     /// 0x0c CURSOR COLOR fore color | back color
     /// 0x0d CACHE        resumed u8 (0, 1) | token 16 bytes
     /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
-    /// 0x0f SEEN         input varint
+    /// 0x0f INPUT RECEIVED  input varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
-            SessionMessage::Hello(hello) => put_frame(out, kind::HELLO, |out| {
+            SessionMessage::Hello(hello) => put_message(out, kind::HELLO, |out| {
                 put_varint(out, u64::from(hello.version));
                 put_varint(out, u64::from(hello.caps));
-                put_varint(out, u64::from(hello.frame_bytes_max));
+                put_varint(out, u64::from(hello.message_bytes_max));
                 put_text(out, &hello.name, NAME_BYTES_MAX);
             }),
-            SessionMessage::Geometry(geometry) => put_frame(out, kind::GEOMETRY, |out| {
+            SessionMessage::Geometry(geometry) => put_message(out, kind::GEOMETRY, |out| {
                 put_varint(out, u64::from(geometry.epoch));
                 put_size(out, geometry.size);
-                if let Some(shows) = geometry.shows {
-                    put_size(out, shows.screen);
-                    put_part(out, &shows.part);
+                if let Some(shown) = geometry.shown {
+                    put_size(out, shown.screen);
+                    put_part(out, &shown.part);
                 }
             }),
             SessionMessage::Update(update) => update.encode(out),
-            SessionMessage::Cursor(cursor) => put_frame(out, kind::CURSOR, |out| {
+            SessionMessage::Cursor(cursor) => put_message(out, kind::CURSOR, |out| {
                 put_size(out, cursor.size);
                 put_varint(out, u64::from(cursor.hot_x));
                 put_varint(out, u64::from(cursor.hot_y));
                 out.extend_from_slice(cursor.pixels);
             }),
-            SessionMessage::CursorBits(cursor) => put_frame(out, kind::CURSOR_BITS, |out| {
+            SessionMessage::CursorBits(cursor) => put_message(out, kind::CURSOR_BITS, |out| {
                 put_size(out, cursor.size);
                 put_varint(out, u64::from(cursor.hot_x));
                 put_varint(out, u64::from(cursor.hot_y));
                 put_colors(out, cursor.colors);
-                out.push(cursor.packing as u8);
+                out.push(cursor.compression as u8);
                 out.extend_from_slice(cursor.planes);
             }),
             SessionMessage::CursorColor(colors) => {
-                put_frame(out, kind::CURSOR_COLOR, |out| put_colors(out, *colors));
+                put_message(out, kind::CURSOR_COLOR, |out| put_colors(out, *colors));
             }
-            SessionMessage::CursorMove { x, y } => put_frame(out, kind::CURSOR_MOVE, |out| {
+            SessionMessage::CursorMove { x, y } => put_message(out, kind::CURSOR_MOVE, |out| {
                 put_varint(out, u64::from(*x));
                 put_varint(out, u64::from(*y));
             }),
-            SessionMessage::CursorShow(shown) => put_frame(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown))),
-            SessionMessage::Pong(number) => put_frame(out, kind::PONG, |out| put_varint(out, u64::from(*number))),
-            SessionMessage::Barrier(number) => put_frame(out, kind::BARRIER, |out| put_varint(out, u64::from(*number))),
-            SessionMessage::Seen(input) => put_frame(out, kind::SEEN, |out| put_varint(out, u64::from(*input))),
+            SessionMessage::CursorShow(shown) => {
+                put_message(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown)))
+            }
+            SessionMessage::Pong(number) => {
+                put_message(out, kind::PONG, |out| put_varint(out, u64::from(*number)))
+            }
+            SessionMessage::Barrier(number) => {
+                put_message(out, kind::BARRIER, |out| put_varint(out, u64::from(*number)))
+            }
+            SessionMessage::InputReceived(input) => {
+                put_message(out, kind::INPUT_RECEIVED, |out| put_varint(out, u64::from(*input)))
+            }
             SessionMessage::Clip(message) => message.encode(out),
-            SessionMessage::Cache(grant) => put_frame(out, kind::CACHE, |out| {
+            SessionMessage::Cache(grant) => put_message(out, kind::CACHE, |out| {
                 out.push(u8::from(grant.resumed));
                 out.extend_from_slice(&grant.token);
             }),
-            SessionMessage::Displays(rects) => put_frame(out, kind::DISPLAYS, |out| {
+            SessionMessage::Displays(rects) => put_message(out, kind::DISPLAYS, |out| {
                 put_varint(out, rects.len() as u64);
                 rects.iter().for_each(|rect| put_part(out, rect));
             }),
-            SessionMessage::Close(close) => put_frame(out, kind::CLOSE, |out| {
+            SessionMessage::Close(close) => put_message(out, kind::CLOSE, |out| {
                 out.push(close.code as u8);
                 put_text(out, close.reason, TEXT_BYTES_MAX);
             }),
         }
     }
 
-    /// Reads a frame that came from a session after authentication; pixels and commands stay borrowed.
-    pub fn decode(frame: &Frame<'a>) -> Result<SessionMessage<'a>, WireError> {
+    /// Reads a message of a session after authentication; pixels and commands stay borrowed.
+    pub fn decode(frame: &MessageFrame<'a>) -> Result<SessionMessage<'a>, WireError> {
         let mut reader = Reader::new(frame.body);
         let (message, what) = match frame.kind {
             kind::HELLO => (SessionMessage::Hello(decode_hello(&mut reader)?), "a session's hello"),
@@ -328,54 +347,81 @@ impl<'a> SessionMessage<'a> {
                 if size.area() == 0 {
                     return Err(WireError::Outside("a geometry"));
                 }
-                let shows = if reader.is_empty() {
+                let shown = if reader.is_empty() {
                     None
                 } else {
                     let (screen, part) = (read_size(&mut reader)?, read_part(&mut reader)?);
                     if part.is_empty() || screen.rect().intersect(&part) != part {
                         return Err(WireError::Outside("a geometry's part"));
                     }
-                    Some(Shows { screen, part })
+                    Some(ScreenPart { screen, part })
                 };
-                (SessionMessage::Geometry(Geometry { epoch, size, shows }), "a geometry")
+                (SessionMessage::Geometry(Geometry { epoch, size, shown }), "a geometry")
             }
             kind::UPDATE => (SessionMessage::Update(Update::decode(&mut reader)?), "an update"),
             kind::CURSOR => (SessionMessage::Cursor(decode_cursor(&mut reader)?), "a cursor"),
-            kind::CURSOR_BITS => {
-                (SessionMessage::CursorBits(decode_cursor_bits(&mut reader)?), "a cursor of two colours")
+            kind::CURSOR_BITS => (
+                SessionMessage::CursorBits(decode_cursor_bits(&mut reader)?),
+                "a two-colour cursor",
+            ),
+            kind::CURSOR_COLOR => {
+                (SessionMessage::CursorColor(read_colors(&mut reader)?), "a cursor's colours")
             }
-            kind::CURSOR_COLOR => (SessionMessage::CursorColor(read_colors(&mut reader)?), "a cursor's colours"),
             kind::CURSOR_MOVE => {
                 let (x, y) = (reader.u16("a cursor's x")?, reader.u16("a cursor's y")?);
                 (SessionMessage::CursorMove { x, y }, "a cursor's move")
             }
             kind::CURSOR_SHOW => match reader.u8("a cursor's show")? {
                 shown @ 0..=1 => (SessionMessage::CursorShow(shown == 1), "a cursor's show"),
-                other => return Err(WireError::Unknown { what: "a cursor's show", value: u64::from(other) }),
+                other => {
+                    return Err(WireError::Unknown {
+                        what: "a cursor's show",
+                        value: u64::from(other),
+                    });
+                }
             },
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
-            kind::BARRIER => (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier"),
-            kind::SEEN => (SessionMessage::Seen(reader.u32("the input that was seen")?), "what was seen"),
+            kind::BARRIER => {
+                (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier")
+            }
+            kind::INPUT_RECEIVED => (
+                SessionMessage::InputReceived(reader.u32("a received input's number")?),
+                "a received input",
+            ),
             kind::CACHE => {
                 let resumed = match reader.u8("a cache's state")? {
                     resumed @ 0..=1 => resumed == 1,
-                    other => return Err(WireError::Unknown { what: "a cache's state", value: u64::from(other) }),
+                    other => {
+                        return Err(WireError::Unknown {
+                            what: "a cache's state",
+                            value: u64::from(other),
+                        });
+                    }
                 };
                 let token = read_cache_token(&mut reader)?;
                 (SessionMessage::Cache(CacheGrant { token, resumed }), "a cache")
             }
             kind::DISPLAYS => {
                 let count = reader.at_most("a count of displays", DISPLAYS_MAX as u64)?;
-                let rects = (0..count).map(|_| read_part(&mut reader)).collect::<Result<Vec<Rect>, WireError>>()?;
+                let rects = (0..count)
+                    .map(|_| read_part(&mut reader))
+                    .collect::<Result<Vec<Rect>, WireError>>()?;
                 (SessionMessage::Displays(rects), "displays")
             }
-            clip if ClipMessage::is_kind(clip) => return ClipMessage::decode(frame).map(SessionMessage::Clip),
+            clip if ClipMessage::is_kind(clip) => {
+                return ClipMessage::decode(frame).map(SessionMessage::Clip);
+            }
             kind::CLOSE => {
                 let code = CloseCode::from_byte(reader.u8("a close's code")?)?;
                 let reason = reader.text("a reason", TEXT_BYTES_MAX)?;
                 (SessionMessage::Close(Close { code, reason }), "a session's close")
             }
-            other => return Err(WireError::Unknown { what: "a session's frame of kind", value: u64::from(other) }),
+            other => {
+                return Err(WireError::Unknown {
+                    what: "a session's message of kind",
+                    value: u64::from(other),
+                });
+            }
         };
         reader.end(what)?;
         Ok(message)
@@ -386,7 +432,7 @@ impl<'a> SessionMessage<'a> {
 const UPDATE_HEAD_BYTES_MAX: usize = 1 + 10 + 10 + 5 + 5 + 5;
 
 impl<'a> Update<'a> {
-    /// Appends the frame; the commands are copied once, behind a head built beside them.
+    /// Appends the message; the commands are copied once, after a separately built head.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let mut head = Vec::with_capacity(UPDATE_HEAD_BYTES_MAX);
         let mut flags = 0;
@@ -395,14 +441,19 @@ impl<'a> Update<'a> {
             (self.end_of_frame, flag::END_OF_FRAME),
             (self.after != 0, flag::AFTER),
             (self.packed.is_some(), flag::PACKED),
-            (self.packed.is_some_and(|packed| packed.anew), flag::ANEW),
+            (self.packed.is_some_and(|packed| packed.reset), flag::RESET),
         ] {
             flags |= if set { bit } else { 0 };
         }
         head.push(flags);
         put_varint(&mut head, self.seq);
         if self.after != 0 {
-            assert!(self.after < self.seq, "an update comes after an earlier one: {} after {}", self.seq, self.after);
+            assert!(
+                self.after < self.seq,
+                "an update follows an earlier one: {} follows {}",
+                self.seq,
+                self.after
+            );
             put_varint(&mut head, self.seq - self.after);
         }
         put_varint(&mut head, u64::from(self.epoch));
@@ -412,7 +463,7 @@ impl<'a> Update<'a> {
         if let Some(packed) = self.packed {
             put_varint(&mut head, u64::from(packed.len));
         }
-        put_frame_of(out, kind::UPDATE, &head, self.commands);
+        put_message_parts(out, kind::UPDATE, &head, self.commands);
     }
 
     fn decode(reader: &mut Reader<'a>) -> Result<Update<'a>, WireError> {
@@ -425,18 +476,24 @@ impl<'a> Update<'a> {
             let back = reader.varint("an update's predecessor")?;
             match seq.checked_sub(back) {
                 Some(after) if back > 0 && after > 0 => after,
-                _ => return Err(WireError::Unknown { what: "an update's predecessor", value: back }),
+                _ => {
+                    return Err(WireError::Unknown {
+                        what: "an update's predecessor",
+                        value: back,
+                    });
+                }
             }
         } else {
             0
         };
         let epoch = reader.u32("an update's epoch")?;
         let echo = if flags & flag::ECHO != 0 { Some(reader.u32("an echo")?) } else { None };
-        let anew = flags & flag::ANEW != 0;
+        let reset = flags & flag::RESET != 0;
         let packed = if flags & flag::PACKED != 0 {
-            let len = reader.at_most("an update's unpacked length", UNPACKED_BYTES_MAX as u64)? as u32;
-            Some(Packed { len, anew })
-        } else if anew {
+            let len =
+                reader.at_most("an update's unpacked length", UNPACKED_BYTES_MAX as u64)? as u32;
+            Some(Packed { len, reset })
+        } else if reset {
             return Err(WireError::Unknown { what: "an update's flags", value: u64::from(flags) });
         } else {
             None
@@ -450,7 +507,7 @@ fn decode_hello(reader: &mut Reader<'_>) -> Result<SessionHello, WireError> {
     Ok(SessionHello {
         version: reader.u16("a session's version")?,
         caps: reader.u32("a session's capabilities")?,
-        frame_bytes_max: reader.u32("a session's longest frame")?,
+        message_bytes_max: reader.u32("a session's longest message")?,
         name: reader.text("a session's name", NAME_BYTES_MAX)?.to_owned(),
     })
 }
@@ -467,16 +524,21 @@ fn decode_cursor<'a>(reader: &mut Reader<'a>) -> Result<CursorImage<'a>, WireErr
 fn decode_cursor_bits<'a>(reader: &mut Reader<'a>) -> Result<CursorBits<'a>, WireError> {
     let (size, hot_x, hot_y) = read_cursor_shape(reader)?;
     let colors = read_colors(reader)?;
-    let packing = match reader.u8("a cursor's packing")? {
-        0 => Packing::Plain,
-        1 => Packing::Zstd,
-        other => return Err(WireError::Unknown { what: "a cursor's packing", value: u64::from(other) }),
+    let compression = match reader.u8("a cursor's compression")? {
+        0 => Compression::Plain,
+        1 => Compression::Zstd,
+        other => {
+            return Err(WireError::Unknown {
+                what: "a cursor's compression",
+                value: u64::from(other),
+            });
+        }
     };
     let planes = reader.rest();
     if size.area() == 0 || planes.is_empty() {
         return Err(WireError::Outside("a cursor"));
     }
-    Ok(CursorBits { size, hot_x, hot_y, colors, packing, planes })
+    Ok(CursorBits { size, hot_x, hot_y, colors, compression, planes })
 }
 
 fn read_cursor_shape(reader: &mut Reader<'_>) -> Result<(Size, u16, u16), WireError> {
@@ -485,7 +547,7 @@ fn read_cursor_shape(reader: &mut Reader<'_>) -> Result<(Size, u16, u16), WireEr
     let height = reader.at_most("a cursor's height", edge)? as u32;
     let hot_x = reader.u16("a cursor's hot x")?;
     let hot_y = reader.u16("a cursor's hot y")?;
-    // The hot spot may lie on the edge just outside, as some themes have it, and nowhere further.
+    // Some themes put the hot spot one pixel beyond the right or bottom edge; no further.
     if u32::from(hot_x) > width || u32::from(hot_y) > height {
         return Err(WireError::Outside("a cursor"));
     }
@@ -498,7 +560,10 @@ fn put_colors(out: &mut Vec<u8>, colors: CursorColors) {
 }
 
 fn read_colors(reader: &mut Reader<'_>) -> Result<CursorColors, WireError> {
-    Ok(CursorColors { fore: reader.color("a cursor's foreground")?, back: reader.color("a cursor's background")? })
+    Ok(CursorColors {
+        fore: reader.color("a cursor's foreground")?,
+        back: reader.color("a cursor's background")?,
+    })
 }
 
 impl CloseCode {
@@ -511,7 +576,9 @@ impl CloseCode {
             5 => CloseCode::TooSlow,
             6 => CloseCode::Replaced,
             7 => CloseCode::Restart,
-            other => return Err(WireError::Unknown { what: "a close's code", value: u64::from(other) }),
+            other => {
+                return Err(WireError::Unknown { what: "a close's code", value: u64::from(other) });
+            }
         })
     }
 }

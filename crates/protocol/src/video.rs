@@ -1,41 +1,46 @@
-//! Path 9/13 and 11/13: beside command.rs, written by codec-enc and session-core, read by viewer-core/video.rs.
-//! The commands of a video (THINC §2.5): a stream of pictures at their own size, which the viewer scales into a rectangle.
-//! Knows fields and limits; what coded pictures hold is for encoders and decoders.
+//! Path 9/13 and 11/13: beside command.rs, written by codec-enc and session-core, read by
+//! viewer-core/video.rs.
+//! The commands of a video stream (THINC §2.5): frames at their own size, which the viewer scales
+//! into a rectangle of the screen, the video's place.
+//! Knows fields and limits; never what coded frames contain.
 
 use thinc_region::{Rect, Region, Size};
 
 use crate::limits::{RECTS_MAX, VIDEO_EDGE_MAX, VIDEO_STREAMS_MAX};
 use crate::wire::{Reader, WireError, put_varint, put_zigzag};
 
-/// Longest edge and farthest place of a video's rectangle, which may lie half outside of the screen.
+/// Longest edge and greatest coordinate of a video's place, which may lie partly outside the
+/// screen.
 const PLACE_MAX: i64 = 32768;
 
-/// One command about a video.
+/// One command of a video stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VideoCommand<'a> {
-    /// A stream begins: the viewer makes its decoder ready and says so; no NEXT comes before.
+    /// Starts a stream. The viewer prepares its decoder and answers with its state; no NEXT
+    /// precedes that answer.
     Init {
-        /// Names the stream; one that ended may be named anew.
+        /// The stream's number; it may be reused after END.
         id: u16,
-        /// What its coded pictures are.
+        /// Codec of its coded frames.
         codec: Codec,
-        /// Its pictures.
+        /// Geometry of its frames.
         source: Source,
-        /// Where they are shown: the source is scaled to all of it.
+        /// The rectangle of the screen to which the source's crop is scaled.
         place: Rect,
     },
-    /// A picture, shown in place of the one before.
+    /// A frame, which replaces the previous one.
     Next {
         /// Which stream.
         id: u16,
-        /// When it was drawn, in microseconds from a moment that is the same for all streams of a connection.
+        /// When it was drawn, in microseconds since an instant that all streams of a connection
+        /// share.
         time: u64,
-        /// Which pixels of the place it is seen in.
+        /// The pixels of the place in which it is visible.
         clip: Region,
-        /// The picture.
-        picture: Picture<'a>,
+        /// The frame.
+        frame: FrameData<'a>,
     },
-    /// The place's corner is here now; shows nothing by itself.
+    /// Moves the place's upper left corner; changes no pixels.
     Move {
         /// Which stream.
         id: u16,
@@ -44,137 +49,146 @@ pub enum VideoCommand<'a> {
         /// Pixels from the top.
         y: i32,
     },
-    /// Pictures are of another size from here on, or another part of them is shown; the next one leans on none before it.
+    /// Changes the size or the crop of the frames from here on; the next coded one is a keyframe.
     SourceSize {
         /// Which stream.
         id: u16,
-        /// Its pictures.
+        /// Geometry of its frames.
         source: Source,
     },
-    /// The place has this size now; shows nothing by itself.
+    /// Resizes the place; changes no pixels.
     PlaceSize {
         /// Which stream.
         id: u16,
         /// Pixels.
         size: Size,
     },
-    /// The stream is over; what it showed stays until something is drawn there.
+    /// Ends the stream; its last frame stays until something else is drawn there.
     End {
         /// Which stream.
         id: u16,
     },
 }
 
-/// The pictures of a stream, and which part of each is shown.
+/// Size of a stream's frames, and the part of each that is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Source {
-    /// Of a picture in samples of luma.
+    /// Size of a frame in luma samples.
     pub size: Size,
-    /// The part that is shown, inside of it.
+    /// The part that is shown, inside `size`.
     pub crop: Rect,
 }
 
-/// What a stream's coded pictures are.
+/// Codec of a stream's coded frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Codec {
-    /// There are none: plain samples only.
+    /// None: plain samples only.
     None = 0,
-    /// H.264 (ITU-T H.264, Annex B), constrained baseline profile, 4:2:0, one access unit a picture, no reordering.
+    /// H.264 (ITU-T H.264, Annex B), constrained baseline profile, 4:2:0, one access unit per
+    /// frame, no reordering.
     H264 = 1,
 }
 
-/// How plain samples lie: planes one after another, luma, blue, red, rows without gaps, 8 bits each.
+/// Layout of plain samples: the planes Y, Cb and Cr one after another, rows without padding, 8 bits
+/// per sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Layout {
-    /// Colour at half the width and half the height, rounded up.
+pub enum SampleLayout {
+    /// Chroma at half the width and half the height, rounded up.
     Yuv420 = 0,
-    /// Colour at half the width, rounded up.
+    /// Chroma at half the width, rounded up.
     Yuv422 = 1,
 }
 
-impl Layout {
-    /// Samples of each colour plane of a picture of this size.
+impl SampleLayout {
+    /// Size of each chroma plane of a frame of this size.
     pub const fn chroma(self, size: Size) -> Size {
         match self {
-            Layout::Yuv420 => Size { width: size.width.div_ceil(2), height: size.height.div_ceil(2) },
-            Layout::Yuv422 => Size { width: size.width.div_ceil(2), height: size.height },
+            SampleLayout::Yuv420 => {
+                Size { width: size.width.div_ceil(2), height: size.height.div_ceil(2) }
+            }
+            SampleLayout::Yuv422 => Size { width: size.width.div_ceil(2), height: size.height },
         }
     }
 
-    /// Bytes of all three planes.
+    /// Length of all three planes in bytes.
     pub const fn bytes(self, size: Size) -> u64 {
         size.area() + 2 * self.chroma(size).area()
     }
 }
 
-/// A picture's bytes.
+/// A frame's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Picture<'a> {
-    /// Samples as they are: what a viewer makes of them is exact (`doc/protocol.md`, section 9).
+pub enum FrameData<'a> {
+    /// Samples, whose conversion to pixels is lossless (`doc/protocol.md`, section 9).
     Plain {
-        /// How they lie.
-        layout: Layout,
-        /// All of them.
+        /// Their layout.
+        layout: SampleLayout,
+        /// The samples.
         data: &'a [u8],
     },
-    /// As the stream's codec has it: what it shows is not exact.
+    /// Encoded with the stream's codec: lossy.
     Coded {
-        /// It leans on no picture before it.
-        key: bool,
+        /// It refers to no previous frame.
+        keyframe: bool,
         /// One access unit.
         data: &'a [u8],
     },
 }
 
-impl Picture<'_> {
-    /// What it shows is what the session's screen shows.
-    pub const fn is_exact(&self) -> bool {
-        matches!(self, Picture::Plain { .. })
+impl FrameData<'_> {
+    /// True if its pixels equal those of the session's screen.
+    pub const fn is_lossless(&self) -> bool {
+        matches!(self, FrameData::Plain { .. })
     }
 }
 
-/// What a viewer says of a stream.
+/// A viewer's report on a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct VideoState {
+pub struct VideoStatus {
     /// Which stream.
     pub id: u16,
-    /// How it stands.
-    pub readiness: Readiness,
+    /// The state of its decoder.
+    pub decoder: DecoderState,
 }
 
-/// How a viewer's decoder stands.
+/// State of a viewer's decoder for one stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Readiness {
-    /// Pictures may come: the answer to INIT.
+pub enum DecoderState {
+    /// It accepts frames: the answer to INIT.
     Ready = 0,
-    /// It cannot show the stream, now or any more; the session ends it.
+    /// It cannot decode the stream, or no longer; the session ends the stream.
     Refused = 1,
-    /// It lost track: the next picture that is coded must lean on none before it.
-    Lost = 2,
+    /// It has lost a reference frame: the next coded frame must be a keyframe.
+    NeedsKeyframe = 2,
 }
 
-impl VideoState {
+impl VideoStatus {
     pub(crate) fn encode_body(self, out: &mut Vec<u8>) {
         put_varint(out, u64::from(self.id));
-        out.push(self.readiness as u8);
+        out.push(self.decoder as u8);
     }
 
-    pub(crate) fn decode_body(reader: &mut Reader<'_>) -> Result<VideoState, WireError> {
+    pub(crate) fn decode_body(reader: &mut Reader<'_>) -> Result<VideoStatus, WireError> {
         let id = read_id(reader)?;
-        let readiness = match reader.u8("a stream's readiness")? {
-            0 => Readiness::Ready,
-            1 => Readiness::Refused,
-            2 => Readiness::Lost,
-            other => return Err(WireError::Unknown { what: "a stream's readiness", value: u64::from(other) }),
+        let decoder = match reader.u8("a stream's decoder state")? {
+            0 => DecoderState::Ready,
+            1 => DecoderState::Refused,
+            2 => DecoderState::NeedsKeyframe,
+            other => {
+                return Err(WireError::Unknown {
+                    what: "a stream's decoder state",
+                    value: u64::from(other),
+                });
+            }
         };
-        Ok(VideoState { id, readiness })
+        Ok(VideoStatus { id, decoder })
     }
 }
 
-/// The bits of a VIDEO's head above its kind.
+/// The bits of a VIDEO command's head above its kind.
 mod op {
     pub(super) const INIT: u8 = 0;
     pub(super) const PLAIN: u8 = 1;
@@ -183,11 +197,11 @@ mod op {
     pub(super) const SOURCE_SIZE: u8 = 4;
     pub(super) const PLACE_SIZE: u8 = 5;
     pub(super) const END: u8 = 6;
-    pub(super) const KEY: u8 = 7;
+    pub(super) const KEYFRAME: u8 = 7;
 }
 
 impl VideoCommand<'_> {
-    /// Which stream it is about.
+    /// Its stream.
     pub const fn id(&self) -> u16 {
         match *self {
             VideoCommand::Init { id, .. }
@@ -199,7 +213,7 @@ impl VideoCommand<'_> {
         }
     }
 
-    /// Appends the command behind a head whose highest bits say which it is.
+    /// Appends the command; the high bits of its head are the operation.
     pub(crate) fn encode(&self, kind: u8, out: &mut Vec<u8>) {
         let mut begin = |op: u8| {
             out.push(kind | op << OP_SHIFT);
@@ -215,20 +229,20 @@ impl VideoCommand<'_> {
                 put_varint(out, place.width() as u64);
                 put_varint(out, place.height() as u64);
             }
-            VideoCommand::Next { time, clip, picture, .. } => {
-                begin(match picture {
-                    Picture::Plain { .. } => op::PLAIN,
-                    Picture::Coded { key: false, .. } => op::CODED,
-                    Picture::Coded { key: true, .. } => op::KEY,
+            VideoCommand::Next { time, clip, frame, .. } => {
+                begin(match frame {
+                    FrameData::Plain { .. } => op::PLAIN,
+                    FrameData::Coded { keyframe: false, .. } => op::CODED,
+                    FrameData::Coded { keyframe: true, .. } => op::KEYFRAME,
                 });
                 put_varint(out, *time);
                 put_clip(out, clip);
-                let data = match picture {
-                    Picture::Plain { layout, data } => {
+                let data = match frame {
+                    FrameData::Plain { layout, data } => {
                         out.push(*layout as u8);
                         data
                     }
-                    Picture::Coded { data, .. } => data,
+                    FrameData::Coded { data, .. } => data,
                 };
                 put_varint(out, data.len() as u64);
                 out.extend_from_slice(data);
@@ -252,20 +266,29 @@ impl VideoCommand<'_> {
     }
 }
 
-/// Where the head says which command it is.
+/// Position of the operation in the head.
 pub(crate) const OP_SHIFT: u8 = 4;
-/// All bits that say it.
+/// Bits of the operation in the head.
 pub(crate) const OP_MASK: u8 = 0b0111_0000;
 
-/// Reads what follows a head; `screen` is where clips must lie.
-pub(crate) fn read<'a>(op: u8, reader: &mut Reader<'a>, screen: &Rect) -> Result<VideoCommand<'a>, WireError> {
+/// Reads the fields after a head; clips must lie inside `screen`.
+pub(crate) fn read<'a>(
+    op: u8,
+    reader: &mut Reader<'a>,
+    screen: &Rect,
+) -> Result<VideoCommand<'a>, WireError> {
     let id = read_id(reader)?;
     Ok(match op {
         op::INIT => {
             let codec = match reader.u8("a stream's codec")? {
                 0 => Codec::None,
                 1 => Codec::H264,
-                other => return Err(WireError::Unknown { what: "a stream's codec", value: u64::from(other) }),
+                other => {
+                    return Err(WireError::Unknown {
+                        what: "a stream's codec",
+                        value: u64::from(other),
+                    });
+                }
             };
             let source = read_source(reader)?;
             let (x, y) = read_corner(reader)?;
@@ -273,23 +296,30 @@ pub(crate) fn read<'a>(op: u8, reader: &mut Reader<'a>, screen: &Rect) -> Result
             let place = Rect::at(x, y, size.width as i32, size.height as i32);
             VideoCommand::Init { id, codec, source, place }
         }
-        op::PLAIN | op::CODED | op::KEY => {
-            let time = reader.varint("a picture's time")?;
+        op::PLAIN | op::CODED | op::KEYFRAME => {
+            let time = reader.varint("a frame's time")?;
             let clip = read_clip(reader, screen)?;
             let layout = match op {
-                op::PLAIN => Some(match reader.u8("a picture's layout")? {
-                    0 => Layout::Yuv420,
-                    1 => Layout::Yuv422,
-                    other => return Err(WireError::Unknown { what: "a picture's layout", value: u64::from(other) }),
+                op::PLAIN => Some(match reader.u8("a frame's layout")? {
+                    0 => SampleLayout::Yuv420,
+                    1 => SampleLayout::Yuv422,
+                    other => {
+                        return Err(WireError::Unknown {
+                            what: "a frame's layout",
+                            value: u64::from(other),
+                        });
+                    }
                 }),
                 _ => None,
             };
-            let len = reader.varint("a picture's length")?;
-            let len = usize::try_from(len).map_err(|_| WireError::Truncated("a picture"))?;
-            let data = reader.take("a picture", len)?;
-            let picture =
-                layout.map_or(Picture::Coded { key: op == op::KEY, data }, |layout| Picture::Plain { layout, data });
-            VideoCommand::Next { id, time, clip, picture }
+            let len = reader.varint("a frame's length")?;
+            let len = usize::try_from(len).map_err(|_| WireError::Truncated("a frame"))?;
+            let data = reader.take("a frame", len)?;
+            let frame = layout
+                .map_or(FrameData::Coded { keyframe: op == op::KEYFRAME, data }, |layout| {
+                    FrameData::Plain { layout, data }
+                });
+            VideoCommand::Next { id, time, clip, frame }
         }
         op::MOVE => {
             let (x, y) = read_corner(reader)?;
@@ -298,7 +328,9 @@ pub(crate) fn read<'a>(op: u8, reader: &mut Reader<'a>, screen: &Rect) -> Result
         op::SOURCE_SIZE => VideoCommand::SourceSize { id, source: read_source(reader)? },
         op::PLACE_SIZE => VideoCommand::PlaceSize { id, size: read_place_size(reader)? },
         op::END => VideoCommand::End { id },
-        other => return Err(WireError::Unknown { what: "a video's command", value: u64::from(other) }),
+        other => {
+            return Err(WireError::Unknown { what: "a video's command", value: u64::from(other) });
+        }
     })
 }
 
@@ -317,12 +349,13 @@ fn put_source(out: &mut Vec<u8>, source: &Source) {
 
 fn read_source(reader: &mut Reader<'_>) -> Result<Source, WireError> {
     let mut edge = |what| reader.at_most(what, u64::from(VIDEO_EDGE_MAX)).map(|edge| edge as i32);
-    let (width, height) = (edge("a picture's width")?, edge("a picture's height")?);
+    let (width, height) = (edge("a frame's width")?, edge("a frame's height")?);
     let (x, y) = (edge("a crop's x")?, edge("a crop's y")?);
     let (crop_width, crop_height) = (edge("a crop's width")?, edge("a crop's height")?);
-    let inside = crop_width > 0 && crop_height > 0 && x <= width - crop_width && y <= height - crop_height;
+    let inside =
+        crop_width > 0 && crop_height > 0 && x <= width - crop_width && y <= height - crop_height;
     if !inside {
-        return Err(WireError::Outside("a picture's crop"));
+        return Err(WireError::Outside("a frame's crop"));
     }
     let size = Size { width: width as u32, height: height as u32 };
     Ok(Source { size, crop: Rect::at(x, y, crop_width, crop_height) })
@@ -332,7 +365,11 @@ fn read_corner(reader: &mut Reader<'_>) -> Result<(i32, i32), WireError> {
     let mut edge = |what| {
         let value = i64::from(reader.zigzag(what)?);
         if value.abs() > PLACE_MAX {
-            return Err(WireError::TooMuch { what, value: value.unsigned_abs(), limit: PLACE_MAX as u64 });
+            return Err(WireError::OverLimit {
+                what,
+                value: value.unsigned_abs(),
+                limit: PLACE_MAX as u64,
+            });
         }
         Ok(value as i32)
     };
@@ -348,9 +385,13 @@ fn read_place_size(reader: &mut Reader<'_>) -> Result<Size, WireError> {
     Ok(Size { width, height })
 }
 
-/// Banded rectangles, each corner as a distance from the one before.
+/// Appends banded rectangles, each corner relative to the previous one.
 fn put_clip(out: &mut Vec<u8>, clip: &Region) {
-    assert!(clip.rect_count() <= RECTS_MAX, "a clip has at most {RECTS_MAX} rectangles, not {}", clip.rect_count());
+    assert!(
+        clip.rect_count() <= RECTS_MAX,
+        "a clip must have at most {RECTS_MAX} rectangles; it has {}",
+        clip.rect_count()
+    );
     put_varint(out, clip.rect_count() as u64);
     let mut base = (0, 0);
     for rect in clip.rects() {

@@ -1,65 +1,68 @@
-//! Numbers and texts as bytes: the one writer and the one bounded reader all messages use.
-//! Under frame.rs, viewer.rs, session.rs and command.rs; `doc/protocol.md` calls these forms `varint`, `zigzag`, `text`.
-//! Knows no message; allocates only for a text that has been checked against its limit.
+//! Numbers and texts as bytes: the writer and the bounded reader that all messages share.
+//! Beneath framing.rs, viewer.rs, session.rs and command.rs; `doc/protocol.md` calls these forms
+//! `varint`, `zigzag` and `text`.
+//! Knows no message, and copies nothing that it reads.
 
+use std::borrow::Cow;
 use std::fmt;
 
 /// Longest varint in bytes: ten groups of seven bits hold a `u64`.
-pub const VARINT_BYTES_MAX: usize = 10;
+pub(crate) const VARINT_BYTES_MAX: usize = 10;
 
-/// What is wrong with bytes from the other side; each says what, which value and which limit.
+/// Why bytes from the peer are invalid: the field, its value and the limit.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WireError {
-    /// The bytes end inside a field.
+    /// The bytes end within a field.
     #[error("{0} is cut off")]
     Truncated(&'static str),
     /// A number does not fit its field.
     #[error("{0} is a number too large for its field")]
     Overflow(&'static str),
-    /// A count, length or size passes its limit.
-    #[error("{what} is {value}, more than {limit}")]
-    TooMuch {
+    /// A count, length or size exceeds its limit.
+    #[error("{what} is {value}; the limit is {limit}")]
+    OverLimit {
         /// The field.
         what: &'static str,
-        /// What it said.
+        /// Its value.
         value: u64,
-        /// What is allowed.
+        /// The largest value allowed.
         limit: u64,
     },
-    /// A value this version gives no meaning.
-    #[error("{what} {value:#04x} has no meaning in protocol version 1")]
+    /// A value that this version does not define.
+    #[error("{what} {value:#04x} is not defined in protocol version 1")]
     Unknown {
         /// The field.
         what: &'static str,
-        /// What it said.
+        /// Its value.
         value: u64,
     },
-    /// Bytes are left after the last field.
-    #[error("{count} bytes are left after {what}")]
+    /// Bytes follow the last field.
+    #[error("{count} bytes follow the end of {what}")]
     Trailing {
         /// The message.
         what: &'static str,
-        /// How many.
+        /// Number of bytes.
         count: usize,
     },
-    /// A text that is not UTF-8.
+    /// A text is not UTF-8.
     #[error("{0} is not UTF-8")]
-    Text(&'static str),
-    /// A text with characters that mean something to a terminal or break a line of a log.
-    #[error("{0} holds control characters")]
-    Control(&'static str),
-    /// A rectangle that is empty or lies outside the screen.
+    NotUtf8(&'static str),
+    /// A text contains characters that control a terminal or break a log line.
+    #[error("{0} contains characters that control a terminal or the direction of writing")]
+    ControlCharacter(&'static str),
+    /// A rectangle is empty or not inside the screen.
     #[error("{0} is empty or not inside the screen")]
     Outside(&'static str),
-    /// Rectangles of a region that are not in banded order.
+    /// Rectangles of a region are not in banded order.
     #[error("{0} has rectangles that are not sorted into bands")]
     NotBanded(&'static str),
-    /// A frame or command leans on something before it that was not there.
-    #[error("{0} refers to a command before it, and there is none")]
+    /// A command refers to a previous one, and there is none.
+    #[error("{0} refers to a previous command, and there is none")]
     NoPredecessor(&'static str),
 }
 
-/// Appends a LEB128 varint: seven bits a byte, lowest first, the high bit set on all but the last.
+/// Appends a LEB128 varint: seven bits per byte, lowest first, the high bit set on all but the
+/// last.
 #[inline]
 pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -69,18 +72,38 @@ pub fn put_varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends a signed number as the varint of its zigzag form: 0, -1, 1, -2 … become 0, 1, 2, 3 ….
+/// Appends a signed number as the varint of its zigzag form: 0, -1, 1, -2 … become 0, 1, 2, 3 …
 #[inline]
-pub fn put_zigzag(out: &mut Vec<u8>, value: i64) {
+pub(crate) fn put_zigzag(out: &mut Vec<u8>, value: i64) {
     put_varint(out, ((value << 1) ^ (value >> 63)) as u64);
 }
 
-/// Appends a text: its length in bytes as a varint, then UTF-8, cut at a character so that it keeps `bytes_max`; spaces
-/// stand for control characters, which no text may hold.
-pub fn put_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
+/// True for characters that could make a terminal or a line of text show something else than what
+/// is written: control characters, line separators, and those that change the direction of writing
+/// (Unicode's `Bidi_Control`).
+pub fn is_deceptive(character: char) -> bool {
+    character.is_control()
+        || matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2066}'..='\u{2069}')
+}
+
+/// A text from anywhere, fit for a terminal: line breaks and tabs stay, and other characters that
+/// no text of the protocol may contain become U+FFFD.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_wrong = |character| is_deceptive(character) && !matches!(character, '\n' | '\t');
+    if text.contains(is_wrong) {
+        Cow::Owned(text.replace(is_wrong, "\u{fffd}"))
+    } else {
+        Cow::Borrowed(text)
+    }
+}
+
+/// Appends a text: its length in bytes as a varint, then UTF-8. It is truncated at a character
+/// boundary to `bytes_max`, and the characters that no text may contain become spaces.
+pub(crate) fn put_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
     let replaced;
-    let text = if text.contains(char::is_control) {
-        replaced = text.replace(char::is_control, " ");
+    let text = if text.contains(is_deceptive) {
+        replaced = text.replace(is_deceptive, " ");
         &replaced
     } else {
         text
@@ -92,16 +115,16 @@ pub fn put_text(out: &mut Vec<u8>, text: &str, bytes_max: usize) {
 
 /// Appends a colour as three bytes: blue, green, red.
 #[inline]
-pub fn put_color(out: &mut Vec<u8>, color: u32) {
+pub(crate) fn put_color(out: &mut Vec<u8>, color: u32) {
     out.extend_from_slice(&color.to_le_bytes()[..3]);
 }
 
-/// Bytes a varint of this value takes.
-pub const fn varint_len(value: u64) -> usize {
+/// Length of the varint of this value, in bytes.
+pub(crate) const fn varint_len(value: u64) -> usize {
     (70 - (value | 1).leading_zeros() as usize) / 7
 }
 
-/// Reads fields off the front of a slice; every method names the field for its error.
+/// Reads fields from the front of a slice; the caller names each field for the error.
 #[derive(Clone, Copy)]
 pub struct Reader<'a> {
     bytes: &'a [u8],
@@ -114,7 +137,7 @@ impl fmt::Debug for Reader<'_> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads `bytes` from their start.
+    /// Starts at the beginning of `bytes`.
     pub const fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader { bytes }
     }
@@ -124,7 +147,7 @@ impl<'a> Reader<'a> {
         self.bytes.len()
     }
 
-    /// Nothing is left.
+    /// True if all bytes are read.
     pub const fn is_empty(&self) -> bool {
         self.bytes.is_empty()
     }
@@ -143,7 +166,7 @@ impl<'a> Reader<'a> {
         let mut value = 0u64;
         for (i, &byte) in self.bytes.iter().take(VARINT_BYTES_MAX).enumerate() {
             let bits = u64::from(byte & 0x7f);
-            // The tenth group holds the 64th bit alone.
+            // The tenth group holds only the 64th bit.
             if i == VARINT_BYTES_MAX - 1 && byte > 1 {
                 return Err(WireError::Overflow(what));
             }
@@ -168,25 +191,25 @@ impl<'a> Reader<'a> {
         u16::try_from(self.varint(what)?).map_err(|_| WireError::Overflow(what))
     }
 
-    /// A varint that may not pass `limit`.
+    /// A varint that must not exceed `limit`.
     #[inline]
     pub fn at_most(&mut self, what: &'static str, limit: u64) -> Result<u64, WireError> {
         let value = self.varint(what)?;
         if value > limit {
-            return Err(WireError::TooMuch { what, value, limit });
+            return Err(WireError::OverLimit { what, value, limit });
         }
         Ok(value)
     }
 
     /// A zigzag number of up to 32 bits.
     #[inline]
-    pub fn zigzag(&mut self, what: &'static str) -> Result<i32, WireError> {
+    pub(crate) fn zigzag(&mut self, what: &'static str) -> Result<i32, WireError> {
         let value = self.u32(what)?;
         Ok((value >> 1) as i32 ^ -((value & 1) as i32))
     }
 
     /// A zigzag number of up to 16 bits.
-    pub fn zigzag16(&mut self, what: &'static str) -> Result<i16, WireError> {
+    pub(crate) fn zigzag16(&mut self, what: &'static str) -> Result<i16, WireError> {
         i16::try_from(self.zigzag(what)?).map_err(|_| WireError::Overflow(what))
     }
 
@@ -205,21 +228,27 @@ impl<'a> Reader<'a> {
         Ok(taken)
     }
 
-    /// All that is left.
+    /// All remaining bytes.
     pub fn rest(&mut self) -> &'a [u8] {
         std::mem::take(&mut self.bytes)
     }
 
-    /// A text of at most `bytes_max` bytes, without control characters: texts end up on terminals and in logs.
+    /// A text of at most `bytes_max` bytes without [deceptive](is_deceptive) characters: texts are
+    /// printed on terminals and into logs, and are the titles of windows.
     pub fn text(&mut self, what: &'static str, bytes_max: usize) -> Result<&'a str, WireError> {
         let len = self.at_most(what, bytes_max as u64)?;
-        let text = std::str::from_utf8(self.take(what, len as usize)?).map_err(|_| WireError::Text(what))?;
-        if text.contains(char::is_control) { Err(WireError::Control(what)) } else { Ok(text) }
+        let text = std::str::from_utf8(self.take(what, len as usize)?)
+            .map_err(|_| WireError::NotUtf8(what))?;
+        if text.contains(is_deceptive) { Err(WireError::ControlCharacter(what)) } else { Ok(text) }
     }
 
-    /// Says that nothing may be left.
+    /// Fails if bytes remain after the last field of `what`.
     pub fn end(&self, what: &'static str) -> Result<(), WireError> {
-        if self.bytes.is_empty() { Ok(()) } else { Err(WireError::Trailing { what, count: self.bytes.len() }) }
+        if self.bytes.is_empty() {
+            Ok(())
+        } else {
+            Err(WireError::Trailing { what, count: self.bytes.len() })
+        }
     }
 }
 
@@ -228,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn varints_have_one_length_and_come_back() {
+    fn varints_round_trip_at_their_shortest_length() {
         let mut edges = vec![0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX];
         edges.extend((0..64).map(|bit| 1 << bit));
         for value in edges {
@@ -244,7 +273,9 @@ mod tests {
 
     #[test]
     fn zigzag_keeps_small_numbers_small() {
-        for (value, bytes) in [(0, &[0][..]), (-1, &[1]), (1, &[2]), (63, &[126]), (-64, &[127]), (64, &[0x80, 1])] {
+        for (value, bytes) in
+            [(0, &[0][..]), (-1, &[1]), (1, &[2]), (63, &[126]), (-64, &[127]), (64, &[0x80, 1])]
+        {
             let mut out = Vec::new();
             put_zigzag(&mut out, value);
             assert_eq!(out, bytes, "{value}");
@@ -258,30 +289,52 @@ mod tests {
     }
 
     #[test]
-    fn numbers_too_large_or_cut_off_are_refused() {
+    fn truncated_and_oversized_numbers_are_refused() {
         assert_eq!(Reader::new(&[0xff; 11]).varint("n"), Err(WireError::Overflow("n")));
         assert_eq!(Reader::new(&[0x80; 3]).varint("n"), Err(WireError::Truncated("n")));
         assert_eq!(Reader::new(&[0x80, 0x80, 0x04]).u16("n"), Err(WireError::Overflow("n")));
-        assert_eq!(Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).u32("n"), Err(WireError::Overflow("n")));
-        assert_eq!(Reader::new(&[9]).at_most("n", 8), Err(WireError::TooMuch { what: "n", value: 9, limit: 8 }));
+        assert_eq!(
+            Reader::new(&[0xff, 0xff, 0xff, 0xff, 0x1f]).u32("n"),
+            Err(WireError::Overflow("n"))
+        );
+        assert_eq!(
+            Reader::new(&[9]).at_most("n", 8),
+            Err(WireError::OverLimit { what: "n", value: 9, limit: 8 })
+        );
     }
 
     #[test]
-    fn a_text_cannot_speak_to_a_terminal() {
-        for control in ["\u{1b}]0;mine\u{7}", "two\nlines", "\u{9b}31m", "\u{7f}", "\0"] {
-            let bytes: Vec<u8> = std::iter::once(control.len() as u8).chain(control.bytes()).collect();
-            assert_eq!(Reader::new(&bytes).text("name", 64), Err(WireError::Control("name")), "{control:?}");
+    fn a_text_contains_no_control_characters() {
+        let terminals = ["\u{1b}]0;mine\u{7}", "two\nlines", "\u{9b}31m", "\u{7f}", "\0"];
+        let directions = ["\u{202e}gnp.exe", "a\u{2066}b", "\u{200f}", "\u{61c}", "a\u{2028}b"];
+        for control in terminals.into_iter().chain(directions) {
+            let bytes: Vec<u8> =
+                std::iter::once(control.len() as u8).chain(control.bytes()).collect();
+            assert_eq!(
+                Reader::new(&bytes).text("name", 64),
+                Err(WireError::ControlCharacter("name")),
+                "{control:?}"
+            );
             let mut out = Vec::new();
             put_text(&mut out, control, 64);
-            assert!(Reader::new(&out).text("name", 64).is_ok_and(|text| text.contains(' ')), "{control:?}");
+            assert!(
+                Reader::new(&out).text("name", 64).is_ok_and(|text| text.contains(' ')),
+                "{control:?}"
+            );
         }
     }
 
     #[test]
-    fn a_long_text_is_cut_at_a_character() {
+    fn what_is_printed_controls_no_terminal() {
+        assert_eq!(printable("a\tb\n\u{1b}[2J\u{202e}c"), "a\tb\n\u{fffd}[2J\u{fffd}c");
+        assert!(matches!(printable("día, 日本, שלום"), Cow::Borrowed(_)));
+    }
+
+    #[test]
+    fn a_long_text_is_truncated_at_a_character() {
         let mut out = Vec::new();
         put_text(&mut out, "aéé", 4);
         assert_eq!(Reader::new(&out).text("name", 4), Ok("aé"));
-        assert_eq!(Reader::new(&[2, 0xff, 0xff]).text("name", 4), Err(WireError::Text("name")));
+        assert_eq!(Reader::new(&[2, 0xff, 0xff]).text("name", 4), Err(WireError::NotUtf8("name")));
     }
 }

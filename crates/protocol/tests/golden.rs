@@ -1,19 +1,23 @@
-//! The bytes of every message, written out: what `doc/protocol.md` pictures, checked in both directions.
-//! A change here is a change of the protocol and needs a new version.
+//! The bytes of every message of `doc/protocol.md`, checked in both directions. A change here is a
+//! change of the protocol and needs a new version.
 
 use thinc_protocol::arrived::Arrived;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
-use thinc_protocol::command::{BitmapDepth, Command, CommandReader, CommandWriter, Encoding, Packing};
-use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::held::Held;
-use thinc_protocol::session::{
-    CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed, SessionHello,
-    SessionMessage, Shows, Update,
+use thinc_protocol::command::{
+    BitmapDepth, Command, CommandReader, CommandWriter, Compression, Encoding,
 };
-use thinc_protocol::video::{Codec, Layout as Planes, Picture, Readiness, Source, VideoCommand, VideoState};
+use thinc_protocol::framing::{Deframer, MessageFrame};
+use thinc_protocol::retained::RetainedTiles;
+use thinc_protocol::session::{
+    CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed,
+    ScreenPart, SessionHello, SessionMessage, Update,
+};
+use thinc_protocol::video::{
+    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+};
 use thinc_protocol::viewer::{
-    Ack, CacheOffer, Display, Displays, Early, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps,
-    ViewerHello, ViewerMessage,
+    Ack, CacheOffer, Display, Displays, Early, Input, InputEvent, KeyboardLayout, Presented,
+    TouchPhase, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
 use thinc_region::{Rect, Region, Size};
 
@@ -22,31 +26,39 @@ fn frame(bytes: &[u8]) -> (u8, Vec<u8>) {
     deframer.push(bytes);
     let frame = deframer.next().unwrap().expect("one whole frame");
     let found = (frame.kind, frame.body.to_vec());
-    assert_eq!(deframer.buffered_len(), 0, "one frame and nothing after it");
+    assert_eq!(deframer.buffered_len(), 0, "one message and nothing after it");
     found
 }
 
 #[test]
-fn viewer_messages() {
+fn viewer_messages_have_these_bytes() {
     let hello = ViewerHello {
         version: 1,
         caps: ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR,
         size: Size { width: 1024, height: 768 },
-        frame_bytes_max: 16 * 1024 * 1024,
+        message_bytes_max: 16 * 1024 * 1024,
         name: "thinc".into(),
     };
     let input = |event| ViewerMessage::Input(Input { seq: 300, event });
     let cases: Vec<(ViewerMessage, Vec<u8>)> = vec![
         (
             ViewerMessage::Hello(hello),
-            vec![2, 16, 1, 3, 0x80, 8, 0x80, 6, 0x80, 0x80, 0x80, 8, 5, b't', b'h', b'i', b'n', b'c'],
+            vec![
+                2, 16, 1, 3, 0x80, 8, 0x80, 6, 0x80, 0x80, 0x80, 8, 5, b't', b'h', b'i', b'n', b'c',
+            ],
         ),
         (ViewerMessage::Ack(Ack { update: 5, presented: None }), vec![3, 1, 5]),
         (
-            ViewerMessage::Ack(Ack { update: 300, presented: Some(Presented { update: 299, delay_us: 4000 }) }),
+            ViewerMessage::Ack(Ack {
+                update: 300,
+                presented: Some(Presented { update: 299, delay_us: 4000 }),
+            }),
             vec![3, 5, 0xac, 2, 2, 0xa0, 0x1f],
         ),
-        (input(InputEvent::Key { code: 30, keysym: 0x61, down: true }), vec![4, 5, 1, 0xac, 2, 30, 0x61]),
+        (
+            input(InputEvent::Key { code: 30, keysym: 0x61, down: true }),
+            vec![4, 5, 1, 0xac, 2, 30, 0x61],
+        ),
         (
             input(InputEvent::Key { code: 0, keysym: 0x0100_20ac, down: false }),
             vec![4, 8, 0, 0xac, 2, 0, 0xac, 0xc1, 0x80, 8],
@@ -55,31 +67,56 @@ fn viewer_messages() {
         (input(InputEvent::Button { button: 1, down: false }), vec![4, 4, 3, 0xac, 2, 1]),
         (input(InputEvent::Button { button: 9, down: true }), vec![4, 4, 4, 0xac, 2, 9]),
         (input(InputEvent::Scroll { dx: 0, dy: -120 }), vec![4, 6, 5, 0xac, 2, 0, 0xef, 1]),
-        (input(InputEvent::Touch { id: 0, phase: TouchPhase::Begin, x: 1, y: 2 }), vec![4, 6, 6, 0xac, 2, 0, 1, 2]),
-        (input(InputEvent::Touch { id: 15, phase: TouchPhase::Update, x: 1, y: 2 }), vec![4, 6, 7, 0xac, 2, 15, 1, 2]),
-        (input(InputEvent::Touch { id: 1, phase: TouchPhase::End, x: 1, y: 2 }), vec![4, 6, 8, 0xac, 2, 1, 1, 2]),
+        (
+            input(InputEvent::Touch { id: 0, phase: TouchPhase::Begin, x: 1, y: 2 }),
+            vec![4, 6, 6, 0xac, 2, 0, 1, 2],
+        ),
+        (
+            input(InputEvent::Touch { id: 15, phase: TouchPhase::Update, x: 1, y: 2 }),
+            vec![4, 6, 7, 0xac, 2, 15, 1, 2],
+        ),
+        (
+            input(InputEvent::Touch { id: 1, phase: TouchPhase::End, x: 1, y: 2 }),
+            vec![4, 6, 8, 0xac, 2, 1, 1, 2],
+        ),
         (input(InputEvent::ReleaseAll), vec![4, 3, 9, 0xac, 2]),
         (input(InputEvent::Char('\u{20ac}')), vec![4, 5, 10, 0xac, 2, 0xac, 0x41]),
         (input(InputEvent::Locks { caps: false, num: true }), vec![4, 4, 11, 0xac, 2, 2]),
         (
-            ViewerMessage::Layout(Layout { layout: "de,us".into(), variant: "neo,".into(), ..Layout::default() }),
+            ViewerMessage::KeyboardLayout(KeyboardLayout {
+                layout: "de,us".into(),
+                variant: "neo,".into(),
+                ..KeyboardLayout::default()
+            }),
             vec![11, 13, 0, 5, b'd', b'e', b',', b'u', b's', 4, b'n', b'e', b'o', b',', 0],
         ),
-        (ViewerMessage::Instance(*b"0123456789abcdef"), [&[12, 16][..], b"0123456789abcdef"].concat()),
-        (ViewerMessage::Video(VideoState { id: 3, readiness: Readiness::Lost }), vec![13, 2, 3, 2]),
         (
-            ViewerMessage::View(View { size: Size { width: 320, height: 240 }, part: Rect::at(16, 8, 512, 384) }),
+            ViewerMessage::Instance(*b"0123456789abcdef"),
+            [&[12, 16][..], b"0123456789abcdef"].concat(),
+        ),
+        (
+            ViewerMessage::Video(VideoStatus { id: 3, decoder: DecoderState::NeedsKeyframe }),
+            vec![13, 2, 3, 2],
+        ),
+        (
+            ViewerMessage::View(View {
+                size: Size { width: 320, height: 240 },
+                part: Rect::at(16, 8, 512, 384),
+            }),
             vec![14, 10, 0xc0, 2, 0xf0, 1, 16, 8, 0x80, 4, 0x80, 3],
         ),
         (
             ViewerMessage::Displays(Displays {
                 scale_percent: 200,
-                displays: vec![Display { rect: Rect::at(0, 0, 100, 90), millimetres: Size { width: 50, height: 45 } }],
+                displays: vec![Display {
+                    rect: Rect::at(0, 0, 100, 90),
+                    millimetres: Size { width: 50, height: 45 },
+                }],
             }),
             vec![15, 9, 0xc8, 1, 1, 0, 0, 100, 90, 50, 45],
         ),
         (
-            ViewerMessage::Held(Held {
+            ViewerMessage::RetainedTiles(RetainedTiles {
                 size: Size { width: 100, height: 64 },
                 part: Rect::at(1, 2, 200, 128),
                 edge_log: 6,
@@ -98,17 +135,27 @@ fn viewer_messages() {
             vec![21, 6, 0xac, 2, 0xac, 2, 0, 0],
         ),
         (
-            ViewerMessage::Arrived(Arrived { applied: vec![299..=300, 296..=296, 1..=290], discarded: vec![297, 292] }),
+            ViewerMessage::Arrived(Arrived {
+                applied: vec![299..=300, 296..=296, 1..=290],
+                discarded: vec![297, 292],
+            }),
             vec![21, 12, 0xac, 2, 2, 2, 2, 1, 5, 0xa2, 2, 2, 3, 8],
         ),
-        (ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }), vec![23, 6, 0xac, 2, 3, 5, 1, 7]),
+        (
+            ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }),
+            vec![23, 6, 0xac, 2, 3, 5, 1, 7],
+        ),
         (ViewerMessage::Ping(7), vec![5, 1, 7]),
         (ViewerMessage::Resize(Size { width: 800, height: 600 }), vec![6, 4, 0xa0, 6, 0xd8, 4]),
         (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),
-        (ViewerMessage::Refresh, vec![8, 0]),
+        (ViewerMessage::Resync, vec![8, 0]),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
-            ViewerMessage::Cache(CacheOffer { bytes: 64 << 20, token: *b"0123456789abcdef", update: 300 }),
+            ViewerMessage::Cache(CacheOffer {
+                bytes: 64 << 20,
+                token: *b"0123456789abcdef",
+                update: 300,
+            }),
             [&[10, 22, 0x80, 0x80, 0x80, 0x20], &b"0123456789abcdef"[..], &[0xac, 2]].concat(),
         ),
     ];
@@ -117,46 +164,65 @@ fn viewer_messages() {
         message.encode(&mut out);
         assert_eq!(out, golden, "{message:?}");
         let (kind, body) = frame(&golden);
-        assert_eq!(ViewerMessage::decode(&Frame { kind, body: &body }), Ok(message));
+        assert_eq!(ViewerMessage::decode(&MessageFrame { kind, body: &body }), Ok(message));
         for cut in 0..body.len() {
-            // An ack may end after its first field: that is the shorter message, and no other message may be cut.
-            let short = ViewerMessage::decode(&Frame { kind, body: &body[..cut] });
+            // Only an ack may end after its first field, as the shorter message.
+            let short = ViewerMessage::decode(&MessageFrame { kind, body: &body[..cut] });
             assert!(short.is_err() || (kind == 3 && cut == 2), "cut to {cut}: {short:?}");
         }
         let long = [&body[..], &[0]].concat();
-        assert!(ViewerMessage::decode(&Frame { kind, body: &long }).is_err(), "one byte too many: {long:?}");
+        assert!(
+            ViewerMessage::decode(&MessageFrame { kind, body: &long }).is_err(),
+            "one byte too many: {long:?}"
+        );
     }
 }
 
 #[test]
-fn what_has_arrived_is_runs_of_numbers_from_1_on() {
-    let refused = |body: &[u8], why: &str| assert!(ViewerMessage::decode(&Frame { kind: 21, body }).is_err(), "{why}");
+fn arrived_has_runs_of_numbers_from_1_upwards() {
+    let refused = |body: &[u8], why: &str| {
+        assert!(ViewerMessage::decode(&MessageFrame { kind: 21, body }).is_err(), "{why}")
+    };
     refused(&[0, 0, 0, 0], "a run of none");
     refused(&[5, 6, 0, 0], "a run that begins before 1");
     refused(&[5, 1, 1, 0, 1, 0], "two runs with no gap between them");
     refused(&[5, 1, 1, 4, 1, 0], "a gap down to 0");
-    refused(&[5, 1, 0, 1, 0], "the newest is applied, and not discarded");
+    refused(&[5, 1, 0, 1, 0], "the newest update is applied, and not discarded");
     refused(&[5, 1, 0, 1, 5], "nor is 0");
-    refused(&[&[100, 1, 32][..], &[1; 64], &[0]].concat(), "more runs than there may be");
-    refused(&[&[100, 1, 0, 33][..], &[1; 33]].concat(), "more discarded than there may be");
+    refused(&[&[100, 1, 32][..], &[1; 64], &[0]].concat(), "more runs than the limit");
+    refused(&[&[100, 1, 0, 33][..], &[1; 33]].concat(), "more discarded updates than the limit");
 }
 
 #[test]
-fn session_messages() {
-    let hello = SessionHello { version: 1, caps: 0, name: "demo".into(), frame_bytes_max: 65536 };
-    let update =
-        Update { seq: 300, after: 0, epoch: 2, echo: None, end_of_frame: false, packed: None, commands: &[9, 9] };
+fn session_messages_have_these_bytes() {
+    let hello = SessionHello { version: 1, caps: 0, name: "demo".into(), message_bytes_max: 65536 };
+    let update = Update {
+        seq: 300,
+        after: 0,
+        epoch: 2,
+        echo: None,
+        end_of_frame: false,
+        packed: None,
+        commands: &[9, 9],
+    };
     let cases: Vec<(SessionMessage<'_>, Vec<u8>)> = vec![
         (SessionMessage::Hello(hello), vec![2, 10, 1, 0, 0x80, 0x80, 4, 4, b'd', b'e', b'm', b'o']),
         (
-            SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 1024, height: 768 }, shows: None }),
+            SessionMessage::Geometry(Geometry {
+                epoch: 2,
+                size: Size { width: 1024, height: 768 },
+                shown: None,
+            }),
             vec![3, 5, 2, 0x80, 8, 0x80, 6],
         ),
         (
             SessionMessage::Geometry(Geometry {
                 epoch: 2,
                 size: Size { width: 32, height: 24 },
-                shows: Some(Shows { screen: Size { width: 100, height: 90 }, part: Rect::at(4, 2, 64, 48) }),
+                shown: Some(ScreenPart {
+                    screen: Size { width: 100, height: 90 },
+                    part: Rect::at(4, 2, 64, 48),
+                }),
             }),
             vec![3, 9, 2, 32, 24, 100, 90, 4, 2, 64, 48],
         ),
@@ -174,11 +240,17 @@ fn session_messages() {
             vec![4, 6, 7, 0xac, 2, 1, 2, 5],
         ),
         (
-            SessionMessage::Update(Update { packed: Some(Packed { len: 300, anew: false }), ..update }),
+            SessionMessage::Update(Update {
+                packed: Some(Packed { len: 300, reset: false }),
+                ..update
+            }),
             vec![4, 8, 8, 0xac, 2, 2, 0xac, 2, 9, 9],
         ),
         (
-            SessionMessage::Update(Update { packed: Some(Packed { len: 2, anew: true }), ..update }),
+            SessionMessage::Update(Update {
+                packed: Some(Packed { len: 2, reset: true }),
+                ..update
+            }),
             vec![4, 7, 24, 0xac, 2, 2, 2, 9, 9],
         ),
         (
@@ -195,7 +267,12 @@ fn session_messages() {
             vec![5, 6, 16, 24, 3, 4, 0xaa, 0xbb],
         ),
         (
-            SessionMessage::Cursor(CursorImage { size: Size::default(), hot_x: 0, hot_y: 0, pixels: &[] }),
+            SessionMessage::Cursor(CursorImage {
+                size: Size::default(),
+                hot_x: 0,
+                hot_y: 0,
+                pixels: &[],
+            }),
             vec![5, 4, 0, 0, 0, 0],
         ),
         (SessionMessage::CursorMove { x: 5, y: 300 }, vec![6, 3, 5, 0xac, 2]),
@@ -205,7 +282,7 @@ fn session_messages() {
                 hot_x: 3,
                 hot_y: 1,
                 colors: CursorColors { fore: 0x12_3456, back: 0xff_ff00 },
-                packing: Packing::Plain,
+                compression: Compression::Plain,
                 planes: &[0x80, 0, 0xff, 0x80],
             }),
             vec![11, 15, 9, 1, 3, 1, 0x56, 0x34, 0x12, 0, 0xff, 0xff, 0, 0x80, 0, 0xff, 0x80],
@@ -217,31 +294,34 @@ fn session_messages() {
         (SessionMessage::CursorShow(true), vec![7, 1, 1]),
         (SessionMessage::CursorShow(false), vec![7, 1, 0]),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
-        (SessionMessage::Seen(0), vec![15, 1, 0]),
-        (SessionMessage::Seen(300), vec![15, 2, 0xac, 2]),
-        (SessionMessage::Seen(u32::MAX), vec![15, 5, 0xff, 0xff, 0xff, 0xff, 15]),
+        (SessionMessage::InputReceived(0), vec![15, 1, 0]),
+        (SessionMessage::InputReceived(300), vec![15, 2, 0xac, 2]),
+        (SessionMessage::InputReceived(u32::MAX), vec![15, 5, 0xff, 0xff, 0xff, 0xff, 15]),
         (SessionMessage::Barrier(8), vec![9, 1, 8]),
-        (SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason: "no" }), vec![10, 4, 3, 2, b'n', b'o']),
+        (
+            SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason: "no" }),
+            vec![10, 4, 3, 2, b'n', b'o'],
+        ),
     ];
     for (message, golden) in cases {
         let mut out = Vec::new();
         message.encode(&mut out);
         assert_eq!(out, golden, "{message:?}");
         let (kind, body) = frame(&golden);
-        assert_eq!(SessionMessage::decode(&Frame { kind, body: &body }), Ok(message));
+        assert_eq!(SessionMessage::decode(&MessageFrame { kind, body: &body }), Ok(message));
     }
 }
 
 #[test]
-fn session_messages_out_of_bounds() {
+fn session_messages_out_of_bounds_are_refused() {
     for (kind, body, why) in [
         (3u8, &[0u8, 0, 5][..], "an empty screen"),
         (3, &[0, 0x81, 0x80, 1, 1], "a screen wider than the limit"),
         (3, &[0, 0x80, 0x80, 1, 0x80, 0x80, 1], "a screen larger than the limit"),
         (4, &[8, 1, 1], "an unknown flag"),
         (4, &[4, 5, 0, 1], "an update after itself"),
-        (4, &[4, 5, 5, 1], "an update after none that names it"),
-        (4, &[4, 5, 6, 1], "an update after one before the first"),
+        (4, &[4, 5, 5, 1], "an update that follows update 0"),
+        (4, &[4, 5, 6, 1], "an update that follows one before the first"),
         (5, &[0, 0, 0, 0, 1], "pixels for an empty cursor"),
         (5, &[1, 1, 0, 0], "no pixels for a cursor"),
         (5, &[1, 1, 2, 0, 1], "a hot spot outside"),
@@ -252,31 +332,36 @@ fn session_messages_out_of_bounds() {
         (11, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "planes for an empty cursor"),
         (11, &[1, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 1], "a hot spot outside"),
         (11, &[1, 0x81, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "a cursor too high"),
-        (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1], "no such packing"),
+        (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 1], "no such compression"),
         (12, &[0, 0, 0, 0, 0], "a colour cut off"),
         (12, &[0, 0, 0, 0, 0, 0, 0], "a colour too many"),
-        (4, &[16, 1, 1], "a stream begins anew without being packed"),
-        (4, &[8, 1, 1, 0x81, 0x80, 0x80, 8], "an update longer than any, once unpacked"),
-        (13, &[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1], "a cache neither resumed nor new"),
+        (4, &[16, 1, 1], "a reset of the packed stream without a packed update"),
+        (4, &[8, 1, 1, 0x81, 0x80, 0x80, 8], "an unpacked update over the limit"),
+        (
+            13,
+            &[2, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+            "a cache neither resumed nor new",
+        ),
         (3, &[2, 32, 24, 100, 90, 60, 2, 64, 48], "a part past the screen"),
         (3, &[2, 32, 24, 100, 90, 4, 2, 0, 48], "a part of nothing"),
         (14, &[17], "displays too many"),
         (15, &[], "what was seen, cut off"),
-        (15, &[0xff, 0xff, 0xff, 0xff, 16], "input past the largest number"),
+        (15, &[0xff, 0xff, 0xff, 0xff, 16], "an input number over 32 bits"),
         (15, &[1, 1], "more than what was seen"),
         (22, &[], "no such message"),
         (0, &[], "no such message"),
     ] {
-        assert!(SessionMessage::decode(&Frame { kind, body }).is_err(), "{why}");
+        assert!(SessionMessage::decode(&MessageFrame { kind, body }).is_err(), "{why}");
     }
 }
 
 const SCREEN: Size = Size { width: 1024, height: 768 };
 
-/// Two commands of each kind by one writer: the second leans on the first where that is shorter.
+/// Two commands of each kind by one writer: the second refers to the first if that is shorter.
 fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
-    let band: Region =
-        [Rect::at(10, 20, 30, 4), Rect::at(50, 20, 30, 4), Rect::at(0, 30, 100, 1)].into_iter().collect();
+    let band: Region = [Rect::at(10, 20, 30, 4), Rect::at(50, 20, 30, 4), Rect::at(0, 30, 100, 1)]
+        .into_iter()
+        .collect();
     let commands = vec![
         Command::Copy { region: Rect::at(0, 100, 1024, 600).into(), dx: 0, dy: -13 },
         Command::Copy { region: band.clone(), dx: -5, dy: 1 },
@@ -301,7 +386,7 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
             depth: BitmapDepth::One,
             fg: 0x00ff_0000,
             bg: 0x0000_00ff,
-            packing: Packing::Plain,
+            compression: Compression::Plain,
             data: &[0xa0, 0x50],
         },
         Command::Bitmap {
@@ -309,7 +394,7 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
             depth: BitmapDepth::Eight,
             fg: 0x00ff_0000,
             bg: 0x0000_00ff,
-            packing: Packing::Plain,
+            compression: Compression::Plain,
             data: &[0, 128, 255],
         },
         Command::Bitmap {
@@ -317,12 +402,20 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
             depth: BitmapDepth::One,
             fg: 0x00ff_0000,
             bg: 0x0000_00fe,
-            packing: Packing::Zstd,
+            compression: Compression::Zstd,
             data: &[1],
         },
         Command::Raw { rect: Rect::at(1, 1, 1, 1), encoding: Encoding::Plain, data: &[1, 2, 3] },
-        Command::Raw { rect: Rect::at(1023, 767, 1, 1), encoding: Encoding::Predicted, data: &[0xc0] },
-        Command::Raw { rect: Rect::at(1023, 767, 1, 1), encoding: Encoding::Jpeg, data: &[0xff, 0xd8] },
+        Command::Raw {
+            rect: Rect::at(1023, 767, 1, 1),
+            encoding: Encoding::Predicted,
+            data: &[0xc0],
+        },
+        Command::Raw {
+            rect: Rect::at(1023, 767, 1, 1),
+            encoding: Encoding::Jpeg,
+            data: &[0xff, 0xd8],
+        },
         Command::Keep { rect: Rect::at(1023, 767, 1, 1), slot: 300 },
         Command::Recall { rect: Rect::at(0, 0, 1, 1), slot: 300 },
     ];
@@ -347,7 +440,7 @@ fn commands() -> (Vec<Command<'static>>, Vec<u8>) {
 }
 
 #[test]
-fn command_bytes() {
+fn commands_have_these_bytes() {
     let (commands, golden) = commands();
     let mut out = Vec::new();
     let mut writer = CommandWriter::new(&mut out);
@@ -360,12 +453,17 @@ fn command_bytes() {
 }
 
 #[test]
-fn video_command_bytes() {
+fn video_commands_have_these_bytes() {
     let clip: Region = [Rect::at(10, 20, 30, 4), Rect::at(0, 30, 100, 1)].into_iter().collect();
     let source = Source { size: Size { width: 352, height: 240 }, crop: Rect::at(0, 2, 352, 236) };
     let cases: Vec<(VideoCommand<'_>, Vec<u8>)> = vec![
         (
-            VideoCommand::Init { id: 3, codec: Codec::H264, source, place: Rect::at(-5, 7, 1024, 768) },
+            VideoCommand::Init {
+                id: 3,
+                codec: Codec::H264,
+                source,
+                place: Rect::at(-5, 7, 1024, 768),
+            },
             vec![0x07, 3, 1, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1, 9, 14, 0x80, 8, 0x80, 6],
         ),
         (
@@ -373,7 +471,7 @@ fn video_command_bytes() {
                 id: 3,
                 time: 300,
                 clip: clip.clone(),
-                picture: Picture::Plain { layout: Planes::Yuv422, data: &[1, 2] },
+                frame: FrameData::Plain { layout: SampleLayout::Yuv422, data: &[1, 2] },
             },
             vec![0x17, 3, 0xac, 2, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 2, 1, 2],
         ),
@@ -382,17 +480,28 @@ fn video_command_bytes() {
                 id: 3,
                 time: 0,
                 clip: clip.clone(),
-                picture: Picture::Coded { key: false, data: &[9] },
+                frame: FrameData::Coded { keyframe: false, data: &[9] },
             },
             vec![0x27, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 1, 9],
         ),
         (
-            VideoCommand::Next { id: 3, time: 0, clip, picture: Picture::Coded { key: true, data: &[] } },
+            VideoCommand::Next {
+                id: 3,
+                time: 0,
+                clip,
+                frame: FrameData::Coded { keyframe: true, data: &[] },
+            },
             vec![0x77, 3, 0, 2, 20, 40, 30, 4, 19, 20, 100, 1, 0],
         ),
         (VideoCommand::Move { id: 3, x: -1, y: 64 }, vec![0x37, 3, 1, 0x80, 1]),
-        (VideoCommand::SourceSize { id: 3, source }, vec![0x47, 3, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1]),
-        (VideoCommand::PlaceSize { id: 3, size: Size { width: 640, height: 480 } }, vec![0x57, 3, 0x80, 5, 0xe0, 3]),
+        (
+            VideoCommand::SourceSize { id: 3, source },
+            vec![0x47, 3, 0xe0, 2, 0xf0, 1, 0, 2, 0xe0, 2, 0xec, 1],
+        ),
+        (
+            VideoCommand::PlaceSize { id: 3, size: Size { width: 640, height: 480 } },
+            vec![0x57, 3, 0x80, 5, 0xe0, 3],
+        ),
         (VideoCommand::End { id: 15 }, vec![0x67, 15]),
     ];
     for (video, golden) in cases {
@@ -408,12 +517,12 @@ fn video_command_bytes() {
         }
     }
     let size = Size { width: 353, height: 241 };
-    assert_eq!(Planes::Yuv420.bytes(size), 353 * 241 + 2 * 177 * 121);
-    assert_eq!(Planes::Yuv422.bytes(size), 353 * 241 + 2 * 177 * 241);
+    assert_eq!(SampleLayout::Yuv420.bytes(size), 353 * 241 + 2 * 177 * 121);
+    assert_eq!(SampleLayout::Yuv422.bytes(size), 353 * 241 + 2 * 177 * 241);
 }
 
 #[test]
-fn commands_that_stand_alone_may_follow_anything() {
+fn commands_that_refer_to_none_may_follow_anything() {
     let (commands, golden) = commands();
     let mut out = golden.clone();
     for command in commands.iter().rev() {
@@ -424,7 +533,7 @@ fn commands_that_stand_alone_may_follow_anything() {
 }
 
 #[test]
-fn commands_cut_anywhere_give_an_error_or_the_commands_before() {
+fn truncated_commands_yield_an_error_or_the_commands_before() {
     let (commands, golden) = commands();
     for cut in 0..golden.len() {
         let read: Vec<_> = CommandReader::new(&golden[..cut], SCREEN).collect();
@@ -437,27 +546,27 @@ fn commands_cut_anywhere_give_an_error_or_the_commands_before() {
 }
 
 #[test]
-fn commands_out_of_bounds() {
+fn commands_out_of_bounds_are_refused() {
     for (bytes, why) in [
-        (&[0x0fu8, 0, 0, 1, 1][..], "a video's command relative to another"),
-        (&[0x87, 0, 0, 1, 1], "a bit without meaning in a video's command"),
+        (&[0x0fu8, 0, 0, 1, 1][..], "a video command relative to another"),
+        (&[0x87, 0, 0, 1, 1], "an undefined bit in a video command"),
         (&[0x67, 16], "a stream too many"),
         (&[0x07, 0, 2, 8, 8, 0, 0, 8, 8, 0, 0, 8, 8], "no such codec"),
-        (&[0x07, 0, 1, 8, 8, 1, 0, 8, 8, 0, 0, 8, 8], "a crop past its picture"),
+        (&[0x07, 0, 1, 8, 8, 1, 0, 8, 8, 0, 0, 8, 8], "a crop beyond its frame"),
         (&[0x07, 0, 1, 8, 8, 0, 0, 8, 0, 0, 0, 8, 8], "a crop of nothing"),
         (&[0x07, 0, 1, 8, 8, 0, 0, 8, 8, 0, 0, 0, 8], "a place of nothing"),
-        (&[0x07, 0, 1, 0x81, 0x40, 8, 0, 0, 8, 8, 0, 0, 8, 8], "a picture too wide"),
+        (&[0x07, 0, 1, 0x81, 0x40, 8, 0, 0, 8, 8, 0, 0, 8, 8], "a frame over the width limit"),
         (&[0x37, 0, 0x82, 0x80, 4, 0], "a place too far away"),
         (&[0x57, 0, 0, 8], "a place of no width"),
         (&[0x17, 0, 5, 0, 0, 1, 0], "a clip of nothing"),
         (&[0x17, 0, 5, 1, 0, 0, 1, 1, 2, 0], "no such layout"),
         (&[0x27, 0, 5, 1, 0, 0, 0x81, 8, 1, 0], "a clip past the screen"),
         (&[0x27, 0, 5, 2, 0, 0, 4, 4, 2, 2, 4, 4, 0], "a clip that overlaps itself"),
-        (&[0x27, 0, 5, 1, 0, 0, 1, 1, 2, 9], "a picture cut off"),
+        (&[0x27, 0, 5, 1, 0, 0, 1, 1, 2, 9], "a truncated frame"),
         (&[0x81, 0, 0, 1, 1, 0, 0, 0], "a bit without meaning"),
         (&[0xf4, 0, 0, 1, 1, 0], "no such encoding"),
         (&[0x32, 0, 0, 1, 1, 1, 1, 0], "a tile that is not exact"),
-        (&[0x15, 0, 0, 1, 1, 0], "a bit without meaning in a KEEP"),
+        (&[0x15, 0, 0, 1, 1, 0], "an undefined bit in a KEEP"),
         (&[0x05, 0, 0, 1, 1, 0x80, 0x80, 4], "a slot too many"),
         (&[0x06, 0, 0, 1, 1, 0x80, 0x80, 4], "a slot too many"),
         (&[0x09, 0, 0, 1, 1, 0, 0, 0], "relative to nothing"),
@@ -466,15 +575,21 @@ fn commands_out_of_bounds() {
         (&[0x01, 1, 0, 1, 1, 0, 0, 0], "left of the screen"),
         (&[0x01, 0x80, 16, 0, 1, 1, 0, 0, 0], "right of the screen"),
         (&[0x01, 0, 0, 1, 0x81, 6, 0, 0, 0], "below the screen"),
-        (&[0x01, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 1, 1, 0, 0, 0], "at the end of the numbers"),
+        (&[0x01, 0xfe, 0xff, 0xff, 0xff, 0x0f, 0, 1, 1, 0, 0, 0], "at the largest coordinate"),
         (&[0x11, 0, 0, 0, 0], "a region of nothing"),
         (&[0x11, 2, 0, 0, 4, 4, 2, 2, 4, 4, 0, 0, 0], "rectangles that overlap"),
         (&[0x11, 0x81, 0x20, 0, 0, 1, 1], "too many rectangles"),
         (&[0x00, 0, 0, 1, 1, 2, 0], "a copy from left of the screen"),
-        (&[0x00, 0, 0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f], "a copy from the end of the numbers"),
+        (
+            &[0x00, 0, 0, 1, 1, 0, 0xff, 0xff, 0xff, 0xff, 0x0f],
+            "a copy from the largest coordinate",
+        ),
         (&[0x02, 0, 0, 1, 1, 0, 1], "a tile of no width"),
         (&[0x02, 0, 0, 1, 1, 0x81, 2, 1], "a tile too wide"),
-        (&[0x14, 0, 0, 1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1], "data without end"),
+        (
+            &[0x14, 0, 0, 1, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
+            "data without end",
+        ),
     ] {
         let read: Vec<_> = CommandReader::new(bytes, SCREEN).collect();
         assert!(matches!(read.as_slice(), [Err(_)]), "{why}: {read:?}");
@@ -485,15 +600,16 @@ fn commands_out_of_bounds() {
     assert!(read[4096].is_err(), "one command more than the limit");
 }
 
-/// A keystroke's echo in xterm is the glyph, and the block cursor one cell further: at most 60 bytes above TLS.
+/// The echo of a keystroke in xterm is the glyph, and the block cursor one cell further: at most 60
+/// bytes above TLS.
 #[test]
-fn the_echo_of_a_keystroke_is_little() {
+fn the_echo_of_a_keystroke_takes_at_most_60_bytes() {
     let glyph = Command::Bitmap {
         rect: Rect::at(702, 405, 6, 13),
         depth: BitmapDepth::One,
         fg: 0,
         bg: 0x00ff_ffff,
-        packing: Packing::Plain,
+        compression: Compression::Plain,
         data: &[0x55; 13],
     };
     let solid = Command::Sfill { region: Rect::at(708, 405, 6, 13).into(), color: 0 };
@@ -502,7 +618,7 @@ fn the_echo_of_a_keystroke_is_little() {
         depth: BitmapDepth::One,
         fg: 0,
         bg: 0x00ff_ffff,
-        packing: Packing::Plain,
+        compression: Compression::Plain,
         data: &[0xaa; 13],
     };
     for cursor in [solid, outlined] {
@@ -527,7 +643,7 @@ fn the_echo_of_a_keystroke_is_little() {
 
 /// The example at the end of `doc/protocol.md`.
 #[test]
-fn the_example_of_the_document() {
+fn the_example_of_the_document_has_these_bytes() {
     let mut out = Vec::new();
     let event = InputEvent::Key { code: 30, keysym: 0x61, down: true };
     ViewerMessage::Input(Input { seq: 7, event }).encode(&mut out);
@@ -538,13 +654,20 @@ fn the_example_of_the_document() {
         depth: BitmapDepth::One,
         fg: 0x00ff_ffff,
         bg: 0,
-        packing: Packing::Plain,
+        compression: Compression::Plain,
         data: &[0x55; 26],
     }
     .encode(&mut commands);
     out.clear();
-    let update =
-        Update { seq: 1234, after: 0, epoch: 1, echo: Some(7), end_of_frame: true, packed: None, commands: &commands };
+    let update = Update {
+        seq: 1234,
+        after: 0,
+        epoch: 1,
+        echo: Some(7),
+        end_of_frame: true,
+        packed: None,
+        commands: &commands,
+    };
     SessionMessage::Update(update).encode(&mut out);
     assert_eq!(out[..7], [4, 0x2c, 3, 0xd2, 9, 1, 7]);
     assert_eq!(out[7..20], [3, 0xfc, 0x0a, 0xaa, 6, 0xc, 0xd, 0xff, 0xff, 0xff, 0, 0, 0]);
@@ -554,44 +677,61 @@ fn the_example_of_the_document() {
     assert_eq!(out, [3, 2, 0xd2, 9]);
     assert!(
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../doc/protocol.md"))
-            .is_ok_and(|text| text.contains("04 2c 03 d2 09 01 07") && text.contains("03 fc 0a aa 06 0c 0d"))
+            .is_ok_and(|text| text.contains("04 2c 03 d2 09 01 07")
+                && text.contains("03 fc 0a aa 06 0c 0d"))
     );
 }
 
-/// Both sides say these in the same bytes.
+/// Both directions use the same bytes.
 #[test]
-fn clipboard_messages() {
-    let (selection, formats) = (Selection::Primary, ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Png));
-    let end = |why| ClipMessage::End { id: 9, asker: true, why };
+fn clipboard_messages_have_these_bytes() {
+    let (selection, formats) =
+        (Selection::Primary, ClipFormats::NONE.with(ClipFormat::Text).with(ClipFormat::Png));
+    let end = |why| ClipMessage::End { id: 9, by_requester: true, why };
     let cases: Vec<(ClipMessage, Vec<u8>)> = vec![
-        (ClipMessage::Offer { selection, serial: 300, seen: 6, formats }, vec![16, 5, 1, 0xac, 2, 6, 5]),
         (
-            ClipMessage::Request { id: 7, selection: Selection::Clipboard, serial: 300, format: ClipFormat::Html },
+            ClipMessage::Offer { selection, serial: 300, seen: 6, formats },
+            vec![16, 5, 1, 0xac, 2, 6, 5],
+        ),
+        (
+            ClipMessage::Request {
+                id: 7,
+                selection: Selection::Clipboard,
+                serial: 300,
+                format: ClipFormat::Html,
+            },
             vec![17, 5, 7, 0, 0xac, 2, 1],
         ),
-        (ClipMessage::Data { id: 7, last: true, bytes: b"hello".to_vec() }, b"\x12\x07\x07\x01hello".to_vec()),
+        (
+            ClipMessage::Data { id: 7, last: true, bytes: b"hello".to_vec() },
+            b"\x12\x07\x07\x01hello".to_vec(),
+        ),
         (ClipMessage::Data { id: 7, last: false, bytes: Vec::new() }, vec![18, 2, 7, 0]),
-        (ClipMessage::Taken { id: 7, bytes: 16384 }, vec![19, 4, 7, 0x80, 0x80, 1]),
+        (ClipMessage::Received { id: 7, bytes: 16384 }, vec![19, 4, 7, 0x80, 0x80, 1]),
         (end(ClipEnd::Cancelled), vec![20, 3, 9, 1, 0]),
-        (ClipMessage::End { id: 9, asker: false, why: ClipEnd::Gone }, vec![20, 3, 9, 0, 1]),
+        (
+            ClipMessage::End { id: 9, by_requester: false, why: ClipEnd::Unavailable },
+            vec![20, 3, 9, 0, 1],
+        ),
         (end(ClipEnd::TooLarge { bytes: 300, limit: 5 }), vec![20, 6, 9, 1, 2, 0xac, 2, 5]),
         (end(ClipEnd::Failed), vec![20, 3, 9, 1, 3]),
     ];
     for (message, golden) in cases {
-        let (from_viewer, from_session) = (ViewerMessage::Clip(message.clone()), SessionMessage::Clip(message));
+        let (from_viewer, from_session) =
+            (ViewerMessage::Clip(message.clone()), SessionMessage::Clip(message));
         let (mut viewer, mut session) = (Vec::new(), Vec::new());
         from_viewer.encode(&mut viewer);
         from_session.encode(&mut session);
         assert_eq!((&viewer, &session), (&golden, &golden), "{from_viewer:?}");
         let (kind, body) = frame(&golden);
-        let frame = Frame { kind, body: &body };
+        let frame = MessageFrame { kind, body: &body };
         assert_eq!(ViewerMessage::decode(&frame), Ok(from_viewer));
         assert_eq!(SessionMessage::decode(&frame), Ok(from_session));
     }
 }
 
 #[test]
-fn what_a_clipboard_or_keyboard_cannot_be_is_refused() {
+fn invalid_clipboard_and_keyboard_messages_are_refused() {
     for (kind, body) in [
         (0x10, vec![2, 1, 1]),
         (0x11, vec![1, 0, 1, 3]),
@@ -605,6 +745,9 @@ fn what_a_clipboard_or_keyboard_cannot_be_is_refused() {
         (4, vec![10, 1, 0x80, 0xb0, 3]),
         (4, vec![11, 1, 4]),
     ] {
-        assert!(ViewerMessage::decode(&Frame { kind, body: &body }).is_err(), "{kind:#x} {body:?}");
+        assert!(
+            ViewerMessage::decode(&MessageFrame { kind, body: &body }).is_err(),
+            "{kind:#x} {body:?}"
+        );
     }
 }

@@ -1,12 +1,13 @@
-//! Whatever the other side sends, reading it gives a message or an error: never a panic, never memory beyond the limits.
+//! Reading arbitrary bytes yields a message or an error: never a panic, and never an allocation
+//! beyond the limits.
 
 use proptest::prelude::*;
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::command::CommandReader;
-use thinc_protocol::frame::{Deframer, Frame};
+use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::video::VideoCommand;
-use thinc_protocol::viewer::ViewerMessage;
+use thinc_protocol::viewer::{KeyboardLayout, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 
 fn read_all(bytes: &[u8], chunk: usize) {
@@ -15,7 +16,7 @@ fn read_all(bytes: &[u8], chunk: usize) {
         deframer.push(chunk);
         while let Ok(Some(frame)) = deframer.next() {
             if let Ok(message) = ViewerMessage::decode(&frame) {
-                // What was understood can be said again, and is understood the same.
+                // A decoded message encodes to bytes that decode to the same message.
                 let mut out = Vec::new();
                 message.encode(&mut out);
                 let mut again = Deframer::new(8192);
@@ -33,6 +34,44 @@ fn read_all(bytes: &[u8], chunk: usize) {
         }
         assert!(deframer.buffered_len() <= 4096 + 16 + chunk.len());
     }
+}
+
+#[test]
+fn a_layout_that_brings_more_than_a_layout_is_unknown() {
+    let read = |layout: &KeyboardLayout| {
+        let mut out = Vec::new();
+        ViewerMessage::KeyboardLayout(layout.clone()).encode(&mut out);
+        let mut frames = Deframer::new(4096);
+        frames.push(&out);
+        match ViewerMessage::decode(&frames.next().unwrap().unwrap()) {
+            Ok(ViewerMessage::KeyboardLayout(layout)) => layout,
+            other => panic!("{other:?}"),
+        }
+    };
+    let named = |layout: &str, variant: &str| KeyboardLayout {
+        model: "pc105".into(),
+        layout: layout.into(),
+        variant: variant.into(),
+        options: "compose:caps,lv3:ralt_switch".into(),
+    };
+    for layout in [named("de,us", "neo,"), named("jp", "OADG109A"), named("us", "dvorak-intl")] {
+        assert_eq!(read(&layout), layout);
+    }
+    for (layout, variant) in [
+        ("us+terminate(ctrl_alt_bksp)", ""),
+        ("terminate(ctrl_alt_bksp)", ""),
+        ("us,terminate", ""),
+        ("srvr_ctrl", ""),
+        ("us:2", ""),
+        ("us", "basic)+terminate(ctrl_alt_bksp"),
+    ] {
+        assert_eq!(read(&named(layout, variant)), named("", ""), "{layout} {variant}");
+    }
+    let expression = "pc105+terminate(ctrl_alt_bksp)";
+    let model = KeyboardLayout { model: expression.into(), ..named("de", "") };
+    assert_eq!(read(&model), KeyboardLayout { model: String::new(), ..named("de", "") });
+    let options = KeyboardLayout { options: expression.into(), ..named("de", "") };
+    assert_eq!(read(&options), KeyboardLayout { options: String::new(), ..named("de", "") });
 }
 
 fn commands(bytes: &[u8]) {
@@ -63,7 +102,11 @@ fn commands(bytes: &[u8]) {
                 inside(clip);
             }
             Command::Video(VideoCommand::Init { source, place, .. }) => {
-                assert!(!place.is_empty() && source.size.rect().contains(&source.crop) && !source.crop.is_empty());
+                assert!(
+                    !place.is_empty()
+                        && source.size.rect().contains(&source.crop)
+                        && !source.crop.is_empty()
+                );
             }
             Command::Video(_) => {}
         }
@@ -77,13 +120,19 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn garbage_streams(bytes in proptest::collection::vec(any::<u8>(), 0..400), chunk in 1usize..50) {
+    fn garbage_streams_are_read_without_panic(
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        chunk in 1usize..50,
+    ) {
         read_all(&bytes, chunk);
     }
 
     #[test]
-    fn garbage_bodies(kind in 0u8..14, body in proptest::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..60)) {
-        let frame = Frame { kind, body: &body };
+    fn garbage_bodies_are_read_without_panic(
+        kind in 0u8..14,
+        body in proptest::collection::vec(prop_oneof![0u8..8, any::<u8>()], 0..60),
+    ) {
+        let frame = MessageFrame { kind, body: &body };
         if let Ok(message) = ViewerMessage::decode(&frame) {
             let mut out = Vec::new();
             message.encode(&mut out);
@@ -93,12 +142,16 @@ proptest! {
     }
 
     #[test]
-    fn garbage_commands(bytes in proptest::collection::vec(prop_oneof![0u8..4, 0u8..48, any::<u8>()], 0..200)) {
+    fn garbage_commands_are_read_without_panic(
+        bytes in proptest::collection::vec(prop_oneof![0u8..4, 0u8..48, any::<u8>()], 0..200),
+    ) {
         commands(&bytes);
     }
 
     #[test]
-    fn regions_come_back(rects in proptest::collection::vec((0i32..280, 0i32..180, 1i32..20, 1i32..20), 1..40)) {
+    fn regions_round_trip(
+        rects in proptest::collection::vec((0i32..280, 0i32..180, 1i32..20, 1i32..20), 1..40),
+    ) {
         use thinc_protocol::command::Command;
         let region: Region = rects.into_iter().map(|(x, y, w, h)| Rect::at(x, y, w, h)).collect();
         let command = Command::Sfill { region, color: 0x00ab_cdef };
@@ -113,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn tiles_that_do_not_fit_are_refused_before_memory_is_asked_for() {
+fn too_many_retained_tiles_are_refused_before_memory_is_allocated() {
     let size = thinc_region::Size { width: 16_384, height: 4_096 };
     let body = |edge_log: u8, tail: usize| {
         let mut body = Vec::new();
@@ -124,8 +177,10 @@ fn tiles_that_do_not_fit_are_refused_before_memory_is_asked_for() {
         body.resize(body.len() + 32 + tail, 1);
         body
     };
-    let read = |edge_log, tail| ViewerMessage::decode(&Frame { kind: 0x16, body: &body(edge_log, tail) });
+    let read = |edge_log, tail| {
+        ViewerMessage::decode(&MessageFrame { kind: 0x16, body: &body(edge_log, tail) })
+    };
     assert!(read(7, 4096 * 8).is_ok());
-    assert!(read(7, 4096 * 8 - 1).is_err() && read(7, 4096 * 8 + 1).is_err(), "one for each tile");
+    assert!(read(7, 4096 * 8 - 1).is_err() && read(7, 4096 * 8 + 1).is_err(), "one hash per tile");
     assert!([0, 2, 6, 11, 255].into_iter().all(|edge_log| read(edge_log, 16384 * 8).is_err()));
 }

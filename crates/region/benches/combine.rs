@@ -1,7 +1,8 @@
-//! What do the regions of a session cost to combine, against copying their rectangles?
+//! How long do operations on typical regions take, compared with copying their rectangles?
 //!
-//! `cargo bench -p thinc-region --bench combine`. "text" is a page's glyphs, line by line, about 900 rectangles; "windows"
-//! is what twelve windows that lie over each other leave to be seen; a glyph is added, taken and asked for in both.
+//! `cargo bench -p thinc-region --bench combine`. "text" has the glyphs of a page, line by line,
+//! about 900 rectangles; "windows" is the visible background behind twelve overlapping windows. A
+//! glyph is added to, removed from and looked up in both.
 
 use std::hint::black_box;
 
@@ -10,7 +11,7 @@ use thinc_region::{Rect, Region};
 
 const SCREEN: Rect = Rect::new(0, 0, 1024, 768);
 
-/// Words of one to nine letters on forty lines.
+/// Words of one to nine glyphs on forty lines.
 fn text() -> Region {
     let mut region = Region::new();
     for line in 0..40 {
@@ -25,16 +26,21 @@ fn text() -> Region {
     region
 }
 
-/// What is not covered by windows, each 24 pixels further right and 17 further down than the one before.
+/// The area not covered by windows, each 24 pixels to the right and 17 below the previous one.
 fn windows() -> Region {
     let mut region = Region::from(SCREEN);
     for i in 0..12 {
-        region.subtract_rect(&Rect::at(40 + i * 61 % 500, 30 + i * 83 % 400, 180 + i * 9, 140 + i * 7));
+        region.subtract_rect(&Rect::at(
+            40 + i * 61 % 500,
+            30 + i * 83 % 400,
+            180 + i * 9,
+            140 + i * 7,
+        ));
     }
     region
 }
 
-/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+/// The measured code: `./dev bench instructions` makes valgrind count only inside this function.
 #[inline(never)]
 fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -48,10 +54,16 @@ fn benches(criterion: &mut Criterion) {
         moved.translate(3, 5);
         println!("{name}: {} rectangles", region.rect_count());
         let mut group = criterion.benchmark_group(format!("region of {name}"));
-        group.bench_function("clone (reference)", |b| b.iter(|| measured(|| black_box(&region).clone())));
+        group.bench_function("clone (reference)", |b| {
+            b.iter(|| measured(|| black_box(&region).clone()))
+        });
         let mut change = |what: &str, change: &dyn Fn(&mut Region)| {
             group.bench_function(what, |b| {
-                b.iter_batched_ref(|| region.clone(), |r| measured(|| change(r)), BatchSize::SmallInput)
+                b.iter_batched_ref(
+                    || region.clone(),
+                    |r| measured(|| change(r)),
+                    BatchSize::SmallInput,
+                )
             });
         };
         change("add glyph", &|r| r.add_rect(black_box(glyph)));
@@ -60,8 +72,12 @@ fn benches(criterion: &mut Criterion) {
         change("add itself moved", &|r| r.add(black_box(&moved)));
         change("subtract itself moved", &|r| r.subtract(black_box(&moved)));
         change("intersect with itself moved", &|r| r.intersect(black_box(&moved)));
-        group.bench_function("contains glyph", |b| b.iter(|| measured(|| region.contains_rect(black_box(&glyph)))));
-        group.bench_function("overlaps itself moved", |b| b.iter(|| measured(|| region.overlaps(black_box(&moved)))));
+        group.bench_function("contains glyph", |b| {
+            b.iter(|| measured(|| region.contains_rect(black_box(&glyph))))
+        });
+        group.bench_function("overlaps itself moved", |b| {
+            b.iter(|| measured(|| region.overlaps(black_box(&moved))))
+        });
         group.finish();
     }
     let mut group = criterion.benchmark_group("region built");

@@ -1,19 +1,20 @@
-//! The order in which the rectangles of a copied region may be moved one after another, each as a memmove.
-//! Used by all who apply a COPY: the shadow, the simulator and viewer-core; all read before any is written, as if.
+//! The order in which the rectangles of a COPY can be moved one by one, each as a memmove, with the
+//! result of reading all pixels before writing any.
+//! Used by everything that applies a COPY: the shadow, the simulator and viewer-core.
 //! Knows rectangles and a vector; never pixels.
 
 use crate::{Rect, Region};
 
 impl Region {
-    /// The rectangles in an order in which none is overwritten before it has been read, when every pixel of the region is
-    /// to become the one at its place minus `(dx, dy)`.
+    /// The rectangles in an order in which no source is overwritten before it is read, if every
+    /// pixel of the region takes the value of the pixel at its position minus `(dx, dy)`.
     ///
-    /// Bands leave against the vector's direction, rectangles of a band too: what a rectangle reads lies behind it. Rows
-    /// of one rectangle are for the caller, bottom first where `dy > 0`, each as a memmove.
+    /// Bands, and rectangles within a band, are ordered against the vector's direction. The caller
+    /// moves the rows of a rectangle each as a memmove, from the bottom if `dy > 0`.
     pub fn copy_order(&self, dx: i32, dy: i32) -> impl Iterator<Item = Rect> + '_ {
         let rects = self.rects();
         let right_first = dx > 0;
-        // Without a vertical part bands do not meet, and one direction serves both.
+        // Without a vertical component bands are independent, so one direction serves both.
         let bottom_first = if dy == 0 { right_first } else { dy > 0 };
         let mut rest = rects.len();
         let mut taken = 0;
@@ -45,16 +46,26 @@ impl Region {
 mod tests {
     use super::*;
 
-    /// A screen of distinct pixels, copied through a second buffer, and rectangle by rectangle in the order given.
+    /// Distinct pixels copied through a second buffer, and rectangle by rectangle in this order.
     #[test]
-    fn moving_in_this_order_equals_reading_all_before_writing_any() {
+    fn this_order_equals_reading_all_pixels_before_writing_any() {
         const EDGE: i32 = 24;
         let at = |x: i32, y: i32| (y * EDGE + x) as usize;
         let shapes: [&[Rect]; 4] = [
             &[Rect::at(6, 6, 12, 12)],
             &[Rect::at(6, 6, 4, 10), Rect::at(12, 8, 5, 10)],
-            &[Rect::at(6, 6, 3, 2), Rect::at(10, 6, 3, 2), Rect::at(14, 6, 3, 2), Rect::at(8, 9, 6, 6)],
-            &[Rect::at(7, 6, 2, 12), Rect::at(10, 6, 2, 12), Rect::at(13, 6, 2, 3), Rect::at(13, 11, 4, 4)],
+            &[
+                Rect::at(6, 6, 3, 2),
+                Rect::at(10, 6, 3, 2),
+                Rect::at(14, 6, 3, 2),
+                Rect::at(8, 9, 6, 6),
+            ],
+            &[
+                Rect::at(7, 6, 2, 12),
+                Rect::at(10, 6, 2, 12),
+                Rect::at(13, 6, 2, 3),
+                Rect::at(13, 11, 4, 4),
+            ],
         ];
         for shape in shapes {
             let region: Region = shape.iter().copied().collect();
@@ -62,7 +73,9 @@ mod tests {
                 let before: Vec<i32> = (0..EDGE * EDGE).collect();
                 let mut want = before.clone();
                 for rect in region.rects() {
-                    for (x, y) in (rect.y1..rect.y2).flat_map(|y| (rect.x1..rect.x2).map(move |x| (x, y))) {
+                    for (x, y) in
+                        (rect.y1..rect.y2).flat_map(|y| (rect.x1..rect.x2).map(move |x| (x, y)))
+                    {
                         want[at(x, y)] = before[at(x - dx, y - dy)];
                     }
                 }

@@ -1,5 +1,5 @@
-//! Rectangles and banded regions: the geometry every step of the path speaks in.
-//! Stands under all other crates; knows integers, never pixels, time or commands.
+//! Rectangles and banded regions: the geometry of every step of the path.
+//! Beneath all other crates. Knows integers; never pixels, time or commands.
 #![forbid(unsafe_code)]
 
 mod copy_order;

@@ -1,64 +1,64 @@
-//! One half-open rectangle and one size, in pixels of a screen or a drawable.
-//! Stands under region.rs; a rectangle may be empty, and all empty ones behave alike.
+//! A half-open rectangle and a size, in pixels of a screen or a drawable.
+//! Beneath region.rs. A rectangle may be empty, and all empty ones behave the same.
 
 /// Half-open rectangle: `x1 <= x < x2`, `y1 <= y < y2`, in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Rect {
-    /// Left edge, inside.
+    /// Left edge, inclusive.
     pub x1: i32,
-    /// Top edge, inside.
+    /// Top edge, inclusive.
     pub y1: i32,
-    /// Right edge, outside.
+    /// Right edge, exclusive.
     pub x2: i32,
-    /// Bottom edge, outside.
+    /// Bottom edge, exclusive.
     pub y2: i32,
 }
 
 /// Width and height in pixels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Size {
-    /// Pixels from left to right.
+    /// Width.
     pub width: u32,
-    /// Pixels from top to bottom.
+    /// Height.
     pub height: u32,
 }
 
 impl Rect {
-    /// The rectangle with these edges; empty where an edge does not come before its opposite.
+    /// The rectangle with these edges; empty if an edge is not before its opposite.
     pub const fn new(x1: i32, y1: i32, x2: i32, y2: i32) -> Rect {
         Rect { x1, y1, x2, y2 }
     }
 
-    /// The rectangle with this corner and extent.
+    /// The rectangle with this upper left corner and size.
     pub const fn at(x: i32, y: i32, width: i32, height: i32) -> Rect {
         Rect { x1: x, y1: y, x2: x + width, y2: y + height }
     }
 
-    /// True when no pixel lies inside.
+    /// True if it has no pixel.
     #[inline]
     pub const fn is_empty(&self) -> bool {
         self.x1 >= self.x2 || self.y1 >= self.y2
     }
 
-    /// Pixels from left to right, 0 for an empty rectangle.
+    /// Width in pixels, 0 for an empty rectangle.
     #[inline]
     pub const fn width(&self) -> i32 {
         if self.is_empty() { 0 } else { self.x2 - self.x1 }
     }
 
-    /// Pixels from top to bottom, 0 for an empty rectangle.
+    /// Height in pixels, 0 for an empty rectangle.
     #[inline]
     pub const fn height(&self) -> i32 {
         if self.is_empty() { 0 } else { self.y2 - self.y1 }
     }
 
-    /// Number of pixels inside.
+    /// Number of pixels.
     #[inline]
     pub const fn area(&self) -> u64 {
         self.width() as u64 * self.height() as u64
     }
 
-    /// The pixels in both.
+    /// The intersection.
     #[inline]
     pub fn intersect(&self, other: &Rect) -> Rect {
         Rect {
@@ -69,13 +69,13 @@ impl Rect {
         }
     }
 
-    /// True when some pixel lies in both.
+    /// True if both have a pixel in common.
     #[inline]
     pub fn overlaps(&self, other: &Rect) -> bool {
         !self.intersect(other).is_empty()
     }
 
-    /// The smallest rectangle that holds both; an empty one adds nothing.
+    /// The smallest rectangle that contains both; an empty one is ignored.
     #[inline]
     pub fn bound(&self, other: &Rect) -> Rect {
         if self.is_empty() {
@@ -92,13 +92,17 @@ impl Rect {
         }
     }
 
-    /// True when every pixel of `other` lies in `self`.
+    /// True if every pixel of `other` is in `self`.
     #[inline]
     pub fn contains(&self, other: &Rect) -> bool {
-        other.is_empty() || (self.x1 <= other.x1 && self.y1 <= other.y1 && self.x2 >= other.x2 && self.y2 >= other.y2)
+        other.is_empty()
+            || (self.x1 <= other.x1
+                && self.y1 <= other.y1
+                && self.x2 >= other.x2
+                && self.y2 >= other.y2)
     }
 
-    /// True when the pixel lies inside.
+    /// True if it contains the pixel.
     #[inline]
     pub const fn contains_point(&self, x: i32, y: i32) -> bool {
         self.x1 <= x && x < self.x2 && self.y1 <= y && y < self.y2

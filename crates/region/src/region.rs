@@ -1,14 +1,14 @@
-//! A set of pixels as banded rectangles: sorted, disjoint, and only one way to write each set.
-//! Used by every step that asks "which pixels"; a pixel-mask oracle in the tests says what each operation means.
-//! Knows rectangles only; bounded by whoever adds to it (`rect_count` tells when it has become too fine).
+//! A set of pixels as banded rectangles: sorted, disjoint, and with a unique form for each set, as
+//! in X. A pixel-mask oracle in the tests defines each operation.
+//! Knows only rectangles. The owner bounds their number (`rect_count`, `simplified`).
 
 use crate::Rect;
 
 /// A set of pixels.
 ///
-/// Rectangles come in bands: all rectangles of a band share `y1` and `y2`, are sorted by `x1` and do not touch;
-/// bands are sorted and do not overlap; two bands that meet and hold the same spans are one band. So equal sets are
-/// equal values.
+/// The rectangles form bands: all rectangles of a band share `y1` and `y2`, are sorted by `x1` and
+/// do not touch; bands are sorted and do not overlap; adjacent bands with the same spans are one
+/// band. So equal sets are equal values.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Region {
     rects: Vec<Rect>,
@@ -40,8 +40,9 @@ impl Region {
         Region { rects: Vec::new() }
     }
 
-    /// The set of these rectangles if they are sorted into bands that do not overlap, as `rects()` gives them; rectangles
-    /// and bands that merely touch are joined. `None` for any other order: what comes over a wire is checked, not trusted.
+    /// The set of these rectangles if they form bands that do not overlap, in the order of
+    /// `rects()`; rectangles and bands that touch are joined. `None` for any other order, because
+    /// rectangles from the network are checked.
     pub fn from_banded(rects: Vec<Rect>) -> Option<Region> {
         let banded = rects.iter().all(|r| !r.is_empty())
             && rects.windows(2).all(|pair| {
@@ -66,7 +67,7 @@ impl Region {
         Some(Region { rects: out })
     }
 
-    /// True when no pixel is in the set.
+    /// True if the set is empty.
     pub fn is_empty(&self) -> bool {
         self.rects.is_empty()
     }
@@ -86,7 +87,7 @@ impl Region {
         self.rects.iter().map(Rect::area).sum()
     }
 
-    /// The smallest rectangle that holds the set; empty for an empty set.
+    /// The smallest rectangle that contains the set; empty for an empty set.
     pub fn extents(&self) -> Rect {
         let (Some(first), Some(last)) = (self.rects.first(), self.rects.last()) else {
             return Rect::default();
@@ -99,7 +100,7 @@ impl Region {
         extents
     }
 
-    /// Forgets every pixel and keeps the memory.
+    /// Empties the set and keeps its memory.
     pub fn clear(&mut self) {
         self.rects.clear();
     }
@@ -109,12 +110,12 @@ impl Region {
         std::mem::take(self)
     }
 
-    /// True when the pixel is in the set.
+    /// True if the pixel is in the set.
     pub fn contains_point(&self, x: i32, y: i32) -> bool {
         self.band_at_or_below(y).iter().take_while(|r| r.y1 <= y).any(|r| r.contains_point(x, y))
     }
 
-    /// True when every pixel of `rect` is in the set.
+    /// True if every pixel of `rect` is in the set.
     pub fn contains_rect(&self, rect: &Rect) -> bool {
         if rect.is_empty() {
             return true;
@@ -134,15 +135,20 @@ impl Region {
         false
     }
 
-    /// True when some pixel of `rect` is in the set.
+    /// True if some pixel of `rect` is in the set.
     pub fn overlaps_rect(&self, rect: &Rect) -> bool {
         !rect.is_empty()
-            && self.band_at_or_below(rect.y1).iter().take_while(|r| r.y1 < rect.y2).any(|r| r.overlaps(rect))
+            && self
+                .band_at_or_below(rect.y1)
+                .iter()
+                .take_while(|r| r.y1 < rect.y2)
+                .any(|r| r.overlaps(rect))
     }
 
-    /// True when some pixel is in both sets.
+    /// True if both sets have a pixel in common.
     pub fn overlaps(&self, other: &Region) -> bool {
-        let (few, many) = if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
+        let (few, many) =
+            if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
         few.rects.iter().any(|r| many.overlaps_rect(r))
     }
 
@@ -158,7 +164,7 @@ impl Region {
         }
         match self.rects.last_mut() {
             None => return self.rects.push(rect),
-            // Below all that is there, and not to be joined with the band above: the usual order of a repaint.
+            // Below the whole set, and not adjacent to the last band: the usual order of a repaint.
             Some(last) if last.y2 < rect.y1 => return self.rects.push(rect),
             Some(last) if last.contains(&rect) => return,
             Some(_) => {}
@@ -172,18 +178,27 @@ impl Region {
         self.combine_within(&[rect], |a, b| a | b);
     }
 
-    /// Glyphs and fills come one after the other: grows the last rectangle to the right or down where that keeps the bands.
+    /// Extends the last rectangle to the right or down if that keeps the bands, as for consecutive
+    /// glyphs and fills.
     fn extend_last(&mut self, rect: &Rect) -> bool {
         let above = self.rects.len().checked_sub(2).map(|i| self.rects[i]);
         let Some(last) = self.rects.last_mut() else { return false };
         let alone = above.is_none_or(|above| above.y1 != last.y1);
-        // A wider last band must not become equal to a band that it meets.
+        // The extended last band must not get the spans of the adjacent one.
         let free = above.is_none_or(|above| above.y2 < last.y1);
-        if free && (rect.y1, rect.y2) == (last.y1, last.y2) && last.x1 <= rect.x1 && rect.x1 <= last.x2 {
+        if free
+            && (rect.y1, rect.y2) == (last.y1, last.y2)
+            && last.x1 <= rect.x1
+            && rect.x1 <= last.x2
+        {
             last.x2 = last.x2.max(rect.x2);
             return true;
         }
-        if alone && (rect.x1, rect.x2) == (last.x1, last.x2) && last.y1 <= rect.y1 && rect.y1 <= last.y2 {
+        if alone
+            && (rect.x1, rect.x2) == (last.x1, last.x2)
+            && last.y1 <= rect.y1
+            && rect.y1 <= last.y2
+        {
             last.y2 = last.y2.max(rect.y2);
             return true;
         }
@@ -253,7 +268,8 @@ impl Region {
 
     /// Number of pixels in both sets; allocates nothing.
     pub fn overlap_area(&self, other: &Region) -> u64 {
-        let (few, many) = if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
+        let (few, many) =
+            if self.rects.len() < other.rects.len() { (self, other) } else { (other, self) };
         let mut area = 0;
         for rect in &few.rects {
             let near = many.band_at_or_below(rect.y1).iter().take_while(|r| r.y1 < rect.y2);
@@ -269,14 +285,14 @@ impl Region {
         region
     }
 
-    /// A set that holds this one, with at most `rects_max` rectangles (at least one): for whoever can afford pixels too
-    /// many and not rectangles too many.
+    /// A superset with at most `rects_max` rectangles (at least one), for callers that can afford
+    /// extra pixels but not many rectangles.
     #[must_use]
     pub fn simplified(&self, rects_max: usize) -> Region {
         if self.rects.len() <= rects_max.max(1) {
             return self.clone();
         }
-        // First one rectangle a band; then bands join with the next until they are few.
+        // First one rectangle per band; then adjacent bands are joined until they are few.
         let mut bands: Vec<Rect> = self
             .rects
             .chunk_by(|a, b| a.y1 == b.y1)
@@ -288,11 +304,11 @@ impl Region {
         bands.into_iter().collect()
     }
 
-    /// Combines with a set that leaves alone what lies above and below it: a glyph in a page of text costs the bands that it
-    /// meets, and the rectangles behind it are moved along.
+    /// Combines with a set that changes nothing above and below itself: a glyph in a page of text
+    /// costs only the bands that it touches, and moving the rectangles after them.
     ///
-    /// Bands that meet `other` are taken in, so that they can be joined with what comes of it. What a band taken in has
-    /// beyond `other` keeps its spans, so it cannot become equal to a band left out.
+    /// Bands that touch `other` are included, so that they can be joined with the result. The parts
+    /// of an included band beyond `other` keep their spans, so they cannot equal an excluded band.
     fn combine_within(&mut self, other: &[Rect], keep: fn(bool, bool) -> bool) {
         let (Some(first), Some(last)) = (other.first(), other.last()) else { return };
         let from = self.rects.partition_point(|r| r.y2 < first.y1);
@@ -301,29 +317,35 @@ impl Region {
         self.rects.splice(from..to, out);
     }
 
-    /// Checks the rules a region keeps; for tests.
+    /// Checks the invariants of a region; for tests.
     ///
     /// # Panics
-    /// When a rule is broken, with the rule in words.
+    /// If one is violated.
     pub fn check_invariants(&self) {
         for r in &self.rects {
-            assert!(!r.is_empty(), "a region holds no empty rectangle: {r:?}");
+            assert!(!r.is_empty(), "a region must not have an empty rectangle: {r:?}");
         }
         for pair in self.rects.windows(2) {
             let (a, b) = (pair[0], pair[1]);
             let same_band = a.y1 == b.y1 && a.y2 == b.y2 && a.x2 < b.x1;
-            assert!(same_band || a.y2 <= b.y1, "rectangles are banded and do not touch in a band: {a:?} {b:?}");
+            assert!(
+                same_band || a.y2 <= b.y1,
+                "rectangles are banded and do not touch in a band: {a:?} {b:?}"
+            );
         }
         let bands: Vec<&[Rect]> = self.rects.chunk_by(|a, b| a.y1 == b.y1).collect();
         for pair in bands.windows(2) {
             let same_spans = pair[0].len() == pair[1].len()
                 && pair[0].iter().zip(pair[1]).all(|(a, b)| a.x1 == b.x1 && a.x2 == b.x2);
-            assert!(!same_spans || pair[0][0].y2 < pair[1][0].y1, "bands that meet with equal spans are one band");
+            assert!(
+                !same_spans || pair[0][0].y2 < pair[1][0].y1,
+                "bands that meet with equal spans are one band"
+            );
         }
     }
 }
 
-/// The pixels in both: only rows that both may have are swept.
+/// The intersection: only rows that both may have are swept.
 fn common(a: &[Rect], b: &[Rect]) -> Vec<Rect> {
     let (a, b) = (rows_shared(a, b), rows_shared(b, a));
     if a.is_empty() || b.is_empty() { Vec::new() } else { combined(a, b, |a, b| a & b) }
@@ -336,7 +358,7 @@ fn rows_shared<'a>(rects: &'a [Rect], other: &[Rect]) -> &'a [Rect] {
     &below[..below.partition_point(|r| r.y1 < last.y2)]
 }
 
-/// Sweeps two sets from top to bottom; `keep(in a, in b)` says which pixels stay.
+/// Sweeps two sets from top to bottom; `keep(in a, in b)` decides which pixels the result has.
 fn combined(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool) -> Vec<Rect> {
     let mut out = Vec::with_capacity(a.len() + b.len() * 2 + 2);
     let (mut ia, mut ib) = (0, 0);
@@ -352,7 +374,7 @@ fn combined(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool) -> Vec<Rect> {
         if ia == a.len() && ib == b.len() {
             break;
         }
-        // The next strip begins where something is, and ends where anything begins or ends.
+        // The next strip begins at the next band, and ends where any band begins or ends.
         let top_a = a.get(ia).map_or(i32::MAX, |r| r.y1.max(y));
         let top_b = b.get(ib).map_or(i32::MAX, |r| r.y1.max(y));
         let y1 = top_a.min(top_b);
@@ -382,12 +404,20 @@ fn band_of(rects: &[Rect], y: i32) -> &[Rect] {
 }
 
 /// Writes the spans of one strip for which `keep` holds.
-fn merge_spans(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool, y1: i32, y2: i32, out: &mut Vec<Rect>) {
+fn merge_spans(
+    a: &[Rect],
+    b: &[Rect],
+    keep: fn(bool, bool) -> bool,
+    y1: i32,
+    y2: i32,
+    out: &mut Vec<Rect>,
+) {
     let (mut ia, mut ib) = (0, 0);
     let (mut in_a, mut in_b) = (false, false);
     let mut open: Option<i32> = None;
-    let edge =
-        |band: &[Rect], i: usize, inside: bool| band.get(i).map_or(i32::MAX, |r| if inside { r.x2 } else { r.x1 });
+    let edge = |band: &[Rect], i: usize, inside: bool| {
+        band.get(i).map_or(i32::MAX, |r| if inside { r.x2 } else { r.x1 })
+    };
     loop {
         let (edge_a, edge_b) = (edge(a, ia, in_a), edge(b, ib, in_b));
         let x = edge_a.min(edge_b);
@@ -413,16 +443,23 @@ fn merge_spans(a: &[Rect], b: &[Rect], keep: fn(bool, bool) -> bool, y1: i32, y2
     }
 }
 
-/// Joins the band at `start..` with the one before it where they meet and hold the same spans; gives the last band.
-fn join_band(out: &mut Vec<Rect>, before: std::ops::Range<usize>, start: usize) -> std::ops::Range<usize> {
+/// Joins the band at `start..` with the previous one if they are adjacent and have the same spans;
+/// returns the last band.
+fn join_band(
+    out: &mut Vec<Rect>,
+    before: std::ops::Range<usize>,
+    start: usize,
+) -> std::ops::Range<usize> {
     let len = out.len() - start;
     if len == 0 {
         return before;
     }
     let joins = before.len() == len
         && out[before.start].y2 == out[start].y1
-        && (0..len)
-            .all(|i| out[before.start + i].x1 == out[start + i].x1 && out[before.start + i].x2 == out[start + i].x2);
+        && (0..len).all(|i| {
+            out[before.start + i].x1 == out[start + i].x1
+                && out[before.start + i].x2 == out[start + i].x2
+        });
     if joins {
         let y2 = out[start].y2;
         out.truncate(start);
@@ -441,7 +478,9 @@ mod banded_tests {
 
     #[test]
     fn rectangles_in_banded_order_are_a_region_and_others_are_not() {
-        let region: Region = [Rect::at(0, 0, 4, 4), Rect::at(8, 0, 4, 4), Rect::at(2, 6, 4, 4)].into_iter().collect();
+        let region: Region = [Rect::at(0, 0, 4, 4), Rect::at(8, 0, 4, 4), Rect::at(2, 6, 4, 4)]
+            .into_iter()
+            .collect();
         assert_eq!(Region::from_banded(region.rects().to_vec()), Some(region));
         let touching = vec![Rect::at(0, 0, 4, 4), Rect::at(4, 0, 4, 4), Rect::at(0, 4, 8, 2)];
         assert_eq!(Region::from_banded(touching), Some(Rect::at(0, 0, 8, 6).into()));
@@ -462,7 +501,7 @@ mod banded_tests {
 mod tests {
     use super::*;
 
-    /// A screen as a set of bits: what every operation means, said the slow way.
+    /// The oracle: a set as a bit mask.
     const EDGE: i32 = 24;
 
     #[derive(Clone, PartialEq, Eq, Debug)]
@@ -475,7 +514,7 @@ mod tests {
             for rect in region.rects() {
                 for (x, y) in pixels(rect) {
                     let at = &mut mask.0[(y * EDGE + x) as usize];
-                    assert!(!*at, "no pixel lies in two rectangles");
+                    assert!(!*at, "no pixel may lie in two rectangles");
                     *at = true;
                 }
             }
@@ -496,7 +535,7 @@ mod tests {
         (rect.y1..rect.y2).flat_map(move |y| (rect.x1..rect.x2).map(move |x| (x, y)))
     }
 
-    /// xorshift64*: the tests' own numbers, the same on every run.
+    /// xorshift64*: the same numbers in every run.
     struct Random(u64);
 
     impl Random {
@@ -509,7 +548,7 @@ mod tests {
 
         fn rect(&mut self) -> Rect {
             let (x1, y1) = (self.below(EDGE), self.below(EDGE));
-            // Empty ones too.
+            // Including empty ones.
             Rect::new(x1, y1, x1 + self.below(EDGE - x1 + 1), y1 + self.below(EDGE - y1 + 1))
         }
 
@@ -524,7 +563,7 @@ mod tests {
     }
 
     #[test]
-    fn rectangles_in_the_order_of_text_and_fills_are_added_right() {
+    fn rectangles_in_the_order_of_text_and_fills_are_added() {
         for seed in 1..=2000u64 {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut region = if random.below(2) == 0 { Region::new() } else { random.region() };
@@ -543,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn every_operation_is_what_the_mask_says() {
+    fn every_operation_equals_the_mask() {
         for seed in 1..=3000u64 {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let (a, b, rect) = (random.region(), random.region(), random.rect());
@@ -559,29 +598,59 @@ mod tests {
             check("add", &changed(&|r| r.add(&b)), &ma.with(&mb, |a, b| a | b));
             check("add_rect", &changed(&|r| r.add_rect(rect)), &ma.with(&mr, |a, b| a | b));
             check("subtract", &changed(&|r| r.subtract(&b)), &ma.with(&mb, |a, b| a & !b));
-            check("subtract_rect", &changed(&|r| r.subtract_rect(&rect)), &ma.with(&mr, |a, b| a & !b));
+            check(
+                "subtract_rect",
+                &changed(&|r| r.subtract_rect(&rect)),
+                &ma.with(&mr, |a, b| a & !b),
+            );
             check("intersect", &changed(&|r| r.intersect(&b)), &ma.with(&mb, |a, b| a & b));
-            check("intersect_rect", &changed(&|r| r.intersect_rect(&rect)), &ma.with(&mr, |a, b| a & b));
-            assert_eq!(a.overlaps(&b), ma.with(&mb, |a, b| a & b).0.contains(&true), "overlaps, seed {seed}");
-            assert_eq!(a.overlaps_rect(&rect), ma.with(&mr, |a, b| a & b).0.contains(&true), "seed {seed}");
-            assert_eq!(a.contains_rect(&rect), !mr.with(&ma, |a, b| a & !b).0.contains(&true), "seed {seed}");
+            check(
+                "intersect_rect",
+                &changed(&|r| r.intersect_rect(&rect)),
+                &ma.with(&mr, |a, b| a & b),
+            );
+            assert_eq!(
+                a.overlaps(&b),
+                ma.with(&mb, |a, b| a & b).0.contains(&true),
+                "overlaps, seed {seed}"
+            );
+            assert_eq!(
+                a.overlaps_rect(&rect),
+                ma.with(&mr, |a, b| a & b).0.contains(&true),
+                "seed {seed}"
+            );
+            assert_eq!(
+                a.contains_rect(&rect),
+                !mr.with(&ma, |a, b| a & !b).0.contains(&true),
+                "seed {seed}"
+            );
             let (x, y) = (random.below(EDGE), random.below(EDGE));
             assert_eq!(a.contains_point(x, y), ma.at(x, y), "contains_point, seed {seed}");
             let both = ma.with(&mb, |a, b| a & b).0.iter().filter(|&&inside| inside).count() as u64;
             assert_eq!(a.overlap_area(&b), both, "overlap_area, seed {seed}");
-            assert_eq!(a.area(), ma.0.iter().filter(|&&inside| inside).count() as u64, "area, seed {seed}");
+            assert_eq!(
+                a.area(),
+                ma.0.iter().filter(|&&inside| inside).count() as u64,
+                "area, seed {seed}"
+            );
             let extents = a.rects().iter().fold(Rect::default(), |all, rect| all.bound(rect));
             assert_eq!(a.extents(), extents, "extents, seed {seed}");
-            // Equal sets are equal values, however they came about.
+            // Equal sets are equal values, however they were computed.
             let mut way = b.clone();
             way.add(&a);
-            assert_eq!(way, changed(&|r| r.add(&b)), "one way to write a set, seed {seed}");
+            assert_eq!(way, changed(&|r| r.add(&b)), "a set has a unique form, seed {seed}");
             let rects_max = 1 + random.below(5) as usize;
             let simple = a.simplified(rects_max);
             assert!(simple.rect_count() <= rects_max, "simplified, seed {seed}");
-            assert!(!ma.with(&Mask::of(&simple), |a, b| a & !b).0.contains(&true), "simplified, seed {seed}");
+            assert!(
+                !ma.with(&Mask::of(&simple), |a, b| a & !b).0.contains(&true),
+                "simplified, seed {seed}"
+            );
             let moved = a.translated(5, -3);
-            assert!(a.rects().iter().zip(moved.rects()).all(|(a, b)| a.translate(5, -3) == *b), "seed {seed}");
+            assert!(
+                a.rects().iter().zip(moved.rects()).all(|(a, b)| a.translate(5, -3) == *b),
+                "seed {seed}"
+            );
         }
     }
 }

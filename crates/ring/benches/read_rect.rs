@@ -1,9 +1,10 @@
-//! What does copying pixels out of the shared framebuffer cost, against memcpy of private memory?
+//! What does it cost to copy pixels out of the shared framebuffer, compared with memcpy of private
+//! memory?
 //!
-//! `cargo bench -p thinc-ring --bench read_rect`. The framebuffer is a memfd of 1024 x 768, handed over a socket as the
-//! driver hands it over; rectangles begin at odd and even pixels.
+//! `cargo bench -p thinc-ring --bench read_rect`. The framebuffer is a memfd of 1024 x 768, sent
+//! over a socket as by the driver; rectangles begin at odd and even pixels.
 
-#[allow(dead_code, unreachable_pub, reason = "of the driver's numbers only those of the greeting are needed")]
+#[allow(dead_code, unreachable_pub, reason = "only the numbers of HELLO are needed")]
 #[path = "../src/abi.rs"]
 mod abi;
 
@@ -16,8 +17,8 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 use rustix::net::{
-    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags,
-    SocketType, accept, bind, listen, recv, sendmsg, socket_with,
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, accept, bind, listen, recv, sendmsg, socket_with,
 };
 use thinc_region::Rect;
 
@@ -25,7 +26,8 @@ const WIDTH: usize = 1024;
 const HEIGHT: usize = 768;
 
 fn memory(bytes: &[u8]) -> OwnedFd {
-    let fd = memfd_create("thinc-bench", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING).expect("memfd");
+    let fd = memfd_create("thinc-bench", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)
+        .expect("memfd");
     let mut file = std::fs::File::from(fd);
     file.write_all(bytes).expect("memory to write to");
     let fd = OwnedFd::from(file);
@@ -33,16 +35,19 @@ fn memory(bytes: &[u8]) -> OwnedFd {
     fd
 }
 
-/// As much of a driver as an attachment needs: one greeting with four descriptors.
+/// The part of a driver that an attachment needs: it answers ATTACH with HELLO and five
+/// descriptors.
 fn attached() -> thinc_ring::Attachment {
     let path = std::env::temp_dir().join(format!("thinc-read-rect-{}", std::process::id()));
-    let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("socket");
+    let listener =
+        socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .expect("socket");
     bind(&listener, &SocketAddrUnix::new(&path).expect("a short path")).expect("bind");
     listen(&listener, 1).expect("listen");
     let driver = std::thread::spawn(move || {
         let socket = accept(&listener).expect("the session connects");
-        let mut asked = [0u8; 64];
-        recv(&socket, &mut asked[..], RecvFlags::empty()).expect("the session asks");
+        let mut request = [0u8; 64];
+        recv(&socket, &mut request[..], RecvFlags::empty()).expect("the session sends ATTACH");
         let mut ring = vec![0; abi::RING_BYTES];
         for (at, value) in [
             (abi::HEADER_MAGIC, abi::MAGIC),
@@ -54,9 +59,11 @@ fn attached() -> thinc_ring::Attachment {
         let pixels: Vec<u8> = (0..WIDTH * HEIGHT * 4).map(|i| (i * 7 % 251) as u8).collect();
         let wake = eventfd(0, EventfdFlags::CLOEXEC).expect("eventfd");
         let input =
-            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).expect("socket");
-        let (ring, pixels) = (memory(&ring), memory(&pixels));
-        let descriptors = [ring.as_fd(), pixels.as_fd(), wake.as_fd(), input.as_fd()];
+            socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+                .expect("socket");
+        let (ring, pixels, video) = (memory(&ring), memory(&pixels), memory(&[]));
+        let descriptors =
+            [ring.as_fd(), pixels.as_fd(), wake.as_fd(), input.as_fd(), video.as_fd()];
         let mut words = [0u32; abi::HELLO_BYTES / 4];
         words[..3].copy_from_slice(&[abi::MESSAGE_HELLO, abi::MAGIC, abi::ABI_VERSION]);
         words[abi::HELLO_FRAMEBUFFER / 4 + 1..][..4].copy_from_slice(&[
@@ -66,18 +73,23 @@ fn attached() -> thinc_ring::Attachment {
             WIDTH as u32 * 4,
         ]);
         let hello: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(5))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
-        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)), "four descriptors fit");
-        sendmsg(&socket, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::empty()).expect("the greeting is taken");
+        assert!(
+            ancillary.push(SendAncillaryMessage::ScmRights(&descriptors)),
+            "five descriptors fit"
+        );
+        sendmsg(&socket, &[IoSlice::new(&hello)], &mut ancillary, SendFlags::empty())
+            .expect("HELLO is sent");
     });
-    let attachment = thinc_ring::attach(&path).expect("the greeting is complete");
-    driver.join().expect("the driver has no reason to fail");
+    let attachment = thinc_ring::attach(&path).expect("HELLO is complete");
+    driver.join().expect("the driver's thread does not panic");
     std::fs::remove_file(&path).expect("the socket was ours");
     attachment
 }
 
-/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+/// The measured function: `./dev bench instructions` makes valgrind count inside this function
+/// only.
 #[inline(never)]
 fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -108,7 +120,11 @@ fn benches(criterion: &mut Criterion) {
             });
         });
         group.bench_function("read_rect", |b| {
-            b.iter(|| measured(|| attachment.framebuffer.read_rect(black_box(rect), black_box(&mut target), width)));
+            b.iter(|| {
+                measured(|| {
+                    attachment.framebuffer.read_rect(black_box(rect), black_box(&mut target), width)
+                })
+            });
         });
         group.finish();
     }

@@ -1,6 +1,6 @@
-//! Attaches to a driver, reads every record and forgets it: the cheapest session there can be, to measure the driver with.
-//! Each line on standard input is answered by the counters; the end of input ends it. See driver/test/cost.
-//! Knows records; never pixels.
+//! Attaches to a driver, reads every record and discards it: the cheapest possible session, to
+//! measure the driver. Each line on standard input is answered with the counters; the end of input
+//! ends it. See driver/test/cost. Knows records; never pixels.
 
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
@@ -8,15 +8,21 @@ use std::path::PathBuf;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let socket =
-        PathBuf::from(std::env::args_os().nth(1).ok_or("usage: drain SOCKET [EVERY-MICROSECONDS [offscreen]]")?);
-    // With a time, and that not 0, it looks again after that time and is never woken: what is left is the cost of records alone.
+    let socket = PathBuf::from(
+        std::env::args_os().nth(1).ok_or("usage: drain SOCKET [EVERY-MICROSECONDS [offscreen]]")?,
+    );
+    // With a time other than 0 it polls at that interval and is never woken: only the cost of
+    // records remains.
     let every = match std::env::args().nth(2) {
-        Some(text) if text != "0" => Some(Timespec { tv_sec: 0, tv_nsec: text.parse::<i64>()? * 1000 }),
+        Some(text) if text != "0" => {
+            Some(Timespec { tv_sec: 0, tv_nsec: text.parse::<i64>()? * 1000 })
+        }
         _ => None,
     };
     let mut attachment = thinc_ring::attach(&socket)?;
-    attachment.ring.set_want_offscreen(std::env::args().nth(3).is_some_and(|word| word == "offscreen"));
+    attachment
+        .ring
+        .set_want_offscreen(std::env::args().nth(3).is_some_and(|word| word == "offscreen"));
     let stdin = std::io::stdin();
     let mut overflows = 0u64;
     loop {
@@ -44,7 +50,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 match attachment.control.poll_event() {
                     Ok(Some(_)) => {}
                     Ok(None) => break,
-                    Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(()),
+                    Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                        return Ok(());
+                    }
                     Err(error) => return Err(error.into()),
                 }
             }

@@ -1,17 +1,18 @@
-//! Attaches to a driver and prints what it records, drawing in pixmaps included: what an application's frame is made of.
-//! Standard input moves the hand: `move X Y`, `press B`, `release B`, `scroll N`, `down KEYCODE`, `up KEYCODE`; any other line is
-//! printed as a heading, and the end of input ends it. Records alike that follow each other are one line.
-//! Knows records; never pixels.
+//! Attaches to a driver and prints its records, including those of pixmaps: the drawing operations
+//! of an application. Lines on standard input send input: `move X Y`, `press B`, `release B`,
+//! `scroll N`, `down KEYCODE`, `up KEYCODE`; any other line is printed as a heading, and the end of
+//! input ends it. Consecutive records of the same kind are printed as one line. Knows records;
+//! never pixels.
 
 use std::path::PathBuf;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use thinc_region::Rect;
-use thinc_ring::{Attachment, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
+use thinc_ring::{Attachment, DrawHint, DrawRecord, DrawableId, InputMessage, RecordKind};
 
-/// Records alike, one after the other.
+/// Consecutive records of the same kind.
 struct Run {
-    words: String,
+    label: String,
     around: Rect,
     records: u32,
     ops: u32,
@@ -22,20 +23,24 @@ fn drawable(id: DrawableId) -> String {
     if id == DrawableId::SCREEN { "screen".to_owned() } else { format!("#{}", id.0) }
 }
 
-/// What is alike in a run, and where this one lies.
-fn words(record: &DrawRecord) -> (String, Rect) {
-    let window = if record.window == 0 { String::new() } else { format!(" window {:x}", record.window) };
+/// The label of a record, and its rectangle.
+fn label(record: &DrawRecord) -> (String, Rect) {
+    let window =
+        if record.window == 0 { String::new() } else { format!(" window {:x}", record.window) };
     match record.kind {
-        RecordKind::Draw { dst, rect, what, alpha } => {
-            let what = match what {
-                Drawn::Solid(rgb) => format!("solid {rgb:06x}"),
+        RecordKind::Draw { dst, rect, hint, alpha } => {
+            let hint = match hint {
+                DrawHint::Solid(rgb) => format!("solid {rgb:06x}"),
                 other => format!("{other:?}").to_lowercase(),
             };
-            (format!("{} DRAW {what} alpha {alpha:?}{window}", drawable(dst)), rect)
+            (format!("{} DRAW {hint} alpha {alpha:?}{window}", drawable(dst)), rect)
         }
         RecordKind::Copy { src, dst, rect, dx, dy, over } => {
             let over = if over { " over" } else { "" };
-            (format!("{} COPY{over} from {} by {dx},{dy}{window}", drawable(dst), drawable(src)), rect)
+            (
+                format!("{} COPY{over} from {} by {dx},{dy}{window}", drawable(dst), drawable(src)),
+                rect,
+            )
         }
         RecordKind::PixmapCreate { id, width, height, opaque } => {
             let alpha = if opaque { "no alpha" } else { "alpha" };
@@ -47,19 +52,25 @@ fn words(record: &DrawRecord) -> (String, Rect) {
 }
 
 fn flush(run: &mut Option<Run>) {
-    if let Some(Run { words, around: r, records, ops, .. }) = run.take() {
-        let place =
-            if r.is_empty() { String::new() } else { format!(" {}x{}+{}+{}", r.width(), r.height(), r.x1, r.y1) };
-        let count =
-            if records > 1 { format!("  ({records} records of {ops} ops, around them all)") } else { String::new() };
-        println!("  {words}{place}{count}");
+    if let Some(Run { label, around: r, records, ops, .. }) = run.take() {
+        let place = if r.is_empty() {
+            String::new()
+        } else {
+            format!(" {}x{}+{}+{}", r.width(), r.height(), r.x1, r.y1)
+        };
+        let count = if records > 1 {
+            format!("  ({records} records of {ops} ops, bounding box)")
+        } else {
+            String::new()
+        };
+        println!("  {label}{place}{count}");
     }
 }
 
 fn add(run: &mut Option<Run>, record: &DrawRecord) {
-    let (words, rect) = words(record);
+    let (label, rect) = label(record);
     match run {
-        Some(run) if run.words == words => {
+        Some(run) if run.label == label => {
             run.around = run.around.bound(&rect);
             run.records += 1;
             run.ops += u32::from(run.last_op != record.op);
@@ -67,12 +78,12 @@ fn add(run: &mut Option<Run>, record: &DrawRecord) {
         }
         _ => {
             flush(run);
-            *run = Some(Run { words, around: rect, records: 1, ops: 1, last_op: record.op });
+            *run = Some(Run { label, around: rect, records: 1, ops: 1, last_op: record.op });
         }
     }
 }
 
-/// One line of standard input. False: it is a heading.
+/// Executes one line of standard input. False: it is a heading.
 fn act(attachment: &Attachment, line: &str) -> bool {
     let mut parts = line.split_whitespace();
     let verb = parts.next().unwrap_or_default();
@@ -83,10 +94,12 @@ fn act(attachment: &Attachment, line: &str) -> bool {
             InputMessage::Button { seq: 0, button: button as u8, down: verb == "press" }
         }
         ("scroll", &[dy]) => InputMessage::Scroll { seq: 0, dx: 0, dy },
-        ("down" | "up", &[keycode]) => InputMessage::Key { seq: 0, keycode: keycode as u8, down: verb == "down" },
+        ("down" | "up", &[keycode]) => {
+            InputMessage::Key { seq: 0, keycode: keycode as u8, down: verb == "down" }
+        }
         _ => return false,
     };
-    // A full socket means that X does not read its input: nothing more would come of it.
+    // A full socket means that X does not read its input: waiting would not help.
     let _ = attachment.input.send(message);
     true
 }
@@ -102,7 +115,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         while let Some(record) = attachment.ring.poll() {
             let record = record?;
             match record.kind {
-                // Pauses say nothing about what is drawn, but end a frame.
+                // Not a drawing.
                 RecordKind::Yield => {}
                 RecordKind::Idle => {
                     flush(&mut run);

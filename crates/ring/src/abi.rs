@@ -1,10 +1,11 @@
 //! Path 3/13: beside record.rs and ring.rs, the numbers of driver/include/ring_abi.h.
-//! The two files say the same thing; the driver asserts its offsets when compiled, the tests here read the header.
-//! Knows offsets only.
+//! Both files have the same numbers: the driver asserts its offsets at compile time, and the test
+//! here reads the header. Knows offsets only.
 
 pub(crate) const MAGIC: u32 = 0x434e_4854;
-/// Version of everything that driver and session share; a trace names it, for its records are theirs.
-pub const ABI_VERSION: u32 = 3;
+/// Version of everything that driver and session share. A trace names it too, because it holds
+/// records.
+pub const ABI_VERSION: u32 = 4;
 
 pub(crate) const RECORDS: u64 = 32768;
 /// Bytes of one record.
@@ -13,9 +14,9 @@ pub const RECORD_BYTES: usize = 64;
 pub(crate) const TILE: i32 = 64;
 pub(crate) const TILES_ACROSS: usize = 256;
 /// Largest width and height of the screen in pixels.
-pub const SCREEN_MAX: u32 = 16384;
-/// Outputs (monitors) that the driver keeps.
-pub const OUTPUTS_MAX: usize = 16;
+pub(crate) const SCREEN_MAX: u32 = 16384;
+/// Outputs (monitors) in the driver's pool.
+pub(crate) const OUTPUTS_MAX: usize = 16;
 /// Largest width and height of a cursor image in pixels.
 pub(crate) const CURSOR_MAX: u32 = 256;
 
@@ -35,18 +36,18 @@ pub(crate) const HEADER_DIRTY_ANY: usize = 340;
 pub(crate) const HEADER_ORACLE_AREA: usize = 344;
 pub(crate) const HEADER_ORACLE_UNION: usize = 352;
 
-/// The geometry block: words of 4 bytes from here, the first being its version.
+/// The geometry block: 4-byte words from here. The first one is its version.
 pub(crate) const GEOMETRY: usize = 384;
 pub(crate) const GEOMETRY_WORDS: usize = 104;
 pub(crate) const GEOMETRY_OUTPUTS_WORD: usize = 8;
 pub(crate) const OUTPUT_WORDS: usize = 6;
 
-/// The blocks of the video ports: 16 words each, the first being its version.
+/// The blocks of the video ports: 16 words each. The first one is its version.
 pub(crate) const VIDEO: usize = 1024;
 pub(crate) const VIDEO_BLOCK_WORDS: usize = 16;
 pub(crate) const VIDEO_WRITING_WORD: usize = 12;
 /// Ports of XVideo.
-pub const VIDEO_PORTS: u32 = 16;
+pub(crate) const VIDEO_PORTS: u32 = 16;
 /// Largest width and height of a frame of XVideo.
 pub const VIDEO_EDGE_MAX: u32 = 8192;
 pub(crate) const VIDEO_BUFFERS: u32 = 2;
@@ -84,17 +85,21 @@ pub(crate) const ERROR_BYTES: usize = 256;
 
 #[cfg(test)]
 mod tests {
-    /// The header is the other half of the contract: what it defines must be what this file says.
+    /// The header is the other half of the contract: its definitions must equal those here.
     #[test]
-    fn agrees_with_the_c_header() {
+    fn the_constants_equal_those_of_the_c_header() {
         let header = include_str!("../../../driver/include/ring_abi.h");
         let defined = |name: &str| -> u64 {
             let line = header
                 .lines()
-                .find(|line| line.strip_prefix("#define ").is_some_and(|rest| rest.starts_with(&format!("{name} "))))
-                .unwrap_or_else(|| panic!("{name} is not in ring_abi.h"));
+                .find(|line| {
+                    line.strip_prefix("#define ")
+                        .is_some_and(|rest| rest.starts_with(&format!("{name} ")))
+                })
+                .unwrap_or_else(|| panic!("{name} is not defined in ring_abi.h"));
             let word = line.split_whitespace().nth(2).unwrap().trim_end_matches('u');
-            word.strip_prefix("0x").map_or_else(|| word.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
+            word.strip_prefix("0x")
+                .map_or_else(|| word.parse().unwrap(), |hex| u64::from_str_radix(hex, 16).unwrap())
         };
         assert_eq!(defined("THINC_ABI_MAGIC"), u64::from(super::MAGIC));
         assert_eq!(defined("THINC_ABI_VERSION"), u64::from(super::ABI_VERSION));
@@ -127,8 +132,8 @@ mod tests {
             ("oracle_area", super::HEADER_ORACLE_AREA),
             ("geometry", super::GEOMETRY),
         ] {
-            let says = format!("THINC_AT(thinc_header, {field}, {at});");
-            assert!(header.contains(&says), "ring_abi.h does not assert: {says}");
+            let assertion = format!("THINC_AT(thinc_header, {field}, {at});");
+            assert!(header.contains(&assertion), "ring_abi.h lacks {assertion}");
         }
     }
 }

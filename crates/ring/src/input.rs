@@ -1,18 +1,18 @@
-//! Path 3/13, the other way: from session-core's input.rs, to driver/src/input.c.
-//! One message a packet on a socket that X's input thread reads, so keys and clicks keep their order.
-//! Knows X keycodes and screen pixels; never layouts.
+//! Path back: from session-core's input.rs, to driver/src/input.c.
+//! Each packet is one message, on a socket that X's input thread reads: keys and clicks keep their
+//! order. Knows X keycodes and screen pixels; never layouts.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::net::SendFlags;
 
-/// What a hand did, in screen pixels and X keycodes.
+/// User input in screen pixels and X keycodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InputMessage {
-    /// The pointer went there.
+    /// The pointer moved to this position.
     PointerMove {
-        /// Names this input in `InputDelivered`.
+        /// Identifies this input in `InputDelivered`.
         seq: u32,
         /// Screen pixel.
         x: i32,
@@ -23,18 +23,18 @@ pub enum InputMessage {
     Button {
         /// Names this input.
         seq: u32,
-        /// 1 to 32; 4 to 7 would be the wheel, for which there is `Scroll`.
+        /// 1 to 32; use `Scroll` instead of 4 to 7, the wheel.
         button: u8,
         /// Pressed or released.
         down: bool,
     },
-    /// The wheel or two fingers.
+    /// The wheel, or a scroll gesture.
     Scroll {
         /// Names this input.
         seq: u32,
-        /// 1/120 of a notch, to the right.
+        /// 1/120 of a notch, right is positive.
         dx: i32,
-        /// 1/120 of a notch, down.
+        /// 1/120 of a notch, down is positive.
         dy: i32,
     },
     /// A key.
@@ -46,34 +46,40 @@ pub enum InputMessage {
         /// Pressed or released.
         down: bool,
     },
+    /// The viewer that pressed this key still holds it. X repeats a key for 300 ms after this or
+    /// its press.
+    StillHeld {
+        /// X keycode.
+        keycode: u8,
+    },
     /// A finger on a touch screen.
     Touch {
         /// Names this input.
         seq: u32,
-        /// Which finger, unique while it touches.
+        /// Identifies the finger while it touches.
         id: u32,
-        /// What it did.
+        /// Phase of the touch.
         phase: TouchPhase,
         /// Screen pixel.
         x: i32,
         /// Screen pixel.
         y: i32,
     },
-    /// Lets go of everything that is held.
+    /// Releases all keys, buttons and touches.
     ReleaseAll {
         /// Names this input.
         seq: u32,
     },
 }
 
-/// What a finger did.
+/// Phase of a touch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TouchPhase {
-    /// Came down.
+    /// The finger touches the screen.
     Begin,
-    /// Moved.
+    /// It moves.
     Update,
-    /// Went up.
+    /// It is lifted.
     End,
 }
 
@@ -82,9 +88,14 @@ impl InputMessage {
     fn bytes(self) -> [u8; 32] {
         let (kind, seq, code, state, x, y) = match self {
             InputMessage::PointerMove { seq, x, y } => (1, seq, 0, 0, x, y),
-            InputMessage::Button { seq, button, down } => (2, seq, u32::from(button), u32::from(down), 0, 0),
+            InputMessage::Button { seq, button, down } => {
+                (2, seq, u32::from(button), u32::from(down), 0, 0)
+            }
             InputMessage::Scroll { seq, dx, dy } => (3, seq, 0, 0, dx, dy),
-            InputMessage::Key { seq, keycode, down } => (4, seq, u32::from(keycode), u32::from(down), 0, 0),
+            InputMessage::Key { seq, keycode, down } => {
+                (4, seq, u32::from(keycode), u32::from(down), 0, 0)
+            }
+            InputMessage::StillHeld { keycode } => (4, 0, u32::from(keycode), 2, 0, 0),
             InputMessage::Touch { seq, id, phase, x, y } => {
                 let state = match phase {
                     TouchPhase::End => 0,
@@ -115,14 +126,19 @@ impl InputSender {
         InputSender { socket }
     }
 
-    /// Sends without waiting. A full socket is `WouldBlock`: motion may then be dropped, anything else must be tried
-    /// again when [`InputSender::fd`] is writable. `BrokenPipe`: X ended, or another session attached.
+    /// Sends without waiting. `WouldBlock`: the socket is full; motion may then be dropped, any
+    /// other message must be sent again when [`InputSender::fd`] is writable. `BrokenPipe`: X
+    /// ended, or another session attached.
     pub fn send(&self, message: InputMessage) -> io::Result<()> {
-        rustix::net::send(&self.socket, &message.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
+        rustix::net::send(
+            &self.socket,
+            &message.bytes(),
+            SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+        )?;
         Ok(())
     }
 
-    /// To await room.
+    /// Writable once the socket has room.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }

@@ -1,6 +1,6 @@
 //! Path 3/13: from the driver's shared memory, to session-core.
-//! Attaches to the driver, reads its records, framebuffer, cursor and geometry, and sends it input and wishes.
-//! Knows bytes and descriptors; never what a viewer, a command or an encoding is.
+//! Attaches to the driver, reads its records, framebuffer, cursor and geometry, and sends it input
+//! and requests. Knows bytes and descriptors; never what a viewer, a command or an encoding is.
 
 mod abi;
 mod control;
@@ -12,11 +12,11 @@ mod ring;
 mod video;
 mod xorg_conf;
 
-pub use abi::{ABI_VERSION, OUTPUTS_MAX, RECORD_BYTES, SCREEN_MAX, VIDEO_EDGE_MAX, VIDEO_PORTS};
+pub use abi::{ABI_VERSION, RECORD_BYTES, VIDEO_EDGE_MAX};
 pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest, attach};
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};
-pub use record::{Alpha, DrawRecord, DrawableId, Drawn, RecordError, RecordKind, VideoLayout};
+pub use record::{Alpha, DrawHint, DrawRecord, DrawableId, RecordError, RecordKind, VideoLayout};
 pub use ring::{CursorImage, CursorPixel, CursorState, Geometry, Output, Ring, RingStats};
 pub use video::VideoInfo;
-pub use xorg_conf::{XorgConf, xorg_conf};
+pub use xorg_conf::XorgConf;

@@ -1,6 +1,7 @@
-//! Path 3/13: under ring.rs and framebuffer.rs.
-//! Memory that another process writes at any time: every access is an atomic load or store of a whole word, so it is
-//! never a `&[u8]` and a torn value is possible only between words. All `unsafe` of this crate is in this file.
+//! Path 3/13: used by ring.rs, framebuffer.rs and video.rs.
+//! Memory that another process may write at any time: every access is an atomic load or store of a
+//! whole word. It is therefore never a `&[u8]`, and only values of several words can be torn. All
+//! `unsafe` code of this crate is in this file.
 
 use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
@@ -9,7 +10,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags};
 
-/// Reads of a versioned block before giving up: only a driver that died while writing makes that many fail.
+/// 1000: reads of a versioned block before giving up. Only a driver that died while writing makes
+/// so many fail.
 const BLOCK_TRIES: u32 = 1000;
 
 /// A shared mapping of a sealed memfd, alive as long as the value.
@@ -19,7 +21,8 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: the mapping is plain memory that stays at its address until drop, and it is only touched through atomics.
+// SAFETY: the mapping is plain memory that stays at its address until drop, and it is only touched
+// through atomics.
 unsafe impl Send for Mapping {}
 // SAFETY: as above; shared access through atomics is what atomics are for.
 unsafe impl Sync for Mapping {}
@@ -27,44 +30,55 @@ unsafe impl Sync for Mapping {}
 /// Why a memfd cannot be mapped.
 #[derive(Debug, thiserror::Error)]
 pub enum MappingError {
-    /// A memfd that could shrink under the mapping would end this process with SIGBUS.
+    /// The memfd could shrink under the mapping, which would kill this process with SIGBUS.
     #[error("the driver's memory is not sealed against shrinking")]
     NotSealed,
-    /// Less memory than the message says.
-    #[error("the driver's memory has {has} bytes where {wants} are needed")]
+    /// The memfd is smaller than the driver's message claims.
+    #[error("the driver's memory has {has} bytes; {needed} are needed")]
     TooSmall {
         /// Size of the memfd.
         has: u64,
-        /// What the message says.
-        wants: u64,
+        /// Size according to the message.
+        needed: u64,
     },
-    /// The system refused.
+    /// The system call failed.
     #[error("cannot map the driver's memory: {0}")]
     System(#[from] rustix::io::Errno),
 }
 
 impl Mapping {
-    pub(crate) fn new(fd: BorrowedFd<'_>, bytes: usize, access: Access) -> Result<Mapping, MappingError> {
+    pub(crate) fn new(
+        fd: BorrowedFd<'_>,
+        bytes: usize,
+        access: Access,
+    ) -> Result<Mapping, MappingError> {
         Mapping::at(fd, 0, bytes, access)
     }
 
-    /// A part of the memfd; `offset` is one of a page.
-    pub(crate) fn at(fd: BorrowedFd<'_>, offset: u64, bytes: usize, access: Access) -> Result<Mapping, MappingError> {
+    /// A part of the memfd; `offset` is a multiple of the page size.
+    pub(crate) fn at(
+        fd: BorrowedFd<'_>,
+        offset: u64,
+        bytes: usize,
+        access: Access,
+    ) -> Result<Mapping, MappingError> {
         if !rustix::fs::fcntl_get_seals(fd)?.contains(SealFlags::SHRINK) {
             return Err(MappingError::NotSealed);
         }
         let has = rustix::fs::fstat(fd)?.st_size.cast_unsigned();
-        let wants = offset.saturating_add(bytes as u64);
-        if has < wants || bytes == 0 {
-            return Err(MappingError::TooSmall { has, wants });
+        let needed = offset.saturating_add(bytes as u64);
+        if has < needed || bytes == 0 {
+            return Err(MappingError::TooSmall { has, needed });
         }
         let protection = match access {
             Access::Read => ProtFlags::READ,
             Access::ReadWrite => ProtFlags::READ | ProtFlags::WRITE,
         };
-        // SAFETY: a new mapping at an address that the kernel chooses aliases nothing; the seal and the size checked
-        // above keep every byte of it backed.
-        let base = unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, offset)? };
+        // SAFETY: a new mapping at an address that the kernel chooses aliases nothing; the seal and
+        // the size checked above keep every byte of it backed.
+        let base = unsafe {
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, fd, offset)?
+        };
         let base = NonNull::new(base.cast()).ok_or(rustix::io::Errno::NOMEM)?;
         Ok(Mapping { base, bytes })
     }
@@ -72,21 +86,32 @@ impl Mapping {
     /// The 32-bit word at a byte offset.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> &AtomicU32 {
-        assert!(at.is_multiple_of(4) && at < self.bytes && self.bytes - at >= 4, "word {at} is outside the mapping");
-        // SAFETY: inside the mapping and aligned (asserted; the base is page-aligned), and alive as long as `self`.
+        assert!(
+            at.is_multiple_of(4) && at < self.bytes && self.bytes - at >= 4,
+            "word {at} is outside the mapping"
+        );
+        // SAFETY: inside the mapping and aligned (asserted; the base is page-aligned), and alive as
+        // long as `self`.
         unsafe { AtomicU32::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
     /// The 64-bit word at a byte offset.
     #[inline]
     pub(crate) fn long(&self, at: usize) -> &AtomicU64 {
-        assert!(at.is_multiple_of(8) && at < self.bytes && self.bytes - at >= 8, "long {at} is outside the mapping");
+        assert!(
+            at.is_multiple_of(8) && at < self.bytes && self.bytes - at >= 8,
+            "long {at} is outside the mapping"
+        );
         // SAFETY: as in `word`.
         unsafe { AtomicU64::from_ptr(self.base.as_ptr().add(at).cast()) }
     }
 
-    /// Reads a versioned block of words; None when its writer never finished.
-    pub(crate) fn block<T>(&self, at: usize, mut read: impl FnMut(&dyn Fn(usize) -> u32) -> T) -> Option<T> {
+    /// Reads a versioned block of words; None if its writer never finished.
+    pub(crate) fn block<T>(
+        &self,
+        at: usize,
+        mut read: impl FnMut(&dyn Fn(usize) -> u32) -> T,
+    ) -> Option<T> {
         let word = |index: usize| self.word(at + index * 4).load(Ordering::Relaxed);
         for _ in 0..BLOCK_TRIES {
             let before = self.word(at).load(Ordering::Acquire);
@@ -102,12 +127,16 @@ impl Mapping {
         None
     }
 
-    /// `count` 64-bit words from a byte offset, for copies of rows.
+    /// `count` 64-bit words from a byte offset, to copy rows.
     #[inline]
     pub(crate) fn longs(&self, at: usize, count: usize) -> &[AtomicU64] {
         assert!(at.is_multiple_of(8), "row at {at} is not aligned");
-        assert!(count <= self.bytes / 8 && at <= self.bytes - count * 8, "row at {at} leaves the mapping");
-        // SAFETY: inside the mapping and aligned (asserted); atomics may be written by others while borrowed.
+        assert!(
+            count <= self.bytes / 8 && at <= self.bytes - count * 8,
+            "row at {at} leaves the mapping"
+        );
+        // SAFETY: inside the mapping and aligned (asserted); atomics may be written by others while
+        // borrowed.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(at).cast(), count) }
     }
 }
@@ -120,7 +149,7 @@ impl Drop for Mapping {
     }
 }
 
-/// Whether this process also writes.
+/// Access of this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Access {
     Read,

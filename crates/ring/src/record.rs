@@ -1,51 +1,54 @@
 //! Path 3/13: from ring.rs, to session-core's translate.rs.
-//! One record: 64 bytes, copied out of shared memory and checked once, so that nothing behind this file checks again.
-//! Knows the layout in driver/include/ring_abi.h; never memory maps, pixels or viewers.
+//! One record: 64 bytes, copied out of shared memory and validated once; no later code validates
+//! again. Knows the layout in driver/include/ring_abi.h; never memory maps, pixels or viewers.
 
 use thinc_region::{Rect, Size};
 
 use crate::abi::{RECORD_BYTES, SCREEN_MAX, VIDEO_EDGE_MAX, VIDEO_PORTS};
 
-/// What was drawn on: 0 is the screen, anything else a pixmap's serial (never used twice in one X server).
+/// A drawable: 0 is the screen, any other number a pixmap's serial, which is never reused in one X
+/// server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DrawableId(pub u32);
 
 impl DrawableId {
-    /// The screen, with every window that is not redirected.
+    /// The screen with all windows that are not redirected.
     pub const SCREEN: DrawableId = DrawableId(0);
 }
 
-/// What a drawing put into its rectangle: a hint to be verified against the pixels.
+/// What was drawn into a rectangle: a hint, to be verified against the pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Drawn {
+pub enum DrawHint {
     /// Every pixel is this 0xRRGGBB.
     Solid(u32),
     /// A tile or an opaque stipple; every pixel of the rectangle comes from it.
     Pattern,
-    /// Text: glyphs over what was there or over their own background.
+    /// Text: glyphs over existing pixels or over their own background.
     Glyphs,
-    /// Pixels that a client made: PutImage and its kin; every pixel of the rectangle.
+    /// Pixels sent by an X client (PutImage and the like), in every pixel of the rectangle.
     Image,
     /// A RENDER operation other than glyphs and solid fills.
     Composite,
-    /// A frame of XVideo, converted into the rectangle, which is what is seen of its place. All records of the op say the same.
+    /// A frame of XVideo, converted into the rectangle, which is the visible part of its place. All
+    /// records of the op have the same values.
     Video {
         /// Xv port, 0 to 15.
         port: u16,
-        /// How its samples lie once they are in shared memory.
+        /// The layout of its samples in shared memory.
         layout: VideoLayout,
-        /// Of the whole image, in samples of luma: 1 to 8192 each.
+        /// Size of the whole image in luma samples, 1 to 8192 each.
         size: Size,
-        /// The part of the image that is scaled to the place; inside of it.
+        /// The part of the image that is scaled to the place; it lies inside the image.
         crop: Rect,
-        /// Where all of the crop would be seen, in the drawable; may reach beyond it.
+        /// Where all of the crop would be shown, in the drawable; it may extend beyond the
+        /// drawable.
         place: Rect,
     },
-    /// Lines, arcs, rasters with other functions than copy, and whatever else changes pixels.
+    /// Lines, arcs, raster functions other than copy, and all other changes of pixels.
     Other,
 }
 
-/// Planes of luma, blue and red, one after another, rows without gaps, a byte a sample.
+/// The planes are luma, blue and red, one after another, in rows without gaps, one byte per sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VideoLayout {
     /// Colour at half the width and half the height, rounded up.
@@ -55,7 +58,7 @@ pub enum VideoLayout {
 }
 
 impl VideoLayout {
-    /// None for a word that the driver does not write.
+    /// None if the driver never writes this word.
     pub(crate) fn from_word(word: u32) -> Option<VideoLayout> {
         match word {
             0 => Some(VideoLayout::Yuv420),
@@ -75,50 +78,52 @@ impl VideoLayout {
     }
 }
 
-/// What a drawing does to the alpha of the pixels it touches; a drawable without alpha is opaque whatever this says.
+/// What a drawing does to the alpha of its pixels. In a drawable without alpha all pixels are
+/// opaque in any case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alpha {
     /// Every pixel of the rectangle is opaque now.
     Opaque,
-    /// What was opaque still is: text and blends over it.
+    /// Opaque pixels stay opaque: text and blends over them.
     Kept,
-    /// Anything.
+    /// Unknown.
     Unknown,
 }
 
 /// One record of the ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DrawRecord {
-    /// Counts drawing ops; all records of one op carry the same. Compare with [`crate::Ring::begin`].
+    /// Number of the drawing op; all records of one op have the same. Compare it with
+    /// [`crate::Ring::begin`].
     pub op: u64,
-    /// True when the next record belongs to the same op.
+    /// True if the next record belongs to the same op.
     pub more: bool,
-    /// XID of the top-level window drawn in, 0 when unknown.
+    /// XID of the top-level window drawn in, 0 if unknown.
     pub window: u32,
     /// What happened.
     pub kind: RecordKind,
 }
 
-/// What a record tells.
+/// The content of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKind {
     /// Pixels of `rect` changed.
     Draw {
-        /// Where.
+        /// The drawable.
         dst: DrawableId,
-        /// Clipped to what the op could touch.
+        /// The changed pixels, clipped to what the op could touch.
         rect: Rect,
-        /// Hint.
-        what: Drawn,
-        /// Of all of `rect`.
+        /// What was drawn.
+        hint: DrawHint,
+        /// What happened to the alpha of `rect`.
         alpha: Alpha,
     },
-    /// `rect` of `dst` holds what `rect - (dx, dy)` of `src` held **before the op**: records of one op are one region
-    /// with one vector, and none of them reads what another wrote.
+    /// `rect` of `dst` holds what `rect - (dx, dy)` of `src` held **before the op**. The records of
+    /// one op are one region with one vector, and none of them reads what another wrote.
     Copy {
-        /// Where from.
+        /// The source.
         src: DrawableId,
-        /// Where to.
+        /// The destination.
         dst: DrawableId,
         /// In `dst`.
         rect: Rect,
@@ -126,11 +131,11 @@ pub enum RecordKind {
         dx: i32,
         /// Pixels moved down.
         dy: i32,
-        /// Blended over what was there: a copy where the source is opaque, and any drawing where it is not.
+        /// Blended over the destination: a copy where the source is opaque, a drawing elsewhere.
         over: bool,
     },
-    /// A pixmap of depth 24 or 32 is followed from here on; what it holds by now is not told. Again for one that was told of
-    /// before the reader had to forget all pixmaps.
+    /// A pixmap of depth 24 or 32 is recorded from here on; its present contents are unknown.
+    /// Repeated for a pixmap that was announced before the reader had to drop all pixmaps.
     PixmapCreate {
         /// Its serial.
         id: DrawableId,
@@ -138,33 +143,37 @@ pub enum RecordKind {
         width: u32,
         /// In pixels.
         height: u32,
-        /// It has no alpha.
+        /// True if it has no alpha.
         opaque: bool,
     },
-    /// The pixmap is gone.
+    /// The pixmap was freed.
     PixmapDestroy {
         /// Its serial.
         id: DrawableId,
     },
-    /// The cursor block changed: image, visibility, or a position that an application chose.
+    /// The cursor block changed: the image, the visibility, or the position, if an application set
+    /// it.
     Cursor,
-    /// The geometry block changed. Where `generation` is new, the control socket holds the framebuffer already.
+    /// The geometry block changed. If `generation` is new, the framebuffer was sent on the control
+    /// socket before this record.
     Geometry {
         /// Of the framebuffer.
         generation: u32,
     },
-    /// No frame is shown at this port, until another one is drawn: its window is gone or hidden, or its client said so.
+    /// The port shows no frame until the next one: its window is gone or hidden, or its X
+    /// client stopped it.
     VideoStopped {
         /// Xv port, 0 to 15.
         port: u16,
     },
-    /// X goes to sleep: flush.
+    /// X is about to sleep: flush.
     Idle,
-    /// X turns to other work: flush when the oldest record is old.
+    /// X turns to other requests: flush if the oldest record is old.
     Yield,
-    /// Records are missing before this one: [`crate::Ring::take_dirty_tiles`] says where on the screen.
+    /// Records are missing before this one: [`crate::Ring::take_dirty_tiles`] has the changed parts
+    /// of the screen.
     Overflow,
-    /// Everything before the request of this barrier is before this record.
+    /// X drew everything before this record before it read this barrier's request.
     Barrier {
         /// From [`crate::Control::barrier`].
         id: u32,
@@ -173,31 +182,31 @@ pub enum RecordKind {
     InputDelivered {
         /// From the [`crate::InputMessage`].
         seq: u32,
-        /// XID of the top-level window that got it, or of the root; 0 where X does not tell.
+        /// XID of the top-level window that received it, or of the root; 0 if X does not say.
         window: u32,
     },
 }
 
-/// Why 64 bytes are no record: the driver is another version, or memory is broken.
+/// Why 64 bytes are not a record: the driver has another version, or memory is corrupt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// No such kind.
-    #[error("record kind {0} is unknown")]
+    #[error("a record has the unknown kind {0}")]
     Kind(u8),
     /// No such hint.
-    #[error("drawing hint {0} is unknown")]
-    What(u16),
-    /// Empty, negative or too large.
-    #[error("record has an impossible rectangle {0:?}")]
+    #[error("a record has the unknown drawing hint {0}")]
+    Hint(u16),
+    /// The rectangle is empty, negative or too large.
+    #[error("a record has the rectangle {0:?}, which is empty or outside its drawable")]
     Rect(Rect),
-    /// A pixmap that X does not make.
-    #[error("record has a pixmap of {0} x {1} pixels; 1 to {DRAWABLE_MAX} are possible")]
+    /// X makes no pixmap of this size.
+    #[error("a record creates a pixmap of {0}x{1} pixels; each must be 1 to {DRAWABLE_MAX}")]
     PixmapSize(u32, u32),
-    /// A COPY further than any drawable is wide.
-    #[error("record has an impossible vector ({0}, {1})")]
+    /// The COPY goes further than any drawable is wide.
+    #[error("a COPY moves pixels by ({0}, {1}); each must be at most {DRAWABLE_MAX}")]
     Vector(i32, i32),
-    /// A frame of no port, of an impossible size, or cropped or placed where nothing can be.
-    #[error("record has an impossible video frame at port {0}")]
+    /// The frame has no valid port, size, crop or place.
+    #[error("a record has an invalid video frame or port (port {0})")]
     Video(u32),
 }
 
@@ -223,15 +232,17 @@ const FLAG_OPAQUE: u8 = 4;
 const FLAG_KEEPS_ALPHA: u8 = 8;
 
 impl DrawRecord {
-    /// Reads one record, in the byte order of this machine, which is the driver's.
+    /// Parses one record, in the byte order of this machine, which is the driver's too.
     ///
     /// ```text
-    ///  0  op      u64 | 8 kind u8 | 9 flags u8 | 10 what u16 | 12 window u32
+    ///  0  op      u64 | 8 kind u8 | 9 flags u8 | 10 hint u16 | 12 window u32
     /// 16  dst u32 | 20 src u32 | 24 x1 i32 | 28 y1 i32 | 32 x2 i32 | 36 y2 i32
     /// 40  dx i32  | 44 dy i32  | 48 arg [u32; 4]
     /// ```
     pub fn parse(bytes: &[u8; RECORD_BYTES]) -> Result<DrawRecord, RecordError> {
-        let word = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let int = |at: usize| word(at).cast_signed();
         let arg = |i: usize| word(48 + 4 * i);
         let mut op = [0; 8];
@@ -241,8 +252,14 @@ impl DrawRecord {
         let (dx, dy) = (int(40), int(44));
 
         let checked_rect = || {
-            let max = if dst == DrawableId::SCREEN { SCREEN_MAX.cast_signed() } else { DRAWABLE_MAX };
-            if rect.x1 < 0 || rect.y1 < 0 || rect.x2 > max || rect.y2 > max || rect.x1 >= rect.x2 || rect.y1 >= rect.y2
+            let max =
+                if dst == DrawableId::SCREEN { SCREEN_MAX.cast_signed() } else { DRAWABLE_MAX };
+            if rect.x1 < 0
+                || rect.y1 < 0
+                || rect.x2 > max
+                || rect.y2 > max
+                || rect.x1 >= rect.x2
+                || rect.y1 >= rect.y2
             {
                 return Err(RecordError::Rect(rect));
             }
@@ -250,23 +267,23 @@ impl DrawRecord {
         };
         let kind = match bytes[8] {
             KIND_DRAW => {
-                let what = match u16::from_ne_bytes([bytes[10], bytes[11]]) {
-                    0 => Drawn::Other,
-                    1 => Drawn::Solid(arg(0) & 0x00ff_ffff),
-                    2 => Drawn::Pattern,
-                    3 => Drawn::Glyphs,
-                    4 => Drawn::Image,
-                    5 => Drawn::Composite,
+                let hint = match u16::from_ne_bytes([bytes[10], bytes[11]]) {
+                    0 => DrawHint::Other,
+                    1 => DrawHint::Solid(arg(0) & 0x00ff_ffff),
+                    2 => DrawHint::Pattern,
+                    3 => DrawHint::Glyphs,
+                    4 => DrawHint::Image,
+                    5 => DrawHint::Composite,
                     6 => video([arg(0), arg(1), word(20), arg(2), arg(3)], (dx, dy))
                         .ok_or(RecordError::Video(arg(0) & 0xff))?,
-                    other => return Err(RecordError::What(other)),
+                    other => return Err(RecordError::Hint(other)),
                 };
                 let alpha = match bytes[9] {
                     flags if flags & FLAG_OPAQUE != 0 => Alpha::Opaque,
                     flags if flags & FLAG_KEEPS_ALPHA != 0 => Alpha::Kept,
                     _ => Alpha::Unknown,
                 };
-                RecordKind::Draw { dst, rect: checked_rect()?, what, alpha }
+                RecordKind::Draw { dst, rect: checked_rect()?, hint, alpha }
             }
             KIND_COPY => {
                 let reach = -DRAWABLE_MAX..=DRAWABLE_MAX;
@@ -274,7 +291,8 @@ impl DrawRecord {
                     return Err(RecordError::Vector(dx, dy));
                 }
                 let rect = checked_rect()?;
-                let from = Rect { x1: rect.x1 - dx, y1: rect.y1 - dy, x2: rect.x2 - dx, y2: rect.y2 - dy };
+                let from =
+                    Rect { x1: rect.x1 - dx, y1: rect.y1 - dy, x2: rect.x2 - dx, y2: rect.y2 - dy };
                 if from.x1 < 0 || from.y1 < 0 || from.x2 > DRAWABLE_MAX || from.y2 > DRAWABLE_MAX {
                     return Err(RecordError::Rect(from));
                 }
@@ -296,20 +314,28 @@ impl DrawRecord {
             KIND_YIELD => RecordKind::Yield,
             KIND_OVERFLOW => RecordKind::Overflow,
             KIND_BARRIER => RecordKind::Barrier { id: arg(0) },
-            KIND_VIDEO_STOPPED if arg(0) < VIDEO_PORTS => RecordKind::VideoStopped { port: arg(0) as u16 },
+            KIND_VIDEO_STOPPED if arg(0) < VIDEO_PORTS => {
+                RecordKind::VideoStopped { port: arg(0) as u16 }
+            }
             KIND_VIDEO_STOPPED => return Err(RecordError::Video(arg(0))),
             KIND_INPUT => RecordKind::InputDelivered { seq: arg(0), window: word(12) },
             other => return Err(RecordError::Kind(other)),
         };
-        Ok(DrawRecord { op: u64::from_ne_bytes(op), more: bytes[9] & FLAG_MORE != 0, window: word(12), kind })
+        Ok(DrawRecord {
+            op: u64::from_ne_bytes(op),
+            more: bytes[9] & FLAG_MORE != 0,
+            window: word(12),
+            kind,
+        })
     }
 }
 
-/// Furthest corner and longest edge of a frame's place.
+/// Largest distance of a frame's place from the origin, and its longest edge.
 const PLACE_MAX: i32 = 32768;
 
-/// A frame from the words that say it: port and layout, image, crop's corner, crop's size, place's size, and the place's corner.
-pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<Drawn> {
+/// Parses a video frame from its words: port and layout, image, crop's corner, crop's size, place's
+/// size; then the place's corner.
+pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<DrawHint> {
     let [port_layout, image, crop_at, crop_size, place_size] = words;
     let pair = |word: u32| ((word & 0xffff).cast_signed(), (word >> 16).cast_signed());
     let size = Size { width: image & 0xffff, height: image >> 16 };
@@ -322,7 +348,7 @@ pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<Drawn> {
     }
     let place = rect(x, y, pair(place_size));
     let port = port_layout & 0xff;
-    let sane = port < VIDEO_PORTS
+    let valid = port < VIDEO_PORTS
         && (1..=VIDEO_EDGE_MAX).contains(&size.width)
         && (1..=VIDEO_EDGE_MAX).contains(&size.height)
         && !crop.is_empty()
@@ -331,19 +357,25 @@ pub(crate) fn video(words: [u32; 5], (x, y): (i32, i32)) -> Option<Drawn> {
         && place.width() <= PLACE_MAX
         && place.height() <= PLACE_MAX;
     let layout = VideoLayout::from_word(port_layout >> 8)?;
-    sane.then_some(Drawn::Video { port: port as u16, layout, size, crop, place })
+    valid.then_some(DrawHint::Video { port: port as u16, layout, size, crop, place })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn bytes(kind: u8, what: u16, rect: [i32; 4], vector: [i32; 2], arg: [u32; 4]) -> [u8; RECORD_BYTES] {
+    fn bytes(
+        kind: u8,
+        hint: u16,
+        rect: [i32; 4],
+        vector: [i32; 2],
+        arg: [u32; 4],
+    ) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
         out[..8].copy_from_slice(&7u64.to_ne_bytes());
         out[8] = kind;
         out[9] = FLAG_MORE;
-        out[10..12].copy_from_slice(&what.to_ne_bytes());
+        out[10..12].copy_from_slice(&hint.to_ne_bytes());
         out[12..16].copy_from_slice(&0x20_0001u32.to_ne_bytes());
         for (i, value) in rect.into_iter().chain(vector).enumerate() {
             out[24 + 4 * i..28 + 4 * i].copy_from_slice(&value.to_ne_bytes());
@@ -355,8 +387,9 @@ mod tests {
     }
 
     #[test]
-    fn solid_draw() {
-        let record = DrawRecord::parse(&bytes(1, 1, [1, 2, 3, 4], [0, 0], [0xff12_3456, 0, 0, 0])).unwrap();
+    fn a_solid_drawing_is_parsed() {
+        let record =
+            DrawRecord::parse(&bytes(1, 1, [1, 2, 3, 4], [0, 0], [0xff12_3456, 0, 0, 0])).unwrap();
         assert_eq!(
             record,
             DrawRecord {
@@ -366,7 +399,7 @@ mod tests {
                 kind: RecordKind::Draw {
                     dst: DrawableId::SCREEN,
                     rect: Rect { x1: 1, y1: 2, x2: 3, y2: 4 },
-                    what: Drawn::Solid(0x12_3456),
+                    hint: DrawHint::Solid(0x12_3456),
                     alpha: Alpha::Unknown
                 }
             }
@@ -374,14 +407,31 @@ mod tests {
     }
 
     #[test]
-    fn impossible_records_are_refused() {
-        for rect in [[3, 0, 3, 4], [-1, 0, 3, 4], [0, 0, 16385, 4], [0, 5, 3, 4], [0, 0, 3, i32::MAX]] {
-            assert!(matches!(DrawRecord::parse(&bytes(1, 0, rect, [0, 0], [0; 4])), Err(RecordError::Rect(_))));
+    fn invalid_records_are_refused() {
+        for rect in
+            [[3, 0, 3, 4], [-1, 0, 3, 4], [0, 0, 16385, 4], [0, 5, 3, 4], [0, 0, 3, i32::MAX]]
+        {
+            assert!(matches!(
+                DrawRecord::parse(&bytes(1, 0, rect, [0, 0], [0; 4])),
+                Err(RecordError::Rect(_))
+            ));
         }
-        assert_eq!(DrawRecord::parse(&bytes(1, 7, [0, 0, 1, 1], [0, 0], [0; 4])), Err(RecordError::What(7)));
-        assert_eq!(DrawRecord::parse(&bytes(0, 0, [0; 4], [0, 0], [0; 4])), Err(RecordError::Kind(0)));
-        assert_eq!(DrawRecord::parse(&bytes(13, 0, [0; 4], [0, 0], [0; 4])), Err(RecordError::Kind(13)));
-        assert_eq!(DrawRecord::parse(&bytes(12, 0, [0; 4], [0, 0], [16, 0, 0, 0])), Err(RecordError::Video(16)));
+        assert_eq!(
+            DrawRecord::parse(&bytes(1, 7, [0, 0, 1, 1], [0, 0], [0; 4])),
+            Err(RecordError::Hint(7))
+        );
+        assert_eq!(
+            DrawRecord::parse(&bytes(0, 0, [0; 4], [0, 0], [0; 4])),
+            Err(RecordError::Kind(0))
+        );
+        assert_eq!(
+            DrawRecord::parse(&bytes(13, 0, [0; 4], [0, 0], [0; 4])),
+            Err(RecordError::Kind(13))
+        );
+        assert_eq!(
+            DrawRecord::parse(&bytes(12, 0, [0; 4], [0, 0], [16, 0, 0, 0])),
+            Err(RecordError::Video(16))
+        );
         assert_eq!(
             DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [i32::MIN, 0], [0; 4])),
             Err(RecordError::Vector(i32::MIN, 0))
@@ -390,28 +440,31 @@ mod tests {
             let created = bytes(3, 0, [0; 4], [0, 0], [width, height, 0, 0]);
             assert_eq!(DrawRecord::parse(&created), Err(RecordError::PixmapSize(width, height)));
         }
-        // A source left of the drawable.
-        assert!(matches!(DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [1, 0], [0; 4])), Err(RecordError::Rect(_))));
+        // The source lies left of the drawable.
+        assert!(matches!(
+            DrawRecord::parse(&bytes(2, 0, [0, 0, 1, 1], [1, 0], [0; 4])),
+            Err(RecordError::Rect(_))
+        ));
     }
 
     #[test]
-    fn a_frame_is_inside_of_its_bounds() {
+    fn a_frame_with_an_invalid_size_crop_or_place_is_refused() {
         let (rect, at) = ([10, 10, 20, 20], [-5, 7]);
         let record = |arg: [u32; 4], crop_at: u32, at: [i32; 2]| {
             let mut bytes = bytes(1, 6, rect, at, arg);
             bytes[20..24].copy_from_slice(&crop_at.to_ne_bytes());
             DrawRecord::parse(&bytes).map(|record| match record.kind {
-                RecordKind::Draw { what, .. } => what,
+                RecordKind::Draw { hint, .. } => hint,
                 other => panic!("{other:?}"),
             })
         };
-        let good = [3 | 1 << 8, 64 | 48 << 16, 60 | 40 << 16, 1000 | 700 << 16];
+        let valid = [3 | 1 << 8, 64 | 48 << 16, 60 | 40 << 16, 1000 | 700 << 16];
         let size = Size { width: 64, height: 48 };
         let (crop, place) = (Rect::at(4, 8, 60, 40), Rect::at(-5, 7, 1000, 700));
-        let frame = Drawn::Video { port: 3, layout: VideoLayout::Yuv422, size, crop, place };
-        assert_eq!(record(good, 4 | 8 << 16, at), Ok(frame));
+        let frame = DrawHint::Video { port: 3, layout: VideoLayout::Yuv422, size, crop, place };
+        assert_eq!(record(valid, 4 | 8 << 16, at), Ok(frame));
         let with = |index: usize, value: u32| {
-            let mut arg = good;
+            let mut arg = valid;
             arg[index] = value;
             arg
         };
@@ -420,21 +473,25 @@ mod tests {
             (with(0, 3 | 2 << 8), 4 | 8 << 16, at),
             (with(1, 64), 0, at),
             (with(1, 8193 | 48 << 16), 0, at),
-            (good, 5 | 8 << 16, at),
-            (good, 4 | 9 << 16, at),
+            (valid, 5 | 8 << 16, at),
+            (valid, 4 | 9 << 16, at),
             (with(2, 60), 4 | 8 << 16, at),
             (with(3, 700 << 16), 4 | 8 << 16, at),
             (with(3, 40000 | 700 << 16), 4 | 8 << 16, at),
-            (good, 4 | 8 << 16, [-32769, 0]),
-            (good, 4 | 8 << 16, [0, i32::MAX]),
+            (valid, 4 | 8 << 16, [-32769, 0]),
+            (valid, 4 | 8 << 16, [0, i32::MAX]),
         ] {
-            assert_eq!(record(arg, crop_at, at), Err(RecordError::Video(arg[0] & 0xff)), "{arg:?} {crop_at:x} {at:?}");
+            assert_eq!(
+                record(arg, crop_at, at),
+                Err(RecordError::Video(arg[0] & 0xff)),
+                "{arg:?} {crop_at:x} {at:?}"
+            );
         }
     }
 
-    /// Whatever the bytes are, the answer is a value: every kind byte with random contents.
+    /// Every kind byte, with random contents: parsing returns a value and never panics.
     #[test]
-    fn any_bytes_give_an_answer() {
+    fn any_64_bytes_are_parsed_or_refused() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;
         for round in 0..200_000u32 {
             let mut bytes = [0; RECORD_BYTES];
@@ -445,7 +502,9 @@ mod tests {
                 chunk.copy_from_slice(&state.to_ne_bytes());
             }
             bytes[8] = (round % 15) as u8;
-            if let Ok(DrawRecord { kind: RecordKind::Draw { rect, .. }, .. }) = DrawRecord::parse(&bytes) {
+            if let Ok(DrawRecord { kind: RecordKind::Draw { rect, .. }, .. }) =
+                DrawRecord::parse(&bytes)
+            {
                 assert!(!rect.is_empty());
             }
         }

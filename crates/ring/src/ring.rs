@@ -1,6 +1,6 @@
 //! Path 3/13: from driver/src/ring.c, to record.rs and the session's loop.
-//! The consumer's side of the record ring and of the versioned blocks in its header. Single consumer; never blocks.
-//! Knows positions and words; never what a record is for.
+//! The reader's side of the record ring and of the versioned blocks in its header. Single consumer;
+//! never blocks. Knows positions and words; never what a record is for.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::mapping::{Access, Mapping, MappingError};
 use crate::record::{DrawRecord, RecordError};
 use crate::video::{self, VideoInfo, VideoMemory};
 
-/// Records consumed before the driver is told: a store to a shared cache line costs more than a record.
+/// Records read before the shared `tail` is updated: a store to a shared cache line costs more than
+/// a record.
 const TAIL_BATCH: u64 = 256;
 
 /// The record ring of one attachment.
@@ -23,28 +24,30 @@ pub struct Ring {
     mapping: Mapping,
     video: VideoMemory,
     wake: OwnedFd,
-    /// For RESUME, when an overflowed ring has room again.
+    /// To send RESUME when an overflowed ring has room again.
     control: Arc<OwnedFd>,
-    /// Next record to read; only this side knows, the shared `tail` follows in batches.
+    /// The next record to read. Private: the shared `tail` follows in batches.
     position: u64,
-    /// `position` as last told to the driver.
+    /// `position` as last stored in `tail`.
     released: u64,
-    /// The driver's `head` as last seen.
+    /// The driver's `head` as last loaded.
     head: u64,
 }
 
-/// The cursor as X shows it.
+/// The cursor shown by X.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorState {
-    /// Counts images: the same serial is the same image.
+    /// Counts images: an equal serial means an equal image. 0: there is none yet.
     pub serial: u32,
     /// False while an application hides it.
     pub visible: bool,
-    /// Where the hot spot was when X wrote this: after `warps` grew, what an application chose.
+    /// Position of the hot spot when X wrote this. If `warps` has grown, an application set this
+    /// position.
     pub x: i32,
     /// As `x`.
     pub y: i32,
-    /// Counts positions that an application or a resize chose; when it did not change, the user moved the pointer.
+    /// Counts positions set by a program or a resize. While it stays, only the user moves the
+    /// pointer.
     pub warps: u32,
     /// Hot spot inside the image.
     pub hot_x: u16,
@@ -77,7 +80,7 @@ pub enum CursorImage {
 /// A pixel of a cursor of two colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CursorPixel {
-    /// What is below shows.
+    /// Transparent.
     Outside,
     /// The background colour.
     Back,
@@ -86,7 +89,7 @@ pub enum CursorPixel {
 }
 
 impl CursorPixel {
-    /// A word that the driver never writes is outside.
+    /// An unknown word means outside.
     fn from_word(word: u32) -> CursorPixel {
         match word {
             1 => CursorPixel::Back,
@@ -99,13 +102,14 @@ impl CursorPixel {
 /// The screen's size and its outputs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Geometry {
-    /// Of the framebuffer in use: ask for pixels only in the [`crate::Framebuffer`] with this generation.
+    /// Generation of the current framebuffer: read pixels only from the [`crate::Framebuffer`] with
+    /// this generation.
     pub generation: u32,
     /// Pixels.
     pub width: u32,
     /// Pixels.
     pub height: u32,
-    /// Those that are on, in the driver's order.
+    /// The enabled ones, in the driver's order.
     pub outputs: Vec<Output>,
 }
 
@@ -127,11 +131,12 @@ pub struct Output {
 pub struct RingStats {
     /// Records published.
     pub records: u64,
-    /// Times the ring filled.
+    /// Times that the ring was full.
     pub overflows: u64,
-    /// Records that became dirty tiles.
+    /// Records replaced by dirty tiles.
     pub dropped: u64,
-    /// With [`crate::XorgConf::oracle`]: sum of areas that miext/damage reported up to the last barrier.
+    /// With [`crate::XorgConf::oracle`]: sum of areas that miext/damage reported up to the last
+    /// barrier.
     pub oracle_area: u64,
     /// With [`crate::XorgConf::oracle`]: area of their union.
     pub oracle_union: u64,
@@ -145,11 +150,19 @@ impl Ring {
         control: Arc<OwnedFd>,
     ) -> Result<Ring, MappingError> {
         let mapping = Mapping::new(fd, abi::RING_BYTES, Access::ReadWrite)?;
-        // A fresh ring starts at 0; anything else is broken and clamped by `poll`.
-        Ok(Ring { mapping, video: VideoMemory::new(video), wake, control, position: 0, released: 0, head: 0 })
+        // A fresh ring starts at 0; `poll` clamps any other value.
+        Ok(Ring {
+            mapping,
+            video: VideoMemory::new(video),
+            wake,
+            control,
+            position: 0,
+            released: 0,
+            head: 0,
+        })
     }
 
-    /// True when the header says what this crate was built for.
+    /// True if the header has the version and size that this crate was built for.
     pub(crate) fn header_matches(&self) -> bool {
         let word = |at| self.mapping.word(at).load(Ordering::Relaxed);
         word(abi::HEADER_MAGIC) == abi::MAGIC
@@ -157,12 +170,12 @@ impl Ring {
             && word(abi::HEADER_RING_BYTES) as usize == abi::RING_BYTES
     }
 
-    /// The next record, or None when all that is published has been read.
+    /// The next record, or None if all published records have been read.
     pub fn poll(&mut self) -> Option<Result<DrawRecord, RecordError>> {
         self.poll_bytes().map(|bytes| DrawRecord::parse(&bytes))
     }
 
-    /// As [`Ring::poll`], the record as it was published: for whoever keeps it.
+    /// As [`Ring::poll`], but the bytes as published, for a caller that stores them.
     pub fn poll_bytes(&mut self) -> Option<[u8; abi::RECORD_BYTES]> {
         if self.position == self.head {
             self.head = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire);
@@ -172,7 +185,7 @@ impl Ring {
             }
             let ahead = self.head.wrapping_sub(self.position);
             if ahead > abi::RECORDS {
-                // A head that this ring cannot have: the memory is broken. Take what a full ring would hold.
+                // An impossible head: the memory is corrupt. Read what a full ring would hold.
                 self.position = self.head.wrapping_sub(abi::RECORDS);
             }
         }
@@ -194,42 +207,51 @@ impl Ring {
         }
         self.released = self.position;
         self.mapping.long(abi::HEADER_TAIL).store(self.position, Ordering::Release);
-        // The driver sets overflow_pending, fences, and looks at tail again: one of the two sees the other.
+        // The driver sets overflow_pending, fences, and loads tail again: one side sees the other's
+        // store.
         fence(Ordering::SeqCst);
         let pending = self.mapping.word(abi::HEADER_OVERFLOW_PENDING).load(Ordering::Relaxed) != 0;
-        let left = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Relaxed).wrapping_sub(self.position);
-        // Only once the ring is empty: the driver writes OVERFLOW when it may then go on for long.
+        let left =
+            self.mapping.long(abi::HEADER_HEAD).load(Ordering::Relaxed).wrapping_sub(self.position);
+        // Only once the ring is empty: after OVERFLOW the driver can then go on for long.
         if pending && left == 0 {
             let resume = [abi::MESSAGE_RESUME.to_le_bytes(), [0; 4]].concat();
-            // A full control socket holds other messages, on which the driver tries as well.
-            let _ = rustix::net::send(&*self.control, &resume, SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+            // A full control socket holds other messages; the driver tries to resume after those
+            // too.
+            let _ = rustix::net::send(
+                &*self.control,
+                &resume,
+                SendFlags::DONTWAIT | SendFlags::NOSIGNAL,
+            );
         }
     }
 
-    /// The newest op that may already have changed pixels. Load it after reading pixels: ops up to this one may be in them.
+    /// The newest op that may have changed pixels. Load it after reading pixels: they may contain
+    /// ops up to this one.
     pub fn begin(&self) -> u64 {
         fence(Ordering::Acquire);
         self.mapping.long(abi::HEADER_BEGIN).load(Ordering::Acquire)
     }
 
-    /// The newest op of which all is told, and so drawn: less than [`Ring::begin`] while X draws. None where an op may go
-    /// untold, or none was told yet.
-    pub fn drawn(&self) -> Option<u64> {
+    /// The newest op whose records are all published, and which is therefore drawn: less than
+    /// [`Ring::begin`] while X draws. None if records may be missing, or none is published yet.
+    pub fn published_op(&self) -> Option<u64> {
         if self.mapping.word(abi::HEADER_OVERFLOW_PENDING).load(Ordering::Relaxed) != 0 {
             return None;
         }
         let newest = self.mapping.long(abi::HEADER_HEAD).load(Ordering::Acquire).checked_sub(1)?;
         let at = abi::RECORDS_AT + (newest % abi::RECORDS) as usize * abi::RECORD_BYTES;
-        // Should the driver write this record anew meanwhile, it is of a later op.
+        // If the driver overwrites this record meanwhile, the value belongs to a later op.
         Some(self.mapping.long(at).load(Ordering::Relaxed))
     }
 
-    /// Readable when the driver woke this reader.
+    /// Readable once the driver has woken this reader.
     pub fn wake_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
 
-    /// Asks to be woken. True: nothing is pending and the caller may wait for [`Ring::wake_fd`]; false: poll again.
+    /// Requests a wake-up. True: no record is pending, and the caller may wait for
+    /// [`Ring::wake_fd`]. False: poll again.
     pub fn prepare_sleep(&self) -> bool {
         let sleeping = self.mapping.word(abi::HEADER_READER_SLEEPING);
         sleeping.store(1, Ordering::Relaxed);
@@ -241,17 +263,17 @@ impl Ring {
         false
     }
 
-    /// Empties [`Ring::wake_fd`] after a wait.
+    /// Resets [`Ring::wake_fd`] after a wait.
     pub fn clear_wake(&self) {
         let mut counter = [0; 8];
-        // EAGAIN: nobody woke us, which is as good.
+        // EAGAIN: there was no wake-up, which is harmless.
         let _ = rustix::io::read(&self.wake, &mut counter);
         self.mapping.word(abi::HEADER_READER_SLEEPING).store(0, Ordering::Relaxed);
     }
 
-    /// The cursor, or None before there is one.
+    /// The cursor. None: X was writing it all the while, and says so afterwards.
     pub fn cursor(&self) -> Option<CursorState> {
-        let state = self.mapping.block(abi::CURSOR, |word| {
+        self.mapping.block(abi::CURSOR, |word| {
             let width = word(7).min(abi::CURSOR_MAX);
             let height = word(8).min(abi::CURSOR_MAX);
             let pixels = (0..(width * height) as usize).map(|i| word(abi::CURSOR_WORDS + i));
@@ -259,7 +281,11 @@ impl Ring {
                 CursorImage::Argb(pixels.collect())
             } else {
                 let (fore, back) = (word(11) & 0x00ff_ffff, word(12) & 0x00ff_ffff);
-                CursorImage::TwoColors { fore, back, pixels: pixels.map(CursorPixel::from_word).collect() }
+                CursorImage::TwoColors {
+                    fore,
+                    back,
+                    pixels: pixels.map(CursorPixel::from_word).collect(),
+                }
             };
             CursorState {
                 serial: word(1),
@@ -273,11 +299,10 @@ impl Ring {
                 warps: word(9),
                 image,
             }
-        })?;
-        (state.serial != 0).then_some(state)
+        })
     }
 
-    /// The screen as of now.
+    /// The screen's present size and outputs.
     pub fn geometry(&self) -> Geometry {
         let geometry = self.mapping.block(abi::GEOMETRY, |word| {
             let count = (word(5) as usize).min(abi::OUTPUTS_MAX);
@@ -300,12 +325,13 @@ impl Ring {
         geometry.unwrap_or_default()
     }
 
-    /// Lock keys as X's keyboard shows them: bit 0 caps, 1 num, 2 scroll.
+    /// Lock keys of the X keyboard: bit 0 caps, 1 num, 2 scroll.
     pub fn leds(&self) -> u32 {
         self.mapping.block(abi::GEOMETRY, |word| word(6)).unwrap_or_default()
     }
 
-    /// After OVERFLOW: takes every dirty tile of the screen, as rectangles that may reach beyond its right and bottom edges.
+    /// To be called after OVERFLOW: takes all dirty tiles of the screen, as rectangles that may
+    /// extend beyond its right and bottom edges.
     pub fn take_dirty_tiles(&mut self, mut found: impl FnMut(Rect)) {
         if self.mapping.word(abi::HEADER_DIRTY_ANY).swap(0, Ordering::AcqRel) == 0 {
             return;
@@ -330,26 +356,29 @@ impl Ring {
         }
     }
 
-    /// Whether ops on pixmaps are recorded too. Off after attach.
+    /// Enables records of ops on pixmaps. Off after attach.
     pub fn set_want_offscreen(&self, wanted: bool) {
         self.mapping.word(abi::HEADER_WANT_OFFSCREEN).store(u32::from(wanted), Ordering::Relaxed);
     }
 
-    /// Whether frames of XVideo are kept as they came, for [`Ring::video_frame`]. Off after attach.
+    /// Enables copies of XVideo frames in their original format, for [`Ring::video_frame`]. Off
+    /// after attach.
     pub fn set_want_video(&self, wanted: bool) {
         self.mapping.word(abi::HEADER_WANT_VIDEO).store(u32::from(wanted), Ordering::Relaxed);
     }
 
-    /// Copies the newest whole frame of a port into `data`, which keeps its memory for the next: all of [`VideoLayout::bytes`].
-    /// It may be newer than the record at hand, as pixels may: load [`Ring::begin`] afterwards. None where there is none, also
-    /// because it was stopped or there is no memory for it: the framebuffer has what it shows.
+    /// Copies the newest complete frame of a port, all [`VideoLayout::bytes`] of it, into `data`,
+    /// whose allocation is reused. Like pixels, it may be newer than the records read so far: load
+    /// [`Ring::begin`] afterwards. None if there is no frame, the port was stopped, or there is no
+    /// memory for it: the framebuffer has its pixels.
     ///
     /// [`VideoLayout::bytes`]: crate::VideoLayout::bytes
     pub fn video_frame(&self, port: u16, data: &mut Vec<u8>) -> Option<VideoInfo> {
         self.video.frame(&self.mapping, port, data)
     }
 
-    /// True from a port's first frame until it stops: what the records of frames and VIDEO_STOPPED say, after an overflow too.
+    /// True from a port's first frame until it stops. It agrees with the records of frames and
+    /// VIDEO_STOPPED, and is valid after an overflow too.
     pub fn video_playing(&self, port: u16) -> bool {
         video::playing(&self.mapping, port)
     }
@@ -375,22 +404,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_is_told_and_lies_behind_what_has_begun() {
+    fn the_newest_published_op_never_passes_the_newest_begun_op() {
         let memory = memfd_create("ring", MemfdFlags::ALLOW_SEALING).unwrap();
         ftruncate(&memory, abi::RING_BYTES as u64).unwrap();
         fcntl_add_seals(&memory, SealFlags::SHRINK).unwrap();
         let event = || eventfd(0, EventfdFlags::empty()).unwrap();
         let ring = Ring::map(memory.as_fd(), event(), event(), Arc::new(event())).unwrap();
         let put = |at, value| ring.mapping.long(at).store(value, Ordering::Relaxed);
-        assert_eq!(ring.drawn(), None, "nothing was told yet");
+        assert_eq!(ring.published_op(), None, "no record is published yet");
         put(abi::HEADER_BEGIN, 7);
         put(abi::RECORDS_AT, 6);
         put(abi::HEADER_HEAD, 1);
-        assert_eq!((ring.drawn(), ring.begin()), (Some(6), 7), "op 7 is under way");
+        assert_eq!((ring.published_op(), ring.begin()), (Some(6), 7), "op 7 is still being drawn");
         put(abi::RECORDS_AT + (abi::RECORDS as usize - 1) * abi::RECORD_BYTES, 9);
         put(abi::HEADER_HEAD, 3 * abi::RECORDS);
-        assert_eq!(ring.drawn(), Some(9), "the newest lies in the last place");
+        assert_eq!(ring.published_op(), Some(9), "the newest record is in the last slot");
         ring.mapping.word(abi::HEADER_OVERFLOW_PENDING).store(1, Ordering::Relaxed);
-        assert_eq!(ring.drawn(), None, "an op may go untold");
+        assert_eq!(ring.published_op(), None, "records may be missing");
     }
 }

@@ -1,6 +1,6 @@
 //! Path 3/13: beside ring.rs, from driver/src/video.c to session-server's video.rs.
-//! Frames of XVideo as their clients sent them, copied whole out of the driver's memory or not at all.
-//! Knows blocks and buffers; never what a stream is.
+//! Frames of XVideo as their X clients sent them, copied completely out of the driver's memory or
+//! not at all. Knows blocks and buffers; never what a video stream is.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::OnceLock;
@@ -10,29 +10,30 @@ use thinc_region::{Rect, Size};
 
 use crate::abi;
 use crate::mapping::{Access, Mapping};
-use crate::record::{self, DrawableId, Drawn, VideoLayout};
+use crate::record::{self, DrawHint, DrawableId, VideoLayout};
 
-/// Frames that may be replaced while they are copied before giving up: each took the driver longer to make than to copy, so
-/// only a reader that hardly runs sees that many.
+/// 4: attempts before giving up on a frame that is replaced while it is copied. A frame takes the
+/// driver longer to make than to copy, so only a reader that gets almost no CPU time fails so
+/// often.
 const FRAME_TRIES: u32 = 4;
 const PORT_BYTES: usize = abi::VIDEO_BUFFERS as usize * abi::VIDEO_BUFFER_BYTES;
 
-/// A frame, as its record said it.
+/// A frame, with the values of its record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VideoInfo {
-    /// Counts the frames of the port: the same serial is the same frame.
+    /// Counts the port's frames: an equal serial means the same frame.
     pub serial: u32,
-    /// The op that drew it; its record may not have been read yet, as that of pixels.
+    /// The op that drew it; its record may not have been read yet.
     pub op: u64,
-    /// What it was drawn on.
+    /// The drawable that it was drawn on.
     pub dst: DrawableId,
-    /// How its samples lie.
+    /// The layout of its samples.
     pub layout: VideoLayout,
-    /// Of the whole image, in samples of luma.
+    /// Size of the whole image in luma samples.
     pub size: Size,
     /// The part of the image that is scaled to the place.
     pub crop: Rect,
-    /// Where all of the crop would be seen, in the drawable.
+    /// Where all of the crop would be shown, in the drawable.
     pub place: Rect,
 }
 
@@ -40,7 +41,7 @@ pub struct VideoInfo {
 #[derive(Debug)]
 pub(crate) struct VideoMemory {
     memfd: OwnedFd,
-    /// None in a cell: it cannot be mapped, and is not tried again for each frame.
+    /// None in a cell: mapping failed, and is not tried again.
     ports: [OnceLock<Option<Mapping>>; abi::VIDEO_PORTS as usize],
 }
 
@@ -55,15 +56,21 @@ impl VideoMemory {
         self.ports.get(usize::from(port))?.get_or_init(map).as_ref()
     }
 
-    /// Copies the newest whole frame of a port into `data`; `header` is the ring's mapping.
-    pub(crate) fn frame(&self, header: &Mapping, port: u16, data: &mut Vec<u8>) -> Option<VideoInfo> {
+    /// Copies the newest complete frame of a port into `data`; `header` is the ring's mapping.
+    pub(crate) fn frame(
+        &self,
+        header: &Mapping,
+        port: u16,
+        data: &mut Vec<u8>,
+    ) -> Option<VideoInfo> {
         let memory = self.port(port)?;
         let writing = header.word(block_at(port) + abi::VIDEO_WRITING_WORD * 4);
         for _ in 0..FRAME_TRIES {
             let info = info(header, port)?;
             let at = (info.serial % abi::VIDEO_BUFFERS) as usize * abi::VIDEO_BUFFER_BYTES;
             copy(memory, at, info.layout.bytes(info.size), data);
-            // Pairs with the fence in video.c: whoever copied a sample of a newer frame sees that it was begun.
+            // Pairs with the fence in video_slot.c: a reader that copied a sample of a newer frame
+            // sees its number in `writing`.
             fence(Ordering::Acquire);
             if writing.load(Ordering::Relaxed).wrapping_sub(info.serial) < abi::VIDEO_BUFFERS {
                 return Some(info);
@@ -77,24 +84,33 @@ const fn block_at(port: u16) -> usize {
     abi::VIDEO + port as usize * abi::VIDEO_BLOCK_WORDS * 4
 }
 
-/// What the port's block says; None where there is no frame, or nothing that could be one.
+/// Reads the port's block; None if there is no frame, or an invalid one.
 fn info(header: &Mapping, port: u16) -> Option<VideoInfo> {
     header.block(block_at(port), |word| {
         let op = u64::from(word(2)) | u64::from(word(3)) << 32;
         let words = [u32::from(port) | word(5) << 8, word(6), word(7), word(8), word(11)];
         let at = (word(9).cast_signed(), word(10).cast_signed());
         match record::video(words, at) {
-            Some(Drawn::Video { layout, size, crop, place, .. }) if word(1) != 0 => {
-                Some(VideoInfo { serial: word(1), op, dst: DrawableId(word(4)), layout, size, crop, place })
+            Some(DrawHint::Video { layout, size, crop, place, .. }) if word(1) != 0 => {
+                Some(VideoInfo {
+                    serial: word(1),
+                    op,
+                    dst: DrawableId(word(4)),
+                    layout,
+                    size,
+                    crop,
+                    place,
+                })
             }
             _ => None,
         }
     })?
 }
 
-/// True while a frame that was put at this port is shown.
+/// True while the port shows a frame.
 pub(crate) fn playing(header: &Mapping, port: u16) -> bool {
-    u32::from(port) < abi::VIDEO_PORTS && header.block(block_at(port), |word| word(13) != 0) == Some(true)
+    u32::from(port) < abi::VIDEO_PORTS
+        && header.block(block_at(port), |word| word(13) != 0) == Some(true)
 }
 
 fn copy(memory: &Mapping, at: usize, bytes: usize, data: &mut Vec<u8>) {

@@ -1,6 +1,7 @@
-//! The driver under real applications: while they are started, typed into, scrolled and moved, every changed pixel is covered
-//! by a record, COPY records are literally true, and the recorded area is little more than miext/damage's.
-//! Whenever X pauses, it is stopped (SIGSTOP) and looked at, so no moment in an application's life goes by unseen.
+//! The driver with real applications: while they are started, typed into, scrolled and moved, every
+//! changed pixel is covered by a record, COPY records are literally true, and the recorded area is
+//! little more than miext/damage's. Whenever X pauses, it is stopped (SIGSTOP) and compared, so
+//! that no state of an application is missed.
 
 mod coverage;
 mod xserver;
@@ -12,30 +13,36 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
-use thinc_ring::{DrawRecord, Drawn, InputMessage, RecordKind};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid,
+};
+use thinc_ring::{DrawHint, DrawRecord, InputMessage, RecordKind};
 use x11rb::connection::Connection;
 use x11rb::protocol::render::{self, ConnectionExt as _, PictOp};
 use x11rb::protocol::xproto::*;
 use x11rb::wrapper::ConnectionExt as _;
 
-use coverage::{PATIENCE, Reader, Shadow, brief};
+use coverage::{Reader, Shadow, TIMEOUT, brief};
 use xserver::{Options, XServer, wait_readable};
 
 const WIDTH: u32 = 1024;
 const HEIGHT: u32 = 768;
-/// Shorter than half the period of any blinking caret, longer than the pauses in one repaint.
+/// 250 ms: shorter than half the period of any blinking caret, longer than the pauses in one
+/// repaint.
 const QUIET: Duration = Duration::from_millis(250);
-/// How often X may be found in the middle of an op, one pause after the other, before that is no accident.
+/// 5 s without the expected change, after which input is repeated: an application may have lost it.
+const REPEAT_AFTER: Duration = Duration::from_secs(5);
+/// 100: consecutive pauses that leave an op half drawn, before the test fails.
 const TORN_MAX: u32 = 100;
-/// The contract: recorded area per area that miext/damage reports.
+/// The contract: recorded area per area reported by miext/damage.
 const RATIO_MAX: f64 = 1.2;
 
-/// A shell's words before the application's: a window manager that starts it once it manages windows. Side by side, a window
-/// could ask to be shown while the manager was still starting, and was never shown.
+/// Prefix of the shell command: a window manager that starts the application once it manages
+/// windows. If both started together, a window could be mapped before the manager was ready and
+/// never be shown.
 const MANAGED: &str = "exec openbox --startup \"sh -c";
 
-/// An application and all that it started: a process group of its own, which ends with the value.
+/// An application and its child processes: one process group, killed when the value is dropped.
 struct Application {
     child: Child,
     home: PathBuf,
@@ -44,18 +51,19 @@ struct Application {
 static HOMES: AtomicU32 = AtomicU32::new(0);
 
 impl Application {
-    /// Runs a shell's words in a home of its own, so that it has no memory of how it ended the last time.
-    fn start(server: &XServer, home: PathBuf, words: &str) -> Application {
+    /// Runs a shell command with a fresh home directory, so that no state is left from the last
+    /// run.
+    fn start(server: &XServer, home: PathBuf, command: &str) -> Application {
         use std::os::unix::process::CommandExt;
         let child = Command::new("sh")
-            .args(["-c", words])
+            .args(["-c", command])
             .env("DISPLAY", format!(":{}", server.display))
             .env("HOME", &home)
             .env("XDG_CONFIG_HOME", home.join("config"))
             .env("XDG_DATA_HOME", home.join("data"))
             .env("XDG_CACHE_HOME", home.join("cache"))
             .env("XDG_RUNTIME_DIR", &home)
-            // Toolkits that ask a bus wait for it: here there is none, and they are told so.
+            // Toolkits wait for a D-Bus session bus; this tells them that there is none.
             .env("DBUS_SESSION_BUS_ADDRESS", "disabled:")
             .env("NO_AT_BRIDGE", "1")
             .env_remove("WAYLAND_DISPLAY")
@@ -77,12 +85,12 @@ impl Drop for Application {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for name in ["output", "errors"] {
-                let said = fs::read_to_string(self.home.join(name)).unwrap_or_default();
-                let tail: Vec<&str> = said.lines().rev().take(20).collect();
+                let text = fs::read_to_string(self.home.join(name)).unwrap_or_default();
+                let tail: Vec<&str> = text.lines().rev().take(20).collect();
                 eprintln!("---- its {name}, newest first ----\n{}", tail.join("\n"));
             }
         }
-        // It may have ended by itself.
+        // It may have ended already.
         let _ = kill_process_group(Pid::from_child(&self.child), Signal::KILL);
         let _ = self.child.wait();
         let _ = fs::remove_dir_all(&self.home);
@@ -90,23 +98,25 @@ impl Drop for Application {
 }
 
 fn fresh_home() -> PathBuf {
-    let name = format!("thinc-home-{}-{}", std::process::id(), HOMES.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("thinc-home-{}-{}", std::process::id(), HOMES.fetch_add(1, Ordering::Relaxed));
     let home = std::env::temp_dir().join(name);
     fs::create_dir(&home).unwrap();
     home
 }
 
-/// An X server that does not run while the value lives.
+/// An X server that is stopped while the value lives.
 struct Stopped(Pid);
 
 impl Stopped {
     fn new(server: &XServer) -> Stopped {
         let pid = Pid::from_raw(server.pid().cast_signed()).unwrap();
         kill_process(pid, Signal::STOP).unwrap();
-        // Its end is left for the server's owner to collect; a stop that is over is not reported again.
+        // NOWAIT leaves its exit status to the owner of the server; the stop is not reported again
+        // after SIGCONT.
         let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         let status = waitid(WaitId::Pid(pid), options).unwrap();
-        assert!(status.is_some_and(|status| status.stopped()), "the X server is there to be stopped");
+        assert!(status.is_some_and(|status| status.stopped()), "the X server is stopped");
         Stopped(pid)
     }
 }
@@ -117,17 +127,17 @@ impl Drop for Stopped {
     }
 }
 
-/// What was seen of one application.
+/// Counters of one application.
 #[derive(Debug, Default)]
 struct Figures {
     ops: u64,
     records: u64,
     video: u64,
-    /// Comparisons of the screen with what records say of it.
+    /// Comparisons of the screen with the records.
     moments: u64,
-    /// Pauses of X that left an op half drawn: the next one is compared.
+    /// Pauses of X in the middle of an op; the next one is compared.
     torn: u64,
-    /// Pixels that differed from one moment to the next.
+    /// Pixels that differed between two comparisons.
     changed: u64,
     recorded: u64,
     reported: u64,
@@ -141,7 +151,7 @@ struct Watch<'a> {
     server: &'a XServer,
     reader: Reader,
     shadow: Shadow,
-    /// The screen at the last moment.
+    /// The screen at the last comparison.
     seen: Vec<u32>,
     /// The newest op whose records were read.
     last_op: u64,
@@ -160,19 +170,25 @@ impl<'a> Watch<'a> {
 
     fn apply(&mut self, records: &[DrawRecord]) {
         for record in records {
-            assert!(record.kind != RecordKind::Overflow, "{}: this reader keeps up", self.name);
-            assert!(!matches!(record.kind, RecordKind::Geometry { .. }), "{}: the screen keeps its size", self.name);
+            assert!(record.kind != RecordKind::Overflow, "{}: the ring overflowed", self.name);
+            assert!(
+                !matches!(record.kind, RecordKind::Geometry { .. }),
+                "{}: the screen changed its size",
+                self.name
+            );
             let (RecordKind::Draw { .. } | RecordKind::Copy { .. }) = record.kind else { continue };
             self.figures.ops += u64::from(record.op != self.last_op);
             self.figures.records += 1;
             self.last_op = record.op;
-            let video = matches!(record.kind, RecordKind::Draw { what: Drawn::Video { .. }, .. });
+            let video =
+                matches!(record.kind, RecordKind::Draw { hint: DrawHint::Video { .. }, .. });
             self.figures.video += u64::from(video);
         }
         self.shadow.apply(records);
     }
 
-    /// Stops X, reads all records, and compares unless an op is half drawn. True when something was recorded.
+    /// Stops X, reads all records, and compares unless an op is half drawn. True if something was
+    /// recorded.
     fn moment(&mut self) -> bool {
         let before = self.figures.records;
         let stopped = Stopped::new(self.server);
@@ -189,7 +205,8 @@ impl<'a> Watch<'a> {
         let now = self.reader.pixels();
         drop(stopped);
         self.figures.moments += 1;
-        self.figures.changed += self.seen.iter().zip(&now).filter(|(was, is)| was != is).count() as u64;
+        self.figures.changed +=
+            self.seen.iter().zip(&now).filter(|(was, is)| was != is).count() as u64;
         if let Err(words) = self.shadow.settle(&now) {
             panic!("{}: {words}\nrecords, newest first: {}", self.name, brief(&records));
         }
@@ -197,7 +214,7 @@ impl<'a> Watch<'a> {
         drew
     }
 
-    /// Waits for X's next pause, or `timeout`, and compares. True when something was recorded.
+    /// Waits for X's next pause, at most `timeout`, and compares. True if something was recorded.
     fn wait(&mut self, timeout: Duration) -> bool {
         if self.reader.attachment.ring.prepare_sleep() {
             let woken = wait_readable(self.reader.attachment.ring.wake_fd(), timeout);
@@ -209,30 +226,42 @@ impl<'a> Watch<'a> {
         self.moment()
     }
 
-    /// Watches until `done`.
+    /// Watches until `done`; the application may take as long as it goes on drawing.
     fn until(&mut self, what: &str, mut done: impl FnMut(&Watch<'a>) -> bool) {
-        let deadline = Instant::now() + PATIENCE;
+        let mut deadline = Instant::now() + TIMEOUT;
         while !done(self) {
-            assert!(Instant::now() < deadline, "{}: {what} does not happen; {:?}", self.name, self.figures);
-            self.wait(QUIET);
+            assert!(
+                Instant::now() < deadline,
+                "{}: {what} does not happen; {:?}",
+                self.name,
+                self.figures
+            );
+            if self.wait(QUIET) {
+                deadline = Instant::now() + TIMEOUT;
+            }
         }
     }
 
-    /// Watches until nothing was drawn for a while.
+    /// Watches until nothing is drawn for a while.
     fn quiet(&mut self) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.wait(QUIET) {
-            assert!(Instant::now() < deadline, "{}: it never rests; {:?}", self.name, self.figures);
+            assert!(
+                Instant::now() < deadline,
+                "{}: it never stops drawing; {:?}",
+                self.name,
+                self.figures
+            );
         }
     }
 
-    /// Everything that X was asked for so far is drawn, compared, and its area added up.
+    /// Waits until X has executed all requests, compares, and adds up the areas.
     fn check(&mut self) {
         let mut torn = 0;
         loop {
             let records = self.reader.drain();
             self.apply(&records);
-            // The oracle's figures end at the barrier, so ours do too.
+            // The oracle's areas end at the barrier, so ours do too.
             let stats = self.reader.attachment.ring.stats();
             self.figures.recorded += std::mem::take(&mut self.shadow.drawn_area);
             self.figures.recorded_union += self.shadow.screen.take_covered();
@@ -249,7 +278,7 @@ impl<'a> Watch<'a> {
     }
 
     fn send(&mut self, message: InputMessage) {
-        self.reader.attachment.input.send(message).expect("the input socket has room for a hand's doings");
+        self.reader.attachment.input.send(message).expect("the input socket has room");
     }
 
     fn move_to(&mut self, x: i32, y: i32) {
@@ -284,7 +313,7 @@ impl<'a> Watch<'a> {
         }
     }
 
-    /// Does something, watches until it changed so many pixels and was drawn to its end, and compares.
+    /// Runs `act`, watches until so many pixels have changed and drawing has ended, and compares.
     fn step(&mut self, what: &str, pixels: u64, act: impl FnOnce(&mut Watch<'a>)) {
         let wanted = self.figures.changed + pixels;
         act(self);
@@ -293,7 +322,32 @@ impl<'a> Watch<'a> {
         self.check();
     }
 
-    /// Drags from one point to another in steps that are seen one by one; `held` is a key that is held meanwhile.
+    /// The same for input that an application may lose, and that does no harm if it arrives twice:
+    /// `act` is repeated until so many pixels have changed. A key before the window has the focus
+    /// goes elsewhere, one before a menu has grabbed the keyboard does not close it, and the first
+    /// turn of a wheel after the pointer has entered a window only sets the axis's base value.
+    fn repeat(&mut self, what: &str, pixels: u64, mut act: impl FnMut(&mut Watch<'a>)) {
+        let wanted = self.figures.changed + pixels;
+        let deadline = Instant::now() + TIMEOUT;
+        while self.figures.changed < wanted {
+            assert!(
+                Instant::now() < deadline,
+                "{}: {what} does not happen; {:?}",
+                self.name,
+                self.figures
+            );
+            act(self);
+            let again_at = Instant::now() + REPEAT_AFTER;
+            while self.figures.changed < wanted && Instant::now() < again_at {
+                self.wait(QUIET);
+            }
+        }
+        self.quiet();
+        self.check();
+    }
+
+    /// Drags from one point to another in steps that are compared one by one; the key `held` is
+    /// down meanwhile.
     fn drag(&mut self, held: u8, from: (i32, i32), to: (i32, i32)) {
         self.move_to(from.0, from.1);
         self.send(InputMessage::Key { seq: 7, keycode: held, down: true });
@@ -310,7 +364,7 @@ impl<'a> Watch<'a> {
         self.seen.iter().collect::<HashSet<_>>().len()
     }
 
-    /// Prints what was seen, and holds the area to the contract.
+    /// Prints the counters, and checks the areas against the contract.
     fn finish(mut self) -> Figures {
         self.check();
         let figures = self.figures;
@@ -318,7 +372,8 @@ impl<'a> Watch<'a> {
         let sum = ratio(figures.recorded, figures.reported);
         let union = ratio(figures.recorded_union, figures.reported_union);
         println!(
-            "{}: {} ops, {} records, {} moments ({} torn), {} pixels changed, 0 uncovered, {} copied from known pixels of the screen and {} of pixmaps; \
+            "{}: {} ops, {} records, {} comparisons ({} torn), {} pixels changed, 0 uncovered, \
+             {} copied from known pixels of the screen and {} of pixmaps; \
              recorded / reported area: sum {sum:.3}, union {union:.3}",
             self.name,
             figures.ops,
@@ -341,9 +396,10 @@ const KEY_ALT: u8 = 64;
 const KEY_ESCAPE: u8 = 9;
 const KEY_NEXT: u8 = 117;
 
-/// Of a keyboard as it is when nobody configured one: evdev codes plus 8, US layout.
+/// Keycodes of the default keyboard: evdev codes plus 8, US layout.
 fn keycode(character: char) -> u8 {
-    const ROWS: [(u8, &str); 4] = [(10, "1234567890-="), (24, "qwertyuiop[]"), (38, "asdfghjkl;'"), (52, "zxcvbnm,./")];
+    const ROWS: [(u8, &str); 4] =
+        [(10, "1234567890-="), (24, "qwertyuiop[]"), (38, "asdfghjkl;'"), (52, "zxcvbnm,./")];
     if character == ' ' {
         return 65;
     }
@@ -357,22 +413,28 @@ fn server() -> XServer {
 
 fn text_file(home: &Path) -> String {
     let file = home.join("text.txt");
-    fs::write(&file, "A line of text that is long enough to be looked at, and then some more.\n".repeat(400)).unwrap();
+    fs::write(
+        &file,
+        "A line of text that is long enough to be looked at, and then some more.\n".repeat(400),
+    )
+    .unwrap();
     file.display().to_string()
 }
 
-// ---- the applications --------------------------------------------------------------------------------------------------
+// ---- the applications ---------------------------------------------------------------------------
 
 #[test]
 fn x11perf_is_covered() {
     let server = server();
     let mut watch = Watch::new("x11perf", &server);
-    let tests = "-dot -rect10 -rect100 -rect500 -srect10 -srect100 -osrect100 -tilerect100 -oddtilerect100 -line100 -dline100 -wline100 \
-                 -seg100 -seg100c1 -circle10 -circle100 -fcircle100 -ellipse100 -complex10 -triangle10 -triangle100 -trap100 \
-                 -aatrap100 -aatrap2x100 -ftext -f24text16 -f24itext16 -aa10text -rgb10text -rgb24text -scroll100 -scroll500 -copywinwin100 \
-                 -copypixwin100 -compwinwin100 -magpixwin100 -copyplane100 -putimage100 -putimagexy100 -shmput100 -shmputxy10 \
+    let tests = "-dot -rect10 -rect100 -rect500 -srect10 -srect100 -osrect100 -tilerect100 \
+                 -oddtilerect100 -line100 -dline100 -wline100 -seg100 -seg100c1 -circle10 \
+                 -circle100 -fcircle100 -ellipse100 -complex10 -triangle10 -triangle100 -trap100 \
+                 -aatrap100 -aatrap2x100 -ftext -f24text16 -f24itext16 -aa10text -rgb10text \
+                 -rgb24text -scroll100 -scroll500 -copywinwin100 -copypixwin100 -compwinwin100 \
+                 -magpixwin100 -copyplane100 -putimage100 -putimagexy100 -shmput100 -shmputxy10 \
                  -ucreate -move -umove -resize -circulate -popup";
-    // One at a time, so that no kind of drawing hides behind another's area.
+    // One at a time, so that no test hides behind another's area.
     for test in tests.split_whitespace() {
         let before = (watch.figures.recorded, watch.figures.reported);
         let words = format!("exec x11perf -repeat 1 -reps 20 {test}");
@@ -380,13 +442,20 @@ fn x11perf_is_covered() {
         watch.until("the end of x11perf", |_| application.ended());
         assert!(application.child.wait().unwrap().success(), "x11perf knows {test}");
         watch.check();
-        let (recorded, reported) = (watch.figures.recorded - before.0, watch.figures.reported - before.1);
-        assert!(recorded as f64 <= RATIO_MAX * reported as f64, "{test}: recorded {recorded}, reported {reported}");
+        let (recorded, reported) =
+            (watch.figures.recorded - before.0, watch.figures.reported - before.1);
+        assert!(
+            recorded as f64 <= RATIO_MAX * reported as f64,
+            "{test}: recorded {recorded}, reported {reported}"
+        );
         assert!(reported > 0, "{test} draws");
     }
     let figures = watch.finish();
-    assert!(figures.moments > 100 && figures.changed > 10_000_000, "it was seen at work: {figures:?}");
-    assert!(server.stop(), "X ends in order");
+    assert!(
+        figures.moments > 100 && figures.changed > 10_000_000,
+        "too little was compared: {figures:?}"
+    );
+    assert!(server.stop(), "X exits cleanly");
 }
 
 #[test]
@@ -394,7 +463,8 @@ fn xterm_is_covered() {
     let server = server();
     let mut watch = Watch::new("xterm", &server);
     watch.move_to(300, 300);
-    let application = Application::start(&server, fresh_home(), "exec xterm -geometry 110x40+10+10 -e sh");
+    let application =
+        Application::start(&server, fresh_home(), "exec xterm -geometry 110x40+10+10 -e sh");
     watch.until("the prompt", |watch| watch.colors() > 1 && watch.figures.changed > 100_000);
     watch.quiet();
     for (line, pixels) in [("seq 1 500", 2000), ("ls -l /usr/bin", 20_000), ("clear", 20_000)] {
@@ -407,14 +477,18 @@ fn xterm_is_covered() {
     watch.key(KEY_RETURN);
     for flood in 1..=10 {
         let wanted = watch.figures.moments + 10;
-        watch.until("a flood", |watch| watch.figures.moments >= wanted);
+        watch.until("output of find", |watch| watch.figures.moments >= wanted);
         watch.check();
-        assert!(flood < 3 || watch.figures.changed > 100_000, "text floods: {:?}", watch.figures);
+        assert!(
+            flood < 3 || watch.figures.changed > 100_000,
+            "too little text: {:?}",
+            watch.figures
+        );
     }
     watch.chord(KEY_CONTROL, keycode('c'));
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
 #[test]
@@ -427,23 +501,24 @@ fn mousepad_gtk3_is_covered() {
     use_editor(&mut watch);
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
-/// A back buffer that lives as long as its window, drawn anew for every scroll and shown by a blend.
+/// Its back buffer lives as long as the window, is redrawn for every scroll and shown by a blend.
 #[test]
 fn libreoffice_is_covered() {
     let server = server();
     let mut watch = Watch::new("LibreOffice", &server);
     let home = fresh_home();
     let words = format!(
-        "{MANAGED} 'exec env SAL_USE_VCLPLUGIN=gtk3 soffice --norestore --nologo --nofirststartwizard --writer {}'\"",
+        "{MANAGED} 'exec env SAL_USE_VCLPLUGIN=gtk3 soffice --norestore --nologo \
+            --nofirststartwizard --writer {}'\"",
         text_file(&home)
     );
     let application = Application::start(&server, home, &words);
     let (conn, screen) = server.connect();
     let root = conn.setup().roots[screen].root;
-    // Its first window is a picture that says how far the start is.
+    // Its first window is a splash screen with a progress bar.
     watch.until("the document's window", |_| shows_window(&conn, root, b"libreoffice-writer"));
     watch.until("the document", |watch| watch.colors() > 100);
     watch.quiet();
@@ -451,18 +526,19 @@ fn libreoffice_is_covered() {
     watch.move_to(400, 400);
     watch.click(1);
     for _ in 0..4 {
-        watch.step("a page down", 2000, |watch| watch.key(KEY_NEXT));
+        watch.repeat("a page down", 2000, |watch| watch.key(KEY_NEXT));
     }
-    watch.step("the wheel", 2000, |watch| {
-        // As in a browser: the first event after the pointer came only tells where the axis stands.
+    watch.repeat("the wheel", 2000, |watch| {
+        // As in a browser: the first event after the pointer has entered only sets the base value
+        // of the axis.
         watch.scroll(-180);
         watch.scroll(-180);
     });
-    watch.step("typing", 100, |watch| watch.type_text("typed by a hand"));
-    assert!(watch.shadow.literal_shows > 100_000, "what it shows follows from its pixmaps");
+    watch.step("typing", 100, |watch| watch.type_text("typed by a user"));
+    assert!(watch.shadow.literal_shows > 100_000, "its screen follows from its pixmaps");
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
 #[test]
@@ -475,11 +551,11 @@ fn featherpad_qt5_is_covered() {
     use_editor(&mut watch);
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
-/// The same with a compositor: every window is redirected, GTK's have depth 32 and shadows, and only the compositor draws on
-/// the screen.
+/// The same with a compositor: every window is redirected, GTK's have depth 32 and shadows, and
+/// only the compositor draws on the screen.
 #[test]
 fn windows_under_a_compositor_are_covered() {
     let server = server();
@@ -488,43 +564,55 @@ fn windows_under_a_compositor_are_covered() {
     let conf = home.join("picom.conf");
     fs::write(
         &conf,
-        "backend = \"xrender\"; shadow = true; fading = true; fade-delta = 4; inactive-opacity = 0.8; use-damage = true;",
+        "backend = \"xrender\"; shadow = true; fading = true; fade-delta = 4; inactive-opacity = \
+            0.8; use-damage = true;",
     )
     .unwrap();
     let words = format!(
-        "{MANAGED} 'picom --config {} & xterm -geometry 60x20+500+400 & exec mousepad --disable-server {}'\"",
+        "{MANAGED} 'picom --config {} & xterm -geometry 60x20+500+400 & exec mousepad \
+            --disable-server {}'\"",
         conf.display(),
         text_file(&home)
     );
     let application = Application::start(&server, home, &words);
     let (conn, screen) = server.connect();
-    let selection = conn.intern_atom(false, format!("_NET_WM_CM_S{screen}").as_bytes()).unwrap().reply().unwrap().atom;
+    let selection = conn
+        .intern_atom(false, format!("_NET_WM_CM_S{screen}").as_bytes())
+        .unwrap()
+        .reply()
+        .unwrap()
+        .atom;
     watch.until("the compositor", |_| {
         conn.get_selection_owner(selection).unwrap().reply().unwrap().owner != x11rb::NONE
     });
-    // Shadows and a terminal have many colours too: the hand must not begin before the editor is under it.
+    // Shadows and a terminal have many colours too: wait until the editor's window is shown.
     let root = conn.setup().roots[screen].root;
     watch.until("the editor's window", |_| shows_window(&conn, root, b"mousepad"));
     use_editor(&mut watch);
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
-/// True when a window of this class is on the screen, at any depth below `parent`.
+/// True if a window of this class is on the screen, at any depth below `parent`.
 fn shows_window(conn: &impl Connection, parent: Window, class: &[u8]) -> bool {
-    // Windows come and go while the tree is walked: one that is gone is not shown.
+    // Windows may be destroyed while the tree is walked: such a window is not shown.
     let Ok(tree) = conn.query_tree(parent).unwrap().reply() else { return false };
     tree.children.into_iter().any(|window| {
-        let named = conn.get_property(false, window, AtomEnum::WM_CLASS, AtomEnum::STRING, 0, 64).unwrap().reply();
-        let is_it = named.is_ok_and(|name| name.value.windows(class.len()).any(|part| part == class));
+        let named = conn
+            .get_property(false, window, AtomEnum::WM_CLASS, AtomEnum::STRING, 0, 64)
+            .unwrap()
+            .reply();
+        let is_it =
+            named.is_ok_and(|name| name.value.windows(class.len()).any(|part| part == class));
         let attributes = conn.get_window_attributes(window).unwrap().reply();
-        let viewable = attributes.is_ok_and(|attributes| attributes.map_state == MapState::VIEWABLE);
+        let viewable =
+            attributes.is_ok_and(|attributes| attributes.map_state == MapState::VIEWABLE);
         (is_it && viewable) || shows_window(conn, window, class)
     })
 }
 
-/// Scrolls, types, opens a menu and moves the window of an editor that fills some of the screen.
+/// Scrolls, types, opens a menu and moves the window of an editor that fills part of the screen.
 fn use_editor(watch: &mut Watch<'_>) {
     watch.until("the editor", |watch| watch.colors() > 20);
     watch.quiet();
@@ -532,12 +620,12 @@ fn use_editor(watch: &mut Watch<'_>) {
     watch.move_to(300, 250);
     watch.click(1);
     for _ in 0..4 {
-        watch.step("a page down", 500, |watch| watch.key(KEY_NEXT));
+        watch.repeat("a page down", 500, |watch| watch.key(KEY_NEXT));
     }
-    watch.step("the wheel", 500, |watch| watch.scroll(-360));
-    watch.step("typing", 100, |watch| watch.type_text("typed by a hand that does not rest"));
+    watch.repeat("the wheel", 500, |watch| watch.scroll(-360));
+    watch.step("typing", 100, |watch| watch.type_text("typed by a user that does not rest"));
     watch.step("a menu", 2000, |watch| watch.click(3));
-    watch.step("the end of the menu", 2000, |watch| watch.key(KEY_ESCAPE));
+    watch.repeat("the end of the menu", 2000, |watch| watch.key(KEY_ESCAPE));
     watch.step("a move of the window", 20_000, |watch| watch.drag(KEY_ALT, (300, 250), (380, 310)));
 }
 
@@ -547,12 +635,16 @@ fn chromium_is_covered() {
     let mut watch = Watch::new("chromium", &server);
     let home = fresh_home();
     let page = home.join("page.html");
-    let rows = "<p style='margin:1em'>Text on a <b style='background:linear-gradient(90deg,#f80,#08f)'>gradient</b>, and <a href=x>links</a>.</p>".repeat(200);
+    let row = "<p style='margin:1em'>Text on a \
+        <b style='background:linear-gradient(90deg,#f80,#08f)'>gradient</b>, \
+        and <a href=x>links</a>.</p>";
+    let rows = row.repeat(200);
     fs::write(&page, format!("<!doctype html><meta charset=utf-8>{rows}")).unwrap();
-    // A browser takes keys only in an active window, and it is a window manager that makes one active.
+    // A browser accepts keys only in an active window, and only a window manager activates one.
     let words = format!(
-        "{MANAGED} 'exec chromium --no-sandbox --disable-gpu --no-first-run --disable-background-networking --disable-component-update \
-         --disable-sync --window-size=800,600 --window-position=40,40 --user-data-dir={} --app=file://{}'\"",
+        "{MANAGED} 'exec chromium --no-sandbox --disable-gpu --no-first-run \
+         --disable-background-networking --disable-component-update --disable-sync \
+         --window-size=800,600 --window-position=40,40 --user-data-dir={} --app=file://{}'\"",
         home.join("profile").display(),
         page.display()
     );
@@ -563,21 +655,21 @@ fn chromium_is_covered() {
     watch.move_to(400, 300);
     watch.click(1);
     for _ in 0..4 {
-        watch.step("a page down", 5000, |watch| watch.key(KEY_NEXT));
+        watch.repeat("a page down", 5000, |watch| watch.key(KEY_NEXT));
     }
     for dy in [360, -360, 120, 120] {
-        watch.step("a smooth scroll", 5000, |watch| {
-            // The first event after the pointer came only tells where the axis stands.
+        watch.repeat("a smooth scroll", 5000, |watch| {
+            // The first event after the pointer has entered only sets the base value of the axis.
             watch.scroll(dy / 2);
             watch.scroll(dy / 2);
         });
     }
     watch.step("a menu", 5000, |watch| watch.click(3));
-    watch.step("the end of the menu", 5000, |watch| watch.key(KEY_ESCAPE));
+    watch.repeat("the end of the menu", 5000, |watch| watch.key(KEY_ESCAPE));
     watch.step("a move of the window", 20_000, |watch| watch.drag(KEY_ALT, (300, 250), (380, 310)));
     watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
 #[test]
@@ -589,56 +681,89 @@ fn mpv_xvideo_is_covered() {
 #[test]
 fn mpv_x11_is_covered() {
     let figures = play("mpv --vo=x11");
-    assert_eq!(figures.video, 0, "nothing here came through XVideo");
+    assert_eq!(figures.video, 0, "this output does not use XVideo");
 }
 
-/// Plays a generated clip, with a menu bar over it for a while and the window moved meanwhile.
+/// Plays a generated clip, with the player's controls over it at times.
 fn play(player: &'static str) -> Figures {
     let server = server();
     let mut watch = Watch::new(player, &server);
     let home = fresh_home();
     let clip = home.join("clip.mkv").display().to_string();
     let source = ["-v", "error", "-f", "lavfi", "-i", "testsrc2=size=352x240:rate=24:duration=30"];
-    let made = Command::new("ffmpeg").args(source).args(["-c:v", "mpeg4", "-q:v", "4", "-y", &clip]).status().unwrap();
+    let made = Command::new("ffmpeg")
+        .args(source)
+        .args(["-c:v", "mpeg4", "-q:v", "4", "-y", &clip])
+        .status()
+        .unwrap();
     assert!(made.success(), "ffmpeg could not make a clip");
-    let words = format!("{MANAGED} 'exec {player} --no-audio --no-config --loop --geometry=640x440+20+20 {clip}'\"");
+    let words = format!(
+        "{MANAGED} 'exec {player} --no-audio --no-config --loop --geometry=640x440+20+20 {clip}'\""
+    );
     let application = Application::start(&server, home, &words);
     watch.until("the clip", |watch| watch.colors() > 300);
     for i in 0..6 {
         // mpv shows its controls while the pointer moves.
         watch.move_to(200 + 10 * i, 300);
         let wanted = (watch.figures.moments + 10, watch.figures.changed + 100_000);
-        watch.until("frames", |watch| watch.figures.moments >= wanted.0 && watch.figures.changed >= wanted.1);
+        watch.until("frames", |watch| {
+            watch.figures.moments >= wanted.0 && watch.figures.changed >= wanted.1
+        });
         watch.check();
     }
     let figures = watch.finish();
     drop(application);
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
     figures
 }
 
-/// Depth-32 windows are redirected by X itself where no compositor is: what is drawn in them comes to the screen as X's copy.
+/// Without a compositor X itself redirects windows of depth 32: drawing in them reaches the screen
+/// as a copy by X.
 #[test]
 fn alpha_windows_without_a_compositor_are_covered() {
     let server = server();
     let mut watch = Watch::new("windows of depth 32", &server);
-    let application = Application::start(&server, fresh_home(), "exec xterm -geometry 110x40+10+10 -e sh");
+    let application =
+        Application::start(&server, fresh_home(), "exec xterm -geometry 110x40+10+10 -e sh");
     watch.until("the terminal below", |watch| watch.figures.changed > 100_000);
     watch.quiet();
     let (conn, screen) = server.connect();
     let root = conn.setup().roots[screen].root;
-    let depth = conn.setup().roots[screen].allowed_depths.iter().find(|depth| depth.depth == 32).expect("depth 32");
+    let depth = conn.setup().roots[screen]
+        .allowed_depths
+        .iter()
+        .find(|depth| depth.depth == 32)
+        .expect("depth 32");
     let visual = depth.visuals[0].visual_id;
     let (colormap, window, gc) =
         (conn.generate_id().unwrap(), conn.generate_id().unwrap(), conn.generate_id().unwrap());
     conn.create_colormap(ColormapAlloc::NONE, colormap, root, visual).unwrap();
-    let aux = CreateWindowAux::new().background_pixel(0x8040_2010).border_pixel(0).colormap(colormap);
+    let aux =
+        CreateWindowAux::new().background_pixel(0x8040_2010).border_pixel(0).colormap(colormap);
     let aux = aux.override_redirect(1);
-    conn.create_window(32, window, root, 100, 100, 300, 200, 2, WindowClass::INPUT_OUTPUT, visual, &aux).unwrap();
+    conn.create_window(
+        32,
+        window,
+        root,
+        100,
+        100,
+        300,
+        200,
+        2,
+        WindowClass::INPUT_OUTPUT,
+        visual,
+        &aux,
+    )
+    .unwrap();
     conn.map_window(window).unwrap();
     conn.create_gc(gc, window, &CreateGCAux::new()).unwrap();
     let formats = conn.render_query_pict_formats().unwrap().reply().unwrap();
-    let argb = formats.formats.iter().find(|f| f.depth == 32 && f.direct.alpha_mask == 0xff).expect("ARGB32").id;
+    let argb = formats
+        .formats
+        .iter()
+        .find(|f| f.depth == 32 && f.direct.alpha_mask == 0xff)
+        .expect("ARGB32")
+        .id;
     let picture = conn.generate_id().unwrap();
     conn.render_create_picture(picture, window, argb, &render::CreatePictureAux::new()).unwrap();
     for i in 0..40u16 {
@@ -646,7 +771,12 @@ fn alpha_windows_without_a_compositor_are_covered() {
         let wanted = watch.figures.changed + 50;
         let aux = ChangeGCAux::new().foreground(0xff00_0000 | (u32::from(i) * 0x06_0b03 + 0x10));
         conn.change_gc(gc, &aux).unwrap();
-        conn.poly_fill_rectangle(window, gc, &[Rectangle { x: 5 * at, y: 3 * at, width: 40, height: 30 }]).unwrap();
+        conn.poly_fill_rectangle(
+            window,
+            gc,
+            &[Rectangle { x: 5 * at, y: 3 * at, width: 40, height: 30 }],
+        )
+        .unwrap();
         let color = render::Color { red: 0x100 * i, green: 0x4000, blue: 0x2000, alpha: 0x8000 };
         let rect = Rectangle { x: 200 - 4 * at, y: 4 * at, width: 30, height: 20 };
         conn.render_fill_rectangles(PictOp::OVER, picture, color, &[rect]).unwrap();
@@ -655,7 +785,8 @@ fn alpha_windows_without_a_compositor_are_covered() {
             conn.configure_window(window, &aux).unwrap();
         }
         if i % 10 == 9 {
-            conn.configure_window(window, &ConfigureWindowAux::new().width(300 + u32::from(i) * 4)).unwrap();
+            conn.configure_window(window, &ConfigureWindowAux::new().width(300 + u32::from(i) * 4))
+                .unwrap();
         }
         conn.sync().unwrap();
         watch.until("a drawing in the window", |watch| watch.figures.changed >= wanted);
@@ -663,10 +794,10 @@ fn alpha_windows_without_a_compositor_are_covered() {
     }
     watch.finish();
     drop((conn, application));
-    assert!(server.stop(), "X ends in order");
+    assert!(server.stop(), "X exits cleanly");
 }
 
 #[test]
-fn all_of_it_again_with_sanitizers() {
-    xserver::again_with_sanitizers();
+fn all_tests_pass_with_sanitizers() {
+    xserver::rerun_with_sanitizers();
 }

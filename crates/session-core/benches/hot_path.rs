@@ -1,19 +1,21 @@
 //! What does a record cost, against one boxed value allocated and freed?
 //!
-//! `cargo bench -p thinc-session-core --bench hot_path`. A flush is 40 records, fills and glyphs of a line of text, through
-//! `handle_record`, then `poll_job`, `handle_snapshot`, `handle_encoded` and `poll_transmit` for each viewer, which
-//! acknowledges at once. "records alone" stops before `poll_job`: what is measured is translation and the queue.
+//! `cargo bench -p thinc-session-core --bench hot_path`. A flush is 40 records, fills and glyphs of
+//! a line of text, through `handle_record`, then `poll_job`, `handle_snapshot`, `handle_encoded`
+//! and `poll_transmit` for each viewer, which acknowledges at once. "records alone" stops before
+//! `poll_job`: what is measured is translation and the queue.
 //!
-//! A toolkit's frame (GTK 3 as recorded: doc/scheduling.md) is a pixmap made, filled, copied to from a cache, written on,
-//! copied to the screen and destroyed: 40 records too. "drawn" shows new pixels each time; "scrolled" what the cache holds at
-//! another place, which becomes a COPY; "composed" passes through a window's pixmap and a compositor's picture.
+//! A toolkit's frame (GTK 3 as recorded: doc/scheduling.md) is a pixmap made, filled, copied to
+//! from a cache, written on, copied to the screen and destroyed: 40 records too. "drawn" shows new
+//! pixels each time; "scrolled" what the cache holds at another place, which becomes a COPY;
+//! "composed" passes through a window's pixmap and a compositor's picture.
 
 use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{Config, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -29,7 +31,7 @@ const PICTURE: DrawableId = DrawableId(3);
 /// What a toolkit's frame does to the screen.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Frame {
-    Drawn,
+    DrawHint,
     Scrolled,
     Composed,
 }
@@ -51,17 +53,17 @@ impl Bench {
             version: 1,
             caps: ViewerCaps::LOCAL_CURSOR,
             size: Size::default(),
-            frame_bytes_max: 1 << 24,
+            message_bytes_max: 1 << 24,
             name: String::new(),
         };
         let viewers = (0..viewers).map(|_| session.add_viewer(&hello, 0)).collect();
         let mut bench = Bench { session, viewers, now: 1_000, op: 0, flush: 0, out: Vec::new() };
-        // The whole screen goes out first.
+        // The whole screen is sent first.
         bench.send();
         bench
     }
 
-    /// As it is after a while: buffers have their size.
+    /// After a warm-up, when buffers have their size.
     fn warm(mut self, work: impl Fn(&mut Bench)) -> Bench {
         for _ in 0..16 {
             work(&mut self);
@@ -72,7 +74,8 @@ impl Bench {
 
     fn record(&mut self, kind: RecordKind) {
         self.op += 1;
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
     }
 
     fn line(&mut self) {
@@ -83,15 +86,27 @@ impl Bench {
 
     fn glyphs(&mut self, y: i32) {
         for i in 0..RECORDS {
-            let what = if i % 2 == 0 { Drawn::Solid(0xff_ffff) } else { Drawn::Glyphs };
+            let what = if i % 2 == 0 { DrawHint::Solid(0xff_ffff) } else { DrawHint::Glyphs };
             let rect = Rect::at(i / 2 * 40, y, 40, 18);
-            self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque });
+            self.record(RecordKind::Draw {
+                dst: DrawableId::SCREEN,
+                rect,
+                hint: what,
+                alpha: Alpha::Opaque,
+            });
         }
     }
 
     fn scroll(&mut self) {
         let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-        self.record(RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 800, 700), dx: 0, dy: -18, over: false });
+        self.record(RecordKind::Copy {
+            src,
+            dst,
+            rect: Rect::new(0, 0, 800, 700),
+            dx: 0,
+            dy: -18,
+            over: false,
+        });
         self.glyphs(700);
     }
 
@@ -99,15 +114,27 @@ impl Bench {
         self.record(RecordKind::PixmapCreate { id, width, height, opaque: false });
     }
 
-    fn copy(&mut self, src: DrawableId, dst: DrawableId, rect: Rect, (dx, dy): (i32, i32), over: bool) {
+    fn copy(
+        &mut self,
+        src: DrawableId,
+        dst: DrawableId,
+        rect: Rect,
+        (dx, dy): (i32, i32),
+        over: bool,
+    ) {
         self.record(RecordKind::Copy { src, dst, rect, dx, dy, over });
     }
 
     fn fill(&mut self, dst: DrawableId, rect: Rect, rgb: u32) {
-        self.record(RecordKind::Draw { dst, rect, what: Drawn::Solid(rgb), alpha: Alpha::Opaque });
+        self.record(RecordKind::Draw {
+            dst,
+            rect,
+            hint: DrawHint::Solid(rgb),
+            alpha: Alpha::Opaque,
+        });
     }
 
-    /// What a scrolled view keeps, and a compositor's pixmaps.
+    /// A scrolled view's cache, and a compositor's pixmaps.
     fn create_cache(&mut self) {
         self.create(CACHE, 662, 637);
         self.fill(CACHE, Rect::new(0, 0, 662, 637), 0xff_ffff);
@@ -125,15 +152,24 @@ impl Bench {
         self.create(id, 638, 425);
         self.fill(id, view, 0);
         self.fill(id, view, 0xf6_f5f4);
-        // The cache is drawn anew, or the frame has one more ground.
-        self.fill(if kind == Frame::Drawn { CACHE } else { id }, view, self.flush.cast_unsigned() & 0xff_ffff);
-        let scrolled = if kind == Frame::Drawn { 0 } else { self.flush % 2 * 40 };
+        // The cache is redrawn, or the frame has one more ground.
+        self.fill(
+            if kind == Frame::DrawHint { CACHE } else { id },
+            view,
+            self.flush.cast_unsigned() & 0xff_ffff,
+        );
+        let scrolled = if kind == Frame::DrawHint { 0 } else { self.flush % 2 * 40 };
         self.copy(CACHE, id, view, (0, -scrolled), true);
-        let written = if kind == Frame::Drawn { 425 } else { 20 };
+        let written = if kind == Frame::DrawHint { 425 } else { 20 };
         let glyphs = if kind == Frame::Composed { RECORDS - 9 } else { RECORDS - 7 };
         for i in 0..glyphs {
             let rect = Rect::at(i % 8 * 75, i / 8 * 85 * written / 425, 70, 18.min(written));
-            self.record(RecordKind::Draw { dst: id, rect, what: Drawn::Glyphs, alpha: Alpha::Kept });
+            self.record(RecordKind::Draw {
+                dst: id,
+                rect,
+                hint: DrawHint::Glyphs,
+                alpha: Alpha::Kept,
+            });
         }
         if kind == Frame::Composed {
             self.copy(id, WINDOW, view.translate(2, 72), (2, 72), false);
@@ -145,7 +181,7 @@ impl Bench {
         self.record(RecordKind::PixmapDestroy { id });
     }
 
-    /// Sends and acknowledges everything; gives how many jobs that took.
+    /// Sends and acknowledges everything; returns the number of jobs.
     fn send(&mut self) -> u64 {
         self.record(RecordKind::Idle);
         let mut jobs = 0;
@@ -157,7 +193,7 @@ impl Bench {
             }
             self.out.clear();
             if self.session.poll_transmit(id, self.now, &mut Unpacked, &mut self.out) {
-                let update = self.session.stats(id).expect("it is connected").updates;
+                let update = self.session.stats(id).expect("the viewer is connected").updates;
                 let ack = ViewerMessage::Ack(Ack { update, presented: None });
                 self.session.handle_message(id, &ack, self.now).expect("the update was sent");
             }
@@ -167,7 +203,7 @@ impl Bench {
     }
 }
 
-/// What is counted: `./dev bench instructions` tells valgrind to look inside this function alone.
+/// What is counted: `./dev bench instructions` tells valgrind to count inside this function only.
 #[inline(never)]
 fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
@@ -189,7 +225,11 @@ fn benches(criterion: &mut Criterion) {
                     bench.line();
                     bench.send()
                 });
-                assert_eq!(jobs, bench.viewers.len() as u64, "every flush is a job for every viewer");
+                assert_eq!(
+                    jobs,
+                    bench.viewers.len() as u64,
+                    "every flush is a job for every viewer"
+                );
             });
         });
     }
@@ -202,12 +242,15 @@ fn benches(criterion: &mut Criterion) {
             })
         });
     });
-    let frames = [("drawn", Frame::Drawn), ("scrolled", Frame::Scrolled), ("composed", Frame::Composed)];
+    let frames =
+        [("drawn", Frame::DrawHint), ("scrolled", Frame::Scrolled), ("composed", Frame::Composed)];
     for (name, frame) in frames {
         let mut alone = Bench::new(1);
         alone.create_cache();
         let mut alone = alone.warm(|bench| bench.frame(frame));
-        group.bench_function(format!("a frame {name}, records alone"), |b| b.iter(|| measured(|| alone.frame(frame))));
+        group.bench_function(format!("a frame {name}, records alone"), |b| {
+            b.iter(|| measured(|| alone.frame(frame)))
+        });
     }
     for (name, frame) in frames {
         let mut bench = Bench::new(1);

@@ -1,11 +1,13 @@
-//! Path beside the pixels: from the X server's selections, told by the shell, to every viewer's end of the channel; and back.
-//! Who owns each selection, and whom a content is for that is on its way. The last who copied owns it, in X or at a viewer.
-//! Knows owners and numbers; never X, nor what a content holds. Policy is kept here: a forbidden way is never offered.
+//! Path beside the pixels, in both directions: between the X server's selections, reported by the
+//! shell, and every viewer's end of the clipboard channel.
+//! Who owns each selection, and who gets the contents in transfer. The last to copy owns it, in X
+//! or at a viewer. Knows owners and numbers; never X, nor contents. Enforces the policy: a
+//! forbidden direction is never offered.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use thinc_clipboard::{ClipEvent, ClipboardPolicy, End};
+use thinc_clipboard::{ClipEvent, ClipboardPolicy, Endpoint};
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 
@@ -14,61 +16,69 @@ use crate::viewer::{Viewer, ViewerId};
 /// What the shell shall do with the X server's selections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClipRequest {
-    /// Own it, for whoever offers these formats; none: give it up.
+    /// Own it for a viewer that offers these formats; without formats, give it up.
     Own {
-        /// Which.
+        /// The selection.
         selection: Selection,
         /// What programs may paste.
         formats: ClipFormats,
     },
-    /// Ask the program that owns it for its content; [`handle_clip_content`](crate::Session::handle_clip_content) answers.
+    /// Ask the program that owns it for its content;
+    /// [`handle_clip_content`](crate::Session::handle_clip_content) answers.
     Fetch {
-        /// For the answer.
+        /// Identifies the answer.
         id: u32,
-        /// Of which.
+        /// The selection.
         selection: Selection,
-        /// In which form.
+        /// The format.
         format: ClipFormat,
     },
-    /// Nobody wants that any more; no answer is needed.
+    /// The content is no longer wanted; no answer is needed.
     CancelFetch {
-        /// Of `Fetch`.
+        /// The number in `Fetch`.
         id: u32,
     },
     /// Give this to the program that pastes, or tell it that there is nothing.
     Provide {
-        /// What [`handle_clip_wanted`](crate::Session::handle_clip_wanted) named it.
+        /// The ticket of [`handle_clip_wanted`](crate::Session::handle_clip_wanted).
         ticket: u32,
         /// All of it.
         content: Result<Vec<u8>, ClipEnd>,
     },
 }
 
+impl ClipRequest {
+    fn is_own(&self, of: Selection) -> bool {
+        matches!(self, ClipRequest::Own { selection, .. } if *selection == of)
+    }
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Nobody,
-    /// A program of the session's.
+    /// A program of the session.
     Program(ClipFormats),
     Viewer(ViewerId, ClipFormats),
 }
 
-/// Where a content comes from or goes to: a program, through the shell, or a viewer; by the number that it is known under
+/// Source or destination of a content: a program, through the shell, or a viewer; with its number
 /// there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Party {
+enum TransferParty {
     Program(u32),
     Viewer(ViewerId, u32),
 }
 
-/// A content on its way. There are at most eight to and eight from each viewer, and as many for programs as the shell asks.
+/// A content in transfer. At most eight to and eight from each viewer, and as many for programs as
+/// the shell asks for.
 #[derive(Clone, Copy, Debug)]
 struct Transfer {
-    from: Party,
-    to: Party,
+    from: TransferParty,
+    to: TransferParty,
 }
 
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct ClipboardHub {
     pub(crate) policy: ClipboardPolicy,
     owners: [Owner; 2],
     transfers: Vec<Transfer>,
@@ -76,48 +86,63 @@ pub(crate) struct Hub {
     requests: VecDeque<ClipRequest>,
 }
 
-fn end_of(viewers: &mut [Viewer], id: ViewerId) -> Option<&mut End> {
+fn end_of(viewers: &mut [Viewer], id: ViewerId) -> Option<&mut Endpoint> {
     viewers.iter_mut().find(|viewer| viewer.id == id).map(|viewer| &mut viewer.clipboard)
 }
 
-impl Hub {
-    pub(crate) fn new(policy: ClipboardPolicy) -> Hub {
-        Hub { policy, owners: [Owner::Nobody; 2], transfers: Vec::new(), last_fetch: 0, requests: VecDeque::new() }
+impl ClipboardHub {
+    pub(crate) fn new(policy: ClipboardPolicy) -> ClipboardHub {
+        ClipboardHub {
+            policy,
+            owners: [Owner::Nobody; 2],
+            transfers: Vec::new(),
+            last_fetch: 0,
+            requests: VecDeque::new(),
+        }
     }
 
-    /// Tells a viewer that has just come what there is, and what is not.
-    pub(crate) fn greet(&self, end: &mut End) {
+    /// Tells a new viewer what is offered, and what is not.
+    pub(crate) fn add_viewer(&self, end: &mut Endpoint) {
         for selection in Selection::ALL {
             match self.owners[selection as usize] {
                 Owner::Nobody => {}
-                Owner::Program(formats) | Owner::Viewer(_, formats) => end.offer(selection, formats),
+                Owner::Program(formats) | Owner::Viewer(_, formats) => {
+                    end.offer(selection, formats)
+                }
             }
         }
-        end.begin();
+        end.withdraw_unoffered();
     }
 
-    /// The viewer has gone: what it owned is gone with it, and nobody keeps a copy. It offers it anew when it comes back.
-    pub(crate) fn left(&mut self, id: ViewerId, viewers: &mut [Viewer], now: Micros) {
+    /// The viewer is gone, and so is what it owned: nobody keeps a copy. It offers it again after
+    /// reconnecting.
+    pub(crate) fn remove_viewer(&mut self, id: ViewerId, viewers: &mut [Viewer], now: Micros) {
         for selection in Selection::ALL {
             if matches!(self.owners[selection as usize], Owner::Viewer(owner, _) if owner == id) {
-                self.owned_by(selection, Owner::Nobody, viewers);
+                self.set_owner(selection, Owner::Nobody, viewers);
                 self.requests.push_back(ClipRequest::Own { selection, formats: ClipFormats::NONE });
             }
         }
-        let of_it = |party: Party| matches!(party, Party::Viewer(viewer, _) if viewer == id);
-        let (gone, left) = self.transfers.iter().partition(|transfer| of_it(transfer.from) || of_it(transfer.to));
+        let is_its = |party: TransferParty| match party {
+            TransferParty::Viewer(viewer, _) => viewer == id,
+            TransferParty::Program(_) => false,
+        };
+        let (gone, left) = self
+            .transfers
+            .iter()
+            .partition(|transfer| is_its(transfer.from) || is_its(transfer.to));
         self.transfers = left;
         let gone: Vec<Transfer> = gone;
         for Transfer { from, to } in gone {
-            if of_it(to) {
+            if is_its(to) {
                 self.cancel(from, viewers);
             } else {
-                self.give(to, Err(ClipEnd::Gone), viewers, now);
+                self.provide(to, Err(ClipEnd::Unavailable), viewers, now);
             }
         }
     }
 
-    fn owned_by(&mut self, selection: Selection, owner: Owner, viewers: &mut [Viewer]) {
+    fn set_owner(&mut self, selection: Selection, owner: Owner, viewers: &mut [Viewer]) {
         self.owners[selection as usize] = owner;
         let (formats, but) = match owner {
             Owner::Nobody => (ClipFormats::NONE, None),
@@ -129,12 +154,16 @@ impl Hub {
         }
     }
 
-    // ---- the X server's side -----------------------------------------------------------------------------------------
+    // ---- the X server's side
 
-    /// A program owns it, or nobody.
-    pub(crate) fn owned(&mut self, selection: Selection, formats: ClipFormats, viewers: &mut [Viewer]) {
-        let is_own =
-            |request: &ClipRequest| matches!(request, ClipRequest::Own { selection: of, .. } if *of == selection);
+    /// A program owns the selection, or nobody.
+    pub(crate) fn owned(
+        &mut self,
+        selection: Selection,
+        formats: ClipFormats,
+        viewers: &mut [Viewer],
+    ) {
+        let is_own = |request: &ClipRequest| request.is_own(selection);
         if !formats.is_empty() {
             // It was later than a viewer's offer that X was not told of yet.
             self.requests.retain(|request| !is_own(request));
@@ -142,10 +171,10 @@ impl Hub {
             return;
         }
         let owner = if formats.is_empty() { Owner::Nobody } else { Owner::Program(formats) };
-        self.owned_by(selection, owner, viewers);
+        self.set_owner(selection, owner, viewers);
     }
 
-    /// A program pastes what a viewer has.
+    /// A program pastes a viewer's content.
     pub(crate) fn wanted(
         &mut self,
         ticket: u32,
@@ -154,32 +183,38 @@ impl Hub {
         viewers: &mut [Viewer],
         now: Micros,
     ) {
-        let asked = match self.owners[selection as usize] {
+        let source = match self.owners[selection as usize] {
             Owner::Viewer(id, _) => self.ask(id, selection, format, viewers, now),
             Owner::Nobody | Owner::Program(_) => None,
         };
-        self.begin(asked, Party::Program(ticket), viewers, now);
+        self.begin(source, TransferParty::Program(ticket), viewers, now);
     }
 
-    /// The program that pasted has gone.
+    /// The program that pasted is gone.
     pub(crate) fn unwanted(&mut self, ticket: u32, viewers: &mut [Viewer]) {
-        self.no_longer_wanted(Party::Program(ticket), viewers);
+        self.cancel_transfer(TransferParty::Program(ticket), viewers);
     }
 
-    /// A program has given what was fetched, or will not.
-    pub(crate) fn content(&mut self, id: u32, content: Result<Vec<u8>, ClipEnd>, viewers: &mut [Viewer], now: Micros) {
-        self.arrived(Party::Program(id), content, viewers, now);
+    /// A program has provided what was fetched, or will not.
+    pub(crate) fn content(
+        &mut self,
+        id: u32,
+        content: Result<Vec<u8>, ClipEnd>,
+        viewers: &mut [Viewer],
+        now: Micros,
+    ) {
+        self.deliver(TransferParty::Program(id), content, viewers, now);
     }
 
     pub(crate) fn poll(&mut self) -> Option<ClipRequest> {
         self.requests.pop_front()
     }
 
-    // ---- the viewers' side -------------------------------------------------------------------------------------------
+    // ---- the viewers' side
 
-    /// Takes what the viewers' ends have to say until they have no more.
-    pub(crate) fn pump(&mut self, viewers: &mut [Viewer], now: Micros) {
-        // What one says may make another speak: a content that is passed on, or is not.
+    /// Handles the events of the viewers' ends until there are no more.
+    pub(crate) fn handle_events(&mut self, viewers: &mut [Viewer], now: Micros) {
+        // One event may cause another: a content is passed on, or is not.
         while let Some((id, event)) =
             viewers.iter_mut().find_map(|viewer| Some((viewer.id, viewer.clipboard.poll_event()?)))
         {
@@ -193,34 +228,38 @@ impl Hub {
                 let owner = &self.owners[selection as usize];
                 let was_its = matches!(owner, Owner::Viewer(owner, _) if *owner == id);
                 if formats.is_empty() && !was_its {
-                    // It gives up what somebody else has taken over.
+                    // It gives up a selection that another has taken over.
                     return;
                 }
-                let owner = if formats.is_empty() { Owner::Nobody } else { Owner::Viewer(id, formats) };
-                self.owned_by(selection, owner, viewers);
-                self.requests
-                    .retain(|request| !matches!(request, ClipRequest::Own { selection: of, .. } if *of == selection));
+                let owner =
+                    if formats.is_empty() { Owner::Nobody } else { Owner::Viewer(id, formats) };
+                self.set_owner(selection, owner, viewers);
+                self.requests.retain(|request| !request.is_own(selection));
                 self.requests.push_back(ClipRequest::Own { selection, formats });
             }
             ClipEvent::Wanted { id: number, selection, format } => {
-                let asked = match self.owners[selection as usize] {
+                let source = match self.owners[selection as usize] {
                     Owner::Program(_) => {
                         self.last_fetch = self.last_fetch.wrapping_add(1);
-                        self.requests.push_back(ClipRequest::Fetch { id: self.last_fetch, selection, format });
-                        Some(Party::Program(self.last_fetch))
+                        self.requests.push_back(ClipRequest::Fetch {
+                            id: self.last_fetch,
+                            selection,
+                            format,
+                        });
+                        Some(TransferParty::Program(self.last_fetch))
                     }
                     Owner::Viewer(owner, _) => self.ask(owner, selection, format, viewers, now),
                     Owner::Nobody => None,
                 };
-                self.begin(asked, Party::Viewer(id, number), viewers, now);
+                self.begin(source, TransferParty::Viewer(id, number), viewers, now);
             }
             ClipEvent::Received { id: number, content } => {
-                self.arrived(Party::Viewer(id, number), Ok(content), viewers, now);
+                self.deliver(TransferParty::Viewer(id, number), Ok(content), viewers, now);
             }
             ClipEvent::Ended { id: number, why } => {
-                // Numbers of what it asked for and of what it was asked for are of one row.
-                self.arrived(Party::Viewer(id, number), Err(why), viewers, now);
-                self.no_longer_wanted(Party::Viewer(id, number), viewers);
+                // Requests in both directions share one sequence of numbers.
+                self.deliver(TransferParty::Viewer(id, number), Err(why), viewers, now);
+                self.cancel_transfer(TransferParty::Viewer(id, number), viewers);
             }
         }
     }
@@ -232,38 +271,58 @@ impl Hub {
         format: ClipFormat,
         viewers: &mut [Viewer],
         now: Micros,
-    ) -> Option<Party> {
+    ) -> Option<TransferParty> {
         let number = end_of(viewers, id)?.request(selection, format, now)?;
-        Some(Party::Viewer(id, number))
+        Some(TransferParty::Viewer(id, number))
     }
 
-    // ---- both --------------------------------------------------------------------------------------------------------
+    // ---- both sides
 
-    fn begin(&mut self, from: Option<Party>, to: Party, viewers: &mut [Viewer], now: Micros) {
+    fn begin(
+        &mut self,
+        from: Option<TransferParty>,
+        to: TransferParty,
+        viewers: &mut [Viewer],
+        now: Micros,
+    ) {
         match from {
             Some(from) => self.transfers.push(Transfer { from, to }),
-            None => self.give(to, Err(ClipEnd::Gone), viewers, now),
+            None => self.provide(to, Err(ClipEnd::Unavailable), viewers, now),
         }
     }
 
-    fn arrived(&mut self, from: Party, content: Result<Vec<u8>, ClipEnd>, viewers: &mut [Viewer], now: Micros) {
+    fn deliver(
+        &mut self,
+        from: TransferParty,
+        content: Result<Vec<u8>, ClipEnd>,
+        viewers: &mut [Viewer],
+        now: Micros,
+    ) {
         if let Some(at) = self.transfers.iter().position(|transfer| transfer.from == from) {
             let to = self.transfers.swap_remove(at).to;
-            self.give(to, content, viewers, now);
+            self.provide(to, content, viewers, now);
         }
     }
 
-    fn no_longer_wanted(&mut self, to: Party, viewers: &mut [Viewer]) {
+    fn cancel_transfer(&mut self, to: TransferParty, viewers: &mut [Viewer]) {
         if let Some(at) = self.transfers.iter().position(|transfer| transfer.to == to) {
             let from = self.transfers.swap_remove(at).from;
             self.cancel(from, viewers);
         }
     }
 
-    fn give(&mut self, to: Party, content: Result<Vec<u8>, ClipEnd>, viewers: &mut [Viewer], now: Micros) {
+    fn provide(
+        &mut self,
+        to: TransferParty,
+        content: Result<Vec<u8>, ClipEnd>,
+        viewers: &mut [Viewer],
+        now: Micros,
+    ) {
         match to {
-            Party::Program(ticket) => self.requests.push_back(ClipRequest::Provide { ticket, content }),
-            Party::Viewer(id, number) => {
+            TransferParty::Program(ticket) => {
+                self.requests.push_back(ClipRequest::Provide { ticket, content })
+            }
+            TransferParty::Viewer(id, number) => {
                 if let Some(end) = end_of(viewers, id) {
                     end.provide(number, content.map(Arc::new), now);
                 }
@@ -271,10 +330,10 @@ impl Hub {
         }
     }
 
-    fn cancel(&mut self, from: Party, viewers: &mut [Viewer]) {
+    fn cancel(&mut self, from: TransferParty, viewers: &mut [Viewer]) {
         match from {
-            Party::Program(id) => self.requests.push_back(ClipRequest::CancelFetch { id }),
-            Party::Viewer(id, number) => {
+            TransferParty::Program(id) => self.requests.push_back(ClipRequest::CancelFetch { id }),
+            TransferParty::Viewer(id, number) => {
                 if let Some(end) = end_of(viewers, id) {
                     end.cancel(number);
                 }
@@ -285,13 +344,19 @@ impl Hub {
     pub(crate) fn check_invariants(&self, viewers: &[Viewer]) {
         for owner in self.owners {
             if let Owner::Viewer(id, _) = owner {
-                assert!(viewers.iter().any(|viewer| viewer.id == id), "who owns a selection is connected");
+                assert!(
+                    viewers.iter().any(|viewer| viewer.id == id),
+                    "the owner of a selection is connected"
+                );
             }
         }
         let parties = self.transfers.iter().flat_map(|transfer| [transfer.from, transfer.to]);
         for party in parties {
-            if let Party::Viewer(id, _) = party {
-                assert!(viewers.iter().any(|viewer| viewer.id == id), "both sides of a transfer are connected");
+            if let TransferParty::Viewer(id, _) = party {
+                assert!(
+                    viewers.iter().any(|viewer| viewer.id == id),
+                    "both sides of a transfer are connected"
+                );
             }
         }
         viewers.iter().for_each(|viewer| viewer.clipboard.check_invariants());

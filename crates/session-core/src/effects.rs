@@ -1,20 +1,22 @@
-//! Path 7/13: beside update.rs, which remembers what its updates do until they are known to be applied; from parts.rs.
-//! What commands make of pixels that their viewer lacks: COPYs carry them on, and all others mend them.
-//! Knows the rectangles of commands; never their pixels.
+//! Path 7/13: beside update.rs, which remembers the effects of its updates until they are known to
+//! be applied; from parts.rs.
+//! What commands do to stale pixels of their viewer: COPYs move them along, all other commands
+//! repair them. Knows the rectangles of commands; never their pixels.
 
 use thinc_region::Region;
 
 use crate::copies::CopyCommand;
 
-/// What is worth remembering of an update.
+/// How a transport delivers updates, and so which effects must be remembered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Arrival {
-    /// Updates arrive as they were sent, all of them: what COPYs carry on is enough.
+pub enum DeliveryOrder {
+    /// All updates arrive, in order: the effects of COPYs are enough.
     #[default]
     Ordered,
-    /// Updates may be lost, and the viewer applies what does not depend on another in any order.
+    /// Updates may be lost, and the viewer applies independent ones in any order.
     Unordered,
-    /// Small updates go alone: they may be lost, and come in any order. All others arrive as they were sent.
+    /// Small updates are sent as datagrams: they may be lost, and arrive in any order. All others
+    /// arrive in order.
     Mixed,
 }
 
@@ -22,11 +24,11 @@ pub enum Arrival {
 enum Effect {
     Copy(CopyCommand),
     Write(Region),
-    /// Commands that cannot be read: any pixel may come from any other.
+    /// Unreadable commands: any pixel may depend on any other.
     Unknown(Region),
 }
 
-/// What commands do, one by one.
+/// The effects of commands, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Effects {
     list: Vec<Effect>,
@@ -37,7 +39,7 @@ impl Effects {
         self.list.push(Effect::Copy(copy));
     }
 
-    /// These pixels were changed, and made of nothing that the viewer shows.
+    /// These pixels were replaced, independently of what the viewer shows.
     pub(crate) fn push_write(&mut self, region: &Region) {
         if let Some(Effect::Write(written)) = self.list.last_mut() {
             written.add(region);
@@ -46,23 +48,23 @@ impl Effects {
         }
     }
 
-    /// Nobody knows what was done to these, which were made of each other.
+    /// These pixels were changed in an unknown way, each depending on any other.
     pub(crate) fn push_unknown(&mut self, region: &Region) {
         self.list.push(Effect::Unknown(region.clone()));
     }
 
-    /// `lacking` of what came before this update, after it.
-    pub(crate) fn follow(&self, lacking: &mut Region) {
+    /// Maps pixels that are stale before this update to those that are stale after it.
+    pub(crate) fn follow(&self, stale: &mut Region) {
         for effect in &self.list {
             match effect {
-                Effect::Copy(copy) => *lacking = copy.follow(lacking),
-                Effect::Write(region) => lacking.subtract(region),
-                Effect::Unknown(region) => spread(lacking, region),
+                Effect::Copy(copy) => *stale = copy.follow(stale),
+                Effect::Write(region) => stale.subtract(region),
+                Effect::Unknown(region) => spread(stale, region),
             }
         }
     }
 
-    /// What it takes to remember it.
+    /// The memory it takes, in rectangles.
     pub(crate) fn rects(&self) -> usize {
         let rects = |effect: &Effect| match effect {
             Effect::Copy(copy) => copy.region.rect_count(),
@@ -72,9 +74,9 @@ impl Effects {
     }
 }
 
-/// Pixels of `region` were made from each other nobody knows how: where one lacks, all do.
-pub(crate) fn spread(lacking: &mut Region, region: &Region) {
-    if lacking.overlaps(region) {
-        lacking.add(region);
+/// The pixels of `region` depend on each other in an unknown way: if one is stale, all are.
+pub(crate) fn spread(stale: &mut Region, region: &Region) {
+    if stale.overlaps(region) {
+        stale.add(region);
     }
 }

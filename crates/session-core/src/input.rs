@@ -1,30 +1,33 @@
-//! Path back: from a viewer's message, through session/input.rs and the shell, to driver/src/input.c.
-//! What a key or a character becomes: the keycode that gives it in the server's keymap, with what it takes around it.
-//! Knows keycodes, keysyms and who holds what; never sockets or windows.
+//! Path back: from a viewer's message, through session/input.rs and the shell, to
+//! driver/src/input.c.
+//! Turns a key or a character into the keycode that produces it in the server's keymap, with the
+//! modifier changes around it. Knows keycodes, keysyms and who holds what; never sockets or
+//! windows.
 
 mod keymap;
 
 use thinc_protocol::Micros;
-use thinc_protocol::viewer::Layout;
+use thinc_protocol::viewer::KeyboardLayout;
 
 use crate::viewer::ViewerId;
 
-pub use keymap::Keymap;
 use keymap::{
-    CAPS_LOCK, KEYCODE_MIN, LEVEL3, LEVELS, NUM_LOCK, SHIFT, commands, is_keypad_digit, is_modifier, keysym_of, lower,
-    normal, upper,
+    CAPS_LOCK, KEYCODE_MIN, LEVELS, NUM_LOCK, is_keypad_digit, is_modifier, keysym_of, lower,
+    normalize, upper,
 };
+pub use keymap::{KEY_LEVELS, Key, Keymap, Modifiers};
 
 /// Most keys that all viewers together may hold: every keycode there is.
 const HELD_MAX: usize = 248;
-/// 400 ms: a keycode means something else this long after it was pressed, at the soonest. Applications ask for the
-/// new keymap when they look up what a key means, not when it was pressed, and a busy one does so late; there is no
-/// event to wait for. With 18 spare keycodes of four levels 180 different characters a second can be typed.
-const REST: Micros = 400_000;
-/// Most characters that are looked at together.
+/// 400 ms: shortest time between pressing a keycode and binding it to another keysym. Applications
+/// fetch the new keymap when they look up a key, not when it was pressed, and a busy one does so
+/// late; there is no event to wait for. With 18 spare keycodes of four levels 180 different
+/// characters a second can be typed.
+const REBIND_DELAY: Micros = 400_000;
+/// Most characters that are bound together.
 pub(crate) const BATCH_MAX: usize = 128;
 
-/// What a spare keycode is to give from now on: plain, with Shift, with Level3, with both.
+/// The new keysyms of a spare keycode: plain, with Shift, with Level3, with both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Binding {
     /// X keycode.
@@ -36,9 +39,10 @@ pub struct Binding {
 /// What to do with the X keyboard, in order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KeyAction {
-    /// Make spare keycodes give these keysyms, before anything is pressed.
-    Bind(Vec<Binding>),
-    /// Press or release.
+    /// Bind these keysyms to spare keycodes before anything is pressed. The number counts such
+    /// actions.
+    Bind(u64, Vec<Binding>),
+    /// Press or release a key.
     Key {
         /// X keycode.
         keycode: u8,
@@ -48,128 +52,204 @@ pub(crate) enum KeyAction {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldKey {
     viewer: ViewerId,
     code: u16,
     keysym: u32,
     keycode: u8,
+    /// What it does, and whether X repeats it: as the keymap was when it was pressed (XKB protocol,
+    /// section 6.3: a key that is released undoes what it did).
+    modifiers: Modifiers,
+    repeats: bool,
+}
+
+impl HeldKey {
+    fn does(&self, shift: Modifiers) -> bool {
+        self.modifiers.level() & shift.level() != 0
+    }
 }
 
 /// A spare keycode in use.
 #[derive(Clone, Copy, Debug)]
-struct Bound {
+struct BoundKeycode {
     keycode: u8,
-    /// The server's keymap has had it.
-    seen: bool,
-    /// When it was last pressed; until it is, it has never been.
+    /// The action that bound it.
+    number: u64,
+    /// When it was last pressed; None before the first time.
     pressed: Option<Micros>,
 }
 
-/// Which levels a keymap is read at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Shifts {
-    shift: bool,
-    level3: bool,
+/// Which locks are on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Locks {
+    pub(crate) caps: bool,
+    pub(crate) num: bool,
 }
 
-/// What is pressed (true) or released (false) around a key.
-type Around = Vec<(u8, bool)>;
+/// Keys to press (true) or release (false) around a key.
+type ShiftChanges = Vec<(u8, bool)>;
 
-/// The session's one X keyboard, as all viewers use it together.
+/// The session's one X keyboard, which all viewers share.
 #[derive(Debug, Default)]
 pub(crate) struct Keyboard {
     keymap: Keymap,
-    /// `keymap` is the server's: it comes a moment after the session has begun, and later where a client holds X grabbed.
+    /// `keymap` is the server's: it arrives shortly after the session begins, and later while
+    /// an X client grabs the server.
     keymap_known: bool,
-    held: Vec<Held>,
+    held: Vec<HeldKey>,
     /// Spare keycodes in use, the longest unused first.
-    bound: Vec<Bound>,
+    bound: Vec<BoundKeycode>,
+    /// How many bindings were requested.
+    bindings: u64,
     /// When a key was last pressed.
     pressed: Option<Micros>,
-    caps_lock: bool,
-    num_lock: bool,
-    /// Lock keys that were pressed while they were on: they go off when they are let go (XKB protocol, section 6.3).
-    unlocking: Vec<u8>,
-    /// The layouts that viewers said they have.
-    layouts: Vec<(ViewerId, Layout)>,
-    /// The one that was asked for last.
-    layout: Option<Layout>,
+    /// The locks of the X keyboard.
+    x_locks: Locks,
+    /// Lock keys that were pressed while they were on, and their keysyms: they turn off when they
+    /// are released (XKB protocol, section 6.3).
+    unlocking: Vec<(u8, u32)>,
+    /// The layouts that viewers reported.
+    layouts: Vec<(ViewerId, KeyboardLayout)>,
+    /// The layout that was requested last, and whose it is. None: the session's own.
+    layout: Option<(ViewerId, KeyboardLayout)>,
+    /// The locks that viewers reported.
+    locks: Vec<(ViewerId, Locks)>,
     typed_last: Option<ViewerId>,
 }
 
 impl Keyboard {
-    /// The server's keymap, as it is now. A binding that was in it and is no more has been undone (`setxkbmap`); one that
-    /// never was is on its way and counts.
+    /// The server's keymap, as it is now. A binding that was carried out before it was read and is
+    /// not in it has been undone (`setxkbmap`); one that was not carried out yet is still valid.
     pub(crate) fn set_keymap(&mut self, keymap: Keymap) {
         self.keymap_known = true;
         let before = std::mem::replace(&mut self.keymap, keymap);
         let keymap = &mut self.keymap;
-        self.bound.retain_mut(|bound| {
-            let row = before.row(bound.keycode);
-            let there = keymap.level(bound.keycode, 0) == row[0];
-            if !there && !bound.seen {
-                keymap.bind(bound.keycode, row);
+        self.bound.retain(|bound| {
+            let keysyms = before.binding(bound.keycode);
+            let there = keymap.binding(bound.keycode) == keysyms;
+            let expected = bound.number > keymap.bindings;
+            if !there && expected {
+                keymap.bind(bound.keycode, keysyms);
             }
-            let undone = bound.seen && !there;
-            bound.seen |= there;
-            !undone
+            there || expected
         });
     }
 
     /// Lock keys as X's keyboard shows them: bit 0 caps, bit 1 num.
     pub(crate) fn set_leds(&mut self, leds: u32) {
-        self.caps_lock = leds & 1 != 0;
-        self.num_lock = leds & 2 != 0;
+        self.x_locks = Locks { caps: leds & 1 != 0, num: leds & 2 != 0 };
     }
 
-    /// The locks become these; false when they are already.
-    pub(crate) fn lock(&mut self, caps: bool, num: bool) -> bool {
-        let changes = (self.caps_lock, self.num_lock) != (caps, num);
-        (self.caps_lock, self.num_lock) = (caps, num);
-        changes
+    // ---- locks
+
+    /// A viewer's keyboard has these locks. True if the session's locks change at once, because
+    /// no other viewer typed last; otherwise they change with this viewer's next key.
+    pub(crate) fn set_locks(&mut self, viewer: ViewerId, locks: Locks) -> bool {
+        self.locks.retain(|(of, _)| *of != viewer);
+        self.locks.push((viewer, locks));
+        self.typed_last.is_none_or(|last| last == viewer) && self.change_locks(locks)
     }
 
-    // ---- layouts -------------------------------------------------------------------------------------------------
-
-    /// A viewer's keyboard is laid out like this. True when the session's follows at once and not with its next key.
-    pub(crate) fn set_layout(&mut self, viewer: ViewerId, layout: Layout) -> bool {
-        self.layouts.retain(|(of, _)| *of != viewer);
-        if layout.layout.is_empty() {
-            return false;
-        }
-        self.layouts.push((viewer, layout));
-        self.typed_last.is_none_or(|last| last == viewer)
-    }
-
-    /// The layout to ask for before this viewer types: its own, where another is in use. It is asked for once, whether or
-    /// not the X server knows it.
-    pub(crate) fn take_layout(&mut self, viewer: ViewerId) -> Option<Layout> {
-        self.typed_last = Some(viewer);
-        let (_, layout) = self.layouts.iter().find(|(of, _)| *of == viewer)?;
-        if self.layout.as_ref() == Some(layout) {
+    /// The locks to set before this viewer types: its own, if another viewer typed last and the
+    /// session has other ones.
+    pub(crate) fn take_locks(&mut self, viewer: ViewerId) -> Option<Locks> {
+        if self.typed_last == Some(viewer) {
             return None;
         }
-        // All that was bound has been by now, and is gone where the next keymap has it not.
-        self.bound.iter_mut().for_each(|bound| bound.seen = true);
-        Some(self.layout.insert(layout.clone()).clone())
+        let (_, locks) = *self.locks.iter().find(|(of, _)| *of == viewer)?;
+        self.change_locks(locks).then_some(locks)
     }
 
-    /// A viewer has gone, and with it what it said; the layout stays until another types.
-    pub(crate) fn remove_viewer(&mut self, viewer: ViewerId) {
+    fn change_locks(&mut self, locks: Locks) -> bool {
+        std::mem::replace(&mut self.x_locks, locks) != locks
+    }
+
+    // ---- layouts
+
+    /// A viewer's keyboard has this layout; one without a name is not known any more.
+    pub(crate) fn set_layout(&mut self, viewer: ViewerId, layout: KeyboardLayout) {
         self.layouts.retain(|(of, _)| *of != viewer);
+        if !layout.layout.is_empty() {
+            self.layouts.push((viewer, layout));
+        }
+    }
+
+    /// The layout to request at once, and not with this viewer's next key, because no other viewer
+    /// typed last: its own, or the session's again if its own is not known any more.
+    pub(crate) fn take_reported_layout(
+        &mut self,
+        viewer: ViewerId,
+    ) -> Option<Option<KeyboardLayout>> {
+        if !self.layouts.iter().any(|(of, _)| *of == viewer) {
+            return self.take_session_layout(viewer).then_some(None);
+        }
+        if self.typed_last.is_some_and(|last| last != viewer) {
+            return None;
+        }
+        self.take_layout(viewer).map(Some)
+    }
+
+    /// The layout to request before this viewer types: its own, if another is in use. It is
+    /// requested once, whether or not the X server knows it, and whatever anybody sets afterwards.
+    pub(crate) fn take_layout(&mut self, viewer: ViewerId) -> Option<KeyboardLayout> {
+        self.typed_last = Some(viewer);
+        let (_, layout) = self.layouts.iter().find(|(of, _)| *of == viewer)?;
+        let before = self.layout.replace((viewer, layout.clone()));
+        before.is_none_or(|(_, before)| before != *layout).then(|| layout.clone())
+    }
+
+    /// Whether the session's own layout is to be requested, because that of this viewer is in use
+    /// and must not be any more.
+    fn take_session_layout(&mut self, viewer: ViewerId) -> bool {
+        self.layout.take_if(|(of, _)| *of == viewer).is_some()
+    }
+
+    /// A viewer is gone: the current locks stay until another viewer types. True if the session's
+    /// own layout is to be requested.
+    pub(crate) fn remove_viewer(&mut self, viewer: ViewerId) -> bool {
+        self.layouts.retain(|(of, _)| *of != viewer);
+        self.locks.retain(|(of, _)| *of != viewer);
         if self.typed_last == Some(viewer) {
             self.typed_last = None;
         }
+        self.take_session_layout(viewer)
     }
 
-    // ---- keys ----------------------------------------------------------------------------------------------------
+    // ---- keys
 
-    /// A viewer's key, with the physical code and the keysym of its layout, each 0 when unknown.
-    pub(crate) fn key(&mut self, viewer: ViewerId, code: u16, keysym: u32, down: bool, out: &mut Vec<KeyAction>) {
-        let keysym = normal(keysym);
-        // The keysym of a release depends on what was let go before; the place does not.
-        let same =
-            |held: &Held| held.viewer == viewer && if code != 0 { held.code == code } else { held.keysym == keysym };
+    /// A viewer's key, with the physical code and the keysym of its layout, each 0 if unknown.
+    pub(crate) fn key(
+        &mut self,
+        viewer: ViewerId,
+        code: u16,
+        keysym: u32,
+        down: bool,
+        out: &mut Vec<KeyAction>,
+    ) {
+        let before = self.x_locks;
+        self.press_or_release(viewer, code, keysym, down, out);
+        // A viewer does not say what its own key has changed.
+        if self.x_locks != before
+            && let Some((_, locks)) = self.locks.iter_mut().find(|(of, _)| *of == viewer)
+        {
+            *locks = self.x_locks;
+        }
+    }
+
+    fn press_or_release(
+        &mut self,
+        viewer: ViewerId,
+        code: u16,
+        keysym: u32,
+        down: bool,
+        out: &mut Vec<KeyAction>,
+    ) {
+        let keysym = normalize(keysym);
+        // The keysym of a release depends on modifiers released before it; the code does not.
+        let same = |held: &HeldKey| {
+            held.viewer == viewer
+                && if code != 0 { held.code == code } else { held.keysym == keysym }
+        };
         if !down {
             if let Some(at) = self.held.iter().position(same) {
                 let held = self.held.remove(at);
@@ -182,71 +262,94 @@ impl Keyboard {
         }
         let Some((keycode, around)) = self.choose(code, keysym, out) else { return };
         self.press_lock(keycode);
-        self.held.push(Held { viewer, code, keysym, keycode });
-        Keyboard::put(out, &around, [KeyAction::Key { keycode, down: true }]);
+        let (modifiers, plain) = (self.keymap.modifiers(keycode), self.keymap.level(keycode, 0));
+        let repeats =
+            modifiers == Modifiers::default() && !is_modifier(plain) && !is_modifier(keysym);
+        self.held.push(HeldKey { viewer, code, keysym, keycode, modifiers, repeats });
+        self.push_with_shifts(out, &around, [KeyAction::Key { keycode, down: true }]);
     }
 
-    /// What stands around, then what is in the middle, then what stood around undone.
-    fn put(out: &mut Vec<KeyAction>, around: &Around, middle: impl IntoIterator<Item = KeyAction>) {
+    /// Appends the changes before, the key, and then the changes undone. A held key that does
+    /// something else in the current keymap than when it was pressed stays released: pressed again
+    /// it would do that.
+    fn push_with_shifts(
+        &mut self,
+        out: &mut Vec<KeyAction>,
+        around: &ShiftChanges,
+        middle: impl IntoIterator<Item = KeyAction>,
+    ) {
         out.extend(around.iter().map(|&(keycode, down)| KeyAction::Key { keycode, down }));
         out.extend(middle);
-        out.extend(around.iter().rev().map(|&(keycode, down)| KeyAction::Key { keycode, down: !down }));
+        for &(keycode, down) in around.iter().rev() {
+            let now = self.keymap.modifiers(keycode);
+            let mut held = self.held.iter_mut().filter(|held| held.keycode == keycode).peekable();
+            if !down && held.peek().is_some_and(|held| held.modifiers != now) {
+                held.for_each(|held| held.modifiers = Modifiers::default());
+            } else {
+                out.push(KeyAction::Key { keycode, down: !down });
+            }
+        }
     }
 
-    /// A lock key goes down: what it does to the locks is known before X's lights say so.
+    /// A lock key is pressed: its effect is known before X's LEDs report it.
     fn press_lock(&mut self, keycode: u8) {
         if self.is_held(keycode) {
             return;
         }
-        let lock = match self.keymap.level(keycode, 0) {
-            CAPS_LOCK => &mut self.caps_lock,
-            NUM_LOCK => &mut self.num_lock,
-            _ => return,
-        };
+        let keysym = self.keymap.level(keycode, 0);
+        let Some(lock) = self.lock_of(keysym) else { return };
         if std::mem::replace(lock, true) {
-            self.unlocking.push(keycode);
+            self.unlocking.push((keycode, keysym));
         }
     }
 
-    /// Lets go of everything this viewer holds.
+    fn lock_of(&mut self, keysym: u32) -> Option<&mut bool> {
+        match keysym {
+            CAPS_LOCK => Some(&mut self.x_locks.caps),
+            NUM_LOCK => Some(&mut self.x_locks.num),
+            _ => None,
+        }
+    }
+
+    /// Releases everything this viewer holds.
     pub(crate) fn release_all(&mut self, viewer: ViewerId, out: &mut Vec<KeyAction>) {
-        self.release_where(out, |_, held| held.viewer == viewer);
+        self.release_where(out, |held| held.viewer == viewer);
     }
 
-    /// Lets go of the keys this viewer holds that X repeats.
+    /// Releases the keys this viewer holds that X repeats.
     pub(crate) fn release_repeating(&mut self, viewer: ViewerId, out: &mut Vec<KeyAction>) {
-        self.release_where(out, |keyboard, held| held.viewer == viewer && keyboard.repeats(held));
+        self.release_where(out, |held| held.viewer == viewer && held.repeats);
     }
 
-    fn release_where(&mut self, out: &mut Vec<KeyAction>, which: impl Fn(&Keyboard, &Held) -> bool) {
-        while let Some(at) = self.held.iter().position(|held| which(self, held)) {
+    fn release_where(&mut self, out: &mut Vec<KeyAction>, which: impl Fn(&HeldKey) -> bool) {
+        while let Some(at) = self.held.iter().position(&which) {
             let held = self.held.remove(at);
             self.release(held.keycode, out);
         }
     }
 
-    /// This viewer holds keys, and one of them that X repeats.
+    /// Whether this viewer holds keys, and whether X repeats one of them.
     pub(crate) fn holds(&self, viewer: ViewerId) -> (bool, bool) {
         let mut held = self.held.iter().filter(|held| held.viewer == viewer).peekable();
-        (held.peek().is_some(), held.any(|held| self.repeats(held)))
+        (held.peek().is_some(), held.any(|held| held.repeats))
     }
 
-    fn repeats(&self, held: &Held) -> bool {
-        !is_modifier(self.keymap.level(held.keycode, 0)) && !is_modifier(held.keysym)
+    /// Keycodes of the keys this viewer holds that X repeats.
+    pub(crate) fn repeating(&self, viewer: ViewerId) -> impl Iterator<Item = u8> {
+        self.held
+            .iter()
+            .filter(move |held| held.viewer == viewer && held.repeats)
+            .map(|held| held.keycode)
     }
 
     fn release(&mut self, keycode: u8, out: &mut Vec<KeyAction>) {
-        // Another viewer, or another place of this one, may hold the same key.
+        // Another viewer, or another key of this one, may hold the same keycode.
         if self.is_held(keycode) {
             return;
         }
-        if let Some(at) = self.unlocking.iter().position(|&of| of == keycode) {
-            self.unlocking.remove(at);
-            match self.keymap.level(keycode, 0) {
-                CAPS_LOCK => self.caps_lock = false,
-                NUM_LOCK => self.num_lock = false,
-                _ => {}
-            }
+        if let Some(at) = self.unlocking.iter().position(|&(of, _)| of == keycode) {
+            let (_, keysym) = self.unlocking.remove(at);
+            self.lock_of(keysym).into_iter().for_each(|lock| *lock = false);
         }
         out.push(KeyAction::Key { keycode, down: false });
     }
@@ -255,44 +358,64 @@ impl Keyboard {
         self.held.iter().any(|held| held.keycode == keycode)
     }
 
-    fn shifts(&self) -> Shifts {
-        let any = |of: &[u32]| self.held.iter().any(|held| of.contains(&self.keymap.level(held.keycode, 0)));
-        Shifts { shift: any(&SHIFT), level3: any(&LEVEL3) }
+    /// The level that the held keys select.
+    fn level(&self) -> usize {
+        self.held.iter().fold(Modifiers::default(), |all, held| all.and(held.modifiers)).level()
     }
 
-    /// The keysym that stands in the keymap for a keycode under these shifts and the locks.
-    fn stands(&self, keycode: u8, shifts: Shifts) -> u32 {
-        let base = if shifts.level3 && self.keymap.level(keycode, 2) != 0 { 2 } else { 0 };
-        let (plain, shifted) = (self.keymap.level(keycode, base), self.keymap.level(keycode, base + 1));
+    /// The keysyms of a key without and with Shift, and with the other shifts of this level.
+    fn pair(&self, keycode: u8, level: usize) -> (u32, u32) {
+        let plain = level & !Modifiers::SHIFT.level();
+        let shifted = plain | Modifiers::SHIFT.level();
+        (self.keymap.level(keycode, plain), self.keymap.level(keycode, shifted))
+    }
+
+    /// The keysym in the keymap for a keycode at this level and under the locks.
+    fn keymap_keysym(&self, keycode: u8, level: usize) -> u32 {
+        let (plain, shifted) = self.pair(keycode, level);
         let turned = if is_keypad_digit(shifted) {
-            self.num_lock
+            self.x_locks.num
         } else {
-            self.caps_lock && plain != shifted && upper(plain) == shifted
+            self.x_locks.caps && plain != shifted && upper(plain) == shifted
         };
-        if shifts.shift != turned { shifted } else { plain }
+        let shift = level & Modifiers::SHIFT.level() != 0;
+        if shift != turned { shifted } else { plain }
     }
 
-    /// What applications make of it: where the key itself knows nothing of Caps Lock, they write capitals all the same
-    /// (X11 protocol, section 5; libxkbcommon does so too).
-    fn gives(&self, keycode: u8, shifts: Shifts) -> u32 {
-        let keysym = self.stands(keycode, shifts);
-        let base = if shifts.level3 && self.keymap.level(keycode, 2) != 0 { 2 } else { 0 };
-        let (plain, shifted) = (self.keymap.level(keycode, base), self.keymap.level(keycode, base + 1));
-        if self.caps_lock && !(plain != shifted && upper(plain) == shifted) { upper(keysym) } else { keysym }
+    /// The keysym that applications use: if the key itself ignores Caps Lock, they make capitals
+    /// all the same (X11 protocol, section 5; libxkbcommon does so too).
+    fn effective_keysym(&self, keycode: u8, level: usize) -> u32 {
+        let keysym = self.keymap_keysym(keycode, level);
+        let (plain, shifted) = self.pair(keycode, level);
+        if self.x_locks.caps && !(plain != shifted && upper(plain) == shifted) {
+            upper(keysym)
+        } else {
+            keysym
+        }
     }
 
     /// The keycode for a key, and what to press (true) or release (false) around it.
-    fn choose(&mut self, code: u16, keysym: u32, out: &mut Vec<KeyAction>) -> Option<(u8, Around)> {
-        let physical = u8::try_from(code).ok().filter(|&c| c != 0).and_then(|c| c.checked_add(KEYCODE_MIN));
+    fn choose(
+        &mut self,
+        code: u16,
+        keysym: u32,
+        out: &mut Vec<KeyAction>,
+    ) -> Option<(u8, ShiftChanges)> {
+        let physical =
+            u8::try_from(code).ok().filter(|&c| c != 0).and_then(|c| c.checked_add(KEYCODE_MIN));
         if !self.keymap_known {
-            // Every keycode looks spare: to bind one would take a key away.
+            // Without a keymap every keycode looks spare: a binding would take a key away.
             return physical.map(|keycode| (keycode, Vec::new()));
         }
-        let now = self.shifts();
+        let now = self.level();
         if let Some(keycode) = physical {
             let known = !self.keymap.is_spare(keycode);
-            // A viewer says what stands on its key, or what became of it under Caps Lock.
-            if keysym == 0 || known && (self.stands(keycode, now) == keysym || self.gives(keycode, now) == keysym) {
+            // A viewer reports the keysym on its key, or the one under Caps Lock.
+            if keysym == 0
+                || known
+                    && (self.keymap_keysym(keycode, now) == keysym
+                        || self.effective_keysym(keycode, now) == keysym)
+            {
                 return Some((keycode, Vec::new()));
             }
         }
@@ -304,95 +427,118 @@ impl Keyboard {
         {
             return Some((keycode, Vec::new()));
         }
-        let ways = if is_modifier(keysym) { [now; 4] } else { Keyboard::ways(now) };
-        for way in ways {
-            let found = (KEYCODE_MIN..=255).find(|&keycode| self.gives(keycode, way) == keysym);
+        let candidates =
+            if is_modifier(keysym) { [now; KEY_LEVELS] } else { Keyboard::level_candidates(now) };
+        for level in candidates {
+            let found = (KEYCODE_MIN..=255)
+                .find(|&keycode| self.effective_keysym(keycode, level) == keysym);
             if let Some(keycode) = found
-                && let Some(around) = self.around(now, way)
+                && let Some(around) = self.around(now, level)
             {
                 return Some((keycode, around));
             }
         }
         let keycode = self.spares().next()?;
         let binding = self.bind(keycode, Keyboard::row_for(keysym));
-        out.push(KeyAction::Bind(vec![binding]));
-        let way = ways.into_iter().find(|&way| self.gives(keycode, way) == keysym)?;
-        Some((keycode, self.around(now, way)?))
+        self.bindings += 1;
+        out.push(KeyAction::Bind(self.bindings, vec![binding]));
+        let level = candidates
+            .into_iter()
+            .find(|&level| self.effective_keysym(keycode, level) == keysym)?;
+        Some((keycode, self.around(now, level)?))
     }
 
-    /// Shifts in the order in which they are tried: as they are, then with as little change as possible.
-    fn ways(now: Shifts) -> [Shifts; 4] {
-        [
-            now,
-            Shifts { shift: !now.shift, ..now },
-            Shifts { level3: !now.level3, ..now },
-            Shifts { shift: !now.shift, level3: !now.level3 },
-        ]
+    /// Levels in the order in which they are tried: the current one, then with as little change as
+    /// possible.
+    fn level_candidates(now: usize) -> [usize; KEY_LEVELS] {
+        [0, 1, 2, 3, 4, 5, 6, 7].map(|changed| now ^ changed)
     }
 
-    /// The keycode for a modifier. Its place where that is the same modifier at any level (Shift makes Meta of Alt), else
-    /// whichever key is: to hold Alt where the viewer holds AltGr would make a shortcut of every letter typed with it.
+    /// The keycode for a modifier. The one at its physical place if that is the same modifier at
+    /// any level (Shift makes Meta of Alt), else any that produces it: holding Alt instead of the
+    /// viewer's AltGr would turn every character typed with it into a shortcut.
     fn modifier(&self, place: Option<u8>, keysym: u32) -> Option<u8> {
         let place = place.filter(|&keycode| is_modifier(self.keymap.level(keycode, 0)));
-        let gives = |keycode: u8| self.keymap.row(keycode).contains(&keysym);
-        let elsewhere = || (KEYCODE_MIN..=255).find(|&keycode| self.keymap.level(keycode, 0) == keysym);
-        // A modifier that this keymap has not at all is still one, and its place the best guess.
+        let gives = |keycode: u8| self.keymap.has_keysym(keycode, keysym);
+        let elsewhere =
+            || (KEYCODE_MIN..=255).find(|&keycode| self.keymap.level(keycode, 0) == keysym);
+        // Without such a modifier in this keymap, its place is the best guess.
         place.filter(|&keycode| gives(keycode)).or_else(elsewhere).or(place)
     }
 
-    /// What turns the shifts from one state to another. None: the keymap has no key for it.
-    fn around(&self, now: Shifts, wanted: Shifts) -> Option<Around> {
+    /// The keys that change the level. None: the keymap has no key for it.
+    fn around(&self, now: usize, wanted: usize) -> Option<ShiftChanges> {
         let mut around = Vec::new();
-        let pairs = [(now.shift, wanted.shift, &SHIFT), (now.level3, wanted.level3, &LEVEL3)];
-        for (now, wanted, of) in pairs {
-            let is = |keycode: u8| of.contains(&self.keymap.level(keycode, 0));
-            match (now, wanted) {
+        for shift in [Modifiers::SHIFT, Modifiers::LEVEL3, Modifiers::LEVEL5] {
+            match (now & shift.level() != 0, wanted & shift.level() != 0) {
                 (true, false) => {
-                    let held = (KEYCODE_MIN..=255).filter(|&keycode| is(keycode) && self.is_held(keycode));
-                    around.extend(held.map(|keycode| (keycode, false)));
+                    for held in self.held.iter().filter(|held| held.does(shift)) {
+                        if !around.contains(&(held.keycode, false)) {
+                            around.push((held.keycode, false));
+                        }
+                    }
                 }
-                (false, true) => around.push(((KEYCODE_MIN..=255).find(|&keycode| is(keycode))?, true)),
+                (false, true) => around.push((self.keymap.modifier(shift)?, true)),
                 _ => {}
             }
         }
         Some(around)
     }
 
-    // ---- characters ----------------------------------------------------------------------------------------------
+    // ---- characters
 
-    /// Types characters, each as it is whatever is held: how many of them, at least one where there are any; the rest
-    /// needs keycodes that these take. `out` begins with what has to be bound for all of them, if anything; each character's
-    /// keys carry its place in `characters`, which are [`BATCH_MAX`] at most.
-    pub(crate) fn characters(&mut self, characters: &[char], now: Micros, out: &mut Vec<(usize, KeyAction)>) -> usize {
-        debug_assert!(characters.len() <= BATCH_MAX, "{} characters are too many at once", characters.len());
+    /// Types characters whatever is held, and returns how many: at least one if there are any; the
+    /// rest needs keycodes that these take. `out` begins with the bindings for all of them, if any;
+    /// each character's keys carry its index in `characters`, at most [`BATCH_MAX`].
+    pub(crate) fn characters(
+        &mut self,
+        characters: &[char],
+        now: Micros,
+        out: &mut Vec<(usize, KeyAction)>,
+    ) -> usize {
+        debug_assert!(
+            characters.len() <= BATCH_MAX,
+            "{} characters are too many at once",
+            characters.len()
+        );
         if !self.keymap_known {
             return characters.len();
         }
         let (bindings, count) = self.bind_for(characters, now);
         if !bindings.is_empty() {
-            out.push((0, KeyAction::Bind(bindings)));
+            self.bindings += 1;
+            out.push((0, KeyAction::Bind(self.bindings, bindings)));
         }
         let mut keys = Vec::new();
         for (place, &character) in characters[..count].iter().enumerate() {
-            let Some((keycode, around)) = keysym_of(character).and_then(|keysym| self.find(keysym)) else { continue };
+            let Some((keycode, around)) = keysym_of(character).and_then(|keysym| self.find(keysym))
+            else {
+                continue;
+            };
             let press = [true, false].map(|down| KeyAction::Key { keycode, down });
-            Keyboard::put(&mut keys, &around, press);
+            self.push_with_shifts(&mut keys, &around, press);
             out.extend(keys.drain(..).map(|action| (place, action)));
         }
         count
     }
 
-    /// The key that gives a character, and what it takes around it: nothing that is held may change it, or make a command
-    /// of it.
-    fn find(&self, keysym: u32) -> Option<(u8, Around)> {
-        let now = self.shifts();
-        let commanding = |keycode: u8| commands(self.keymap.level(keycode, 0)) && self.is_held(keycode);
-        let released: Around = (KEYCODE_MIN..=255).filter(|&keycode| commanding(keycode)).map(|k| (k, false)).collect();
-        for way in Keyboard::ways(now) {
-            // A key that is held cannot be pressed.
-            let fits = |keycode: u8| self.gives(keycode, way) == keysym && !self.is_held(keycode);
+    /// The key that produces a character, and the changes around it: no held key may change it, or
+    /// turn it into a command.
+    fn find(&self, keysym: u32) -> Option<(u8, ShiftChanges)> {
+        let now = self.level();
+        let mut released = ShiftChanges::new();
+        for held in self.held.iter().filter(|held| held.modifiers.is_command()) {
+            if !released.contains(&(held.keycode, false)) {
+                released.push((held.keycode, false));
+            }
+        }
+        for level in Keyboard::level_candidates(now) {
+            // A held key cannot be pressed.
+            let fits = |keycode: u8| {
+                self.effective_keysym(keycode, level) == keysym && !self.is_held(keycode)
+            };
             if let Some(keycode) = (KEYCODE_MIN..=255).find(|&keycode| fits(keycode))
-                && let Some(around) = self.around(now, way)
+                && let Some(around) = self.around(now, level)
             {
                 return Some((keycode, [released, around].concat()));
             }
@@ -400,9 +546,11 @@ impl Keyboard {
         None
     }
 
-    /// Binds spare keycodes for those characters that no key gives: as many of the first ones as there is room for.
+    /// Binds spare keycodes for characters that no key produces: as many of the first ones as there
+    /// is room for.
     fn bind_for(&mut self, characters: &[char], now: Micros) -> (Vec<Binding>, usize) {
-        let keysyms: Vec<u32> = characters.iter().map(|&character| keysym_of(character).unwrap_or(0)).collect();
+        let keysyms: Vec<u32> =
+            characters.iter().map(|&character| keysym_of(character).unwrap_or(0)).collect();
         let mut wanted: Vec<u32> = Vec::new();
         let mut used = Vec::new();
         for &keysym in keysyms.iter().filter(|&&keysym| keysym != 0) {
@@ -413,18 +561,25 @@ impl Keyboard {
             }
         }
         let spares: Vec<u8> = self.spares().filter(|keycode| !used.contains(keycode)).collect();
-        let rested = spares.iter().take_while(|&&keycode| self.rests_until(keycode) <= now).count();
-        // Those that rest would hold up what need not wait for them.
-        let spares = &spares[..if rested == 0 { spares.len() } else { rested }];
+        let bindable =
+            spares.iter().take_while(|&&keycode| self.bindable_at(keycode) <= now).count();
+        // Keycodes in their rebind delay would hold up characters that need not wait for them.
+        let spares = &spares[..if bindable == 0 { spares.len() } else { bindable }];
         let share = if wanted.len() <= spares.len() { 1 } else { self.levels() };
         let mut bindings: Vec<Binding> = Vec::new();
         let mut room = spares.iter();
         let mut bound = 0;
         while bound < wanted.len() {
             let Some(&keycode) = room.next() else { break };
-            // A letter takes a key with its capital, as letters have: what Caps Lock makes of it is then known.
-            let alone = |keysym: u32| upper(keysym) != keysym || lower(keysym) != keysym;
-            let together = wanted[bound..].iter().take(share).take_while(|&&keysym| !alone(keysym)).count().max(1);
+            // A cased character shares its key with its other case, so that the effect of Caps Lock
+            // is known.
+            let is_cased = |keysym: u32| upper(keysym) != keysym || lower(keysym) != keysym;
+            let together = wanted[bound..]
+                .iter()
+                .take(share)
+                .take_while(|&&keysym| !is_cased(keysym))
+                .count()
+                .max(1);
             let mut row = Keyboard::row_for(wanted[bound]);
             if together > 1 {
                 (0..LEVELS).for_each(|level| row[level] = wanted[bound + level.min(together - 1)]);
@@ -433,11 +588,12 @@ impl Keyboard {
             bound += together;
         }
         let missing = &wanted[bound..];
-        let count = keysyms.iter().position(|keysym| missing.contains(keysym)).unwrap_or(keysyms.len());
+        let count =
+            keysyms.iter().position(|keysym| missing.contains(keysym)).unwrap_or(keysyms.len());
         match count {
-            // What follows the first one uses all there is.
+            // The character after the first one needs the keycodes that it takes.
             0 if characters.len() > 1 => self.bind_for(&characters[..1], now),
-            // With no room at all it is given up, or nothing after it would ever be typed.
+            // Without any room it is given up, or nothing after it would ever be typed.
             0 => (bindings, characters.len()),
             count => (bindings, count),
         }
@@ -445,11 +601,13 @@ impl Keyboard {
 
     /// How many levels of a key can be reached in this keymap.
     fn levels(&self) -> usize {
-        match (self.keymap.has(&SHIFT), self.keymap.has(&LEVEL3)) {
+        let has = |shift| self.keymap.modifier(shift).is_some();
+        let reachable = match (has(Modifiers::SHIFT), has(Modifiers::LEVEL3)) {
             (true, true) => 4,
             (true, false) => 2,
             _ => 1,
-        }
+        };
+        reachable.min(self.keymap.spare_levels())
     }
 
     fn row_for(keysym: u32) -> [u32; LEVELS] {
@@ -457,34 +615,37 @@ impl Keyboard {
         if small != capital { [small, capital, small, capital] } else { [keysym; LEVELS] }
     }
 
-    /// Spare keycodes that nobody holds: those never used, then those whose use is longest ago.
+    /// Spare keycodes that nobody holds: unused ones, then those whose use is longest ago.
     fn spares(&self) -> impl Iterator<Item = u8> + '_ {
         // From the top: evdev's keys lie at the bottom.
         let unused = (KEYCODE_MIN..=255).rev().filter(|&keycode| self.keymap.is_spare(keycode));
-        unused.chain(self.bound.iter().map(|bound| bound.keycode)).filter(|&keycode| !self.is_held(keycode))
+        unused
+            .chain(self.bound.iter().map(|bound| bound.keycode))
+            .filter(|&keycode| !self.is_held(keycode))
     }
 
     fn bind(&mut self, keycode: u8, keysyms: [u32; LEVELS]) -> Binding {
         let at = self.bound.iter().position(|bound| bound.keycode == keycode);
         let pressed = at.and_then(|at| self.bound.remove(at).pressed);
-        self.bound.push(Bound { keycode, seen: false, pressed });
+        // The caller makes one action of all its bindings.
+        self.bound.push(BoundKeycode { keycode, number: self.bindings + 1, pressed });
         self.keymap.bind(keycode, keysyms);
         Binding { keycode, keysyms }
     }
 
-    fn rests_until(&self, keycode: u8) -> Micros {
+    fn bindable_at(&self, keycode: u8) -> Micros {
         let bound = self.bound.iter().find(|bound| bound.keycode == keycode);
-        bound.and_then(|bound| bound.pressed).map_or(0, |pressed| pressed + REST)
+        bound.and_then(|bound| bound.pressed).map_or(0, |pressed| pressed + REBIND_DELAY)
     }
 
-    /// From when on these keycodes may mean something else.
-    pub(crate) fn may_bind_from(&self, bindings: &[Binding]) -> Micros {
-        bindings.iter().map(|binding| self.rests_until(binding.keycode)).max().unwrap_or(0)
+    /// When these keycodes may be bound again.
+    pub(crate) fn bindings_allowed_at(&self, bindings: &[Binding]) -> Micros {
+        bindings.iter().map(|binding| self.bindable_at(binding.keycode)).max().unwrap_or(0)
     }
 
-    /// From when on all keycodes may.
-    pub(crate) fn may_lay_out_from(&self) -> Micros {
-        self.pressed.map_or(0, |pressed| pressed + REST)
+    /// When all keycodes may.
+    pub(crate) fn layout_change_allowed_at(&self) -> Micros {
+        self.pressed.map_or(0, |pressed| pressed + REBIND_DELAY)
     }
 
     /// A keycode is being pressed.
@@ -492,7 +653,7 @@ impl Keyboard {
         self.pressed = Some(now);
         if let Some(at) = self.bound.iter().position(|bound| bound.keycode == keycode) {
             let bound = self.bound.remove(at);
-            self.bound.push(Bound { pressed: Some(now), ..bound });
+            self.bound.push(BoundKeycode { pressed: Some(now), ..bound });
         }
     }
 }
@@ -508,23 +669,45 @@ mod tests {
     const KEY_LEFTSHIFT: u16 = 42;
     const SHIFT_L: u32 = 0xffe1;
 
-    /// A little German keymap: a A, 2 ", q Q @ (Level3), keypad 7, Shift, AltGr; keycode 200 is spare.
-    fn keyboard() -> Keyboard {
-        let mut rows = vec![[0u32; 7]; 248];
-        let mut set = |keycode: usize, row: [u32; 6]| rows[keycode - 8][..6].copy_from_slice(&row);
-        set(38, [0x61, 0x41, 0, 0, 0, 0]);
-        set(11, [0x32, 0x22, 0, 0, 0xb2, 0]);
-        set(24, [0x71, 0x51, 0, 0, 0x40, 0]);
-        set(79, [0xff95, 0xffb7, 0, 0, 0, 0]);
-        set(50, [SHIFT_L, 0, 0, 0, 0, 0]);
-        set(108, [0xfe03, 0, 0, 0, 0, 0]);
-        for (keycode, row) in rows.iter_mut().enumerate() {
-            if *row == [0; 7] && keycode + 8 != 200 {
-                *row = [0xfeed; 7];
-            }
+    /// Keys with these keysyms: plain, Shift, Level3 and both. One that is missing is the first of
+    /// its pair, and a missing pair the first one.
+    fn keymap_of(keys: &[(u8, &[u32], Modifiers)], spares: &[u8]) -> Keymap {
+        let other = Key { keysyms: [0xfeed; KEY_LEVELS], ..Key::default() };
+        let mut rows = vec![other; 248];
+        for &(keycode, keysyms, modifiers) in keys {
+            let at = |level: usize| keysyms.get(level).copied();
+            let pair = |level: usize| at(level).or(at(level & 2));
+            let keysyms =
+                std::array::from_fn(|level| pair(level % LEVELS).or(pair(level & 1)).unwrap_or(0));
+            rows[usize::from(keycode) - 8] = Key { keysyms, modifiers, taken: false };
         }
+        for &spare in spares {
+            rows[usize::from(spare) - 8] = Key::default();
+        }
+        Keymap::new(8, rows, LEVELS, 0)
+    }
+
+    const NONE: Modifiers = Modifiers(0);
+
+    /// A small German keymap: a A, 2 ", q Q @ (Level3), keypad 7, Shift, AltGr; keycode 200 is
+    /// spare.
+    fn german() -> Keymap {
+        keymap_of(
+            &[
+                (38, &[0x61, 0x41], NONE),
+                (11, &[0x32, 0x22, 0xb2], NONE),
+                (24, &[0x71, 0x51, 0x40], NONE),
+                (79, &[0xff95, 0xffb7], NONE),
+                (50, &[SHIFT_L], Modifiers::SHIFT),
+                (108, &[0xfe03], Modifiers::LEVEL3),
+            ],
+            &[200],
+        )
+    }
+
+    fn keyboard() -> Keyboard {
         let mut keyboard = Keyboard::default();
-        keyboard.set_keymap(Keymap::from_core(8, 7, rows.as_flattened()));
+        keyboard.set_keymap(german());
         keyboard
     }
 
@@ -548,12 +731,12 @@ mod tests {
         KeyAction::Key { keycode, down: false }
     }
 
-    fn bind(keysym: u32) -> KeyAction {
-        KeyAction::Bind(vec![Binding { keycode: 200, keysyms: [keysym; LEVELS] }])
+    fn bind(number: u64, keysym: u32) -> KeyAction {
+        KeyAction::Bind(number, vec![Binding { keycode: 200, keysyms: [keysym; LEVELS] }])
     }
 
     #[test]
-    fn the_place_is_used_where_it_gives_the_keysym_or_none_is_known() {
+    fn the_physical_key_is_used_if_it_produces_the_keysym_or_none_is_known() {
         let mut keyboard = keyboard();
         assert_eq!(press(&mut keyboard, KEY_A, 0x61), [down(38)]);
         assert_eq!(release(&mut keyboard, KEY_A, 0x61), [up(38)]);
@@ -561,7 +744,7 @@ mod tests {
     }
 
     #[test]
-    fn before_the_keymap_is_known_the_place_counts_and_nothing_is_bound() {
+    fn without_a_keymap_the_physical_key_is_used_and_nothing_is_bound() {
         let mut keyboard = Keyboard::default();
         assert_eq!(press(&mut keyboard, KEY_A, 0x61), [down(38)]);
         assert_eq!(press(&mut keyboard, 0, 0x20ac), [], "no place, and no key is known to give it");
@@ -571,7 +754,7 @@ mod tests {
 
     #[test]
     fn another_layout_finds_its_keysym_elsewhere() {
-        // AZERTY: the key at the place of q gives a.
+        // AZERTY: the key at the place of q produces a.
         assert_eq!(press(&mut keyboard(), 16, 0x61), [down(38)]);
     }
 
@@ -581,7 +764,7 @@ mod tests {
         assert_eq!(press(&mut keyboard, KEY_A, 0x41), [down(50), down(38), up(50)]);
         release(&mut keyboard, KEY_A, 0x41);
         assert_eq!(press(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L), [down(50)]);
-        // A layout where Shift gives the digit.
+        // A layout in which Shift produces the digit.
         assert_eq!(press(&mut keyboard, KEY_2, 0x32), [up(50), down(11), down(50)]);
         // On US, Shift-2 gives @, which is AltGr-q here.
         release(&mut keyboard, KEY_2, 0x32);
@@ -589,19 +772,22 @@ mod tests {
     }
 
     #[test]
-    fn altgr_is_level3_also_where_the_session_has_alt_in_its_place() {
+    fn altgr_is_level3_even_if_the_session_has_alt_in_its_place() {
         // A US keymap: Right Alt is Alt_R, and ISO_Level3_Shift lies on a key of its own.
         const ALTGR: u32 = 0xfe03;
-        let mut rows = vec![[0u32; 7]; 248];
-        rows[11 - 8][..2].copy_from_slice(&[0x32, 0x40]);
-        rows[50 - 8][0] = SHIFT_L;
-        rows[64 - 8][..2].copy_from_slice(&[0xffe9, 0xffe7]);
-        rows[66 - 8][0] = 0xffe5;
-        rows[37 - 8][0] = 0xffe3;
-        rows[92 - 8][0] = ALTGR;
-        rows[108 - 8][0] = 0xffea;
         let mut keyboard = Keyboard::default();
-        keyboard.set_keymap(Keymap::from_core(8, 7, rows.as_flattened()));
+        keyboard.set_keymap(keymap_of(
+            &[
+                (11, &[0x32, 0x40], NONE),
+                (50, &[SHIFT_L], Modifiers::SHIFT),
+                (64, &[0xffe9, 0xffe7], Modifiers::COMMAND),
+                (66, &[0xffe5], NONE),
+                (37, &[0xffe3], Modifiers::COMMAND),
+                (92, &[ALTGR], Modifiers::LEVEL3),
+                (108, &[0xffea], Modifiers::COMMAND),
+            ],
+            &[],
+        ));
         // The viewer's keyboard is German: AltGr-q is @.
         assert_eq!(press(&mut keyboard, 100, ALTGR), [down(92)]);
         assert_eq!(press(&mut keyboard, 16, 0x40), [down(50), down(11), up(50)], "no Alt is held");
@@ -611,12 +797,12 @@ mod tests {
         assert_eq!(press(&mut keyboard, 56, 0xffe7), [down(64)]);
         // Control where Caps Lock was.
         assert_eq!(press(&mut keyboard, 58, 0xffe3), [down(37)]);
-        // A group switch, which this keymap has not: the place.
+        // A group switch, which this keymap does not have: its place is used.
         assert_eq!(press(&mut keyboard, 42, 0xfe08), [down(50)]);
     }
 
     #[test]
-    fn locks_count() {
+    fn lock_keys_are_considered() {
         let mut keyboard = keyboard();
         keyboard.set_leds(1);
         assert_eq!(press(&mut keyboard, KEY_A, 0x41), [down(38)]);
@@ -627,16 +813,16 @@ mod tests {
     }
 
     #[test]
-    fn a_keysym_no_key_gives_takes_a_spare_keycode_once() {
+    fn a_keysym_without_a_key_takes_a_spare_keycode_once() {
         let mut keyboard = keyboard();
         let euro = 0x0100_20ac;
-        assert_eq!(press(&mut keyboard, 0, euro), [bind(euro), down(200)]);
+        assert_eq!(press(&mut keyboard, 0, euro), [bind(1, euro), down(200)]);
         assert_eq!(press(&mut keyboard, 0, 0x0100_2603), [], "the only spare keycode is held");
         assert_eq!(release(&mut keyboard, 0, euro), [up(200)]);
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "it is bound already");
         release(&mut keyboard, 0, euro);
         let snowman = 0x0100_2603;
-        assert_eq!(press(&mut keyboard, 0, snowman), [bind(snowman), down(200)]);
+        assert_eq!(press(&mut keyboard, 0, snowman), [bind(2, snowman), down(200)]);
     }
 
     #[test]
@@ -644,23 +830,112 @@ mod tests {
         let mut keyboard = keyboard();
         let euro = 0x0100_20ac;
         press(&mut keyboard, 0, euro);
-        let keymap = self::keyboard().keymap;
-        keyboard.set_keymap(keymap.clone());
+        keyboard.set_keymap(german());
         release(&mut keyboard, 0, euro);
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "read before the binding was made");
         release(&mut keyboard, 0, euro);
-        let mut bound = keymap.clone();
+        let after = |mut keymap: Keymap| {
+            keymap.bindings = 1;
+            keymap
+        };
+        let mut bound = after(german());
         bound.bind(200, [euro; LEVELS]);
         keyboard.set_keymap(bound);
         assert_eq!(press(&mut keyboard, 0, euro), [down(200)], "the server says that it is there");
-        keyboard.set_keymap(keymap);
-        assert_eq!(press(&mut keyboard, 0, 0x0100_2603), [], "the spare keycode is held, whatever it gives");
+        keyboard.set_keymap(after(german()));
+        assert_eq!(
+            press(&mut keyboard, 0, 0x0100_2603),
+            [],
+            "the spare keycode is held, whatever it gives"
+        );
         release(&mut keyboard, 0, euro);
-        assert_eq!(press(&mut keyboard, 0, euro), [bind(euro), down(200)], "it was undone");
+        assert_eq!(press(&mut keyboard, 0, euro), [bind(2, euro), down(200)], "it was undone");
     }
 
     #[test]
-    fn a_release_finds_its_key_whatever_it_means_by_then() {
+    fn a_keycode_that_somebody_else_gave_a_keysym_is_not_spare() {
+        let mut keyboard = keyboard();
+        let (euro, snowman) = (0x0100_20ac, 0x0100_2603);
+        press(&mut keyboard, 0, euro);
+        release(&mut keyboard, 0, euro);
+        let mut theirs = german();
+        theirs.bind(200, [snowman; LEVELS]);
+        theirs.bindings = 1;
+        keyboard.set_keymap(theirs);
+        assert_eq!(press(&mut keyboard, 0, euro), [], "no keycode is spare");
+        assert_eq!(press(&mut keyboard, 0, snowman), [down(200)]);
+    }
+
+    #[test]
+    fn a_key_with_keysyms_in_another_group_is_not_spare() {
+        let mut keyboard = keyboard();
+        let mut keymap = german();
+        keymap.keys[200].taken = true;
+        keyboard.set_keymap(keymap);
+        assert_eq!(press(&mut keyboard, 0, 0x0100_20ac), []);
+    }
+
+    #[test]
+    fn keys_held_while_the_keymap_changes_do_and_undo_what_they_did_before() {
+        let mut keyboard = keyboard();
+        press(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L);
+        press(&mut keyboard, KEY_A, 0x41);
+        // Shift is elsewhere, and "a" and "q" have changed places.
+        keyboard.set_keymap(keymap_of(
+            &[
+                (24, &[0x61, 0x41], NONE),
+                (38, &[0x71, 0x51], NONE),
+                (62, &[SHIFT_L], Modifiers::SHIFT),
+                (50, &[0xffe3], Modifiers::COMMAND),
+            ],
+            &[],
+        ));
+        // X has Shift until the key that set it is released; pressed again it would be Control.
+        assert_eq!(press(&mut keyboard, 21, 0x61), [up(50), down(24)]);
+        assert_eq!(release(&mut keyboard, KEY_A, 0x61), [up(38)]);
+        assert_eq!(release(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L), [up(50)]);
+        release(&mut keyboard, 21, 0x61);
+        assert_eq!(press(&mut keyboard, 21, 0x41), [down(62), down(24), up(62)]);
+    }
+
+    #[test]
+    fn a_held_key_that_does_something_else_by_now_is_not_pressed_again() {
+        let mut keyboard = keyboard();
+        press(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L);
+        let shift = |keycode| (keycode, &[SHIFT_L][..], Modifiers::SHIFT);
+        let (a, control) = ((38, &[0x61, 0x41][..], NONE), (50, &[0xffe3][..], Modifiers::COMMAND));
+        keyboard.set_keymap(keymap_of(&[a, shift(50)], &[]));
+        let typed = |keyboard: &mut Keyboard, character| {
+            let mut out = Vec::new();
+            keyboard.characters(&[character], 0, &mut out);
+            out.into_iter().map(|(_, action)| action).collect::<Vec<_>>()
+        };
+        // The same keymap with another key: Shift stays.
+        assert_eq!(typed(&mut keyboard, 'a'), [up(50), down(38), up(38), down(50)]);
+        keyboard.set_keymap(keymap_of(&[a, control, shift(62)], &[]));
+        assert_eq!(typed(&mut keyboard, 'a'), [up(50), down(38), up(38)]);
+        // It does nothing any more.
+        assert_eq!(typed(&mut keyboard, 'A'), [down(62), down(38), up(38), up(62)]);
+        assert_eq!(release(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L), [up(50)]);
+    }
+
+    #[test]
+    fn characters_on_the_fifth_level_are_typed_there() {
+        const PI: u32 = 0x0100_03c0;
+        let mut keyboard = Keyboard::default();
+        let mut keymap =
+            keymap_of(&[(38, &[0x61, 0x41], NONE), (203, &[0xfe11], Modifiers::LEVEL5)], &[]);
+        keymap.keys[38].keysyms[4] = PI;
+        keyboard.set_keymap(keymap);
+        assert_eq!(press(&mut keyboard, 0, PI), [down(203), down(38), up(203)]);
+        release(&mut keyboard, 0, PI);
+        // The viewer's own key for it is held.
+        assert_eq!(press(&mut keyboard, 0, 0xfe11), [down(203)]);
+        assert_eq!(press(&mut keyboard, KEY_A, PI), [down(38)]);
+    }
+
+    #[test]
+    fn a_release_finds_its_key_whatever_its_keysym_is_by_then() {
         let mut keyboard = keyboard();
         press(&mut keyboard, KEY_LEFTSHIFT, SHIFT_L);
         press(&mut keyboard, KEY_A, 0x41);
@@ -670,7 +945,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_viewer_holds_is_released_with_it_and_not_what_another_holds() {
+    fn a_viewers_keys_are_released_with_it_but_not_those_of_another() {
         let mut keyboard = keyboard();
         let mut out = Vec::new();
         keyboard.key(ME, KEY_A, 0x61, true, &mut out);

@@ -1,28 +1,33 @@
-//! Path 4/13 to 10/13: from thinc-ring's records to frames for transport, and a viewer's messages back to the driver.
-//! Translation, command queue and scheduling: every decision of a session. `doc/scheduling.md` has the rules' reasons.
-//! Pure: no clock, thread, socket, file, global or random source; the shell is crates/session-server.
+//! Path 4/13 to 10/13, and path back: from thinc-ring's records to messages for transport, and from
+//! a viewer's messages to requests for the driver.
+//! Translation, command queue and scheduling: every decision of a session. `doc/scheduling.md` has
+//! the rules' reasons. Pure: no clock, thread, socket, file, global or random source; the shell is
+//! crates/session-server.
 #![forbid(unsafe_code)]
 
 mod clipboard;
-pub mod command_queue;
+mod command_queue;
 mod copies;
 mod displays;
-pub mod drawable;
+mod drawable;
 mod effects;
-mod fates;
-pub mod flow;
-mod hand;
+mod flow;
 mod input;
+mod input_tracker;
 mod job;
-mod losses;
+mod job_outcomes;
+mod loss_detection;
+#[cfg(feature = "mutations")]
 pub mod mutation;
+#[cfg(not(feature = "mutations"))]
+mod mutation;
 mod packer;
 mod parts;
 mod pointer;
 mod quality;
 mod refresh;
 mod repeats;
-pub mod scheduler;
+mod scheduler;
 mod session;
 mod translate;
 mod update;
@@ -32,21 +37,21 @@ mod view;
 mod viewer;
 
 pub use clipboard::ClipRequest;
-pub use copies::{CopyCommand, Proof, Taken};
+pub use copies::CopyCommand;
 pub use displays::Arrangement;
-pub use drawable::{Part, Proposal};
-pub use effects::Arrival;
-pub use fates::Fate;
-pub use flow::PathFigures;
-pub use input::{Binding, Keymap};
+pub use drawable::{PARTS_MAX, Part, Proposal};
+pub use effects::DeliveryOrder;
+pub use flow::PathStats;
+pub use input::{Binding, KEY_LEVELS, Key, Keymap, Modifiers};
+pub use job_outcomes::JobOutcome;
 pub use packer::{Packer, Unpacked};
 pub use pointer::{CursorData, CursorImageOwned};
 pub use quality::{Entropy, JpegProfile, LossyPolicy, Quality, VideoPolicy};
 pub use scheduler::Scheduling;
 pub use session::{Config, Request, Session};
 pub use thinc_clipboard::ClipboardPolicy;
-pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, Shown, SnapshotVerdict};
+pub use update::{Job, JobHints, JobId, RECORD_AGE_MAX, RetainedHashes, SnapshotVerdict};
 pub use upstream::Upstream;
 pub use video::{Coding, VideoFrame, VideoOrigin, VideoStats};
 pub use view::Transform;
-pub use viewer::{Proposals, ViewerId, ViewerStats, Violation};
+pub use viewer::{ProposalStats, ViewerId, ViewerStats, Violation};

@@ -1,132 +1,127 @@
-//! Beside command_queue.rs: the queue's rules, to be broken one at a time.
-//! Only the simulator turns this on, to show that each rule has a seed and a scenario that fails without it.
-//! Knows the rules' names; a build without the feature `mutations` holds nothing of this but `false`.
+//! Fault injection for tests: switches off one rule of the core, so that a test proves that the
+//! rule is needed. Beside command_queue.rs.
+//! Only the simulator turns on the feature `mutations`; its tests have for each rule a seed or a
+//! scenario that fails without it. Knows the rules' names. Without the feature there is no enum, no
+//! field and no branch: [`mutated!`] is `false`.
 
-/// A rule that does not hold.
+/// `mutated!(self.mutation, CopyIgnoresPending)`: true if this rule is broken.
+#[cfg(feature = "mutations")]
+macro_rules! mutated {
+    ($active:expr, $rule:ident) => {
+        $active == Some($crate::mutation::Mutation::$rule)
+    };
+}
+
+/// No rule is broken.
+#[cfg(not(feature = "mutations"))]
+macro_rules! mutated {
+    ($active:expr, $rule:ident) => {
+        false
+    };
+}
+
+pub(crate) use mutated;
+
+/// A rule that is broken.
+#[cfg(feature = "mutations")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mutation {
-    /// Rule 1: a new drawing does not take pending pixels over.
+    /// Rule 1: a new drawing does not replace pending pixels.
     DrawingsOverlap,
-    /// Rule 2: a COPY moves what the viewer has not got.
+    /// Rule 2: a COPY moves pixels that the viewer does not have.
     CopyIgnoresPending,
-    /// Rule 2: COPYs stay behind when pending pixels leave.
-    CopiesLeaveAfterPixels,
-    /// Rule 2: what is drawn over a COPY's destination is clipped out of it.
+    /// Rule 2: queued COPYs are not committed with the pixels that follow them.
+    CopiesSentAfterPixels,
+    /// Rule 2: a drawing over a COPY's destination is clipped out of the COPY.
     CopyIsClipped,
-    /// Rule 2: a COPY's rectangles are COPYs of their own.
+    /// Rule 2: each rectangle of a COPY becomes a COPY of its own.
     CopyIsSplit,
     /// Rule 2: COPYs by one vector merge although the second reads what the first wrote.
     MergeIgnoresOverlap,
-    /// Rule 2: a COPY and the one that reads it merge although what the first wrote is wanted.
+    /// Rule 2: two chained COPYs merge although what the first wrote is still needed.
     ChainForgetsItsMiddle,
-    /// Rule 2: COPYs past the bound are forgotten.
+    /// Rule 2: COPYs past the bound are dropped.
     CopiesPastTheBoundAreForgotten,
-    /// Rule 3: a read's tag is not looked at.
+    /// Rule 3: the tag of a read is ignored.
     TagsAreIgnored,
-    /// Rule 3: a tag is forgotten with the next op, not when translation has passed it.
+    /// Rule 3: a tag is forgotten with the next op instead of when translation has passed it.
     TagsAreForgottenEarly,
     /// Rule 4: a COPY's source may be committed and not yet read.
     CopyIgnoresCommitted,
-    /// Rule 4: whatever is encoded first is sent first.
+    /// Rule 4: the update that is encoded first is sent first.
     OverlappingUpdatesOvertake,
-    /// Rule 4: an update does not say what must have been applied before it.
-    AfterIsNotTold,
-    /// Rule 4: what goes alone does not wait for what it overlaps and comes in order.
-    AloneDoesNotWait,
-    /// Rule 5: what is lacking is sent where it was, not where COPYs took it.
+    /// Rule 4: an update does not name the update that must be applied before it.
+    AfterIsNotSent,
+    /// Rule 4: a datagram does not wait for overlapping updates in flight on the stream.
+    DatagramDoesNotWait,
+    /// Rule 5: stale pixels are sent where they were, not where COPYs moved them.
     StaleDoesNotFollowCopies,
-    /// Rule 9: updates of the geometry before are sent in the new one.
+    /// Rule 9: updates of an earlier geometry are sent in the new one.
     EpochsAreIgnored,
-    /// Rule 9: an overflow's tiles are not made pending.
+    /// Rule 9: the tiles of an overflow do not become pending.
     OverflowIsIgnored,
-    /// Rule 9: an overflow's tiles are believed to be of the ops before it.
+    /// Rule 9: the tiles of an overflow are taken for those of the ops before it.
     OverflowHasNoTag,
-    /// Refresh: what is sent lossy is not remembered.
+    /// Refresh: lossy areas are not remembered.
     RefreshIsForgotten,
-    /// Refresh: what was sent lossy is made exact where it was, not where COPYs took it.
+    /// Refresh: lossy pixels are refreshed where they were, not where COPYs moved them.
     RefreshIgnoresCopies,
-    /// Drawable maps: what was drawn on is still equal to what it was equal to.
+    /// Drawable maps: a changed area keeps its equalities with other drawables.
     EqualityIgnoresChangesHere,
-    /// Drawable maps: what is equal to a drawable that is drawn on is still equal to it.
+    /// Drawable maps: other drawables keep their equalities with a changed area.
     EqualityIgnoresChangesThere,
-    /// Drawable maps: what is moved within a pixmap is still equal to what lies where it lay.
+    /// Drawable maps: pixels moved within a pixmap keep the equalities of their old place.
     EqualityDoesNotMove,
-    /// Drawable maps: a COPY of an op reads what an earlier one of the op wrote.
+    /// Drawable maps: a COPY of an op reads what an earlier COPY of the same op wrote.
     CopiesOfOneOpChain,
-    /// Drawable maps: an Over blend of what is not opaque is a copy.
+    /// Drawable maps: an Over blend from a translucent source counts as a copy.
     OverOfTranslucentIsCopy,
-    /// Drawable maps: what lies under text, lines and pictures is all there is.
+    /// Drawable maps: a solid tile stays solid under text, lines and images.
     SolidSurvivesDrawing,
-    /// Drawable maps: they outlive records that are missing.
+    /// Drawable maps: the maps survive missing records.
     OverflowKeepsMaps,
-    /// Views: a drawing changes no pixel but those it lies over, rounded to the nearest.
-    ViewForgetsSupport,
-    /// Views: a COPY is one whatever its vector, rounded to the nearest.
+    /// Views: a drawing changes only the view pixels that it lies over, rounded to the nearest.
+    ViewIgnoresSupport,
+    /// Views: a COPY by any vector is a COPY in the view, rounded to the nearest pixel.
     ViewIgnoresPhase,
-    /// Views: what only touches a COPY's destination is moved along.
+    /// Views: pixels that only touch a COPY's destination are moved along.
     ViewCopiesEdges,
-    /// Views: what lies over a COPY's edges is not drawn anew.
-    ViewForgetsCopyEdges,
-    /// Videos: what is drawn beside a frame joins it.
+    /// Views: the pixels at a COPY's edges are not redrawn.
+    ViewIgnoresCopyEdges,
+    /// Videos: a drawing beside a frame joins it.
     FramesJoin,
-    /// Videos: what is not seen of a frame any more is shown by the next one.
+    /// Videos: covered pixels of a frame are shown by the next frame.
     OldFramesAreShown,
-    /// Videos: a frame that waits is one where a COPY takes it.
-    FramesAreCarriedAlong,
-    /// Videos: a picture is believed to be the frame whose clip it is shown in.
-    LateFramesAreBelieved,
-    /// Videos: pictures are sent before the viewer is ready.
-    PicturesDoNotWait,
-    /// Videos: streams outlive the geometry.
+    /// Videos: a pending frame stays a frame where a COPY moves it.
+    FramesFollowCopies,
+    /// Videos: a frame counts as the one whose clip it is shown in, though a later one was read.
+    LateFramesAreAccepted,
+    /// Videos: frames are sent before the viewer's decoder is ready.
+    FramesDoNotWaitForDecoder,
+    /// Videos: streams survive a new geometry.
     GeometryKeepsStreams,
-    /// Videos: what is said of streams is sent in any order.
+    /// Videos: commands of one stream are sent in any order.
     StreamsHaveNoOrder,
-    /// Videos: a picture that is late is taken back like pixels.
-    PicturesAreTakenBack,
-    /// Videos: the next picture leans on one that was given up.
-    NextLeansOnWhatWasGivenUp,
-    /// Videos: a viewer that is lost gets no picture that leans on none.
-    LostIsNotHeard,
-    /// Videos: the one picture that makes a video exact makes exact what was drawn over it.
-    MendedIsWhatWasCovered,
-    /// Videos: what is coded is not made exact.
-    CodedIsExact,
-    /// Videos in scaled pictures: a frame is shown where only a part of a pixel is its own.
-    ScaledReachesOver,
-    /// Videos in scaled pictures: what lies over a frame's edges is not drawn anew.
-    ScaledForgetsEdges,
-    /// Videos in scaled pictures: a smaller frame may be plain.
-    ScaledIsPlain,
-    /// Rule 4: after a long stand the rest of an old picture still goes first.
-    PathNeverMoves,
-    /// Rule 10: what a viewer said it showed is believed after something was written there.
-    HeldOutlivesWrites,
-    /// Rule 10: what a viewer said it showed is believed of another picture, and after another picture.
-    HeldOutlivesGeometry,
-}
-
-/// Which rule is broken, if any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Broken(#[cfg(feature = "mutations")] Option<Mutation>);
-
-impl Broken {
-    /// Breaks a rule.
-    #[cfg(feature = "mutations")]
-    pub const fn rule(mutation: Option<Mutation>) -> Broken {
-        Broken(mutation)
-    }
-
-    /// True when that one is broken.
-    #[cfg(feature = "mutations")]
-    #[inline]
-    pub fn is(self, mutation: Mutation) -> bool {
-        self.0 == Some(mutation)
-    }
-
-    /// Nothing is.
-    #[cfg(not(feature = "mutations"))]
-    #[inline]
-    pub const fn is(self, _: Mutation) -> bool {
-        false
-    }
+    /// Videos: late frames are withdrawn like pixels.
+    FramesAreWithdrawn,
+    /// Videos: the next frame refers to a cancelled one.
+    FrameRefersToCancelledFrame,
+    /// Videos: a viewer that asks for a keyframe gets none.
+    KeyframeRequestIsIgnored,
+    /// Videos: the plain frame that refreshes a video also marks pixels drawn over it as lossless.
+    RefreshFrameIncludesCovered,
+    /// Videos: coded frames count as lossless.
+    CodedIsLossless,
+    /// Videos in scaled views: a frame is shown on pixels of which it covers only a part.
+    ScaledFrameExceedsClip,
+    /// Videos in scaled views: the pixels at a frame's edges are not redrawn.
+    ScaledFrameIgnoresEdges,
+    /// Videos in scaled views: a shrunk frame may be plain.
+    ScaledFrameIsPlain,
+    /// Rule 4: after a long stall the rest of a withdrawn area still goes first.
+    WithdrawnStaysFirst,
+    /// Rule 10: retained tiles stay valid after something was written over them.
+    RetainedTilesOutliveWrites,
+    /// Rule 10: retained tiles of one geometry are used for another.
+    RetainedTilesOutliveGeometry,
 }

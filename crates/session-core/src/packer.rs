@@ -1,21 +1,25 @@
-//! Path 10/13: between update.rs, with commands in the order in which they leave, and transport.
-//! How a shell packs a connection's commands, and sends some of them alone; session-core counts what comes out.
-//! Knows bytes; never what they say.
+//! Path 10/13: between update.rs, with commands in the order in which they are sent, and transport.
+//! How a shell packs a connection's commands and sends some as datagrams; session-core counts the
+//! resulting bytes. Knows bytes; never what they mean.
 
 use thinc_protocol::session::Packed;
 
-/// Packs a connection's commands, each stretch leaning on all before it. One for each viewer, for as long as it is there.
+/// Packs a connection's commands, each update using all before it as history. One for each viewer,
+/// for the life of its connection.
 pub trait Packer {
-    /// Appends the commands of the next update as they go on the wire. None, with nothing appended: as they are.
+    /// Appends the commands of the next update in the form for the wire. None, with nothing
+    /// appended: they are sent as they are.
     fn pack(&mut self, commands: &[u8], out: &mut Vec<u8>) -> Option<Packed>;
 
-    /// Longest frame that the transport takes now as a datagram, 0 for none: it may be lost, and goes ahead of all that waits. Asked
-    /// only of connections that are [`Arrival::Mixed`](crate::Arrival::Mixed).
+    /// Longest message that the transport takes now as a datagram, 0 for none: it may be lost, and
+    /// overtakes everything that waits. Only called for connections that are
+    /// [`DeliveryOrder::Mixed`](crate::DeliveryOrder::Mixed).
     fn datagram_bytes(&self) -> usize {
         0
     }
 
-    /// Takes a frame that is no longer than that, or [`ASK`](thinc_protocol::session::ASK).
+    /// Sends a message of at most that length, or [`PROBE`](thinc_protocol::session::PROBE), as a
+    /// datagram.
     fn put_datagram(&mut self, _frame: &[u8]) {}
 }
 

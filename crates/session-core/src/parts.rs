@@ -1,6 +1,6 @@
-//! Path 7/13: beside update.rs, whose updates leave in parts.
-//! An update's commands, cut between two of them into parts that leave one by one, and what each does to a viewer's pixels.
-//! Knows commands and rectangles; never what their pixels are, nor when a part leaves.
+//! Path 7/13: beside update.rs, whose updates are sent in parts.
+//! An update's commands, divided into parts that are sent one by one, and the effects of each on a
+//! viewer's pixels. Knows commands and rectangles; never their pixels, nor when a part is sent.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -11,28 +11,31 @@ use thinc_protocol::video::VideoCommand;
 use thinc_region::{Region, Size};
 
 use crate::copies::CopyCommand;
-use crate::effects::{Arrival, Effects};
-use crate::mutation::{Broken, Mutation};
+use crate::effects::{DeliveryOrder, Effects};
+#[cfg(feature = "mutations")]
+use crate::mutation::Mutation;
+use crate::mutation::mutated;
 
-/// What commands do, as far as their order among others counts.
+/// What commands read and write, as far as their order matters.
 #[derive(Debug, Default)]
 pub(crate) struct Touched {
     /// Pixels they change.
     pub(crate) writes: Region,
-    /// Pixels they read: the sources of COPYs, and what KEEP keeps.
+    /// Pixels they read: the sources of COPYs, and what KEEP stores.
     pub(crate) reads: Region,
-    /// Some of that is moved.
+    /// Some of these are moved by COPYs.
     moves: bool,
     /// Slots of the viewer's cache that they fill, and that they show.
     keeps: Vec<u32>,
     recalls: Vec<u32>,
-    /// Streams of video that they are about, a bit each: what is about one keeps its order. And those that they end.
+    /// Video streams that they concern, a bit each: commands of one stream keep their order. And
+    /// those that they end.
     pub(crate) streams: u16,
     pub(crate) ends: u16,
 }
 
 impl Touched {
-    /// Whether the two may not change places.
+    /// Whether the two may not be reordered.
     pub(crate) fn conflicts(&self, other: &Touched) -> bool {
         let share = |keeps: &[u32], slots: &[u32]| keeps.iter().any(|slot| slots.contains(slot));
         self.writes.overlaps(&other.writes)
@@ -49,49 +52,49 @@ impl Touched {
         !self.keeps.is_empty() || !self.recalls.is_empty()
     }
 
-    /// It keeps some of these.
-    pub(crate) fn keeps_of(&self, region: &Region) -> bool {
+    /// It KEEPs some of these pixels.
+    pub(crate) fn keeps_any_of(&self, region: &Region) -> bool {
         !self.keeps.is_empty() && self.reads.overlaps(region)
     }
 
-    /// Nothing but pixels written: where those come anew, nobody misses it.
+    /// It only writes pixels, so it is not needed once those are sent again.
     fn only_writes(&self) -> bool {
         self.reads.is_empty() && self.keeps.is_empty()
     }
 }
 
-/// Commands that leave together.
+/// Commands that are sent together.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct UpdatePart {
     range: Range<usize>,
     commands: usize,
-    /// A video's picture and nothing else.
-    pub(crate) picture: bool,
+    /// A frame of a video and nothing else.
+    pub(crate) is_frame: bool,
     pub(crate) touched: Touched,
     pub(crate) effects: Effects,
 }
 
-/// 1 KiB: a video's picture that is as long leaves by itself and as it is. Packing would find nothing in it, take its time, and push out of
-/// the stream's window what text leans on.
-const PICTURE_ALONE_MIN: u64 = 1024;
+/// 1 KiB: a frame of a video at least as long is a part of its own and is not packed. Compression
+/// would take time without finding anything, and push useful history for text out of the window.
+const FRAME_PART_MIN: u64 = 1024;
 
-fn is_alone(command: &Command<'_>, len: u64) -> bool {
-    matches!(command, Command::Video(VideoCommand::Next { .. })) && len >= PICTURE_ALONE_MIN
+fn is_own_part(command: &Command<'_>, len: u64) -> bool {
+    matches!(command, Command::Video(VideoCommand::Next { .. })) && len >= FRAME_PART_MIN
 }
 
-impl Part {
-    fn at(start: usize) -> Part {
+impl UpdatePart {
+    fn at(start: usize) -> UpdatePart {
         let (touched, effects) = (Touched::default(), Effects::default());
-        Part { range: start..start, commands: 0, picture: false, touched, effects }
+        UpdatePart { range: start..start, commands: 0, is_frame: false, touched, effects }
     }
 
     /// It has room for a command of this length.
     fn takes(&self, command: &Command<'_>, len: u64, cut: Cut<'_>) -> bool {
-        let mixes = !self.picture && !is_alone(command, len) && self.commands < COMMANDS_MAX;
+        let mixes = !self.is_frame && !is_own_part(command, len) && self.commands < COMMANDS_MAX;
         self.commands == 0 || mixes && self.range.len() as u64 + len <= cut.bytes
     }
 
-    fn note(&mut self, command: Command<'_>, arrival: Arrival) {
+    fn note(&mut self, command: Command<'_>, order: DeliveryOrder) {
         self.commands += 1;
         let Touched { writes, reads, moves, keeps, recalls, streams, ends } = &mut self.touched;
         if let Command::Video(command) = &command {
@@ -114,9 +117,9 @@ impl Part {
                 Region::from(rect)
             }
             Command::Sfill { region, .. } => region,
-            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
-                Region::from(rect)
-            }
+            Command::Pfill { rect, .. }
+            | Command::Bitmap { rect, .. }
+            | Command::Raw { rect, .. } => Region::from(rect),
             Command::Video(VideoCommand::Next { clip, .. }) => clip,
             Command::Video(command) => {
                 if let VideoCommand::End { id } = command {
@@ -126,40 +129,46 @@ impl Part {
             }
         };
         writes.add(&written);
-        // Kept apart where it is of use: what mends is then known to mend.
-        if arrival != Arrival::Ordered {
+        // Only needed if updates may be lost: a write repairs stale pixels.
+        if order != DeliveryOrder::Ordered {
             self.effects.push_write(&written);
         }
     }
 }
 
-/// What commands were made of, and how they are to be cut.
+/// The source of commands, and how they are to be cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Cut<'a> {
     /// Pixels they may write.
     pub(crate) region: &'a Region,
     pub(crate) screen: Size,
-    pub(crate) arrival: Arrival,
-    /// About as many bytes a part of more commands than one has at most.
+    pub(crate) order: DeliveryOrder,
+    /// Approximate most bytes of a part with several commands.
     pub(crate) bytes: u64,
-    /// Most bytes of any.
+    /// Most bytes of any part.
     pub(crate) bytes_max: u64,
 }
 
-/// The parts of one update that have not left, in their order. The last takes more commands until `close`.
+/// The unsent parts of one update, in order. The last takes more commands until `close`.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     bytes: Vec<u8>,
-    queue: VecDeque<Part>,
+    queue: VecDeque<UpdatePart>,
     closed: bool,
-    broken: Broken,
+    #[cfg(feature = "mutations")]
+    mutation: Option<Mutation>,
 }
 
 impl Parts {
-    /// None, with memory that was used before.
-    pub(crate) fn within(mut buffer: Vec<u8>, broken: Broken) -> Parts {
+    /// No parts yet, with memory that is reused.
+    pub(crate) fn within(mut buffer: Vec<u8>) -> Parts {
         buffer.clear();
-        Parts { bytes: buffer, broken, ..Parts::default() }
+        Parts { bytes: buffer, ..Parts::default() }
+    }
+
+    #[cfg(feature = "mutations")]
+    pub(crate) fn set_mutation(&mut self, mutation: Option<Mutation>) {
+        self.mutation = mutation;
     }
 
     pub(crate) fn into_buffer(self) -> Vec<u8> {
@@ -170,30 +179,30 @@ impl Parts {
         self.queue.is_empty()
     }
 
-    /// Bytes that have not left.
+    /// Bytes that were not sent.
     pub(crate) fn bytes_left(&self) -> u64 {
         self.queue.iter().map(|part| part.range.len() as u64).sum()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Part> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &UpdatePart> {
         self.queue.iter()
     }
 
-    /// The next to leave, where it is complete.
-    pub(crate) fn first(&self) -> Option<&Part> {
+    /// The next part, if it is complete.
+    pub(crate) fn first(&self) -> Option<&UpdatePart> {
         self.queue.front().filter(|_| self.closed || self.queue.len() > 1)
     }
 
-    /// Takes the next to leave.
-    pub(crate) fn pop(&mut self) -> Option<Part> {
+    /// Takes the next part.
+    pub(crate) fn pop(&mut self) -> Option<UpdatePart> {
         self.queue.pop_front()
     }
 
-    pub(crate) fn commands(&self, part: &Part) -> &[u8] {
+    pub(crate) fn commands(&self, part: &UpdatePart) -> &[u8] {
         &self.bytes[part.range.clone()]
     }
 
-    /// Nothing is added any more.
+    /// No more commands follow.
     pub(crate) fn close(&mut self) {
         self.closed = true;
     }
@@ -205,8 +214,8 @@ impl Parts {
         self.push(&command, cut);
     }
 
-    /// Adds commands; false, with none added, where one is too long. The first command of each part leans on none before
-    /// it: they are written anew.
+    /// Adds commands; false, with none added, if one is too long. They are written again, so that
+    /// the first command of each part refers to none before it.
     pub(crate) fn push(&mut self, commands: &[u8], cut: Cut<'_>) -> bool {
         let mut reader = CommandReader::new(commands, cut.screen);
         let mut read = Vec::new();
@@ -215,50 +224,71 @@ impl Parts {
             read.push((command, rest as u64 - reader.rest_len() as u64));
             rest = reader.rest_len();
         }
-        let unread = &commands[commands.len() - rest..];
-        if read.iter().map(|&(_, len)| len).chain([unread.len() as u64]).any(|len| len > cut.bytes_max) {
+        let unreadable = &commands[commands.len() - rest..];
+        if read
+            .iter()
+            .map(|&(_, len)| len)
+            .chain([unreadable.len() as u64])
+            .any(|len| len > cut.bytes_max)
+        {
             return false;
         }
         let mut read = read.into_iter().peekable();
         while let Some((command, len)) = read.peek() {
             if self.queue.back().is_none_or(|part| !part.takes(command, *len, cut)) {
-                self.queue.push_back(Part::at(self.bytes.len()));
+                self.queue.push_back(UpdatePart::at(self.bytes.len()));
             }
             let Some(part) = self.queue.back_mut() else { break };
             let mut writer = CommandWriter::new(&mut self.bytes);
-            while let Some((command, len)) = read.next_if(|(command, len)| part.takes(command, *len, cut)) {
+            while let Some((command, len)) =
+                read.next_if(|(command, len)| part.takes(command, *len, cut))
+            {
                 writer.put(&command);
-                part.picture = is_alone(&command, len);
+                part.is_frame = is_own_part(&command, len);
                 part.range.end = writer.len();
-                part.note(command, cut.arrival);
+                part.note(command, cut.order);
             }
         }
-        if !unread.is_empty() {
-            self.push_unread(unread, cut.region);
+        if !unreadable.is_empty() {
+            self.push_unreadable(unreadable, cut.region);
         }
         true
     }
 
-    /// Not for us to read: it leaves as it is, and any pixel may be made of any other.
-    fn push_unread(&mut self, commands: &[u8], region: &Region) {
-        let mut part = Part::at(self.bytes.len());
+    /// Unreadable commands: sent as they are, and any pixel may depend on any other.
+    fn push_unreadable(&mut self, commands: &[u8], region: &Region) {
+        let mut part = UpdatePart::at(self.bytes.len());
         self.bytes.extend_from_slice(commands);
         part.range.end = self.bytes.len();
         part.commands = COMMANDS_MAX;
-        part.touched = Touched { writes: region.clone(), reads: region.clone(), moves: true, ..Touched::default() };
+        part.touched = Touched {
+            writes: region.clone(),
+            reads: region.clone(),
+            moves: true,
+            ..Touched::default()
+        };
         part.effects.push_unknown(region);
         self.queue.push_back(part);
     }
 
-    /// Leaves out those parts of which what they write is needless, and gives what they would have written. That is added
-    /// to `lacking`, which is followed through the parts that stay.
+    /// Removes the parts that write only what `may_withdraw` allows, and returns the pixels they
+    /// would have written. Those are added to `stale`, which is followed through the parts that
+    /// stay.
     ///
-    /// What is said of a video stays: the next picture may lean on this one. What a viewer is to keep is left out with all that follows it, or not at all: a slot may have been emptied for the next.
-    pub(crate) fn take_back(&mut self, needless: impl Fn(&Region) -> bool, lacking: &mut Region) -> Region {
-        let mut taken = Region::new();
-        let pictures_stay = !self.broken.is(Mutation::PicturesAreTakenBack);
-        let is_said = |part: &Part| part.touched.streams != 0 && pictures_stay;
-        let stays = |part: &Part| part.touched.moves || is_said(part) || !needless(&part.touched.writes);
+    /// Video commands stay, since the next frame may refer to this one. A KEEP is removed together
+    /// with everything after it, or not at all: a slot may have been emptied for the next one.
+    pub(crate) fn withdraw(
+        &mut self,
+        may_withdraw: impl Fn(&Region) -> bool,
+        stale: &mut Region,
+    ) -> Region {
+        let mut withdrawn = Region::new();
+        let is_video = |part: &UpdatePart| {
+            part.touched.streams != 0 && !mutated!(self.mutation, FramesAreWithdrawn)
+        };
+        let stays = |part: &UpdatePart| {
+            part.touched.moves || is_video(part) || !may_withdraw(&part.touched.writes)
+        };
         let tail = self.queue.iter().rposition(stays).map_or(0, |last| last + 1);
         let writes = self.queue.range(tail..).any(|part| !part.touched.writes.is_empty());
         let tail = if writes { tail } else { self.queue.len() };
@@ -266,23 +296,23 @@ impl Parts {
         self.queue.retain(|part| {
             let may_go = part.touched.only_writes() || at >= tail;
             at += 1;
-            let needless = may_go && !stays(part);
-            if needless {
-                taken.add(&part.touched.writes);
-                lacking.add(&part.touched.writes);
+            let may_withdraw = may_go && !stays(part);
+            if may_withdraw {
+                withdrawn.add(&part.touched.writes);
+                stale.add(&part.touched.writes);
             } else {
-                part.effects.follow(lacking);
+                part.effects.follow(stale);
             }
-            !needless
+            !may_withdraw
         });
-        taken
+        withdrawn
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use thinc_protocol::command::{BitmapDepth, Encoding, Packing};
-    use thinc_protocol::video::Picture;
+    use thinc_protocol::command::{BitmapDepth, Compression, Encoding};
+    use thinc_protocol::video::FrameData;
     use thinc_region::Rect;
 
     use super::*;
@@ -290,24 +320,30 @@ mod tests {
     const SCREEN: Size = Size { width: 100, height: 100 };
 
     fn cut(region: &Region) -> Cut<'_> {
-        Cut { region, screen: SCREEN, arrival: Arrival::Ordered, bytes: 40, bytes_max: 1000 }
+        Cut { region, screen: SCREEN, order: DeliveryOrder::Ordered, bytes: 40, bytes_max: 1000 }
     }
 
     fn decoded(bytes: &[u8]) -> Vec<Command<'_>> {
-        CommandReader::new(bytes, SCREEN).collect::<Result<_, _>>().expect("each part can be read by itself")
+        CommandReader::new(bytes, SCREEN)
+            .collect::<Result<_, _>>()
+            .expect("each part can be read by itself")
     }
 
-    /// Commands that lean on those before them: corners, and the colours of a BITMAP.
+    /// Commands that refer to those before them: corners, and the colours of a BITMAP.
     fn leaning() -> Vec<Command<'static>> {
         let bitmap = |y| Command::Bitmap {
             rect: Rect::at(60, y, 8, 16),
             depth: BitmapDepth::One,
             fg: 0,
             bg: 0xff_ffff,
-            packing: Packing::Plain,
+            compression: Compression::Plain,
             data: &[0x5a; 16],
         };
-        let raw = Command::Raw { rect: Rect::at(62, 80, 4, 1), encoding: Encoding::Plain, data: &[7; 12] };
+        let raw = Command::Raw {
+            rect: Rect::at(62, 80, 4, 1),
+            encoding: Encoding::Plain,
+            data: &[7; 12],
+        };
         vec![bitmap(0), bitmap(16), bitmap(32), raw, bitmap(48), bitmap(64)]
     }
 
@@ -320,12 +356,16 @@ mod tests {
         let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
         assert!(parts.push(&bytes, cut(&region)));
-        assert_eq!(parts.first().map(|part| part.commands), Some(1), "the colours make the first one longer");
+        assert_eq!(
+            parts.first().map(|part| part.commands),
+            Some(1),
+            "the colours make the first one longer"
+        );
         parts.close();
         let found: Vec<_> = parts.iter().flat_map(|part| decoded(parts.commands(part))).collect();
         assert_eq!(found, commands);
         let lengths: Vec<_> = parts.iter().map(|part| parts.commands(part).len()).collect();
-        // A command that leans on one in the part before takes a few bytes more than it did.
+        // A command that referred to one in the part before takes a few bytes more than it did.
         assert!(lengths.len() > 2 && lengths.iter().all(|&len| len <= 50), "{lengths:?}");
         assert_eq!(parts.bytes_left(), lengths.iter().sum::<usize>() as u64);
         let area: u64 = parts.iter().map(|part| part.touched.writes.area()).sum();
@@ -333,29 +373,34 @@ mod tests {
     }
 
     #[test]
-    fn a_videos_picture_leaves_by_itself() {
+    fn a_frame_of_a_video_is_a_part_of_its_own() {
         let region = Region::from(SCREEN.rect());
         let mut bytes = Vec::new();
         let fill = |x| Command::Sfill { region: Rect::at(x, 0, 4, 4).into(), color: 7 };
         let next = |time, data| {
             let clip = Region::from(Rect::at(20, 20, 40, 40));
-            Command::Video(VideoCommand::Next { id: 1, time, clip, picture: Picture::Coded { key: false, data } })
+            Command::Video(VideoCommand::Next {
+                id: 1,
+                time,
+                clip,
+                frame: FrameData::Coded { keyframe: false, data },
+            })
         };
-        let long = [7; 2 * PICTURE_ALONE_MIN as usize];
+        let long = [7; 2 * FRAME_PART_MIN as usize];
         let commands = [fill(0), fill(10), next(1, &long), fill(20), next(2, &[7; 9])];
         let mut writer = CommandWriter::new(&mut bytes);
         commands.iter().for_each(|command| writer.put(command));
         let mut parts = Parts::default();
         assert!(parts.push(&bytes, Cut { bytes: 10_000, bytes_max: 10_000, ..cut(&region) }));
         parts.close();
-        let found: Vec<_> = parts.iter().map(|part| (part.commands, part.picture)).collect();
+        let found: Vec<_> = parts.iter().map(|part| (part.commands, part.is_frame)).collect();
         assert_eq!(found, [(2, false), (1, true), (2, false)]);
         let read: Vec<_> = parts.iter().flat_map(|part| decoded(parts.commands(part))).collect();
         assert_eq!(read, commands);
     }
 
     #[test]
-    fn a_part_that_may_still_grow_does_not_leave() {
+    fn a_part_that_may_still_grow_is_not_sent() {
         let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
         let fill = |x| {
@@ -367,28 +412,35 @@ mod tests {
         assert!(parts.first().is_none());
         assert!(parts.push(&fill(10), cut(&region)));
         parts.close();
-        assert_eq!(parts.first().map(|part| part.commands), Some(2), "two stretches are one part where there is room");
+        assert_eq!(
+            parts.first().map(|part| part.commands),
+            Some(2),
+            "two stretches are one part where there is room"
+        );
     }
 
     #[test]
-    fn one_command_too_long_for_the_viewer_takes_none_along() {
+    fn one_command_too_long_for_the_viewer_rejects_all() {
         let region = Region::from(SCREEN.rect());
         let mut parts = Parts::default();
         let mut bytes = Vec::new();
         Command::Sfill { region: Rect::at(0, 0, 4, 4).into(), color: 7 }.encode(&mut bytes);
-        Command::Raw { rect: Rect::at(0, 4, 100, 4), encoding: Encoding::Plain, data: &[0; 1200] }.encode(&mut bytes);
+        Command::Raw { rect: Rect::at(0, 4, 100, 4), encoding: Encoding::Plain, data: &[0; 1200] }
+            .encode(&mut bytes);
         assert!(!parts.push(&bytes, cut(&region)));
         assert!(parts.is_empty());
     }
 
     #[test]
-    fn what_is_to_be_kept_is_taken_back_with_all_behind_it() {
+    fn a_keep_is_withdrawn_with_everything_after_it() {
         let region = Region::from(SCREEN.rect());
         let rects = [Rect::at(0, 0, 20, 20), Rect::at(0, 30, 20, 20), Rect::at(0, 60, 20, 20)];
         let parts = || {
             let mut parts = Parts::default();
             for (slot, rect) in (0..).zip(rects) {
-                for command in [Command::Sfill { region: rect.into(), color: 7 }, Command::Keep { rect, slot }] {
+                for command in
+                    [Command::Sfill { region: rect.into(), color: 7 }, Command::Keep { rect, slot }]
+                {
                     let mut bytes = Vec::new();
                     command.encode(&mut bytes);
                     assert!(parts.push(&bytes, Cut { bytes: 1, ..cut(&region) }));
@@ -398,32 +450,32 @@ mod tests {
             parts
         };
         let middle = |writes: &Region| !writes.overlaps_rect(&rects[1]);
-        let (mut whole, mut lacking) = (parts(), Region::new());
-        let taken = whole.take_back(middle, &mut lacking);
+        let (mut whole, mut stale) = (parts(), Region::new());
+        let withdrawn = whole.withdraw(middle, &mut stale);
         assert_eq!(
-            (taken.rects(), whole.queue.len()),
+            (withdrawn.rects(), whole.queue.len()),
             (&[rects[0], rects[2]][..], 2),
             "the first is still kept, the second shown"
         );
-        let (mut whole, mut lacking) = (parts(), Region::new());
-        whole.take_back(|writes| !writes.overlaps_rect(&rects[2]), &mut lacking);
+        let (mut whole, mut stale) = (parts(), Region::new());
+        whole.withdraw(|writes| !writes.overlaps_rect(&rects[2]), &mut stale);
         assert_eq!(whole.queue.len(), 4, "its KEEP stays, and every KEEP before it");
-        let (mut whole, mut lacking) = (parts(), Region::new());
-        whole.take_back(|_| true, &mut lacking);
+        let (mut whole, mut stale) = (parts(), Region::new());
+        whole.withdraw(|_| true, &mut stale);
         assert!(whole.is_empty());
     }
 
     #[test]
-    fn what_reads_is_never_taken_back() {
+    fn a_command_that_reads_is_never_withdrawn() {
         let region = Region::from(SCREEN.rect());
         let mut bytes = Vec::new();
         let to = Rect::at(0, 50, 20, 20);
         Command::Copy { region: to.into(), dx: 0, dy: 50 }.encode(&mut bytes);
         let mut parts = Parts::default();
         assert!(parts.push(&bytes, cut(&region)));
-        assert!(parts.push(&[0xff; 4], cut(&region)), "what cannot be read leaves as it is");
-        let mut lacking = Region::from(Rect::at(0, 0, 5, 5));
-        assert!(parts.take_back(|_| true, &mut lacking).is_empty());
-        assert_eq!(lacking, region, "the COPY carries it on, and nobody knows what the rest does");
+        assert!(parts.push(&[0xff; 4], cut(&region)), "unreadable commands are sent as they are");
+        let mut stale = Region::from(Rect::at(0, 0, 5, 5));
+        assert!(parts.withdraw(|_| true, &mut stale).is_empty());
+        assert_eq!(stale, region, "the COPY moves it along, and the effect of the rest is unknown");
     }
 }

@@ -1,33 +1,33 @@
-//! Path 10/13: from session.rs, which hears of the cursor, to viewer.rs, which sends what is new of it.
-//! The cursor as all viewers of a session show it, and what one viewer is still to be told; of everything only the newest.
-//! Knows images packed by the shell; never pixels, nor where a hand holds the pointer.
+//! Path 10/13: from session.rs, which receives cursor changes, to viewer.rs, which sends them.
+//! The session's cursor, and for one viewer the newest cursor state not yet sent. Knows images
+//! packed by the shell; never pixels, nor where users move the pointer.
 
-use thinc_protocol::command::Packing;
+use thinc_protocol::command::Compression;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage};
 use thinc_region::Size;
 
 /// A cursor's image as the shell made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorImageOwned {
-    /// Pixels.
+    /// Size in pixels.
     pub size: Size,
-    /// The pixel that is the pointer's position.
+    /// The pixel at the pointer's position.
     pub hot_x: u16,
-    /// The pixel that is the pointer's position.
+    /// The pixel at the pointer's position.
     pub hot_y: u16,
-    /// What it looks like.
+    /// The packed image.
     pub pixels: CursorData,
 }
 
-/// A cursor's pixels as `codec-enc` gives them.
+/// A cursor's pixels as `codec-enc` returns them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CursorData {
     /// For `CursorImage`: premultiplied ARGB, compressed.
     Argb(Vec<u8>),
-    /// For `CursorBits`; the colours come by `Session::handle_cursor_colors`.
+    /// For `CursorBits`; `Session::handle_cursor_colors` sets the colours.
     TwoColors {
         /// How the planes are packed.
-        packing: Packing,
+        compression: Compression,
         /// The two planes.
         planes: Vec<u8>,
     },
@@ -39,7 +39,7 @@ pub(crate) struct Pointer {
     pub(crate) image: Option<CursorImageOwned>,
     /// Of an image of two colours.
     pub(crate) colors: CursorColors,
-    /// Where an application has moved the pointer, until a hand moves it on.
+    /// Where an application has moved the pointer, until a user moves it.
     pub(crate) at: Option<(u16, u16)>,
     pub(crate) shown: bool,
 }
@@ -48,37 +48,47 @@ impl Pointer {
     fn put_image(&self, image: &CursorImageOwned, out: &mut Vec<u8>) {
         let (size, hot_x, hot_y) = (image.size, image.hot_x, image.hot_y);
         match &image.pixels {
-            CursorData::Argb(pixels) => SessionMessage::Cursor(CursorImage { size, hot_x, hot_y, pixels }),
-            CursorData::TwoColors { packing, planes } => {
-                let (colors, packing) = (self.colors, *packing);
-                SessionMessage::CursorBits(CursorBits { size, hot_x, hot_y, colors, packing, planes })
+            CursorData::Argb(pixels) => {
+                SessionMessage::Cursor(CursorImage { size, hot_x, hot_y, pixels })
+            }
+            CursorData::TwoColors { compression, planes } => {
+                let (colors, compression) = (self.colors, *compression);
+                SessionMessage::CursorBits(CursorBits {
+                    size,
+                    hot_x,
+                    hot_y,
+                    colors,
+                    compression,
+                    planes,
+                })
             }
         }
         .encode(out);
     }
 }
 
-/// What of the cursor one viewer has not been told.
+/// The cursor changes that one viewer has not been sent.
 #[derive(Debug, Default)]
-pub(crate) struct CursorNews {
+pub(crate) struct CursorChanges {
     pub(crate) image: bool,
     pub(crate) colors: bool,
     pub(crate) at: bool,
     pub(crate) show: bool,
 }
 
-impl CursorNews {
+impl CursorChanges {
     /// For a viewer that knows nothing, or has lost what it knew.
-    pub(crate) fn all() -> CursorNews {
-        CursorNews { image: true, colors: false, at: true, show: true }
+    pub(crate) fn all() -> CursorChanges {
+        CursorChanges { image: true, colors: false, at: true, show: true }
     }
 
-    /// Appends it, as it is now. Of an image that is not there yet nothing is said but where it will be.
+    /// Appends the changes, as they are now. Before the first image, only its position is sent.
     pub(crate) fn transmit(&mut self, pointer: &Pointer, out: &mut Vec<u8>) {
         if let Some(image) = &pointer.image {
-            let colors = std::mem::take(&mut self.colors) && matches!(image.pixels, CursorData::TwoColors { .. });
+            let colors = std::mem::take(&mut self.colors)
+                && matches!(image.pixels, CursorData::TwoColors { .. });
             if std::mem::take(&mut self.image) {
-                // It says its colours itself.
+                // The image message contains the colours.
                 pointer.put_image(image, out);
             } else if colors {
                 SessionMessage::CursorColor(pointer.colors).encode(out);

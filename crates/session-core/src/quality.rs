@@ -1,39 +1,40 @@
-//! Path 6/13: beside flow.rs, whose rate it reads, to viewer.rs, which tells each job.
-//! How one viewer's pixels are encoded: bytes where the link is fast, processor time where it is slow, photographs nearly
-//! where they would keep it waiting.
+//! Path 6/13: beside flow.rs, whose rate it reads, to viewer.rs, which passes the result to each
+//! job.
+//! How one viewer's pixels are encoded: for speed on a fast link, for size on a slow one, with
+//! lossy photographs if they would take too long.
 //! Knows rates, pixel counts and times; never pixels, encoders or why a link is slow.
 //!
-//! Two ladders: where bytes are packed, and how nearly photographs are sent. A figure moves a viewer to another step only
-//! when it is clear of the bound and stays so for a while: each change of packing begins the connection's context anew, and
-//! a photograph that is sharp in one place and coarse in the next looks broken.
+//! Two ladders: where bytes are packed, and the quality of photographs. A rate changes the step
+//! only if it passes the bound clearly and for a while: each change of packing restarts the
+//! connection's context, and a photograph with two qualities looks broken.
 
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::ViewerCaps;
 
-use crate::effects::Arrival;
+use crate::effects::DeliveryOrder;
 use crate::update::JobId;
 
 /// Where bytes are packed after the pixel operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entropy {
-    /// Nowhere: the link carries the operations faster than they could be packed.
+    /// Nowhere: the link carries them faster than they could be packed.
     None,
-    /// By the one stream of the connection, when an update leaves.
+    /// By the one stream of the connection, when an update is sent.
     Stream {
-        /// zstd's.
+        /// The level of zstd.
         level: i32,
     },
-    /// Each rectangle by itself, where updates may be lost or the viewer knows no stream.
+    /// Each rectangle by itself, if updates may be lost or the viewer takes no stream.
     Block {
-        /// zstd's.
+        /// The level of zstd.
         level: i32,
     },
 }
 
-/// How nearly a photograph is sent: the three profiles that TurboVNC has made known.
+/// The quality of a photograph: TurboVNC's three profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JpegProfile {
-    /// 4:4:4, quality 95: nobody sees the difference; a third of the exact bytes.
+    /// 4:4:4, quality 95: no visible difference; a third of the lossless bytes.
     High,
     /// 4:2:2, quality 80; a seventh.
     Medium,
@@ -46,146 +47,155 @@ pub enum JpegProfile {
 pub struct Quality {
     /// Where bytes are packed.
     pub entropy: Entropy,
-    /// Photographs may be sent so nearly; `None`: everything exactly, also what the viewer shows only nearly so far.
+    /// The profile for photographs; `None`: everything is lossless, including pixels that the
+    /// viewer shows lossy so far.
     pub lossy: Option<JpegProfile>,
 }
 
 impl Default for Quality {
-    /// What every viewer takes, exactly.
+    /// What every viewer takes, lossless.
     fn default() -> Quality {
         Quality { entropy: Entropy::Block { level: LEVEL_FAST }, lossy: None }
     }
 }
 
-/// Whether anything may be sent lossy at all.
+/// Whether anything may be sent lossy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LossyPolicy {
-    /// Photographs, where the link is slow and the viewer can show it, and exactly as soon as they rest.
+    /// Photographs, if the link is slow and the viewer can show them; refreshed once at rest.
     #[default]
     Auto,
     /// Nothing.
     Never,
-    /// Photographs on every link, however few wait: for the simulator, whose screens are small.
+    /// Photographs on every link, however few: for the simulator, whose screens are small.
     Always,
 }
 
-/// Whether videos travel as streams, for viewers that take them.
+/// Whether videos are sent as streams, to viewers that take them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VideoPolicy {
-    /// They do: plain where the path carries that twice over, coded where it does not.
+    /// Yes: plain if the path carries twice their bytes, else coded.
     #[default]
     Auto,
-    /// No: all video is pixels.
+    /// No: all videos are pixels.
     Off,
-    /// Those that applications play through XVideo, and their pictures are never coded.
+    /// Only those of XVideo, and never coded.
     Plain,
-    /// All, and their pictures are always coded.
+    /// All, and always coded.
     H264,
 }
 
-/// What is known of a path's rate, in bytes a second.
+/// An estimate of a path's rate, in bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Rate {
+pub(crate) enum RateEstimate {
     /// Nothing was measured.
     Unknown,
-    /// So much was carried, and nobody knows yet what could be.
+    /// The path carried so much, and was never full.
     AtLeast(u64),
-    /// So much, with the path full.
+    /// The path carried so much while it was full.
     Measured(u64),
 }
 
 const MBIT: u64 = 125_000;
-/// Rates between the steps of [`Entropy`]: level 3, level 1, none. Where the bytes that a step saves take as long as its
-/// work: 9.5 of 9.7 MB for 0.10 s of 0.24, 9.7 of 13.1 MB for 0.12 s (a corpus of screens of 77 MB, one core).
+/// Rates between the steps of [`Entropy`]: level 3, level 1, none. There the bytes that a step
+/// saves take as long as its work: 9.5 of 9.7 MB for 0.10 s of 0.24, 9.7 of 13.1 MB for 0.12 s (a
+/// corpus of screens of 77 MB, one core).
 const ENTROPY_BOUNDS: [u64; 2] = [20 * MBIT, 300 * MBIT];
-/// Rates between the profiles, and above the last everything is exact. A photograph of 1024 × 768 (1.2 MB exactly, then
-/// 0.46, 0.18 and 0.07) takes a fifth to half a second at any of them.
+/// Rates between the profiles; above the last everything is lossless. A photograph of 1024 × 768
+/// (1.2 MB lossless, then 0.46, 0.18 and 0.07) takes a fifth to half a second at each of them.
 const LOSSY_BOUNDS: [u64; 3] = [3 * MBIT, 15 * MBIT, 50 * MBIT];
-/// zstd's levels: below the lower bound, and above it.
+/// Levels of zstd: below the lower bound, and above it.
 const LEVEL_SMALL: i32 = 3;
 const LEVEL_FAST: i32 = 1;
-/// How clear of a bound a figure must be, and for how long, before the step changes. A rate is the best of ten rounds and
-/// sways by a tenth; where the path is shared, by half, but not to one side for a second.
-const CLEAR: f64 = 1.25;
+/// By which factor and for how long a rate must pass a bound before the step changes. A rate is the
+/// maximum of ten rounds and varies by a tenth; on a shared path by half, but not in one direction
+/// for a second.
+const HYSTERESIS: f64 = 1.25;
 const ENTROPY_HOLD: Micros = 5_000_000;
 const LOSSY_HOLD: Micros = 1_000_000;
-/// Photographs go exactly where all that waits would be through in this time: two frames; nobody sees it come nearly first,
-/// and it need not come twice.
-const PATIENCE: Micros = 33_000;
-/// Exact bytes of a photograph's pixel, and so the most that waiting pixels take.
+/// Photographs are lossless if all pending pixels take no longer than this, two frames: nobody
+/// would see the lossy state, and they are sent only once.
+const LOSSLESS_TIME_MAX: Micros = 33_000;
+/// Lossless bytes of a photograph's pixel, and so the most that pending pixels take.
 const PHOTO_BYTES_PER_PIXEL: f64 = 1.5;
-/// Nanoseconds a pixel took, packing included, on the machine that the bounds of [`Entropy`] were measured on, by step.
+/// Nanoseconds a pixel, including packing, by step, on the machine on which the bounds of
+/// [`Entropy`] were measured.
 const NOMINAL_NS_PER_PIXEL: [f64; 3] = [17.6, 12.3, 5.8];
-/// How many times slower a machine is believed to be. One that is faster changes nothing: its bytes are few enough.
+/// Largest assumed slowness of a machine. A faster machine changes nothing: its bytes are few
+/// enough.
 const SLOWNESS_MAX: f64 = 8.0;
-/// Pixels after which a measurement is believed, and by which half of it is forgotten: four full screens, and a minute of
-/// typing. A single photograph must not make a machine look slow.
+/// Pixels after which a measurement counts, and half of it is forgotten: four full screens, or a
+/// minute of typing. A single photograph must not make a machine look slow.
 const MEASURED_PIXELS: f64 = 8e6;
-/// One frame of a 60 Hz screen: most encode work that waits for the workers. More would be older than the next frame.
+/// One frame of a 60 Hz screen: most encoding work that waits for the workers. More would be older
+/// than the next frame.
 pub(crate) const ENCODE_TIME_MAX: Micros = 16_667;
-/// Most jobs that are counted as encode work of one viewer; no more wait between commit and sending.
+/// Most jobs of one viewer that count as encoding work; no more wait between commit and sending.
 const WORK_MAX: usize = crate::update::UNSENT_MAX;
-/// Microseconds a pixel of a job takes before one was measured: that of the level that is neither.
+/// Microseconds per pixel of a job before one was measured: that of the middle level.
 const US_PER_PIXEL_INITIAL: f64 = 0.012;
 /// Weight of a new measurement of it.
 const US_PER_PIXEL_WEIGHT: f64 = 0.25;
-/// Fewest pixels of a job that tell how long a pixel takes; below it the call does.
+/// Fewest pixels of a job that measure the time per pixel; below it the call dominates.
 const MEASURED_AREA_MIN: u64 = 4096;
 
-/// The step on which a figure stands, slow to leave it.
+/// The current step of a rate, with hysteresis.
 #[derive(Clone, Debug)]
 struct Ladder {
     bounds: &'static [u64],
     hold: Micros,
     step: usize,
-    /// It was placed by a figure, and not only begun with.
+    /// A measured rate has chosen the step.
     placed: bool,
-    /// Towards which side the figure has been clear of the step's bound, and since when.
-    asked: Option<(bool, Micros)>,
+    /// The direction in which the rate has passed the step's bound, and since when.
+    pending_change: Option<(bool, Micros)>,
 }
 
 impl Ladder {
     fn new(bounds: &'static [u64], hold: Micros, step: usize) -> Ladder {
-        Ladder { bounds, hold, step, placed: false, asked: None }
+        Ladder { bounds, hold, step, placed: false, pending_change: None }
     }
 
-    /// The step where a figure lies, whatever was before.
+    /// The step of a rate, without hysteresis.
     fn step_of(&self, figure: f64) -> usize {
         self.bounds.iter().take_while(|&&bound| figure >= bound as f64).count()
     }
 
-    /// The step after this figure.
-    fn look(&mut self, rate: Rate, slowness: f64, now: Micros) -> usize {
+    /// Updates the step for this rate.
+    fn update(&mut self, rate: RateEstimate, slowness: f64, now: Micros) -> usize {
         let figure = match rate {
-            Rate::Unknown => return self.step,
-            Rate::AtLeast(figure) | Rate::Measured(figure) => figure as f64 * slowness,
+            RateEstimate::Unknown => return self.step,
+            RateEstimate::AtLeast(figure) | RateEstimate::Measured(figure) => {
+                figure as f64 * slowness
+            }
         };
-        if !self.placed && matches!(rate, Rate::Measured(_)) {
+        if !self.placed && matches!(rate, RateEstimate::Measured(_)) {
             (self.placed, self.step) = (true, self.step_of(figure));
             return self.step;
         }
-        let above = self.bounds.get(self.step).is_some_and(|&bound| figure > bound as f64 * CLEAR);
-        let below = self.step > 0 && figure < self.bounds[self.step - 1] as f64 / CLEAR;
-        // What was carried at least says nothing against more.
-        let below = below && matches!(rate, Rate::Measured(_));
-        let since = match self.asked {
+        let above =
+            self.bounds.get(self.step).is_some_and(|&bound| figure > bound as f64 * HYSTERESIS);
+        let below = self.step > 0 && figure < self.bounds[self.step - 1] as f64 / HYSTERESIS;
+        // A lower bound of the rate is no reason to step down.
+        let below = below && matches!(rate, RateEstimate::Measured(_));
+        let since = match self.pending_change {
             _ if !above && !below => {
-                self.asked = None;
+                self.pending_change = None;
                 return self.step;
             }
             Some((up, since)) if up == above => since,
             _ => now,
         };
-        self.asked = Some((above, since));
+        self.pending_change = Some((above, since));
         if now.saturating_sub(since) >= self.hold {
-            self.asked = None;
+            self.pending_change = None;
             self.step = self.step_of(figure);
         }
         self.step
     }
 }
 
-/// How one viewer's pixels are encoded, now.
+/// How one viewer's pixels are encoded now.
 #[derive(Clone, Debug)]
 pub(crate) struct Adaptation {
     packs: bool,
@@ -193,13 +203,13 @@ pub(crate) struct Adaptation {
     entropy: Ladder,
     profile: Ladder,
     rate: u64,
-    /// Pixels encoded with the step of now, and the time they took; both fade.
+    /// Pixels encoded with the current step, and the time they took; both decay.
     pixels: f64,
     took_us: f64,
     slowness: f64,
-    /// What a pixel of a job takes, what is equal included: for the work that waits.
+    /// Time per pixel of a job, equal pixels included, to estimate the waiting work.
     us_per_pixel: f64,
-    /// Jobs at the workers, and what they will take.
+    /// Jobs at the workers, and their estimated time.
     work: Vec<(JobId, Micros)>,
 }
 
@@ -208,7 +218,7 @@ impl Adaptation {
         Adaptation {
             packs: caps & ViewerCaps::PACKED != 0,
             lossy: if caps & ViewerCaps::LOSSY != 0 { policy } else { LossyPolicy::Never },
-            // Until a rate is known the middle of the one, and all of the other.
+            // Until a rate is known: the middle level, and lossless photographs.
             entropy: Ladder::new(&ENTROPY_BOUNDS, ENTROPY_HOLD, 1),
             profile: Ladder::new(&LOSSY_BOUNDS, LOSSY_HOLD, LOSSY_BOUNDS.len()),
             rate: 0,
@@ -220,27 +230,27 @@ impl Adaptation {
         }
     }
 
-    pub(crate) fn set_arrival(&mut self, arrival: Arrival) {
-        // What is lost or late cannot be part of a stream.
-        self.packs &= arrival != Arrival::Unordered;
+    pub(crate) fn set_delivery_order(&mut self, arrival: DeliveryOrder) {
+        // A packing stream cannot contain lost or late updates.
+        self.packs &= arrival != DeliveryOrder::Unordered;
     }
 
-    /// Another geometry: no job of the old one comes back.
+    /// A new geometry: no job of the old one comes back.
     pub(crate) fn reset(&mut self) {
         self.work.clear();
     }
 
-    /// Tells what the path carries.
-    pub(crate) fn look(&mut self, rate: Rate, now: Micros) {
-        if let Rate::AtLeast(rate) | Rate::Measured(rate) = rate {
+    /// Takes the path's rate.
+    pub(crate) fn update(&mut self, rate: RateEstimate, now: Micros) {
+        if let RateEstimate::AtLeast(rate) | RateEstimate::Measured(rate) = rate {
             self.rate = rate;
         }
         let before = self.entropy.step;
-        // A machine that encodes slowly stands before a link that seems faster: its bytes cost it more.
-        if self.entropy.look(rate, self.slowness, now) != before {
+        // A machine that encodes slowly counts as one with a faster link: its bytes cost more.
+        if self.entropy.update(rate, self.slowness, now) != before {
             (self.pixels, self.took_us) = (0.0, 0.0);
         }
-        self.profile.look(rate, 1.0, now);
+        self.profile.update(rate, 1.0, now);
     }
 
     /// Where bytes are packed now.
@@ -253,18 +263,20 @@ impl Adaptation {
         if self.packs { Entropy::Stream { level } } else { Entropy::Block { level } }
     }
 
-    /// How nearly photographs are sent where so many pixels wait. None: exactly.
+    /// The profile of photographs with so many pixels pending. None: lossless.
     pub(crate) fn lossy(&self, waiting: u64) -> Option<JpegProfile> {
-        self.nearly(waiting, self.profile.step)
+        self.profile_for(waiting, self.profile.step)
     }
 
-    /// The same where the next are drawn before these are sent: a step less sharp, and twice as many of them are seen.
-    pub(crate) fn hurried(&self, waiting: u64) -> Option<JpegProfile> {
-        self.nearly(waiting, self.profile.step.saturating_sub(1))
+    /// The profile if the next drawing comes before this one was sent: one step lower, which
+    /// doubles the frames shown.
+    pub(crate) fn lossy_reduced(&self, waiting: u64) -> Option<JpegProfile> {
+        self.profile_for(waiting, self.profile.step.saturating_sub(1))
     }
 
-    fn nearly(&self, waiting: u64, step: usize) -> Option<JpegProfile> {
-        let passes = waiting as f64 * PHOTO_BYTES_PER_PIXEL * 1e6 <= self.rate as f64 * PATIENCE as f64;
+    fn profile_for(&self, waiting: u64, step: usize) -> Option<JpegProfile> {
+        let passes = waiting as f64 * PHOTO_BYTES_PER_PIXEL * 1e6
+            <= self.rate as f64 * LOSSLESS_TIME_MAX as f64;
         let profiles = [JpegProfile::Low, JpegProfile::Medium, JpegProfile::High];
         match self.lossy {
             LossyPolicy::Auto if !passes => profiles.get(step).copied(),
@@ -273,7 +285,8 @@ impl Adaptation {
         }
     }
 
-    /// Encoding so many pixels took so long; packing their bytes tells no pixels, which the encoder has told already.
+    /// Encoding so many pixels took so long. Packing counts no pixels, since the encoder has
+    /// counted them.
     pub(crate) fn encode_took(&mut self, pixels: u64, took: Micros) {
         self.pixels += pixels as f64;
         self.took_us += took as f64;
@@ -286,14 +299,14 @@ impl Adaptation {
         self.took_us /= 2.0;
     }
 
-    /// A job of so many pixels goes to the workers.
+    /// A job of so many pixels is given to the workers.
     pub(crate) fn work_begins(&mut self, job: JobId, area: u64) {
         if self.work.len() < WORK_MAX {
             self.work.push((job, self.work_time(area)));
         }
     }
 
-    /// It came back, or will not; where it came back, after how much work.
+    /// A job came back, or never will.
     pub(crate) fn work_ends(&mut self, job: JobId) {
         self.work.retain(|&(id, _)| id != job);
     }
@@ -301,16 +314,17 @@ impl Adaptation {
     /// A job of so many pixels took so long.
     pub(crate) fn work_took(&mut self, area: u64, took: Micros) {
         if area >= MEASURED_AREA_MIN {
-            self.us_per_pixel += (took as f64 / area as f64 - self.us_per_pixel) * US_PER_PIXEL_WEIGHT;
+            self.us_per_pixel +=
+                (took as f64 / area as f64 - self.us_per_pixel) * US_PER_PIXEL_WEIGHT;
         }
     }
 
-    /// How long a job of so many pixels will take.
+    /// Estimated time of a job of so many pixels.
     pub(crate) fn work_time(&self, area: u64) -> Micros {
         (area as f64 * self.us_per_pixel) as Micros
     }
 
-    /// How long the jobs at the workers will take, all of them.
+    /// Estimated time of all jobs at the workers.
     pub(crate) fn work(&self) -> Micros {
         self.work.iter().map(|&(_, time)| time).sum()
     }
@@ -328,15 +342,15 @@ mod tests {
     use super::*;
 
     const CAPS: u32 = ViewerCaps::PACKED | ViewerCaps::LOSSY;
-    /// More than any link carries in a moment.
+    /// More pixels than any link carries in a moment.
     const SCREEN: u64 = 16384 * 4096;
-    /// How often rates are looked at, and for how long.
+    /// Interval and number of updates.
     const EVERY: Micros = 50_000;
-    const LOOKS: usize = 1200;
+    const UPDATES: usize = 1200;
 
-    fn at(rate: Rate) -> Adaptation {
+    fn at(rate: RateEstimate) -> Adaptation {
         let mut adaptation = Adaptation::new(CAPS, LossyPolicy::Auto);
-        adaptation.look(rate, 0);
+        adaptation.update(rate, 0);
         adaptation
     }
 
@@ -345,25 +359,28 @@ mod tests {
     }
 
     /// When each choice changed.
-    fn changes(adaptation: &mut Adaptation, rates: impl Iterator<Item = u64>) -> (Vec<Micros>, Vec<Micros>) {
-        let (mut packing, mut nearness) = (Vec::new(), Vec::new());
+    fn changes(
+        adaptation: &mut Adaptation,
+        rates: impl Iterator<Item = u64>,
+    ) -> (Vec<Micros>, Vec<Micros>) {
+        let (mut packing, mut profile) = (Vec::new(), Vec::new());
         for (i, rate) in rates.enumerate() {
             let now = i as Micros * EVERY;
             let before = chosen(adaptation);
-            adaptation.look(Rate::Measured(rate), now);
+            adaptation.update(RateEstimate::Measured(rate), now);
             let after = chosen(adaptation);
             if before.0 != after.0 {
                 packing.push(now);
             }
             if before.1 != after.1 {
-                nearness.push(now);
+                profile.push(now);
             }
         }
-        (packing, nearness)
+        (packing, profile)
     }
 
     #[test]
-    fn bytes_where_the_link_is_fast_and_time_where_it_is_slow() {
+    fn a_fast_link_saves_time_and_a_slow_link_saves_bytes() {
         use JpegProfile::{High, Low, Medium};
         let small = Entropy::Stream { level: LEVEL_SMALL };
         let fast = Entropy::Stream { level: LEVEL_FAST };
@@ -376,61 +393,74 @@ mod tests {
             (100, (fast, None)),
             (1000, (Entropy::None, None)),
         ] {
-            assert_eq!(chosen(&at(Rate::Measured(mbit * MBIT))), expected, "{mbit} Mbit/s");
+            assert_eq!(chosen(&at(RateEstimate::Measured(mbit * MBIT))), expected, "{mbit} Mbit/s");
         }
     }
 
     #[test]
     fn nothing_is_sent_lossy_before_a_link_is_known_to_be_slow() {
-        for rate in [Rate::Unknown, Rate::AtLeast(MBIT)] {
-            assert_eq!(chosen(&at(rate)), (Entropy::Stream { level: LEVEL_FAST }, None), "{rate:?}");
+        for rate in [RateEstimate::Unknown, RateEstimate::AtLeast(MBIT)] {
+            assert_eq!(
+                chosen(&at(rate)),
+                (Entropy::Stream { level: LEVEL_FAST }, None),
+                "{rate:?}"
+            );
         }
     }
 
     #[test]
-    fn nor_to_a_viewer_that_cannot_show_it_nor_where_it_is_forbidden() {
-        for (caps, policy) in [(ViewerCaps::PACKED, LossyPolicy::Auto), (CAPS, LossyPolicy::Never)] {
+    fn nothing_is_sent_lossy_if_the_viewer_or_the_policy_excludes_it() {
+        for (caps, policy) in [(ViewerCaps::PACKED, LossyPolicy::Auto), (CAPS, LossyPolicy::Never)]
+        {
             let mut adaptation = Adaptation::new(caps, policy);
-            adaptation.look(Rate::Measured(MBIT), 0);
+            adaptation.update(RateEstimate::Measured(MBIT), 0);
             assert_eq!(adaptation.lossy(SCREEN), None);
         }
         let mut plain = Adaptation::new(ViewerCaps::LOSSY, LossyPolicy::Auto);
-        plain.look(Rate::Measured(MBIT), 0);
-        assert_eq!(plain.entropy(), Entropy::Block { level: LEVEL_SMALL }, "and what knows no stream gets none");
-        let mut unordered = at(Rate::Measured(MBIT));
-        unordered.set_arrival(Arrival::Unordered);
-        assert_eq!(unordered.entropy(), Entropy::Block { level: LEVEL_SMALL }, "nor does what may be lost");
+        plain.update(RateEstimate::Measured(MBIT), 0);
+        assert_eq!(
+            plain.entropy(),
+            Entropy::Block { level: LEVEL_SMALL },
+            "a viewer without a packing stream gets blocks"
+        );
+        let mut unordered = at(RateEstimate::Measured(MBIT));
+        unordered.set_delivery_order(DeliveryOrder::Unordered);
+        assert_eq!(
+            unordered.entropy(),
+            Entropy::Block { level: LEVEL_SMALL },
+            "so does a connection that may lose updates"
+        );
     }
 
     #[test]
-    fn what_is_through_in_a_moment_is_sent_exactly() {
-        let adaptation = at(Rate::Measured(10 * MBIT));
+    fn a_photograph_that_passes_in_a_moment_is_lossless() {
+        let adaptation = at(RateEstimate::Measured(10 * MBIT));
         assert_eq!(adaptation.lossy(100 * 100), None, "15 kB take 12 ms");
         assert_eq!(adaptation.lossy(300 * 200), Some(JpegProfile::Medium), "90 kB take 72 ms");
     }
 
     #[test]
     fn a_slow_machine_packs_less() {
-        let mut adaptation = at(Rate::Measured(100 * MBIT));
-        let rates = || std::iter::repeat_n(100 * MBIT, LOOKS);
+        let mut adaptation = at(RateEstimate::Measured(100 * MBIT));
+        let rates = || std::iter::repeat_n(100 * MBIT, UPDATES);
         assert_eq!(changes(&mut adaptation, rates()).0, []);
         for _ in 0..20 {
-            // 60 ns a pixel: a fifth of the speed that the bounds are for.
+            // 60 ns a pixel: a fifth of the speed that the bounds assume.
             adaptation.encode_took(1_000_000, 60_000);
         }
         assert_eq!(changes(&mut adaptation, rates()).0.len(), 1);
         assert_eq!(adaptation.entropy(), Entropy::None);
         for _ in 0..20 {
-            // Without packing it takes half as long, which says nothing else of the machine.
+            // Without packing it takes half as long, which is no other speed.
             adaptation.encode_took(1_000_000, 29_000);
         }
         assert_eq!(changes(&mut adaptation, rates()).0, []);
     }
 
     #[test]
-    fn no_more_than_a_frame_time_of_work_waits_whatever_a_pixel_takes() {
+    fn waiting_work_is_at_most_a_frame_time_at_any_time_per_pixel() {
         for ns_per_pixel in [5, 12, 200] {
-            let mut adaptation = at(Rate::Unknown);
+            let mut adaptation = at(RateEstimate::Unknown);
             for _ in 0..40 {
                 adaptation.work_took(1_000_000, 1000 * ns_per_pixel);
             }
@@ -449,36 +479,43 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_rate_that_sways_round_a_bound_changes_a_choice_once_at_most(
+        fn a_rate_that_varies_around_a_bound_changes_a_choice_once_at_most(
             bound in prop::sample::select([&ENTROPY_BOUNDS[..], &LOSSY_BOUNDS].concat()),
             off in 0.7..1.4f64,
-            sway in prop::collection::vec(0.8..1.25f64, LOOKS),
+            sway in prop::collection::vec(0.8..1.25f64, UPDATES),
         ) {
             let mut adaptation = Adaptation::new(CAPS, LossyPolicy::Auto);
             let rates = sway.iter().map(|sway| (bound as f64 * off * sway) as u64);
-            adaptation.look(Rate::Measured((bound as f64 * off) as u64), 0);
-            let (packing, nearness) = changes(&mut adaptation, rates);
-            prop_assert!(packing.len() <= 1 && nearness.len() <= 1, "{:?}, {:?}", packing, nearness);
+            adaptation.update(RateEstimate::Measured((bound as f64 * off) as u64), 0);
+            let (packing, profile) = changes(&mut adaptation, rates);
+            prop_assert!(packing.len() <= 1 && profile.len() <= 1, "{:?}, {:?}", packing, profile);
         }
 
         #[test]
-        fn whatever_a_rate_does_choices_stay_a_while(rates in prop::collection::vec(MBIT..1000 * MBIT, LOOKS)) {
-            let mut adaptation = at(Rate::Measured(rates[0]));
-            let (packing, nearness) = changes(&mut adaptation, rates.iter().copied());
-            let apart = |times: &[Micros], hold: Micros| times.windows(2).all(|pair| pair[1] - pair[0] >= hold);
-            prop_assert!(apart(&packing, ENTROPY_HOLD), "{:?}", packing);
-            prop_assert!(apart(&nearness, LOSSY_HOLD), "{:?}", nearness);
-        }
-
-        #[test]
-        fn a_rate_that_has_really_changed_is_followed(from in 1..1000u64, to in 1..1000u64) {
-            let mut adaptation = at(Rate::Measured(from * MBIT));
-            changes(&mut adaptation, std::iter::repeat_n(to * MBIT, LOOKS));
-            // Where both lie within a quarter of a bound, either side of it will do.
-            let near = |bounds: &[u64]| {
-                bounds.iter().any(|&bound| ((to * MBIT) as f64 / bound as f64).ln().abs() <= CLEAR.ln() + 1e-9)
+        fn choices_stay_for_a_while_at_any_rate(
+            rates in prop::collection::vec(MBIT..1000 * MBIT, UPDATES),
+        ) {
+            let mut adaptation = at(RateEstimate::Measured(rates[0]));
+            let (packing, profile) = changes(&mut adaptation, rates.iter().copied());
+            let apart = |times: &[Micros], hold: Micros| {
+                times.windows(2).all(|pair| pair[1] - pair[0] >= hold)
             };
-            let fresh = at(Rate::Measured(to * MBIT));
+            prop_assert!(apart(&packing, ENTROPY_HOLD), "{:?}", packing);
+            prop_assert!(apart(&profile, LOSSY_HOLD), "{:?}", profile);
+        }
+
+        #[test]
+        fn a_lasting_change_of_the_rate_is_followed(from in 1..1000u64, to in 1..1000u64) {
+            let mut adaptation = at(RateEstimate::Measured(from * MBIT));
+            changes(&mut adaptation, std::iter::repeat_n(to * MBIT, UPDATES));
+            // If both lie within a quarter of a bound, either side of it is right.
+            let near = |bounds: &[u64]| {
+                bounds.iter().any(|&bound| {
+                    let ratio = (to * MBIT) as f64 / bound as f64;
+                    ratio.ln().abs() <= HYSTERESIS.ln() + 1e-9
+                })
+            };
+            let fresh = at(RateEstimate::Measured(to * MBIT));
             prop_assert!(near(&ENTROPY_BOUNDS) || adaptation.entropy() == fresh.entropy());
             prop_assert!(near(&LOSSY_BOUNDS) || adaptation.lossy(SCREEN) == fresh.lossy(SCREEN));
         }

@@ -1,14 +1,16 @@
-//! Path 4/13 to 10/13 and back: the one object a shell drives; events in by `handle_*`, work out by `poll_*`.
-//! Spreads the screen's drawings over the viewers' queues, and the viewers' wishes over the driver.
-//! Knows all viewers and the records' order; never pixels, sockets or clocks.
+//! Path 4/13 to 10/13, and path back: the object that a shell drives: events are handled by
+//! `handle_*`, results are taken by `poll_*`.
+//! Distributes the screen's drawings to the viewers' queues and the viewers' requests to the
+//! driver. Knows all viewers and the order of the records; never pixels, sockets or clocks.
 //!
-//! The shell's loop: drain the ring into [`Session::handle_record`]; carry out [`Session::poll_request`]; for each viewer,
-//! while [`Session::poll_job`] gives one: let the shadow forget, apply its COPYs to it, read the pixels, *then* load `begin`,
-//! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what [`Session::poll_transmit`] gives;
-//! wait until something happens or [`Session::poll_deadline`] passes.
+//! The shell's loop: drain the ring into [`Session::handle_record`]; carry out
+//! [`Session::poll_request`]; for each viewer, while [`Session::poll_job`] returns a job: let the
+//! shadow forget, apply the job's COPYs to it, read the pixels, *then* load `begin`,
+//! [`Session::handle_snapshot`], plan, encode, [`Session::handle_encoded`]; write what
+//! [`Session::poll_transmit`] returns; wait for an event or for [`Session::poll_deadline`].
 
-mod arrivals;
 mod clipboard;
+mod delivery;
 mod displays;
 mod input;
 
@@ -16,19 +18,20 @@ use std::collections::VecDeque;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_protocol::Micros;
+use thinc_protocol::clip::ClipMessage;
+use thinc_protocol::limits::SCREEN_AREA_MAX;
 use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
-use thinc_protocol::viewer::{Layout, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{KeyboardLayout, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, InputMessage, RecordKind};
 
-use crate::clipboard::Hub;
+use crate::clipboard::ClipboardHub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
 use crate::displays::Arrangement;
-use crate::fates::Fate;
-use crate::flow::PathFigures;
-use crate::hand::Hand;
+use crate::flow::PathStats;
 use crate::input::{Binding, KeyAction, Keyboard, Keymap};
-use crate::mutation::Broken;
+use crate::input_tracker::InputTracker;
+use crate::job_outcomes::JobOutcome;
 #[cfg(feature = "mutations")]
 use crate::mutation::Mutation;
 use crate::packer::Packer;
@@ -39,37 +42,44 @@ use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
 use crate::video::PortFrame;
 use crate::view::Transform;
-use crate::viewer::{Proposals, Screen, Viewer, ViewerId, ViewerStats, Violation};
+use crate::viewer::{ProposalStats, SessionContext, Viewer, ViewerId, ViewerStats, Violation};
 
 use displays::Outputs;
-use input::Wish;
+use input::QueuedRequest;
 
-/// Most requests that wait for the driver; motion is dropped past it, and a viewer that sends keys past it goes.
+/// Most requests that wait for the driver. Past it motion is dropped, and a viewer that sends keys
+/// is disconnected.
 const REQUESTS_MAX: usize = 4096;
-/// Most inputs whose delivery the driver has not told; past it the oldest is forgotten and echoes nothing.
+/// Most inputs whose delivery the driver has not confirmed. Past it the oldest is forgotten and
+/// gets no echo.
 const DELIVERIES_MAX: usize = 256;
-/// Most rectangles a run of drawings collects before the queues take it.
-const FRESH_RECTS_MAX: usize = 64;
+/// Most rectangles of the pending drawing before the queues take it.
+const DRAWING_RECTS_MAX: usize = 64;
+/// Shorter chunks of a clipboard's content count as messages.
+const CHUNK_BYTES_MIN: usize = 1024;
+/// Pixels that the viewers of a session show together: for each, the session process keeps what it
+/// shows, 768 MiB in all. 16 viewers of 4096 x 3072, and three of the largest screen.
+const PICTURES_AREA_MAX: u64 = 3 * SCREEN_AREA_MAX;
 
-/// What a session is made with.
+/// Configuration of a session.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Its name, as viewers see it.
+    /// The session's name, as viewers see it.
     pub name: String,
-    /// The screen's size until the driver is attached.
+    /// Size of the screen until the driver is attached.
     pub size: Size,
-    /// In which order pixels leave.
+    /// The order in which pixels are sent.
     pub scheduling: Scheduling,
-    /// Follow what is drawn into pixmaps (THINC §2.4). Without it, what is copied from one is new pixels.
+    /// Follow drawings into pixmaps (THINC §2.4). Otherwise a copy from a pixmap is new pixels.
     pub offscreen: bool,
-    /// Whether photographs may be sent lossy, to be exact when they rest.
+    /// Whether photographs may be sent lossy and refreshed once they are idle.
     pub lossy: LossyPolicy,
-    /// Whether videos travel as streams.
+    /// Whether videos are sent as streams.
     pub video: VideoPolicy,
 }
 
 impl Config {
-    /// A session of this name, as it is where nobody has asked for anything else.
+    /// The default configuration of a session with this name.
     pub fn new(name: &str, size: Size) -> Config {
         Config {
             name: name.to_owned(),
@@ -82,36 +92,42 @@ impl Config {
     }
 }
 
-/// What the shell shall carry to the driver, or to X.
+/// What the shell shall do at the driver or the X server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// Send this on the input socket.
+    /// Send this message on the input socket.
     Input(InputMessage),
-    /// Make spare keycodes give these keysyms (ChangeKeyboardMapping), and only then go on with requests.
-    Bind(Vec<Binding>),
-    /// Lay the X keyboard out like this and, where that went well, tell `handle_keymap`; only then go on with requests.
-    SetLayout(Layout),
-    /// Lock or unlock the lock keys of the X keyboard, and only then go on with requests.
+    /// Bind keysyms to spare keycodes before the next request.
+    Bind {
+        /// 1 for the first such request, 2 for the next.
+        number: u64,
+        /// The keysyms.
+        bindings: Vec<Binding>,
+    },
+    /// Set the layout of the X keyboard to a viewer's, or (None) back to the session's own, and, if
+    /// that succeeded, call `handle_keymap` before the next request.
+    SetLayout(Option<KeyboardLayout>),
+    /// Lock or unlock the lock keys of the X keyboard before the next request.
     SetLocks {
         /// Caps Lock is on.
         caps: bool,
         /// Num Lock is on.
         num: bool,
     },
-    /// Give the screen these outputs, and tell the desktop how large things are.
+    /// Give the screen these outputs, and tell the desktop its scale.
     Resize(Arrangement),
-    /// Send the driver a barrier of this number; its record comes back through `handle_record`.
+    /// Send the driver a barrier with this number; its record arrives through `handle_record`.
     Barrier(u32),
 }
 
-/// A run of drawings in one window that no queue has taken yet.
+/// Drawings of one window that the queues have not taken yet.
 #[derive(Debug)]
-struct Fresh {
+struct PendingDrawing {
     region: Region,
     kinds: Kinds,
     window: u32,
     since: Micros,
-    /// All of it is this one of XVideo.
+    /// The frame of XVideo, if all of it is one.
     frame: Option<PortFrame>,
 }
 
@@ -131,63 +147,73 @@ pub struct Session {
     viewers: Vec<Viewer>,
     next_viewer: u32,
     translator: Translator,
-    fresh: Option<Fresh>,
-    /// Drawn as it was already, if the drawable maps are right; no queue has taken it yet.
-    same: Region,
-    /// A region of one rectangle at a time, so that no record allocates.
+    pending_drawing: Option<PendingDrawing>,
+    /// Drawn without a change, if the drawable maps are right; no queue has taken it yet.
+    unchanged: Region,
+    /// Memory for the next pending drawing, so that no record allocates.
     scratch: Region,
     /// X sleeps, and nothing was drawn since.
     idle: bool,
     pointer: Pointer,
-    hand: Hand,
+    /// The viewer that moved X's pointer last.
+    moved_by: Option<ViewerId>,
+    input_tracker: InputTracker,
     keyboard: Keyboard,
     key_actions: Vec<KeyAction>,
-    clipboard: Hub,
-    requests: VecDeque<Wish>,
-    /// What became of the first of them, and is being carried out.
+    clipboard: ClipboardHub,
+    requests: VecDeque<QueuedRequest>,
+    /// Requests that result from the first queued one, and are being carried out.
     ready: VecDeque<Request>,
-    /// Until when the next of these has to wait.
+    /// Until when the next of them has to wait.
     keys_from: Option<Micros>,
     outputs: Outputs,
     deliveries: VecDeque<Delivery>,
     next_input: u32,
     next_barrier: u32,
-    /// The newest moment any call named; for calls that name none.
+    /// The newest time that a call named, for calls that name none.
     now: Micros,
     scheduling: Scheduling,
     lossy: LossyPolicy,
     video: VideoPolicy,
-    broken: Broken,
+    #[cfg(feature = "mutations")]
+    mutation: Option<Mutation>,
+}
+
+/// A chunk of a clipboard's content: how many of them come is limited by the content and by what
+/// was confirmed.
+fn is_chunk(message: &ViewerMessage) -> bool {
+    matches!(message, ViewerMessage::Clip(ClipMessage::Data { bytes, .. })
+        if bytes.len() >= CHUNK_BYTES_MIN)
 }
 
 impl Session {
-    /// A session that breaks a rule of its queues.
+    /// A session that breaks one rule of the core.
     #[cfg(feature = "mutations")]
-    pub fn with_broken_rule(config: Config, mutation: Option<Mutation>) -> Session {
-        Session::new_with(config, Broken::rule(mutation))
+    pub fn with_mutation(config: Config, mutation: Option<Mutation>) -> Session {
+        let mut session = Session::new(config);
+        session.mutation = mutation;
+        session.translator.set_mutation(mutation);
+        session
     }
 
     /// A session whose driver is not attached yet.
     pub fn new(config: Config) -> Session {
-        Session::new_with(config, Broken::default())
-    }
-
-    fn new_with(config: Config, broken: Broken) -> Session {
         Session {
             name: config.name,
             size: config.size,
             viewers: Vec::new(),
             next_viewer: 1,
-            translator: Translator::new(config.size, config.offscreen, broken),
-            fresh: None,
-            same: Region::new(),
+            translator: Translator::new(config.size, config.offscreen),
+            pending_drawing: None,
+            unchanged: Region::new(),
             scratch: Region::new(),
             idle: false,
             pointer: Pointer { shown: true, ..Pointer::default() },
-            hand: Hand::default(),
+            moved_by: None,
+            input_tracker: InputTracker::default(),
             keyboard: Keyboard::default(),
             key_actions: Vec::new(),
-            clipboard: Hub::new(ClipboardPolicy::OFF),
+            clipboard: ClipboardHub::new(ClipboardPolicy::OFF),
             requests: VecDeque::new(),
             ready: VecDeque::new(),
             keys_from: None,
@@ -199,21 +225,22 @@ impl Session {
             scheduling: config.scheduling,
             lossy: config.lossy,
             video: config.video,
-            broken,
+            #[cfg(feature = "mutations")]
+            mutation: None,
         }
     }
 
-    /// The screen's size.
+    /// Size of the screen.
     pub fn size(&self) -> Size {
         self.size
     }
 
-    /// The number of a viewer's picture: jobs of another are void. 0 where there is no such viewer.
+    /// The epoch of a viewer's view; jobs of other epochs are stale. 0 if there is no such viewer.
     pub fn epoch(&self, id: ViewerId) -> u32 {
         self.viewer(id).map_or(0, Viewer::epoch)
     }
 
-    /// What makes a viewer's picture of the screen; None where it is the screen.
+    /// The transform from the screen to a viewer's view; None if the view is the screen.
     pub fn view(&self, id: ViewerId) -> Option<Transform> {
         self.viewer(id).and_then(Viewer::transform).copied()
     }
@@ -223,25 +250,27 @@ impl Session {
         self.viewers.iter().map(|viewer| viewer.id)
     }
 
-    // ---- the front end -------------------------------------------------------------------------------------------
+    // ---- the front end
 
-    /// A driver with a fresh ring: nothing is known of what it did before.
+    /// A driver has attached with a new ring: the session knows nothing of its earlier records.
     pub fn handle_attach(&mut self, size: Size) {
         self.idle = true;
         self.deliveries.clear();
         self.outputs = Outputs::new(size);
         self.handle_geometry(size);
-        // The driver that was asked is gone.
-        let asked: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_asked).collect();
-        self.requests.retain(|wish| !matches!(wish, Wish::Ready(Request::Barrier(_))));
-        self.requests.extend(asked.into_iter().map(|number| Wish::Ready(Request::Barrier(number))));
+        // The driver that received these barriers is gone.
+        let barriers: Vec<u32> = self.viewers.iter().flat_map(Viewer::barriers_requested).collect();
+        self.requests.retain(|queued| !matches!(queued, QueuedRequest::Ready(Request::Barrier(_))));
+        self.requests.extend(
+            barriers.into_iter().map(|number| QueuedRequest::Ready(Request::Barrier(number))),
+        );
     }
 
-    /// The screen has this size now, in a framebuffer that the shell reads from here on.
+    /// The screen has this size now, in a new framebuffer that the shell reads from here on.
     pub fn handle_geometry(&mut self, size: Size) {
         self.translator.reset(size);
-        self.fresh = None;
-        self.same.clear();
+        self.pending_drawing = None;
+        self.unchanged.clear();
         self.size = size;
         self.outputs_of_size(size);
         for viewer in &mut self.viewers {
@@ -249,32 +278,34 @@ impl Session {
         }
     }
 
-    /// One record of the ring. `Overflow`, `Geometry` and `Cursor` records are told by their own calls as well, which the
-    /// shell makes when it meets them.
+    /// Takes one record of the ring. For `Overflow`, `Geometry` and `Cursor` records the shell
+    /// makes their own calls as well.
     pub fn handle_record(&mut self, record: &DrawRecord, now: Micros) {
         self.now = self.now.max(now);
         self.idle = false;
         let drawn = self.translator.record(record);
-        self.take_drawings();
+        self.apply_drawings();
         if let Some((rect, kinds)) = drawn {
             let frame = match record.kind {
-                RecordKind::Draw { what, .. } if kinds == Kinds::VIDEO => PortFrame::of(what, record.op),
+                RecordKind::Draw { hint: what, .. } if kinds == Kinds::VIDEO => {
+                    PortFrame::of(what, record.op)
+                }
                 _ => None,
             };
             self.draw(rect, kinds, record.window, frame);
             if frame.is_some() && !record.more {
-                // Before its op has passed: what was read too late is looked for until then.
-                self.take_fresh();
+                // Before its op has passed: until then a late read may hold this frame.
+                self.flush_drawings();
             }
         }
         if !record.more {
-            // X writes no record of an op behind one of a later op, whatever that says.
+            // X writes no record of an op after one of a later op, whatever this record says.
             self.viewers.iter_mut().for_each(|viewer| viewer.videos.passed(record.op));
         }
         match record.kind {
             RecordKind::Draw { .. } | RecordKind::Copy { .. } => {
                 if !record.more {
-                    // Until the queues are asked, one number stands for all of them.
+                    // `CommandQueue::passed` keeps the newest number only, so this is cheap.
                     for viewer in &mut self.viewers {
                         viewer.queue.passed(record.op);
                     }
@@ -282,13 +313,13 @@ impl Session {
             }
             RecordKind::Idle => self.idle = true,
             RecordKind::VideoStopped { port } => {
-                self.take_fresh();
+                self.flush_drawings();
                 for viewer in &mut self.viewers {
                     viewer.video_stopped(port);
                 }
             }
             RecordKind::Barrier { id } => {
-                self.take_fresh();
+                self.flush_drawings();
                 for viewer in &mut self.viewers {
                     viewer.driver_barrier(id);
                 }
@@ -303,70 +334,84 @@ impl Session {
         }
     }
 
-    /// At an `Overflow` record: what changed on the screen while no records were written.
+    /// At an `Overflow` record: the part of the screen that changed while no records were written.
     pub fn handle_overflow(&mut self, dirty: &Region) {
         self.translator.overflow();
-        self.take_drawings();
-        self.take_fresh();
+        self.apply_drawings();
+        self.flush_drawings();
         for viewer in &mut self.viewers {
             viewer.overflow(dirty, self.now);
         }
     }
 
-    /// The cursor has another image; one of size 0 × 0 hides it.
+    /// The cursor has a new image; size 0 × 0 hides it.
     pub fn handle_cursor(&mut self, image: CursorImageOwned) {
         self.pointer.image = Some(image);
-        self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().image = true);
+        self.viewers.iter_mut().for_each(|viewer| viewer.cursor_changes().image = true);
     }
 
-    /// The cursor's image of two colours has these now; told before the image, where both change.
+    /// The colours of the cursor's two-colour image. Called before `handle_cursor` if both change.
     pub fn handle_cursor_colors(&mut self, colors: CursorColors) {
         if self.pointer.colors != colors {
             self.pointer.colors = colors;
-            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().colors = true);
+            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_changes().colors = true);
         }
     }
 
     /// An application moved the pointer.
     pub fn handle_cursor_move(&mut self, x: u16, y: u16) {
         self.pointer.at = Some((x, y));
-        self.hand.point(i32::from(x), i32::from(y));
-        self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().at = true);
+        self.input_tracker.set_pointer(i32::from(x), i32::from(y));
+        for viewer in &mut self.viewers {
+            viewer.pointer_at = Some((x, y));
+            viewer.cursor_changes().at = true;
+        }
     }
 
     /// The cursor is shown or hidden.
     pub fn handle_cursor_show(&mut self, shown: bool) {
         if self.pointer.shown != shown {
             self.pointer.shown = shown;
-            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_news().show = true);
+            self.viewers.iter_mut().for_each(|viewer| viewer.cursor_changes().show = true);
         }
     }
 
-    /// The X server's keymap, at the start and whenever it changes.
+    /// The X server's keymap, at the start and after each change.
     pub fn handle_keymap(&mut self, keymap: Keymap) {
         self.keyboard.set_keymap(keymap);
     }
 
-    /// Lock keys as X's keyboard shows them (geometry block, `leds`).
+    /// The lock keys as X's keyboard shows them (`leds` of the geometry block).
     pub fn handle_leds(&mut self, leds: u32) {
         self.keyboard.set_leds(leds);
     }
 
     #[inline]
-    fn take_drawings(&mut self) {
+    fn apply_drawings(&mut self) {
         while let Some((drawing, window)) = self.translator.poll_drawing() {
             match drawing {
                 Drawing::Draw { rect, kinds } => self.draw(rect, kinds, window, None),
-                Drawing::Same(rect) => self.same(rect),
+                Drawing::Unchanged(rect) => self.unchanged(rect),
                 Drawing::Many(region) => {
-                    self.take_fresh();
-                    self.fresh = Some(Fresh { region, kinds: Kinds::OTHER, window, since: self.now, frame: None });
-                    self.take_fresh();
+                    self.flush_drawings();
+                    self.pending_drawing = Some(PendingDrawing {
+                        region,
+                        kinds: Kinds::OTHER,
+                        window,
+                        since: self.now,
+                        frame: None,
+                    });
+                    self.flush_drawings();
                 }
                 Drawing::Copy { op, copy, proof } => {
-                    self.take_fresh();
-                    let origin =
-                        Origin { window, kinds: Kinds::OTHER, since: self.now, lane: Lane::Normal, echo: None };
+                    self.flush_drawings();
+                    let origin = Origin {
+                        window,
+                        kinds: Kinds::OTHER,
+                        since: self.now,
+                        lane: Lane::Normal,
+                        echo: None,
+                    };
                     for viewer in &mut self.viewers {
                         viewer.copy(&copy, op, proof, origin);
                     }
@@ -375,70 +420,79 @@ impl Session {
         }
     }
 
-    fn same(&mut self, rect: Rect) {
-        self.same.add_rect(rect);
-        if self.same.rect_count() > FRESH_RECTS_MAX {
-            self.take_fresh();
+    fn unchanged(&mut self, rect: Rect) {
+        self.unchanged.add_rect(rect);
+        if self.unchanged.rect_count() > DRAWING_RECTS_MAX {
+            self.flush_drawings();
         }
     }
 
     fn draw(&mut self, rect: Rect, kinds: Kinds, window: u32, frame: Option<PortFrame>) {
-        if let Some(fresh) = &mut self.fresh
-            && (fresh.window, fresh.frame) == (window, frame)
+        if let Some(pending) = &mut self.pending_drawing
+            && (pending.window, pending.frame) == (window, frame)
         {
-            fresh.region.add_rect(rect);
-            fresh.kinds = fresh.kinds.with(kinds);
-            if fresh.region.rect_count() > FRESH_RECTS_MAX {
-                self.take_fresh();
+            pending.region.add_rect(rect);
+            pending.kinds = pending.kinds.with(kinds);
+            if pending.region.rect_count() > DRAWING_RECTS_MAX {
+                self.flush_drawings();
             }
             return;
         }
-        self.take_fresh();
+        self.flush_drawings();
         let mut region = self.scratch.take();
         region.add_rect(rect);
-        self.fresh = Some(Fresh { region, kinds, window, since: self.now, frame });
+        self.pending_drawing =
+            Some(PendingDrawing { region, kinds, window, since: self.now, frame });
     }
 
-    /// Gives the run of drawings to every queue.
-    fn take_fresh(&mut self) {
-        if !self.same.is_empty() {
+    /// Gives the pending drawing to every queue.
+    fn flush_drawings(&mut self) {
+        if !self.unchanged.is_empty() {
             for viewer in &mut self.viewers {
-                viewer.doubt(&self.same, self.now);
+                viewer.doubt(&self.unchanged, self.now);
             }
-            self.same.clear();
+            self.unchanged.clear();
         }
-        let Some(mut fresh) = self.fresh.take() else { return };
-        let bounds = fresh.region.extents();
-        let hand = self.hand.is_answered_by(fresh.window, &bounds, fresh.since);
-        let origin =
-            Origin { window: fresh.window, kinds: fresh.kinds, since: fresh.since, lane: Lane::Normal, echo: None };
+        let Some(mut drawing) = self.pending_drawing.take() else { return };
+        let bounds = drawing.region.extents();
+        let is_response =
+            self.input_tracker.is_input_response(drawing.window, &bounds, drawing.since);
+        let origin = Origin {
+            window: drawing.window,
+            kinds: drawing.kinds,
+            since: drawing.since,
+            lane: Lane::Normal,
+            echo: None,
+        };
         for viewer in &mut self.viewers {
-            match &fresh.frame {
-                Some(frame) => viewer.frame(frame, &fresh.region, origin),
-                None => viewer.draw(&fresh.region, origin, hand),
+            match &drawing.frame {
+                Some(frame) => viewer.frame(frame, &drawing.region, origin),
+                None => viewer.draw(&drawing.region, origin, is_response),
             }
         }
-        fresh.region.clear();
-        self.scratch = fresh.region;
+        drawing.region.clear();
+        self.scratch = drawing.region;
     }
 
     fn input_delivered(&mut self, seq: u32, window: u32) {
-        // What was drawn before the delivery is no answer to it.
-        self.take_fresh();
+        // What was drawn before the delivery is no response to it.
+        self.flush_drawings();
         if window != 0 {
-            self.hand.delivered(window, self.now);
+            self.input_tracker.input_delivered(window, self.now);
         }
-        let Some(at) = self.deliveries.iter().position(|delivery| delivery.seq == seq) else { return };
+        let Some(at) = self.deliveries.iter().position(|delivery| delivery.seq == seq) else {
+            return;
+        };
         let delivery = self.deliveries[at];
-        // Inputs are delivered in order: those before it never will be.
+        // Inputs are delivered in order: the ones before it never will be.
         self.deliveries.drain(..=at);
         let echo = Echo { seq: delivery.viewer_seq, window, delivered: self.now };
         if let Some(viewer) = self.viewer_mut(delivery.viewer) {
-            viewer.arm(echo);
+            viewer.await_echo(echo);
         }
     }
 
-    // ---- viewers -------------------------------------------------------------------------------------------------
+    // ---- viewers
 
     fn viewer(&self, id: ViewerId) -> Option<&Viewer> {
         self.viewers.iter().find(|viewer| viewer.id == id)
@@ -448,9 +502,13 @@ impl Session {
         self.viewers.iter_mut().find(|viewer| viewer.id == id)
     }
 
-    /// The viewer and what it may know of the session, borrowed apart.
-    fn with_viewer<T>(&mut self, id: ViewerId, work: impl FnOnce(&mut Viewer, &Screen<'_>) -> T) -> Option<T> {
-        let screen = Screen {
+    /// Calls `work` with a viewer and the part of the session that it may know.
+    fn with_viewer<T>(
+        &mut self,
+        id: ViewerId,
+        work: impl FnOnce(&mut Viewer, &SessionContext<'_>) -> T,
+    ) -> Option<T> {
+        let screen = SessionContext {
             name: &self.name,
             size: self.size,
             idle: self.idle,
@@ -461,19 +519,21 @@ impl Session {
             video: self.video,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
-            broken: self.broken,
+            #[cfg(feature = "mutations")]
+            mutation: self.mutation,
         };
         let viewer = self.viewers.iter_mut().find(|viewer| viewer.id == id)?;
         Some(work(viewer, &screen))
     }
 
-    /// A viewer that has proved who it is. It is told everything, and the newest that can controls the size.
+    /// An authenticated viewer. It is sent the whole screen, and the newest viewer that can resize
+    /// controls the size.
     pub fn add_viewer(&mut self, hello: &ViewerHello, now: Micros) -> ViewerId {
         self.now = self.now.max(now);
-        self.take_fresh();
+        self.flush_drawings();
         let id = ViewerId(self.next_viewer);
         self.next_viewer += 1;
-        let screen = Screen {
+        let screen = SessionContext {
             name: &self.name,
             size: self.size,
             idle: self.idle,
@@ -484,10 +544,11 @@ impl Session {
             video: self.video,
             encode_work: self.viewers.iter().map(|viewer| viewer.quality.work()).sum(),
             clipboard: self.clipboard.policy,
-            broken: self.broken,
+            #[cfg(feature = "mutations")]
+            mutation: self.mutation,
         };
         let mut viewer = Viewer::new(id, hello, &screen, now);
-        self.clipboard.greet(&mut viewer.clipboard);
+        self.clipboard.add_viewer(&mut viewer.clipboard);
         let resizes = viewer.resizes;
         self.viewers.push(viewer);
         if resizes {
@@ -496,80 +557,103 @@ impl Session {
         id
     }
 
-    /// The viewer's connection ended: what it held is let go.
+    /// False if another viewer of this screen would need too much memory.
+    pub fn has_room(&self) -> bool {
+        self.pictures_fit(self.viewers.len() + 1, self.size)
+    }
+
+    fn pictures_fit(&self, viewers: usize, size: Size) -> bool {
+        viewers as u64 * size.area() <= PICTURES_AREA_MAX
+    }
+
+    /// The viewer's connection ended: its keys and buttons are released.
     pub fn remove_viewer(&mut self, id: ViewerId) {
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else { return };
         self.release_all(at);
         let controlled = self.controller() == Some(id);
-        // Nobody waits for them any more, and an X server that takes nothing must not leave them here.
-        let asked: Vec<u32> = self.viewers[at].barriers_asked().collect();
-        self.requests.retain(|wish| !matches!(wish, Wish::Ready(Request::Barrier(number)) if asked.contains(number)));
-        self.keyboard.remove_viewer(id);
+        // No viewer waits for these barriers any more; with an X server that takes no requests they
+        // would accumulate.
+        let barriers: Vec<u32> = self.viewers[at].barriers_requested().collect();
+        self.requests.retain(|queued| match queued {
+            QueuedRequest::Ready(Request::Barrier(number)) => !barriers.contains(number),
+            _ => true,
+        });
+        self.requests.push_back(QueuedRequest::ForgetKeyboard { viewer: id });
         self.viewers.remove(at);
-        self.clipboard.left(id, &mut self.viewers, self.now);
+        self.clipboard.remove_viewer(id, &mut self.viewers, self.now);
         self.deliveries.retain(|delivery| delivery.viewer != id);
         if controlled {
             self.request_size();
         }
     }
 
-    /// Ends a viewer's connection, and says why; `is_closed` once that has gone out.
+    /// Ends a viewer's connection with a reason. `is_closed` is true once that was sent.
     pub fn close_viewer(&mut self, id: ViewerId, code: CloseCode, reason: &str) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.close(code, reason);
         }
     }
 
-    /// What becomes of the cache that a viewer offered: said before the next update. From now on the fates of its jobs
-    /// are told.
+    /// Answers the cache that a viewer offered, before the next update. From now on the outcomes of
+    /// its jobs are reported.
     pub fn grant_cache(&mut self, id: ViewerId, grant: CacheGrant) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.grant_cache(grant);
         }
     }
 
-    /// Which viewer this is, is known now: of its input so much was taken on earlier connections, None where there was none. A viewer
-    /// that asked is told; nothing but the hello is sent before.
-    pub fn set_seen(&mut self, id: ViewerId, seen: Option<u32>) {
+    /// The shell has identified the viewer; `received` is the newest input that earlier connections
+    /// received, None if there were none. A viewer that asked for it is told. Until then only the
+    /// hello is sent.
+    pub fn set_input_received(&mut self, id: ViewerId, received: Option<u32>) {
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.set_seen(seen);
+            viewer.set_input_received(received);
         }
     }
 
-    /// The newest input of the viewer that was taken, and all before it; 0 for none.
-    pub fn seen(&self, id: ViewerId) -> u32 {
-        self.viewer(id).map_or(0, Viewer::seen)
+    /// The newest input received from this viewer; 0 for none.
+    pub fn input_received(&self, id: ViewerId) -> u32 {
+        self.viewer(id).map_or(0, Viewer::input_received)
     }
 
-    /// What became of the viewer's jobs, in the order in which it became known; for viewers that were granted a cache, and
-    /// whose updates arrive in their order. To be asked until it is dry after each acknowledgement and before each job is
-    /// planned.
-    pub fn poll_fate(&mut self, id: ViewerId) -> Option<(JobId, Fate)> {
-        self.viewer_mut(id)?.updates.fates.poll()
+    /// The outcomes of the viewer's jobs, in the order in which they became known. Only for viewers
+    /// with a granted cache whose updates arrive in order. To be polled until None after each
+    /// acknowledgement and before each job is planned.
+    pub fn poll_outcome(&mut self, id: ViewerId) -> Option<(JobId, JobOutcome)> {
+        self.viewer_mut(id)?.updates.outcomes.poll()
     }
 
-    /// True when the viewer's last message was given to transport.
+    /// True once the viewer's last message was given to the transport.
     pub fn is_closed(&self, id: ViewerId) -> bool {
         self.viewer(id).is_none_or(Viewer::is_closed)
     }
 
-    /// A message of a viewer. A violation ends that viewer's connection and nothing else.
-    pub fn handle_message(&mut self, id: ViewerId, message: &ViewerMessage, now: Micros) -> Result<(), Violation> {
+    /// Takes a message of a viewer. A violation ends that viewer's connection and nothing else.
+    pub fn handle_message(
+        &mut self,
+        id: ViewerId,
+        message: &ViewerMessage,
+        now: Micros,
+    ) -> Result<(), Violation> {
         self.now = self.now.max(now);
         let Some(at) = self.viewers.iter().position(|viewer| viewer.id == id) else {
             return Err(Violation::Unknown(id.0));
         };
-        self.viewers[at].heard = self.now;
+        self.viewers[at].heard_at = self.now;
+        if !is_chunk(message) {
+            self.viewers[at].count_message(self.now)?;
+        }
+        self.confirm_held_keys(at);
         match message {
             ViewerMessage::Hello(_) | ViewerMessage::Early(_) => Err(Violation::OutOfPlace),
             ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
             ViewerMessage::Arrived(arrived) => {
-                self.take_fresh();
+                self.flush_drawings();
                 self.viewers[at].arrived(arrived, false, now)
             }
             ViewerMessage::Input(input) => {
                 self.handle_input(at, *input, now)?;
-                self.viewers[at].saw(input.seq);
+                self.viewers[at].take_input(input.seq);
                 Ok(())
             }
             ViewerMessage::Ping(number) => {
@@ -584,19 +668,19 @@ impl Session {
                 let driver_number = self.next_barrier;
                 self.viewers[at].barrier(*number, driver_number)?;
                 self.next_barrier = self.next_barrier.wrapping_add(1).max(1);
-                self.ask(Request::Barrier(driver_number));
+                self.push_request(Request::Barrier(driver_number));
                 Ok(())
             }
-            ViewerMessage::Refresh => {
-                self.viewers[at].refresh();
+            ViewerMessage::Resync => {
+                self.viewers[at].request_resync();
                 Ok(())
             }
-            ViewerMessage::Layout(layout) => self.handle_layout(at, layout),
-            // What is kept, the shell's plans know; and who is who, the shell.
+            ViewerMessage::KeyboardLayout(layout) => self.handle_layout(at, layout),
+            // The shell's plans know the cache's content, and the shell knows the instances.
             ViewerMessage::Cache(_) | ViewerMessage::Instance(_) => Ok(()),
             ViewerMessage::View(view) => {
                 let before = self.controller();
-                self.take_fresh();
+                self.flush_drawings();
                 self.viewers[at].want_view(*view, self.size, self.now);
                 if self.controller() != before {
                     self.request_size();
@@ -604,15 +688,15 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::Video(state) => {
-                self.viewers[at].video_said(*state, now);
+                self.viewers[at].video_status(*state, now);
                 Ok(())
             }
             ViewerMessage::Displays(displays) => {
                 self.handle_displays(at, Arrangement::of(displays), true);
                 Ok(())
             }
-            ViewerMessage::Held(held) => {
-                self.viewers[at].holds(held);
+            ViewerMessage::RetainedTiles(tiles) => {
+                self.viewers[at].set_retained(tiles);
                 Ok(())
             }
             ViewerMessage::Clip(message) => self.handle_clip(at, message, now),
@@ -621,22 +705,23 @@ impl Session {
         }
     }
 
-    /// What the shell shall carry out next, in this order.
+    /// The next request for the shell to carry out, in this order.
     pub fn poll_request(&mut self, now: Micros) -> Option<Request> {
         self.now = self.now.max(now);
-        self.ask_for_size();
+        self.request_pending_size();
         self.next_request(now)
     }
 
-    /// Commits an update. None: nothing is ripe, or there is no room.
+    /// Commits an update. None: nothing is due, or there is no room.
     pub fn poll_job(&mut self, id: ViewerId, now: Micros) -> Option<Job> {
         self.now = self.now.max(now);
-        self.take_fresh();
+        self.flush_drawings();
         self.with_viewer(id, |viewer, screen| viewer.poll_job(screen, now))?
     }
 
-    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that; `begin_before` the newest op that was drawn
-    /// before it, or `begin` as it was then, where the shell is ready to read again.
+    /// The job's pixels were copied out. `tag` is `begin`, loaded *after* that. `begin_before` is
+    /// the newest op drawn before the copy, or `begin` as it was then; None if the shell cannot
+    /// read again.
     pub fn handle_snapshot(
         &mut self,
         id: ViewerId,
@@ -645,39 +730,42 @@ impl Session {
         tag: u64,
     ) -> SnapshotVerdict {
         let now = self.now;
-        self.viewer_mut(id).map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag, now))
+        self.viewer_mut(id)
+            .map_or(SnapshotVerdict::Keep, |viewer| viewer.snapshot(job, begin_before, tag, now))
     }
 
-    /// So many of the job's pixels were what the viewer had `shown`: told after the plan, where there were any.
-    pub fn handle_shown(&mut self, id: ViewerId, job: JobId, pixels: u64) {
+    /// So many of the job's pixels match its `retained` tiles. Called after the plan, if there are
+    /// any.
+    pub fn handle_retained(&mut self, id: ViewerId, job: JobId, pixels: u64) {
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.showed(job, pixels);
+            viewer.found_retained(job, pixels);
         }
     }
 
-    /// What became of the job's `verify` and `parts`.
-    pub fn handle_proposals(&mut self, id: ViewerId, proposals: Proposals) {
+    /// How the job's `verify` and `parts` compare with its pixels.
+    pub fn handle_proposals(&mut self, id: ViewerId, proposals: ProposalStats) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.proposals(proposals);
         }
     }
 
-    /// A stretch of the job's pixels, encoded; more follow in their order, and `handle_encoded` brings the last. What is
-    /// here may leave. False: as there.
+    /// A stretch of the job's pixels, encoded; more follow in order, and `handle_encoded` takes the
+    /// last. This part may be sent already. Returns false as `handle_encoded` does.
     pub fn handle_encoding(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
         let now = self.now;
         self.viewer_mut(id).is_none_or(|viewer| viewer.encoding(job, commands, now))
     }
 
-    /// The job's pixels, encoded, or the last stretch of them; empty when all were equal to what the viewer shows. Jobs of a
-    /// geometry that has gone, or of a viewer that has, are ignored. False: one command is longer than the viewer takes, and
-    /// the job is given up; its pixels come again in smaller jobs.
+    /// The job's pixels, or the last stretch of them, encoded; empty if all were equal to what the
+    /// viewer shows. Jobs of an earlier geometry or of a viewer that is gone are ignored. False:
+    /// one command is longer than the viewer takes, so the job is cancelled and its pixels are
+    /// committed again in smaller jobs.
     pub fn handle_encoded(&mut self, id: ViewerId, job: JobId, commands: &[u8]) -> bool {
         let now = self.now;
         self.viewer_mut(id).is_none_or(|viewer| viewer.encoded(job, commands, now))
     }
 
-    /// The job's pixels could not be read or encoded: they will be asked for again.
+    /// The job's pixels could not be read or encoded: they will be committed again.
     pub fn handle_cancelled(&mut self, id: ViewerId, job: JobId) {
         let now = self.now;
         if let Some(viewer) = self.viewer_mut(id) {
@@ -685,24 +773,25 @@ impl Session {
         }
     }
 
-    /// After a plan: these parts of the job's region, at most four and disjoint, change like a video. What is told again and again
-    /// becomes a stream, and what is told no longer ends.
-    pub fn handle_moving(&mut self, id: ViewerId, areas: &[Rect], now: Micros) {
+    /// After a plan: these parts of the job's region, at most four and disjoint, change like a
+    /// video. An area that is reported repeatedly becomes a stream, which ends when the reports do.
+    pub fn handle_video_areas(&mut self, id: ViewerId, areas: &[Rect], now: Micros) {
         self.now = self.now.max(now);
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.moving(areas, now);
+            viewer.report_video_areas(areas, now);
         }
     }
 
-    /// Nearly all of this part of the screen was new to the viewer when its pixels were planned.
-    pub fn handle_new_at_once(&mut self, id: ViewerId, rect: &Rect, now: Micros) {
+    /// Nearly all pixels of this part of the screen were new to the viewer when they were planned.
+    pub fn handle_fully_changed(&mut self, id: ViewerId, rect: &Rect, now: Micros) {
         self.now = self.now.max(now);
         if let Some(viewer) = self.viewer_mut(id) {
-            viewer.new_at_once(rect, now);
+            viewer.fully_changed(rect, now);
         }
     }
 
-    /// A stream cannot go on: its encoder failed, or its samples cannot be had. It ends, and is not begun again for a while.
+    /// A stream cannot continue: its encoder failed, or its samples are unavailable. It ends, and
+    /// is not started again for a while.
     pub fn handle_video_failed(&mut self, id: ViewerId, stream: u16) {
         let now = self.now;
         if let Some(viewer) = self.viewer_mut(id) {
@@ -710,87 +799,116 @@ impl Session {
         }
     }
 
-    /// True while this stream of the viewer lives; where it does not, its encoder is needed no more.
+    /// A plan of a video area's frame found this text that moves, in the frame or not.
+    pub fn handle_moving_text(&mut self, id: ViewerId, stream: u16, region: &Region) {
+        if let Some(viewer) = self.viewer_mut(id) {
+            viewer.videos.moving_text(stream, region);
+        }
+    }
+
+    /// True while this stream of the viewer exists; otherwise its encoder is no longer needed.
     pub fn has_video(&self, id: ViewerId, stream: u16) -> bool {
         self.viewer(id).is_some_and(|viewer| viewer.videos.has(stream))
     }
 
-    /// The viewer is known to lack `region` of what it showed after update `since`: it is sent again, wherever COPYs have
-    /// taken it since.
+    /// The viewer lacks `region` of what it showed after update `since`: it is sent again, wherever
+    /// COPYs have moved it since.
     pub fn handle_stale(&mut self, id: ViewerId, region: &Region, since: u64) {
         let now = self.now;
-        self.take_fresh();
+        self.flush_drawings();
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.stale(region, since, now);
         }
     }
 
-    /// Appends whole frames for a viewer, in order and within its budget; true when there were any. `packer` is the one of
-    /// this viewer's connection, asked once for each update with commands.
-    pub fn poll_transmit(&mut self, id: ViewerId, now: Micros, packer: &mut dyn Packer, out: &mut Vec<u8>) -> bool {
+    /// Appends whole messages for a viewer, in order and within its budget; true if there were any.
+    /// `packer` belongs to this viewer's connection and is called once for each update with
+    /// commands.
+    pub fn poll_transmit(
+        &mut self,
+        id: ViewerId,
+        now: Micros,
+        packer: &mut dyn Packer,
+        out: &mut Vec<u8>,
+    ) -> bool {
         self.now = self.now.max(now);
-        self.take_fresh();
-        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, packer, out)).unwrap_or(false)
+        self.flush_drawings();
+        self.with_viewer(id, |viewer, screen| viewer.poll_transmit(screen, now, packer, out))
+            .unwrap_or(false)
     }
 
-    /// Where a viewer's connection packs bytes now; asked before `poll_transmit`. Another level of a stream begins it anew.
+    /// How a viewer's connection packs bytes now; to be read before `poll_transmit`. A new level
+    /// restarts the packing stream.
     pub fn entropy(&self, id: ViewerId) -> Entropy {
         self.viewer(id).map_or(Entropy::None, |viewer| viewer.quality.entropy())
     }
 
-    /// Encoding a job took so long, and so many of its pixels were no plain colour or equal. Told before `handle_encoded`.
+    /// Encoding a job took so long, for so many pixels that were neither of one colour nor equal.
+    /// Called before `handle_encoded`.
     pub fn handle_encode_time(&mut self, id: ViewerId, job: JobId, pixels: u64, took: Micros) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.encode_took(job, pixels, took);
         }
     }
 
-    /// Packing what left for a viewer took so long.
+    /// Packing for a viewer took so long.
     pub fn handle_pack_time(&mut self, id: ViewerId, took: Micros) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.quality.encode_took(0, took);
         }
     }
 
-    /// True while a viewer has something to send or to be acknowledged, so that [`Session::handle_path`] is worth a call.
+    /// True while a viewer has something to send or to be acknowledged, so that
+    /// [`Session::handle_path`] is worth a call.
     pub fn is_busy(&self, id: ViewerId) -> bool {
         self.viewer(id).is_some_and(Viewer::is_busy)
     }
 
-    /// What a viewer's transport knows of its path, everything that came from `poll_transmit` counted; None where it
-    /// knows nothing. Told before the viewer's acknowledgements, and before `poll_job` and `poll_transmit`.
-    pub fn handle_path(&mut self, id: ViewerId, figures: Option<PathFigures>) {
+    /// True while more of a viewer's screen is to be sent, other than the refresh of lossy pixels.
+    pub fn has_unsent(&self, id: ViewerId) -> bool {
+        self.viewer(id).is_some_and(Viewer::has_unsent)
+    }
+
+    /// What a viewer's transport knows of its path, with everything from `poll_transmit` counted;
+    /// None if it knows nothing. Called before the viewer's acknowledgements, `poll_job` and
+    /// `poll_transmit`.
+    pub fn handle_path(&mut self, id: ViewerId, figures: Option<PathStats>) {
         if let Some(viewer) = self.viewer_mut(id) {
             viewer.flow.handle_path(figures);
         }
     }
 
-    /// The next moment at which `poll_job` or `poll_request` may have something although nothing happened.
+    /// The next time at which `poll_job` or `poll_request` may return something without an event.
     pub fn poll_deadline(&self, now: Micros) -> Option<Micros> {
-        let fresh = self.fresh.as_ref().filter(|_| !self.viewers.is_empty());
-        let fresh = fresh.map(|fresh| fresh.since + crate::update::RECORD_AGE_MAX);
+        let pending_drawing = self.pending_drawing.as_ref().filter(|_| !self.viewers.is_empty());
+        let pending_drawing = pending_drawing
+            .map(|pending_drawing| pending_drawing.since + crate::update::RECORD_AGE_MAX);
         let resize = self.outputs.deadline();
         let viewers = self.viewers.iter().filter_map(|viewer| viewer.deadline(self.idle, now));
-        viewers.chain(fresh).chain(resize).chain(self.keys_deadline()).min()
+        viewers.chain(pending_drawing).chain(resize).chain(self.keys_deadline()).min()
     }
 
-    /// Figures of a viewer.
+    /// Statistics of a viewer.
     pub fn stats(&self, id: ViewerId) -> Option<ViewerStats> {
         self.viewer(id).map(Viewer::stats)
     }
 
-    /// True when every viewer was sent, and has acknowledged, all there is.
+    /// True once every viewer was sent everything and has acknowledged it.
     pub fn is_drained(&self) -> bool {
-        self.viewers.is_empty() || self.fresh.is_none() && self.viewers.iter().all(Viewer::is_drained)
+        self.viewers.is_empty()
+            || self.pending_drawing.is_none() && self.viewers.iter().all(Viewer::is_drained)
     }
 
-    /// Checks what session-core promises; for tests.
+    /// Checks the invariants of session-core; for tests.
     ///
     /// # Panics
-    /// When a promise is broken, with the promise in words.
+    /// If an invariant does not hold; the message states it.
     pub fn check_invariants(&self) {
-        assert!(self.deliveries.len() <= DELIVERIES_MAX, "at most {DELIVERIES_MAX} inputs are under way");
-        self.hand.check_invariants();
+        assert!(
+            self.deliveries.len() <= DELIVERIES_MAX,
+            "at most {DELIVERIES_MAX} inputs wait for their delivery"
+        );
+        self.input_tracker.check_invariants();
         self.clipboard.check_invariants(&self.viewers);
         self.translator.drawables().check_invariants();
         for viewer in &self.viewers {

@@ -1,16 +1,19 @@
 //! Path 4/13: from thinc-ring's record.rs, to command_queue.rs.
-//! Collects the records of one op and says what that op did to the screen, with what drawable/ knows of pixmaps.
-//! Knows records of the screen and of pixmaps; never pixels, viewers or time.
+//! Collects the records of one op and determines what that op did to the screen, with what
+//! drawable/ knows of pixmaps. Knows records of the screen and of pixmaps; never pixels, viewers or
+//! time.
 
 use std::collections::VecDeque;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 
 use crate::command_queue::Kinds;
 use crate::copies::{CopyCommand, Proof};
-use crate::drawable::{CopyOp, Drawables, Effect};
-use crate::mutation::{Broken, Mutation};
+use crate::drawable::{CopyOp, Drawables, ScreenEffect};
+#[cfg(feature = "mutations")]
+use crate::mutation::Mutation;
+use crate::mutation::mutated;
 
 /// Most rectangles of one op; past it they become coarser, and a COPY becomes a drawing.
 const OP_RECTS_MAX: usize = 1024;
@@ -22,49 +25,57 @@ pub(crate) enum Drawing {
     Draw { rect: Rect, kinds: Kinds },
     /// Op `op` moved pixels, all read before any was written.
     Copy { op: u64, copy: CopyCommand, proof: Proof },
-    /// Pixels were drawn that were there already, if the drawable maps are right.
-    Same(Rect),
-    /// More than can be told as one of those.
+    /// Pixels were redrawn unchanged, if the drawable maps are right.
+    Unchanged(Rect),
+    /// More rectangles than one of those has.
     Many(Region),
 }
 
-/// A copy whose records are coming.
+/// A copy whose records are arriving.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Collected {
+struct CollectedCopy {
     op: u64,
     window: u32,
     copy: CopyOp,
 }
 
-/// Where the record stream has come to.
+/// The state of the record stream.
 #[derive(Debug)]
 pub(crate) struct Translator {
     drawables: Drawables,
     /// Follow pixmaps.
     offscreen: bool,
-    collected: Option<Collected>,
-    /// Of the copy that is collected.
+    collected: Option<CollectedCopy>,
+    /// The rectangles of the collected copy.
     rects: Vec<Rect>,
-    /// It has too many rectangles: it will be a drawing.
+    /// It has too many rectangles: it becomes a drawing.
     coarse: bool,
-    effect: Effect,
-    /// Drawings that nobody has taken, each with the top-level window it was drawn in.
+    effect: ScreenEffect,
+    /// Drawings not taken yet, each with its top-level window.
     out: VecDeque<(Drawing, u32)>,
-    broken: Broken,
+    #[cfg(feature = "mutations")]
+    mutation: Option<Mutation>,
 }
 
 impl Translator {
-    pub(crate) fn new(screen: Size, offscreen: bool, broken: Broken) -> Translator {
+    pub(crate) fn new(screen: Size, offscreen: bool) -> Translator {
         Translator {
-            drawables: Drawables::new(screen, broken),
+            drawables: Drawables::new(screen),
             offscreen,
             collected: None,
             rects: Vec::new(),
             coarse: false,
-            effect: Effect::default(),
+            effect: ScreenEffect::default(),
             out: VecDeque::new(),
-            broken,
+            #[cfg(feature = "mutations")]
+            mutation: None,
         }
+    }
+
+    #[cfg(feature = "mutations")]
+    pub(crate) fn set_mutation(&mut self, mutation: Option<Mutation>) {
+        self.mutation = mutation;
+        self.drawables.set_mutation(mutation);
     }
 
     /// What is known of the screen and of pixmaps.
@@ -72,23 +83,28 @@ impl Translator {
         &self.drawables
     }
 
-    /// What happened to the screen, in order, with the top-level window it happened in.
+    /// The next change of the screen, in order, with its top-level window.
     #[inline]
     pub(crate) fn poll_drawing(&mut self) -> Option<(Drawing, u32)> {
         self.out.pop_front()
     }
 
-    /// Takes a record. What it tells of the screen comes from `poll_drawing` once all its op's records are here; but a
-    /// drawing in one rectangle, by far the usual case, comes back at once, and belongs behind all of those.
+    /// Takes a record. Its effect on the screen comes from `poll_drawing` once all records of its
+    /// op have arrived; but a drawing of one rectangle, by far the usual case, is returned at once,
+    /// and comes after all of those.
     pub(crate) fn record(&mut self, record: &DrawRecord) -> Option<(Rect, Kinds)> {
         match record.kind {
-            RecordKind::Draw { dst, rect, what, alpha } => {
+            RecordKind::Draw { dst, rect, hint: what, alpha } => {
                 self.end();
                 self.drawables.draw(dst, &rect, what, alpha);
                 return (dst == DrawableId::SCREEN).then(|| (rect, kinds(what)));
             }
             RecordKind::Copy { src, dst, rect, dx, dy, over } => {
-                let next = Collected { op: record.op, window: record.window, copy: CopyOp { src, dst, dx, dy, over } };
+                let next = CollectedCopy {
+                    op: record.op,
+                    window: record.window,
+                    copy: CopyOp { src, dst, dx, dy, over },
+                };
                 if self.collected != Some(next) {
                     self.end();
                     self.collected = Some(next);
@@ -119,21 +135,22 @@ impl Translator {
         None
     }
 
-    /// Records are missing: a part of a COPY is pixels, and what was drawn meanwhile may be anything.
+    /// Records are missing: a part of a COPY becomes pixels, and anything may have been drawn
+    /// meanwhile.
     pub(crate) fn overflow(&mut self) {
-        if let Some(Collected { copy, window, .. }) = self.collected.take()
+        if let Some(CollectedCopy { copy, window, .. }) = self.collected.take()
             && copy.dst == DrawableId::SCREEN
         {
             self.out.push_back((Drawing::Many(self.rects.iter().copied().collect()), window));
         }
         self.rects.clear();
         self.coarse = false;
-        if !self.broken.is(Mutation::OverflowKeepsMaps) {
+        if !mutated!(self.mutation, OverflowKeepsMaps) {
             self.drawables.forget();
         }
     }
 
-    /// Another screen, or the same anew.
+    /// A new screen, or the same again.
     pub(crate) fn reset(&mut self, screen: Size) {
         self.collected = None;
         self.rects.clear();
@@ -142,7 +159,7 @@ impl Translator {
         self.drawables.reset(screen);
     }
 
-    /// The copy that was collected is whole.
+    /// The collected copy is complete.
     #[inline]
     fn end(&mut self) {
         if let Some(collected) = self.collected.take() {
@@ -150,12 +167,12 @@ impl Translator {
         }
     }
 
-    fn copied(&mut self, collected: Collected) {
-        let Collected { op, window, copy } = collected;
+    fn copied(&mut self, collected: CollectedCopy) {
+        let CollectedCopy { op, window, copy } = collected;
         let on_screen = copy.dst == DrawableId::SCREEN;
         if std::mem::take(&mut self.coarse) {
             for rect in &self.rects {
-                self.drawables.draw(copy.dst, rect, Drawn::Other, Alpha::Unknown);
+                self.drawables.draw(copy.dst, rect, DrawHint::Other, Alpha::Unknown);
             }
             if on_screen {
                 self.out.push_back((Drawing::Many(self.rects.iter().copied().collect()), window));
@@ -173,26 +190,28 @@ impl Translator {
             };
             self.out.push_back((drawing, window));
         } else if on_screen {
-            let Effect { moves, same, drawn, kinds } = &mut self.effect;
+            let ScreenEffect { moves, unchanged, drawn, kinds } = &mut self.effect;
             for moved in moves.drain(..) {
-                self.out.push_back((Drawing::Copy { op, copy: moved, proof: Proof::Derived }, window));
+                self.out
+                    .push_back((Drawing::Copy { op, copy: moved, proof: Proof::Derived }, window));
             }
-            self.out.extend(same.iter().map(|&rect| (Drawing::Same(rect), window)));
-            self.out.extend(drawn.iter().map(|&rect| (Drawing::Draw { rect, kinds: *kinds }, window)));
+            self.out.extend(unchanged.iter().map(|&rect| (Drawing::Unchanged(rect), window)));
+            self.out
+                .extend(drawn.iter().map(|&rect| (Drawing::Draw { rect, kinds: *kinds }, window)));
         }
         self.rects.clear();
     }
 }
 
-fn kinds(what: Drawn) -> Kinds {
+fn kinds(what: DrawHint) -> Kinds {
     match what {
-        Drawn::Solid(_) => Kinds::SOLID,
-        Drawn::Pattern => Kinds::PATTERN,
-        Drawn::Glyphs => Kinds::GLYPHS,
-        Drawn::Image => Kinds::IMAGE,
-        Drawn::Composite => Kinds::COMPOSITE,
-        Drawn::Video { .. } => Kinds::VIDEO,
-        Drawn::Other => Kinds::OTHER,
+        DrawHint::Solid(_) => Kinds::SOLID,
+        DrawHint::Pattern => Kinds::PATTERN,
+        DrawHint::Glyphs => Kinds::GLYPHS,
+        DrawHint::Image => Kinds::IMAGE,
+        DrawHint::Composite => Kinds::COMPOSITE,
+        DrawHint::Video { .. } => Kinds::VIDEO,
+        DrawHint::Other => Kinds::OTHER,
     }
 }
 
@@ -204,7 +223,7 @@ mod tests {
     const PIXMAP: DrawableId = DrawableId(3);
 
     fn translator() -> Translator {
-        Translator::new(Size { width: 64, height: 64 }, true, Broken::default())
+        Translator::new(Size { width: 64, height: 64 }, true)
     }
 
     fn copy(op: u64, more: bool, rect: Rect, dx: i32, dy: i32) -> DrawRecord {
@@ -222,7 +241,8 @@ mod tests {
         translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
         assert_eq!(all(&mut translator), []);
         translator.record(&copy(1, false, Rect::new(0, 15, 20, 25), 0, 5));
-        let region: Region = [Rect::new(0, 5, 10, 15), Rect::new(0, 15, 20, 25)].into_iter().collect();
+        let region: Region =
+            [Rect::new(0, 5, 10, 15), Rect::new(0, 15, 20, 25)].into_iter().collect();
         let copy = CopyCommand { region, dx: 0, dy: 5 };
         assert_eq!(all(&mut translator), [Drawing::Copy { op: 1, copy, proof: Proof::Recorded }]);
     }
@@ -233,14 +253,22 @@ mod tests {
         translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
         translator.record(&copy(2, false, Rect::new(0, 25, 10, 35), 0, 5));
         let drawings = all(&mut translator);
-        assert!(matches!(&drawings[..], [Drawing::Copy { op: 1, .. }, Drawing::Copy { op: 2, .. }]), "{drawings:?}");
+        assert!(
+            matches!(&drawings[..], [Drawing::Copy { op: 1, .. }, Drawing::Copy { op: 2, .. }]),
+            "{drawings:?}"
+        );
     }
 
     #[test]
     fn a_copy_cut_by_an_overflow_is_pixels() {
         let mut translator = translator();
         translator.record(&copy(1, true, Rect::new(0, 5, 10, 15), 0, 5));
-        translator.record(&DrawRecord { op: 9, more: false, window: 0, kind: RecordKind::Overflow });
+        translator.record(&DrawRecord {
+            op: 9,
+            more: false,
+            window: 0,
+            kind: RecordKind::Overflow,
+        });
         assert_eq!(all(&mut translator), [Drawing::Many(Rect::new(0, 5, 10, 15).into())]);
     }
 
@@ -257,10 +285,11 @@ mod tests {
     }
 
     #[test]
-    fn what_happens_off_the_screen_is_not_seen() {
+    fn changes_off_the_screen_are_not_reported() {
         let mut translator = translator();
         let rect = Rect::new(0, 0, 5, 5);
-        let draw = RecordKind::Draw { dst: PIXMAP, rect, what: Drawn::Image, alpha: Alpha::Opaque };
+        let draw =
+            RecordKind::Draw { dst: PIXMAP, rect, hint: DrawHint::Image, alpha: Alpha::Opaque };
         let off = RecordKind::Copy { src: SCREEN, dst: PIXMAP, rect, dx: 0, dy: 0, over: false };
         let on = RecordKind::Copy { src: PIXMAP, dst: SCREEN, rect, dx: 0, dy: 0, over: false };
         let record = |kind| DrawRecord { op: 1, more: false, window: 1, kind };
@@ -268,13 +297,18 @@ mod tests {
         translator.record(&record(off));
         assert_eq!(all(&mut translator), []);
         translator.record(&record(on));
-        assert_eq!(all(&mut translator), [Drawing::Draw { rect, kinds: Kinds::IMAGE }], "nobody told of the pixmap");
+        assert_eq!(
+            all(&mut translator),
+            [Drawing::Draw { rect, kinds: Kinds::IMAGE }],
+            "the pixmap is not known"
+        );
     }
 
     #[test]
     fn a_drawing_keeps_its_window() {
         let mut translator = translator();
-        translator.record(&DrawRecord { window: 7, ..copy(1, true, Rect::new(0, 5, 10, 15), 0, 5) });
+        translator
+            .record(&DrawRecord { window: 7, ..copy(1, true, Rect::new(0, 5, 10, 15), 0, 5) });
         translator.record(&DrawRecord { op: 2, more: false, window: 8, kind: RecordKind::Idle });
         assert!(matches!(translator.poll_drawing(), Some((Drawing::Copy { .. }, 7))));
     }

@@ -1,13 +1,12 @@
-//! Does a record allocate?
-//! Counts what the allocator is asked for while records of text, of a toolkit's frames and of a compositor pass, once the
-//! buffers have grown to what they need.
+//! Does a record allocate? Counts the allocations while records of text, of a toolkit's frames and
+//! of a compositor are handled, once the buffers have grown to their size.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
 use thinc_protocol::viewer::ViewerHello;
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{Config, Session};
 
 struct Counting;
@@ -16,7 +15,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call is passed to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
@@ -25,7 +24,8 @@ unsafe impl GlobalAlloc for Counting {
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: the caller keeps `dealloc`'s contract, and `pointer` came from the system's allocator.
+        // SAFETY: the caller keeps `dealloc`'s contract, and `pointer` came from the system's
+        // allocator.
         unsafe { System.dealloc(pointer, layout) }
     }
 }
@@ -49,12 +49,23 @@ impl Records {
         let config = Config::new("allocations", SIZE);
         let mut session = Session::new(config);
         session.handle_attach(SIZE);
-        let hello = ViewerHello { version: 1, caps: 0, size: SIZE, frame_bytes_max: 1 << 24, name: String::new() };
+        let hello = ViewerHello {
+            version: 1,
+            caps: 0,
+            size: SIZE,
+            message_bytes_max: 1 << 24,
+            name: String::new(),
+        };
         session.add_viewer(&hello, 0);
         let mut records = Records { session, op: 0, next: 100 };
         for id in [CACHE, PICTURE] {
-            records.record(RecordKind::PixmapCreate { id, width: 1024, height: 768, opaque: false });
-            records.draw(id, SIZE.rect(), Drawn::Solid(0xff_ffff));
+            records.record(RecordKind::PixmapCreate {
+                id,
+                width: 1024,
+                height: 768,
+                opaque: false,
+            });
+            records.draw(id, SIZE.rect(), DrawHint::Solid(0xff_ffff));
         }
         records
     }
@@ -64,8 +75,8 @@ impl Records {
         self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, 0);
     }
 
-    fn draw(&mut self, dst: DrawableId, rect: Rect, what: Drawn) {
-        self.record(RecordKind::Draw { dst, rect, what, alpha: Alpha::Opaque });
+    fn draw(&mut self, dst: DrawableId, rect: Rect, what: DrawHint) {
+        self.record(RecordKind::Draw { dst, rect, hint: what, alpha: Alpha::Opaque });
     }
 
     fn copy(&mut self, src: DrawableId, dst: DrawableId, rect: Rect, (dx, dy): (i32, i32)) {
@@ -75,31 +86,32 @@ impl Records {
     /// A line of text on the screen.
     fn text(&mut self) {
         for i in 0..40 {
-            let what = if i % 2 == 0 { Drawn::Solid(0xff_ffff) } else { Drawn::Glyphs };
+            let what = if i % 2 == 0 { DrawHint::Solid(0xff_ffff) } else { DrawHint::Glyphs };
             self.draw(SCREEN, Rect::at(i / 2 * 40, 700, 40, 18), what);
         }
     }
 
-    /// A toolkit's frame through a buffer of its own and a compositor's picture; the screen shows new pixels.
+    /// A toolkit's frame through a buffer of its own and a compositor's pixmap; the screen shows
+    /// new pixels.
     fn frame(&mut self) {
         self.next += 1;
         let (id, view) = (DrawableId(self.next), Rect::new(0, 0, 600, 400));
         self.record(RecordKind::PixmapCreate { id, width: 600, height: 400, opaque: false });
-        self.draw(id, view, Drawn::Solid(0xf6_f5f4));
-        self.draw(CACHE, Rect::new(0, 0, 600, 500), Drawn::Solid(self.next & 0xff_ffff));
+        self.draw(id, view, DrawHint::Solid(0xf6_f5f4));
+        self.draw(CACHE, Rect::new(0, 0, 600, 500), DrawHint::Solid(self.next & 0xff_ffff));
         self.copy(CACHE, id, view, (0, -40));
         for i in 0..20 {
-            self.draw(id, Rect::at(10, 20 * i, 500, 14), Drawn::Glyphs);
+            self.draw(id, Rect::at(10, 20 * i, 500, 14), DrawHint::Glyphs);
         }
         self.copy(id, PICTURE, view.translate(100, 100), (100, 100));
-        // Scrolled within the picture too, with an overlap.
+        // Scrolled within the compositor's pixmap too, with an overlap.
         self.copy(PICTURE, PICTURE, view.translate(100, 90), (0, -10));
         self.copy(PICTURE, SCREEN, view.translate(100, 90), (0, 0));
         self.record(RecordKind::PixmapDestroy { id });
     }
 }
 
-/// What is allocated once `work` has been done often enough for every buffer to have its size.
+/// Allocations once `work` was repeated until every buffer has its size.
 fn allocations(work: fn(&mut Records)) -> u64 {
     let mut records = Records::new();
     (0..100).for_each(|_| work(&mut records));

@@ -1,13 +1,13 @@
-//! What viewers are told of the cursor: its newest image, colours, place and visibility, and each of them once.
-//! From what the shell reads of the driver's cursor block, to the messages that leave.
-//! Knows session-core's public face; images are bytes without a meaning here.
+//! What viewers are told about the cursor: its newest image, colours, position and visibility, each
+//! of them once. From the contents of the driver's cursor block, to the messages that are sent.
+//! Knows session-core's public interface; images are bytes without a meaning here.
 
-use thinc_protocol::command::Packing;
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::command::Compression;
+use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{CursorColors, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{Config, CursorData, CursorImageOwned, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
@@ -15,7 +15,7 @@ const BLACK: CursorColors = CursorColors { fore: 0, back: 0xff_ffff };
 const RED: CursorColors = CursorColors { fore: 0xff_0000, back: 0xff_ffff };
 
 #[derive(Clone, Debug, PartialEq)]
-enum Said {
+enum Received {
     /// Its bytes.
     Argb(Vec<u8>),
     /// Its planes and colours.
@@ -44,61 +44,84 @@ impl Shell {
     }
 
     fn join(&mut self, caps: u32) -> ViewerId {
-        let hello = ViewerHello { version: 1, caps, size: Size::default(), frame_bytes_max: 1 << 20, name: "t".into() };
+        let hello = ViewerHello {
+            version: 1,
+            caps,
+            size: Size::default(),
+            message_bytes_max: 1 << 20,
+            name: "t".into(),
+        };
         self.session.add_viewer(&hello, self.now)
     }
 
     fn record(&mut self, kind: RecordKind) {
         self.op += 1;
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window: 7, kind }, self.now);
         self.session.check_invariants();
     }
 
     fn image(&mut self, pixels: CursorData) {
-        self.session.handle_cursor(CursorImageOwned { size: Size { width: 4, height: 4 }, hot_x: 1, hot_y: 2, pixels });
+        self.session.handle_cursor(CursorImageOwned {
+            size: Size { width: 4, height: 4 },
+            hot_x: 1,
+            hot_y: 2,
+            pixels,
+        });
     }
 
     fn planes(&mut self, planes: &[u8]) {
-        self.image(CursorData::TwoColors { packing: Packing::Plain, planes: planes.into() });
+        self.image(CursorData::TwoColors {
+            compression: Compression::Plain,
+            planes: planes.into(),
+        });
     }
 
-    /// What goes now; nobody acknowledges.
-    fn sent(&mut self, id: ViewerId) -> Vec<Said> {
+    /// Everything that may be sent, without acknowledgements.
+    fn sent(&mut self, id: ViewerId) -> Vec<Received> {
         let mut out = Vec::new();
         self.now += 1_000;
         self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out);
         let mut frames = Deframer::new(1 << 24);
         frames.push(&out);
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         while let Some(frame) = frames.next().unwrap() {
-            said.push(match SessionMessage::decode(&frame).unwrap() {
-                SessionMessage::Cursor(cursor) => Said::Argb(cursor.pixels.into()),
-                SessionMessage::CursorBits(cursor) => Said::Bits(cursor.planes.into(), cursor.colors),
-                SessionMessage::CursorColor(colors) => Said::Color(colors),
-                SessionMessage::CursorShow(shown) => Said::Show(shown),
-                SessionMessage::CursorMove { x, y } => Said::Move(x, y),
+            received.push(match SessionMessage::decode(&frame).unwrap() {
+                SessionMessage::Cursor(cursor) => Received::Argb(cursor.pixels.into()),
+                SessionMessage::CursorBits(cursor) => {
+                    Received::Bits(cursor.planes.into(), cursor.colors)
+                }
+                SessionMessage::CursorColor(colors) => Received::Color(colors),
+                SessionMessage::CursorShow(shown) => Received::Show(shown),
+                SessionMessage::CursorMove { x, y } => Received::Move(x, y),
                 SessionMessage::Update(update) => {
                     self.newest.retain(|(viewer, _)| *viewer != id);
                     self.newest.push((id, update.seq));
-                    Said::Update(update.commands.len())
+                    Received::Update(update.commands.len())
                 }
                 _ => continue,
             });
         }
-        said
+        received
     }
 
     fn acknowledge(&mut self, id: ViewerId) {
-        let newest = self.newest.iter().find(|(viewer, _)| *viewer == id).map_or(0, |(_, seq)| *seq);
+        let newest =
+            self.newest.iter().find(|(viewer, _)| *viewer == id).map_or(0, |(_, seq)| *seq);
         self.now += 1_000;
         let ack = ViewerMessage::Ack(Ack { update: newest, presented: None });
         self.session.handle_message(id, &ack, self.now).unwrap();
     }
 
-    /// Draws all of the screen and commits what there is room for, at four bytes a pixel.
+    /// Draws the whole screen and commits what there is room for, at four bytes a pixel.
     fn flood(&mut self, id: ViewerId) {
         let rect = Rect { x1: 0, y1: 0, x2: SIZE.width as i32, y2: SIZE.height as i32 };
-        self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Image, alpha: Alpha::Opaque });
+        self.record(RecordKind::Draw {
+            dst: DrawableId::SCREEN,
+            rect,
+            hint: DrawHint::Image,
+            alpha: Alpha::Opaque,
+        });
         self.record(RecordKind::Idle);
         while let Some(job) = self.session.poll_job(id, self.now) {
             self.session.handle_snapshot(id, job.id, None, self.op);
@@ -106,19 +129,21 @@ impl Shell {
         }
     }
 
-    /// A viewer that has been told everything and shows everything.
+    /// A viewer that was sent everything and shows everything.
     fn rested(&mut self) -> ViewerId {
         let id = self.join(ViewerCaps::LOCAL_CURSOR);
         self.flood(id);
         for _ in 0..10_000 {
-            let said = self.sent(id);
+            let received = self.sent(id);
             self.acknowledge(id);
-            if said.is_empty() && self.session.stats(id).is_some_and(|stats| stats.in_flight == 0) {
+            if received.is_empty()
+                && self.session.stats(id).is_some_and(|stats| stats.in_flight == 0)
+            {
                 return id;
             }
             self.flood_rest(id);
         }
-        panic!("the viewer never has all of it");
+        panic!("the viewer never gets all of it");
     }
 
     fn flood_rest(&mut self, id: ViewerId) {
@@ -130,43 +155,44 @@ impl Shell {
 }
 
 #[test]
-fn recolouring_travels_as_colours_and_an_image_brings_its_own() {
+fn a_new_colour_is_sent_as_colours_and_an_image_contains_its_own() {
     let mut shell = Shell::new();
     let id = shell.rested();
     shell.session.handle_cursor_colors(BLACK);
     shell.planes(&[1, 2]);
-    assert_eq!(shell.sent(id), [Said::Bits(vec![1, 2], BLACK), Said::Show(true)]);
+    assert_eq!(shell.sent(id), [Received::Bits(vec![1, 2], BLACK), Received::Show(true)]);
     shell.session.handle_cursor_colors(RED);
-    assert_eq!(shell.sent(id), [Said::Color(RED)]);
+    assert_eq!(shell.sent(id), [Received::Color(RED)]);
     shell.session.handle_cursor_colors(RED);
     assert_eq!(shell.sent(id), []);
-    // Both are new: one message says both.
+    // Both are new: one message contains both.
     shell.session.handle_cursor_colors(BLACK);
     shell.planes(&[3, 4]);
-    assert_eq!(shell.sent(id), [Said::Bits(vec![3, 4], BLACK)]);
-    // Colours are nothing to an image that has its own.
+    assert_eq!(shell.sent(id), [Received::Bits(vec![3, 4], BLACK)]);
+    // An image with its own colours needs no others.
     shell.image(CursorData::Argb(vec![9]));
     shell.session.handle_cursor_colors(RED);
-    assert_eq!(shell.sent(id), [Said::Argb(vec![9])]);
+    assert_eq!(shell.sent(id), [Received::Argb(vec![9])]);
     shell.session.handle_cursor_colors(BLACK);
     assert_eq!(shell.sent(id), []);
-    // And they are not forgotten for the next that has none.
+    // And the next one without them gets them.
     shell.planes(&[5, 6]);
-    assert_eq!(shell.sent(id), [Said::Bits(vec![5, 6], BLACK)]);
+    assert_eq!(shell.sent(id), [Received::Bits(vec![5, 6], BLACK)]);
 }
 
 #[test]
-fn while_the_path_is_full_only_the_newest_cursor_waits_and_it_goes_first() {
+fn on_a_full_path_only_the_newest_cursor_waits_and_it_goes_first() {
     let mut shell = Shell::new();
     let id = shell.rested();
-    // Never acknowledged: the budget and the reserve of the real-time lane are used up by cursors alone.
+    // Without acknowledgements: cursors alone use up the budget and the reserve of the real-time
+    // lane.
     let mut images = 0u32;
     loop {
         images += 1;
-        assert!(images < 10_000, "a path that acknowledges nothing is full some day");
+        assert!(images < 10_000, "a path without acknowledgements fills up");
         shell.flood(id);
         shell.image(CursorData::Argb(images.to_le_bytes().repeat(2_000)));
-        if !shell.sent(id).iter().any(|said| matches!(said, Said::Argb(_))) {
+        if !shell.sent(id).iter().any(|received| matches!(received, Received::Argb(_))) {
             break;
         }
     }
@@ -174,47 +200,60 @@ fn while_the_path_is_full_only_the_newest_cursor_waits_and_it_goes_first() {
         shell.image(CursorData::Argb(image.into()));
         shell.session.handle_cursor_show(image[0] != 2);
         shell.session.handle_cursor_move(image[0].into(), 5);
-        assert!(!shell.sent(id).iter().any(|said| !matches!(said, Said::Update(_))), "nothing more fits");
+        assert!(
+            !shell.sent(id).iter().any(|received| !matches!(received, Received::Update(_))),
+            "nothing more fits"
+        );
     }
     shell.acknowledge(id);
-    let said = shell.sent(id);
-    assert_eq!(said[..3], [Said::Argb(vec![3; 8]), Said::Show(true), Said::Move(3, 5)], "before any update");
-    assert!(said[3..].iter().all(|said| matches!(said, Said::Update(_))), "{said:?}");
+    let received = shell.sent(id);
+    assert_eq!(
+        received[..3],
+        [Received::Argb(vec![3; 8]), Received::Show(true), Received::Move(3, 5)],
+        "before any update"
+    );
+    assert!(
+        received[3..].iter().all(|received| matches!(received, Received::Update(_))),
+        "{received:?}"
+    );
 }
 
 #[test]
-fn who_comes_and_who_asks_again_is_told_all_of_it() {
+fn a_new_viewer_and_one_that_resyncs_are_told_everything() {
     let mut shell = Shell::new();
     let first = shell.rested();
     shell.session.handle_cursor_colors(RED);
     shell.planes(&[1, 2]);
     shell.session.handle_cursor_show(false);
     shell.session.handle_cursor_move(30, 40);
-    let all = [Said::Bits(vec![1, 2], RED), Said::Show(false), Said::Move(30, 40)];
+    let all = [Received::Bits(vec![1, 2], RED), Received::Show(false), Received::Move(30, 40)];
     assert_eq!(shell.sent(first), all);
     let second = shell.join(ViewerCaps::LOCAL_CURSOR);
     assert_eq!(shell.sent(second)[..3], all);
     shell.now += 1_000_000;
-    shell.session.handle_message(first, &ViewerMessage::Refresh, shell.now).unwrap();
+    shell.session.handle_message(first, &ViewerMessage::Resync, shell.now).unwrap();
     shell.flood_rest(first);
     assert_eq!(shell.sent(first)[..3], all);
-    // A viewer without a cursor of its own is told nothing.
+    // A viewer without a local cursor is told nothing.
     let blind = shell.join(0);
-    assert!(shell.sent(blind).iter().all(|said| matches!(said, Said::Update(_))));
+    assert!(shell.sent(blind).iter().all(|received| matches!(received, Received::Update(_))));
 }
 
 #[test]
-fn a_place_is_told_while_no_hand_has_moved_on() {
+fn a_position_is_sent_until_a_user_moves_the_pointer() {
     let mut shell = Shell::new();
     let (holder, watcher) = (shell.rested(), shell.rested());
     shell.image(CursorData::Argb(vec![1]));
     shell.session.handle_cursor_move(30, 40);
-    assert_eq!(shell.sent(holder), [Said::Argb(vec![1]), Said::Show(true), Said::Move(30, 40)]);
-    // Before the watcher was told, a hand took the pointer away: following now would be following back.
+    assert_eq!(
+        shell.sent(holder),
+        [Received::Argb(vec![1]), Received::Show(true), Received::Move(30, 40)]
+    );
+    // Before the watcher was told, a user moved the pointer away: following now would move it back.
     let motion = Input { seq: 1, event: InputEvent::Motion { x: 31, y: 40 } };
     shell.session.handle_message(holder, &ViewerMessage::Input(motion), shell.now).unwrap();
-    assert_eq!(shell.sent(watcher), [Said::Argb(vec![1]), Said::Show(true)]);
-    assert_eq!(shell.sent(holder), [], "a hand's own move never comes back");
+    assert_eq!(shell.sent(watcher), [Received::Argb(vec![1]), Received::Show(true)]);
+    assert_eq!(shell.sent(holder), [], "a user's own move is never sent back");
     let late = shell.join(ViewerCaps::LOCAL_CURSOR);
-    assert!(!shell.sent(late).iter().any(|said| matches!(said, Said::Move(..))));
+    assert!(!shell.sent(late).iter().any(|received| matches!(received, Received::Move(..))));
 }

@@ -1,20 +1,20 @@
-//! What a shell may count on that packs a connection's commands: each update once, as it leaves, and counted as it leaves.
-//! From hand-made records, to what the packer is given and what the session believes of the path.
-//! Knows session-core's public face.
+//! What a shell that packs a connection's commands may rely on: each update is packed once, in the
+//! order of sending, and counted as packed. From constructed records, to the packer's input and the
+//! session's estimate of the path. Knows session-core's public interface.
 
 use thinc_protocol::command::{Command, Encoding};
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{Packed, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{Config, Job, LossyPolicy, Packer, Scheduling, Session, ViewerId};
 
 const SIZE: Size = Size { width: 400, height: 300 };
 /// Bytes of commands that one packed byte stands for.
 const TIMES: usize = 10;
 
-/// A packer that numbers what it is given, and makes a tenth of it.
+/// A packer that numbers its input, and produces a tenth of it.
 #[derive(Default)]
 struct Tenth {
     given: Vec<Vec<u8>>,
@@ -25,7 +25,7 @@ impl Packer for Tenth {
         out.extend_from_slice(&(self.given.len() as u32).to_le_bytes());
         out.resize(out.len() + commands.len() / TIMES, 0);
         self.given.push(commands.to_vec());
-        Some(Packed { len: commands.len() as u32, anew: self.given.len() == 1 })
+        Some(Packed { len: commands.len() as u32, reset: self.given.len() == 1 })
     }
 }
 
@@ -35,30 +35,37 @@ struct Shell {
     packer: Tenth,
     now: u64,
     op: u64,
-    /// What each packed update says first, and its bytes.
+    /// The first byte and the length of each packed update.
     left: Vec<(u32, usize)>,
 }
 
 impl Shell {
     fn new() -> Shell {
         let (scheduling, lossy) = (Scheduling::ShortestFirst, LossyPolicy::Auto);
-        let mut session = Session::new(Config { scheduling, offscreen: false, lossy, ..Config::new("pack", SIZE) });
+        let mut session = Session::new(Config {
+            scheduling,
+            offscreen: false,
+            lossy,
+            ..Config::new("pack", SIZE)
+        });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,
             caps: ViewerCaps::PACKED,
             size: Size::default(),
-            frame_bytes_max: 1 << 20,
+            message_bytes_max: 1 << 20,
             name: "test".into(),
         };
         let viewer = session.add_viewer(&hello, 0);
         Shell { session, viewer, packer: Tenth::default(), now: 1_000, op: 0, left: Vec::new() }
     }
 
-    fn draw(&mut self, rect: Rect, what: Drawn) {
+    fn draw(&mut self, rect: Rect, what: DrawHint) {
         self.op += 1;
-        let kind = RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque };
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 1, kind }, self.now);
+        let kind =
+            RecordKind::Draw { dst: DrawableId::SCREEN, rect, hint: what, alpha: Alpha::Opaque };
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window: 1, kind }, self.now);
         let idle = DrawRecord { op: self.op, more: false, window: 0, kind: RecordKind::Idle };
         self.session.handle_record(&idle, self.now);
     }
@@ -74,7 +81,8 @@ impl Shell {
             for y in rect.y1..rect.y2 {
                 let data = vec![job.id.0 as u8; rect.width() as usize];
                 let rect = Rect { y1: y, y2: y + 1, ..*rect };
-                Command::Raw { rect, encoding: Encoding::Predicted, data: &data }.encode(&mut commands);
+                Command::Raw { rect, encoding: Encoding::Predicted, data: &data }
+                    .encode(&mut commands);
             }
         }
         self.session.handle_snapshot(self.viewer, job.id, None, self.op);
@@ -82,7 +90,7 @@ impl Shell {
         commands.len()
     }
 
-    /// Everything that may leave, without acknowledgement.
+    /// Everything that may be sent, without acknowledgement.
     fn transmit(&mut self) {
         let mut out = Vec::new();
         while self.session.poll_transmit(self.viewer, self.now, &mut self.packer, &mut out) {}
@@ -94,7 +102,7 @@ impl Shell {
             {
                 let number = u32::from_le_bytes(*update.commands.first_chunk().unwrap());
                 assert_eq!(packed.len as usize, self.packer.given[number as usize].len());
-                assert_eq!(packed.anew, number == 0);
+                assert_eq!(packed.reset, number == 0);
                 self.left.push((number, update.commands.len()));
             }
         }
@@ -110,12 +118,12 @@ impl Shell {
 }
 
 #[test]
-fn every_update_is_packed_once_in_the_order_in_which_they_leave() {
+fn every_update_is_packed_once_in_the_order_of_sending() {
     let mut shell = Shell::new();
     let all = shell.job();
     let bytes = shell.encode(&all);
     shell.transmit();
-    shell.draw(Rect::at(0, 0, 8, 16), Drawn::Glyphs);
+    shell.draw(Rect::at(0, 0, 8, 16), DrawHint::Glyphs);
     for _ in 0..40 {
         while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
             shell.encode(&job);
@@ -124,15 +132,18 @@ fn every_update_is_packed_once_in_the_order_in_which_they_leave() {
         shell.acknowledge();
     }
     let numbers: Vec<u32> = shell.left.iter().map(|&(number, _)| number).collect();
-    assert!(numbers.len() > 2 && numbers.iter().copied().eq(0..numbers.len() as u32), "{numbers:?}");
+    assert!(
+        numbers.len() > 2 && numbers.iter().copied().eq(0..numbers.len() as u32),
+        "{numbers:?}"
+    );
     let given: usize = shell.packer.given.iter().map(Vec::len).sum();
-    // The small one is as many bytes more, and each part says its first command in its own way.
+    // The small update adds its bytes, and each part writes its first command again.
     let more = 300 + 4 * numbers.len();
     assert!(given.abs_diff(bytes) < more, "{given} bytes were packed, of {bytes} and few more");
 }
 
 #[test]
-fn what_is_on_the_path_is_counted_as_it_was_packed() {
+fn bytes_in_flight_are_counted_as_packed() {
     let mut shell = Shell::new();
     let job = shell.job();
     shell.encode(&job);
@@ -140,11 +151,14 @@ fn what_is_on_the_path_is_counted_as_it_was_packed() {
     let stats = shell.session.stats(shell.viewer).unwrap();
     let left: usize = shell.left.iter().map(|&(_, bytes)| bytes).sum();
     let heads = 32 * (shell.left.len() as u64 + 2);
-    assert!(stats.in_flight >= left as u64 && stats.in_flight < left as u64 + heads, "{stats:?}, {left} bytes left");
+    assert!(
+        stats.in_flight >= left as u64 && stats.in_flight < left as u64 + heads,
+        "{stats:?}, {left} bytes left"
+    );
 }
 
 #[test]
-fn parts_are_as_long_on_the_path_as_they_should_be() {
+fn parts_are_as_long_on_the_wire_as_wanted() {
     let mut shell = Shell::new();
     for _ in 0..60 {
         while let Some(job) = shell.session.poll_job(shell.viewer, shell.now) {
@@ -153,11 +167,14 @@ fn parts_are_as_long_on_the_path_as_they_should_be() {
         shell.left.clear();
         shell.transmit();
         shell.acknowledge();
-        shell.draw(SIZE.rect(), Drawn::Image);
+        shell.draw(SIZE.rect(), DrawHint::Image);
     }
-    // Three milliseconds of the path, and 2 KiB at least; it is not known before what will pack so well.
+    // Three milliseconds of the path, and 2 KiB at least; the packing is not known in advance.
     let rate = shell.session.stats(shell.viewer).unwrap().bytes_per_second;
     let wanted = (rate * 3 / 1_000).max(2_048) as usize;
-    let longest = shell.left.iter().map(|&(_, bytes)| bytes).max().expect("something has left");
-    assert!(longest > wanted * 6 / 10 && longest < wanted * 14 / 10, "{longest} bytes, where {wanted} are wanted");
+    let longest = shell.left.iter().map(|&(_, bytes)| bytes).max().expect("something was sent");
+    assert!(
+        longest > wanted * 6 / 10 && longest < wanted * 14 / 10,
+        "{longest} bytes, with {wanted} wanted"
+    );
 }

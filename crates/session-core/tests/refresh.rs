@@ -1,16 +1,17 @@
-//! What a viewer on a slow link shows of photographs: nearly at once, and exactly as soon as they rest.
-//! From drawings on virtual time, through a shell, links and viewers made of pixel numbers, to what is shown and when.
-//! Knows session-core's public face; bytes are made up, but every pixel of them is followed to the screen of each viewer.
+//! Photographs at a viewer on a slow link: lossy at once, and refreshed as soon as they are at
+//! rest. From drawings on virtual time, through a shell, links and viewers made of pixel numbers,
+//! to what is shown and when. Knows session-core's public interface; bytes are made up, but every
+//! pixel is followed to the screen of each viewer.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Encoding};
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, Session, Unpacked, ViewerId};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
+use thinc_session_core::{Config, DeliveryOrder, Job, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 640, height: 480 };
 const WIDTH: usize = SIZE.width as usize;
@@ -18,11 +19,11 @@ const MBIT: u64 = 125_000;
 const MS: u64 = 1_000;
 /// One way.
 const DELAY: u64 = 20 * MS;
-/// The transport takes no more while it holds so many bytes unsent (TCP_NOTSENT_LOWAT).
+/// The transport takes no more while it holds so many unsent bytes (TCP_NOTSENT_LOWAT).
 const NOT_SENT_BYTES: u64 = 8 * 1024;
-/// What is compared and sent together.
+/// Pixels are compared and sent in such cells.
 const CELL: i32 = 16;
-/// Bytes a photograph's pixel takes: exactly 1.5, lossy a sixth of it.
+/// Bytes of a photograph's pixel: lossless 1.5, lossy a sixth of it.
 const EXACT_BYTES_PER_2_PIXELS: u64 = 3;
 const LOSSY_PIXELS_PER_BYTE: u64 = 4;
 
@@ -31,7 +32,7 @@ const PHOTO_WINDOW: u32 = 1;
 const TERMINAL: Rect = Rect::at(480, 400, 160, 80);
 const TERMINAL_WINDOW: u32 = 2;
 
-/// A screen's pixels by the op that drew them, or a viewer's, with whether they are exact.
+/// A screen's pixels by the op that drew them, or a viewer's, with whether they are lossless.
 #[derive(Clone, PartialEq)]
 struct Pixels(Vec<Pixel>);
 
@@ -58,32 +59,33 @@ impl Pixels {
         let before = self.clone();
         for rect in region.rects() {
             for y in rect.y1..rect.y2 {
-                self.row_mut(rect, y).copy_from_slice(before.row(&rect.translate(-dx, -dy), y - dy));
+                self.row_mut(rect, y)
+                    .copy_from_slice(before.row(&rect.translate(-dx, -dy), y - dy));
             }
         }
     }
 }
 
-/// A viewer, its link, and what the shell believes it shows.
+/// A viewer, its link, and its shadow in the shell.
 struct Peer {
     id: ViewerId,
     bytes_per_second: u64,
     unordered: bool,
-    /// Of a hundred updates so many are lost.
+    /// Lost updates in a hundred.
     loses: u64,
     chance: u64,
     shadow: Pixels,
     shown: Pixels,
-    /// What each job's rectangles hold.
+    /// The pixels of each job's rectangles.
     snapshots: BTreeMap<u64, (Rect, Vec<Pixel>)>,
     deframer: Deframer,
     free_at: u64,
     /// When an update arrives, its number and commands.
-    under_way: VecDeque<(u64, u64, Vec<u8>)>,
+    in_flight: VecDeque<(u64, u64, Vec<u8>)>,
     acks: VecDeque<(u64, u64, bool)>,
     lossy_bytes: u64,
     exact_bytes: u64,
-    /// When it last applied something lossy, and something that mends; when what was drawn was shown.
+    /// When it last applied something lossy, and a refresh; when all that was drawn was shown.
     lossy_at: u64,
     exact_at: u64,
 }
@@ -96,8 +98,8 @@ struct World {
     /// Where pixels are a photograph's.
     photos: Region,
     peers: Vec<Peer>,
-    /// Letters not yet seen by the first viewer, and how long the others took.
-    letters: Vec<(u64, u32, Rect)>,
+    /// Glyphs not yet shown by the first viewer, and the delays of the others.
+    glyphs: Vec<(u64, u32, Rect)>,
     answers: Vec<u64>,
 }
 
@@ -106,10 +108,19 @@ impl World {
         let mut session = Session::new(Config { offscreen: false, ..Config::new("refresh", SIZE) });
         session.handle_attach(SIZE);
         let (screen, photos) = (Pixels::new(), Region::from(PHOTO));
-        World { session, now: 0, op: 0, screen, photos, peers: vec![], letters: vec![], answers: vec![] }
+        World {
+            session,
+            now: 0,
+            op: 0,
+            screen,
+            photos,
+            peers: vec![],
+            glyphs: vec![],
+            answers: vec![],
+        }
     }
 
-    /// A world with one viewer, whose link it has learnt.
+    /// A world with one viewer, whose rate is known.
     fn with(mbit: u64) -> World {
         let mut world = World::new();
         world.join(mbit, ViewerCaps::LOSSY, 0);
@@ -118,12 +129,17 @@ impl World {
     }
 
     fn join(&mut self, mbit: u64, caps: u32, loses: u64) {
-        let hello =
-            ViewerHello { version: 1, caps, size: Size::default(), frame_bytes_max: 1 << 24, name: "refresh".into() };
+        let hello = ViewerHello {
+            version: 1,
+            caps,
+            size: Size::default(),
+            message_bytes_max: 1 << 24,
+            name: "refresh".into(),
+        };
         let id = self.session.add_viewer(&hello, self.now);
         let unordered = loses > 0;
         if unordered {
-            self.session.set_arrival(id, Arrival::Unordered);
+            self.session.set_delivery_order(id, DeliveryOrder::Unordered);
         }
         self.peers.push(Peer {
             id,
@@ -136,7 +152,7 @@ impl World {
             snapshots: BTreeMap::new(),
             deframer: Deframer::new(1 << 24),
             free_at: 0,
-            under_way: VecDeque::new(),
+            in_flight: VecDeque::new(),
             acks: VecDeque::new(),
             lossy_bytes: 0,
             exact_bytes: 0,
@@ -159,20 +175,24 @@ impl World {
 
     fn record(&mut self, window: u32, kind: RecordKind) {
         self.op += 1;
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
     }
 
-    fn draw(&mut self, window: u32, rect: Rect, what: Drawn) {
-        self.record(window, RecordKind::Draw { dst: DrawableId::SCREEN, rect, what, alpha: Alpha::Opaque });
+    fn draw(&mut self, window: u32, rect: Rect, what: DrawHint) {
+        self.record(
+            window,
+            RecordKind::Draw { dst: DrawableId::SCREEN, rect, hint: what, alpha: Alpha::Opaque },
+        );
         self.screen.fill(&rect, (self.op as u32, true));
         self.record(0, RecordKind::Idle);
     }
 
     fn photograph(&mut self) {
-        self.draw(PHOTO_WINDOW, PHOTO, Drawn::Image);
+        self.draw(PHOTO_WINDOW, PHOTO, DrawHint::Image);
     }
 
-    /// The screen's pixels of `to` come from there less the vector, photographs or not.
+    /// The screen's pixels of `to` are copied from there less the vector, photographs or not.
     fn copy(&mut self, to: Rect, dx: i32, dy: i32) {
         let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
         self.record(PHOTO_WINDOW, RecordKind::Copy { src, dst, rect: to, dx, dy, over: false });
@@ -184,12 +204,15 @@ impl World {
         self.record(0, RecordKind::Idle);
     }
 
-    /// A key is delivered, and the terminal draws its letter.
+    /// A key is delivered, and the terminal draws its glyph.
     fn key(&mut self, key: i32) {
-        self.record(TERMINAL_WINDOW, RecordKind::InputDelivered { seq: 0, window: TERMINAL_WINDOW });
-        let letter = Rect::at(TERMINAL.x1 + key % 20 * 8, TERMINAL.y1 + key / 20 % 5 * 16, 8, 16);
-        self.draw(TERMINAL_WINDOW, letter, Drawn::Glyphs);
-        self.letters.push((self.now, self.screen.row(&letter, letter.y1)[0].0, letter));
+        self.record(
+            TERMINAL_WINDOW,
+            RecordKind::InputDelivered { seq: 0, window: TERMINAL_WINDOW },
+        );
+        let glyph = Rect::at(TERMINAL.x1 + key % 20 * 8, TERMINAL.y1 + key / 20 % 5 * 16, 8, 16);
+        self.draw(TERMINAL_WINDOW, glyph, DrawHint::Glyphs);
+        self.glyphs.push((self.now, self.screen.row(&glyph, glyph.y1)[0].0, glyph));
     }
 
     fn run(&mut self, time: u64) {
@@ -199,15 +222,15 @@ impl World {
         }
     }
 
-    /// Runs until everything is exact, for a minute at most, and gives how long that took.
+    /// Runs until everything is lossless, for a minute at most, and returns how long that took.
     fn rest(&mut self) -> u64 {
         let begun = self.now;
         while !self.session.is_drained() {
             self.tick();
-            assert!(self.now < begun + 60_000 * MS, "it is never exact");
+            assert!(self.now < begun + 60_000 * MS, "it is never lossless");
         }
         for peer in &self.peers {
-            assert!(peer.shown == self.screen, "every pixel is as it should be, exactly");
+            assert!(peer.shown == self.screen, "every pixel is right, and lossless");
         }
         self.now - begun
     }
@@ -225,7 +248,9 @@ impl World {
             let mut out = Vec::new();
             loop {
                 let peer = &mut self.peers[at];
-                if peer.free_at.saturating_sub(self.now) * peer.bytes_per_second / 1_000_000 >= NOT_SENT_BYTES {
+                if peer.free_at.saturating_sub(self.now) * peer.bytes_per_second / 1_000_000
+                    >= NOT_SENT_BYTES
+                {
                     break;
                 }
                 out.clear();
@@ -238,7 +263,8 @@ impl World {
         self.session.check_invariants();
     }
 
-    /// Plans as thinc-pixels does: what differs is sent, what is inexact only where everything must be exact.
+    /// Plans like thinc-pixels: pixels that differ are sent; lossy ones only if everything must be
+    /// lossless.
     fn encode(&mut self, at: usize, job: &Job) {
         let peer = &mut self.peers[at];
         for rect in job.forget.rects() {
@@ -251,7 +277,8 @@ impl World {
         let mut sent = Region::new();
         let extents = job.region.extents();
         let cells = (extents.y1 / CELL..=extents.y2 / CELL).flat_map(|y| {
-            (extents.x1 / CELL..=extents.x2 / CELL).map(move |x| Rect::at(x * CELL, y * CELL, CELL, CELL))
+            (extents.x1 / CELL..=extents.x2 / CELL)
+                .map(move |x| Rect::at(x * CELL, y * CELL, CELL, CELL))
         });
         for cell in cells {
             for rect in job.region.intersection(&Region::from(cell)).rects() {
@@ -280,7 +307,9 @@ impl World {
             writer.raw(rect, encoding, &data);
             *(if lossy { &mut peer.lossy_bytes } else { &mut peer.exact_bytes }) += bytes;
             for y in rect.y1..rect.y2 {
-                for (had, is) in peer.shadow.row_mut(&rect, y).iter_mut().zip(self.screen.row(&rect, y)) {
+                for (had, is) in
+                    peer.shadow.row_mut(&rect, y).iter_mut().zip(self.screen.row(&rect, y))
+                {
                     *had = (is.0, !lossy);
                 }
             }
@@ -295,7 +324,8 @@ impl World {
         }
         if !sent.is_empty() {
             let bounds = sent.extents();
-            let rows = (bounds.y1..bounds.y2).flat_map(|y| self.screen.row(&bounds, y).iter().copied());
+            let rows =
+                (bounds.y1..bounds.y2).flat_map(|y| self.screen.row(&bounds, y).iter().copied());
             peer.snapshots.insert(job.id.0, (bounds, rows.collect()));
         }
         self.session.handle_snapshot(peer.id, job.id, None, self.op);
@@ -304,10 +334,13 @@ impl World {
 
     fn arrive(&mut self, at: usize) {
         let peer = &mut self.peers[at];
-        while peer.under_way.front().is_some_and(|&(at, ..)| at <= self.now) {
-            let (arrived, seq, commands) = peer.under_way.pop_front().unwrap();
-            // Knuth's MMIX generator: its upper bits are as good as any dice.
-            peer.chance = peer.chance.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        while peer.in_flight.front().is_some_and(|&(at, ..)| at <= self.now) {
+            let (arrived, seq, commands) = peer.in_flight.pop_front().unwrap();
+            // Knuth's MMIX generator: its upper bits are random enough.
+            peer.chance = peer
+                .chance
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             let lost = (peer.chance >> 33) % 100 < peer.loses;
             if !lost {
                 peer.apply(&commands, self.now);
@@ -316,8 +349,8 @@ impl World {
         }
         if at == 0 {
             let (peer, answers) = (&self.peers[0], &mut self.answers);
-            self.letters.retain(|(typed, op, letter)| {
-                let seen = peer.shown.row(letter, letter.y1)[0].0 >= *op;
+            self.glyphs.retain(|(typed, op, glyph)| {
+                let seen = peer.shown.row(glyph, glyph.y1)[0].0 >= *op;
                 if seen {
                     answers.push(self.now - typed);
                 }
@@ -335,7 +368,9 @@ impl World {
                     let ack = ViewerMessage::Ack(Ack { update, presented: None });
                     self.session.handle_message(peer.id, &ack, self.now).unwrap();
                 }
-                (true, false) => self.session.handle_applied(peer.id, update..=update, self.now).unwrap(),
+                (true, false) => {
+                    self.session.handle_applied(peer.id, update..=update, self.now).unwrap()
+                }
                 (true, true) => {
                     self.session.handle_lost(peer.id, update, self.now);
                 }
@@ -344,14 +379,18 @@ impl World {
     }
 }
 
-/// A rectangle's rows, so many together as have that many pixels.
+/// The rows of a rectangle in groups of about so many pixels.
 fn pieces(rect: &Rect, area: u64) -> impl Iterator<Item = Rect> {
     let rows = (area / rect.width() as u64).max(1) as i32;
     let rect = *rect;
-    (rect.y1..rect.y2).step_by(rows as usize).map(move |y| Rect { y1: y, y2: rect.y2.min(y + rows), ..rect })
+    (rect.y1..rect.y2).step_by(rows as usize).map(move |y| Rect {
+        y1: y,
+        y2: rect.y2.min(y + rows),
+        ..rect
+    })
 }
 
-/// What nobody has said anything of.
+/// Updates whose fate is unknown.
 fn unknown() -> Pixels {
     let mut pixels = Pixels::new();
     pixels.fill(&SIZE.rect(), (u32::MAX, true));
@@ -362,9 +401,14 @@ impl Peer {
     fn send(&mut self, frames: &[u8], now: u64) {
         self.deframer.push(frames);
         while let Some(frame) = self.deframer.next().unwrap() {
-            self.free_at = self.free_at.max(now) + frame.body.len() as u64 * 1_000_000 / self.bytes_per_second;
+            self.free_at =
+                self.free_at.max(now) + frame.body.len() as u64 * 1_000_000 / self.bytes_per_second;
             if let SessionMessage::Update(update) = SessionMessage::decode(&frame).unwrap() {
-                self.under_way.push_back((self.free_at + DELAY, update.seq, update.commands.to_vec()));
+                self.in_flight.push_back((
+                    self.free_at + DELAY,
+                    update.seq,
+                    update.commands.to_vec(),
+                ));
             }
         }
     }
@@ -384,7 +428,7 @@ impl Peer {
                     self.show(job, &rect, exact);
                     *(if exact { &mut self.exact_at } else { &mut self.lossy_at }) = now;
                 }
-                other => panic!("nobody sends {other:?}"),
+                other => panic!("the session sends no {other:?}"),
             }
         }
     }
@@ -393,11 +437,13 @@ impl Peer {
         let (bounds, snapshot) = &self.snapshots[&job];
         for y in rect.y1..rect.y2 {
             let from = (y - bounds.y1) * bounds.width() + rect.x1 - bounds.x1;
-            for (shown, is) in self.shown.row_mut(rect, y).iter_mut().zip(&snapshot[from as usize..]) {
+            for (shown, is) in
+                self.shown.row_mut(rect, y).iter_mut().zip(&snapshot[from as usize..])
+            {
                 *shown = (is.0, exact);
             }
         }
-        // What is under way at 1 Mbit/s is some hundred of small jobs at most.
+        // At 1 Mbit/s at most some hundred small jobs are in flight.
         while self.snapshots.len() > 256 {
             self.snapshots.pop_first();
         }
@@ -414,7 +460,7 @@ fn percentile(mut times: Vec<u64>, percent: usize) -> u64 {
 }
 
 #[test]
-fn a_photograph_comes_nearly_first_and_exactly_as_soon_as_it_rests() {
+fn a_photograph_is_lossy_first_and_lossless_once_it_is_at_rest() {
     for mbit in [1, 5, 10] {
         let mut world = World::with(mbit);
         let drawn = world.now;
@@ -423,12 +469,25 @@ fn a_photograph_comes_nearly_first_and_exactly_as_soon_as_it_rests() {
         let peer = &world.peers[0];
         let exact = PHOTO.area() * EXACT_BYTES_PER_2_PIXELS / 2;
         let passes = exact * 1_000_000 / (mbit * MBIT);
-        let (whole, mended) = (peer.lossy_at - drawn, peer.exact_at - peer.lossy_at);
-        println!("{mbit} Mbit/s: whole after {whole} us, exact {mended} us later; its exact bytes pass in {passes} us");
-        assert!(whole <= passes / 3 + DELAY + 30 * MS, "{mbit} Mbit/s: whole after {whole} us only");
-        assert!(mended <= passes + 200 * MS, "{mbit} Mbit/s: exact {mended} us later, where {passes} were needed");
-        // A few rows at the end were not worth sending twice; the rest was, once.
-        assert!(peer.exact_bytes <= exact + exact / 20, "{} bytes mended {exact}", peer.exact_bytes);
+        let (whole, refreshed) = (peer.lossy_at - drawn, peer.exact_at - peer.lossy_at);
+        println!(
+            "{mbit} Mbit/s: whole after {whole} us, lossless {refreshed} us later; its lossless \
+                bytes pass in {passes} us"
+        );
+        assert!(
+            whole <= passes / 3 + DELAY + 30 * MS,
+            "{mbit} Mbit/s: whole after {whole} us only"
+        );
+        assert!(
+            refreshed <= passes + 200 * MS,
+            "{mbit} Mbit/s: lossless {refreshed} us later, for {passes}"
+        );
+        // The last few rows were lossless at once; the rest was sent again, once.
+        assert!(
+            peer.exact_bytes <= exact + exact / 20,
+            "{} bytes refreshed {exact}",
+            peer.exact_bytes
+        );
     }
 }
 
@@ -441,7 +500,7 @@ fn on_a_fast_link_nothing_is_lossy() {
 }
 
 #[test]
-fn small_updates_elsewhere_do_not_hold_it_up() {
+fn small_updates_elsewhere_do_not_delay_a_refresh() {
     for mbit in [1, 10] {
         let mut world = World::with(mbit);
         world.photograph();
@@ -449,76 +508,85 @@ fn small_updates_elsewhere_do_not_hold_it_up() {
         while !world.peers[0].is_exact() || world.peers[0].lossy_at < drawn {
             // A clock, a spinner and a log: 60 changes a second.
             if ticks % 16 == 0 {
-                world.draw(TERMINAL_WINDOW, TERMINAL.translate(0, -ticks % 160), Drawn::Glyphs);
+                world.draw(TERMINAL_WINDOW, TERMINAL.translate(0, -ticks % 160), DrawHint::Glyphs);
             }
             ticks += 1;
             world.tick();
-            assert!(world.now < drawn + 20_000 * MS, "it is never exact");
+            assert!(world.now < drawn + 20_000 * MS, "it is never lossless");
         }
         let peer = &world.peers[0];
         let passes = PHOTO.area() * EXACT_BYTES_PER_2_PIXELS / 2 * 1_000_000 / (mbit * MBIT);
-        let mended = peer.exact_at - peer.lossy_at;
-        assert!(mended <= passes * 5 / 4 + 200 * MS, "{mbit} Mbit/s: exact after {mended} us, where {passes} pass");
+        let refreshed = peer.exact_at - peer.lossy_at;
+        assert!(
+            refreshed <= passes * 5 / 4 + 200 * MS,
+            "{mbit} Mbit/s: lossless after {refreshed} us, for {passes}"
+        );
     }
 }
 
 #[test]
-fn a_video_elsewhere_leaves_it_a_share() {
+fn a_video_elsewhere_leaves_a_refresh_its_share() {
     let mut world = World::with(2);
     let video = Rect::at(480, 0, 160, 240);
     world.photos.add_rect(video);
     world.photograph();
     world.run(500 * MS);
     let drawn = world.now;
-    let mended = |world: &World| (PHOTO.y1..PHOTO.y2).all(|y| world.peers[0].shown.row(&PHOTO, y).iter().all(|p| p.1));
-    while !mended(&world) {
-        world.draw(3, video, Drawn::Image);
+    let refreshed = |world: &World| {
+        (PHOTO.y1..PHOTO.y2).all(|y| world.peers[0].shown.row(&PHOTO, y).iter().all(|p| p.1))
+    };
+    while !refreshed(&world) {
+        world.draw(3, video, DrawHint::Image);
         world.run(33 * MS);
-        assert!(world.now < drawn + 20_000 * MS, "the video takes all of the path for ever");
+        assert!(world.now < drawn + 20_000 * MS, "the video uses the whole path without limit");
     }
     let took = world.now - drawn;
     let passes = PHOTO.area() * EXACT_BYTES_PER_2_PIXELS / 2 * 1_000_000 / (2 * MBIT);
-    println!("beside a video: exact after {took} us, where {passes} us of the path are needed");
+    println!("beside a video: lossless after {took} us, for {passes} us of the path");
     assert!(took > passes * 3 / 2, "the video has a share too: it was drawn all the time");
     let frames = world.peers[0].lossy_at;
     assert!(world.now - frames <= 500 * MS, "and is shown meanwhile");
 }
 
 #[test]
-fn echoes_overtake_it() {
-    // 10 keys a second, on a link that rests, and then while a photograph becomes exact.
+fn echoes_overtake_a_refresh() {
+    // 10 keys a second, on an idle link, and then during a refresh.
     let mut quiet = World::with(1);
     let mut loaded = World::with(1);
     loaded.photograph();
-    // The photograph is there nearly; what follows is the refresh alone.
+    // The photograph is shown lossy; only the refresh follows.
     loaded.run(400 * MS);
-    let mended_before = loaded.peers[0].exact_bytes;
+    let bytes_before = loaded.peers[0].exact_bytes;
     for key in 0..10 {
         for world in [&mut quiet, &mut loaded] {
             world.key(key);
             world.run(100 * MS);
         }
     }
-    assert!(loaded.peers[0].exact_bytes > mended_before + 50_000, "the refresh went on meanwhile");
+    assert!(loaded.peers[0].exact_bytes > bytes_before + 50_000, "the refresh went on meanwhile");
     assert!(!loaded.peers[0].is_exact(), "to the end");
     quiet.run(500 * MS);
     loaded.run(500 * MS);
-    assert!(quiet.letters.is_empty() && loaded.letters.is_empty(), "all letters are seen");
+    assert!(quiet.glyphs.is_empty() && loaded.glyphs.is_empty(), "all glyphs are shown");
     let (alone, beside) = (percentile(quiet.answers, 95), percentile(loaded.answers, 95));
-    println!("a letter at 1 Mbit/s: {alone} us alone, {beside} us beside a refresh (95 %)");
-    assert!(beside <= alone + 40 * MS, "{alone} us alone, and {beside} us beside a refresh");
+    println!("a glyph at 1 Mbit/s: {alone} us without load, {beside} us beside a refresh (95 %)");
+    assert!(beside <= alone + 40 * MS, "{alone} us without load, and {beside} us beside a refresh");
 }
 
 #[test]
-fn what_changes_all_the_time_is_not_made_exact_in_between() {
+fn content_that_changes_all_the_time_is_not_refreshed_in_between() {
     let mut world = World::with(5);
     for _ in 0..20 {
         world.photograph();
         world.run(90 * MS);
     }
     let peer = &world.peers[0];
-    // The last rows of each picture may be few enough to be sent exactly at once.
-    assert!(peer.exact_bytes < peer.lossy_bytes / 2, "{} bytes were mended in vain", peer.exact_bytes);
+    // The last rows of each photograph may be few enough to be lossless at once.
+    assert!(
+        peer.exact_bytes < peer.lossy_bytes / 2,
+        "{} bytes were refreshed in vain",
+        peer.exact_bytes
+    );
     world.rest();
 }
 
@@ -528,17 +596,17 @@ fn a_new_photograph_replaces_a_refresh() {
     world.photograph();
     world.run(700 * MS);
     let peer = &world.peers[0];
-    let mended = peer.exact_bytes;
-    assert!(mended > 20_000 && !peer.is_exact(), "it is being mended");
+    let refreshed = peer.exact_bytes;
+    assert!(refreshed > 20_000 && !peer.is_exact(), "it is being refreshed");
     world.photograph();
     world.run(100 * MS);
-    let more = world.peers[0].exact_bytes - mended;
-    assert!(more < 10_000, "{more} bytes mended what was old already");
+    let more = world.peers[0].exact_bytes - refreshed;
+    assert!(more < 10_000, "{more} bytes refreshed what was replaced already");
     world.rest();
 }
 
 #[test]
-fn inexact_pixels_are_followed_where_copies_take_them() {
+fn lossy_pixels_are_followed_along_copies() {
     for after in [0, 150, 300, 500, 700] {
         let mut world = World::with(2);
         world.photograph();
@@ -553,23 +621,23 @@ fn inexact_pixels_are_followed_where_copies_take_them() {
 }
 
 #[test]
-fn a_scroll_of_what_is_inexact_starts_its_rest_again() {
+fn a_scroll_of_lossy_pixels_starts_their_rest_again() {
     let mut world = World::with(1);
     world.photograph();
     world.run(450 * MS);
-    let mended = world.peers[0].exact_bytes;
+    let refreshed = world.peers[0].exact_bytes;
     for _ in 0..20 {
         world.copy(Rect::at(64, 60, 400, 300), 0, -4);
         world.copy(Rect::at(64, 64, 400, 300), 0, 4);
         world.run(50 * MS);
     }
-    let more = world.peers[0].exact_bytes - mended;
-    assert!(more < 20_000, "{more} bytes mended what moved on");
+    let more = world.peers[0].exact_bytes - refreshed;
+    assert!(more < 20_000, "{more} bytes refreshed what moved on");
     world.rest();
 }
 
 #[test]
-fn a_lost_update_is_mended_whatever_it_held() {
+fn a_lost_update_is_repaired_whatever_it_contained() {
     for loses in [5, 20, 50] {
         let mut world = World::new();
         world.join(5, ViewerCaps::LOSSY, loses);
@@ -586,21 +654,21 @@ fn a_lost_update_is_mended_whatever_it_held() {
 }
 
 #[test]
-fn another_geometry_forgets_what_was_inexact() {
+fn a_new_geometry_forgets_lossy_pixels() {
     let mut world = World::with(1);
     world.photograph();
     world.run(400 * MS);
     assert!(!world.peers[0].is_exact());
     world.session.handle_geometry(SIZE);
     let peer = &mut world.peers[0];
-    // What is under way is of the geometry before, and its viewer shows nothing of it.
-    peer.under_way.iter_mut().for_each(|(.., commands)| commands.clear());
+    // Updates in flight belong to the earlier geometry, and the viewer shows nothing of them.
+    peer.in_flight.iter_mut().for_each(|(.., commands)| commands.clear());
     (peer.shadow, peer.shown) = (unknown(), unknown());
     world.rest();
 }
 
 #[test]
-fn a_viewer_that_comes_back_becomes_exact_as_well() {
+fn a_resynced_viewer_becomes_lossless_as_well() {
     let mut world = World::with(1);
     world.photograph();
     world.run(400 * MS);
@@ -612,10 +680,10 @@ fn a_viewer_that_comes_back_becomes_exact_as_well() {
 }
 
 #[test]
-fn each_viewer_gets_what_its_own_link_carries() {
+fn each_viewer_gets_the_quality_of_its_own_link() {
     let mut world = World::with(1);
     world.join(100, ViewerCaps::LOSSY, 0);
-    // This one cannot show it.
+    // This viewer takes no lossy pixels.
     world.join(1, 0, 0);
     world.learn();
     let drawn = world.now;

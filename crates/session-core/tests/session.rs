@@ -1,15 +1,17 @@
-//! What a shell may count on, said with records and messages, without pixels.
-//! From hand-made records, to the requests, jobs and frames they lead to.
-//! Knows session-core's public face; the simulator asks the harder questions.
+//! What a shell may rely on, in records and messages, without pixels. From constructed records, to
+//! the resulting requests, jobs and messages. Knows session-core's public interface; the simulator
+//! asks the harder questions.
 
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{Geometry, SessionMessage};
-use thinc_protocol::viewer::{Ack, Display, Displays, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{
+    Ack, Display, Displays, Input, InputEvent, ViewerCaps, ViewerHello, ViewerMessage,
+};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, InputMessage, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
-    Arrangement, Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session, SnapshotVerdict,
-    Unpacked, ViewerId, Violation,
+    Arrangement, Config, CursorData, CursorImageOwned, Job, RECORD_AGE_MAX, Request, Session,
+    SnapshotVerdict, Unpacked, ViewerId, Violation,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -24,7 +26,7 @@ struct Shell {
 }
 
 fn hello(caps: u32, size: Size) -> ViewerHello {
-    ViewerHello { version: 1, caps, size, frame_bytes_max: 1 << 20, name: "test".into() }
+    ViewerHello { version: 1, caps, size, message_bytes_max: 1 << 20, name: "test".into() }
 }
 
 impl Shell {
@@ -35,83 +37,96 @@ impl Shell {
     }
 
     fn join(&mut self) -> ViewerId {
-        let id = self.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), self.now);
+        let id =
+            self.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), self.now);
         self.rest(id);
         id
     }
 
     fn record(&mut self, window: u32, kind: RecordKind) {
         self.op += 1;
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window, kind }, self.now);
         self.session.check_invariants();
     }
 
     fn draw(&mut self, window: u32, rect: Rect) {
         self.record(
             window,
-            RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Glyphs, alpha: Alpha::Opaque },
+            RecordKind::Draw {
+                dst: DrawableId::SCREEN,
+                rect,
+                hint: DrawHint::Glyphs,
+                alpha: Alpha::Opaque,
+            },
         );
     }
 
-    /// The job with these many bytes of commands.
+    /// The job with so many bytes of commands.
     fn encode(&mut self, id: ViewerId, job: &Job, bytes: usize) {
         self.session.handle_snapshot(id, job.id, None, self.op);
         self.session.handle_encoded(id, job.id, &vec![0; bytes]);
     }
 
-    /// Kinds of the frames that go out, and the acknowledgement of all of them.
-    fn transmit(&mut self, id: ViewerId) -> Vec<Said> {
+    /// Sends what may be sent and acknowledges it; returns the kinds of the messages.
+    fn transmit(&mut self, id: ViewerId) -> Vec<Received> {
         let mut out = Vec::new();
         self.session.poll_transmit(id, self.now, &mut Unpacked, &mut out);
         let mut deframer = Deframer::new(1 << 24);
         deframer.push(&out);
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         let mut newest = None;
         while let Some(frame) = deframer.next().unwrap() {
-            said.push(match SessionMessage::decode(&frame).unwrap() {
-                SessionMessage::Hello(hello) => Said::Hello(hello.name),
-                SessionMessage::Geometry(geometry) => Said::Geometry(geometry),
+            received.push(match SessionMessage::decode(&frame).unwrap() {
+                SessionMessage::Hello(hello) => Received::Hello(hello.name),
+                SessionMessage::Geometry(geometry) => Received::Geometry(geometry),
                 SessionMessage::Update(update) => {
                     newest = Some(update.seq);
-                    Said::Update { echo: update.echo, end_of_frame: update.end_of_frame, after: update.after }
+                    Received::Update {
+                        echo: update.echo,
+                        end_of_frame: update.end_of_frame,
+                        after: update.after,
+                    }
                 }
-                SessionMessage::Cursor(_) | SessionMessage::CursorBits(_) | SessionMessage::CursorColor(_) => {
-                    Said::Cursor
-                }
+                SessionMessage::Cursor(_)
+                | SessionMessage::CursorBits(_)
+                | SessionMessage::CursorColor(_) => Received::Cursor,
                 SessionMessage::Cache(_) => panic!("session-core grants no cache"),
-                SessionMessage::Clip(message) => panic!("no viewer here has a clipboard: {message:?}"),
-                SessionMessage::CursorMove { .. } => Said::CursorMove,
-                SessionMessage::CursorShow(shown) => Said::CursorShow(shown),
-                SessionMessage::Pong(number) => Said::Pong(number),
-                SessionMessage::Barrier(number) => Said::Barrier(number),
-                SessionMessage::Displays(rects) => Said::Displays(rects),
-                SessionMessage::Seen(input) => Said::Seen(input),
-                SessionMessage::Close(close) => Said::Close(close.reason.into()),
+                SessionMessage::Clip(message) => {
+                    panic!("no viewer here has a clipboard: {message:?}")
+                }
+                SessionMessage::CursorMove { .. } => Received::CursorMove,
+                SessionMessage::CursorShow(shown) => Received::CursorShow(shown),
+                SessionMessage::Pong(number) => Received::Pong(number),
+                SessionMessage::Barrier(number) => Received::Barrier(number),
+                SessionMessage::Displays(rects) => Received::Displays(rects),
+                SessionMessage::InputReceived(input) => Received::InputTaken(input),
+                SessionMessage::Close(close) => Received::Close(close.reason.into()),
             });
         }
         if let Some(update) = newest {
             let ack = ViewerMessage::Ack(Ack { update, presented: None });
             self.session.handle_message(id, &ack, self.now + 1_000).unwrap();
         }
-        said
+        received
     }
 
-    /// Everything goes.
-    fn rest(&mut self, id: ViewerId) -> Vec<Said> {
+    /// Everything is sent.
+    fn rest(&mut self, id: ViewerId) -> Vec<Received> {
         self.record(0, RecordKind::Idle);
-        let mut said = Vec::new();
+        let mut received = Vec::new();
         for _ in 0..1_000 {
             while let Some(job) = self.session.poll_job(id, self.now) {
                 self.encode(id, &job, 40);
             }
             let more = self.transmit(id);
             if more.is_empty() {
-                return said;
+                return received;
             }
-            said.extend(more);
+            received.extend(more);
             self.now += 1_000;
         }
-        panic!("the session says the same for ever: {said:?}");
+        panic!("the session sends without limit: {received:?}");
     }
 
     fn say(&mut self, id: ViewerId, message: ViewerMessage) -> Result<(), Violation> {
@@ -124,7 +139,7 @@ impl Shell {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-enum Said {
+enum Received {
     Hello(String),
     Geometry(Geometry),
     Update { echo: Option<u32>, end_of_frame: bool, after: u64 },
@@ -134,50 +149,65 @@ enum Said {
     Pong(u32),
     Barrier(u32),
     Displays(Vec<Rect>),
-    Seen(u32),
+    InputTaken(u32),
     Close(String),
 }
 
-fn echoes(said: &[Said]) -> Vec<u32> {
-    said.iter().filter_map(|said| if let Said::Update { echo, .. } = said { *echo } else { None }).collect()
+fn echoes(received: &[Received]) -> Vec<u32> {
+    received
+        .iter()
+        .filter_map(
+            |received| if let Received::Update { echo, .. } = received { *echo } else { None },
+        )
+        .collect()
 }
 
 #[test]
-fn a_viewer_is_told_everything_in_order() {
+fn a_viewer_is_sent_everything_in_order() {
     let mut shell = Shell::new();
     let (size, pixels) = (Size { width: 2, height: 2 }, CursorData::Argb(vec![1, 2, 3]));
     shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
     let id = shell.session.add_viewer(&hello(ViewerCaps::LOCAL_CURSOR, Size::default()), 0);
-    let said = shell.rest(id);
-    assert_eq!(said[0], Said::Hello("work".into()));
-    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }));
-    assert_eq!(said[2..4], [Said::Cursor, Said::CursorShow(true)]);
-    assert!(matches!(said.last(), Some(Said::Update { end_of_frame: true, .. })), "{said:?}");
-    assert_eq!(shell.session.stats(id).unwrap().pixels, SIZE.area(), "every pixel was committed once");
+    let received = shell.rest(id);
+    assert_eq!(received[0], Received::Hello("work".into()));
+    assert_eq!(received[1], Received::Geometry(Geometry { epoch: 1, size: SIZE, shown: None }));
+    assert_eq!(received[2..4], [Received::Cursor, Received::CursorShow(true)]);
+    assert!(
+        matches!(received.last(), Some(Received::Update { end_of_frame: true, .. })),
+        "{received:?}"
+    );
+    assert_eq!(
+        shell.session.stats(id).unwrap().pixels,
+        SIZE.area(),
+        "every pixel was committed once"
+    );
 }
 
 #[test]
-fn nothing_but_the_hello_is_said_before_it_is_known_which_viewer_it_is() {
+fn nothing_but_the_hello_is_sent_before_the_viewer_is_identified() {
     let mut shell = Shell::new();
-    let id = shell.session.add_viewer(&hello(ViewerCaps::TYPED, Size::default()), 0);
-    assert_eq!(shell.rest(id), [Said::Hello("work".into())]);
-    assert_eq!(shell.session.poll_deadline(shell.now), None, "and nothing is waited for by the clock");
-    shell.session.set_seen(id, Some(41));
-    let said = shell.rest(id);
-    assert_eq!(said[0], Said::Seen(41));
-    assert_eq!(said[1], Said::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }));
-    assert_eq!(shell.session.seen(id), 41, "until it says more");
+    let id = shell.session.add_viewer(&hello(ViewerCaps::RESUME_INPUT, Size::default()), 0);
+    assert_eq!(shell.rest(id), [Received::Hello("work".into())]);
+    assert_eq!(shell.session.poll_deadline(shell.now), None, "and there is no deadline");
+    shell.session.set_input_received(id, Some(41));
+    let received = shell.rest(id);
+    assert_eq!(received[0], Received::InputTaken(41));
+    assert_eq!(received[1], Received::Geometry(Geometry { epoch: 1, size: SIZE, shown: None }));
+    assert_eq!(shell.session.input_received(id), 41, "until it sends a message");
     let input = Input { seq: 50, event: InputEvent::Char('x') };
     shell.session.handle_message(id, &ViewerMessage::Input(input), shell.now).unwrap();
-    assert_eq!(shell.session.seen(id), 50);
-    let other = shell.session.add_viewer(&hello(ViewerCaps::TYPED, Size::default()), 0);
-    shell.session.set_seen(other, None);
-    assert!(!shell.rest(other).iter().any(|said| matches!(said, Said::Seen(_))), "it was never here");
-    assert_eq!(shell.session.seen(other), 0);
+    assert_eq!(shell.session.input_received(id), 50);
+    let other = shell.session.add_viewer(&hello(ViewerCaps::RESUME_INPUT, Size::default()), 0);
+    shell.session.set_input_received(other, None);
+    assert!(
+        !shell.rest(other).iter().any(|received| matches!(received, Received::InputTaken(_))),
+        "it was never connected"
+    );
+    assert_eq!(shell.session.input_received(other), 0);
 }
 
 #[test]
-fn what_ends_a_frame_leaves_with_nothing_behind_it() {
+fn nothing_follows_the_end_of_a_frame_in_one_chunk() {
     let mut shell = Shell::new();
     let id = shell.join();
     for _ in 0..2 {
@@ -187,17 +217,20 @@ fn what_ends_a_frame_leaves_with_nothing_behind_it() {
         shell.encode(id, &job, 40);
     }
     for _ in 0..2 {
-        let said = shell.transmit(id);
-        assert!(matches!(said[..], [Said::Update { end_of_frame: true, .. }]), "one frame at a time: {said:?}");
+        let received = shell.transmit(id);
+        assert!(
+            matches!(received[..], [Received::Update { end_of_frame: true, .. }]),
+            "one frame at a time: {received:?}"
+        );
     }
 }
 
 #[test]
-fn nothing_leaves_before_x_sleeps_or_a_record_is_old() {
+fn nothing_is_sent_before_x_sleeps_or_a_record_is_old() {
     let mut shell = Shell::new();
     let id = shell.join();
     shell.draw(TOP, RECT);
-    assert_eq!(shell.session.poll_job(id, shell.now), None, "X is still at it");
+    assert_eq!(shell.session.poll_job(id, shell.now), None, "X still draws");
     assert_eq!(shell.session.poll_deadline(shell.now), Some(shell.now + RECORD_AGE_MAX));
     let old = shell.now + RECORD_AGE_MAX;
     let job = shell.session.poll_job(id, old).expect("the record is old");
@@ -209,12 +242,12 @@ fn nothing_leaves_before_x_sleeps_or_a_record_is_old() {
 }
 
 #[test]
-fn what_is_drawn_a_hundred_times_waits_once() {
+fn pixels_drawn_a_hundred_times_are_pending_once() {
     let mut shell = Shell::new();
     let id = shell.join();
     let before = shell.session.stats(id).unwrap().pixels;
     for i in 0..100 {
-        // Another window between, so that no run of drawings hides it.
+        // Another window in between, so that no pending drawing hides it.
         shell.draw(TOP, RECT);
         shell.draw(OTHER, Rect::at(500 + i % 3, 500, 2, 2));
     }
@@ -226,7 +259,9 @@ fn what_is_drawn_a_hundred_times_waits_once() {
 fn the_first_change_in_the_window_carries_the_key() {
     let mut shell = Shell::new();
     let id = shell.join();
-    let key = |seq, down| ViewerMessage::Input(Input { seq, event: InputEvent::Key { code: 30, keysym: 0, down } });
+    let key = |seq, down| {
+        ViewerMessage::Input(Input { seq, event: InputEvent::Key { code: 30, keysym: 0, down } })
+    };
     shell.say(id, key(7, true)).unwrap();
     let Some(Request::Input(InputMessage::Key { seq, keycode: 38, down: true })) =
         shell.session.poll_request(shell.now)
@@ -234,15 +269,15 @@ fn the_first_change_in_the_window_carries_the_key() {
         panic!("the key goes to the driver");
     };
     shell.draw(TOP, RECT);
-    assert_eq!(echoes(&shell.rest(id)), [], "what was drawn before the delivery is no answer");
+    assert_eq!(echoes(&shell.rest(id)), [], "a drawing before the delivery is no echo");
     shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
     shell.draw(OTHER, RECT.translate(300, 0));
-    assert_eq!(echoes(&shell.rest(id)), [], "another window is no answer");
+    assert_eq!(echoes(&shell.rest(id)), [], "another window is no echo");
     shell.draw(TOP, RECT);
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).unwrap();
     shell.encode(id, &job, 0);
-    assert_eq!(echoes(&shell.rest(id)), [], "a change that shows nothing is no answer");
+    assert_eq!(echoes(&shell.rest(id)), [], "a change without a difference is no echo");
     shell.draw(TOP, RECT);
     assert_eq!(echoes(&shell.rest(id)), [7]);
     shell.draw(TOP, RECT);
@@ -250,22 +285,27 @@ fn the_first_change_in_the_window_carries_the_key() {
 }
 
 #[test]
-fn a_scroll_answers_too() {
+fn a_scroll_is_an_echo_too() {
     let mut shell = Shell::new();
     let id = shell.join();
     let button = InputEvent::Button { button: 1, down: true };
     shell.say(id, ViewerMessage::Input(Input { seq: 3, event: button })).unwrap();
-    let Some(Request::Input(InputMessage::Button { seq, .. })) = shell.session.poll_request(shell.now) else {
+    let Some(Request::Input(InputMessage::Button { seq, .. })) =
+        shell.session.poll_request(shell.now)
+    else {
         panic!()
     };
     shell.record(TOP, RecordKind::InputDelivered { seq, window: TOP });
     let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
-    shell.record(TOP, RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10, over: false });
+    shell.record(
+        TOP,
+        RecordKind::Copy { src, dst, rect: Rect::new(0, 0, 200, 200), dx: 0, dy: -10, over: false },
+    );
     assert_eq!(echoes(&shell.rest(id)), [3]);
 }
 
 #[test]
-fn a_barrier_waits_for_what_was_drawn_before_and_not_for_what_comes() {
+fn a_barrier_waits_for_earlier_drawings_and_not_for_later_ones() {
     let mut shell = Shell::new();
     let id = shell.join();
     shell.draw(TOP, RECT);
@@ -274,12 +314,16 @@ fn a_barrier_waits_for_what_was_drawn_before_and_not_for_what_comes() {
     assert_eq!(shell.transmit(id), [], "the driver has not answered");
     shell.record(0, RecordKind::Barrier { id: driver });
     assert_eq!(shell.transmit(id), [], "what was drawn has not been sent");
-    let job = shell.session.poll_job(id, shell.now).expect("a barrier does not wait for X to sleep");
+    let job =
+        shell.session.poll_job(id, shell.now).expect("a barrier does not wait for X to sleep");
     shell.draw(OTHER, RECT.translate(0, 200));
     assert_eq!(shell.transmit(id), [], "it is not encoded");
     shell.encode(id, &job, 20);
-    let said = shell.transmit(id);
-    assert!(matches!(said[..], [Said::Update { .. }, Said::Barrier(5)]), "{said:?}");
+    let received = shell.transmit(id);
+    assert!(
+        matches!(received[..], [Received::Update { .. }, Received::Barrier(5)]),
+        "{received:?}"
+    );
 }
 
 #[test]
@@ -296,7 +340,7 @@ fn resize(size: Size) -> Request {
 }
 
 #[test]
-fn the_newest_viewer_that_can_controls_the_size() {
+fn the_newest_viewer_that_can_resize_controls_the_size() {
     let mut shell = Shell::new();
     let size = |width, height| Size { width, height };
     let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, size(800, 600)), 0);
@@ -312,22 +356,23 @@ fn the_newest_viewer_that_can_controls_the_size() {
     assert_eq!(shell.requests(), [resize(size(64, 16_384))], "within the limits");
     shell.now += 100_000;
     shell.session.remove_viewer(two);
-    assert_eq!(shell.requests(), [resize(size(900, 600))], "the one before has it again");
+    assert_eq!(shell.requests(), [resize(size(900, 600))], "the one before controls it again");
     shell.session.remove_viewer(watcher);
     shell.session.handle_geometry(size(900, 600));
     shell.say(one, ViewerMessage::Resize(size(1, 1))).unwrap();
     shell.say(one, ViewerMessage::Resize(size(900, 600))).unwrap();
     shell.now += 100_000;
-    assert_eq!(shell.requests(), [], "only the newest wish counts, and the screen has that size");
+    assert_eq!(shell.requests(), [], "only the newest size counts, and the screen has it");
 }
 
 #[test]
-fn a_window_back_at_its_old_size_undoes_what_was_asked() {
+fn a_window_back_at_its_old_size_undoes_the_request() {
     let mut shell = Shell::new();
     let other = Size { width: 800, height: 600 };
     let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, other), shell.now);
     assert_eq!(shell.requests(), [resize(other)]);
-    // The driver has not answered, so the screen still has the size that is wished for now, but not for long.
+    // The driver has not answered, so the screen still has the size that is wanted again now, but
+    // not for long.
     shell.now += 100_000;
     shell.say(one, ViewerMessage::Resize(SIZE)).unwrap();
     assert_eq!(shell.requests(), [resize(SIZE)]);
@@ -337,7 +382,7 @@ fn a_window_back_at_its_old_size_undoes_what_was_asked() {
 }
 
 #[test]
-fn the_screen_becomes_the_displays_of_whoever_controls_it() {
+fn the_screen_gets_the_displays_of_the_controlling_viewer() {
     let mut shell = Shell::new();
     let one = shell.session.add_viewer(&hello(ViewerCaps::RESIZE, Size::default()), 0);
     let watcher = shell.session.add_viewer(&hello(0, Size::default()), 0);
@@ -345,12 +390,15 @@ fn the_screen_becomes_the_displays_of_whoever_controls_it() {
     let pair = [Rect::at(0, 0, 800, 600), Rect::at(800, 0, 400, 600)];
     let displays = |scale_percent, rects: &[Rect]| Displays {
         scale_percent,
-        displays: rects.iter().map(|&rect| Display { rect, millimetres: Size::default() }).collect(),
+        displays: rects
+            .iter()
+            .map(|&rect| Display { rect, millimetres: Size::default() })
+            .collect(),
     };
-    // Who does not control the screen is told of it, and asks for nothing.
+    // A viewer that does not control the screen is told of it, and requests nothing.
     shell.say(watcher, ViewerMessage::Displays(displays(100, &pair))).unwrap();
     assert_eq!(shell.requests(), []);
-    assert_eq!(shell.transmit(watcher), [Said::Displays(vec![SIZE.rect()])]);
+    assert_eq!(shell.transmit(watcher), [Received::Displays(vec![SIZE.rect()])]);
 
     let wanted = Arrangement::of(&displays(150, &pair)).unwrap();
     shell.say(one, ViewerMessage::Displays(displays(150, &pair))).unwrap();
@@ -361,26 +409,39 @@ fn the_screen_becomes_the_displays_of_whoever_controls_it() {
     shell.session.handle_geometry(wanted.size());
     shell.session.handle_outputs(&pair);
     for viewer in [one, watcher] {
-        let said = shell.transmit(viewer);
-        assert!(matches!(&said[..2], [Said::Geometry(_), Said::Displays(there)] if *there == pair), "{said:?}");
+        let received = shell.transmit(viewer);
+        assert!(
+            matches!(
+                &received[..2],
+                [Received::Geometry(_), Received::Displays(there)] if *there == pair
+            ),
+            "{received:?}"
+        );
     }
     shell.say(one, ViewerMessage::Displays(displays(150, &pair))).unwrap();
     assert_eq!(shell.requests(), [], "the screen has them");
 
-    // Another scale of the same displays is another wish.
+    // Another scale of the same displays is another request.
     shell.say(one, ViewerMessage::Displays(displays(100, &pair))).unwrap();
-    assert_eq!(shell.requests(), [Request::Resize(Arrangement::of(&displays(100, &pair)).unwrap())]);
-    // None at all is none.
+    assert_eq!(
+        shell.requests(),
+        [Request::Resize(Arrangement::of(&displays(100, &pair)).unwrap())]
+    );
+    // No displays request nothing.
     shell.now += 100_000;
     shell.say(one, ViewerMessage::Displays(displays(100, &[]))).unwrap();
     assert_eq!(shell.requests(), []);
-    // An application's own choice of outputs is told, and stays until the viewer's change.
-    let rest = |shell: &mut Shell, id| -> Vec<Said> {
-        shell.transmit(id).into_iter().filter(|said| matches!(said, Said::Displays(_))).collect()
+    // An application's own choice of outputs is reported, and stays until the viewer's change.
+    let rest = |shell: &mut Shell, id| -> Vec<Received> {
+        shell
+            .transmit(id)
+            .into_iter()
+            .filter(|received| matches!(received, Received::Displays(_)))
+            .collect()
     };
     rest(&mut shell, watcher);
     shell.session.handle_outputs(&pair[..1]);
-    assert_eq!(rest(&mut shell, watcher), [Said::Displays(pair[..1].to_vec())]);
+    assert_eq!(rest(&mut shell, watcher), [Received::Displays(pair[..1].to_vec())]);
     shell.now += 100_000;
     assert_eq!(shell.requests(), []);
 }
@@ -396,7 +457,7 @@ fn a_flood_of_sizes_reaches_the_driver_ten_times_a_second_and_ends_with_the_last
         shell.now += 1_000;
     }
     assert!((9..=11).contains(&asked.len()), "{} sizes in a second", asked.len());
-    let at = shell.session.poll_deadline(shell.now).expect("the last wish waits for its moment");
+    let at = shell.session.poll_deadline(shell.now).expect("the last one waits for its time");
     assert!(at <= shell.now + 100_000);
     shell.now = at;
     assert_eq!(shell.requests(), [resize(Size { width: 1_399, height: 300 })]);
@@ -404,12 +465,12 @@ fn a_flood_of_sizes_reaches_the_driver_ten_times_a_second_and_ends_with_the_last
 }
 
 #[test]
-fn a_flood_of_refreshes_sends_the_screen_ten_times_a_second_and_holds_no_barrier_back() {
+fn a_flood_of_resyncs_sends_the_screen_once_a_second_and_delays_no_barrier() {
     let mut shell = Shell::new();
     let id = shell.join();
     let mut area = 0;
-    for _ in 0..1_000 {
-        shell.say(id, ViewerMessage::Refresh).unwrap();
+    for _ in 0..10_000 {
+        shell.say(id, ViewerMessage::Resync).unwrap();
         while let Some(job) = shell.session.poll_job(id, shell.now) {
             area += job.region.area();
             shell.encode(id, &job, 40);
@@ -418,41 +479,91 @@ fn a_flood_of_refreshes_sends_the_screen_ten_times_a_second_and_holds_no_barrier
         shell.now += 1_000;
     }
     let screens = area / SIZE.area();
-    assert!((8..=11).contains(&screens), "{screens} screens in a second");
+    assert!((11..=14).contains(&screens), "{screens} screens in ten seconds");
 
-    shell.now += 100_000;
+    shell.now += 1_000_000;
     shell.rest(id);
-    shell.now += 100_000;
+    shell.now += 2_000_000;
     for _ in 0..2 {
-        shell.say(id, ViewerMessage::Refresh).unwrap();
+        shell.say(id, ViewerMessage::Resync).unwrap();
         assert!(!shell.rest(id).is_empty() || !shell.session.is_drained());
     }
     shell.say(id, ViewerMessage::Barrier(5)).unwrap();
     let [Request::Barrier(driver)] = shell.requests()[..] else { panic!("the driver is asked") };
     shell.record(0, RecordKind::Barrier { id: driver });
-    let said = shell.rest(id);
-    assert!(!said.contains(&Said::Barrier(5)), "the last refresh still waits: {said:?}");
+    let received = shell.rest(id);
+    assert!(!received.contains(&Received::Barrier(5)), "the last resync still waits: {received:?}");
     assert!(!shell.session.is_drained());
-    shell.now = shell.session.poll_deadline(shell.now).expect("the refresh waits for its moment");
-    let said = shell.rest(id);
-    assert!(matches!(said[..], [Said::Update { .. }, .., Said::Barrier(5)]), "{said:?}");
+    shell.now = shell.session.poll_deadline(shell.now).expect("the resync waits for its time");
+    let received = shell.rest(id);
+    assert!(
+        matches!(received[..], [Received::Update { .. }, .., Received::Barrier(5)]),
+        "{received:?}"
+    );
     assert!(shell.session.is_drained());
 }
 
 #[test]
-fn what_is_read_again_may_hold_whatever_comes_between() {
+fn a_flood_of_messages_ends_the_connection_and_those_of_a_blocked_path_do_not() {
+    let mut shell = Shell::new();
+    let one = shell.join();
+    // Half a minute of everything a person can do, at once.
+    for number in 0..100_000 {
+        shell.say(one, ViewerMessage::Ping(number)).unwrap();
+    }
+    let mut number = 0;
+    let violation = loop {
+        number += 1;
+        shell.now += 10;
+        match shell.say(one, ViewerMessage::Ping(number)) {
+            Ok(()) => {
+                assert!(number < 1_000_000, "a hundred thousand a second go on without limit")
+            }
+            Err(violation) => break violation,
+        }
+    };
+    assert_eq!(violation, Violation::MessageFlood(20_000));
+    // A thousand times a second may go on.
+    let other = shell.join();
+    for number in 0..60_000 {
+        shell.now += 1_000;
+        shell.say(other, ViewerMessage::Ping(number)).unwrap();
+    }
+}
+
+#[test]
+fn the_largest_screen_has_few_viewers_and_many_viewers_no_larger_screen() {
+    let mut shell = Shell::new();
+    let largest = Size { width: 8192, height: 8192 };
+    for _ in 0..4 {
+        assert!(shell.session.has_room());
+        shell.session.add_viewer(&hello(ViewerCaps::RESIZE, Size::default()), shell.now);
+    }
+    let newest = shell.session.controller().unwrap();
+    shell.say(newest, ViewerMessage::Resize(largest)).unwrap();
+    assert_eq!(shell.requests(), [], "four viewers of it would need 1 GiB");
+    shell.session.remove_viewer(newest);
+    let newest = shell.session.controller().unwrap();
+    shell.say(newest, ViewerMessage::Resize(largest)).unwrap();
+    assert_eq!(shell.requests(), [resize(largest)]);
+    shell.session.handle_geometry(largest);
+    assert!(!shell.session.has_room());
+}
+
+#[test]
+fn pixels_read_again_may_contain_any_op_in_between() {
     let mut shell = Shell::new();
     let id = shell.join();
     let rect = Rect::at(100, 100, 200, 200);
     shell.draw(TOP, rect);
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
-    // X drew while the pixels were read, and its records come before they are read again.
+    // X drew while the pixels were read, and its records arrive before they are read again.
     let torn = shell.op + 1;
     let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op), torn);
     assert_eq!(verdict, SnapshotVerdict::ReadAgain);
     shell.draw(OTHER, RECT.translate(500, 500));
-    // Before they are, it copies, and draws once more where it copied from.
+    // Before that it copies, and draws again where it copied from.
     let verdict = shell.session.handle_snapshot(id, job.id, Some(shell.op + 2), shell.op + 2);
     assert_eq!(verdict, SnapshotVerdict::Keep);
     shell.session.handle_encoded(id, job.id, &[0; 40]);
@@ -461,25 +572,27 @@ fn what_is_read_again_may_hold_whatever_comes_between() {
     shell.record(TOP, RecordKind::Copy { src: dst, dst, rect: to, dx: 400, dy: 0, over: false });
     shell.rest(id);
     let stats = shell.session.stats(id).unwrap();
-    assert_eq!(stats.copies, 0, "the viewer has of the source what was drawn after the copy");
+    assert_eq!(stats.copies, 0, "the viewer's source has what was drawn after the copy");
 }
 
 #[test]
-fn pixels_into_which_x_draws_each_time_are_kept_in_the_end() {
+fn pixels_that_x_changes_during_each_read_are_kept_in_the_end() {
     let mut shell = Shell::new();
     let id = shell.join();
     shell.draw(TOP, Rect::at(100, 100, 200, 200));
     shell.record(0, RecordKind::Idle);
     let job = shell.session.poll_job(id, shell.now).expect("something was drawn");
     let verdicts: Vec<_> = (0..5)
-        .map(|read| shell.session.handle_snapshot(id, job.id, Some(shell.op + read), shell.op + read + 1))
+        .map(|read| {
+            shell.session.handle_snapshot(id, job.id, Some(shell.op + read), shell.op + read + 1)
+        })
         .take_while(|&verdict| verdict == SnapshotVerdict::ReadAgain)
         .collect();
     assert_eq!(verdicts.len(), 3, "and not before a few more tries");
 }
 
 #[test]
-fn a_driver_that_names_impossible_ops_costs_pixels_and_nothing_else() {
+fn a_driver_with_impossible_ops_costs_pixels_and_nothing_else() {
     let mut shell = Shell::new();
     let id = shell.join();
     for _ in 0..100 {
@@ -495,7 +608,7 @@ fn a_driver_that_names_impossible_ops_costs_pixels_and_nothing_else() {
 }
 
 #[test]
-fn what_a_viewer_holds_is_let_go_when_it_leaves() {
+fn a_viewers_keys_are_released_when_it_leaves() {
     let mut shell = Shell::new();
     let id = shell.join();
     let events = [
@@ -506,7 +619,7 @@ fn what_a_viewer_holds_is_let_go_when_it_leaves() {
     for (seq, event) in (1..).zip(events) {
         shell.say(id, ViewerMessage::Input(Input { seq, event })).unwrap();
     }
-    assert_eq!(shell.requests().len(), 2, "a button that is down does not go down");
+    assert_eq!(shell.requests().len(), 2, "a pressed button is not pressed again");
     shell.session.remove_viewer(id);
     let requests = shell.requests();
     assert!(
@@ -522,7 +635,7 @@ fn what_a_viewer_holds_is_let_go_when_it_leaves() {
 }
 
 #[test]
-fn motion_is_where_the_pointer_is_now() {
+fn motion_keeps_the_newest_position() {
     let mut shell = Shell::new();
     let id = shell.join();
     for x in 0..100 {
@@ -536,17 +649,66 @@ fn motion_is_where_the_pointer_is_now() {
 }
 
 #[test]
+fn buttons_and_the_wheel_act_where_their_viewers_pointer_is() {
+    let mut shell = Shell::new();
+    let (first, second) = (shell.join(), shell.join());
+    let mut seq = 0;
+    let mut requests = |shell: &mut Shell, id, events: &[InputEvent]| -> Vec<InputMessage> {
+        for &event in events {
+            seq += 1;
+            shell.say(id, ViewerMessage::Input(Input { seq, event })).unwrap();
+        }
+        let inputs = shell.requests().into_iter();
+        inputs
+            .map(|request| match request {
+                Request::Input(InputMessage::PointerMove { x, y, .. }) => {
+                    InputMessage::PointerMove { seq: 0, x, y }
+                }
+                Request::Input(InputMessage::Button { button, down, .. }) => {
+                    InputMessage::Button { seq: 0, button, down }
+                }
+                Request::Input(InputMessage::Scroll { dx, dy, .. }) => {
+                    InputMessage::Scroll { seq: 0, dx, dy }
+                }
+                other => panic!("{other:?}"),
+            })
+            .collect()
+    };
+    let to = |x, y| InputMessage::PointerMove { seq: 0, x, y };
+    let button = |down| InputMessage::Button { seq: 0, button: 1, down };
+    let [press, release] = [true, false].map(|down| InputEvent::Button { button: 1, down });
+    let moves = |x, y| InputEvent::Motion { x, y };
+    assert_eq!(requests(&mut shell, second, &[press, release]), [button(true), button(false)]);
+    assert_eq!(requests(&mut shell, first, &[moves(161, 252)]), [to(161, 252)]);
+    assert_eq!(requests(&mut shell, second, &[moves(700, 500)]), [to(700, 500)]);
+    assert_eq!(requests(&mut shell, first, &[press]), [to(161, 252), button(true)]);
+    assert_eq!(requests(&mut shell, first, &[release]), [button(false)], "it is there already");
+    let wheel = InputEvent::Scroll { dx: 0, dy: 120 };
+    let notch = InputMessage::Scroll { seq: 0, dx: 0, dy: 120 };
+    assert_eq!(requests(&mut shell, second, &[wheel]), [to(700, 500), notch]);
+    // An application moves the pointer: it is there for both.
+    shell.session.handle_cursor_move(30, 40);
+    assert_eq!(requests(&mut shell, first, &[press]), [button(true)]);
+    assert_eq!(requests(&mut shell, second, &[moves(5, 6)]), [to(5, 6)]);
+    assert_eq!(requests(&mut shell, first, &[release]), [to(30, 40), button(false)]);
+    // The viewer that moved it last leaves.
+    shell.session.remove_viewer(first);
+    assert_eq!(requests(&mut shell, second, &[press]), [to(5, 6), button(true)]);
+}
+
+#[test]
 fn a_flood_of_input_ends_its_viewer() {
     let mut shell = Shell::new();
     let id = shell.join();
     let event = InputEvent::Motion { x: 1, y: 1 };
-    let flood = (0..5_000).find_map(|seq| shell.say(id, ViewerMessage::Input(Input { seq, event })).err());
+    let flood =
+        (0..5_000).find_map(|seq| shell.say(id, ViewerMessage::Input(Input { seq, event })).err());
     assert_eq!(flood, Some(Violation::InputFlood(4_000)));
 }
 
-/// X takes nothing meanwhile, and letting go passes the bound of what waits.
+/// X takes no input meanwhile, and releases pass the bound.
 #[test]
-fn letting_go_without_end_fills_nothing() {
+fn a_flood_of_releases_fills_nothing() {
     let mut shell = Shell::new();
     let id = shell.join();
     for seq in 0..10_000 {
@@ -554,11 +716,13 @@ fn letting_go_without_end_fills_nothing() {
         shell.say(id, ViewerMessage::Input(Input { seq, event: InputEvent::ReleaseAll })).unwrap();
     }
     let event = InputEvent::Key { code: 30, keysym: 0x61, down: true };
-    shell.say(id, ViewerMessage::Input(Input { seq: 10_000, event })).expect("there is room for a key");
+    shell
+        .say(id, ViewerMessage::Input(Input { seq: 10_000, event }))
+        .expect("there is room for a key");
 }
 
 #[test]
-fn an_acknowledgement_of_nothing_is_a_violation() {
+fn an_acknowledgement_of_an_unsent_update_is_a_violation() {
     let mut shell = Shell::new();
     let id = shell.join();
     let newest = shell.session.stats(id).unwrap().updates;
@@ -567,7 +731,7 @@ fn an_acknowledgement_of_nothing_is_a_violation() {
 }
 
 #[test]
-fn what_a_viewer_asked_of_the_driver_goes_with_it() {
+fn a_viewers_requests_to_the_driver_end_with_it() {
     let mut shell = Shell::new();
     let (gone, stays) = (shell.join(), shell.join());
     shell.say(stays, ViewerMessage::Barrier(1)).unwrap();
@@ -575,11 +739,11 @@ fn what_a_viewer_asked_of_the_driver_goes_with_it() {
         shell.say(gone, ViewerMessage::Barrier(number)).unwrap();
     }
     shell.session.remove_viewer(gone);
-    assert!(matches!(shell.requests()[..], [Request::Barrier(_)]), "that of the one that stays");
+    assert!(matches!(shell.requests()[..], [Request::Barrier(_)]), "that of the viewer that stays");
 }
 
 #[test]
-fn a_new_driver_is_asked_the_old_one_s_barriers() {
+fn a_new_driver_gets_the_unanswered_barriers() {
     let mut shell = Shell::new();
     let id = shell.join();
     shell.say(id, ViewerMessage::Barrier(9)).unwrap();
@@ -588,20 +752,24 @@ fn a_new_driver_is_asked_the_old_one_s_barriers() {
     assert_eq!(shell.requests(), asked);
     let [Request::Barrier(number)] = asked[..] else { panic!("{asked:?}") };
     shell.record(0, RecordKind::Barrier { id: number });
-    assert_eq!(shell.rest(id).last(), Some(&Said::Barrier(9)));
+    assert_eq!(shell.rest(id).last(), Some(&Received::Barrier(9)));
 }
 
 #[test]
-fn pings_are_answered_and_bounded_and_a_close_is_the_last_word() {
+fn pings_are_answered_and_bounded_and_a_close_is_the_last_message() {
     let mut shell = Shell::new();
     let id = shell.join();
     (0..70).for_each(|number| shell.say(id, ViewerMessage::Ping(number)).unwrap());
-    let pongs: Vec<Said> = (6..70).map(Said::Pong).collect();
+    let pongs: Vec<Received> = (6..70).map(Received::Pong).collect();
     assert_eq!(shell.transmit(id), pongs);
     shell.draw(TOP, RECT);
-    shell.session.close_viewer(id, thinc_protocol::session::CloseCode::SessionEnded, "the command ended");
+    shell.session.close_viewer(
+        id,
+        thinc_protocol::session::CloseCode::SessionEnded,
+        "the command ended",
+    );
     assert!(!shell.session.is_closed(id));
-    assert_eq!(shell.rest(id), [Said::Close("the command ended".into())]);
+    assert_eq!(shell.rest(id), [Received::Close("the command ended".into())]);
     assert!(shell.session.is_closed(id));
 }
 
@@ -614,22 +782,29 @@ fn a_spinning_cursor_is_acknowledged_too() {
         let (size, pixels) = (Size { width: 32, height: 32 }, CursorData::Argb(vec![i; 1_000]));
         shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
         shell.session.handle_cursor_move(5, 5);
-        let said = shell.transmit(id);
-        assert!(said.contains(&Said::Cursor) && said.contains(&Said::CursorMove), "{said:?}");
-        updates += said.iter().filter(|said| matches!(said, Said::Update { .. })).count();
+        let received = shell.transmit(id);
+        assert!(
+            received.contains(&Received::Cursor) && received.contains(&Received::CursorMove),
+            "{received:?}"
+        );
+        updates +=
+            received.iter().filter(|received| matches!(received, Received::Update { .. })).count();
     }
     assert!((6..=10).contains(&updates), "an update follows every 2 KiB: {updates}");
 }
 
 #[test]
-fn a_cursor_larger_than_the_budget_does_not_stop_what_follows() {
+fn a_cursor_larger_than_the_budget_does_not_stop_later_messages() {
     let mut shell = Shell::new();
     let id = shell.join();
     let (size, pixels) = (Size { width: 256, height: 256 }, CursorData::Argb(vec![1; 256 * 1024]));
     shell.session.handle_cursor(CursorImageOwned { size, hot_x: 0, hot_y: 0, pixels });
     shell.draw(TOP, RECT);
-    let said = shell.rest(id);
-    assert!(said.iter().filter(|said| matches!(said, Said::Update { .. })).count() >= 2, "{said:?}");
+    let received = shell.rest(id);
+    assert!(
+        received.iter().filter(|received| matches!(received, Received::Update { .. })).count() >= 2,
+        "{received:?}"
+    );
     assert_eq!(shell.session.stats(id).unwrap().in_flight, 0);
     assert!(shell.session.is_drained());
 }

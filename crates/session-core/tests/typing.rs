@@ -1,14 +1,17 @@
-//! What is typed is what an application reads, in order, whatever is held, locked or bound meanwhile.
-//! A session against a model of an X server and of an application that looks up late what a key means, as those of real
-//! ones do. The model knows XKB's levels; of session-core it knows only what a shell sees.
+//! What is typed is what an application reads, in order, whatever is held, locked or bound
+//! meanwhile. A session against a model of an X server and of an application that looks up keys
+//! late, as real ones do. The model knows XKB's levels; of session-core it knows only the shell's
+//! interface.
 
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
-use thinc_protocol::viewer::{Input, InputEvent, Layout, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, ViewerHello, ViewerMessage};
 use thinc_region::Size;
 use thinc_ring::InputMessage;
-use thinc_session_core::{Config, Keymap, LossyPolicy, Request, Session, ViewerId};
+use thinc_session_core::{
+    Config, KEY_LEVELS, Key, Keymap, LossyPolicy, Modifiers, Request, Session, ViewerId,
+};
 
 const SHIFT: u8 = 50;
 const CONTROL: u8 = 37;
@@ -22,20 +25,25 @@ const KEY_RIGHTALT: u16 = 100;
 const KEY_CAPSLOCK: u16 = 58;
 const KEY_A: u16 = 30;
 
-/// One key, as the core protocol has it: plain, Shift, -, -, Level3, Level3 with Shift.
+/// One key in the core protocol: plain, Shift, -, -, Level3, Level3 with Shift.
 type Row = [u32; 6];
 
-/// A small keyboard: letters, a few digits with what Shift makes of them, AltGr characters, and so many spare keycodes.
+/// A small keyboard: alphabetic keys, a few digits with their Shift level, AltGr characters, and so
+/// many spare keycodes.
 fn keymap(layout: &str, spares: usize) -> Vec<Row> {
-    // Keys of no interest here, so that they are not spare.
+    // Unused keys, so that they are not spare.
     let mut rows = vec![[0xffc8, 0, 0, 0, 0, 0]; 248];
     let mut set = |keycode: u8, row: Row| rows[usize::from(keycode) - 8] = row;
-    let letter = |character: char| [u32::from(character), u32::from(character.to_ascii_uppercase()), 0, 0, 0, 0];
-    for (keycode, character) in (24u8..).zip("qwertyuiop".chars()).chain((38..).zip("asdfghjkl".chars())) {
-        set(keycode, letter(character));
+    let alphabetic = |character: char| {
+        [u32::from(character), u32::from(character.to_ascii_uppercase()), 0, 0, 0, 0]
+    };
+    for (keycode, character) in
+        (24u8..).zip("qwertyuiop".chars()).chain((38..).zip("asdfghjkl".chars()))
+    {
+        set(keycode, alphabetic(character));
     }
     for (keycode, character) in (52u8..).zip("zxcvbnm".chars()) {
-        set(keycode, letter(character));
+        set(keycode, alphabetic(character));
     }
     set(36, [0xff0d; 6]);
     set(65, [0x20; 6]);
@@ -45,8 +53,8 @@ fn keymap(layout: &str, spares: usize) -> Vec<Row> {
     set(CAPS, [0xffe5, 0, 0, 0, 0, 0]);
     match layout {
         "de" => {
-            set(29, letter('z'));
-            set(52, letter('y'));
+            set(29, alphabetic('z'));
+            set(52, alphabetic('y'));
             set(24, [0x71, 0x51, 0, 0, 0x40, 0x40]);
             set(26, [0x65, 0x45, 0, 0, 0x20ac, 0x20ac]);
             set(11, [0x32, 0x22, 0, 0, 0xb2, 0]);
@@ -62,7 +70,7 @@ fn keymap(layout: &str, spares: usize) -> Vec<Row> {
     rows
 }
 
-/// What an application has not looked up yet.
+/// Keys that the application has not looked up yet.
 struct Pressed {
     at: u64,
     keycode: u8,
@@ -72,7 +80,7 @@ struct Pressed {
     caps: bool,
 }
 
-/// An X server, a shell that carries out requests at once, and the application with the keyboard.
+/// An X server, a shell that carries out requests at once, and the application with the focus.
 struct World {
     session: Session,
     viewer: ViewerId,
@@ -81,17 +89,22 @@ struct World {
     rows: Vec<Row>,
     spares: usize,
     down: Vec<u8>,
+    still_held: Vec<u8>,
     caps: bool,
     caps_was_on: bool,
     unread: VecDeque<Pressed>,
-    /// How late the application looks up what was pressed.
+    /// How late the application looks up pressed keys.
     lag: u64,
-    /// How often bindings and layouts are told to session-core.
+    /// How often session-core is told of bindings and layouts.
     told: bool,
     text: String,
     commands: String,
     bindings: usize,
-    /// The layouts that were asked for.
+    /// The number of the last of them.
+    last_binding: u64,
+    /// The layout of the session's own.
+    own: &'static str,
+    /// The layouts that were requested.
     layouts: Vec<String>,
 }
 
@@ -107,14 +120,24 @@ fn character(keysym: u32) -> Option<char> {
     }
 }
 
+fn hello() -> ViewerHello {
+    ViewerHello {
+        version: 1,
+        caps: 0,
+        size: Size::default(),
+        message_bytes_max: 1 << 20,
+        name: "typist".into(),
+    }
+}
+
 impl World {
-    fn new(layout: &str, spares: usize, lag: u64) -> World {
-        let mut session =
-            Session::new(Config { lossy: LossyPolicy::Never, ..Config::new("typing", Size { width: 64, height: 64 }) });
+    fn new(layout: &'static str, spares: usize, lag: u64) -> World {
+        let mut session = Session::new(Config {
+            lossy: LossyPolicy::Never,
+            ..Config::new("typing", Size { width: 64, height: 64 })
+        });
         session.handle_attach(Size { width: 64, height: 64 });
-        let hello =
-            ViewerHello { version: 1, caps: 0, size: Size::default(), frame_bytes_max: 1 << 20, name: "hand".into() };
-        let viewer = session.add_viewer(&hello, 0);
+        let viewer = session.add_viewer(&hello(), 0);
         let rows = keymap(layout, spares);
         let (text, commands) = (String::new(), String::new());
         let mut world = World {
@@ -125,6 +148,7 @@ impl World {
             rows,
             spares,
             down: Vec::new(),
+            still_held: Vec::new(),
             caps: false,
             caps_was_on: false,
             unread: VecDeque::new(),
@@ -133,6 +157,8 @@ impl World {
             text,
             commands,
             bindings: 0,
+            last_binding: 0,
+            own: layout,
             layouts: Vec::new(),
         };
         world.tell();
@@ -140,13 +166,30 @@ impl World {
     }
 
     fn tell(&mut self) {
-        self.session.handle_keymap(Keymap::from_core(8, 6, self.rows.as_flattened()));
+        let keys = self.rows.iter().map(|&[plain, shifted, _, _, third, fourth]| {
+            let or = |keysym: u32, other: u32| if keysym == 0 { other } else { keysym };
+            let shifted = or(shifted, plain);
+            let (third, fourth) =
+                if third == 0 { (plain, shifted) } else { (third, or(fourth, third)) };
+            let levels = [plain, shifted, third, fourth];
+            let modifiers = match plain {
+                0xffe1 => Modifiers::SHIFT,
+                0xfe03 => Modifiers::LEVEL3,
+                0xffe3 => Modifiers::COMMAND,
+                _ => Modifiers::default(),
+            };
+            let keysyms: [u32; KEY_LEVELS] = std::array::from_fn(|level| levels[level % 4]);
+            Key { keysyms, modifiers, taken: false }
+        });
+        self.session.handle_keymap(Keymap::new(8, keys, 4, self.last_binding));
     }
 
     fn say(&mut self, event: InputEvent) {
         self.seq += 1;
         let message = ViewerMessage::Input(Input { seq: self.seq, event });
-        self.session.handle_message(self.viewer, &message, self.now).expect("a hand breaks no rule");
+        self.session
+            .handle_message(self.viewer, &message, self.now)
+            .expect("this input is no violation");
     }
 
     fn key(&mut self, code: u16, keysym: u32, down: bool) {
@@ -165,37 +208,43 @@ impl World {
         self.now = self.now.max(until);
     }
 
-    /// The application looks a key up in the keymap as it is now.
+    /// The application looks a key up in the current keymap.
     fn read(&mut self, pressed: &Pressed) {
         let [plain, shifted, _, _, third, fourth] = self.row(pressed.keycode);
         let shifted = if shifted == 0 { plain } else { shifted };
         let fourth = if fourth == 0 { third } else { fourth };
-        let (plain, shifted) = if pressed.level3 && third != 0 { (third, fourth) } else { (plain, shifted) };
+        let (plain, shifted) =
+            if pressed.level3 && third != 0 { (third, fourth) } else { (plain, shifted) };
         let (Some(plain), Some(shifted)) = (character(plain), character(shifted)) else { return };
         let alphabetic = plain != shifted && plain.to_uppercase().eq([shifted]);
-        let written = match (pressed.shift != (pressed.caps && alphabetic), pressed.caps && !alphabetic) {
-            (true, false) => shifted,
-            (false, false) => plain,
-            (shift, true) => {
-                let one = if shift { shifted } else { plain };
-                let mut capital = one.to_uppercase();
-                capital.next().filter(|_| capital.next().is_none()).unwrap_or(one)
-            }
-        };
+        let written =
+            match (pressed.shift != (pressed.caps && alphabetic), pressed.caps && !alphabetic) {
+                (true, false) => shifted,
+                (false, false) => plain,
+                (shift, true) => {
+                    let one = if shift { shifted } else { plain };
+                    let mut capital = one.to_uppercase();
+                    capital.next().filter(|_| capital.next().is_none()).unwrap_or(one)
+                }
+            };
         if pressed.control { self.commands.push(written) } else { self.text.push(written) }
     }
 
-    /// Carries out what session-core asks for, and waits where it wants to.
+    /// Carries out session-core's requests, and waits when it has to.
     fn rest(&mut self) {
         loop {
-            // The viewer is there.
-            self.session.handle_message(self.viewer, &ViewerMessage::Ping(0), self.now).expect("a ping breaks no rule");
+            // The viewer sends a message.
+            self.session
+                .handle_message(self.viewer, &ViewerMessage::Ping(0), self.now)
+                .expect("a ping is no violation");
             while let Some(request) = self.session.poll_request(self.now) {
                 self.carry_out(request);
                 // A round trip to the X server.
                 self.wait(self.now + 200);
             }
-            let Some(deadline) = self.session.poll_deadline(self.now).filter(|&at| at < self.now + 500_000) else {
+            let Some(deadline) =
+                self.session.poll_deadline(self.now).filter(|&at| at < self.now + 500_000)
+            else {
                 break;
             };
             self.wait(deadline.max(self.now + 1));
@@ -205,31 +254,36 @@ impl World {
 
     fn carry_out(&mut self, request: Request) {
         match request {
-            Request::Bind(bindings) => {
+            Request::Bind { number, bindings } => {
                 self.bindings += 1;
+                self.last_binding = number;
                 for binding in bindings {
                     let [plain, shifted, third, fourth] = binding.keysyms;
-                    self.rows[usize::from(binding.keycode) - 8] = [plain, shifted, 0, 0, third, fourth];
+                    self.rows[usize::from(binding.keycode) - 8] =
+                        [plain, shifted, 0, 0, third, fourth];
                 }
                 if self.told {
                     self.tell();
                 }
             }
             Request::SetLayout(layout) => {
-                self.rows = keymap(&layout.layout, self.spares);
-                self.layouts.push(layout.layout);
+                let layout = layout.map_or_else(|| self.own.to_owned(), |layout| layout.layout);
+                self.rows = keymap(&layout, self.spares);
+                self.layouts.push(layout);
                 self.tell();
             }
             Request::SetLocks { caps, .. } => self.caps = caps,
             Request::Input(InputMessage::Key { keycode, down, .. }) => self.press(keycode, down),
-            other => panic!("nobody asked for {other:?}"),
+            Request::Input(InputMessage::StillHeld { keycode }) => self.still_held.push(keycode),
+            other => panic!("the session requested {other:?}"),
         }
     }
 
     fn press(&mut self, keycode: u8, down: bool) {
         if down {
             assert!(!self.down.contains(&keycode), "{keycode} is pressed twice");
-            let holds = |row: &dyn Fn(u32) -> bool| self.down.iter().any(|&down| row(self.row(down)[0]));
+            let holds =
+                |row: &dyn Fn(u32) -> bool| self.down.iter().any(|&down| row(self.row(down)[0]));
             let pressed = Pressed {
                 at: self.now,
                 keycode,
@@ -262,9 +316,11 @@ enum Op {
     AltGr(bool),
     Locks(bool),
     CapsLock,
-    /// The key at the place of "a", which is held or let go.
+    /// The key at the place of "a" is pressed or released.
     A(bool),
     Layout(&'static str),
+    /// Somebody in the session sets this layout.
+    SetInSession(&'static str),
     /// Everything until now is carried out.
     Rest,
 }
@@ -281,7 +337,8 @@ fn any_char() -> impl Strategy<Value = char> {
 fn any_op() -> impl Strategy<Value = Op> {
     prop_oneof![
         6 => any_char().prop_map(Op::Char),
-        2 => proptest::collection::vec(any_char(), 0..60).prop_map(|text| Op::Many(text.into_iter().collect())),
+        2 => proptest::collection::vec(any_char(), 0..60)
+            .prop_map(|text| Op::Many(text.into_iter().collect())),
         1 => any::<bool>().prop_map(Op::Shift),
         1 => any::<bool>().prop_map(Op::Control),
         1 => any::<bool>().prop_map(Op::AltGr),
@@ -289,17 +346,20 @@ fn any_op() -> impl Strategy<Value = Op> {
         1 => Just(Op::CapsLock),
         1 => any::<bool>().prop_map(Op::A),
         1 => proptest::sample::select(vec!["us", "de", "ru"]).prop_map(Op::Layout),
+        1 => proptest::sample::select(vec!["us", "de", "ru"]).prop_map(Op::SetInSession),
         2 => Just(Op::Rest),
     ]
 }
 
-fn run(layout: &str, spares: usize, lag: u64, told: bool, ops: &[Op]) -> World {
+fn run(layout: &'static str, spares: usize, lag: u64, told: bool, ops: &[Op]) -> World {
     let mut world = World::new(layout, spares, lag);
     world.told = told;
     for op in ops {
         match op {
             Op::Char(character) => world.say(InputEvent::Char(*character)),
-            Op::Many(text) => text.chars().for_each(|character| world.say(InputEvent::Char(character))),
+            Op::Many(text) => {
+                text.chars().for_each(|character| world.say(InputEvent::Char(character)))
+            }
             Op::Shift(down) => world.key(KEY_LEFTSHIFT, 0xffe1, *down),
             Op::Control(down) => world.key(KEY_LEFTCTRL, 0xffe3, *down),
             Op::AltGr(down) => world.key(KEY_RIGHTALT, 0xfe03, *down),
@@ -310,21 +370,37 @@ fn run(layout: &str, spares: usize, lag: u64, told: bool, ops: &[Op]) -> World {
             }
             Op::A(down) => world.key(KEY_A, 0, *down),
             Op::Layout(layout) => {
-                let layout = Layout { layout: (*layout).into(), ..Layout::default() };
+                let layout =
+                    KeyboardLayout { layout: (*layout).into(), ..KeyboardLayout::default() };
                 let viewer = world.viewer;
-                world.session.handle_message(viewer, &ViewerMessage::Layout(layout), world.now).unwrap();
+                world
+                    .session
+                    .handle_message(viewer, &ViewerMessage::KeyboardLayout(layout), world.now)
+                    .unwrap();
+            }
+            Op::SetInSession(layout) => {
+                // Keys that an application has not looked up yet would be looked up in the new
+                // keymap, as they are on a keyboard of the machine's own.
+                world.rest();
+                world.own = layout;
+                world.rows = keymap(layout, spares);
+                world.tell();
             }
             Op::Rest => world.rest(),
         }
     }
     world.say(InputEvent::ReleaseAll);
     world.rest();
-    assert_eq!(world.down, [], "something is still held");
+    assert_eq!(world.down, [], "a key is still held");
     world
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 400,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn characters_arrive_whole_and_in_order(
@@ -334,7 +410,7 @@ proptest! {
         told in any::<bool>(),
         ops in proptest::collection::vec(any_op(), 0..24),
     ) {
-        // What the key at the place of "a" writes depends on more than this property says.
+        // What the key at the place of "a" writes depends on more than this property states.
         let ops: Vec<Op> = ops.into_iter().filter(|op| !matches!(op, Op::A(_))).collect();
         let world = run(layout, spares, lag, told, &ops);
         let wanted: String = ops.iter().map(|op| match op {
@@ -347,7 +423,7 @@ proptest! {
     }
 
     #[test]
-    fn keys_that_are_held_among_characters_stay_held_and_are_let_go(
+    fn held_keys_among_characters_stay_held_until_they_are_released(
         spares in 1usize..19,
         ops in proptest::collection::vec(any_op(), 0..24),
     ) {
@@ -358,7 +434,10 @@ proptest! {
             _ => 0,
         }).sum::<usize>();
         let mut held = false;
-        let pressed = ops.iter().filter(|op| if let Op::A(down) = op { !std::mem::replace(&mut held, *down) && *down } else { false });
+        let pressed = ops.iter().filter(|op| match op {
+            Op::A(down) => !std::mem::replace(&mut held, *down) && *down,
+            _ => false,
+        });
         let read = world.text.chars().count() + world.commands.chars().count();
         prop_assert_eq!(read, typed + pressed.count());
     }
@@ -374,7 +453,11 @@ fn a_long_text_arrives_in_order_with_few_keycodes_and_a_slow_application() {
     for (spares, bindings_max) in [(18, 3), (4, 13), (1, 50)] {
         let world = run("us", spares, 390_000, true, &[Op::Many(commit())]);
         assert_eq!(world.text, commit());
-        assert!(world.bindings <= bindings_max, "{spares} spare keycodes: bound {} times", world.bindings);
+        assert!(
+            world.bindings <= bindings_max,
+            "{spares} spare keycodes: bound {} times",
+            world.bindings
+        );
     }
 }
 
@@ -387,23 +470,28 @@ fn characters_of_the_keymap_take_no_spare_keycode() {
 }
 
 #[test]
-fn the_layout_is_there_before_the_first_key_and_that_of_who_types() {
+fn the_layout_is_set_before_the_first_key_of_the_viewer_that_types() {
     let mut world = World::new("us", 4, 0);
-    let de = Layout { layout: "de".into(), ..Layout::default() };
-    world.session.handle_message(world.viewer, &ViewerMessage::Layout(de), 0).unwrap();
+    let de = KeyboardLayout { layout: "de".into(), ..KeyboardLayout::default() };
+    world.session.handle_message(world.viewer, &ViewerMessage::KeyboardLayout(de), 0).unwrap();
     // At the place of "y" a German keyboard has "z".
     world.key(21, u32::from('z'), true);
     world.key(21, u32::from('z'), false);
     world.rest();
     assert_eq!((world.text.as_str(), world.row(29)[0]), ("z", u32::from('z')));
 
-    let hello =
-        ViewerHello { version: 1, caps: 0, size: Size::default(), frame_bytes_max: 1 << 20, name: "other".into() };
+    let hello = ViewerHello {
+        version: 1,
+        caps: 0,
+        size: Size::default(),
+        message_bytes_max: 1 << 20,
+        name: "other".into(),
+    };
     let (first, other) = (world.viewer, world.session.add_viewer(&hello, world.now));
-    let us = Layout { layout: "us".into(), ..Layout::default() };
-    world.session.handle_message(other, &ViewerMessage::Layout(us), world.now).unwrap();
+    let us = KeyboardLayout { layout: "us".into(), ..KeyboardLayout::default() };
+    world.session.handle_message(other, &ViewerMessage::KeyboardLayout(us), world.now).unwrap();
     world.rest();
-    assert_eq!(world.row(29)[0], u32::from('z'), "who only looks changes nothing");
+    assert_eq!(world.row(29)[0], u32::from('z'), "a viewer without keys changes nothing");
     world.viewer = other;
     world.key(21, u32::from('y'), true);
     world.key(21, u32::from('y'), false);
@@ -416,13 +504,16 @@ fn the_layout_is_there_before_the_first_key_and_that_of_who_types() {
 }
 
 #[test]
-fn each_key_is_typed_on_the_layout_said_before_it() {
+fn each_key_is_typed_on_the_layout_reported_before_it() {
     let mut world = World::new("us", 4, 0);
     for (name, key, written) in [("de", 21, 'z'), ("us", 21, 'y'), ("de", 44, 'y')] {
-        // The first of two that nobody typed between is never asked for.
+        // The first of two layouts without a key in between is never requested.
         for layout in ["fr", name] {
-            let layout = Layout { layout: layout.into(), ..Layout::default() };
-            world.session.handle_message(world.viewer, &ViewerMessage::Layout(layout), 0).unwrap();
+            let layout = KeyboardLayout { layout: layout.into(), ..KeyboardLayout::default() };
+            world
+                .session
+                .handle_message(world.viewer, &ViewerMessage::KeyboardLayout(layout), 0)
+                .unwrap();
         }
         world.key(key, u32::from(written), true);
         world.key(key, u32::from(written), false);
@@ -433,13 +524,60 @@ fn each_key_is_typed_on_the_layout_said_before_it() {
 }
 
 #[test]
-fn the_keys_of_a_viewer_that_cannot_be_reached_are_let_go() {
+fn a_viewers_layout_leaves_with_it_and_after_what_it_typed() {
+    let mut world = World::new("us", 4, 0);
+    let layout = |name: &str| {
+        ViewerMessage::KeyboardLayout(KeyboardLayout { layout: name.into(), ..Default::default() })
+    };
+    let (first, second) = (world.viewer, world.session.add_viewer(&hello(), 0));
+    world.session.handle_message(first, &layout("de"), 0).unwrap();
+    world.session.handle_message(second, &layout("ru"), 0).unwrap();
+    world.say(InputEvent::Char('ü'));
+    world.key(KEY_LEFTSHIFT, 0xffe1, true);
+    // It goes before any of that was carried out.
+    world.session.remove_viewer(first);
+    world.viewer = second;
+    world.rest();
+    assert_eq!((world.text.as_str(), world.down.as_slice()), ("ü", [].as_slice()));
+    assert_eq!(world.layouts, ["de", "us"], "one that types nothing changes nothing");
+    world.say(InputEvent::Char('ф'));
+    world.rest();
+    // A keyboard that it does not know any more is not one.
+    world.session.handle_message(second, &layout(""), world.now).unwrap();
+    world.rest();
+    assert_eq!((world.text.as_str(), world.bindings), ("üф", 0));
+    assert_eq!(world.layouts, ["de", "us", "ru", "us"]);
+    world.session.remove_viewer(second);
+    world.viewer = world.session.add_viewer(&hello(), world.now);
+    world.rest();
+    assert_eq!(world.layouts.len(), 4, "it was the session's own already");
+}
+
+#[test]
+fn a_layout_that_somebody_sets_in_the_session_stays_while_the_same_viewer_types() {
+    let mut world = World::new("us", 4, 0);
+    let de = KeyboardLayout { layout: "de".into(), ..KeyboardLayout::default() };
+    world.session.handle_message(world.viewer, &ViewerMessage::KeyboardLayout(de), 0).unwrap();
+    world.say(InputEvent::Char('z'));
+    world.rest();
+    world.rows = keymap("ru", 4);
+    world.tell();
+    world.say(InputEvent::Char('ф'));
+    world.say(InputEvent::Char('z'));
+    world.rest();
+    assert_eq!(world.text, "zфz");
+    assert_eq!(world.layouts, ["de"]);
+}
+
+#[test]
+fn the_keys_of_an_unresponsive_viewer_are_released() {
     let mut world = World::new("us", 4, 0);
     world.key(KEY_A, 0x61, true);
     world.key(KEY_LEFTCTRL, 0xffe3, true);
     world.rest();
     assert_eq!(world.down, [A, CONTROL]);
-    // As long as it says anything, it is there.
+    // While it sends messages, it is responsive, and X may repeat the key that is no modifier.
+    world.still_held.clear();
     for number in 0..5 {
         world.wait(world.now + 500_000);
         let viewer = world.viewer;
@@ -449,13 +587,18 @@ fn the_keys_of_a_viewer_that_cannot_be_reached_are_let_go() {
         }
     }
     assert_eq!(world.down, [A, CONTROL]);
+    assert_eq!(world.still_held, [A; 5]);
+    world.wait(world.now + 49_999);
+    let viewer = world.viewer;
+    world.session.handle_message(viewer, &ViewerMessage::Ping(5), world.now).unwrap();
+    assert_eq!(world.session.poll_request(world.now), None, "too soon after the last one");
     let heard = world.now;
     assert_eq!(world.session.poll_deadline(world.now), Some(heard + 1_000_000));
     world.wait(heard + 1_000_000);
     while let Some(request) = world.session.poll_request(world.now) {
         world.carry_out(request);
     }
-    assert_eq!(world.down, [CONTROL], "what repeats first");
+    assert_eq!(world.down, [CONTROL], "repeating keys first");
     assert_eq!(world.session.poll_deadline(world.now), Some(heard + 10_000_000));
     world.wait(heard + 10_000_000);
     while let Some(request) = world.session.poll_request(world.now) {
@@ -463,14 +606,14 @@ fn the_keys_of_a_viewer_that_cannot_be_reached_are_let_go() {
     }
     assert_eq!(world.down, []);
     assert_eq!(world.session.poll_deadline(world.now), None);
-    // When it comes back, what it lets go is not held.
+    // After it reconnects, its releases find no held key.
     world.key(KEY_A, 0x61, false);
     world.rest();
     assert_eq!(world.down, []);
 }
 
 #[test]
-fn locks_become_the_viewers_and_are_asked_for_only_where_they_differ() {
+fn lock_keys_follow_the_viewer_and_are_requested_only_if_they_differ() {
     let mut world = World::new("us", 4, 0);
     let requests = |world: &mut World| -> Vec<Request> {
         let now = world.now;
@@ -483,7 +626,48 @@ fn locks_become_the_viewers_and_are_asked_for_only_where_they_differ() {
     world.session.handle_leds(3);
     world.say(InputEvent::Locks { caps: true, num: true });
     assert_eq!(requests(&mut world), []);
-    // Another one has it otherwise.
-    world.say(InputEvent::Locks { caps: false, num: true });
-    assert_eq!(requests(&mut world), [Request::SetLocks { caps: false, num: true }]);
+    // An application or another viewer has changed them.
+    world.session.handle_leds(2);
+    world.say(InputEvent::Locks { caps: true, num: true });
+    assert_eq!(requests(&mut world), [Request::SetLocks { caps: true, num: true }]);
+}
+
+#[test]
+fn every_viewer_types_with_its_own_locks() {
+    let mut world = World::new("us", 4, 0);
+    let first = world.viewer;
+    let second = world.session.add_viewer(&hello(), 0);
+    let press_a = |world: &mut World, viewer| {
+        world.viewer = viewer;
+        world.key(KEY_A, 0, true);
+        world.key(KEY_A, 0, false);
+    };
+    world.say(InputEvent::Locks { caps: false, num: false });
+    press_a(&mut world, first);
+    // The second viewer's locks change nothing until it types.
+    world.viewer = second;
+    world.say(InputEvent::Locks { caps: true, num: false });
+    press_a(&mut world, first);
+    press_a(&mut world, second);
+    press_a(&mut world, second);
+    // A viewer says its locks once, and has them even if another typed in between.
+    press_a(&mut world, first);
+    press_a(&mut world, second);
+    world.rest();
+    assert_eq!(world.text, "aaAAaA");
+    // What an application sets stays while the same viewer types.
+    world.caps = false;
+    world.session.handle_leds(0);
+    press_a(&mut world, second);
+    world.rest();
+    assert_eq!(world.text, "aaAAaAa");
+    // The lock that a key changes is not reported, and counts all the same.
+    press_a(&mut world, first);
+    world.key(KEY_CAPSLOCK, 0xffe5, true);
+    world.key(KEY_CAPSLOCK, 0xffe5, false);
+    press_a(&mut world, first);
+    press_a(&mut world, second);
+    press_a(&mut world, first);
+    world.rest();
+    assert_eq!(world.text, "aaAAaAaaAAA");
 }

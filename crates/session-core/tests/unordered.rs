@@ -1,14 +1,16 @@
-//! What a transport may count on that loses updates and lets them overtake one another.
-//! From hand-made records and acknowledgements in any order, to what is sent again and what each update waits for.
-//! Knows session-core's public face; the simulator loses thousands of them.
+//! Transports that lose and reorder updates. From constructed records and acknowledgements in any
+//! order, to what is sent again and what each update waits for. Knows session-core's public
+//! interface; the simulator loses thousands of updates.
 
 use thinc_protocol::command::Command;
-use thinc_protocol::frame::{Deframer, Frame};
-use thinc_protocol::session::{ASK, Packed, SessionMessage};
+use thinc_protocol::framing::{Deframer, MessageFrame};
+use thinc_protocol::session::{PROBE, Packed, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
-use thinc_session_core::{Arrival, Config, Job, Packer, Scheduling, Session, Unpacked, ViewerId, Violation};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
+use thinc_session_core::{
+    Config, DeliveryOrder, Job, Packer, Scheduling, Session, Unpacked, ViewerId, Violation,
+};
 
 const SIZE: Size = Size { width: 320, height: 200 };
 const A: Rect = Rect::at(10, 10, 40, 20);
@@ -23,23 +25,24 @@ struct Shell {
 
 impl Shell {
     fn new() -> Shell {
-        Shell::by(Arrival::Unordered)
+        Shell::by(DeliveryOrder::Unordered)
     }
 
-    /// A viewer by such a transport, which shows all there is.
-    fn by(arrival: Arrival) -> Shell {
+    /// A viewer on such a transport, which shows everything.
+    fn by(arrival: DeliveryOrder) -> Shell {
         let scheduling = Scheduling::ShortestFirst;
-        let mut session = Session::new(Config { scheduling, offscreen: false, ..Config::new("work", SIZE) });
+        let mut session =
+            Session::new(Config { scheduling, offscreen: false, ..Config::new("work", SIZE) });
         session.handle_attach(SIZE);
         let hello = ViewerHello {
             version: 1,
             caps: ViewerCaps::LOCAL_CURSOR,
             size: Size::default(),
-            frame_bytes_max: 1 << 20,
+            message_bytes_max: 1 << 20,
             name: "test".into(),
         };
         let viewer = session.add_viewer(&hello, 0);
-        session.set_arrival(viewer, arrival);
+        session.set_delivery_order(viewer, arrival);
         let mut shell = Shell { session, viewer, now: 1_000, op: 0 };
         shell.settle();
         shell
@@ -47,11 +50,17 @@ impl Shell {
 
     fn record(&mut self, kind: RecordKind) {
         self.op += 1;
-        self.session.handle_record(&DrawRecord { op: self.op, more: false, window: 1, kind }, self.now);
+        self.session
+            .handle_record(&DrawRecord { op: self.op, more: false, window: 1, kind }, self.now);
     }
 
     fn draw(&mut self, rect: Rect) {
-        self.record(RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Image, alpha: Alpha::Opaque });
+        self.record(RecordKind::Draw {
+            dst: DrawableId::SCREEN,
+            rect,
+            hint: DrawHint::Image,
+            alpha: Alpha::Opaque,
+        });
     }
 
     fn copy(&mut self, from: Rect, to: Rect) {
@@ -65,7 +74,8 @@ impl Shell {
         std::iter::from_fn(|| self.session.poll_job(self.viewer, self.now)).collect()
     }
 
-    /// Encodes as one colour what is `seen` of the job's pixels: the rest is equal to what the viewer shows.
+    /// Encodes `seen` of the job's pixels in one colour: the rest is equal to what the viewer
+    /// shows.
     fn encode(&mut self, job: &Job, seen: Rect) {
         let mut region = job.region.clone();
         region.intersect_rect(&seen);
@@ -77,7 +87,7 @@ impl Shell {
         self.session.handle_encoded(self.viewer, job.id, &commands);
     }
 
-    /// Numbers of the updates that leave, each with what it waits for.
+    /// Numbers of the sent updates, each with the one it waits for.
     fn transmit(&mut self) -> Vec<(u64, u64)> {
         let mut out = Vec::new();
         self.session.poll_transmit(self.viewer, self.now, &mut Unpacked, &mut out);
@@ -93,7 +103,7 @@ impl Shell {
         updates
     }
 
-    /// Everything that waits leaves as one update, which waits for another.
+    /// All pending pixels are sent as one update, which waits for another.
     fn send(&mut self) -> (u64, u64) {
         for job in self.jobs() {
             self.encode(&job, SIZE.rect());
@@ -109,9 +119,9 @@ impl Shell {
     }
 
     fn lost(&mut self, seq: u64) -> Region {
-        let lacking = self.session.handle_lost(self.viewer, seq, self.now);
+        let stale = self.session.handle_lost(self.viewer, seq, self.now);
         self.session.check_invariants();
-        lacking
+        stale
     }
 
     fn settle(&mut self) {
@@ -133,25 +143,25 @@ fn both(a: Rect, b: Rect) -> Region {
 }
 
 #[test]
-fn an_update_waits_for_the_newest_that_it_meets_and_that_is_under_way() {
+fn an_update_waits_for_the_newest_overlapping_one_in_flight() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
     shell.draw(B);
     let (two, after) = shell.send();
-    assert_eq!(after, 0, "they do not meet");
+    assert_eq!(after, 0, "they do not overlap");
     shell.copy(A, A.translate(0, 60));
     let (three, after) = shell.send();
     assert_eq!(after, one, "it reads what the first brings");
     shell.applied(three);
     shell.draw(A.translate(0, 50));
-    assert_eq!(shell.send().1, 0, "what was applied need not be waited for");
+    assert_eq!(shell.send().1, 0, "an applied update need not be waited for");
     shell.lost(two);
-    assert_eq!(shell.send().1, 0, "what was lost would be waited for in vain");
+    assert_eq!(shell.send().1, 0, "a lost update never comes");
 }
 
 #[test]
-fn what_was_lost_is_sent_again_wherever_copies_took_it() {
+fn lost_pixels_are_sent_again_wherever_copies_moved_them() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
@@ -163,7 +173,7 @@ fn what_was_lost_is_sent_again_wherever_copies_took_it() {
 }
 
 #[test]
-fn what_was_written_over_it_is_not_lacking_and_what_was_equal_to_it_is() {
+fn overwritten_pixels_are_not_stale_and_equal_ones_are() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
@@ -179,7 +189,7 @@ fn what_was_written_over_it_is_not_lacking_and_what_was_equal_to_it_is() {
 }
 
 #[test]
-fn a_copy_that_was_lost_too_carries_nothing_on() {
+fn a_lost_copy_moves_nothing_along() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
@@ -191,20 +201,20 @@ fn a_copy_that_was_lost_too_carries_nothing_on() {
 }
 
 #[test]
-fn what_is_being_encoded_may_be_made_of_what_was_lost() {
+fn a_job_being_encoded_may_depend_on_a_lost_update() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
     let beside = Rect { x2: A.x2 + 30, ..A };
     shell.draw(beside);
     let jobs = shell.jobs();
-    assert_eq!(shell.lost(one), Region::from(beside), "its plan may move pixels of A about");
+    assert_eq!(shell.lost(one), Region::from(beside), "its plan may move pixels of A");
     shell.encode(&jobs[0], SIZE.rect());
     shell.settle();
 }
 
 #[test]
-fn losses_give_room_back_and_an_acknowledgement_of_nothing_is_a_violation() {
+fn losses_free_room_and_an_acknowledgement_of_an_unsent_update_is_a_violation() {
     let mut shell = Shell::new();
     shell.draw(A);
     let (one, _) = shell.send();
@@ -216,7 +226,7 @@ fn losses_give_room_back_and_an_acknowledgement_of_nothing_is_a_violation() {
     assert_eq!(ahead, Err(Violation::AckAhead { acked: one + 1, newest: one }));
 }
 
-/// A transport of datagrams beside the stream, which notes what the path is asked.
+/// A transport with datagrams, which records probes.
 #[derive(Default)]
 struct Asks(u32);
 
@@ -226,19 +236,19 @@ impl Packer for Asks {
     }
 
     fn datagram_bytes(&self) -> usize {
-        // Too small for any update: what is under way goes by the stream.
+        // Too small for any update: updates in flight are on the stream.
         10
     }
 
     fn put_datagram(&mut self, frame: &[u8]) {
-        assert_eq!(frame, ASK, "nothing else fits");
+        assert_eq!(frame, PROBE, "nothing else fits");
         self.0 += 1;
     }
 }
 
 #[test]
-fn a_path_that_brings_nothing_back_is_asked_until_it_does() {
-    let asked_within_a_second = |arrival: Arrival, answers: bool| {
+fn an_unresponsive_path_is_probed_until_it_responds() {
+    let asked_within_a_second = |arrival: DeliveryOrder, answers: bool| {
         let mut shell = Shell::by(arrival);
         shell.draw(A);
         let (seq, _) = shell.send();
@@ -253,14 +263,14 @@ fn a_path_that_brings_nothing_back_is_asked_until_it_does() {
         }
         asks.0
     };
-    assert!((5..=12).contains(&asked_within_a_second(Arrival::Mixed, false)));
-    assert_eq!(asked_within_a_second(Arrival::Mixed, true), 0, "nothing is under way");
-    assert_eq!(asked_within_a_second(Arrival::Ordered, false), 0, "there is no such way");
+    assert!((5..=12).contains(&asked_within_a_second(DeliveryOrder::Mixed, false)));
+    assert_eq!(asked_within_a_second(DeliveryOrder::Mixed, true), 0, "nothing is in flight");
+    assert_eq!(asked_within_a_second(DeliveryOrder::Ordered, false), 0, "there are no datagrams");
 }
 
 #[test]
-fn what_a_stream_brought_last_says_that_all_before_it_has_come() {
-    for (arrival, is_known) in [(Arrival::Mixed, true), (Arrival::Unordered, false)] {
+fn the_newest_update_on_the_stream_implies_all_before_it() {
+    for (arrival, is_known) in [(DeliveryOrder::Mixed, true), (DeliveryOrder::Unordered, false)] {
         let mut shell = Shell::by(arrival);
         let mut newest = 0;
         for rect in [A, B, A] {
@@ -277,7 +287,7 @@ fn what_a_stream_brought_last_says_that_all_before_it_has_come() {
     }
 }
 
-/// A transport of datagrams, which keeps them.
+/// A transport with datagrams, which keeps them.
 #[derive(Default)]
 struct Kept(Vec<Vec<u8>>);
 
@@ -296,9 +306,9 @@ impl Packer for Kept {
 }
 
 #[test]
-fn an_answer_to_a_hand_goes_once_more_unless_it_is_known_to_have_come() {
+fn an_input_response_is_repeated_unless_it_is_known_to_have_arrived() {
     for (arrives, times) in [(false, 2), (true, 1)] {
-        let mut shell = Shell::by(Arrival::Mixed);
+        let mut shell = Shell::by(DeliveryOrder::Mixed);
         shell.record(RecordKind::InputDelivered { seq: 1, window: 1 });
         shell.draw(A);
         for job in shell.jobs() {
@@ -307,25 +317,29 @@ fn an_answer_to_a_hand_goes_once_more_unless_it_is_known_to_have_come() {
         let (mut kept, mut out) = (Kept::default(), Vec::new());
         let until = shell.now + 12_000;
         shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
-        let SessionMessage::Update(update) = SessionMessage::decode(&Frame::whole(&kept.0[0]).unwrap()).unwrap() else {
+        let SessionMessage::Update(update) =
+            SessionMessage::decode(&MessageFrame::from_datagram(&kept.0[0]).unwrap()).unwrap()
+        else {
             panic!("{kept:?}", kept = kept.0)
         };
         if arrives {
             shell.applied(update.seq);
         }
-        while let Some(due) = shell.session.poll_deadline(shell.now).filter(|&due| due.max(shell.now) < until) {
+        while let Some(due) =
+            shell.session.poll_deadline(shell.now).filter(|&due| due.max(shell.now) < until)
+        {
             shell.now = due.max(shell.now + 1);
             shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
         }
-        let said: Vec<_> = kept.0.iter().filter(|&frame| *frame != ASK).collect();
-        assert_eq!(said.len(), times, "has come: {arrives}");
-        assert!(said.iter().all(|&frame| frame == said[0]), "the same again");
+        let received: Vec<_> = kept.0.iter().filter(|&frame| *frame != PROBE).collect();
+        assert_eq!(received.len(), times, "applied: {arrives}");
+        assert!(received.iter().all(|&frame| frame == received[0]), "the same again");
     }
 }
 
 #[test]
-fn what_goes_alone_and_never_comes_is_brought_by_the_stream() {
-    let mut shell = Shell::by(Arrival::Mixed);
+fn a_datagram_that_never_arrives_is_sent_on_the_stream() {
+    let mut shell = Shell::by(DeliveryOrder::Mixed);
     let (mut kept, mut lost) = (Kept::default(), 0);
     let came = loop {
         shell.record(RecordKind::InputDelivered { seq: 1, window: 1 });
@@ -337,12 +351,12 @@ fn what_goes_alone_and_never_comes_is_brought_by_the_stream() {
         kept.0.clear();
         shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
         if let Some(Ok(SessionMessage::Update(update))) =
-            Frame::whole(&out).ok().map(|frame| SessionMessage::decode(&frame))
+            MessageFrame::from_datagram(&out).ok().map(|frame| SessionMessage::decode(&frame))
         {
             break update.seq;
         }
         lost += 1;
-        assert!(lost < 20, "nobody ever sees it");
+        assert!(lost < 20, "the viewer never sees it");
         shell.now += 300_000;
         shell.session.poll_transmit(shell.viewer, shell.now, &mut kept, &mut out);
     };

@@ -1,12 +1,12 @@
-//! Viewers that choose what they see: what they are told, how often, within which bounds, and who has the screen's size then.
-//! From VIEW messages, to geometries, jobs and requests.
-//! Knows session-core's public face; that the pictures are right, the simulator shows (crates/sim/tests/views.rs).
+//! Viewers that choose their view: what they are told, how often, within which bounds, and who
+//! controls the screen's size. From VIEW messages, to geometries, jobs and requests. Knows
+//! session-core's public interface; crates/sim/tests/views.rs checks the pixels.
 
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::session::{Geometry, SessionMessage, Shows};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::session::{Geometry, ScreenPart, SessionMessage};
 use thinc_protocol::viewer::{View, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{Config, Job, Request, Session, Unpacked, ViewerId};
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -29,7 +29,8 @@ impl Shell {
     }
 
     fn join(&mut self, caps: u32, size: Size) -> ViewerId {
-        let hello = ViewerHello { version: 1, caps, size, frame_bytes_max: 1 << 24, name: "test".into() };
+        let hello =
+            ViewerHello { version: 1, caps, size, message_bytes_max: 1 << 24, name: "test".into() };
         self.session.add_viewer(&hello, self.now)
     }
 
@@ -51,7 +52,7 @@ impl Shell {
         let mut deframer = Deframer::new(1 << 24);
         deframer.push(&out);
         let mut geometries = Vec::new();
-        while let Some(frame) = deframer.next().expect("whole frames") {
+        while let Some(frame) = deframer.next().expect("whole messages") {
             if let Ok(SessionMessage::Geometry(geometry)) = SessionMessage::decode(&frame) {
                 geometries.push(geometry);
             }
@@ -61,38 +62,50 @@ impl Shell {
 
     fn resizes(&mut self) -> Vec<Size> {
         let requests = std::iter::from_fn(|| self.session.poll_request(self.now));
-        requests.filter_map(|request| if let Request::Resize(to) = request { Some(to.size()) } else { None }).collect()
+        requests
+            .filter_map(
+                |request| if let Request::Resize(to) = request { Some(to.size()) } else { None },
+            )
+            .collect()
     }
 }
 
 #[test]
-fn a_viewer_is_told_what_its_picture_shows_and_its_jobs_are_of_that() {
+fn a_viewer_is_told_its_view_and_its_jobs_are_in_it() {
     let mut shell = Shell::new();
     let (small, whole) = (shell.join(0, Size::default()), shell.join(0, Size::default()));
     shell.say(small, &view(SMALL, Rect::default()));
-    let shows = Some(Shows { screen: SIZE, part: SIZE.rect() });
-    assert_eq!(shell.geometries(small), [Geometry { epoch: 2, size: SMALL, shows }]);
-    assert_eq!(shell.geometries(whole), [Geometry { epoch: 1, size: SIZE, shows: None }], "of that viewer alone");
+    let shown = Some(ScreenPart { screen: SIZE, part: SIZE.rect() });
+    assert_eq!(shell.geometries(small), [Geometry { epoch: 2, size: SMALL, shown }]);
+    assert_eq!(
+        shell.geometries(whole),
+        [Geometry { epoch: 1, size: SIZE, shown: None }],
+        "of that viewer only"
+    );
     let transform = shell.session.view(small).expect("it is scaled");
     assert_eq!((transform.size(), transform.part()), (SMALL, SIZE.rect()));
 
     let part = Rect::at(1000, 700, 200, 200);
     shell.now += 200_000;
     shell.say(small, &view(Size::default(), part));
-    let shows = Some(Shows { screen: SIZE, part: Rect::new(1000, 700, 1024, 768) });
+    let shown = Some(ScreenPart { screen: SIZE, part: Rect::new(1000, 700, 1024, 768) });
     let size = Size { width: 24, height: 68 };
-    assert_eq!(shell.geometries(small), [Geometry { epoch: 3, size, shows }], "cut to the screen, at its own size");
+    assert_eq!(
+        shell.geometries(small),
+        [Geometry { epoch: 3, size, shown }],
+        "cut to the screen, at its own size"
+    );
     shell.session.handle_geometry(Size { width: 1100, height: 768 });
     let size = Size { width: 100, height: 68 };
     assert_eq!(shell.geometries(small)[0].size, size, "and kept when the screen grows");
     shell.now += 200_000;
     shell.say(small, &ViewerMessage::View(View::default()));
-    assert_eq!(shell.geometries(small)[0].shows, None, "as without a view");
+    assert_eq!(shell.geometries(small)[0].shown, None, "as without a view");
     assert_eq!(shell.session.view(small), None);
 }
 
 #[test]
-fn a_drawing_beside_the_part_is_no_job_and_one_in_it_is_a_small_one() {
+fn a_drawing_outside_the_view_is_no_job_and_one_inside_is_a_small_one() {
     let mut shell = Shell::new();
     let id = shell.join(0, Size::default());
     shell.say(id, &view(SMALL, Rect::at(0, 0, 512, 384)));
@@ -105,18 +118,26 @@ fn a_drawing_beside_the_part_is_no_job_and_one_in_it_is_a_small_one() {
     let mut draw = |shell: &mut Shell, rect| {
         op += 1;
         shell.now += 10_000;
-        let kind = RecordKind::Draw { dst: DrawableId::SCREEN, rect, what: Drawn::Glyphs, alpha: Alpha::Opaque };
+        let kind = RecordKind::Draw {
+            dst: DrawableId::SCREEN,
+            rect,
+            hint: DrawHint::Glyphs,
+            alpha: Alpha::Opaque,
+        };
         shell.session.handle_record(&DrawRecord { op, more: false, window: 7, kind }, shell.now);
     };
     draw(&mut shell, Rect::at(600, 100, 80, 16));
     assert_eq!(shell.jobs(id), [], "it sees none of it");
     draw(&mut shell, Rect::at(8, 8, 16, 16));
     let jobs = shell.jobs(id);
-    assert_eq!(jobs.iter().map(|job| job.region.extents()).collect::<Vec<_>>(), [Rect::at(5, 5, 10, 10)]);
+    assert_eq!(
+        jobs.iter().map(|job| job.region.extents()).collect::<Vec<_>>(),
+        [Rect::at(5, 5, 10, 10)]
+    );
 }
 
 #[test]
-fn views_without_end_count_ten_times_a_second_and_the_last_of_them() {
+fn a_flood_of_views_counts_ten_times_a_second_and_ends_with_the_last() {
     let mut shell = Shell::new();
     let id = shell.join(0, Size::default());
     assert_eq!(shell.geometries(id).len(), 1);
@@ -130,7 +151,7 @@ fn views_without_end_count_ten_times_a_second_and_the_last_of_them() {
         }
         shell.session.check_invariants();
     }
-    assert!(geometries.len() <= 11, "{} pictures in {} us", geometries.len(), shell.now - begun);
+    assert!(geometries.len() <= 11, "{} views in {} us", geometries.len(), shell.now - begun);
     let last = Size { width: 100 + 9_999 % 200, height: 100 };
     shell.now = shell.session.poll_deadline(shell.now).expect("the last one waits").max(shell.now);
     shell.now += 100_000;
@@ -154,7 +175,7 @@ fn no_view_costs_more_than_a_screen_could() {
     assert!(wide.area() <= 3840 * 2160, "{wide:?}");
     let outside = asked(&mut shell, 100, 75, Rect::at(5000, 5000, 10, 10));
     assert_eq!(outside, Size { width: 100, height: 75 }, "what lies outside is all of the screen");
-    // Of so coarse a picture, a job reads no more of the screen than any other.
+    // In such a coarse view, a job reads no more of the screen than any other.
     shell.session.handle_geometry(Size { width: 8192, height: 8192 });
     let _ = asked(&mut shell, 256, 256, Rect::default());
     for job in shell.jobs(id) {
@@ -177,44 +198,47 @@ fn no_frame_of_a_video_costs_more_than_a_screen_could() {
                 shell.session.handle_encoded(id, job.id, &[]);
             }
             shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut Vec::new());
-            shell.session.handle_moving(id, &[size.rect()], shell.now);
+            shell.session.handle_video_areas(id, &[size.rect()], shell.now);
             shell.now += 33_000;
         }
-        shell.session.stats(id).expect("it is there").video.begun
+        shell.session.stats(id).expect("the stream exists").video.begun
     };
     assert_eq!(begun(1024), 1);
     assert_eq!(begun(8192), 0, "67 million pixels would be read for each frame");
 }
 
 #[test]
-fn what_scrolls_in_a_scaled_picture_is_no_video() {
+fn scrolling_in_a_scaled_view_is_no_video() {
     let begun = |dy: i32| {
         let mut shell = Shell::new();
         let id = shell.join(ViewerCaps::VIDEO | ViewerCaps::H264, Size::default());
         shell.say(id, &view(SMALL, Rect::default()));
         for op in 2..32 {
             if dy != 0 {
-                let (src, dst, rect) = (DrawableId::SCREEN, DrawableId::SCREEN, Rect::new(0, 0, 1024, 768 + dy));
+                let (src, dst, rect) =
+                    (DrawableId::SCREEN, DrawableId::SCREEN, Rect::new(0, 0, 1024, 768 + dy));
                 let kind = RecordKind::Copy { src, dst, rect, dx: 0, dy, over: false };
-                shell.session.handle_record(&DrawRecord { op, more: false, window: 7, kind }, shell.now);
+                shell
+                    .session
+                    .handle_record(&DrawRecord { op, more: false, window: 7, kind }, shell.now);
             }
             for job in shell.jobs(id) {
                 shell.session.handle_snapshot(id, job.id, None, op);
                 shell.session.handle_encoded(id, job.id, &[]);
             }
             shell.session.poll_transmit(id, shell.now, &mut Unpacked, &mut Vec::new());
-            shell.session.handle_moving(id, &[SMALL.rect()], shell.now);
+            shell.session.handle_video_areas(id, &[SMALL.rect()], shell.now);
             shell.now += 33_000;
         }
-        shell.session.stats(id).expect("it is there").video.begun
+        shell.session.stats(id).expect("the stream exists").video.begun
     };
-    assert_eq!(begun(0), 1, "what only changes is one");
-    assert_eq!(begun(-16), 0, "by 5 pixels of the picture");
-    assert_eq!(begun(-5), 0, "and by no whole number of them: it is drawn anew each time");
+    assert_eq!(begun(0), 1, "an area that only changes is a video");
+    assert_eq!(begun(-16), 0, "by 5 pixels of the view");
+    assert_eq!(begun(-5), 0, "and by a fraction of a pixel: it is redrawn each time");
 }
 
 #[test]
-fn a_viewer_with_a_view_leaves_the_screen_s_size_to_others() {
+fn a_viewer_with_a_view_leaves_the_screens_size_to_others() {
     let mut shell = Shell::new();
     let desktop = Size { width: 1280, height: 800 };
     let first = shell.join(ViewerCaps::RESIZE, desktop);
@@ -229,7 +253,7 @@ fn a_viewer_with_a_view_leaves_the_screen_s_size_to_others() {
     shell.now += 200_000;
     assert_eq!(shell.resizes(), []);
     shell.session.remove_viewer(first);
-    assert_eq!(shell.session.controller(), Some(phone), "alone it may");
+    assert_eq!(shell.session.controller(), Some(phone), "as the only viewer it may");
     shell.now += 200_000;
-    assert_eq!(shell.resizes(), [SMALL], "and has said how large");
+    assert_eq!(shell.resizes(), [SMALL], "and has reported its size");
 }

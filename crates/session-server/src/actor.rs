@@ -1,8 +1,10 @@
-//! Path 3/13 to 10/13: the one loop of a session, round session-core: records and messages in, jobs and frames out.
-//! From the driver's ring and the viewers' connections, to both; woken by events and by session-core's own deadline only.
-//! Knows when to ask session-core and whom to hand its answers; decides nothing that session-core could decide.
+//! Path 3/13 to 10/13: the event loop of a session, around session-core: records and messages in,
+//! jobs and frames out.
+//! From the driver's ring and the viewers' connections, to both; woken by events and by
+//! session-core's own deadline only. Knows when to call session-core and who gets its results;
+//! decides nothing that session-core could decide.
 
-mod alone;
+mod datagrams;
 mod instances;
 mod records;
 mod requests;
@@ -16,17 +18,18 @@ use std::time::{Duration, Instant};
 
 use thinc_codec_enc::Encoder;
 use thinc_h264::Library;
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::{INSTANCE_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_ring::{Attachment, Framebuffer};
 use thinc_session_core::{
-    Arrival, Config, LossyPolicy, PathFigures, Scheduling, Session, Upstream, VideoPolicy, ViewerId,
+    Config, DeliveryOrder, LossyPolicy, PathStats, Scheduling, Session, Upstream, VideoPolicy,
+    ViewerId,
 };
-use thinc_transport::path::{Figures, Path};
+use thinc_transport::path::{Path, PathInfo};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -36,130 +39,142 @@ use tracing::{debug, info, warn};
 
 use crate::caches::Caches;
 use crate::clipboard::{self, Clipboard};
-use crate::connection::{ConnectionId, Ending, Event, Events, Opened, STALL_TIME};
-use crate::cursor::CursorSeen;
-use crate::gate::LOGIN_GRACE;
+use crate::connection::{ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
+use crate::cursor::CursorPublisher;
+use crate::gate::AUTH_TIMEOUT;
 use crate::keyboard::KeyboardHandle;
-use crate::memory::{kept, recycle};
-use crate::packing::Packing;
+use crate::memory::{emptied, recycle};
+use crate::packing::ConnectionPacker;
 use crate::recorder::Recorder;
-use crate::render::{self, View};
-use crate::worker::{Encoded, Work, Workers};
-use crate::xsettings::{self, Desktop};
+use crate::render::{self, Renderer};
+use crate::worker::{EncodeJob, Encoded, Workers};
+use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
 
-use instances::Left;
-use requests::Held;
+use instances::DepartedViewers;
+use requests::Blocked;
 
 /// Viewers of one session at a time.
 const VIEWERS_MAX: usize = 16;
-/// Events taken before the ring gets its turn.
+/// Events handled before the ring gets its turn.
 const EVENTS_PER_TURN: usize = 64;
 /// After this long no further viewer is served before events and the ring get their turn.
-const SERVING_PER_TURN: Duration = Duration::from_millis(2);
-/// How long a viewer that is being closed may take to read why.
-const FAREWELL: Duration = Duration::from_secs(5);
+const SERVE_TIME_PER_TURN: Duration = Duration::from_millis(2);
+/// How long a viewer may take to read why its connection is closed.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same when the whole session ends; the supervisor waits for this process.
-const FAREWELL_AT_END: Duration = Duration::from_secs(1);
-/// From the driver's end to the supervisor's word that the X server has ended: it reads the last of its log for 0.3 s.
-const VERDICT_TIME: Duration = Duration::from_millis(600);
-/// How long the first viewers of a session process wait for what its selections hold: their owners are asked, and a client
-/// may hold the X server grabbed.
-const SELECTIONS_TIME: Duration = Duration::from_millis(300);
-/// A deadline that has passed without making work ripe is looked at again after this long, not at once.
-const DEADLINE_STEP: Duration = Duration::from_micros(500);
-/// Framebuffers that came before the record that names them; past it the oldest goes, which another has replaced.
+const CLOSE_TIMEOUT_AT_END: Duration = Duration::from_secs(1);
+/// Longest wait, after the driver is gone, for the supervisor's SIGTERM that says that the X server
+/// has ended: the supervisor reads the rest of its log for 0.3 s.
+const TERMINATION_TIMEOUT: Duration = Duration::from_millis(600);
+/// How long the first viewers of a session process wait until the owners of the selections are
+/// known: an X client may hold the server grabbed.
+const SELECTIONS_TIMEOUT: Duration = Duration::from_millis(300);
+/// A deadline that has passed without work to do is checked again after this long, not at once.
+const DEADLINE_RETRY: Duration = Duration::from_micros(500);
+/// Framebuffers that arrived before the record that names them; past the limit the oldest is
+/// dropped, which a newer one has replaced.
 const NEXT_FRAMEBUFFERS_MAX: usize = 8;
 
-/// One connection that has authenticated, and its viewer once that has said hello.
-struct Seat {
+/// An authenticated connection, and its viewer once that has sent its hello.
+struct ViewerConnection {
     label: String,
     outgoing: Option<mpsc::Sender<Vec<u8>>>,
     path: Option<Path>,
-    /// Where the next chunk is written; `None` while one is on its way out.
+    /// Buffer for the next chunk; `None` while a chunk is being sent.
     chunk: Option<Vec<u8>>,
-    /// Length of the one on its way.
+    /// Length of the chunk that is being sent.
     chunk_bytes: u64,
     task: tokio::task::AbortHandle,
     frames: Deframer,
-    /// How far `frames` was given what its stream brings, or what came beside it.
+    /// Which bytes of the viewer's stream `frames` has received, on the stream or as datagrams.
     upstream: Upstream,
     viewer: Option<ViewerId>,
-    /// Which viewer it is, where it says so.
+    /// The viewer's instance number, if it sends one.
     instance: Option<[u8; INSTANCE_BYTES]>,
-    /// It takes streams of video.
+    /// It accepts video streams.
     takes_video: bool,
-    view: View,
-    packing: Packing,
+    renderer: Renderer,
+    packer: ConnectionPacker,
     opened: Micros,
-    /// Since when bytes wait for an acknowledgement with none coming.
+    /// Since when sent bytes wait for an acknowledgement without any arriving.
     unacknowledged: Option<Micros>,
-    /// When it is cut off, read or not.
-    cut_at: Option<Micros>,
+    /// When the connection is aborted, whether the viewer has read the reason or not.
+    abort_at: Option<Micros>,
 }
 
-impl Seat {
-    /// Tells session-core what is known of the path, when that matters.
-    fn tell_path(&self, core: &mut Session, viewer: ViewerId) {
+impl ViewerConnection {
+    /// Passes the statistics of the path to session-core if it needs them.
+    fn update_path(&self, core: &mut Session, viewer: ViewerId) {
         if core.is_busy(viewer) {
-            let figures = self.path.as_ref().and_then(Path::figures);
-            core.handle_path(viewer, figures.map(|figures| path_figures(figures, self.chunk_bytes)));
+            let info = self.path.as_ref().and_then(Path::info);
+            core.handle_path(viewer, info.map(|info| path_stats(info, self.chunk_bytes)));
         }
     }
 }
 
-/// The path's figures, and the chunk that is on its way to it: part of it may count twice for a moment.
-fn path_figures(figures: Figures, chunk_bytes: u64) -> PathFigures {
-    let Figures { in_flight, delivered, window, rate, rtt, rtt_min } = figures;
-    PathFigures { in_flight: in_flight + chunk_bytes, delivered, window, rate, rtt, rtt_min }
+/// The path's statistics plus the chunk that is being written: part of it may count twice for a
+/// moment.
+fn path_stats(info: PathInfo, chunk_bytes: u64) -> PathStats {
+    let PathInfo { unacknowledged, delivered, window, rate, rtt, rtt_min } = info;
+    PathStats {
+        unacknowledged: unacknowledged + chunk_bytes,
+        delivered,
+        window,
+        rate,
+        rtt,
+        rtt_min,
+    }
 }
 
 pub(crate) struct Actor {
     core: Session,
     ring: thinc_ring::Ring,
     framebuffer: Framebuffer,
-    /// Came over the control socket; used from the GEOMETRY record on that names it.
+    /// Received over the control socket; used from the GEOMETRY record on that names it.
     next_framebuffers: Vec<Framebuffer>,
     input: thinc_ring::InputSender,
     control: thinc_ring::Control,
     ring_ready: AsyncFd<OwnedFd>,
     control_ready: AsyncFd<OwnedFd>,
-    /// The control socket may have something to say.
-    control_speaks: bool,
-    /// The socket that `held` waits for. Watched only then, or every key that X takes would wake us.
-    room: Option<AsyncFd<OwnedFd>>,
+    /// The control socket may have messages.
+    control_is_readable: bool,
+    /// The socket that `blocked` waits for. Watched only then, or every key that X reads would wake
+    /// this process.
+    blocked_socket: Option<AsyncFd<OwnedFd>>,
     keyboard: KeyboardHandle,
-    desktop: Desktop,
+    xsettings: XSettings,
     clipboard: Clipboard,
-    /// Until then viewers wait for what the session's selections hold.
-    greet_by: Option<Micros>,
-    /// Changes asked for and not answered: more than one where input did not wait for them.
+    /// Until then viewers wait for the owners of the session's selections.
+    selections_deadline: Option<Micros>,
+    /// Keyboard changes requested and not yet done: more than one if input did not wait for them.
     keyboard_changes: u32,
-    held: Held,
-    seats: BTreeMap<ConnectionId, Seat>,
+    blocked: Blocked,
+    connections: BTreeMap<ConnectionId, ViewerConnection>,
     caches: Caches,
-    left: Left,
-    /// The seat, or the next after it, with which the next turn of serving begins.
-    served_first: ConnectionId,
-    cursor: CursorSeen,
+    departed: DepartedViewers,
+    /// The connection, or the next after it, that is served first in the next turn.
+    next_served: ConnectionId,
+    cursor: CursorPublisher,
     encoder: Encoder,
     workers: Workers,
-    spare: Vec<Work>,
-    /// Commands of the job that is encoded in place.
+    spare: Vec<EncodeJob>,
+    /// Commands of a job that is encoded on this thread.
     commands: Vec<u8>,
-    /// While somebody wants a trace.
+    /// While a trace is recorded.
     recorder: Option<Recorder>,
-    /// Whether streams are wanted at all.
+    /// Whether videos are sent as streams at all.
     video: VideoPolicy,
-    /// Whose encoders make the pictures of streams.
+    /// The library that encodes video frames.
     video_library: Library,
     start: Instant,
 }
 
-// tokio deprecated it because some types lie about their descriptor; an OwnedFd cannot, and the successor is unsafe to call.
+// tokio deprecated it because some types report a wrong descriptor; an OwnedFd cannot, and the
+// successor is unsafe to call.
 #[expect(deprecated)]
 fn watch(fd: io::Result<OwnedFd>, interest: Interest) -> Result<AsyncFd<OwnedFd>, SessionError> {
-    // A copy of the descriptor: the ring keeps its own, and both mean the same open file.
+    // A duplicate of the descriptor: the ring keeps its own, and both refer to the same open file.
     fd.and_then(|fd| AsyncFd::with_interest(fd, interest))
         .map_err(|error| SessionError::System("watch the driver", error))
 }
@@ -181,17 +196,18 @@ impl Actor {
             lossy: if config.lossless { LossyPolicy::Never } else { LossyPolicy::Auto },
             video: config.video.policy(config.lossless),
         });
-        let clipboard = clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
+        let clipboard =
+            clipboard::start(&config.clipboard, &config.display, &mut core, events.clone());
         ring.set_want_offscreen(config.offscreen);
-        // Another session process may have ended while a video played.
+        // An earlier session process may have ended while a video played.
         ring.set_want_video(false);
         core.handle_attach(size);
         core.handle_leds(ring.leds());
         let mut actor = Actor {
             ring_ready: watch(ring.wake_fd().try_clone_to_owned(), Interest::READABLE)?,
             control_ready: watch(control.fd().try_clone_to_owned(), Interest::READABLE)?,
-            control_speaks: true,
-            room: None,
+            control_is_readable: true,
+            blocked_socket: None,
             core,
             ring,
             framebuffer,
@@ -199,16 +215,16 @@ impl Actor {
             input,
             control,
             keyboard,
-            desktop: xsettings::start(&config.display),
+            xsettings: xsettings::start(&config.display),
             clipboard,
-            greet_by: Some(SELECTIONS_TIME.as_micros() as Micros),
+            selections_deadline: Some(SELECTIONS_TIMEOUT.as_micros() as Micros),
             keyboard_changes: 0,
-            held: Held::Free,
-            seats: BTreeMap::new(),
+            blocked: Blocked::Free,
+            connections: BTreeMap::new(),
             caches: Caches::default(),
-            left: Left::default(),
-            served_first: ConnectionId(0),
-            cursor: CursorSeen::default(),
+            departed: DepartedViewers::default(),
+            next_served: ConnectionId(0),
+            cursor: CursorPublisher::default(),
             encoder: Encoder::new(),
             workers: Workers::new(events),
             spare: Vec::new(),
@@ -220,11 +236,11 @@ impl Actor {
         };
         if let Some(path) = &config.trace {
             match Recorder::to_file(path, actor.now()) {
-                Ok(recorder) => actor.begin_recording(recorder),
-                Err(error) => warn!("no trace is written: {}: {error}", path.display()),
+                Ok(recorder) => actor.start_recording(recorder),
+                Err(error) => warn!("cannot write the trace {}: {error}", path.display()),
             }
         }
-        actor.take_cursor();
+        actor.handle_cursor();
         Ok(actor)
     }
 
@@ -233,25 +249,34 @@ impl Actor {
     }
 
     /// Runs until the process is asked to end (`Ok`) or the driver is gone.
-    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Event>) -> Result<(), SessionError> {
-        let mut term =
-            signal(SignalKind::terminate()).map_err(|error| SessionError::System("wait for signals", error))?;
-        if let Err(error) = self.attend(&mut inbox, &mut term).await {
-            // An X server that died takes the session with it, as the supervisor will say in a moment: viewers should
-            // hear of it, or they would look for the session for ever. Else another process attaches to the driver.
-            let ending = matches!(error, SessionError::Driver(_)) && timeout(VERDICT_TIME, term.recv()).await.is_ok();
-            if !ending {
+    pub(crate) async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Event>,
+    ) -> Result<(), SessionError> {
+        let mut term = signal(SignalKind::terminate())
+            .map_err(|error| SessionError::System("wait for signals", error))?;
+        if let Err(error) = self.run_until_terminated(&mut inbox, &mut term).await {
+            // If the X server died, the session ends with it, and the supervisor sends SIGTERM
+            // shortly: viewers must be told, or they would try to reconnect without limit.
+            // Otherwise the supervisor starts another process, which attaches to the driver.
+            let session_ends = matches!(error, SessionError::Driver(_))
+                && timeout(TERMINATION_TIMEOUT, term.recv()).await.is_ok();
+            if !session_ends {
                 return Err(error);
             }
             warn!("{error}");
         }
-        self.farewell(&mut inbox).await;
+        self.close_all(&mut inbox).await;
         Ok(())
     }
 
-    async fn attend(&mut self, inbox: &mut mpsc::Receiver<Event>, term: &mut Signal) -> Result<(), SessionError> {
-        // Changed only where it would come too late: what waits for seconds changes with every update and every
-        // acknowledgement, and to set a timer costs as much as to send.
+    async fn run_until_terminated(
+        &mut self,
+        inbox: &mut mpsc::Receiver<Event>,
+        term: &mut Signal,
+    ) -> Result<(), SessionError> {
+        // Reset only if it would fire too late: time-outs of seconds change with every update and
+        // every acknowledgement, and setting a timer costs as much as sending.
         let mut watchdog = pin!(sleep_until(self.start.into()));
         let mut watchdog_at: Option<Instant> = None;
         loop {
@@ -260,17 +285,18 @@ impl Actor {
                 self.handle_event(event);
             }
             let behind = self.drain_ring()?;
-            if behind || std::mem::take(&mut self.control_speaks) {
+            if behind || std::mem::take(&mut self.control_is_readable) {
                 self.drain_control()?;
             }
-            self.carry_requests()?;
-            self.greet();
+            self.execute_requests()?;
+            self.admit_waiting();
             let now = self.now();
-            self.clipboard.serve(&mut self.core, now);
+            self.clipboard.execute_requests(&mut self.core, now);
             let more = self.serve_viewers();
-            self.cut_off();
+            self.enforce_time_outs();
             if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
-                // Others of this thread have a turn: they bring the input and take the frames.
+                // Lets the other tasks of this thread run: they bring the input and send the
+                // frames.
                 tokio::task::yield_now().await;
                 continue;
             }
@@ -288,11 +314,11 @@ impl Actor {
                 }
                 ready = self.control_ready.readable() => {
                     ready.map_err(SessionError::Driver)?.clear_ready();
-                    self.control_speaks = true;
+                    self.control_is_readable = true;
                 }
-                ready = writable(self.room.as_ref()) => {
+                ready = writable(self.blocked_socket.as_ref()) => {
                     ready.map_err(SessionError::Driver)?;
-                    self.room = None;
+                    self.blocked_socket = None;
                 }
                 event = inbox.recv() => {
                     if let Some(event) = event {
@@ -306,37 +332,43 @@ impl Actor {
         Ok(())
     }
 
-    /// The next moments at which something is to be done though nothing happened: for what was drawn, and for patience
-    /// that ends.
+    /// The next moments at which work is due without an event: session-core's deadline, and the
+    /// earliest time-out.
     fn deadlines(&self) -> (Option<Instant>, Option<Instant>) {
         let now = self.now();
-        let least = Duration::from_micros(now) + DEADLINE_STEP;
+        let least = Duration::from_micros(now) + DEADLINE_RETRY;
         let instant = |at: Micros| self.start + Duration::from_micros(at).max(least);
-        let seats = self.seats.values().flat_map(|seat| {
-            let stall = STALL_TIME.as_micros() as Micros;
-            let hello = seat.viewer.is_none().then(|| seat.opened + LOGIN_GRACE.as_micros() as Micros);
-            [hello, seat.cut_at, seat.unacknowledged.map(|since| since + stall)].into_iter().flatten()
+        let connections = self.connections.values().flat_map(|connection| {
+            let stall = STALL_TIMEOUT.as_micros() as Micros;
+            let hello = connection
+                .viewer
+                .is_none()
+                .then(|| connection.opened + AUTH_TIMEOUT.as_micros() as Micros);
+            [hello, connection.abort_at, connection.unacknowledged.map(|since| since + stall)]
+                .into_iter()
+                .flatten()
         });
-        let binding = if let Held::Keyboard(until) = self.held { Some(until) } else { None };
-        (self.core.poll_deadline(now).map(instant), seats.chain(binding).chain(self.greet_by).min().map(instant))
+        let binding = if let Blocked::Keyboard(until) = self.blocked { Some(until) } else { None };
+        (
+            self.core.poll_deadline(now).map(instant),
+            connections.chain(binding).chain(self.selections_deadline).min().map(instant),
+        )
     }
-
-    // ---- viewers ---------------------------------------------------------------------------------------------------
 
     fn handle_event(&mut self, event: Event) {
         match event {
-            Event::Opened(opened) => self.open(opened),
-            Event::Bytes(id, bytes) => self.take_bytes(id, &bytes),
-            Event::Datagram(id, bytes) => self.take_datagram(id, &bytes),
-            Event::Drained(id, chunk) => {
-                if let Some(seat) = self.seats.get_mut(&id) {
-                    seat.chunk = Some(kept(chunk));
-                    seat.chunk_bytes = 0;
+            Event::Opened(opened) => self.handle_opened(opened),
+            Event::Bytes(id, bytes) => self.handle_bytes(id, &bytes),
+            Event::Datagram(id, bytes) => self.handle_datagram(id, &bytes),
+            Event::ChunkSent(id, chunk) => {
+                if let Some(connection) = self.connections.get_mut(&id) {
+                    connection.chunk = Some(emptied(chunk));
+                    connection.chunk_bytes = 0;
                 }
             }
-            Event::Gone(id, ending) => self.gone(id, &ending),
-            Event::Encoded(encoded) => self.encoded(encoded),
-            Event::Trace(stream) => self.record_to(stream),
+            Event::Closed(id, reason) => self.handle_closed(id, &reason),
+            Event::Encoded(encoded) => self.handle_encoded(encoded),
+            Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {
                 let now = self.now();
                 self.clipboard.handle(event, &mut self.core, now);
@@ -344,70 +376,85 @@ impl Actor {
             Event::Keymap(keymap) => self.core.handle_keymap(keymap),
             Event::KeyboardChanged => {
                 self.keyboard_changes = self.keyboard_changes.saturating_sub(1);
-                if self.keyboard_changes == 0 && matches!(self.held, Held::Keyboard(_)) {
-                    self.held = Held::Free;
+                if self.keyboard_changes == 0 && matches!(self.blocked, Blocked::Keyboard(_)) {
+                    self.blocked = Blocked::Free;
                 }
             }
         }
     }
 
-    fn open(&mut self, Opened { id, label, outgoing, path, datagrams, task }: Opened) {
+    fn handle_opened(&mut self, Opened { id, label, outgoing, path, datagrams, task }: Opened) {
         info!("{label}: connected");
-        let seat = Seat {
+        let connection = ViewerConnection {
             label,
             outgoing: Some(outgoing),
             path,
             chunk: Some(Vec::new()),
             chunk_bytes: 0,
             task,
-            frames: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            frames: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
             upstream: Upstream::default(),
             viewer: None,
             instance: None,
             takes_video: false,
-            view: View::new(self.video_library),
-            packing: Packing::new(datagrams),
+            renderer: Renderer::new(self.video_library),
+            packer: ConnectionPacker::new(datagrams),
             opened: self.now(),
             unacknowledged: None,
-            cut_at: None,
+            abort_at: None,
         };
-        let full = self.seats.len() >= VIEWERS_MAX;
-        self.seats.insert(id, seat);
+        let full = self.connections.len() >= VIEWERS_MAX;
+        self.connections.insert(id, connection);
         if full {
-            self.close(id, CloseCode::Protocol, &format!("the session has {VIEWERS_MAX} viewers, which is the most"));
+            self.close(
+                id,
+                CloseCode::Protocol,
+                &format!("the session has {VIEWERS_MAX} viewers already, which is the limit"),
+            );
         }
     }
 
-    /// From here on viewers are served: it is known what the session's selections hold. Said later, it would be taken for a
-    /// copy made just now, and take over what a viewer's desktop has.
-    fn greet(&mut self) {
+    /// Starts to serve viewers once the owners of the session's selections are known. A later
+    /// announcement would count as a new copy, and replace the clipboard of the viewer's desktop.
+    fn admit_waiting(&mut self) {
         let now = self.now();
-        if self.greet_by.is_some_and(|by| self.clipboard.is_known() || now >= by) {
-            self.greet_by = None;
-            let waiting: Vec<ConnectionId> = self.seats.keys().copied().collect();
-            waiting.into_iter().for_each(|id| self.take_bytes(id, &[]));
+        if self
+            .selections_deadline
+            .is_some_and(|by| self.clipboard.knows_initial_owners() || now >= by)
+        {
+            self.selections_deadline = None;
+            let waiting: Vec<ConnectionId> = self.connections.keys().copied().collect();
+            waiting.into_iter().for_each(|id| self.handle_bytes(id, &[]));
         }
     }
 
-    fn take_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
-        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
-        if let Some(viewer) = seat.viewer {
-            seat.tell_path(&mut self.core, viewer);
+    fn handle_bytes(&mut self, id: ConnectionId, bytes: &[u8]) {
+        let Some(connection) =
+            self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
+        else {
+            return;
+        };
+        if let Some(viewer) = connection.viewer {
+            connection.update_path(&mut self.core, viewer);
         }
-        let fresh = seat.upstream.by_stream(bytes);
-        self.take_frames(id, fresh);
+        let new_bytes = connection.upstream.from_stream(bytes);
+        self.handle_stream(id, new_bytes);
     }
 
-    /// What comes next on a viewer's stream, whichever way it came.
-    fn take_frames(&mut self, id: ConnectionId, bytes: &[u8]) {
+    /// Handles the next bytes of a viewer's stream, which arrived on the stream or as a datagram.
+    fn handle_stream(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
-        let Some(seat) = self.seats.get_mut(&id).filter(|seat| seat.cut_at.is_none()) else { return };
-        seat.frames.push(bytes);
-        if self.greet_by.is_some() {
+        let Some(connection) =
+            self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
+        else {
+            return;
+        };
+        connection.frames.push(bytes);
+        if self.selections_deadline.is_some() {
             return;
         }
         let end = loop {
-            let message = match seat.frames.next() {
+            let message = match connection.frames.next() {
                 Ok(None) => return,
                 Ok(Some(frame)) => ViewerMessage::decode(&frame),
                 Err(error) => Err(error),
@@ -416,45 +463,71 @@ impl Actor {
                 Ok(message) => message,
                 Err(error) => break (CloseCode::Protocol, error.to_string()),
             };
-            let Some(viewer) = seat.viewer else {
+            let Some(viewer) = connection.viewer else {
                 match message {
                     ViewerMessage::Hello(hello) if hello.version == 0 => {
-                        break (CloseCode::Version, format!("version 0 is none; this session speaks {VERSION}"));
+                        break (
+                            CloseCode::Version,
+                            format!(
+                                "protocol version 0 is invalid; this session speaks version \
+                                    {VERSION}"
+                            ),
+                        );
+                    }
+                    ViewerMessage::Hello(_) if !self.core.has_room() => {
+                        break (
+                            CloseCode::Protocol,
+                            "the session's screen is too large for another viewer".to_owned(),
+                        );
                     }
                     ViewerMessage::Hello(hello) => {
-                        info!("{}: {}, window {} × {}", seat.label, hello.name, hello.size.width, hello.size.height);
-                        let viewer = *seat.viewer.insert(self.core.add_viewer(&hello, now));
-                        if hello.caps & ViewerCaps::ALONE != 0 && seat.packing.has_datagrams() {
-                            self.core.set_arrival(viewer, Arrival::Mixed);
+                        info!(
+                            "{}: {}, window {} × {}",
+                            connection.label, hello.name, hello.size.width, hello.size.height
+                        );
+                        let viewer = *connection.viewer.insert(self.core.add_viewer(&hello, now));
+                        if hello.caps & ViewerCaps::DATAGRAMS != 0
+                            && connection.packer.has_datagrams()
+                        {
+                            self.core.set_delivery_order(viewer, DeliveryOrder::Mixed);
+                            if hello.caps & ViewerCaps::PARITY != 0 {
+                                connection.packer.enable_parity();
+                            }
                         }
-                        seat.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
-                        // While somebody takes them the driver keeps each frame's samples.
-                        if seat.takes_video && self.video != VideoPolicy::Off {
+                        connection.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
+                        // While any viewer accepts videos the driver keeps each frame's samples.
+                        if connection.takes_video && self.video != VideoPolicy::Off {
                             self.ring.set_want_video(true);
                         }
                         continue;
                     }
-                    _ => break (CloseCode::Protocol, "the first message must be a hello".to_owned()),
+                    _ => {
+                        break (CloseCode::Protocol, "the first message must be Hello".to_owned());
+                    }
                 }
             };
             match &message {
-                // It shows nothing it can rely on: neither may we.
-                ViewerMessage::Refresh => {
-                    seat.view.forget();
-                    self.caches.distrust(id);
+                // The viewer does not know what it shows, and so this process does not either.
+                ViewerMessage::Resync => {
+                    connection.renderer.invalidate();
+                    self.caches.invalidate(id);
                 }
                 ViewerMessage::Cache(offer) => match self.caches.offer(id, offer, now, random) {
-                    Ok(grant) => grant.into_iter().for_each(|grant| self.core.grant_cache(viewer, grant)),
+                    Ok(grant) => {
+                        grant.into_iter().for_each(|grant| self.core.grant_cache(viewer, grant))
+                    }
                     Err(wrong) => break (CloseCode::Protocol, wrong.to_owned()),
                 },
-                ViewerMessage::Close(reason) => info!("{}: leaves: {reason}", seat.label),
-                ViewerMessage::Instance(_) if seat.instance.is_some() => {
-                    break (CloseCode::Protocol, "a viewer says once which it is".to_owned());
+                ViewerMessage::Close(reason) => {
+                    info!("{}: closed by the viewer: {reason}", connection.label)
+                }
+                ViewerMessage::Instance(_) if connection.instance.is_some() => {
+                    break (CloseCode::Protocol, "a second instance number".to_owned());
                 }
                 ViewerMessage::Instance(number) => {
-                    self.leave_older(id, *number);
-                    // What follows, the offer of a cache first, counts once that is done.
-                    return self.take_frames(id, &[]);
+                    self.close_older_connections(id, *number);
+                    // What follows, the cache offer first, is handled after that.
+                    return self.handle_stream(id, &[]);
                 }
                 _ => {}
             }
@@ -469,93 +542,113 @@ impl Actor {
             if let Some(update) = applied {
                 self.caches.acked(id, viewer, update, &mut self.core);
                 let more = self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0);
-                seat.unacknowledged = more.then_some(now);
+                connection.unacknowledged = more.then_some(now);
             }
         };
         let (code, reason) = end;
         self.close(id, code, &reason);
     }
 
-    /// Says why, and ends the connection once that has left, or when it does not leave.
+    /// Sends the reason, and ends the connection once it was sent, or at the time-out.
     fn close(&mut self, id: ConnectionId, code: CloseCode, reason: &str) {
-        let cut_at = self.now() + FAREWELL.as_micros() as Micros;
-        let Some(seat) = self.seats.get_mut(&id) else { return };
-        info!("{}: closing: {reason}", seat.label);
-        seat.cut_at.get_or_insert(cut_at);
-        match seat.viewer {
+        let abort_at = self.now() + CLOSE_TIMEOUT.as_micros() as Micros;
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        info!("{}: closing: {reason}", connection.label);
+        connection.abort_at.get_or_insert(abort_at);
+        match connection.viewer {
             Some(viewer) => self.core.close_viewer(viewer, code, reason),
             None => {
-                let mut chunk = seat.chunk.take().unwrap_or_default();
+                let mut chunk = connection.chunk.take().unwrap_or_default();
                 SessionMessage::Close(Close { code, reason }).encode(&mut chunk);
-                if let Some(outgoing) = seat.outgoing.take() {
+                if let Some(outgoing) = connection.outgoing.take() {
                     let _ = outgoing.try_send(chunk);
                 }
             }
         }
     }
 
-    fn gone(&mut self, id: ConnectionId, ending: &Ending) {
-        let Some(seat) = self.seats.remove(&id) else { return };
-        if seat.takes_video && !self.seats.values().any(|seat| seat.takes_video) {
+    fn handle_closed(&mut self, id: ConnectionId, reason: &EndReason) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        if connection.takes_video
+            && !self.connections.values().any(|connection| connection.takes_video)
+        {
             self.ring.set_want_video(false);
         }
-        if self.seats.is_empty() {
-            // Nobody waits for what is next.
+        if self.connections.is_empty() {
+            // No viewer waits for the next job.
             self.spare = Vec::new();
         }
-        self.caches.leave(id, self.now());
-        if let Some(viewer) = seat.viewer {
+        self.caches.handle_disconnect(id, self.now());
+        if let Some(viewer) = connection.viewer {
             let stats = self.core.stats(viewer).unwrap_or_default();
-            debug!("{}: {stats:?}", seat.label);
-            seat.instance.into_iter().for_each(|instance| self.remember_left(instance, self.core.seen(viewer)));
+            debug!("{}: {stats:?}", connection.label);
+            connection.instance.into_iter().for_each(|instance| {
+                self.remember_departed(instance, self.core.input_received(viewer))
+            });
             self.core.remove_viewer(viewer);
         }
-        match ending {
-            Ending::Closed => info!("{}: gone", seat.label),
-            Ending::Stalled => info!("{}: gone: it read nothing for {STALL_TIME:?}", seat.label),
-            Ending::Broken(error) => info!("{}: gone: {error}", seat.label),
+        match reason {
+            EndReason::Closed => info!("{}: disconnected", connection.label),
+            EndReason::Stalled => {
+                info!("{}: disconnected: it read nothing for {STALL_TIMEOUT:?}", connection.label)
+            }
+            EndReason::Broken(error) => info!("{}: disconnected: {error}", connection.label),
         }
     }
 
-    /// Ends what has had its time.
-    fn cut_off(&mut self) {
+    /// Closes and aborts connections whose time-out has passed.
+    fn enforce_time_outs(&mut self) {
         let now = self.now();
-        let stall = STALL_TIME.as_micros() as Micros;
+        let stall = STALL_TIMEOUT.as_micros() as Micros;
         let mut closing = Vec::new();
-        let mut cut = Vec::new();
-        for (&id, seat) in &self.seats {
-            if seat.cut_at.is_some_and(|at| at <= now) {
-                cut.push(id);
-            } else if seat.cut_at.is_some() {
-                // It is being told.
-            } else if seat.viewer.is_none() && now >= seat.opened + LOGIN_GRACE.as_micros() as Micros {
-                closing.push((id, CloseCode::Protocol, format!("no hello within {LOGIN_GRACE:?}")));
-            } else if seat.unacknowledged.is_some_and(|since| now >= since + stall) {
-                closing.push((id, CloseCode::TooSlow, format!("no update was acknowledged for {STALL_TIME:?}")));
+        let mut aborted = Vec::new();
+        for (&id, connection) in &self.connections {
+            if connection.abort_at.is_some_and(|at| at <= now) {
+                aborted.push(id);
+            } else if connection.abort_at.is_some() {
+                // The reason is being sent.
+            } else if connection.viewer.is_none()
+                && now >= connection.opened + AUTH_TIMEOUT.as_micros() as Micros
+            {
+                closing.push((
+                    id,
+                    CloseCode::Protocol,
+                    format!("no hello within {AUTH_TIMEOUT:?}"),
+                ));
+            } else if connection.unacknowledged.is_some_and(|since| now >= since + stall) {
+                closing.push((
+                    id,
+                    CloseCode::TooSlow,
+                    format!("no update was acknowledged for {STALL_TIMEOUT:?}"),
+                ));
             }
         }
         for (id, code, reason) in closing {
             self.close(id, code, &reason);
         }
-        for id in cut {
-            if let Some(seat) = self.seats.get(&id) {
-                seat.task.abort();
-                self.gone(id, &Ending::Closed);
+        for id in aborted {
+            if let Some(connection) = self.connections.get(&id) {
+                connection.task.abort();
+                self.handle_closed(id, &EndReason::Closed);
             }
         }
     }
 
-    /// Serves each viewer once, beginning where the last turn broke off: a fast viewer's jobs must not keep the others, nor
-    /// input, waiting. True when there may be more to do at once.
+    /// Serves each viewer once, starting where the last turn stopped: a fast viewer's jobs must not
+    /// delay the others, nor input. True if there may be more to do at once.
     fn serve_viewers(&mut self) -> bool {
-        let begun = Instant::now();
-        let first = self.served_first;
-        let order: Vec<ConnectionId> =
-            self.seats.range(first..).chain(self.seats.range(..first)).map(|(&id, _)| id).collect();
+        let started = Instant::now();
+        let first = self.next_served;
+        let order: Vec<ConnectionId> = self
+            .connections
+            .range(first..)
+            .chain(self.connections.range(..first))
+            .map(|(&id, _)| id)
+            .collect();
         let mut more = false;
         for id in order {
-            if begun.elapsed() >= SERVING_PER_TURN {
-                self.served_first = id;
+            if started.elapsed() >= SERVE_TIME_PER_TURN {
+                self.next_served = id;
                 return true;
             }
             more |= self.serve(id);
@@ -563,82 +656,103 @@ impl Actor {
         more
     }
 
-    /// Commits, reads, plans and encodes one job of a viewer, and hands its frames out. True when another may follow.
+    /// Commits, reads, plans and encodes one job of a viewer, and sends its frames. True if another
+    /// job may follow.
     fn serve(&mut self, id: ConnectionId) -> bool {
         let now = self.now();
-        let Some(seat) = self.seats.get_mut(&id) else { return false };
-        let Some(viewer) = seat.viewer else { return false };
-        seat.tell_path(&mut self.core, viewer);
+        let Some(connection) = self.connections.get_mut(&id) else { return false };
+        let Some(viewer) = connection.viewer else { return false };
+        connection.update_path(&mut self.core, viewer);
         let mut more = false;
         if let Some(job) = self.core.poll_job(viewer, now) {
-            let mut work = self.spare.pop().unwrap_or_else(Work::new);
+            let mut encode_job = self.spare.pop().unwrap_or_else(EncodeJob::new);
             let cache = self.caches.get(id, viewer, &mut self.core);
             let screen = (&self.ring, &self.framebuffer);
-            let rendered = seat.view.render(&mut self.core, viewer, &job, screen, cache, &mut work, now);
+            let rendered = connection.renderer.render(
+                &mut self.core,
+                viewer,
+                &job,
+                screen,
+                cache,
+                &mut encode_job,
+                now,
+            );
             if rendered.is_err() {
-                recycle(&mut self.spare, work);
-            } else if work.is_done_at_once() || job.hints.inline && work.picture.is_none() {
-                self.commands = kept(std::mem::take(&mut self.commands));
-                let took = work.encode(&mut self.encoder, &mut self.commands);
-                render::finish(&mut self.core, &work, 0, &self.commands, took);
-                recycle(&mut self.spare, work);
+                recycle(&mut self.spare, encode_job);
+            } else if encode_job.is_trivial() || job.hints.inline && encode_job.frame.is_none() {
+                self.commands = emptied(std::mem::take(&mut self.commands));
+                let took = encode_job.encode(&mut self.encoder, &mut self.commands);
+                render::finish(&mut self.core, &encode_job, 0, &self.commands, took);
+                recycle(&mut self.spare, encode_job);
             } else {
-                self.workers.submit(work);
+                self.workers.submit(encode_job);
             }
             more = true;
         }
-        // One chunk at a time is on its way: what waits, waits in session-core, where it can still be replaced.
-        let (Some(outgoing), Some(mut chunk)) = (&seat.outgoing, seat.chunk.take()) else { return more };
-        seat.packing.choose(self.core.entropy(viewer));
-        let anything = self.core.poll_transmit(viewer, now, &mut seat.packing, &mut chunk);
-        let took = seat.packing.take_time().as_micros() as Micros;
+        // One chunk at a time is being sent: everything else waits in session-core, where newer
+        // updates can still replace it.
+        let (Some(outgoing), Some(mut chunk)) = (&connection.outgoing, connection.chunk.take())
+        else {
+            return more;
+        };
+        connection.packer.set_entropy(self.core.entropy(viewer));
+        let has_output = self.core.poll_transmit(viewer, now, &mut connection.packer, &mut chunk);
+        let took = connection.packer.take_pack_time().as_micros() as Micros;
         if took > 0 {
             self.core.handle_pack_time(viewer, took);
         }
-        if anything && chunk.is_empty() {
-            // All of it went alone, and there may be more.
-            seat.chunk = Some(chunk);
-            seat.unacknowledged.get_or_insert(now);
+        if has_output && chunk.is_empty() {
+            // All of it was sent as datagrams, and there may be more.
+            connection.chunk = Some(chunk);
+            connection.unacknowledged.get_or_insert(now);
             more = true;
-        } else if anything {
-            seat.chunk_bytes = chunk.len() as u64;
-            // The channel has one place, and the chunk before has left.
+        } else if has_output {
+            connection.chunk_bytes = chunk.len() as u64;
+            connection.packer.written(&chunk);
+            // The channel has one place, which is free: the last chunk was sent.
             let _ = outgoing.try_send(chunk);
-            if seat.unacknowledged.is_none() && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0) {
-                seat.unacknowledged = Some(now);
+            if connection.unacknowledged.is_none()
+                && self.core.stats(viewer).is_some_and(|stats| stats.in_flight > 0)
+            {
+                connection.unacknowledged = Some(now);
             }
         } else {
-            seat.chunk = Some(chunk);
+            connection.chunk = Some(chunk);
+            if !self.core.has_unsent(viewer) {
+                let path = connection.path.as_ref().and_then(Path::info);
+                connection.packer.protect_tail(path);
+            }
         }
         if self.core.is_closed(viewer) {
-            // The connection ends when the last chunk has left.
-            seat.outgoing = None;
+            // The connection ends once the last chunk was sent.
+            connection.outgoing = None;
         }
         more
     }
 
-    fn encoded(&mut self, encoded: Encoded) {
-        let work = encoded.work.clone();
-        match self.seats.values_mut().find(|seat| seat.viewer == Some(work.viewer)) {
-            Some(seat) => seat.view.gather(&mut self.core, encoded),
+    fn handle_encoded(&mut self, encoded: Encoded) {
+        let job = encoded.job.clone();
+        match self.connections.values_mut().find(|connection| connection.viewer == Some(job.viewer))
+        {
+            Some(connection) => connection.renderer.handle_encoded(&mut self.core, encoded),
             None => drop(encoded),
         }
-        // The last stretch of a job brings its memory back.
-        if let Some(work) = Arc::into_inner(work) {
-            recycle(&mut self.spare, work);
+        // The last slice of a job returns its memory.
+        if let Some(job) = Arc::into_inner(job) {
+            recycle(&mut self.spare, job);
         }
     }
 
-    /// Tells every viewer that the session ends, and gives them a moment to hear it.
-    async fn farewell(&mut self, inbox: &mut mpsc::Receiver<Event>) {
-        let ids: Vec<ConnectionId> = self.seats.keys().copied().collect();
+    /// Tells every viewer that the session ends, and waits until they have read it.
+    async fn close_all(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+        let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for id in ids {
             self.close(id, CloseCode::SessionEnded, "the session ended");
         }
         let all_gone = async {
             loop {
                 while self.serve_viewers() {}
-                if self.seats.is_empty() {
+                if self.connections.is_empty() {
                     return;
                 }
                 match inbox.recv().await {
@@ -647,11 +761,11 @@ impl Actor {
                 }
             }
         };
-        let _ = timeout(FAREWELL_AT_END, all_gone).await;
+        let _ = timeout(CLOSE_TIMEOUT_AT_END, all_gone).await;
     }
 }
 
-/// Bytes that nobody can guess.
+/// Unpredictable bytes.
 fn random(bytes: &mut [u8]) {
     getrandom::fill(bytes).expect("the system has random bytes");
 }
@@ -661,7 +775,7 @@ fn size_of(framebuffer: &Framebuffer) -> Size {
     Size { width, height }
 }
 
-/// Never returns where there is nothing to wait for.
+/// Never returns without a socket.
 async fn writable(socket: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     match socket {
         Some(socket) => socket.writable().await.map(drop),
@@ -669,7 +783,7 @@ async fn writable(socket: Option<&AsyncFd<OwnedFd>>) -> io::Result<()> {
     }
 }
 
-/// Never returns where there is no such moment.
+/// Never returns without a moment.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment.into()).await,

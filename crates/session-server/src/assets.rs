@@ -1,6 +1,5 @@
-//! The web viewer's files, as they lie in this binary.
-//! From build.rs, to http.rs.
-//! Knows names and types; never who may have them.
+//! The web viewer's files, embedded in this binary. From build.rs, to http.rs. Knows names and
+//! types; never who may have them.
 
 use sha2::{Digest as _, Sha256};
 use thinc_transport::base64url;
@@ -8,8 +7,8 @@ use thinc_transport::base64url;
 /// Name and contents of each file of web/dist.
 const FILES: &[(&str, &[u8])] = include!(concat!(env!("OUT_DIR"), "/web_dist.rs"));
 
-/// The only files answered without a cookie.
-const FOR_STRANGERS: [&str; 3] = ["login.html", "login.js", "style.css"];
+/// The only files served without a cookie.
+const PUBLIC_FILES: [&str; 3] = ["login.html", "login.js", "style.css"];
 
 /// One file.
 #[derive(Debug)]
@@ -21,19 +20,21 @@ pub(crate) struct Asset {
 }
 
 impl Asset {
-    /// True for what the login page needs.
-    pub(crate) fn is_for_strangers(&self) -> bool {
-        FOR_STRANGERS.contains(&self.name)
+    /// True for the files of the login page.
+    pub(crate) fn is_public(&self) -> bool {
+        PUBLIC_FILES.contains(&self.name)
     }
 }
 
-/// What is served when this binary was built without web/dist.
-const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>thinc</title>\
+/// Served if this binary was built without web/dist.
+const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
+    <title>thinc</title>\
     <h1>This build of thinc has no web viewer</h1>\
-    <p>It was compiled before web/dist was made. Run <code>./dev build</code>, which makes both, and start the session \
-    again; or open it with <code>thinc-view</code>, whose link stands beside this one.</p></html>";
+    <p>It was compiled before web/dist was built. Run <code>./dev build</code>, which builds \
+    both, and start the session again; or open it with <code>thinc-view</code> and the \
+    thinc:// link.</p></html>";
 
-/// All files, with their tags; the login page and the viewer's page always exist.
+/// All files, with their ETags; the login page and the viewer's page always exist.
 pub(crate) fn all() -> Vec<Asset> {
     let mut assets: Vec<Asset> = FILES.iter().map(|&(name, bytes)| asset(name, bytes)).collect();
     for page in ["index.html", "login.html"] {
@@ -67,13 +68,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_pages_are_always_there_and_only_the_login_is_for_strangers() {
+    fn both_pages_always_exist_and_only_the_login_page_is_public() {
         let assets = all();
         let find = |name: &str| assets.iter().find(|asset| asset.name == name).unwrap();
-        assert!(find("login.html").is_for_strangers());
-        assert!(!find("index.html").is_for_strangers());
+        assert!(find("login.html").is_public());
+        assert!(!find("index.html").is_public());
         assert!(
-            assets.iter().all(|asset| asset.name.ends_with(".html") || !asset.content_type.starts_with("text/html"))
+            assets.iter().all(|asset| asset.name.ends_with(".html")
+                || !asset.content_type.starts_with("text/html"))
         );
     }
 }

@@ -1,6 +1,6 @@
 //! Path 4/13, beside the screen: from the ring's cursor block, to session-core.
-//! What viewers have not been told of the cursor yet, its image packed once for all of them.
-//! Knows the block as it is now; never viewers, nor which of them wants what.
+//! Detects changes of the cursor, and compresses its image once for all viewers. Knows the block's
+//! current state; never viewers.
 
 use thinc_codec_enc::Encoder;
 use thinc_protocol::session::CursorColors;
@@ -8,25 +8,25 @@ use thinc_region::Size;
 use thinc_ring::{CursorImage, CursorPixel, CursorState};
 use thinc_session_core::{CursorData, CursorImageOwned, Session};
 
-/// What viewers were last told of the cursor.
+/// The state of the cursor that was published last.
 #[derive(Default)]
-pub(crate) struct CursorSeen {
+pub(crate) struct CursorPublisher {
     serial: Option<u32>,
     warps: Option<u32>,
 }
 
-impl CursorSeen {
-    /// There is no image yet, and nothing is moved before there is one.
-    pub(crate) fn is_not_there_yet(&mut self) {
-        self.warps = self.warps.or(Some(0));
-    }
-
-    /// Hands on what is new.
-    pub(crate) fn tell(&mut self, cursor: &CursorState, encoder: &mut Encoder, core: &mut Session) {
+impl CursorPublisher {
+    /// Passes what has changed to session-core.
+    pub(crate) fn publish(
+        &mut self,
+        cursor: &CursorState,
+        encoder: &mut Encoder,
+        core: &mut Session,
+    ) {
         if let CursorImage::TwoColors { fore, back, .. } = cursor.image {
             core.handle_cursor_colors(CursorColors { fore, back });
         }
-        if self.serial != Some(cursor.serial) {
+        if cursor.serial != 0 && self.serial != Some(cursor.serial) {
             core.handle_cursor(pack(encoder, cursor));
             self.serial = Some(cursor.serial);
         }
@@ -42,21 +42,23 @@ fn pack(encoder: &mut Encoder, cursor: &CursorState) -> CursorImageOwned {
     let size = Size { width: cursor.width.into(), height: cursor.height.into() };
     let mut bytes = Vec::new();
     let pixels = match &cursor.image {
-        // One of no size is hidden, and has no pixels.
+        // A cursor without size is hidden, and has no pixels.
         _ if size.area() == 0 => CursorData::Argb(bytes),
         CursorImage::Argb(argb) => {
             encoder.cursor(argb, &mut bytes);
             CursorData::Argb(bytes)
         }
         CursorImage::TwoColors { pixels, .. } => {
-            let plane = |wanted: fn(&CursorPixel) -> bool| pixels.iter().map(wanted).collect::<Vec<bool>>();
+            let plane =
+                |wanted: fn(&CursorPixel) -> bool| pixels.iter().map(wanted).collect::<Vec<bool>>();
             let fore = plane(|pixel| *pixel == CursorPixel::Fore);
             let inside = plane(|pixel| *pixel != CursorPixel::Outside);
-            let packing = encoder.cursor_planes(cursor.width.into(), &fore, &inside, &mut bytes);
-            CursorData::TwoColors { packing, planes: bytes }
+            let compression =
+                encoder.cursor_planes(cursor.width.into(), &fore, &inside, &mut bytes);
+            CursorData::TwoColors { compression, planes: bytes }
         }
     };
-    // Viewers refuse a hot spot outside; this one comes from shared memory.
+    // Viewers refuse a hot spot outside the image; this one comes from shared memory.
     let (hot_x, hot_y) = (cursor.hot_x.min(cursor.width), cursor.hot_y.min(cursor.height));
     CursorImageOwned { size, hot_x, hot_y, pixels }
 }

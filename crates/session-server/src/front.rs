@@ -1,6 +1,7 @@
-//! The port, TCP and UDP: every connection comes in here, shows nothing but TLS 1.3, and is told apart by ALPN.
-//! From the supervisor's sockets, to native.rs ("thinc/1", by TLS and by QUIC), webtransport.rs ("h3", by QUIC) and http.rs (anything else).
-//! Knows addresses and TLS; never what is said inside.
+//! The port, TCP and UDP: every connection starts here with TLS 1.3, and ALPN chooses its protocol.
+//! From the supervisor's sockets, to native.rs ("thinc/1", over TLS and QUIC), webtransport.rs
+//! ("h3", over QUIC) and http.rs (anything else). Knows addresses and TLS; never what the
+//! connection carries.
 
 use std::future::Future;
 use std::io;
@@ -12,51 +13,58 @@ use rustls::ServerConfig;
 use socket2::SockRef;
 use thinc_transport::ALPN_NATIVE;
 use thinc_transport::path::Path;
-use thinc_transport::quic::{Door, Knock, Visit};
+use thinc_transport::quic::{Accepted, IncomingConnection, QuicListener};
 use thinc_transport::socket::TcpPath;
-use thinc_transport::token::{TokenGate, TokenRefusal};
+use thinc_transport::token::{BrowserLogin, LoginId, SessionSecret, TokenRefusal, TokenVerifier};
 use thinc_transport::web_certificate::WebCertificate;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::timeout_at;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
 use crate::PortConfig;
-use crate::connection::{ConnectionId, Events, Ids};
-use crate::gate::{Gate, LOGIN_GRACE, PENALTY, Pace, Pass};
+use crate::connection::{ConnectionId, ConnectionIds, Events};
+use crate::gate::{
+    AUTH_TIMEOUT, BrowserConnections, Gate, HandshakeLimiter, Pass, WRONG_SECRET_DELAY,
+};
 use crate::http::Site;
+use crate::quic_port::PortUse;
 use crate::{native, webtransport};
 
-/// 8 KiB: bytes the kernel takes beyond what it can send now. More would wait where nothing can replace or overtake it;
-/// with less a fast path would wait for us.
-const NOT_SENT_BYTES: u32 = 8 * 1024;
-/// After an accept that failed for lack of descriptors: the next would fail as well.
+/// 8 KiB: bytes that the kernel accepts beyond what it can send now (TCP_NOTSENT_LOWAT). More would
+/// wait where nothing can replace or overtake it; with less a fast path would wait for this
+/// process.
+const UNSENT_BYTES_MAX: u32 = 8 * 1024;
+/// Pause after a failed accept: without descriptors the next one would fail as well.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// What every connection shares.
+/// Accepts connections; its state is shared by all of them.
 #[derive(Clone)]
 pub(crate) struct Front {
     shared: Arc<Shared>,
     acceptor: TlsAcceptor,
     gate: Gate,
-    pace: Arc<Mutex<Pace>>,
+    limiter: Arc<Mutex<HandshakeLimiter>>,
 }
 
-/// What the protocols behind the door need.
+/// What the protocols need.
 pub(crate) struct Shared {
-    pub(crate) tokens: Mutex<TokenGate>,
+    pub(crate) tokens: Mutex<TokenVerifier>,
     pub(crate) events: Events,
-    pub(crate) ids: Ids,
+    pub(crate) ids: ConnectionIds,
     pub(crate) site: Site,
-    /// What pages that come by QUIC are shown; none where nobody can.
+    /// Counts logins that have ended, to wake the connections of their pages.
+    pub(crate) logins_ended: watch::Sender<u64>,
+    pub(crate) browsers: BrowserConnections,
+    /// The certificate for pages over QUIC; none without QUIC.
     pub(crate) web_certificate: OnceLock<Arc<WebCertificate>>,
 }
 
-/// A connection behind TLS, and its place among the strangers until it has authenticated.
-pub(crate) struct Visitor {
+/// A connection, and its entry among the unauthenticated ones until it has authenticated.
+pub(crate) struct NewConnection {
     pub(crate) id: ConnectionId,
     pub(crate) peer: SocketAddr,
     pub(crate) task: tokio::task::AbortHandle,
@@ -66,98 +74,159 @@ pub(crate) struct Visitor {
 impl Front {
     pub(crate) fn new(
         config: &PortConfig,
-        tokens: TokenGate,
+        tokens: TokenVerifier,
         tls: Arc<ServerConfig>,
-        ids: Ids,
+        ids: ConnectionIds,
         events: Events,
     ) -> Front {
         let site = Site::new(config, tokens.secret());
         let web_certificate = OnceLock::new();
-        let shared = Arc::new(Shared { tokens: Mutex::new(tokens), events, ids, site, web_certificate });
-        Front { shared, acceptor: TlsAcceptor::from(tls), gate: Gate::default(), pace: Arc::default() }
+        let shared = Arc::new(Shared {
+            tokens: Mutex::new(tokens),
+            events,
+            ids,
+            site,
+            logins_ended: watch::Sender::new(0),
+            browsers: BrowserConnections::default(),
+            web_certificate,
+        });
+        Front {
+            shared,
+            acceptor: TlsAcceptor::from(tls),
+            gate: Gate::default(),
+            limiter: Arc::default(),
+        }
     }
 
-    /// Accepts connections for ever.
+    /// Accepts TCP connections, without end.
     pub(crate) async fn serve(self, listener: TcpListener) {
         loop {
             let (stream, peer) = match listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
-                    // Not the fault of one connection: those that are there go on, and their end frees descriptors.
+                    // Probably out of descriptors: open connections continue, and their end frees
+                    // some.
                     warn!("cannot accept a connection: {error}");
                     tokio::time::sleep(ACCEPT_PAUSE).await;
                     continue;
                 }
             };
-            // The others wait in the kernel's queue, which costs this process nothing.
-            self.keep_pace().await;
+            // The next ones wait in the kernel's queue, which costs this process nothing.
+            self.limit_rate().await;
             let (shared, acceptor) = (self.shared.clone(), self.acceptor.clone());
-            self.enter(peer, |visitor| welcome(shared, acceptor, stream, visitor));
+            self.start(peer, |connection| {
+                serve_tcp_connection(shared, acceptor, stream, connection)
+            });
         }
     }
 
-    /// The same for those who come by UDP.
-    pub(crate) async fn serve_quic(self, door: Door) {
-        self.shared.web_certificate.get_or_init(|| door.certificate());
-        while let Some(knock) = door.next().await {
-            // Anybody can write any address on a packet. One alone may cost a handshake; where there are many, or some from
-            // there already, it is asked to answer from there first, and nobody can push out another in his name.
-            let is_quiet = !self.gate.is_crowded(knock.peer().ip())
-                && !self.pace.lock().expect("no holder of this lock can panic").is_busy(Instant::now());
-            if !knock.has_proved_address() && !is_quiet {
-                knock.ask_for_proof();
-                continue;
+    /// The same for QUIC.
+    pub(crate) async fn serve_quic(self, listener: QuicListener) {
+        if let Some(certificate) = listener.certificate() {
+            self.shared.web_certificate.get_or_init(|| certificate);
+        }
+        while let Some(incoming) = listener.accept().await {
+            self.admit_quic(incoming, None).await;
+        }
+    }
+
+    /// Starts to serve a connection, or demands validation of its address. `port`: the UDP port on
+    /// demand that it came to.
+    pub(crate) async fn admit_quic(&self, incoming: IncomingConnection, port: Option<PortUse>) {
+        // Source addresses of UDP can be forged. A single packet may cost a handshake; under load,
+        // or with several handshakes from that address, it has to be validated first, so that a
+        // forged address cannot displace the connections of its owner.
+        let is_unloaded = !self.gate.is_crowded(incoming.peer().ip())
+            && !self
+                .limiter
+                .lock()
+                .expect("no holder of this lock can panic")
+                .is_busy(Instant::now());
+        if !incoming.is_address_validated() && !is_unloaded {
+            incoming.retry();
+            return;
+        }
+        // The next ones wait in quinn's queue, which is bounded.
+        self.limit_rate().await;
+        let shared = self.shared.clone();
+        let is_validated = incoming.is_address_validated();
+        self.start(incoming.peer(), move |connection| {
+            if is_validated {
+                connection.pass.set_has_sent();
             }
-            // The others wait in a queue that has an end.
-            self.keep_pace().await;
-            let shared = self.shared.clone();
-            self.enter(knock.peer(), |visitor| welcome_quic(shared, knock, visitor));
-        }
+            serve_quic_connection(shared, incoming, connection, port)
+        });
     }
 
-    async fn keep_pace(&self) {
-        let wait = self.pace.lock().expect("no holder of this lock can panic").enter(Instant::now());
+    /// A token for a viewer that came through ssh, valid for a minute.
+    pub(crate) fn mint_offer_token(&self) -> Vec<u8> {
+        let tokens = self.shared.tokens.lock().expect("no holder of this lock can panic");
+        tokens.secret().mint_offer_token(since_1970().as_secs())
+    }
+
+    async fn limit_rate(&self) {
+        let wait = self
+            .limiter
+            .lock()
+            .expect("no holder of this lock can panic")
+            .delay_of_next(Instant::now());
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
     }
 
-    /// Gives a connection its number and its place among the strangers, and lets it go on in a task of its own.
-    fn enter<F: Future<Output = ()> + Send + 'static>(
+    /// Registers a connection as unauthenticated, and serves it in a task of its own.
+    fn start<F: Future<Output = ()> + Send + 'static>(
         &self,
         peer: SocketAddr,
-        serve: impl FnOnce(Visitor) -> F + Send + 'static,
+        serve: impl FnOnce(NewConnection) -> F + Send + 'static,
     ) {
         let (send, receive) = oneshot::channel();
         let task = tokio::spawn(async move {
-            // The place among the strangers comes right after the task it can abort.
-            let Ok(visitor) = receive.await else { return };
-            serve(visitor).await;
+            // The entry can only be made once there is a task that it can abort.
+            let Ok(connection) = receive.await else { return };
+            serve(connection).await;
         });
         let (id, task) = (self.shared.ids.next(), task.abort_handle());
         let pass = self.gate.enter(id.0, peer.ip(), task.clone());
-        let _ = send.send(Visitor { id, peer, task, pass });
+        let _ = send.send(NewConnection { id, peer, task, pass });
     }
 }
 
-async fn welcome_quic(shared: Arc<Shared>, knock: Knock, visitor: Visitor) {
-    let deadline = tokio::time::Instant::now() + LOGIN_GRACE;
-    match timeout_at(deadline, knock.accept()).await {
-        Err(_) => debug!("{}: no QUIC handshake within {LOGIN_GRACE:?}", visitor.peer),
-        Ok(Err(error)) => debug!("{}: {error}", visitor.peer),
-        Ok(Ok(Visit::Viewer(stream))) => native::serve_quic(shared, stream, visitor, deadline).await,
-        Ok(Ok(Visit::Browser(browser))) => webtransport::serve(shared, browser, visitor, deadline).await,
+async fn serve_quic_connection(
+    shared: Arc<Shared>,
+    incoming: IncomingConnection,
+    connection: NewConnection,
+    port: Option<PortUse>,
+) {
+    let deadline = tokio::time::Instant::now() + AUTH_TIMEOUT;
+    match timeout_at(deadline, incoming.accept()).await {
+        Err(_) => debug!("{}: no QUIC handshake within {AUTH_TIMEOUT:?}", connection.peer),
+        Ok(Err(error)) => debug!("{}: {error}", connection.peer),
+        Ok(Ok(Accepted::Viewer(stream))) => {
+            connection.pass.set_has_sent();
+            native::serve_quic(shared, stream, connection, deadline, port).await
+        }
+        Ok(Ok(Accepted::Browser(browser))) => {
+            connection.pass.set_has_sent();
+            webtransport::serve(shared, browser, connection, deadline).await
+        }
     }
 }
 
-async fn welcome(shared: Arc<Shared>, acceptor: TlsAcceptor, stream: TcpStream, visitor: Visitor) {
-    let peer = visitor.peer;
+async fn serve_tcp_connection(
+    shared: Arc<Shared>,
+    acceptor: TlsAcceptor,
+    stream: TcpStream,
+    connection: NewConnection,
+) {
+    let peer = connection.peer;
     if let Err(error) = prepare(&stream) {
         debug!("{peer}: {error}");
         return;
     }
-    // Grace counts from here; what follows gets what is left of it.
-    let deadline = tokio::time::Instant::now() + LOGIN_GRACE;
+    // The time-out starts here, and includes the protocol's own authentication.
+    let deadline = tokio::time::Instant::now() + AUTH_TIMEOUT;
     match timeout_at(deadline, speaks_plain_http(&stream)).await {
         Ok(Ok(false)) => {}
         Ok(Ok(true)) => {
@@ -168,36 +237,39 @@ async fn welcome(shared: Arc<Shared>, acceptor: TlsAcceptor, stream: TcpStream, 
         }
         Ok(Err(_)) | Err(_) => return,
     }
+    connection.pass.set_has_sent();
     match timeout_at(deadline, acceptor.accept(stream)).await {
-        Err(_) => debug!("{peer}: no TLS handshake within {LOGIN_GRACE:?}"),
-        // Port scanners, plain HTTP, old TLS: rustls has told the other side where it can.
+        Err(_) => debug!("{peer}: no TLS handshake within {AUTH_TIMEOUT:?}"),
+        // Port scanners, plain HTTP, old TLS: rustls has sent an alert if it could.
         Ok(Err(error)) => debug!("{peer}: {error}"),
         Ok(Ok(tls)) => {
             if tls.get_ref().1.alpn_protocol() == Some(ALPN_NATIVE) {
-                native::serve(shared, tls, visitor, deadline).await;
+                native::serve(shared, tls, connection, deadline).await;
             } else {
-                crate::http::serve(shared, tls, visitor, deadline).await;
+                crate::http::serve(shared, tls, connection, deadline).await;
             }
         }
     }
 }
 
-/// What a browser shows whose person typed http:// instead of https://; no stranger learns anything from it.
-const PLAIN_HTTP_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n\
-    Content-Length: 53\r\nConnection: close\r\n\r\nThis port speaks TLS only: use a link with https://.\n";
+/// Shown to a person who typed http:// instead of https://; it reveals nothing.
+const PLAIN_HTTP_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\n\
+    Content-Type: text/plain; charset=utf-8\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
+    This port speaks TLS only: use a link with https://.\n";
 
-/// A request's first letter, where TLS would begin with the byte 22. Nothing is taken from the stream.
+/// True if the first byte is that of an HTTP method; TLS begins with the byte 22. Leaves the byte
+/// in the stream.
 async fn speaks_plain_http(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     Ok(count == 1 && first[0].is_ascii_uppercase())
 }
 
-/// Frames leave when they are written, and what cannot leave yet stays with us.
+/// Frames are sent as soon as they are written, and what cannot be sent yet stays in this process.
 fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
-    SockRef::from(stream).set_tcp_notsent_lowat(NOT_SENT_BYTES)?;
-    // A viewer whose machine is gone says nothing: 3 probes after 30 s, 10 s apart.
+    SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
+    // Detects a viewer whose machine is gone: 3 keepalive probes after 30 s, 10 s apart.
     let keepalive = socket2::TcpKeepalive::new()
         .with_time(Duration::from_secs(30))
         .with_interval(Duration::from_secs(10))
@@ -208,62 +280,118 @@ fn prepare(stream: &TcpStream) -> io::Result<()> {
 /// The TLS stream of a connection.
 pub(crate) type Stream = TlsStream<TcpStream>;
 
-/// What the kernel knows of the way to whoever is behind a stream; it may be asked while the stream is in other hands.
+/// The path statistics of a stream, readable while another task owns the stream.
 pub(crate) fn path_of(stream: &Stream) -> Option<Path> {
     TcpPath::of(stream.get_ref().0).ok().map(Path::Tcp)
 }
 
-/// The wall clock; 0 where it stands before that.
+/// The wall clock; 0 if it is before 1970.
 pub(crate) fn since_1970() -> Duration {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default()
 }
 
-/// What everybody is told who shows no good token, whatever was wrong with it.
-pub(crate) const UNAUTHORIZED: &str =
-    "the link's token was used, wrong or too old: run `thinc link NAME` on the server for a new one";
+/// The answer to any invalid secret, whatever is wrong with it.
+pub(crate) const UNAUTHORIZED: &str = "the link's token was used, wrong or too old: run `thinc \
+    link NAME` on the server for a new one";
 
 impl Shared {
-    /// True when the token opens the session; it never will again. A wrong one costs its bearer some time.
+    /// True if the token opens the session; it never will again. The answer to a wrong one is
+    /// delayed.
     pub(crate) async fn redeem(&self, token: &[u8], peer: SocketAddr) -> bool {
         let now = since_1970().as_secs();
-        let result = self.tokens.lock().expect("no holder of this lock can panic").redeem(token, now);
+        let result =
+            self.tokens.lock().expect("no holder of this lock can panic").redeem(token, now);
         match result {
             Ok(()) => {
-                info!("{peer}: opened by a link");
+                info!("{peer}: authenticated by a link's token");
                 true
             }
             Err(refusal) => {
                 match refusal {
-                    TokenRefusal::Record => warn!("{peer}: a token could not be recorded as used"),
-                    TokenRefusal::Wrong | TokenRefusal::Expired | TokenRefusal::Used => {
+                    TokenRefusal::StoreUnavailable => {
+                        warn!("{peer}: refused a token: cannot record it as used")
+                    }
+                    TokenRefusal::Invalid | TokenRefusal::Expired | TokenRefusal::Used => {
                         info!("{peer}: token refused ({refusal:?})");
                     }
                 }
-                tokio::time::sleep(PENALTY).await;
+                tokio::time::sleep(WRONG_SECRET_DELAY).await;
                 false
             }
         }
     }
 
-    /// True for keys that this session gave out.
-    pub(crate) fn is_session_key(&self, key: &[u8]) -> bool {
-        self.tokens.lock().expect("no holder of this lock can panic").secret().is_session_key(key)
+    /// True for session credentials that this session issued.
+    pub(crate) fn is_session_credential(&self, key: &[u8]) -> bool {
+        self.tokens
+            .lock()
+            .expect("no holder of this lock can panic")
+            .secret()
+            .is_session_credential(key)
     }
 
-    /// True for keys that this session gave to pages, not too long ago.
-    pub(crate) fn is_page_key(&self, key: &[u8]) -> bool {
+    /// The login of a cookie that this session issued, unless it has ended.
+    pub(crate) fn login_of_cookie(&self, cookie: &[u8]) -> Option<LoginId> {
+        self.login(|secret| secret.login_of_cookie(cookie))
+    }
+
+    /// The login of an origin secret that this session issued, unless it has ended.
+    pub(crate) fn login_of_origin_secret(&self, origin_secret: &[u8]) -> Option<LoginId> {
+        self.login(|secret| secret.login_of_origin_secret(origin_secret))
+    }
+
+    /// The login of an unexpired page key that this session issued, unless it has ended.
+    pub(crate) fn login_of_page_key(&self, key: &[u8]) -> Option<LoginId> {
+        self.login(|secret| secret.login_of_page_key(key, since_1970().as_secs()))
+    }
+
+    fn login(&self, of: impl FnOnce(&SessionSecret) -> Option<LoginId>) -> Option<LoginId> {
+        let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+        of(tokens.secret()).filter(|login| !tokens.has_ended(*login))
+    }
+
+    /// Ends a login, and the connections of its pages.
+    pub(crate) fn end_login(&self, login: LoginId) -> io::Result<()> {
+        self.tokens.lock().expect("no holder of this lock can panic").end_login(login)?;
+        self.logins_ended.send_modify(|count| *count += 1);
+        Ok(())
+    }
+
+    /// Waits until one of these logins has ended.
+    pub(crate) async fn login_ended<const N: usize>(&self, logins: [LoginId; N]) {
+        let mut changes = self.logins_ended.subscribe();
+        loop {
+            {
+                let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+                if logins.iter().any(|login| tokens.has_ended(*login)) {
+                    return;
+                }
+            }
+            if changes.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// The two credentials of a browser that has shown a token.
+    pub(crate) fn new_browser_login(&self) -> BrowserLogin {
+        let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+        tokens.secret().mint_browser_login()
+    }
+
+    /// A key for a page of this login.
+    pub(crate) fn new_page_key(&self, login: LoginId) -> Vec<u8> {
         let now = since_1970().as_secs();
-        self.tokens.lock().expect("no holder of this lock can panic").secret().is_page_key(key, now)
+        let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+        tokens.secret().mint_page_key(login, now)
     }
 
-    /// A key for a page that has shown its cookie.
-    pub(crate) fn new_page_key(&self) -> Vec<u8> {
-        let now = since_1970().as_secs();
-        self.tokens.lock().expect("no holder of this lock can panic").secret().mint_page_key(now)
-    }
-
-    /// A key for whoever has shown a token.
-    pub(crate) fn new_session_key(&self) -> Vec<u8> {
-        self.tokens.lock().expect("no holder of this lock can panic").secret().mint_session_key()
+    /// A session credential for a viewer that has shown a token.
+    pub(crate) fn new_session_credential(&self) -> Vec<u8> {
+        self.tokens
+            .lock()
+            .expect("no holder of this lock can panic")
+            .secret()
+            .mint_session_credential()
     }
 }

@@ -1,6 +1,8 @@
-//! The same port for browsers: a login page for strangers, the web viewer and its WebSocket for those with a cookie.
-//! From front.rs, to websocket.rs; HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. Tells pages how to come by WebTransport.
-//! Knows requests, cookies and headers; never what the WebSocket carries.
+//! The same port for browsers: a login page without a cookie, the web viewer and its WebSocket with
+//! one. From front.rs, to websocket.rs; HTTP/1.1 only, so that a WebSocket is an ordinary upgrade.
+//! Tells pages how to connect with WebTransport. A user who listens on another port of the host may
+//! know the cookie, so it opens nothing without the secret of the page's origin. Knows requests,
+//! cookies and headers; never what the WebSocket carries.
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,29 +17,35 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
-use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
+use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
 use thinc_transport::path::Path;
-use thinc_transport::token::{PAGE_KEY_LIFE_S, SessionSecret};
+use thinc_transport::token::{BrowserLogin, LoginId, PAGE_KEY_LIFE_S, SessionSecret};
 use tokio::sync::Notify;
 use tokio::time::Instant;
-use tracing::{debug, info};
+use tracing::{debug, info, warn};
 
 use crate::PortConfig;
 use crate::assets::{self, Asset};
-use crate::front::{self, Shared, Stream, UNAUTHORIZED, Visitor};
-use crate::gate::{LOGIN_GRACE, Pass};
+use crate::front::{self, NewConnection, Shared, Stream, UNAUTHORIZED};
+use crate::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
 use crate::{websocket, webtransport};
 
-/// 16 KiB of request line and headers. More than the 4 KiB a stranger may send of our own protocol: browsers send along
-/// the cookies of every other service on this host, whatever its port.
-const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// Requests a page makes at once are few; between them a connection may rest this long.
-const REST_TIME: Duration = Duration::from_secs(60);
+/// 16 KiB of request line and headers. More than the 4 KiB that an unauthenticated viewer may send:
+/// browsers send the cookies of every other service on this host, whatever its port.
+const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// How long a connection may be idle between two requests.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// No script, style or frame but our own files; WebAssembly may be compiled. `data:` and `blob:` are cursors' images.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
-    img-src 'self' data: blob:; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
+/// Carries the origin secret, as base64url, in the page's requests. Not an address, which is logged
+/// and goes to others as a Referer.
+const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
+
+/// Allows only our own scripts and styles, and no frames; WebAssembly may be compiled. `data:` and
+/// `blob:` are cursor images.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
+    script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
+    connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
 /// Sent with every answer.
@@ -50,11 +58,11 @@ const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
     (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
 ];
 
-/// What is served, and under which name.
+/// The served files, and the names of the session.
 pub(crate) struct Site {
     pub(crate) base_path: String,
     authority: String,
-    /// Cookies are shared by all ports of a host, so each session has a name of its own.
+    /// Cookies are shared by all ports of a host, so each session has its own name.
     cookie: String,
     assets: Vec<Asset>,
 }
@@ -70,73 +78,84 @@ impl Site {
     }
 }
 
-/// One connection of a browser: who it is, and whether it has shown a cookie yet.
-pub(crate) struct Browser {
+/// A browser's connection, and whether it has shown a cookie yet.
+pub(crate) struct HttpConnection {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) visitor: Mutex<Option<Pass>>,
+    pub(crate) pass: Mutex<Option<Pass>>,
     pub(crate) peer: std::net::SocketAddr,
     /// For the one WebSocket that this connection can become.
     pub(crate) path: Mutex<Option<Path>>,
-    known: AtomicBool,
-    /// Wakes the one who would close it for being a stranger too long.
-    became_known: Notify,
+    authenticated: AtomicBool,
+    /// Cancels the authentication time-out.
+    was_authenticated: Notify,
 }
 
-impl Browser {
-    /// No stranger any more: the login grace no longer counts.
-    fn recognise(&self) {
-        if !self.known.swap(true, Ordering::Relaxed) {
-            drop(self.visitor.lock().expect("no holder of this lock can panic").take());
-            self.became_known.notify_one();
+impl HttpConnection {
+    /// Ends the limits for unauthenticated connections.
+    fn set_authenticated(&self) {
+        if !self.authenticated.swap(true, Ordering::Relaxed) {
+            drop(self.pass.lock().expect("no holder of this lock can panic").take());
+            self.was_authenticated.notify_one();
         }
     }
 }
 
-/// Serves a connection until it ends; a WebSocket goes on in a task of its own.
-pub(crate) async fn serve(shared: Arc<Shared>, stream: Stream, visitor: Visitor, deadline: Instant) {
-    let Visitor { id: _, peer, task: _, pass } = visitor;
-    let browser = Arc::new(Browser {
+/// Serves a connection until it ends; a WebSocket is served in a task of its own.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    stream: Stream,
+    connection: NewConnection,
+    deadline: Instant,
+) {
+    let NewConnection { id, peer, task, pass } = connection;
+    // Dropped when this connection ends, or becomes a WebSocket.
+    let browser_pass = Arc::new(shared.browsers.pass(id.0, task));
+    let connection = Arc::new(HttpConnection {
         shared,
-        visitor: Mutex::new(Some(pass)),
+        pass: Mutex::new(Some(pass)),
         peer,
         path: Mutex::new(front::path_of(&stream)),
-        known: AtomicBool::new(false),
-        became_known: Notify::new(),
+        authenticated: AtomicBool::new(false),
+        was_authenticated: Notify::new(),
     });
     let service = {
-        let browser = browser.clone();
+        let connection = connection.clone();
         service_fn(move |request| {
-            let browser = browser.clone();
-            async move { Ok::<_, Infallible>(answer(browser, request).await) }
+            let (connection, browser_pass) = (connection.clone(), browser_pass.clone());
+            async move { Ok::<_, Infallible>(answer(connection, &browser_pass, request).await) }
         })
     };
-    let connection = hyper::server::conn::http1::Builder::new()
+    let http = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(REST_TIME)
-        .max_buf_size(HEAD_BYTES_MAX)
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_buf_size(HEADER_BYTES_MAX)
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
-    let stranger_too_long = async {
+    let auth_time_out = async {
         tokio::select! {
             () = tokio::time::sleep_until(deadline) => {}
-            () = browser.became_known.notified() => std::future::pending().await,
+            () = connection.was_authenticated.notified() => std::future::pending().await,
         }
     };
     tokio::select! {
-        result = connection => {
+        result = http => {
             if let Err(error) = result {
                 debug!("{peer}: {error}");
             }
         }
-        () = stranger_too_long => debug!("{peer}: no cookie within {LOGIN_GRACE:?}"),
+        () = auth_time_out => debug!("{peer}: no cookie within {AUTH_TIMEOUT:?}"),
     }
 }
 
 type Answer = Response<Full<Bytes>>;
 
-/// One request to one answer.
-async fn answer(browser: Arc<Browser>, request: Request<Incoming>) -> Answer {
-    let mut answer = route(browser, request).await;
+/// Answers one request.
+async fn answer(
+    connection: Arc<HttpConnection>,
+    browser_pass: &BrowserPass,
+    request: Request<Incoming>,
+) -> Answer {
+    let mut answer = route(connection, browser_pass, request).await;
     let headers = answer.headers_mut();
     for (name, value) in SECURITY_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
@@ -144,56 +163,83 @@ async fn answer(browser: Arc<Browser>, request: Request<Incoming>) -> Answer {
     answer
 }
 
-async fn route(browser: Arc<Browser>, request: Request<Incoming>) -> Answer {
-    let shared = browser.shared.clone();
+async fn route(
+    connection: Arc<HttpConnection>,
+    browser_pass: &BrowserPass,
+    request: Request<Incoming>,
+) -> Answer {
+    let shared = connection.shared.clone();
     let site = &shared.site;
-    let known = has_cookie(&shared, request.headers());
-    if known {
-        browser.recognise();
+    let cookie_login = login_of_cookie(&shared, request.headers());
+    let authenticated = cookie_login.is_some();
+    if authenticated {
+        connection.set_authenticated();
+        browser_pass.set_used();
     }
     let path = request.uri().path().to_owned();
     let Some(file) = path.strip_prefix(site.base_path.as_str()) else {
-        // "/desk" means "/desk/"; relative addresses of the page need the slash.
+        // "/desk" means "/desk/"; relative URLs of the page need the slash.
         if format!("{path}/") == site.base_path {
-            return with_header(plain(StatusCode::PERMANENT_REDIRECT, ""), header::LOCATION, &site.base_path);
+            return with_header(
+                plain(StatusCode::PERMANENT_REDIRECT, ""),
+                header::LOCATION,
+                &site.base_path,
+            );
         }
-        return if known { plain(StatusCode::NOT_FOUND, "no such page") } else { stranger_answer() };
+        return if authenticated {
+            plain(StatusCode::NOT_FOUND, "there is no such page")
+        } else {
+            unauthenticated_answer()
+        };
     };
-    match (request.method(), file) {
-        (&Method::POST, "login") => login(&browser, request).await,
-        (&Method::GET, "ws") if known => {
+    match (request.method(), file, cookie_login) {
+        (&Method::POST, "login", _) => login(&connection, request).await,
+        (&Method::POST, "logout", Some(cookie)) => logout(&connection, cookie, request.headers()),
+        (&Method::GET, "ws", Some(cookie)) => {
             if let Err(reason) = check_headers(site, request.headers()) {
-                info!("{}: WebSocket refused: {reason}", browser.peer);
+                info!("{}: WebSocket refused: {reason}", connection.peer);
                 return plain(StatusCode::FORBIDDEN, reason);
             }
-            websocket::upgrade(browser, request)
+            let secret = websocket::offered_secret(request.headers());
+            let Some(secret) = secret.and_then(|secret| shared.login_of_origin_secret(&secret))
+            else {
+                info!("{}: WebSocket refused: a cookie without its secret", connection.peer);
+                return unauthenticated_answer();
+            };
+            websocket::upgrade(connection, request, [cookie, secret])
         }
-        (&Method::GET, webtransport::FILE) if known => invite(&shared),
-        (&Method::GET | &Method::HEAD, file) => {
-            let file = match (file, known) {
+        (&Method::GET, "login" | webtransport::FILE, cookie) => {
+            match cookie.and(login_of_origin_secret(&shared, request.headers())) {
+                None => unauthenticated_answer(),
+                Some(_) if file == "login" => plain(StatusCode::NO_CONTENT, ""),
+                Some(login) => offer_webtransport(&shared, login),
+            }
+        }
+        (&Method::GET | &Method::HEAD, file, _) => {
+            let file = match (file, authenticated) {
                 ("", true) => "index.html",
                 ("", false) => "login.html",
                 (other, _) => other,
             };
             let asset = site.assets.iter().find(|asset| asset.name == file);
-            match asset.filter(|asset| known || asset.is_for_strangers()) {
+            match asset.filter(|asset| authenticated || asset.is_public()) {
                 Some(asset) => serve_asset(asset, &request),
-                // A stranger does not learn which files there are.
-                None if !known => stranger_answer(),
-                None => plain(StatusCode::NOT_FOUND, "no such file"),
+                // Without a cookie nobody learns which files exist.
+                None if !authenticated => unauthenticated_answer(),
+                None => plain(StatusCode::NOT_FOUND, "there is no such file"),
             }
         }
-        _ if !known => stranger_answer(),
+        _ if !authenticated => unauthenticated_answer(),
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "GET and HEAD only"),
     }
 }
 
-fn stranger_answer() -> Answer {
+fn unauthenticated_answer() -> Answer {
     plain(StatusCode::UNAUTHORIZED, "open the session's link first; `thinc link NAME` prints one")
 }
 
-/// Any of the cookies of our name may be the right one: another page on this host may have set a second.
-fn has_cookie(shared: &Shared, headers: &HeaderMap) -> bool {
+/// Any cookie of our name may be the right one: another page on this host may have set a second.
+fn login_of_cookie(shared: &Shared, headers: &HeaderMap) -> Option<LoginId> {
     headers
         .get_all(header::COOKIE)
         .iter()
@@ -203,10 +249,15 @@ fn has_cookie(shared: &Shared, headers: &HeaderMap) -> bool {
         .filter(|(name, _)| *name == shared.site.cookie)
         .filter_map(|(_, value)| base64url::decode(value))
         .take(4)
-        .any(|key| shared.is_session_key(&key))
+        .find_map(|cookie| shared.login_of_cookie(&cookie))
 }
 
-/// A browser says which page opens a WebSocket; only our own may (RFC 6455 §10.2).
+fn login_of_origin_secret(shared: &Shared, headers: &HeaderMap) -> Option<LoginId> {
+    let secret = base64url::decode(headers.get(ORIGIN_SECRET)?.to_str().ok()?)?;
+    shared.login_of_origin_secret(&secret)
+}
+
+/// The Origin header names the page that opens a WebSocket; only our own may (RFC 6455 §10.2).
 fn check_headers(site: &Site, headers: &HeaderMap) -> Result<(), &'static str> {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let (Some(origin), None) = (origins.next(), origins.next()) else {
@@ -216,39 +267,47 @@ fn check_headers(site: &Site, headers: &HeaderMap) -> Result<(), &'static str> {
     check_origin(site, origin.to_str().unwrap_or_default(), host)
 }
 
-/// Whether the page that a browser names may open the session; `host`: whom the browser asks.
-pub(crate) fn check_origin(site: &Site, origin: &str, host: Option<&str>) -> Result<(), &'static str> {
+/// Checks whether a page of this origin may open the session; `host`: the requested host.
+pub(crate) fn check_origin(
+    site: &Site,
+    origin: &str,
+    host: Option<&str>,
+) -> Result<(), &'static str> {
     let Some(origin) = origin.strip_prefix("https://") else {
         return Err("this page may not open the session: it is not https");
     };
-    // Browsers leave the default port out.
+    // Browsers omit the default port.
     let same = |ours: &str| {
         ours.eq_ignore_ascii_case(origin)
             || ours.strip_suffix(":443").is_some_and(|ours| ours.eq_ignore_ascii_case(origin))
     };
-    if host.is_some_and(same) || same(&site.authority) { Ok(()) } else { Err("another site may not open the session") }
+    if host.is_some_and(same) || same(&site.authority) {
+        Ok(())
+    } else {
+        Err("another site may not open the session")
+    }
 }
 
-/// What the login page sends.
+/// The body of a login.
 #[derive(Deserialize)]
 struct Login {
     token: String,
 }
 
-async fn login(browser: &Browser, request: Request<Incoming>) -> Answer {
-    let shared = &browser.shared;
-    // Browsers send an Origin with every POST; a foreign page's has no business here.
+async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answer {
+    let shared = &connection.shared;
+    // Browsers send an Origin with every POST; other sites may not log in.
     if request.headers().contains_key(header::ORIGIN)
         && let Err(reason) = check_headers(&shared.site, request.headers())
     {
         return plain(StatusCode::FORBIDDEN, reason);
     }
-    // JSON cannot be sent by a foreign form.
+    // Another site's form cannot send JSON.
     let json = request
         .headers()
         .get(header::CONTENT_TYPE)
         .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
-    let body = Limited::new(request.into_body(), PREAUTH_FRAME_BYTES_MAX).collect().await;
+    let body = Limited::new(request.into_body(), PREAUTH_MESSAGE_BYTES_MAX).collect().await;
     let body = match body {
         Ok(body) if json => body.to_bytes(),
         Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
@@ -258,50 +317,97 @@ async fn login(browser: &Browser, request: Request<Incoming>) -> Answer {
         return plain(StatusCode::BAD_REQUEST, "expected {\"token\": \"…\"}");
     };
     let token = base64url::decode(&token).unwrap_or_default();
-    if !shared.redeem(&token, browser.peer).await {
+    if !shared.redeem(&token, connection.peer).await {
         return plain(StatusCode::UNAUTHORIZED, UNAUTHORIZED);
     }
-    browser.recognise();
-    let key = base64url::encode(&shared.new_session_key());
-    let cookie = format!("{}={key}; Secure; HttpOnly; SameSite=Strict; Path=/", shared.site.cookie);
-    with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &cookie)
+    connection.set_authenticated();
+    let BrowserLogin { cookie, origin_secret } = shared.new_browser_login();
+    let cookie = format!(
+        "{}={}; Secure; HttpOnly; SameSite=Strict; Path=/",
+        shared.site.cookie,
+        base64url::encode(&cookie)
+    );
+    let answer = json_answer(&LoggedIn { origin_secret: base64url::encode(&origin_secret) });
+    with_header(answer, header::SET_COOKIE, &cookie)
 }
 
-/// How a page comes by WebTransport.
+/// Ends the logins of the cookie and of the secret; the connections of their pages end with them.
+fn logout(connection: &HttpConnection, cookie: LoginId, headers: &HeaderMap) -> Answer {
+    let HttpConnection { shared, peer, .. } = connection;
+    if let Err(reason) = check_headers(&shared.site, headers) {
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    // Who has only the cookie may be on another port.
+    let Some(secret) = login_of_origin_secret(shared, headers) else {
+        return unauthenticated_answer();
+    };
+    if let Err(error) = shared.end_login(cookie).and_then(|()| shared.end_login(secret)) {
+        warn!("{peer}: cannot record the end of a login: {error}");
+        return plain(StatusCode::SERVICE_UNAVAILABLE, "the end of the login cannot be recorded");
+    }
+    info!("{peer}: logged out");
+    let gone =
+        format!("{}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0", shared.site.cookie);
+    with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
+}
+
+/// The answer to a login, beside the cookie.
 #[derive(Serialize)]
-struct Invitation {
-    /// SHA-256 of the certificate that it will be shown, as base64url.
+struct LoggedIn {
+    /// As base64url, for the page to keep in the storage of its origin.
+    #[serde(rename = "originSecret")]
+    origin_secret: String,
+}
+
+/// What a page needs to connect with WebTransport.
+#[derive(Serialize)]
+struct WebTransportOffer {
+    /// SHA-256 of the certificate that the page will see, as base64url.
     certificate: String,
-    /// What it says at the door, as base64url.
+    /// The key that authenticates it, as base64url.
     key: String,
-    /// For so long.
+    /// How long the key is valid.
     seconds: u64,
 }
 
-/// Nothing where this session takes nobody by QUIC.
-fn invite(shared: &Shared) -> Answer {
-    let Some(certificate) = shared.web_certificate.get() else { return plain(StatusCode::NO_CONTENT, "") };
-    let invitation = Invitation {
+/// An empty answer if this session has no QUIC.
+fn offer_webtransport(shared: &Shared, login: LoginId) -> Answer {
+    let Some(certificate) = shared.web_certificate.get() else {
+        return plain(StatusCode::NO_CONTENT, "");
+    };
+    let offer = WebTransportOffer {
         certificate: base64url::encode(&certificate.hash(front::since_1970())),
-        key: base64url::encode(&shared.new_page_key()),
+        key: base64url::encode(&shared.new_page_key(login)),
         seconds: PAGE_KEY_LIFE_S,
     };
-    let body = serde_json::to_vec(&invitation).expect("texts and a number are JSON");
+    json_answer(&offer)
+}
+
+fn json_answer(body: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec(body).expect("texts and a number are JSON");
     let mut answer = plain(StatusCode::OK, "");
     *answer.body_mut() = Full::new(body.into());
     with_header(answer, header::CONTENT_TYPE, "application/json")
 }
 
 fn serve_asset(asset: &Asset, request: &Request<Incoming>) -> Answer {
-    let same = request.headers().get(header::IF_NONE_MATCH).is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
-    let bytes = if same || request.method() == Method::HEAD { Bytes::new() } else { Bytes::from_static(asset.bytes) };
+    let same = request
+        .headers()
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
+    let bytes = if same || request.method() == Method::HEAD {
+        Bytes::new()
+    } else {
+        Bytes::from_static(asset.bytes)
+    };
     let mut answer = Response::new(Full::new(bytes));
     if same {
         *answer.status_mut() = StatusCode::NOT_MODIFIED;
     }
     let answer = with_header(answer, header::CONTENT_TYPE, asset.content_type);
     let answer = with_header(answer, header::ETAG, &asset.etag);
-    // The same address is the login page or the viewer, by cookie: it is kept, but asked about each time.
+    // The same URL is the login page or the viewer, depending on the cookie: browsers may cache it
+    // but must revalidate.
     let answer = with_header(answer, header::VARY, "cookie");
     with_header(answer, header::CACHE_CONTROL, "private, no-cache")
 }

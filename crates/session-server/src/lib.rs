@@ -1,6 +1,7 @@
-//! The session process, path 3/13 to 10/13: the shell round session-core, between the driver's ring and the viewers.
-//! From `thinc serve`, which starts it again when it dies, to X server, viewers and browsers; it owns none of them.
-//! Decides nothing that session-core could decide; knows sockets, clocks, threads and who may come in.
+//! The session process, path 3/13 to 10/13: the shell around session-core, between the driver's
+//! ring and the viewers. From `thinc serve`, which restarts it when it dies, to X server, viewers
+//! and browsers; it owns none of them. Decides nothing that session-core could decide; knows
+//! sockets, clocks, threads and authentication.
 #![forbid(unsafe_code)]
 
 mod actor;
@@ -18,6 +19,7 @@ mod local;
 mod memory;
 mod native;
 mod packing;
+mod quic_port;
 mod recorder;
 mod render;
 mod video;
@@ -34,8 +36,8 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use thinc_transport::base64url;
 use thinc_transport::identity::{Identity, IdentityError};
-use thinc_transport::quic::Door;
-use thinc_transport::token::{SessionSecret, TokenGate};
+use thinc_transport::quic::QuicListener;
+use thinc_transport::token::{SessionSecret, TokenVerifier};
 use thiserror::Error;
 
 pub use clipboard::ClipboardConfig;
@@ -47,7 +49,8 @@ pub use video::VideoConfig;
 /// What the session process prints once viewers can connect.
 pub const READY_LINE: &str = "ready\n";
 
-/// What the supervisor tells the session process, in a file for their user alone.
+/// The session process's configuration, in a file that the supervisor writes, readable by their
+/// user only.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct SessionConfig {
     /// The session's name.
@@ -58,40 +61,44 @@ pub struct SessionConfig {
     pub display: String,
     /// The file that lets X clients in.
     pub xauthority: PathBuf,
-    /// What whoever comes through the port has to show and gets to see; none without a port.
-    pub port: Option<PortConfig>,
+    /// The secrets and names of the session's port, and of its UDP ports on demand.
+    pub port: PortConfig,
     /// First in, first out, instead of shortest remaining first; for comparison.
     pub fifo: bool,
-    /// Follow what is drawn into pixmaps.
+    /// Track what applications draw into pixmaps.
     pub offscreen: bool,
-    /// Nothing is sent lossy, however slow the link.
+    /// Nothing is sent lossy, however slow the path.
     pub lossless: bool,
-    /// How videos travel.
+    /// How videos are sent.
     pub video: VideoConfig,
-    /// The name of the encoder that codes them.
+    /// The name of the video encoder.
     pub video_encoder: String,
     /// The clipboard.
     pub clipboard: ClipboardConfig,
-    /// Where somebody may ask for a trace.
+    /// Socket on which a trace can be requested.
     pub trace_socket: PathBuf,
-    /// Where one is written from the first record on.
+    /// File for a trace from the first record on.
     pub trace: Option<PathBuf>,
 }
 
-/// The part of it that is about the port.
+/// The configuration of the session's ports. A session without a port (`--listen none`) has UDP
+/// ports on demand only.
 #[derive(Clone, Serialize, Deserialize)]
 pub struct PortConfig {
-    /// 32 bytes as base64url; tokens and session keys are made under it.
+    /// 32 bytes as base64url; tokens and session credentials are made under it.
     pub secret: String,
     /// Record of used tokens, which outlives this process.
     pub used_tokens: PathBuf,
+    /// List of the open UDP ports on demand, which outlives this process; none if there are no such
+    /// ports (`--quic off`).
+    pub udp_ports: Option<PathBuf>,
     /// Certificate chain.
     pub tls_cert: PathBuf,
     /// Its key.
     pub tls_key: PathBuf,
-    /// Path under which browsers see the session; begins and ends with `/`.
+    /// Path of the session's URLs; begins and ends with `/`.
     pub base_path: String,
-    /// `host:port` as links name the session; a WebSocket's origin may be this beside the `Host` it asks.
+    /// `host:port` as in links; a WebSocket's origin may be this, or the requested `Host`.
     pub authority: String,
 }
 
@@ -123,13 +130,15 @@ pub enum SessionError {
     System(&'static str, io::Error),
 }
 
-/// `thinc session`: standard input brings the listening sockets, standard output tells the supervisor that it is served.
+/// `thinc session`: receives the listening sockets on standard input, and prints READY_LINE on
+/// standard output.
 pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
-    // A supervisor that was killed must not leave a session that nobody can list or stop.
+    // A killed supervisor must not leave a session that nobody can list or stop.
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))
-        .map_err(|error| SessionError::System("ask for the supervisor's end", error.into()))?;
+        .map_err(|error| SessionError::System("set the parent death signal", error.into()))?;
     start_log();
-    // A bug in one part must not leave the others waiting for it: the supervisor starts all of it again at once.
+    // After a panic in one thread the others would wait for it: abort, and the supervisor restarts
+    // the process.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
@@ -137,11 +146,12 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
     }));
     let file = |error| SessionError::Config { path: config.to_owned(), error };
     let text = std::fs::read(config).map_err(file)?;
-    let parsed: SessionConfig = serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
-    let listeners =
-        Listeners::take(io::stdin().as_fd()).map_err(|error| SessionError::System("take the sockets", error))?;
+    let parsed: SessionConfig =
+        serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
+    let listeners = Listeners::take(io::stdin().as_fd())
+        .map_err(|error| SessionError::System("receive the listening sockets", error))?;
     run(&parsed, listeners, || {
-        // The supervisor may have stopped listening; it then knows already.
+        // Fails only if the supervisor has stopped reading; it does not need the line then.
         let mut out = io::stdout().lock();
         let _ = out.write_all(READY_LINE.as_bytes()).and_then(|()| out.flush());
     })?;
@@ -149,10 +159,14 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
 }
 
 /// Serves viewers until the process is asked to end or the driver is gone.
-pub fn run(config: &SessionConfig, listeners: Listeners, ready: impl FnOnce()) -> Result<(), SessionError> {
+pub fn run(
+    config: &SessionConfig,
+    listeners: Listeners,
+    ready: impl FnOnce(),
+) -> Result<(), SessionError> {
     let (events, inbox) = connection::channel();
-    let ids = connection::Ids::default();
-    let front = config.port.as_ref().map(|port| open_port(port, ids.clone(), events.clone())).transpose()?;
+    let ids = connection::ConnectionIds::default();
+    let (front, identity, secret) = open_port(&config.port, ids.clone(), events.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -161,23 +175,33 @@ pub fn run(config: &SessionConfig, listeners: Listeners, ready: impl FnOnce()) -
         let attachment = thinc_ring::attach(&config.driver_socket)?;
         let keyboard = keyboard::start(&config.display, events.clone());
         if let Err(error) = recorder::listen(&config.trace_socket, events.clone()) {
-            // A session without traces is a session.
-            tracing::warn!("no trace can be asked for: {}: {error}", config.trace_socket.display());
+            // The session works without traces.
+            tracing::warn!(
+                "cannot listen for trace requests on {}: {error}",
+                config.trace_socket.display()
+            );
         }
-        if let (Some((front, identity, secret)), Some(tcp)) = (front, listeners.tcp) {
-            let listener =
-                tokio::net::TcpListener::from_std(tcp).map_err(|error| SessionError::System("listen", error))?;
-            match listeners.udp.map(|udp| Door::open(udp, &identity, &secret, front::since_1970())) {
-                Some(Ok(door)) => drop(tokio::spawn(front.clone().serve_quic(door))),
-                // A session whose viewers come by TCP alone is a session.
-                Some(Err(error)) => tracing::warn!("nobody can come in by QUIC: {error}"),
+        if let Some(tcp) = listeners.tcp {
+            let listener = tokio::net::TcpListener::from_std(tcp)
+                .map_err(|error| SessionError::System("listen", error))?;
+            match listeners
+                .udp
+                .map(|udp| QuicListener::new(udp, &identity, &secret, front::since_1970()))
+            {
+                Some(Ok(listener)) => drop(tokio::spawn(front.clone().serve_quic(listener))),
+                // The session works over TCP alone.
+                Some(Err(error)) => tracing::warn!("viewers cannot connect over QUIC: {error}"),
                 None => {}
             }
-            tokio::spawn(front.serve(listener));
+            tokio::spawn(front.clone().serve(listener));
         }
+        let opener =
+            quic_port::PortOpener::new(front, identity, secret, config.port.udp_ports.clone());
+        tokio::spawn(opener.serve(listeners.port_requests));
         tokio::spawn(local::serve(listeners.local, ids, events.clone()));
         ready();
-        // A task like the others, which the event loop wakes without asking the system for events first.
+        // Spawned, so that tokio wakes it like other tasks, without polling the system for events
+        // first.
         let actor = actor::Actor::new(config, attachment, keyboard, events)?;
         match tokio::spawn(actor.run(inbox)).await {
             Ok(result) => result,
@@ -186,30 +210,38 @@ pub fn run(config: &SessionConfig, listeners: Listeners, ready: impl FnOnce()) -
     })
 }
 
-/// The door for TLS, with its key and its memory of used tokens.
+/// The TLS front end, with its identity and its secret.
 fn open_port(
     config: &PortConfig,
-    ids: connection::Ids,
+    ids: connection::ConnectionIds,
     events: connection::Events,
 ) -> Result<(front::Front, Identity, SessionSecret), SessionError> {
     let identity = Identity::load(&config.tls_cert, &config.tls_key)?;
-    let secret: [u8; 32] =
-        base64url::decode(&config.secret).and_then(|bytes| bytes.try_into().ok()).ok_or_else(|| {
+    let secret: [u8; 32] = base64url::decode(&config.secret)
+        .and_then(|bytes| bytes.try_into().ok())
+        .ok_or_else(|| {
             let error = io::Error::new(io::ErrorKind::InvalidData, "the secret is not 32 bytes");
             SessionError::Config { path: config.used_tokens.clone(), error }
         })?;
-    let tokens = TokenGate::open(SessionSecret(secret), &config.used_tokens)
+    let tokens = TokenVerifier::open(SessionSecret(secret), &config.used_tokens)
         .map_err(|error| SessionError::Config { path: config.used_tokens.clone(), error })?;
-    Ok((front::Front::new(config, tokens, identity.server_config()?, ids, events), identity, SessionSecret(secret)))
+    Ok((
+        front::Front::new(config, tokens, identity.server_config()?, ids, events),
+        identity,
+        SessionSecret(secret),
+    ))
 }
 
 fn start_log() {
-    let level = std::env::var("THINC_LOG").ok().and_then(|level| level.parse().ok()).unwrap_or(tracing::Level::INFO);
+    let level = std::env::var("THINC_LOG")
+        .ok()
+        .and_then(|level| level.parse().ok())
+        .unwrap_or(tracing::Level::INFO);
     tracing_subscriber::fmt()
         .with_max_level(level)
         .with_writer(io::stderr)
         .with_ansi(false)
-        // A log that cannot be written is nothing to write about.
+        // An error of the log itself cannot be logged.
         .log_internal_errors(false)
         .init();
 }

@@ -1,13 +1,15 @@
-//! Path 10/13: one native viewer, over TLS or QUIC from its first frame on, or from the hello on where local.rs let it in.
-//! From front.rs, to actor.rs; a token or a session key first, then bytes both ways.
-//! Knows the authenticating frames; everything after them passes through unread.
+//! Path 10/13, and path back: one native viewer, over TLS or QUIC from its first message on, or
+//! already admitted by local.rs.
+//! From front.rs, to actor.rs; first a token or a session credential, then bytes in both
+//! directions. Knows the authenticating messages; everything after them passes through unread.
 
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use thinc_protocol::auth::{Auth, AuthOk};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Datagrams, QuicStream};
@@ -16,33 +18,61 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 use tracing::{debug, info};
 
-use crate::connection::{self, ConnectionId, Ending, Event, Events, Opened, READ_BYTES, STALL_TIME};
-use crate::front::{Shared, Stream, UNAUTHORIZED, Visitor};
+use crate::connection::{
+    self, ConnectionId, EndReason, Event, Events, Opened, READ_BYTES, STALL_TIMEOUT,
+};
+use crate::front::{NewConnection, Shared, Stream, UNAUTHORIZED};
+use crate::quic_port::PortUse;
 
-/// 250 ms: longest that an end which the viewer's machine has heard of waits for the viewer's own.
-const HEARD_TIME: Duration = Duration::from_millis(250);
-/// 64 KiB: bytes of one that is not let in that are read before the connection is dropped; more than a hello of any screen.
-const UNWANTED_BYTES_MAX: usize = 64 * 1024;
+/// 250 ms: longest wait for the viewer to close, once its machine has acknowledged the end of our
+/// stream.
+const CLOSE_LINGER: Duration = Duration::from_millis(250);
+/// 64 KiB: bytes read from a refused viewer before the connection is dropped; more than the hello
+/// of any viewer.
+const REFUSED_BYTES_MAX: usize = 64 * 1024;
 
 /// Serves a connection over TLS until it ends.
-pub(crate) async fn serve(shared: Arc<Shared>, mut stream: Stream, visitor: Visitor, deadline: Instant) {
-    let Some(early) = admit(&shared, &mut stream, visitor.peer, deadline).await else { return };
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    mut stream: Stream,
+    connection: NewConnection,
+    deadline: Instant,
+) {
+    let Some(leftover) = admit(&shared, &mut stream, connection.peer, deadline).await else {
+        return;
+    };
     let path = crate::front::path_of(&stream);
-    let label = format!("{} (native)", visitor.peer);
-    carry(&shared, stream, visitor, label, (path, None), early).await;
+    let label = format!("{} (native)", connection.peer);
+    let paths = (path, None);
+    serve_authenticated(&shared, stream, connection, label, paths, leftover, pending()).await;
 }
 
-/// Serves one over QUIC until it ends.
-pub(crate) async fn serve_quic(shared: Arc<Shared>, mut stream: QuicStream, visitor: Visitor, deadline: Instant) {
-    let Some(early) = admit(&shared, &mut stream, visitor.peer, deadline).await else { return };
-    stream.trust();
+/// Serves a connection over QUIC until it ends.
+pub(crate) async fn serve_quic(
+    shared: Arc<Shared>,
+    mut stream: QuicStream,
+    connection: NewConnection,
+    deadline: Instant,
+    port: Option<PortUse>,
+) {
+    let Some(leftover) = admit(&shared, &mut stream, connection.peer, deadline).await else {
+        return;
+    };
+    stream.set_authenticated();
+    // Keeps a port on demand open until the connection has ended, however that happens.
+    let mut in_use = port.map(PortUse::enter);
     let path = Some(Path::Quic(stream.path()));
-    let datagrams = Some(stream.datagrams()).filter(Datagrams::are_taken);
-    let label = format!("{} (native, QUIC)", visitor.peer);
-    carry(&shared, stream, visitor, label, (path, datagrams), early).await;
+    let datagrams = Some(stream.datagrams()).filter(Datagrams::are_supported);
+    let label = format!("{} (native, QUIC)", connection.peer);
+    let paths = (path, datagrams);
+    let end =
+        serve_authenticated(&shared, stream, connection, label, paths, leftover, pending()).await;
+    if let Some(in_use) = &mut in_use {
+        in_use.set_end(end);
+    }
 }
 
-/// What came after the credential; `None` where nobody is let in.
+/// The bytes after the credential; `None` if the viewer was refused.
 async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &Shared,
     stream: &mut S,
@@ -50,61 +80,86 @@ async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
     deadline: Instant,
 ) -> Option<Vec<u8>> {
     match timeout_at(deadline, authenticate(shared, stream, peer)).await {
-        Ok(Ok(early)) => early,
+        Ok(Ok(leftover)) => leftover,
         Ok(Err(error)) => {
             debug!("{peer}: {error}");
             None
         }
         Err(_) => {
-            info!("{peer}: said nothing that opens the session within the login grace");
+            info!("{peer}: did not authenticate in time");
             None
         }
     }
 }
 
-/// Goes on with one that was let in.
-pub(crate) async fn carry(
+/// Serves an authenticated connection until it ends, or until what opened it has been revoked.
+pub(crate) async fn serve_authenticated(
     shared: &Shared,
     stream: impl AsyncRead + AsyncWrite,
-    visitor: Visitor,
+    connection: NewConnection,
     label: String,
     (path, datagrams): (Option<Path>, Option<Datagrams>),
-    early: Vec<u8>,
-) {
-    let Visitor { id, peer: _, task, pass } = visitor;
+    leftover: Vec<u8>,
+    revoked: impl Future<Output = ()>,
+) -> ConnectionEnd {
+    let NewConnection { id, peer: _, task, pass } = connection;
     drop(pass);
-    let (outgoing, chunks) = connection::outgoing();
-    pump(Opened { id, label, outgoing, path, datagrams, task }, stream, early, chunks, &shared.events).await;
+    let (outgoing, chunks) = connection::chunk_channel();
+    forward(
+        Opened { id, label, outgoing, path, datagrams, task },
+        stream,
+        leftover,
+        chunks,
+        &shared.events,
+        revoked,
+    )
+    .await
 }
 
-/// Moves bytes both ways until the connection ends; `early` came before.
-pub(crate) async fn pump(
+/// How a connection ended, for the port that it used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ConnectionEnd {
+    /// One of both ends closed it.
+    Closed,
+    /// The path carried nothing any more: the viewer may reconnect.
+    Lost,
+}
+
+/// Forwards bytes in both directions until the connection ends; `leftover` was read already.
+pub(crate) async fn forward(
     opened: Opened,
     stream: impl AsyncRead + AsyncWrite,
-    early: Vec<u8>,
+    leftover: Vec<u8>,
     chunks: mpsc::Receiver<Vec<u8>>,
     events: &Events,
-) {
+    revoked: impl Future<Output = ()>,
+) -> ConnectionEnd {
     let (id, datagrams) = (opened.id, opened.datagrams.clone());
     if events.send(Event::Opened(opened)).await.is_err() {
-        return;
+        return ConnectionEnd::Closed;
     }
     let (read, write) = tokio::io::split(stream);
-    let ending = tokio::select! {
-        ending = read_all(id, read, early, events) => ending,
-        ending = write_all(id, write, chunks, events) => ending,
-        ending = receive_all(id, datagrams, events) => ending,
+    let reason = tokio::select! {
+        reason = read_all(id, read, leftover, events) => reason,
+        reason = write_all(id, write, chunks, events) => reason,
+        reason = receive_all(id, datagrams, events) => reason,
+        () = revoked => EndReason::Closed,
     };
-    let _ = events.send(Event::Gone(id, ending)).await;
+    let end = match reason {
+        EndReason::Closed => ConnectionEnd::Closed,
+        EndReason::Stalled | EndReason::Broken(_) => ConnectionEnd::Lost,
+    };
+    let _ = events.send(Event::Closed(id, reason)).await;
+    end
 }
 
-/// What came after the credential, when it was good; `None` when it was not, and the other side has been told.
+/// The bytes after a valid credential; `None` if it was invalid, and the viewer has been told.
 async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &Shared,
     stream: &mut S,
     peer: std::net::SocketAddr,
 ) -> std::io::Result<Option<Vec<u8>>> {
-    let mut frames = Deframer::new(PREAUTH_FRAME_BYTES_MAX);
+    let mut frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut bytes = Vec::new();
     let mut buffer = [0; 1024];
     let refusal = loop {
@@ -123,21 +178,21 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(auth) => auth,
             Err(error) => break (CloseCode::Protocol, error.to_string()),
         };
-        let good = match auth {
+        let is_valid = match auth {
             Auth::Token(token) => shared.redeem(token, peer).await,
-            Auth::SessionKey(key) if shared.is_session_key(key) => true,
-            Auth::SessionKey(_) => {
-                tokio::time::sleep(crate::gate::PENALTY).await;
+            Auth::SessionCredential(key) if shared.is_session_credential(key) => true,
+            Auth::SessionCredential(_) => {
+                tokio::time::sleep(crate::gate::WRONG_SECRET_DELAY).await;
                 false
             }
         };
-        if !good {
+        if !is_valid {
             break (CloseCode::Unauthorized, UNAUTHORIZED.to_owned());
         }
         let mut whole = Vec::new();
         auth.encode(&mut whole);
         let mut answer = Vec::new();
-        AuthOk { session_key: &shared.new_session_key() }.encode(&mut answer);
+        AuthOk { session_credential: &shared.new_session_credential() }.encode(&mut answer);
         stream.write_all(&answer).await?;
         stream.flush().await?;
         return Ok(Some(bytes.split_off(whole.len().min(bytes.len()))));
@@ -147,10 +202,10 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     let mut answer = Vec::new();
     SessionMessage::Close(Close { code, reason: &reason }).encode(&mut answer);
     stream.write_all(&answer).await?;
-    // The reason must arrive before the end does, which what is left unread would cut short; the caller's deadline stops whoever does
-    // not take it.
+    // Reads what the viewer still sends: closing with unread bytes would reset the connection
+    // before the reason arrives. The caller's deadline limits this.
     stream.shutdown().await?;
-    for _ in 0..UNWANTED_BYTES_MAX / buffer.len() {
+    for _ in 0..REFUSED_BYTES_MAX / buffer.len() {
         if stream.read(&mut buffer).await? == 0 {
             break;
         }
@@ -158,37 +213,47 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     Ok(None)
 }
 
-async fn read_all(id: ConnectionId, mut from: impl AsyncRead + Unpin, early: Vec<u8>, events: &Events) -> Ending {
-    if !early.is_empty() && events.send(Event::Bytes(id, early)).await.is_err() {
-        return Ending::Closed;
+async fn read_all(
+    id: ConnectionId,
+    mut from: impl AsyncRead + Unpin,
+    leftover: Vec<u8>,
+    events: &Events,
+) -> EndReason {
+    if !leftover.is_empty() && events.send(Event::Bytes(id, leftover)).await.is_err() {
+        return EndReason::Closed;
     }
     let mut buffer = vec![0; READ_BYTES];
     loop {
         match from.read(&mut buffer).await {
-            Ok(0) => return Ending::Closed,
+            Ok(0) => return EndReason::Closed,
             Ok(count) => {
                 if events.send(Event::Bytes(id, buffer[..count].to_vec())).await.is_err() {
-                    return Ending::Closed;
+                    return EndReason::Closed;
                 }
             }
-            // A viewer that is killed sends no close_notify: an end like any other.
-            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ending::Closed,
-            Err(error) => return Ending::Broken(error),
+            // A killed viewer sends no close_notify: that is an end like any other.
+            Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+                return EndReason::Closed;
+            }
+            Err(error) => return EndReason::Broken(error),
         }
     }
 }
 
-/// What comes beside the stream, until that ends, which says how; but for a datagram that ends both.
-async fn receive_all(id: ConnectionId, datagrams: Option<Datagrams>, events: &Events) -> Ending {
+/// Forwards datagrams. When they end, the stream reports the reason; only an invalid datagram ends
+/// the connection here.
+async fn receive_all(id: ConnectionId, datagrams: Option<Datagrams>, events: &Events) -> EndReason {
     let Some(datagrams) = datagrams else { return std::future::pending().await };
     loop {
         match datagrams.receive().await {
             Ok(datagram) => {
                 if events.send(Event::Datagram(id, datagram)).await.is_err() {
-                    return Ending::Closed;
+                    return EndReason::Closed;
                 }
             }
-            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => return Ending::Broken(error),
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => {
+                return EndReason::Broken(error);
+            }
             Err(_) => return std::future::pending().await,
         }
     }
@@ -199,27 +264,27 @@ async fn write_all(
     mut to: impl AsyncWrite + Unpin,
     mut chunks: mpsc::Receiver<Vec<u8>>,
     events: &Events,
-) -> Ending {
+) -> EndReason {
     while let Some(mut chunk) = chunks.recv().await {
         let sent = async {
             to.write_all(&chunk).await?;
             to.flush().await
         };
-        match timeout(STALL_TIME, sent).await {
-            Err(_) => return Ending::Stalled,
-            Ok(Err(error)) => return Ending::Broken(error),
+        match timeout(STALL_TIMEOUT, sent).await {
+            Err(_) => return EndReason::Stalled,
+            Ok(Err(error)) => return EndReason::Broken(error),
             Ok(Ok(())) => {}
         }
         chunk.clear();
-        if events.send(Event::Drained(id, chunk)).await.is_err() {
+        if events.send(Event::ChunkSent(id, chunk)).await.is_err() {
             break;
         }
     }
-    let _ = timeout(STALL_TIME, to.shutdown()).await;
-    // It has arrived, and perhaps nobody has read it: a browser drops what a page has not when the connection ends. Whoever reads why it
-    // ends, ends it from there, which read_all hears.
-    sleep(HEARD_TIME).await;
-    Ending::Closed
+    let _ = timeout(STALL_TIMEOUT, to.shutdown()).await;
+    // The bytes have arrived but may be unread, and a browser discards what its page has not read
+    // when the connection ends. So wait for the viewer to close, which read_all detects.
+    sleep(CLOSE_LINGER).await;
+    EndReason::Closed
 }
 
 #[cfg(test)]
@@ -227,31 +292,38 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_connection_ends_when_its_last_words_were_read_and_not_when_they_have_arrived() {
+    async fn a_connection_ends_when_the_viewer_has_read_the_last_bytes_and_not_when_they_arrive() {
         let (events, mut inbox) = connection::channel();
-        let (outgoing, chunks) = connection::outgoing();
+        let (outgoing, chunks) = connection::chunk_channel();
         let (stream, mut viewer) = tokio::io::duplex(1024);
-        let ids = connection::Ids::default();
+        let ids = connection::ConnectionIds::default();
         let task = tokio::spawn(async {}).abort_handle();
         outgoing.send(b"the session ended".to_vec()).await.unwrap();
-        let (later, _) = connection::outgoing();
-        let opened =
-            Opened { id: ids.next(), label: String::new(), outgoing: later, path: None, datagrams: None, task };
+        let (later, _) = connection::chunk_channel();
+        let opened = Opened {
+            id: ids.next(),
+            label: String::new(),
+            outgoing: later,
+            path: None,
+            datagrams: None,
+            task,
+        };
         drop(outgoing);
-        let mut pump = Box::pin(pump(opened, stream, Vec::new(), chunks, &events));
-        let mut words = Vec::new();
+        let forward = forward(opened, stream, Vec::new(), chunks, &events, pending());
+        let mut forward = Box::pin(forward);
+        let mut received = Vec::new();
         tokio::select! {
             biased;
-            () = &mut pump => panic!("it is over before the viewer has read why"),
-            read = viewer.read_to_end(&mut words) => assert_eq!(read.unwrap(), words.len()),
+            _ = &mut forward => panic!("it ended before the viewer has read the reason"),
+            read = viewer.read_to_end(&mut received) => assert_eq!(read.unwrap(), received.len()),
         }
-        assert_eq!(words, b"the session ended");
+        assert_eq!(received, b"the session ended");
         drop(viewer);
-        pump.await;
+        forward.await;
         let mut gone = false;
         while let Ok(event) = inbox.try_recv() {
-            gone |= matches!(event, Event::Gone(_, Ending::Closed));
+            gone |= matches!(event, Event::Closed(_, EndReason::Closed));
         }
-        assert!(gone, "the viewer has ended it");
+        assert!(gone, "the viewer's close is reported");
     }
 }

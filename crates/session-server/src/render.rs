@@ -1,73 +1,76 @@
-//! Path 7/13 and 8/13: one viewer's jobs, from the framebuffer's pixels to a plan against what that viewer shows.
-//! From actor.rs with a job of session-core, to worker.rs or the encoder in place.
-//! Knows the framebuffer, shadows and regions; never bytes of commands.
+//! Path 7/13 and 8/13: one viewer's jobs, from the framebuffer's pixels to a plan against that
+//! viewer's shadow. From actor.rs with a job of session-core, to worker.rs or the encoder on the
+//! same thread. Knows the framebuffer, shadows and regions; never bytes of commands.
 
 use std::time::{Duration, Instant};
 
 use thinc_h264::Library;
 use thinc_pixels::{
-    AREAS_MAX, Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Resampler, Shadow, cut, plan_with,
-    shown_already,
+    Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Resampler, Shadow, VIDEO_AREAS_MAX,
+    confirm_retained, plan_with, split_pieces,
 };
 use thinc_protocol::Micros;
 use thinc_region::{Rect, Size};
 use thinc_ring::{Framebuffer, Ring};
 use thinc_session_core::{
-    Job, Part, Proposal, Proposals, Session, Shown, SnapshotVerdict, VideoFrame, VideoOrigin, ViewerId,
+    Job, Part, Proposal, ProposalStats, RetainedHashes, Session, SnapshotVerdict, VideoFrame,
+    VideoOrigin, ViewerId,
 };
 use tracing::{debug, warn};
 
 use crate::packing;
-use crate::video::{OtherFrame, Streams};
-use crate::worker::{Encoded, Gathered, STRETCH_PIXELS, Work};
+use crate::video::{FrameReplaced, VideoStreams};
+use crate::worker::{EncodeJob, Encoded, OrderedSlices, SLICE_PIXELS};
 
-/// 64 Ki pixels: what is read of so many takes long enough for X to draw into it.
-const TORN_AREA: u64 = 1 << 16;
-/// 2 ms: how long X may go on, for each job, with what it is drawing before pixels are read all the same. A screen that is copied to takes it a
-/// quarter of that, and the rest is for an X that was just put aside for another process. Each time that it was in vain, the next job waits
-/// half as long, down to an eighth: an X that draws for longer than that is not waited for.
-const DRAWN_MAX: Duration = Duration::from_millis(2);
-const DRAWN_MIN: Duration = Duration::from_micros(250);
+/// 64 Ki pixels: reading so many takes long enough for X to draw into them meanwhile.
+const TORN_READ_AREA_MIN: u64 = 1 << 16;
+/// 2 ms: longest wait, for each job, until X has finished the operation that it is drawing; then
+/// the pixels are read all the same. X needs a quarter of that to copy a screen; the rest is for an
+/// X server that was just preempted. Each time that the wait was in vain, the next job waits half
+/// as long, down to an eighth: an X server that draws for longer is not waited for.
+const DRAW_WAIT_MAX: Duration = Duration::from_millis(2);
+const DRAW_WAIT_MIN: Duration = Duration::from_micros(250);
 
-/// What one viewer shows, as far as the session knows.
+/// Reads and plans the jobs of one viewer, against the shadow of what it shows.
 #[derive(Debug)]
-pub(crate) struct View {
+pub(crate) struct Renderer {
     epoch: u32,
     shadow: Shadow,
-    /// For a picture that is not the screen.
+    /// For viewers that show a scaled view.
     resampler: Resampler,
-    /// Jobs at the workers of which some stretches have come.
-    gathered: Vec<Gathered>,
-    /// Working memory: what a job's pixels are said to be.
+    /// Jobs at the workers of which some slices have arrived.
+    ordered: Vec<OrderedSlices>,
+    /// Working memory: the drawing hints of a job.
     hints: Vec<Hint>,
-    streams: Streams,
-    /// How long X is waited for next time.
-    patience: Duration,
-    /// Areas that change like videos, as they were told last.
-    moving: Vec<Rect>,
+    streams: VideoStreams,
+    /// How long to wait for X next time.
+    draw_wait: Duration,
+    /// Video areas as they were reported last.
+    video_areas: Vec<Rect>,
 }
 
-impl View {
-    /// Its videos will be coded by this library.
-    pub(crate) fn new(library: Library) -> View {
-        View {
+impl Renderer {
+    /// `library`: encodes its videos.
+    pub(crate) fn new(library: Library) -> Renderer {
+        Renderer {
             epoch: 0,
             shadow: Shadow::new(Size { width: 0, height: 0 }),
             resampler: Resampler::new(),
-            gathered: Vec::new(),
+            ordered: Vec::new(),
             hints: Vec::new(),
-            patience: DRAWN_MAX,
-            streams: Streams::new(library),
-            moving: Vec::new(),
+            draw_wait: DRAW_WAIT_MAX,
+            streams: VideoStreams::new(library),
+            video_areas: Vec::new(),
         }
     }
 
-    /// The viewer has lost track of what it shows.
-    pub(crate) fn forget(&mut self) {
+    /// The viewer does not know what it shows.
+    pub(crate) fn invalidate(&mut self) {
         self.shadow.reset();
     }
 
-    /// Reads the job's pixels or its video's frame into `work`, and plans them. An error: it was given up, and comes anew.
+    /// Reads the job's pixels or its video frame into `encode_job`, and plans them. On an error the
+    /// job is cancelled, and its pixels are sent by a later one.
     pub(crate) fn render(
         &mut self,
         core: &mut Session,
@@ -75,9 +78,9 @@ impl View {
         job: &Job,
         (ring, framebuffer): (&Ring, &Framebuffer),
         cache: Option<&mut Cache>,
-        work: &mut Work,
+        encode_job: &mut EncodeJob,
         now: Micros,
-    ) -> Result<(), OtherFrame> {
+    ) -> Result<(), FrameReplaced> {
         if self.epoch != job.epoch {
             self.epoch = job.epoch;
             self.shadow = Shadow::new(job.view.map_or(core.size(), |view| view.size()));
@@ -88,162 +91,200 @@ impl View {
         for copy in &job.copies {
             self.shadow.copy(&copy.region, copy.dx, copy.dy);
         }
-        (work.viewer, work.job) = (viewer, job.id);
-        work.planned.clear();
-        work.plain.clear();
-        work.picture = None;
+        (encode_job.viewer, encode_job.id) = (viewer, job.id);
+        encode_job.planned.clear();
+        encode_job.plain.clear();
+        encode_job.frame = None;
         if let Some(frame) = job.video.filter(|frame| frame.origin != VideoOrigin::Area) {
-            return self.take_frame(core, viewer, job, &frame, ring, work);
+            return self.read_video_frame(core, viewer, job, &frame, ring, encode_job);
         }
-        // Nothing is waited for where a read is too short to be torn.
-        let waits = job.region.area() >= TORN_AREA;
-        let until = Instant::now() + if waits { self.patience } else { Duration::ZERO };
+        // A read that is too short to be torn does not wait.
+        let waits = job.region.area() >= TORN_READ_AREA_MIN;
+        let until = Instant::now() + if waits { self.draw_wait } else { Duration::ZERO };
         let tag = loop {
-            let drawn = wait_until_drawn(ring, until);
+            let drawn = wait_for_drawing(ring, until);
             if waits {
-                self.patience = if drawn.is_some() { DRAWN_MAX } else { (self.patience / 2).max(DRAWN_MIN) };
+                self.draw_wait = if drawn.is_some() {
+                    DRAW_WAIT_MAX
+                } else {
+                    (self.draw_wait / 2).max(DRAW_WAIT_MIN)
+                };
             }
             let before = drawn.unwrap_or_else(|| ring.begin());
-            work.snapshot.fill(&job.region, |rect, dst, stride| match &job.view {
+            encode_job.snapshot.fill(&job.region, |rect, dst, stride| match &job.view {
                 None => framebuffer.read_rect(rect, dst, stride),
-                Some(view) => self.resampler.resample((&view.x, &view.y), rect, dst, stride, |rect, dst, stride| {
-                    framebuffer.read_rect(rect, dst, stride);
-                }),
+                Some(view) => self.resampler.resample(
+                    (&view.x, &view.y),
+                    rect,
+                    dst,
+                    stride,
+                    |rect, dst, stride| {
+                        framebuffer.read_rect(rect, dst, stride);
+                    },
+                ),
             });
-            // Loaded after the pixels were read: whatever it counts may be in them.
+            // Loaded after the pixels were read: they may contain all operations that it counts.
             let tag = ring.begin();
             match core.handle_snapshot(viewer, job.id, Some(before), tag) {
                 SnapshotVerdict::Keep => break tag,
                 SnapshotVerdict::ReadAgain => {}
             }
         };
-        if let Some(Shown { key, tiles }) = &job.shown {
-            let region = shown_already(&work.snapshot, &mut self.shadow, key, tiles);
+        if let Some(RetainedHashes { key, tiles }) = &job.retained {
+            let region = confirm_retained(&encode_job.snapshot, &mut self.shadow, key, tiles);
             if !region.is_empty() {
-                core.handle_shown(viewer, job.id, region.area());
-                work.planned.push(Planned::Shift { region, dx: 0, dy: 0 });
+                core.handle_retained(viewer, job.id, region.area());
+                encode_job.planned.push(Planned::Shift { region, dx: 0, dy: 0 });
             }
         }
         self.hints.clear();
         self.hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: &self.hints };
         let quality = job.hints.quality;
-        work.settings = packing::settings(quality);
-        // What of a video is shown nearly and did not change is left until it rests, as with photographs.
-        let nearly = quality.lossy.is_some() || job.video.is_some();
-        let lossy = if nearly { Lossy::Photographs } else { Lossy::Never };
-        // Nothing of a video comes again.
+        encode_job.settings = packing::settings(quality);
+        // Unchanged lossy pixels of a video are left until it rests, as with photographs.
+        let may_be_lossy = quality.lossy.is_some() || job.video.is_some();
+        let lossy = if may_be_lossy { Lossy::Photographs } else { Lossy::Never };
+        // Pixels of a video do not recur: they are not cached.
         let mut cache = cache.filter(|_| !job.hints.video);
         if let Some(cache) = &mut cache {
             cache.begin(job.id.0);
         }
-        let film = job.video.as_ref().and_then(|frame| self.streams.film(frame));
-        let settings = PlanSettings { lossy, cache, now, film };
-        let verdict = plan_with(&work.snapshot, &mut self.shadow, &hints, settings, &mut work.planned);
-        cut(&mut work.planned, &work.snapshot, STRETCH_PIXELS.min(job.hints.piece_area));
-        // Where X was ahead of its records, nobody was wrong.
-        let (refused, late) = if tag > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
-        core.handle_proposals(viewer, Proposals { held: verdict.held, refused, late });
-        self.tell_moving(core, viewer, job, now);
+        let mut video_mask = job.video.as_ref().and_then(|frame| self.streams.video_mask(frame));
+        if let (Some(mask), Some(frame)) = (&mut video_mask, &job.video) {
+            mask.set_takes_text(frame.takes_text);
+        }
+        let settings = PlanSettings { lossy, cache, now, video: video_mask };
+        let verdict = plan_with(
+            &encode_job.snapshot,
+            &mut self.shadow,
+            &hints,
+            settings,
+            &mut encode_job.planned,
+        );
+        split_pieces(
+            &mut encode_job.planned,
+            &encode_job.snapshot,
+            SLICE_PIXELS.min(job.hints.piece_area),
+        );
+        // If X was ahead of its records, refuted hints are late and not wrong.
+        let (refused, late) =
+            if tag > job.translated { (0, verdict.refuted) } else { (verdict.refuted, 0) };
+        core.handle_proposals(
+            viewer,
+            ProposalStats { confirmed: verdict.confirmed, refuted: refused, late },
+        );
+        self.report_video_areas(core, viewer, job, now);
         if let Some(frame) = &job.video {
-            let picture = self.streams.take_area(frame, &self.shadow);
-            work.picture = picture.inspect_err(|_| core.handle_cancelled(viewer, job.id))?;
+            if let Some(mask) = self.streams.video_mask(frame) {
+                core.handle_moving_text(viewer, frame.stream, &mask.moving_text());
+            }
+            let frame = self.streams.take_area(frame, &self.shadow);
+            encode_job.frame = frame.inspect_err(|_| core.handle_cancelled(viewer, job.id))?;
         }
         Ok(())
     }
 
-    /// Reads the newest frame of XVideo in place of pixels.
-    fn take_frame(
+    /// Reads the newest XVideo frame instead of pixels.
+    fn read_video_frame(
         &mut self,
         core: &mut Session,
         viewer: ViewerId,
         job: &Job,
         frame: &VideoFrame,
         ring: &Ring,
-        work: &mut Work,
-    ) -> Result<(), OtherFrame> {
-        // Which picture the framebuffer has there by now is not known: what is drawn next is sent.
+        encode_job: &mut EncodeJob,
+    ) -> Result<(), FrameReplaced> {
+        // It is unknown which frame the framebuffer holds by now: the next drawing there is sent.
         self.shadow.mark_stale(&job.region);
-        // A part of the screen at its own size has all of it elsewhere; of what is scaled, only the crop is looked at.
+        // An unscaled view of a part shows everything translated; of a scaled one only the crop is
+        // checked.
         let place = match &job.view {
             None => Some(frame.place),
-            Some(view) => view.is_whole().then(|| frame.place.translate(view.part().x1, view.part().y1)),
+            Some(view) => {
+                view.is_whole().then(|| frame.place.translate(view.part().x1, view.part().y1))
+            }
         };
-        // The next frame mends what is of two: it is read again once.
+        // The next frame replaces a torn one: it is read again only once.
         let mut before = Some(ring.begin());
         loop {
-            work.plain.clear();
-            let taken = self.streams.take_frame(frame, &job.region, ring, place, &mut work.plain);
-            let picture = taken.inspect_err(|_| core.handle_cancelled(viewer, job.id))?;
+            encode_job.plain.clear();
+            let result =
+                self.streams.read_frame(frame, &job.region, ring, place, &mut encode_job.plain);
+            let frame = result.inspect_err(|_| core.handle_cancelled(viewer, job.id))?;
             match core.handle_snapshot(viewer, job.id, before.take(), ring.begin()) {
                 SnapshotVerdict::Keep => {
-                    work.picture = picture;
+                    encode_job.frame = frame;
                     return Ok(());
                 }
-                SnapshotVerdict::ReadAgain => picture.into_iter().for_each(|picture| self.streams.give_back(picture)),
+                SnapshotVerdict::ReadAgain => {
+                    frame.into_iter().for_each(|frame| self.streams.give_back(frame))
+                }
             }
         }
     }
 
-    /// Tells which of the job's pixels are of areas that change like videos: each time is a frame of theirs.
-    fn tell_moving(&mut self, core: &mut Session, viewer: ViewerId, job: &Job, now: Micros) {
-        let moving = self.shadow.moving();
-        if self.moving != moving {
-            debug!("areas that change like videos: {moving:?}");
-            self.moving.clear();
-            self.moving.extend_from_slice(moving);
+    /// Reports the video areas that the job's region overlaps: each report is a frame of theirs.
+    fn report_video_areas(&mut self, core: &mut Session, viewer: ViewerId, job: &Job, now: Micros) {
+        let video_areas = self.shadow.video_areas();
+        if self.video_areas != video_areas {
+            debug!("video areas: {video_areas:?}");
+            self.video_areas.clear();
+            self.video_areas.extend_from_slice(video_areas);
         }
-        let mut told = [Rect::default(); AREAS_MAX];
+        let mut reported = [Rect::default(); VIDEO_AREAS_MAX];
         let mut count = 0;
-        for area in moving.iter().filter(|area| job.region.overlaps_rect(area)) {
-            told[count] = *area;
+        for area in video_areas.iter().filter(|area| job.region.overlaps_rect(area)) {
+            reported[count] = *area;
             count += 1;
         }
-        core.handle_moving(viewer, &told[..count], now);
-        if let Some(new) = self.shadow.new_at_once() {
-            core.handle_new_at_once(viewer, &new, now);
+        core.handle_video_areas(viewer, &reported[..count], now);
+        if let Some(new) = self.shadow.fully_changed() {
+            core.handle_fully_changed(viewer, &new, now);
         }
     }
 
-    /// A stretch of a job has come from the workers: it may leave once all before it are here.
-    pub(crate) fn gather(&mut self, core: &mut Session, encoded: Encoded) {
-        let Encoded { work, index, count, commands, took, picture, failed } = encoded;
-        let known = self.gathered.iter().position(|gathered| gathered.job == work.job);
+    /// A slice of a job has returned from the workers: it may be sent once all before it have.
+    pub(crate) fn handle_encoded(&mut self, core: &mut Session, encoded: Encoded) {
+        let Encoded { job: encode_job, index, count, commands, took, frame, failed } = encoded;
+        let known = self.ordered.iter().position(|ordered| ordered.job == encode_job.id);
         let at = known.unwrap_or_else(|| {
-            self.gathered.push(Gathered::new(work.job, count));
-            self.gathered.len() - 1
+            self.ordered.push(OrderedSlices::new(encode_job.id, count));
+            self.ordered.len() - 1
         });
-        if let Some(picture) = picture {
-            self.gathered[at].samples = picture.area();
+        if let Some(frame) = frame {
+            self.ordered[at].samples = frame.area();
             if let Some(error) = failed {
-                warn!("a video goes on as pixels: {error}");
-                self.gathered[at].failed = Some(picture.stream());
-                self.streams.end(picture.stream());
+                warn!("a video is sent as pixels from here on: {error}");
+                self.ordered[at].failed = Some(frame.stream());
+                self.streams.remove(frame.stream());
             }
-            self.streams.give_back(picture);
+            self.streams.give_back(frame);
         }
-        self.gathered[at].put(index, commands, took);
-        while let Some(commands) = self.gathered[at].take() {
-            if !self.gathered[at].is_whole() {
-                core.handle_encoding(work.viewer, work.job, &commands);
+        self.ordered[at].put(index, commands, took);
+        while let Some(commands) = self.ordered[at].take() {
+            if !self.ordered[at].is_complete() {
+                core.handle_encoding(encode_job.viewer, encode_job.id, &commands);
                 continue;
             }
-            let Gathered { took, failed, samples, .. } = self.gathered.swap_remove(at);
+            let OrderedSlices { took, failed, samples, .. } = self.ordered.swap_remove(at);
             if let Some(stream) = failed {
-                core.handle_cancelled(work.viewer, work.job);
-                return core.handle_video_failed(work.viewer, stream);
+                core.handle_cancelled(encode_job.viewer, encode_job.id);
+                return core.handle_video_failed(encode_job.viewer, stream);
             }
-            return finish(core, &work, samples, &commands, took);
+            return finish(core, &encode_job, samples, &commands, took);
         }
     }
 }
 
-/// X is in the middle of an op, and pixels read now would be of two pictures: those of the second are drawn a moment later, and what is of two
-/// neither repeats nor packs as either does. The newest op, all of which is drawn; None where X was not done by then, or does not tell: what is
-/// read then may be torn, and to read it again in the same op would not mend it.
-fn wait_until_drawn(ring: &Ring, until: Instant) -> Option<u64> {
+/// Waits until X has finished the operation that it is drawing: pixels read in the middle of one
+/// would be a torn capture, whose second half is sent again a moment later, and which neither
+/// recurs nor compresses well. Returns the newest operation that is completely drawn; `None` if X
+/// was not done by `until`, or does not publish it: then the read may be torn, and reading again
+/// during the same operation would not repair it.
+fn wait_for_drawing(ring: &Ring, until: Instant) -> Option<u64> {
     loop {
-        let drawn = ring.drawn()?;
+        let drawn = ring.published_op()?;
         if drawn >= ring.begin() {
             return Some(drawn);
         }
@@ -254,10 +295,21 @@ fn wait_until_drawn(ring: &Ring, until: Instant) -> Option<u64> {
     }
 }
 
-/// Gives a job's bytes to session-core, or the last of them.
-pub(crate) fn finish(core: &mut Session, work: &Work, samples: u64, commands: &[u8], took: Duration) {
-    core.handle_encode_time(work.viewer, work.job, work.pixels() + samples, took.as_micros() as Micros);
-    core.handle_encoded(work.viewer, work.job, commands);
+/// Passes a job's bytes, or those of its last slice, to session-core.
+pub(crate) fn finish(
+    core: &mut Session,
+    encode_job: &EncodeJob,
+    samples: u64,
+    commands: &[u8],
+    took: Duration,
+) {
+    core.handle_encode_time(
+        encode_job.viewer,
+        encode_job.id,
+        encode_job.pixels() + samples,
+        took.as_micros() as Micros,
+    );
+    core.handle_encoded(encode_job.viewer, encode_job.id, commands);
 }
 
 fn hint(part: &Part) -> Hint {

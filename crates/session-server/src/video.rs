@@ -1,44 +1,45 @@
-//! Path 7/13 to 9/13: beside render.rs, from the driver's frames and a viewer's moving areas to pictures; coded on worker.rs's threads.
-//! The streams of one viewer as far as they hold something: an encoder each, and what was seen of an area.
-//! Knows samples and pictures; decides neither when a picture is due nor what it may take.
+//! Path 7/13 to 9/13: beside render.rs, from the driver's frames and a viewer's video areas to
+//! encoded frames; encoded on worker.rs's threads. The state of one viewer's video streams: an
+//! encoder for each, and the video mask of an area. Knows samples and frames; session-core decides
+//! when a frame is due and how many bits it may have.
 //!
-//! An encoder is state: it goes along with each picture into the work and comes back with what was coded, so that a stream has one
-//! picture under way at most, and the event loop waits for none.
+//! The encoder travels with each frame to a worker thread and back, so that a stream encodes one
+//! frame at a time, and the event loop waits for none.
 
-mod cuts;
+mod scene_cuts;
 
 use serde::{Deserialize, Serialize};
 use thinc_h264::{EncodeError, Encoder, EncoderSettings, Library};
-use thinc_pixels::{Film, Shadow};
+use thinc_pixels::{Shadow, VideoMask};
 use thinc_protocol::command::CommandWriter;
-use thinc_protocol::video::{Layout, Picture as Coded, VideoCommand};
+use thinc_protocol::video::{FrameData, SampleLayout, VideoCommand};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{Ring, VideoInfo, VideoLayout};
 use thinc_session_core::{Coding, VideoFrame, VideoOrigin, VideoPolicy};
-use thinc_video::{Planes, PlanesRef, Shrinker, to_yuv420};
+use thinc_video::{Planes, PlanesRef, Shrinker, convert_to_yuv420, to_yuv420};
 use tracing::{info, warn};
 
-use cuts::Cuts;
+use scene_cuts::SceneCuts;
 
-/// The first picture of another scene is a key coded for half the rate: two to three times as large as others, where it would be seven
-/// times, and the next few bring what it lacks.
-const CUT_PART: u64 = 2;
+/// The first frame of a new scene is a keyframe encoded at half the rate: it is two to three times
+/// as large as other frames, instead of seven times, and the next few frames refine it.
+const SCENE_CUT_RATE_DIVISOR: u64 = 2;
 
-/// How videos travel to viewers that take them.
+/// How videos are sent to viewers that accept video streams.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum VideoConfig {
-    /// As pictures, plain or coded as the path is.
+    /// As video frames, plain or encoded depending on the path.
     Auto,
-    /// As pixels, like all else.
+    /// As pixels, like everything else.
     Off,
-    /// As plain pictures where applications play them through XVideo, else as pixels.
+    /// As plain frames if applications play them through XVideo, else as pixels.
     Plain,
-    /// As coded pictures.
+    /// As encoded frames.
     H264,
 }
 
 impl VideoConfig {
-    /// What session-core is told. Where nothing may be lossy, nothing is coded.
+    /// The policy for session-core. A lossless session encodes no video.
     pub(crate) fn policy(self, lossless: bool) -> VideoPolicy {
         match self {
             VideoConfig::Off => VideoPolicy::Off,
@@ -50,100 +51,103 @@ impl VideoConfig {
     }
 }
 
-/// The encoder that is meant by a name, and the first of those built in where it is none of them: the file that says so may be of another build's.
+/// The encoder library of this name, or the default if this build does not have it: another build
+/// may have written the configuration.
 pub(crate) fn library(name: &str) -> Library {
     let library = name.parse().unwrap_or_else(|error| {
         warn!("{error}");
         Library::default()
     });
-    info!("videos that are coded are coded by {}", library.name());
+    info!("video encoder: {}", library.name());
     library
 }
 
-/// The streams of one viewer.
+/// The video streams of one viewer.
 #[derive(Debug, Default)]
-pub(crate) struct Streams {
+pub(crate) struct VideoStreams {
     streams: Vec<Stream>,
-    begun: u64,
-    /// Whose encoders.
+    created: u64,
+    /// The library of new encoders.
     library: Library,
-    /// Samples of a plain frame.
+    /// Working memory: the samples of a plain frame.
     samples: Vec<u8>,
 }
 
 #[derive(Debug)]
 struct Stream {
     id: u16,
-    /// Tells it from one of the same number before it.
+    /// Distinguishes it from an earlier stream with the same ID.
     serial: u64,
     origin: VideoOrigin,
     place: Rect,
-    /// Of an area.
-    film: Option<Film>,
-    /// Here, or in the work.
-    picture: Option<Box<Picture>>,
+    /// For a video area: the pixels that belong to the video.
+    video_mask: Option<VideoMask>,
+    /// The stream's encoder; `None` while a worker has it.
+    encoder: Option<Box<FrameEncoder>>,
 }
 
-/// A picture that is to be coded, and the encoder of its stream.
+/// A frame to be encoded, and the encoder of its stream.
 #[derive(Debug)]
-pub(crate) struct Picture {
+pub(crate) struct FrameEncoder {
     serial: u64,
     frame: VideoFrame,
-    /// The pixels in which it is seen.
+    /// The pixels in which the frame is visible.
     clip: Region,
-    /// Samples of a frame of XVideo, or of pixels.
-    samples: Samples,
+    /// Samples of an XVideo frame, or of pixels.
+    samples: SampleSource,
     data: Vec<u8>,
-    /// Of pixels, or of a frame made smaller for a viewer that shows it so.
+    /// The converted pixels, or an XVideo frame scaled down for a viewer that shows it smaller.
     planes: Planes,
     shrinker: Shrinker,
     library: Library,
     encoder: Option<(Encoder, Size)>,
-    cuts: Cuts,
+    scene_cuts: SceneCuts,
     coded: Vec<u8>,
 }
 
-/// Where a picture's samples are, and how they lie.
+/// Where a frame's samples are, and their layout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Samples {
-    /// In `data`, of this size and layout; `crop` of them becomes a picture of `source` where that is another size.
-    Data { size: Size, layout: Layout, crop: Rect, source: Size },
+enum SampleSource {
+    /// In `data`, of this size and layout; `crop` of them is scaled down to `source` if that is
+    /// another size.
+    Data { size: Size, layout: SampleLayout, crop: Rect, source: Size },
     /// In `planes`.
     Planes,
 }
 
-/// A frame cannot be shown as it was meant: it is gone, or another has come in its place. Its pixels are sent instead.
+/// The frame is no longer available: it is gone, or a newer one has replaced it. Its pixels are
+/// sent instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct OtherFrame;
+pub(crate) struct FrameReplaced;
 
-impl Streams {
-    /// None yet; what is coded will be by this library.
-    pub(crate) fn new(library: Library) -> Streams {
-        Streams { library, ..Streams::default() }
+impl VideoStreams {
+    /// Without streams; new encoders are of this library.
+    pub(crate) fn new(library: Library) -> VideoStreams {
+        VideoStreams { library, ..VideoStreams::default() }
     }
 
-    /// All have ended.
+    /// Removes all streams.
     pub(crate) fn clear(&mut self) {
         self.streams.clear();
     }
 
-    /// Those of which this is not true have ended: an encoder of 1280 x 720 holds about 20 MB.
-    pub(crate) fn retain(&mut self, goes_on: impl Fn(u16) -> bool) {
-        self.streams.retain(|stream| goes_on(stream.id));
+    /// Removes inactive streams: an encoder of 1280 x 720 holds about 20 MB.
+    pub(crate) fn retain(&mut self, is_active: impl Fn(u16) -> bool) {
+        self.streams.retain(|stream| is_active(stream.id));
     }
 
-    /// What a job's area was seen to be, and is looked at for.
-    pub(crate) fn film(&mut self, frame: &VideoFrame) -> Option<&mut Film> {
+    /// The mask of a video area, which a plan reads and updates.
+    pub(crate) fn video_mask(&mut self, frame: &VideoFrame) -> Option<&mut VideoMask> {
         match frame.origin {
-            VideoOrigin::Area => self.stream(frame).film.as_mut(),
+            VideoOrigin::Area => self.stream(frame).video_mask.as_mut(),
             VideoOrigin::Port(_) => None,
         }
     }
 
-    /// The stream of a frame, begun anew where it is not as it was.
+    /// The stream of a frame; created, or replaced if its origin or place has changed.
     fn stream(&mut self, frame: &VideoFrame) -> &mut Stream {
         let same = |stream: &Stream| match frame.origin {
-            // An encoder is of one place's pixels.
+            // An area's encoder refers to the pixels of one place.
             VideoOrigin::Area => stream.place == frame.place,
             VideoOrigin::Port(_) => true,
         };
@@ -152,134 +156,157 @@ impl Streams {
             Some(at) if self.streams[at].origin == frame.origin && same(&self.streams[at]) => at,
             _ => {
                 known.map(|at| self.streams.swap_remove(at));
-                self.begun += 1;
-                let serial = self.begun;
-                let film = (frame.origin == VideoOrigin::Area).then(|| Film::new(frame.place));
-                let picture = Some(Box::new(Picture { library: self.library, ..Picture::new(serial, *frame) }));
+                self.created += 1;
+                let serial = self.created;
+                let video_mask =
+                    (frame.origin == VideoOrigin::Area).then(|| VideoMask::new(frame.place));
+                let encoder = Some(Box::new(FrameEncoder {
+                    library: self.library,
+                    ..FrameEncoder::new(serial, *frame)
+                }));
                 let &VideoFrame { stream: id, origin, place, .. } = frame;
-                self.streams.push(Stream { id, serial, origin, place, film, picture });
+                self.streams.push(Stream { id, serial, origin, place, video_mask, encoder });
                 self.streams.len() - 1
             }
         };
         &mut self.streams[at]
     }
 
-    /// Makes the newest frame of a port the picture that is meant, plain at once in `out`, or to be coded. `place`: where the driver shows it, for
-    /// viewers that show it so.
-    pub(crate) fn take_frame(
+    /// Reads the newest frame of a port: a plain frame is written to `out`, any other is returned
+    /// for encoding. `place`: where the driver shows it, for viewers that show it there.
+    pub(crate) fn read_frame(
         &mut self,
         frame: &VideoFrame,
         clip: &Region,
         ring: &Ring,
         place: Option<Rect>,
         out: &mut Vec<u8>,
-    ) -> Result<Option<Box<Picture>>, OtherFrame> {
-        let VideoOrigin::Port(port) = frame.origin else { return Err(OtherFrame) };
+    ) -> Result<Option<Box<FrameEncoder>>, FrameReplaced> {
+        let VideoOrigin::Port(port) = frame.origin else { return Err(FrameReplaced) };
         match frame.coding {
             Coding::Plain => {
-                let info = ring.video_frame(port, &mut self.samples).ok_or(OtherFrame)?;
+                let info = ring.video_frame(port, &mut self.samples).ok_or(FrameReplaced)?;
                 let layout = layout(info.layout);
-                if !is_meant(&info, frame, place) || info.size != frame.source.size {
-                    return Err(OtherFrame);
+                if !is_current(&info, frame, place) || info.size != frame.source.size {
+                    return Err(FrameReplaced);
                 }
-                let picture = Coded::Plain { layout, data: &self.samples };
-                next(frame, clip, picture, out);
+                let data = FrameData::Plain { layout, data: &self.samples };
+                write_frame(frame, clip, data, out);
                 Ok(None)
             }
             Coding::H264 { .. } => {
                 let stream = self.stream(frame);
-                let picture = stream.picture.as_mut().ok_or(OtherFrame)?;
-                let info = ring.video_frame(port, &mut picture.data).ok_or(OtherFrame)?;
-                if !is_meant(&info, frame, place) {
-                    return Err(OtherFrame);
+                let encoder = stream.encoder.as_mut().ok_or(FrameReplaced)?;
+                let info = ring.video_frame(port, &mut encoder.data).ok_or(FrameReplaced)?;
+                if !is_current(&info, frame, place) {
+                    return Err(FrameReplaced);
                 }
                 let (size, layout) = (info.size, layout(info.layout));
-                picture.samples = Samples::Data { size, layout, crop: info.crop, source: frame.source.size };
+                encoder.samples =
+                    SampleSource::Data { size, layout, crop: info.crop, source: frame.source.size };
                 Ok(stream.take(frame, clip))
             }
         }
     }
 
-    /// Makes the picture of an area out of what the viewer is to show there; none where nothing of it changed.
+    /// Converts the viewer's shadow of a video area to a frame; `None` if nothing of it has
+    /// changed.
     pub(crate) fn take_area(
         &mut self,
         frame: &VideoFrame,
         shadow: &Shadow,
-    ) -> Result<Option<Box<Picture>>, OtherFrame> {
+    ) -> Result<Option<Box<FrameEncoder>>, FrameReplaced> {
         let stream = self.stream(frame);
-        let Some(clip) = stream.film.as_ref().map(|film| film.clip().clone()).filter(|clip| !clip.is_empty()) else {
+        let Some(clip) = stream
+            .video_mask
+            .as_ref()
+            .map(|video_mask| video_mask.clip().clone())
+            .filter(|clip| !clip.is_empty())
+        else {
             return Ok(None);
         };
-        let picture = stream.picture.as_mut().ok_or(OtherFrame)?;
+        let encoder = stream.encoder.as_mut().ok_or(FrameReplaced)?;
         let (place, stride) = (frame.place, shadow.size().width as usize);
         let first = place.y1 as usize * stride + place.x1 as usize;
         let size = Size { width: place.width() as u32, height: place.height() as u32 };
-        to_yuv420(&shadow.pixels()[first..], stride, size, &mut picture.planes);
-        picture.samples = Samples::Planes;
+        let pixels = &shadow.pixels()[first..];
+        if encoder.planes.size() == size {
+            // Nobody sees the rest: samples that stay as they were take no bits, and no time.
+            for rect in clip.rects() {
+                let part = rect.translate(-place.x1, -place.y1);
+                convert_to_yuv420(pixels, stride, &part, &mut encoder.planes);
+            }
+        } else {
+            to_yuv420(pixels, stride, size, &mut encoder.planes);
+        }
+        encoder.samples = SampleSource::Planes;
         Ok(stream.take(frame, &clip))
     }
 
-    /// A stream's encoder has come back from the work, or goes with the stream that is no more.
-    pub(crate) fn give_back(&mut self, picture: Box<Picture>) {
-        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.serial == picture.serial) {
-            stream.picture = Some(picture);
+    /// Returns an encoder to its stream; drops it if the stream has ended.
+    pub(crate) fn give_back(&mut self, encoder: Box<FrameEncoder>) {
+        if let Some(stream) = self.streams.iter_mut().find(|stream| stream.serial == encoder.serial)
+        {
+            stream.encoder = Some(encoder);
         }
     }
 
-    /// A stream cannot go on as it is.
-    pub(crate) fn end(&mut self, id: u16) {
+    /// Removes a stream that has failed.
+    pub(crate) fn remove(&mut self, id: u16) {
         self.streams.retain(|stream| stream.id != id);
     }
 }
 
 impl Stream {
-    fn take(&mut self, frame: &VideoFrame, clip: &Region) -> Option<Box<Picture>> {
-        let mut picture = self.picture.take()?;
-        picture.frame = *frame;
-        picture.clip.clone_from(clip);
-        Some(picture)
+    fn take(&mut self, frame: &VideoFrame, clip: &Region) -> Option<Box<FrameEncoder>> {
+        let mut encoder = self.encoder.take()?;
+        encoder.frame = *frame;
+        encoder.clip.clone_from(clip);
+        Some(encoder)
     }
 }
 
-impl Picture {
-    fn new(serial: u64, frame: VideoFrame) -> Picture {
-        Picture {
+impl FrameEncoder {
+    fn new(serial: u64, frame: VideoFrame) -> FrameEncoder {
+        FrameEncoder {
             serial,
             frame,
             clip: Region::new(),
-            samples: Samples::Planes,
+            samples: SampleSource::Planes,
             data: Vec::new(),
             planes: Planes::new(),
             shrinker: Shrinker::new(),
             library: Library::default(),
             encoder: None,
-            cuts: Cuts::default(),
+            scene_cuts: SceneCuts::default(),
             coded: Vec::new(),
         }
     }
 
-    /// Of which stream.
+    /// The stream's ID.
     pub(crate) fn stream(&self) -> u16 {
         self.frame.stream
     }
 
-    /// Samples of luma, which its encoding takes time for.
+    /// Luma samples, which determine the encoding time.
     pub(crate) fn area(&self) -> u64 {
         match self.samples {
-            Samples::Data { source, .. } => source.area(),
-            Samples::Planes => self.planes.size().area(),
+            SampleSource::Data { source, .. } => source.area(),
+            SampleSource::Planes => self.planes.size().area(),
         }
     }
 
-    /// Codes it, and appends its NEXT.
+    /// Encodes the frame, and appends its VIDEO command (NEXT).
     pub(crate) fn encode(&mut self, out: &mut Vec<u8>) -> Result<(), EncodeError> {
-        let Coding::H264 { bits_per_second, frames_per_second, key } = self.frame.coding else {
-            return Err(EncodeError::NoPicture);
+        let Coding::H264 { bits_per_second, frames_per_second, keyframe } = self.frame.coding
+        else {
+            return Err(EncodeError::NoFrame);
         };
-        let picture = match self.samples {
-            Samples::Planes => self.planes.as_ref(),
-            Samples::Data { size, layout, crop, source } => {
-                let whole = PlanesRef::packed(size, layout, &self.data).ok_or(EncodeError::NoPicture)?;
+        let planes = match self.samples {
+            SampleSource::Planes => self.planes.as_ref(),
+            SampleSource::Data { size, layout, crop, source } => {
+                let whole =
+                    PlanesRef::packed(size, layout, &self.data).ok_or(EncodeError::NoFrame)?;
                 if size == source {
                     whole
                 } else {
@@ -288,44 +315,50 @@ impl Picture {
                 }
             }
         };
-        let size = picture.size();
+        let size = planes.size();
         if self.encoder.as_ref().is_none_or(|&(_, of)| of != size) {
             let settings = EncoderSettings { size, bits_per_second, frames_per_second };
             self.encoder = Some((Encoder::with(self.library, settings)?, size));
         }
-        let (encoder, _) = self.encoder.as_mut().expect("it was made where there was none");
-        // At a cut it takes no less to lean on the picture before.
-        let cut = self.cuts.begins_scene(&picture) && !key;
-        encoder.set_rate(if cut { bits_per_second / CUT_PART } else { bits_per_second }, frames_per_second);
+        let (encoder, _) = self.encoder.as_mut().expect("it was created if there was none");
+        // At a scene cut, a frame that refers to the previous one takes as many bits as a keyframe.
+        let cut = self.scene_cuts.is_scene_cut(&planes) && !keyframe;
+        encoder.set_rate(
+            if cut { bits_per_second / SCENE_CUT_RATE_DIVISOR } else { bits_per_second },
+            frames_per_second,
+        );
         self.coded.clear();
-        let key = encoder.encode(&picture, key || cut, &mut self.coded)?.key;
-        next(&self.frame, &self.clip, Coded::Coded { key, data: &self.coded }, out);
+        let keyframe = encoder.encode(&planes, keyframe || cut, &mut self.coded)?.keyframe;
+        let data = FrameData::Coded { keyframe, data: &self.coded };
+        write_frame(&self.frame, &self.clip, data, out);
         Ok(())
     }
 }
 
-/// The slot may hold a newer frame than the record told of, played in another way: what follows the record tells of it.
-fn is_meant(info: &VideoInfo, frame: &VideoFrame, place: Option<Rect>) -> bool {
+/// The driver's slot may already hold a newer frame, shown elsewhere or cropped differently; the
+/// records that follow describe that one.
+fn is_current(info: &VideoInfo, frame: &VideoFrame, place: Option<Rect>) -> bool {
     let crop = frame.source.crop;
     let (size, of) = (frame.source.size, info.size);
     match place {
         Some(place) => size == of && info.crop == crop && info.place == place,
         None if size == of => info.crop == crop,
-        // Made smaller: the crop alone is sent.
+        // Scaled down: only the crop is sent.
         None => size.width <= of.width && size.height <= of.height && crop == size.rect(),
     }
 }
 
-fn layout(layout: VideoLayout) -> Layout {
+fn layout(layout: VideoLayout) -> SampleLayout {
     match layout {
-        VideoLayout::Yuv420 => Layout::Yuv420,
-        VideoLayout::Yuv422 => Layout::Yuv422,
+        VideoLayout::Yuv420 => SampleLayout::Yuv420,
+        VideoLayout::Yuv422 => SampleLayout::Yuv422,
     }
 }
 
-fn next(frame: &VideoFrame, clip: &Region, picture: Coded<'_>, out: &mut Vec<u8>) {
-    let next = VideoCommand::Next { id: frame.stream, time: frame.time, clip: clip.clone(), picture };
-    CommandWriter::new(out).video(&next);
+fn write_frame(frame: &VideoFrame, clip: &Region, data: FrameData<'_>, out: &mut Vec<u8>) {
+    let command =
+        VideoCommand::Next { id: frame.stream, time: frame.time, clip: clip.clone(), frame: data };
+    CommandWriter::new(out).video(&command);
 }
 
 #[cfg(test)]
@@ -341,130 +374,192 @@ mod tests {
 
     fn frame(stream: u16, place: Rect) -> VideoFrame {
         let size = Size { width: place.width() as u32, height: place.height() as u32 };
-        let coding = Coding::H264 { bits_per_second: 1_000_000, frames_per_second: 24, key: false };
+        let coding =
+            Coding::H264 { bits_per_second: 1_000_000, frames_per_second: 24, keyframe: false };
         let source = Source { size, crop: size.rect() };
-        VideoFrame { stream, origin: VideoOrigin::Area, source, place, time: 0, coding }
+        let origin = VideoOrigin::Area;
+        VideoFrame { stream, origin, source, place, time: 0, coding, takes_text: false }
     }
 
-    /// Another picture in the frame's place, planned.
-    fn draw(streams: &mut Streams, shadow: &mut Shadow, frame: &VideoFrame, number: u32) {
+    /// Draws other pixels in the frame's place, and plans them.
+    fn draw(streams: &mut VideoStreams, shadow: &mut Shadow, frame: &VideoFrame, number: u32) {
         let mut snapshot = Snapshot::new();
-        let soft = |x: u32, y: u32| ((x + number * 3) % 200 + y % 40) * 0x01_0101;
+        let gradient = |x: u32, y: u32| ((x + number * 3) % 200 + y % 40) * 0x01_0101;
         snapshot.fill(&frame.place.into(), |rect, to, stride| {
             for (y, row) in to.chunks_mut(stride).enumerate().take(rect.height() as usize) {
-                row.iter_mut().enumerate().for_each(|(x, pixel)| *pixel = soft(x as u32, y as u32));
+                row.iter_mut()
+                    .enumerate()
+                    .for_each(|(x, pixel)| *pixel = gradient(x as u32, y as u32));
             }
         });
-        let settings = PlanSettings { lossy: Lossy::Photographs, film: streams.film(frame), ..PlanSettings::default() };
+        let settings = PlanSettings {
+            lossy: Lossy::Photographs,
+            video: streams.video_mask(frame),
+            ..PlanSettings::default()
+        };
         plan_with(&snapshot, shadow, &Hints::NONE, settings, &mut Vec::new());
     }
 
-    /// The one NEXT: whether it is a key, and what it is seen in.
-    fn next_of(commands: &[u8]) -> (bool, Region) {
-        let read: Vec<_> = CommandReader::new(commands, SCREEN).collect::<Result<_, _>>().expect("commands");
+    /// The only NEXT: whether it is a keyframe, and its clip.
+    fn frame_of(commands: &[u8]) -> (bool, Region) {
+        let read: Vec<_> =
+            CommandReader::new(commands, SCREEN).collect::<Result<_, _>>().expect("commands");
         match read.as_slice() {
-            [Command::Video(VideoCommand::Next { clip, picture: Coded::Coded { key, .. }, .. })] => {
-                (*key, clip.clone())
-            }
+            [
+                Command::Video(VideoCommand::Next {
+                    clip,
+                    frame: FrameData::Coded { keyframe, .. },
+                    ..
+                }),
+            ] => (*keyframe, clip.clone()),
             other => panic!("{other:?}"),
         }
     }
 
     #[test]
-    fn one_picture_of_a_stream_is_under_way_and_its_encoder_comes_back() {
-        let (mut streams, mut shadow, frame) = (Streams::default(), Shadow::new(SCREEN), frame(3, PLACE));
+    fn a_stream_encodes_one_frame_at_a_time_and_its_encoder_returns() {
+        let (mut streams, mut shadow, frame) =
+            (VideoStreams::default(), Shadow::new(SCREEN), frame(3, PLACE));
         draw(&mut streams, &mut shadow, &frame, 0);
-        let mut picture = streams.take_area(&frame, &shadow).unwrap().expect("all of it changed");
+        let mut encoder = streams.take_area(&frame, &shadow).unwrap().expect("all of it changed");
         draw(&mut streams, &mut shadow, &frame, 1);
-        assert_eq!(streams.take_area(&frame, &shadow).err(), Some(OtherFrame), "the encoder is at work");
+        assert_eq!(
+            streams.take_area(&frame, &shadow).err(),
+            Some(FrameReplaced),
+            "a worker has the encoder"
+        );
         let mut commands = Vec::new();
-        picture.encode(&mut commands).unwrap();
-        let (key, clip) = next_of(&commands);
-        assert!(key && Region::from(PLACE).difference(&clip).area() < PLACE.area() / 10, "{clip:?}");
-        streams.give_back(picture);
+        encoder.encode(&mut commands).unwrap();
+        let (keyframe, clip) = frame_of(&commands);
+        assert!(
+            keyframe && Region::from(PLACE).difference(&clip).area() < PLACE.area() / 10,
+            "{clip:?}"
+        );
+        streams.give_back(encoder);
         draw(&mut streams, &mut shadow, &frame, 2);
-        let mut picture = streams.take_area(&frame, &shadow).unwrap().expect("it changed again");
+        let mut encoder = streams.take_area(&frame, &shadow).unwrap().expect("it changed again");
         commands.clear();
-        picture.encode(&mut commands).unwrap();
-        assert!(!next_of(&commands).0, "it leans on the one before");
-        streams.give_back(picture);
-        // Drawn as it was.
+        encoder.encode(&mut commands).unwrap();
+        assert!(!frame_of(&commands).0, "it refers to the previous frame");
+        streams.give_back(encoder);
+        // The same pixels again.
         draw(&mut streams, &mut shadow, &frame, 2);
         assert!(streams.take_area(&frame, &shadow).unwrap().is_none());
     }
 
     #[test]
-    fn a_stream_that_moved_is_begun_anew() {
-        let (mut streams, mut shadow, first) = (Streams::default(), Shadow::new(SCREEN), frame(3, PLACE));
+    fn the_samples_of_a_clip_are_those_of_the_newest_pixels() {
+        let (mut streams, mut shadow, frame) =
+            (VideoStreams::default(), Shadow::new(SCREEN), frame(3, PLACE));
+        let mut expected = Planes::new();
+        for number in 0..3 {
+            draw(&mut streams, &mut shadow, &frame, number);
+            let encoder = streams.take_area(&frame, &shadow).unwrap().expect("it changed");
+            let first = PLACE.y1 as usize * SCREEN.width as usize + PLACE.x1 as usize;
+            let (stride, size) = (SCREEN.width as usize, frame.source.size);
+            to_yuv420(&shadow.pixels()[first..], stride, size, &mut expected);
+            for rect in encoder.clip.translated(-PLACE.x1, -PLACE.y1).rects() {
+                for y in rect.y1..rect.y2 {
+                    let row = |planes: &Planes| {
+                        planes.as_ref().row(0, y as usize)[rect.x1 as usize..rect.x2 as usize]
+                            .to_vec()
+                    };
+                    assert_eq!(row(&encoder.planes), row(&expected), "frame {number}, row {y}");
+                }
+            }
+            streams.give_back(encoder);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_moved_starts_with_a_new_encoder() {
+        let (mut streams, mut shadow, first) =
+            (VideoStreams::default(), Shadow::new(SCREEN), frame(3, PLACE));
         draw(&mut streams, &mut shadow, &first, 0);
         let mut late = streams.take_area(&first, &shadow).unwrap().expect("all of it changed");
         let moved = frame(3, PLACE.translate(700, 0));
         draw(&mut streams, &mut shadow, &moved, 1);
-        let mut picture = streams.take_area(&moved, &shadow).unwrap().expect("the other's encoder is not waited for");
-        // It comes back too late, and must not become the encoder of another place.
+        let mut encoder = streams
+            .take_area(&moved, &shadow)
+            .unwrap()
+            .expect("the other stream's encoder is not waited for");
+        // It returns too late, and must not become the encoder of another place.
         late.encode(&mut Vec::new()).unwrap();
         streams.give_back(late);
         let mut commands = Vec::new();
-        picture.encode(&mut commands).unwrap();
-        assert!(next_of(&commands).0, "it leans on nothing of the place before");
+        encoder.encode(&mut commands).unwrap();
+        assert!(frame_of(&commands).0, "it is a keyframe");
         streams.retain(|_| false);
-        streams.give_back(picture);
+        streams.give_back(encoder);
         assert!(streams.streams.is_empty(), "a stream that has ended holds nothing");
     }
 
     #[test]
-    fn a_stream_whose_encoder_fails_ends_and_may_begin_anew() {
-        // Wider than OpenH264 takes.
+    fn a_stream_whose_encoder_fails_ends_and_may_start_again() {
+        // Wider than OpenH264 supports.
         let wide = frame(1, Rect::new(0, 0, 4000, 128));
-        let (mut streams, mut shadow) = (Streams::default(), Shadow::new(SCREEN));
+        let (mut streams, mut shadow) = (VideoStreams::default(), Shadow::new(SCREEN));
         draw(&mut streams, &mut shadow, &wide, 0);
-        let mut picture = streams.take_area(&wide, &shadow).unwrap().expect("all of it changed");
+        let mut encoder = streams.take_area(&wide, &shadow).unwrap().expect("all of it changed");
         let mut commands = Vec::new();
-        assert!(matches!(picture.encode(&mut commands), Err(EncodeError::Size(_))));
-        assert!(commands.is_empty(), "nothing of it is said");
-        streams.end(picture.stream());
-        streams.give_back(picture);
+        assert!(matches!(encoder.encode(&mut commands), Err(EncodeError::Size(_))));
+        assert!(commands.is_empty(), "nothing is written");
+        streams.remove(encoder.stream());
+        streams.give_back(encoder);
         assert!(streams.streams.is_empty());
         let frame = frame(1, PLACE);
         draw(&mut streams, &mut shadow, &frame, 1);
-        let mut picture = streams.take_area(&frame, &shadow).unwrap().expect("all of it changed");
-        picture.encode(&mut commands).unwrap();
-        assert!(next_of(&commands).0);
+        let mut encoder = streams.take_area(&frame, &shadow).unwrap().expect("all of it changed");
+        encoder.encode(&mut commands).unwrap();
+        assert!(frame_of(&commands).0);
     }
 
     const OF: Size = Size { width: 352, height: 240 };
 
-    /// A frame of XVideo, to be coded at another size than its own.
+    /// An XVideo frame, to be encoded at another size than its own.
     fn port_frame(size: Size) -> VideoFrame {
-        VideoFrame { origin: VideoOrigin::Port(2), source: Source { size, crop: size.rect() }, ..frame(2, PLACE) }
+        VideoFrame {
+            origin: VideoOrigin::Port(2),
+            source: Source { size, crop: size.rect() },
+            ..frame(2, PLACE)
+        }
     }
 
     #[test]
-    fn a_frame_is_made_as_small_as_it_is_shown_and_another_size_leans_on_none() {
+    fn a_frame_is_scaled_down_to_its_shown_size_and_another_size_needs_a_keyframe() {
         let (small, smaller) = (Size { width: 110, height: 75 }, Size { width: 80, height: 60 });
-        let mut picture = Picture::new(1, port_frame(small));
+        let mut encoder = FrameEncoder::new(1, port_frame(small));
         // Brighter to the right, without colour.
         let luma = (0..OF.area()).map(|i| (16 + i % u64::from(OF.width) / 2) as u8);
-        picture.data = luma.chain(std::iter::repeat_n(128, OF.area() as usize / 2)).collect();
-        picture.clip = PLACE.into();
-        for (size, leans_on_none) in [(small, true), (small, false), (smaller, true), (smaller, false)] {
-            picture.frame = port_frame(size);
-            picture.samples = Samples::Data { size: OF, layout: Layout::Yuv420, crop: OF.rect(), source: size };
+        encoder.data = luma.chain(std::iter::repeat_n(128, OF.area() as usize / 2)).collect();
+        encoder.clip = PLACE.into();
+        for (size, keyframe) in [(small, true), (small, false), (smaller, true), (smaller, false)] {
+            encoder.frame = port_frame(size);
+            encoder.samples = SampleSource::Data {
+                size: OF,
+                layout: SampleLayout::Yuv420,
+                crop: OF.rect(),
+                source: size,
+            };
             let mut commands = Vec::new();
-            picture.encode(&mut commands).expect("it is coded");
-            assert_eq!(next_of(&commands).0, leans_on_none, "{size:?}");
-            assert_eq!((picture.planes.size(), picture.area()), (size, size.area()));
-            let planes = picture.planes.as_ref();
+            encoder.encode(&mut commands).expect("it is encoded");
+            assert_eq!(frame_of(&commands).0, keyframe, "{size:?}");
+            assert_eq!((encoder.planes.size(), encoder.area()), (size, size.area()));
+            let planes = encoder.planes.as_ref();
             let row = planes.row(0, size.height as usize / 2);
             for x in [size.width / 4, size.width / 2, size.width * 3 / 4] {
                 let meant = 16 + (2 * x + 1) * OF.width / size.width / 4;
-                assert!(u32::from(row[x as usize]).abs_diff(meant) <= 1, "{} at {x} of {size:?}", row[x as usize]);
+                assert!(
+                    u32::from(row[x as usize]).abs_diff(meant) <= 1,
+                    "{} at {x} of {size:?}",
+                    row[x as usize]
+                );
             }
         }
     }
 
     #[test]
-    fn a_frame_that_was_played_in_another_way_is_not_the_one_that_is_meant() {
+    fn a_frame_with_another_place_or_crop_is_not_current() {
         let place = Rect::new(10, 20, 714, 500);
         let info = VideoInfo {
             serial: 1,
@@ -476,14 +571,23 @@ mod tests {
             place,
         };
         let own = port_frame(OF);
-        assert!(is_meant(&info, &own, Some(place)) && is_meant(&info, &own, None));
-        assert!(!is_meant(&info, &own, Some(place.translate(1, 0))), "it is elsewhere by now");
+        assert!(is_current(&info, &own, Some(place)) && is_current(&info, &own, None));
+        assert!(
+            !is_current(&info, &own, Some(place.translate(1, 0))),
+            "it is shown elsewhere by now"
+        );
         let part = VideoInfo { crop: Rect::new(0, 0, 100, 100), ..info };
-        assert!(!is_meant(&part, &own, None), "only a part of it is seen by now");
+        assert!(!is_current(&part, &own, None), "only a part of it is shown by now");
         let small = port_frame(Size { width: 110, height: 75 });
-        assert!(is_meant(&info, &small, None) && is_meant(&part, &small, None), "what is seen of it is made smaller");
-        assert!(!is_meant(&info, &small, Some(place)), "but not for who shows it as it is");
+        assert!(
+            is_current(&info, &small, None) && is_current(&part, &small, None),
+            "its crop is scaled down"
+        );
+        assert!(
+            !is_current(&info, &small, Some(place)),
+            "but not for a viewer that shows it unscaled"
+        );
         let large = port_frame(Size { width: 353, height: 100 });
-        assert!(!is_meant(&info, &large, None), "nothing is made larger");
+        assert!(!is_current(&info, &large, None), "nothing is scaled up");
     }
 }

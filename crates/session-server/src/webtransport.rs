@@ -1,56 +1,76 @@
-//! Path 10/13 by WebTransport: one browser's viewer over QUIC, on one stream as over a WebSocket, and in datagrams beside it.
-//! From front.rs, to native.rs, which moves the bytes; a page that the cookie let in (http.rs) brings a key, for browsers send no
-//! cookies here. Knows requests and keys; never what the stream carries.
+//! Path 10/13 over WebTransport: one browser's viewer over QUIC, on one stream as over a WebSocket,
+//! and with datagrams. From front.rs, to native.rs, which forwards the bytes; a page authenticated
+//! by its login (http.rs) shows a key, because browsers send no cookies here. Knows requests and
+//! keys; never what the stream carries.
 
 use std::sync::Arc;
 
 use thinc_transport::base64url;
 use thinc_transport::path::Path;
-use thinc_transport::quic::{Asked, Browser, Datagrams};
+use thinc_transport::quic::{Browser, Datagrams, RequestHead};
+use thinc_transport::token::LoginId;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 
-use crate::front::{Shared, Visitor};
-use crate::gate::{LOGIN_GRACE, PENALTY};
+use crate::front::{NewConnection, Shared};
+use crate::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
 use crate::{http, native};
 
-/// Below the session's base path: over HTTPS how to come, over HTTP/3 the coming.
+/// Below the session's base path: an HTTPS request gets the connection's parameters, an HTTP/3
+/// CONNECT opens the connection.
 pub(crate) const FILE: &str = "webtransport";
 
 /// Serves a browser until its connection ends.
-pub(crate) async fn serve(shared: Arc<Shared>, browser: Browser, visitor: Visitor, deadline: Instant) {
-    let peer = visitor.peer;
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    browser: Browser,
+    connection: NewConnection,
+    deadline: Instant,
+) {
+    let peer = connection.peer;
     let admitted = async {
         let request = browser.request().await?;
-        let Err(refusal) = check(&shared, request.asked()) else { return request.accept().await.map(Some) };
-        info!("{peer}: WebTransport refused: {}", refusal.words());
+        let refusal = match check(&shared, request.head()) {
+            Ok(login) => return Ok(Some((request.accept().await?, login))),
+            Err(refusal) => refusal,
+        };
+        info!("{peer}: WebTransport refused: {}", refusal.reason());
         if matches!(refusal, Refusal::Key) {
-            tokio::time::sleep(PENALTY).await;
+            tokio::time::sleep(WRONG_SECRET_DELAY).await;
         }
         request.refuse(refusal.status()).await.map(|()| None)
     };
     match timeout_at(deadline, admitted).await {
-        Err(_) => debug!("{peer}: no session of WebTransport within {LOGIN_GRACE:?}"),
+        Err(_) => debug!("{peer}: no WebTransport session within {AUTH_TIMEOUT:?}"),
         Ok(Err(error)) => debug!("{peer}: {error}"),
         Ok(Ok(None)) => {}
-        Ok(Ok(Some(stream))) => {
-            stream.trust();
+        Ok(Ok(Some((stream, login)))) => {
+            stream.set_authenticated();
             let path = Some(Path::Quic(stream.path()));
             let label = format!("{peer} (browser, WebTransport)");
-            let datagrams = Some(stream.datagrams()).filter(Datagrams::are_taken);
-            native::carry(&shared, stream, visitor, label, (path, datagrams), Vec::new()).await;
+            let datagrams = Some(stream.datagrams()).filter(Datagrams::are_supported);
+            native::serve_authenticated(
+                &shared,
+                stream,
+                connection,
+                label,
+                (path, datagrams),
+                Vec::new(),
+                shared.login_ended([login]),
+            )
+            .await;
         }
     }
 }
 
-/// Why a page is not let in.
+/// Why a page is refused.
 #[derive(Debug, PartialEq, Eq)]
 enum Refusal {
-    /// It asks for something else.
+    /// It requests another path.
     Path,
-    /// It is another site's, or does not say whose.
+    /// Its origin is another site, or is missing.
     Origin(&'static str),
-    /// Its key is wrong or too old.
+    /// Its key is wrong or has expired.
     Key,
 }
 
@@ -63,41 +83,45 @@ impl Refusal {
         }
     }
 
-    fn words(&self) -> &'static str {
+    fn reason(&self) -> &'static str {
         match self {
             Refusal::Path => "there is nothing at this address",
-            Refusal::Origin(words) => words,
-            Refusal::Key => "its key is wrong or too old",
+            Refusal::Origin(reason) => reason,
+            Refusal::Key => "its key is wrong or has expired",
         }
     }
 }
 
-fn check(shared: &Shared, asked: Asked<'_>) -> Result<(), Refusal> {
-    if asked.path.strip_prefix(shared.site.base_path.as_str()) != Some(FILE) {
+/// The login of the page that requests.
+fn check(shared: &Shared, request: RequestHead<'_>) -> Result<LoginId, Refusal> {
+    if request.path.strip_prefix(shared.site.base_path.as_str()) != Some(FILE) {
         return Err(Refusal::Path);
     }
-    let origin = asked.origin.ok_or(Refusal::Origin("the browser does not say which page asks"))?;
-    http::check_origin(&shared.site, origin, Some(asked.authority)).map_err(Refusal::Origin)?;
-    let key = asked.query.and_then(|query| query.strip_prefix("key=")).and_then(base64url::decode);
-    if key.is_some_and(|key| shared.is_page_key(&key)) { Ok(()) } else { Err(Refusal::Key) }
+    let origin = request.origin.ok_or(Refusal::Origin("the request has no Origin header"))?;
+    http::check_origin(&shared.site, origin, Some(request.authority)).map_err(Refusal::Origin)?;
+    let key =
+        request.query.and_then(|query| query.strip_prefix("key=")).and_then(base64url::decode);
+    key.and_then(|key| shared.login_of_page_key(&key)).ok_or(Refusal::Key)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Mutex, OnceLock};
 
-    use thinc_transport::token::{SessionSecret, TokenGate};
+    use thinc_transport::token::{SessionSecret, TokenVerifier};
 
     use super::*;
     use crate::PortConfig;
-    use crate::connection::{self, Ids};
+    use crate::connection::{self, ConnectionIds};
     use crate::http::Site;
 
     fn shared() -> Shared {
-        let folder = std::env::temp_dir().join(format!("thinc-webtransport-{}", std::process::id()));
+        let folder =
+            std::env::temp_dir().join(format!("thinc-webtransport-{}", std::process::id()));
         let config = PortConfig {
             secret: String::new(),
             used_tokens: folder.clone(),
+            udp_ports: None,
             tls_cert: folder.clone(),
             tls_key: folder.clone(),
             base_path: "/desk/".into(),
@@ -105,30 +129,45 @@ mod tests {
         };
         let secret = SessionSecret([7; 32]);
         let site = Site::new(&config, &secret);
-        let tokens = Mutex::new(TokenGate::open(secret, &folder).unwrap());
+        let tokens = Mutex::new(TokenVerifier::open(secret, &folder).unwrap());
         std::fs::remove_file(&folder).unwrap();
         let (events, _) = connection::channel();
-        Shared { tokens, events, ids: Ids::default(), site, web_certificate: OnceLock::new() }
+        Shared {
+            tokens,
+            events,
+            ids: ConnectionIds::default(),
+            site,
+            logins_ended: Default::default(),
+            browsers: crate::gate::BrowserConnections::default(),
+            web_certificate: OnceLock::new(),
+        }
     }
 
     #[test]
-    fn only_a_page_of_the_session_with_a_key_of_its_own_comes_in() {
+    fn only_a_page_of_the_session_with_a_valid_key_is_accepted() {
         let shared = shared();
-        let good = format!("key={}", base64url::encode(&shared.new_page_key()));
-        let asked = Asked {
+        let login = shared.login_of_cookie(&shared.new_browser_login().cookie).unwrap();
+        let good = format!("key={}", base64url::encode(&shared.new_page_key(login)));
+        let request = RequestHead {
             authority: "127.0.0.1:8443",
             path: "/desk/webtransport",
             query: Some(&good),
             origin: Some("https://127.0.0.1:8443"),
         };
-        assert_eq!(check(&shared, asked), Ok(()));
+        assert_eq!(check(&shared, request), Ok(login));
         assert_eq!(
-            check(&shared, Asked { origin: Some("https://desk.example:8443"), ..asked }),
-            Ok(()),
+            check(&shared, RequestHead { origin: Some("https://desk.example:8443"), ..request }),
+            Ok(login),
             "behind a proxy"
         );
-        for path in ["/webtransport", "/desk/", "/desk/ws", "/desk/webtransport/", "/desk//webtransport"] {
-            assert_eq!(check(&shared, Asked { path, ..asked }), Err(Refusal::Path), "{path}");
+        for path in
+            ["/webtransport", "/desk/", "/desk/ws", "/desk/webtransport/", "/desk//webtransport"]
+        {
+            assert_eq!(
+                check(&shared, RequestHead { path, ..request }),
+                Err(Refusal::Path),
+                "{path}"
+            );
         }
         for origin in [
             None,
@@ -137,11 +176,19 @@ mod tests {
             Some("https://evil.example"),
             Some("null"),
         ] {
-            assert!(matches!(check(&shared, Asked { origin, ..asked }), Err(Refusal::Origin(_))), "{origin:?}");
+            assert!(
+                matches!(
+                    check(&shared, RequestHead { origin, ..request }),
+                    Err(Refusal::Origin(_))
+                ),
+                "{origin:?}"
+            );
         }
-        let token = shared.tokens.lock().unwrap().secret().mint_token(crate::front::since_1970().as_secs());
-        let session_key = shared.new_session_key();
-        let wrong = [token, session_key].map(|key| format!("key={}", base64url::encode(&key)));
+        let token =
+            shared.tokens.lock().unwrap().secret().mint_token(crate::front::since_1970().as_secs());
+        let session_credential = shared.new_session_credential();
+        let wrong =
+            [token, session_credential].map(|key| format!("key={}", base64url::encode(&key)));
         let wrong = [
             None,
             Some(""),
@@ -152,7 +199,13 @@ mod tests {
             Some(&wrong[1]),
         ];
         for query in wrong {
-            assert_eq!(check(&shared, Asked { query, ..asked }), Err(Refusal::Key), "{query:?}");
+            assert_eq!(
+                check(&shared, RequestHead { query, ..request }),
+                Err(Refusal::Key),
+                "{query:?}"
+            );
         }
+        shared.end_login(login).unwrap();
+        assert_eq!(check(&shared, request), Err(Refusal::Key), "it ends with the login");
     }
 }

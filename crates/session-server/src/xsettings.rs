@@ -1,6 +1,8 @@
-//! Path back, beside the outputs: how large things are to be drawn, told to the desktop as an ordinary X client on a thread of its own.
-//! From DISPLAYS through actor/requests.rs, to what toolkits read: XSETTINGS (GTK) and Xft.dpi in the resource database (Qt, xterm).
-//! Knows settings; never viewers. A settings daemon of the desktop's own goes first, and its settings are left alone.
+//! Path back, beside the outputs: publishes the scale of the desktop, as an ordinary X client on a
+//! thread of its own.
+//! From DISPLAYS through actor/requests.rs, to what toolkits read: XSETTINGS (GTK) and Xft.dpi in
+//! the resource database (Qt, xterm). Knows settings; never viewers. A settings daemon of the
+//! desktop environment takes precedence, and its settings are not changed.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -16,20 +18,21 @@ use x11rb::protocol::xproto::*;
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 
-/// Dots an inch at 100 %.
+/// Dots per inch at 100 %.
 const DPI: u32 = 96;
 /// Longest resource database that is read, in words: far more than desktops have.
 const RESOURCES_WORDS_MAX: u32 = 64 * 1024;
 
-/// Says the scale.
+/// Sets the scale.
 #[derive(Debug)]
-pub(crate) struct Desktop {
+pub(crate) struct XSettings {
     percent: Arc<AtomicU16>,
     wake: Option<UnixStream>,
 }
 
-/// Starts the thread, which connects once there is something to say. It does not hold the process up when it ends.
-pub(crate) fn start(display: &str) -> Desktop {
+/// Starts the thread, which connects once the scale is not 100 %. It does not delay the end of the
+/// process.
+pub(crate) fn start(display: &str) -> XSettings {
     let percent = Arc::new(AtomicU16::new(100));
     let pair = UnixStream::pair().and_then(|(ours, theirs)| {
         ours.set_nonblocking(true)?;
@@ -41,27 +44,27 @@ pub(crate) fn start(display: &str) -> Desktop {
             let (name, percent) = (display.to_owned(), percent.clone());
             thread::spawn(move || {
                 if let Err(error) = run(&name, &percent, theirs) {
-                    info!("the desktop is no longer told how large things are: {error}");
+                    info!("the scale of the desktop is no longer published: {error}");
                 }
             });
             Some(ours)
         }
         Err(error) => {
-            warn!("the desktop is not told how large things are: {error}");
+            warn!("cannot publish the scale of the desktop: {error}");
             None
         }
     };
-    Desktop { percent, wake }
+    XSettings { percent, wake }
 }
 
-impl Desktop {
-    /// Things are to be drawn at this scale, where 100 and 0 are 96 dots an inch. Only the newest counts.
+impl XSettings {
+    /// Sets the scale, where 100 and 0 mean 96 dots per inch. Only the newest counts.
     pub(crate) fn set_scale(&mut self, percent: u16) {
         let percent = if percent == 0 { 100 } else { percent };
         if self.percent.swap(percent, Ordering::Relaxed) != percent
             && let Some(wake) = &mut self.wake
         {
-            // Full: it is awake already. Gone: nobody is told.
+            // Full: the thread is awake already. Closed: the thread has ended.
             let _ = wake.write(&[0]);
         }
     }
@@ -82,21 +85,24 @@ fn run(display: &str, percent: &AtomicU16, mut wake: UnixStream) -> Result<(), F
         }
         match wake.read(&mut [0; 64]) {
             Ok(0) => return Ok(()),
-            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => return Err(error.into()),
+            Err(error) if error.kind() != std::io::ErrorKind::WouldBlock => {
+                return Err(error.into());
+            }
             _ => {}
         }
         let percent = percent.load(Ordering::Relaxed);
         let manager = match &mut manager {
             Some(manager) => manager,
-            // Nothing was said yet, and nothing has to be: a desktop's own daemon finds the place free.
+            // Nothing was published, and 100 % is the default: the selection stays free for a
+            // settings daemon of the desktop.
             None if percent == 100 => continue,
             None => manager.insert(Manager::connect(display)?),
         };
-        // What comes while the server is asked lies in the connection, where no wait sees it.
+        // Events that arrive during a request are queued in x11rb, where poll does not see them.
         manager.take_events()?;
-        manager.tell(percent)?;
+        manager.publish(percent)?;
         while manager.take_events()? {
-            manager.tell(percent)?;
+            manager.publish(percent)?;
         }
     }
 }
@@ -109,10 +115,10 @@ struct Manager {
     selection: Atom,
     settings: Atom,
     announcement: Atom,
-    /// Somebody else's window, whose end is waited for.
-    other: Window,
-    /// What was told last: percent, and the serial of the settings.
-    told: Option<u16>,
+    /// The window of another settings manager; this one waits until it is destroyed.
+    other_owner: Window,
+    /// The percentage that was published last, and the serial of the settings.
+    published: Option<u16>,
     serial: u32,
 }
 
@@ -120,26 +126,41 @@ impl Manager {
     fn connect(display: &str) -> Result<Manager, Failure> {
         // Reads XAUTHORITY from the environment, where the supervisor put it.
         let (x, screen) = x11rb::connect(Some(display))?;
-        let atom = |name: &str| -> Result<Atom, Failure> { Ok(x.intern_atom(false, name.as_bytes())?.reply()?.atom) };
+        let atom = |name: &str| -> Result<Atom, Failure> {
+            Ok(x.intern_atom(false, name.as_bytes())?.reply()?.atom)
+        };
         let selection = atom(&format!("_XSETTINGS_S{screen}"))?;
         let (settings, announcement) = (atom("_XSETTINGS_SETTINGS")?, atom("MANAGER")?);
         let root = x.setup().roots[screen].root;
         let window = x.generate_id()?;
-        let aux = CreateWindowAux::new().override_redirect(1).event_mask(EventMask::PROPERTY_CHANGE);
+        let aux =
+            CreateWindowAux::new().override_redirect(1).event_mask(EventMask::PROPERTY_CHANGE);
         x.create_window(0, window, root, -1, -1, 1, 1, 0, WindowClass::INPUT_ONLY, 0, &aux)?;
-        Ok(Manager { x, root, window, selection, settings, announcement, other: 0, told: None, serial: 0 })
+        Ok(Manager {
+            x,
+            root,
+            window,
+            selection,
+            settings,
+            announcement,
+            other_owner: 0,
+            published: None,
+            serial: 0,
+        })
     }
 
-    /// True when there were any.
+    /// Handles queued events; true if there were any.
     fn take_events(&mut self) -> Result<bool, Failure> {
         let mut any = false;
         while let Some(event) = self.x.poll_for_event()? {
             match event {
                 XEvent::SelectionClear(clear) if clear.selection == self.selection => {
-                    info!("a settings daemon of the desktop's own says now how large things are");
-                    self.told = None;
+                    info!("a settings daemon of the desktop has taken over the scale");
+                    self.published = None;
                 }
-                XEvent::DestroyNotify(gone) if gone.window == self.other => self.other = 0,
+                XEvent::DestroyNotify(gone) if gone.window == self.other_owner => {
+                    self.other_owner = 0
+                }
                 _ => {}
             }
             any = true;
@@ -147,21 +168,31 @@ impl Manager {
         Ok(any)
     }
 
-    fn tell(&mut self, percent: u16) -> Result<(), Failure> {
-        if self.other != 0 || self.told == Some(percent) {
+    fn publish(&mut self, percent: u16) -> Result<(), Failure> {
+        if self.other_owner != 0 || self.published == Some(percent) {
             return Ok(());
         }
-        // A moment with a name of the server's, as ICCCM wants.
-        self.x.change_property8(PropMode::APPEND, self.window, AtomEnum::WM_NAME, AtomEnum::STRING, &[])?;
+        // Gets a server timestamp, as ICCCM requires to own a selection.
+        self.x.change_property8(
+            PropMode::APPEND,
+            self.window,
+            AtomEnum::WM_NAME,
+            AtomEnum::STRING,
+            &[],
+        )?;
         self.x.flush()?;
         let time = loop {
             match self.x.wait_for_event()? {
-                XEvent::PropertyNotify(notify) if notify.atom == u32::from(AtomEnum::WM_NAME) => break notify.time,
-                XEvent::SelectionClear(clear) if clear.selection == self.selection => self.told = None,
+                XEvent::PropertyNotify(notify) if notify.atom == u32::from(AtomEnum::WM_NAME) => {
+                    break notify.time;
+                }
+                XEvent::SelectionClear(clear) if clear.selection == self.selection => {
+                    self.published = None
+                }
                 _ => {}
             }
         };
-        // Nobody comes between the look and the taking.
+        // With the server grabbed, nobody can take the selection in between.
         self.x.grab_server()?;
         let owner = self.x.get_selection_owner(self.selection)?.reply();
         if let Ok(owner) = &owner
@@ -178,12 +209,18 @@ impl Manager {
         self.x.flush()?;
         let owner = owner?.owner;
         if owner != 0 && owner != self.window {
-            self.other = owner;
+            self.other_owner = owner;
             return Ok(());
         }
         self.serial += 1;
         let settings = settings(percent, self.serial);
-        self.x.change_property8(PropMode::REPLACE, self.window, self.settings, self.settings, &settings)?;
+        self.x.change_property8(
+            PropMode::REPLACE,
+            self.window,
+            self.settings,
+            self.settings,
+            &settings,
+        )?;
         if owner == 0 {
             let data = [time, self.selection, self.window, 0, 0];
             let message = ClientMessageEvent::new(32, self.root, self.announcement, data);
@@ -191,14 +228,17 @@ impl Manager {
         }
         self.set_resource(percent)?;
         self.x.sync()?;
-        self.told = Some(percent);
-        info!("things are drawn at {percent} % now");
+        self.published = Some(percent);
+        info!("the scale of the desktop is now {percent} %");
         Ok(())
     }
 
     fn set_resource(&self, percent: u16) -> Result<(), Failure> {
         let (property, kind) = (AtomEnum::RESOURCE_MANAGER, AtomEnum::STRING);
-        let before = self.x.get_property(false, self.root, property, kind, 0, RESOURCES_WORDS_MAX)?.reply()?;
+        let before = self
+            .x
+            .get_property(false, self.root, property, kind, 0, RESOURCES_WORDS_MAX)?
+            .reply()?;
         if before.bytes_after > 0 {
             return Ok(());
         }
@@ -212,12 +252,8 @@ fn dpi(percent: u16) -> u32 {
     DPI * u32::from(percent) / 100
 }
 
-/// The settings that GTK reads: windows are drawn at a whole factor, and letters make up for the rest.
-///
-/// ```text
-/// byte order u8 (0: little-endian) | 3 unused | serial u32 | count u32
-/// count × (kind u8 (0: a number) | 1 unused | length u16 | name, to a multiple of 4 | serial u32 | i32)
-/// ```
+/// The settings that GTK reads: windows are scaled by an integer factor, and the text size makes up
+/// the rest.
 fn settings(percent: u16, serial: u32) -> Vec<u8> {
     let factor = u32::from(percent / 100).max(1);
     let dpi = 1024 * DPI * u32::from(percent) / 100;
@@ -237,7 +273,7 @@ fn settings(percent: u16, serial: u32) -> Vec<u8> {
     out
 }
 
-/// A resource database with this Xft.dpi and all else as it was.
+/// A resource database with this Xft.dpi; all other resources stay.
 fn with_dpi(resources: &[u8], dpi: u32) -> Vec<u8> {
     let is_dpi = |line: &[u8]| line.trim_ascii_start().starts_with(b"Xft.dpi:");
     let mut out = Vec::with_capacity(resources.len() + 16);
@@ -261,9 +297,9 @@ mod tests {
     use super::*;
 
     /// Longer than an X server takes on a busy machine.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(120);
 
-    /// As GTK reads them.
+    /// Parses the settings like GTK.
     fn parse(bytes: &[u8]) -> BTreeMap<String, i32> {
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
         assert_eq!(bytes[0], 0, "little-endian");
@@ -282,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_have_whole_factors_and_letters_the_rest() {
+    fn windows_have_integer_factors_and_the_text_size_the_rest() {
         let at = |percent| {
             let all = parse(&settings(percent, 7));
             (all["Gdk/WindowScalingFactor"], all["Gdk/UnscaledDPI"], all["Xft/DPI"])
@@ -295,9 +331,12 @@ mod tests {
     }
 
     #[test]
-    fn other_resources_stay() {
+    fn other_resources_are_kept() {
         assert_eq!(with_dpi(b"", 192), b"Xft.dpi:\t192\n");
-        assert_eq!(with_dpi(b"Xft.dpi: 96\nXTerm*font: fixed", 144), b"XTerm*font: fixed\nXft.dpi:\t144\n");
+        assert_eq!(
+            with_dpi(b"Xft.dpi: 96\nXTerm*font: fixed", 144),
+            b"XTerm*font: fixed\nXft.dpi:\t144\n"
+        );
     }
 
     struct Server(Child);
@@ -311,7 +350,17 @@ mod tests {
 
     fn server() -> (Server, String) {
         let mut child = Command::new("Xvfb")
-            .args(["-displayfd", "1", "-screen", "0", "320x240x24", "-nolisten", "tcp", "-ac", "-noreset"])
+            .args([
+                "-displayfd",
+                "1",
+                "-screen",
+                "0",
+                "320x240x24",
+                "-nolisten",
+                "tcp",
+                "-ac",
+                "-noreset",
+            ])
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -335,9 +384,11 @@ mod tests {
             let atom = |name: &[u8]| x.intern_atom(false, name).unwrap().reply().unwrap().atom;
             let (selection, settings) = (atom(b"_XSETTINGS_S0"), atom(b"_XSETTINGS_SETTINGS"));
             let root = x.setup().roots[screen].root;
-            // The announcement of a new manager, and changes of the resource database, which come after all else.
+            // The announcement of a new manager, and changes of the resource database, which are
+            // the last to be written.
             let mask = EventMask::STRUCTURE_NOTIFY | EventMask::PROPERTY_CHANGE;
-            x.change_window_attributes(root, &ChangeWindowAttributesAux::new().event_mask(mask)).unwrap();
+            x.change_window_attributes(root, &ChangeWindowAttributesAux::new().event_mask(mask))
+                .unwrap();
             x.sync().unwrap();
             Client { x, root, selection, settings }
         }
@@ -348,11 +399,19 @@ mod tests {
 
         fn settings(&self) -> BTreeMap<String, i32> {
             let (owner, kind) = (self.owner(), self.settings);
-            parse(&self.x.get_property(false, owner, kind, kind, 0, 999).unwrap().reply().unwrap().value)
+            parse(
+                &self
+                    .x
+                    .get_property(false, owner, kind, kind, 0, 999)
+                    .unwrap()
+                    .reply()
+                    .unwrap()
+                    .value,
+            )
         }
 
         fn wait(&self, what: impl Fn(&XEvent) -> bool) {
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIMEOUT;
             loop {
                 while let Some(event) = self.x.poll_for_event().unwrap() {
                     if what(&event) {
@@ -360,21 +419,40 @@ mod tests {
                     }
                 }
                 let left = deadline.saturating_duration_since(Instant::now());
-                assert!(!left.is_zero(), "no such event came");
-                let timeout = rustix::event::Timespec { tv_sec: left.as_secs().cast_signed() + 1, tv_nsec: 0 };
+                assert!(!left.is_zero(), "the event did not arrive");
+                let timeout = rustix::event::Timespec {
+                    tv_sec: left.as_secs().cast_signed() + 1,
+                    tv_nsec: 0,
+                };
                 poll(&mut [PollFd::new(self.x.stream(), PollFlags::IN)], Some(&timeout)).unwrap();
             }
         }
 
         fn wait_for_resources(&self) {
             let atom = u32::from(AtomEnum::RESOURCE_MANAGER);
-            self.wait(|event| matches!(event, XEvent::PropertyNotify(notify) if notify.atom == atom));
+            self.wait(
+                |event| matches!(event, XEvent::PropertyNotify(notify) if notify.atom == atom),
+            );
         }
 
         fn own(&self) -> Window {
             let window = self.x.generate_id().unwrap();
             let aux = CreateWindowAux::new();
-            self.x.create_window(0, window, self.root, 0, 0, 1, 1, 0, WindowClass::INPUT_ONLY, 0, &aux).unwrap();
+            self.x
+                .create_window(
+                    0,
+                    window,
+                    self.root,
+                    0,
+                    0,
+                    1,
+                    1,
+                    0,
+                    WindowClass::INPUT_ONLY,
+                    0,
+                    &aux,
+                )
+                .unwrap();
             self.x.set_selection_owner(window, self.selection, x11rb::CURRENT_TIME).unwrap();
             self.x.sync().unwrap();
             window
@@ -382,64 +460,75 @@ mod tests {
     }
 
     #[test]
-    fn a_desktop_is_told_until_it_has_a_daemon_of_its_own() {
+    fn settings_are_published_until_the_desktop_has_a_daemon() {
         let (_server, display) = server();
         let client = Client::new(&display);
-        let mut desktop = start(&display);
-        desktop.set_scale(0);
-        desktop.set_scale(200);
-        client.wait(
-            |event| matches!(event, XEvent::ClientMessage(message) if message.data.as_data32()[1] == client.selection),
-        );
+        let mut xsettings = start(&display);
+        xsettings.set_scale(0);
+        xsettings.set_scale(200);
+        client.wait(|event| match event {
+            XEvent::ClientMessage(message) => message.data.as_data32()[1] == client.selection,
+            _ => false,
+        });
         client.wait_for_resources();
         assert_eq!(client.settings()["Gdk/WindowScalingFactor"], 2);
         let (kind, name) = (AtomEnum::STRING, AtomEnum::RESOURCE_MANAGER);
-        let resources = client.x.get_property(false, client.root, name, kind, 0, 99).unwrap().reply().unwrap().value;
+        let resources = client
+            .x
+            .get_property(false, client.root, name, kind, 0, 99)
+            .unwrap()
+            .reply()
+            .unwrap()
+            .value;
         assert_eq!(resources, b"Xft.dpi:\t192\n");
-        desktop.set_scale(150);
+        xsettings.set_scale(150);
         client.wait_for_resources();
         assert_eq!(client.settings()["Xft/DPI"], 144 * 1024);
 
-        // A daemon takes over: its settings are left alone.
+        // A daemon takes over: its settings are not changed.
         let ours = client.owner();
         let theirs = client.own();
         assert_ne!(ours, theirs);
-        desktop.set_scale(300);
-        desktop.set_scale(100);
-        desktop.set_scale(250);
-        // It ends: the place is ours again, with the newest scale.
+        xsettings.set_scale(300);
+        xsettings.set_scale(100);
+        xsettings.set_scale(250);
+        // It ends: this process owns the selection again, with the newest scale.
         client.x.destroy_window(theirs).unwrap();
         client.x.sync().unwrap();
         client.wait_for_resources();
         assert_eq!(client.owner(), ours);
-        // Which of them it had heard of by then, nobody can say.
+        // Which of the scales the thread had seen by then is not determined.
         while client.settings()["Xft/DPI"] != 240 * 1024 {
             client.wait_for_resources();
         }
-        drop(desktop);
+        drop(xsettings);
     }
 
     #[test]
-    fn a_daemon_that_is_there_first_stays() {
+    fn a_daemon_that_was_there_first_keeps_the_selection() {
         let (_server, display) = server();
         let client = Client::new(&display);
         let theirs = client.own();
-        let mut desktop = start(&display);
-        desktop.set_scale(200);
-        // That the thread has looked is seen from what it asks to be told of the window.
+        let mut xsettings = start(&display);
+        xsettings.set_scale(200);
+        // The thread has found the daemon once it selects events of its window.
         let watched = || {
             let says = client.x.get_window_attributes(theirs).unwrap().reply().unwrap();
             says.all_event_masks.contains(EventMask::STRUCTURE_NOTIFY)
         };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !watched() {
-            assert!(Instant::now() < deadline, "nobody looks");
+            assert!(Instant::now() < deadline, "the thread did not find the daemon");
             thread::yield_now();
         }
         assert_eq!(client.owner(), theirs);
         client.x.destroy_window(theirs).unwrap();
         client.x.sync().unwrap();
         client.wait_for_resources();
-        assert_eq!(client.settings()["Gdk/WindowScalingFactor"], 2, "and when it goes, its place is taken");
+        assert_eq!(
+            client.settings()["Gdk/WindowScalingFactor"],
+            2,
+            "the selection is taken once the daemon has ended"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! Beside the path: the rules that the shell and the viewers keep, to be broken one at a time.
-//! From tests/seeds.rs, to whoever keeps the rule; those of session-core have names there.
+//! Beside the path: the rules of the shell and the viewers, to be broken one at a time. From
+//! tests/seeds.rs, to the code that implements the rule; session-core's rules have names there.
 //! Knows names only.
 
 use thinc_session_core::mutation::Mutation;
 
-/// A rule that does not hold in a run, to show that it is needed.
+/// A rule that is broken in a run, to show that it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Breakage {
-    /// One of the queue's.
+    /// A rule of session-core.
     Core(Mutation),
     /// Rule 3: `begin` is loaded before the pixels are read.
     TagIsLoadedFirst,
@@ -15,22 +15,22 @@ pub enum Breakage {
     PixelsAreReadTwice,
     /// Rule 7: the shadow does not follow COPYs.
     ShadowIgnoresCopies,
-    /// Rule 7: the shadow is not told what the viewer lost.
+    /// Rule 7: stale pixels are not marked in the shadow.
     ShadowIgnoresLoss,
-    /// Lossy: the shadow takes for exact what a COPY moved.
-    ShadowMovesExactPixels,
-    /// Lossy: the viewer takes for exact what a COPY moved.
-    ViewerMovesExactPixels,
-    /// Packed: something is packed, and sent as it was.
+    /// Lossy: the shadow treats the destination of a COPY as lossless.
+    ShadowCopyIsLossless,
+    /// Lossy: the viewer treats the destination of a COPY as lossless.
+    ViewerCopyIsLossless,
+    /// Packed: the packer packs an update, and the plain bytes are sent.
     PackedIsNotSent,
-    /// Cache: what a job keeps is shown again before anybody knows whether the viewer has it.
-    KeptAtOnce,
-    /// Cache: what a job that was given up should have kept is taken for kept.
-    VoidIsApplied,
-    /// Cache: a viewer that comes back is believed to hold all that it was ever sent.
-    ReturnedHoldsAll,
+    /// Cache: content that a job keeps is recalled before the viewer is known to have it.
+    KeepIsUsedAtOnce,
+    /// Cache: content of a cancelled job counts as kept.
+    DiscardedJobIsApplied,
+    /// Cache: a viewer that reconnects is believed to have everything it was ever sent.
+    ReconnectedHoldsAll,
     /// Unordered: the viewer applies an update over a newer one.
     LateUpdatesAreApplied,
-    /// Unordered: what the viewer discarded is taken for applied.
+    /// Unordered: an update discarded by the viewer counts as applied.
     DiscardedIsNotLost,
 }

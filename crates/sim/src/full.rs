@@ -1,29 +1,33 @@
-//! The real pipeline of the simulator: shadow, plan and encoders on one side, viewer-core on the other.
-//! From world.rs, to world.rs: nothing between them but bytes.
-//! Knows the crates' public faces only.
+//! The real pipeline of the simulator: shadow, plan and encoders on one side, viewer-core on the
+//! other. From world.rs, to world.rs: only bytes between them. Knows the crates' public interfaces
+//! only.
 
 use std::collections::VecDeque;
 
 use thinc_codec_enc::{EncodeSettings, Encoder, StreamPacker};
-use thinc_pixels::cache::Fate;
+use thinc_pixels::cache::Outcome;
 use thinc_pixels::{
-    Cache, Claim, Hint, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot, Verdict, cut, plan_with, shown_already,
+    Cache, Claim, Hint, HintStats, Hints, Lossy, PlanSettings, Planned, Shadow, Snapshot,
+    confirm_retained, plan_with, split_pieces,
 };
 use thinc_protocol::Micros;
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{CACHE_TOKEN_BYTES, HELD_KEY_BYTES, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::{CACHE_TOKEN_BYTES, RETAINED_KEY_BYTES, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{CacheGrant, Packed};
-use thinc_protocol::viewer::{CacheOffer, InputEvent, View, ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{
+    CacheOffer, InputEvent, View, ViewerCaps, ViewerHello, ViewerMessage,
+};
 use thinc_region::{Rect, Region, Size};
 use thinc_session_core::{
-    Arrival, CopyCommand, Entropy, Fate as JobFate, Job, JobId, JpegProfile, Packer, Proposal, Quality,
+    CopyCommand, DeliveryOrder, Entropy, Job, JobId, JobOutcome, JpegProfile, Packer, Proposal,
+    Quality,
 };
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::breakage::Breakage;
-use crate::pipeline::{Heard, Pipeline};
+use crate::pipeline::{Notice, Pipeline};
 
-/// Both ends of a connection as they are in earnest.
+/// Both ends of a connection with the real components.
 #[derive(Debug)]
 pub struct Full {
     shadow: Shadow,
@@ -31,32 +35,33 @@ pub struct Full {
     planned: Vec<Planned>,
     encoder: Encoder,
     packing: Packing,
-    /// What the session knows of the viewer's cache; from before, until the viewer's offer has come.
+    /// The session's model of the viewer's cache; `left` is that of the last connection, until the
+    /// viewer has sent its offer.
     cache: Option<Cache>,
     left: Option<Cache>,
-    /// What the viewer has on its disk, and how many chunks it has read.
+    /// The viewer's saved cache, and how many chunks it has read.
     saved: Vec<u8>,
     chunks: u32,
     viewer: Viewer,
     hello: ViewerHello,
-    /// What it wishes to see.
+    /// Its requested view.
     view: Option<View>,
-    /// What it says first, until that has left.
+    /// Its first messages, until they are sent.
     first: Vec<u8>,
     breakage: Option<Breakage>,
-    heard: Vec<Heard>,
+    heard: Vec<Notice>,
     barriers_waiting: u32,
-    /// Pixels of a job that it was not sent because it showed them already.
+    /// Pixels of a job that were not sent because the viewer showed them already.
     shown: u64,
 }
 
-/// The stream of one connection.
+/// The packer of one connection.
 #[derive(Debug)]
 struct Packing {
     entropy: Entropy,
     stream: Option<StreamPacker>,
     packed: u64,
-    /// What goes alone and was not taken yet.
+    /// Datagrams that were not taken yet.
     alone: VecDeque<Vec<u8>>,
     breakage: Option<Breakage>,
 }
@@ -81,48 +86,60 @@ impl Packer for Packing {
     }
 
     fn put_datagram(&mut self, frame: &[u8]) {
-        assert!(frame.len() <= DATAGRAM_BYTES, "{} bytes are more than a datagram holds", frame.len());
+        assert!(
+            frame.len() <= DATAGRAM_BYTES,
+            "{} bytes are more than a datagram holds",
+            frame.len()
+        );
         self.alone.push_back(frame.to_vec());
     }
 }
 
-/// What a datagram holds: small screens have small updates.
+/// 700: limit of a datagram. Small, because small screens have small updates.
 const DATAGRAM_BYTES: usize = 700;
 
-/// What a viewer offers to keep: few pieces, so that there is seldom room.
+/// Size of a viewer's cache: few tiles, so that it is often full.
 const CACHE_BYTES: u64 = 96 * 1024;
 
-/// A viewer saves it after so many chunks.
+/// A viewer saves its cache after so many chunks.
 const SAVE_EVERY: u32 = 40;
-/// Where `ViewerStats` counts KEEPs.
+/// Index of KEEP in the counters of `ViewerStats`.
 const KEEP: usize = 5;
 
 impl Full {
-    /// A viewer that keeps `kept`, of which the session knows what it knew when the viewer `left`; what it wishes to see, and what it
-    /// showed on an `earlier` connection.
+    /// A viewer with the cache `kept`, of which the session knew `left` when the viewer
+    /// disconnected; with its requested view, and what it showed on an `earlier` connection.
     fn with_cache(
         left: Option<Cache>,
         kept: thinc_viewer_core::Cache,
         (earlier, wish): (Option<&mut Viewer>, Option<View>),
         breakage: Option<Breakage>,
     ) -> Full {
-        let caps = ViewerCaps::LOCAL_CURSOR | ViewerCaps::ALONE;
+        let caps = ViewerCaps::LOCAL_CURSOR | ViewerCaps::DATAGRAMS;
         let mut viewer = Viewer::new(&ViewerConfig {
             name: "sim".into(),
             size: Size::default(),
             caps,
             clipboard: ClipboardPolicy::OFF,
         });
-        earlier.into_iter().for_each(|earlier| viewer.lie_over(earlier, [7; HELD_KEY_BYTES]));
+        earlier
+            .into_iter()
+            .for_each(|earlier| viewer.continue_from(earlier, [7; RETAINED_KEY_BYTES]));
         viewer.offer_cache(kept);
         wish.into_iter().for_each(|view| viewer.set_view(view));
-        let (hello, first) = first_words(&mut viewer);
+        let (hello, first) = first_messages(&mut viewer);
         Full {
             shadow: Shadow::new(Size::default()),
             snapshot: Snapshot::new(),
             planned: Vec::new(),
             encoder: Encoder::new(),
-            packing: Packing { entropy: Entropy::None, stream: None, packed: 0, alone: VecDeque::new(), breakage },
+            packing: Packing {
+                entropy: Entropy::None,
+                stream: None,
+                packed: 0,
+                alone: VecDeque::new(),
+                breakage,
+            },
             cache: None,
             left,
             saved: Vec::new(),
@@ -138,35 +155,37 @@ impl Full {
         }
     }
 
-    /// Now and then, once something was kept on this connection.
+    /// Saves the cache at times, once something was kept on this connection.
     fn save(&mut self) {
         self.chunks += 1;
         let kept = self.viewer.stats().commands[KEEP].count > 0;
-        if let Some(cache) = self.viewer.cache().filter(|_| kept && self.chunks.is_multiple_of(SAVE_EVERY)) {
+        if let Some(cache) =
+            self.viewer.cache().filter(|_| kept && self.chunks.is_multiple_of(SAVE_EVERY))
+        {
             self.saved.clear();
             cache.save(&mut self.saved);
         }
     }
 
-    /// What the viewer has to tell.
-    fn notice(&mut self, now: Micros) -> Result<(), String> {
+    /// Processes the viewer's events.
+    fn handle_events(&mut self, now: Micros) -> Result<(), String> {
         while let Some(event) = self.viewer.poll_event() {
             match event {
                 ViewerEvent::Barrier(number) => {
                     self.barriers_waiting -= 1;
-                    self.heard.push(Heard::Barrier(number));
+                    self.heard.push(Notice::Barrier(number));
                 }
                 ViewerEvent::Echo { seq, .. } => {
                     if seq == 0 || seq > self.viewer.newest_input() {
                         return Err(format!("echo of input {seq}, which was not sent"));
                     }
-                    self.heard.push(Heard::Echo(seq));
+                    self.heard.push(Notice::Echo(seq));
                 }
                 ViewerEvent::FrameEnd => {
-                    self.heard.push(Heard::Update { end_of_frame: true });
+                    self.heard.push(Notice::Update { end_of_frame: true });
                     self.viewer.handle_presented(now);
                 }
-                ViewerEvent::Geometry { .. } => self.heard.push(Heard::Geometry),
+                ViewerEvent::Geometry { .. } => self.heard.push(Notice::Geometry),
                 ViewerEvent::Closed { reason, .. } => return Err(format!("closed: {reason}")),
                 _ => {}
             }
@@ -174,9 +193,9 @@ impl Full {
         Ok(())
     }
 
-    fn settle(&mut self, job: JobId, fate: Fate) {
+    fn settle(&mut self, job: JobId, fate: Outcome) {
         if let Some(cache) = &mut self.cache {
-            cache.settle(job.0, fate);
+            cache.end(job.0, fate);
         }
     }
 }
@@ -188,14 +207,17 @@ impl Pipeline for Full {
 
     fn reconnected(mut self, breakage: Option<Breakage>) -> Full {
         let kept = self.viewer.take_cache().expect("every viewer here offers a cache");
-        // At times the program has ended too, and begins again with what it saved a while ago.
-        let begins_again = !self.saved.is_empty() && self.chunks.is_multiple_of(2);
-        let load = || thinc_viewer_core::Cache::load(&self.saved, CACHE_BYTES).expect("what was saved is whole");
-        let kept = if begins_again { load() } else { kept };
-        // Where the offer never came, both know what they knew before.
+        // At times the program has ended too, and starts again with an older saved cache.
+        let restarts = !self.saved.is_empty() && self.chunks.is_multiple_of(2);
+        let load = || {
+            thinc_viewer_core::Cache::load(&self.saved, CACHE_BYTES)
+                .expect("the saved cache is valid")
+        };
+        let kept = if restarts { load() } else { kept };
+        // If the offer never arrived, both know what they knew before.
         let mut left = self.cache.take().or(self.left.take());
         left.iter_mut().for_each(Cache::disconnect);
-        let earlier = (!begins_again).then_some(&mut self.viewer);
+        let earlier = (!restarts).then_some(&mut self.viewer);
         Full::with_cache(left, kept, (earlier, self.view), breakage)
     }
 
@@ -205,26 +227,37 @@ impl Pipeline for Full {
     }
 
     fn grant_cache(&mut self, offer: &CacheOffer) -> Option<CacheGrant> {
-        let update = if self.breakage == Some(Breakage::ReturnedHoldsAll) { u64::MAX } else { offer.update };
-        // Tokens are the shell's; here each viewer comes back to its own.
-        let resumed = self.left.take().and_then(|mut cache| cache.resume(update, offer.bytes).then_some(cache));
+        let update = if self.breakage == Some(Breakage::ReconnectedHoldsAll) {
+            u64::MAX
+        } else {
+            offer.update
+        };
+        // Tokens are the shell's business; here each viewer gets its own cache again.
+        let resumed = self
+            .left
+            .take()
+            .and_then(|mut cache| cache.resume(update, offer.bytes).then_some(cache));
         let grant = CacheGrant { token: [1; CACHE_TOKEN_BYTES], resumed: resumed.is_some() };
         self.cache = Some(resumed.unwrap_or_else(|| Cache::new([7; 4], offer.bytes)));
         Some(grant)
     }
 
-    fn settle_job(&mut self, job: JobId, fate: JobFate, acked: u64) {
-        let void = fate == JobFate::Void && self.breakage != Some(Breakage::VoidIsApplied);
-        self.settle(job, if void { Fate::Void } else { Fate::Applied { update: acked } });
+    fn handle_outcome(&mut self, job: JobId, fate: JobOutcome, acked: u64) {
+        let void =
+            fate == JobOutcome::Discarded && self.breakage != Some(Breakage::DiscardedJobIsApplied);
+        self.settle(
+            job,
+            if void { Outcome::Discarded } else { Outcome::Applied { update: acked } },
+        );
     }
 
     fn distrust_cache(&mut self) {
         if let Some(cache) = &mut self.cache {
-            cache.distrust();
+            cache.invalidate();
         }
     }
 
-    fn take_shown(&mut self) -> u64 {
+    fn take_retained(&mut self) -> u64 {
         std::mem::take(&mut self.shown)
     }
 
@@ -248,39 +281,49 @@ impl Pipeline for Full {
         self.shadow.copy(&copy.region, copy.dx, copy.dy);
     }
 
-    fn forget(&mut self, region: &Region) {
+    fn mark_stale(&mut self, region: &Region) {
         self.shadow.mark_stale(region);
     }
 
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict {
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> HintStats {
         let width = self.shadow.size().width as usize;
         self.snapshot.fill(&job.region, |rect, to, stride| {
             for y in rect.y1..rect.y2 {
                 let from = y as usize * width + rect.x1 as usize;
                 let at = (y - rect.y1) as usize * stride;
-                to[at..at + rect.width() as usize].copy_from_slice(&screen[from..from + rect.width() as usize]);
+                to[at..at + rect.width() as usize]
+                    .copy_from_slice(&screen[from..from + rect.width() as usize]);
             }
         });
         self.planned.clear();
-        if let Some(shown) = &job.shown {
-            let region = shown_already(&self.snapshot, &mut self.shadow, &shown.key, &shown.tiles);
+        if let Some(shown) = &job.retained {
+            let region =
+                confirm_retained(&self.snapshot, &mut self.shadow, &shown.key, &shown.tiles);
             self.shown += region.area();
-            self.planned.extend((!region.is_empty()).then_some(Planned::Shift { region, dx: 0, dy: 0 }));
+            self.planned.extend((!region.is_empty()).then_some(Planned::Shift {
+                region,
+                dx: 0,
+                dy: 0,
+            }));
         }
-        let parts: Vec<Hint> =
-            job.parts.iter().filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? })).collect();
+        let parts: Vec<Hint> = job
+            .parts
+            .iter()
+            .filter_map(|part| Some(Hint { rect: part.rect, claim: claim(part.what)? }))
+            .collect();
         let hints = Hints { shown: &job.verify, parts: &parts };
-        let lossy = if job.hints.quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
+        let lossy =
+            if job.hints.quality.lossy.is_some() { Lossy::Photographs } else { Lossy::Never };
         let mut cache = self.cache.as_mut().filter(|_| !job.hints.video);
         if let Some(cache) = &mut cache {
             cache.begin(job.id.0);
         }
         let plan = PlanSettings { lossy, cache, ..PlanSettings::default() };
         let met = plan_with(&self.snapshot, &mut self.shadow, &hints, plan, &mut self.planned);
-        if self.breakage == Some(Breakage::KeptAtOnce) {
-            self.settle(job.id, Fate::Applied { update: 0 });
+        if self.breakage == Some(Breakage::KeepIsUsedAtOnce) {
+            self.settle(job.id, Outcome::Applied { update: 0 });
         }
-        cut(&mut self.planned, &self.snapshot, job.hints.piece_area);
+        split_pieces(&mut self.planned, &self.snapshot, job.hints.piece_area);
         self.encoder.encode_with(&self.planned, &self.snapshot, &settings(job.hints.quality), out);
         met
     }
@@ -292,16 +335,16 @@ impl Pipeline for Full {
         self.shadow = shadow;
     }
 
-    fn arrival(&self) -> Arrival {
-        Arrival::Mixed
+    fn delivery_order(&self) -> DeliveryOrder {
+        DeliveryOrder::Mixed
     }
 
     fn handle_datagram(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
         self.viewer.handle_datagram(bytes, now).map_err(|error| error.to_string())?;
-        self.notice(now)
+        self.handle_events(now)
     }
 
-    fn poll_alone(&mut self) -> Option<Vec<u8>> {
+    fn poll_update_datagram(&mut self) -> Option<Vec<u8>> {
         self.packing.alone.pop_front()
     }
 
@@ -318,7 +361,7 @@ impl Pipeline for Full {
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String> {
         self.save();
         self.viewer.handle_bytes(bytes, now).map_err(|error| error.to_string())?;
-        self.notice(now)
+        self.handle_events(now)
     }
 
     fn handle_input(&mut self, event: InputEvent, now: Micros) {
@@ -342,8 +385,8 @@ impl Pipeline for Full {
         self.viewer.request_refresh();
     }
 
-    fn lose(&mut self, _rect: &Rect) -> Option<u64> {
-        // viewer-core loses nothing that a session could not know of.
+    fn lose_pixels(&mut self, _rect: &Rect) -> Option<u64> {
+        // viewer-core never loses pixels without telling the session.
         None
     }
 
@@ -352,7 +395,7 @@ impl Pipeline for Full {
         while self.viewer.poll_transmit(out) {}
     }
 
-    fn poll_heard(&mut self) -> Vec<Heard> {
+    fn poll_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.heard)
     }
 
@@ -360,12 +403,12 @@ impl Pipeline for Full {
         self.viewer.is_in_frame()
     }
 
-    fn inexact_len(&self) -> u64 {
-        self.viewer.inexact().pixels()
+    fn lossy_pixels(&self) -> u64 {
+        self.viewer.lossy().pixels()
     }
 
-    fn is_inexact(&self, (x, y): (usize, usize)) -> bool {
-        self.viewer.inexact().contains(x, y)
+    fn is_lossy(&self, (x, y): (usize, usize)) -> bool {
+        self.viewer.lossy().contains(x, y)
     }
 
     fn shown(&self) -> (Size, &[u32]) {
@@ -374,20 +417,20 @@ impl Pipeline for Full {
     }
 }
 
-/// What a viewer says of itself, and with what else it begins.
-fn first_words(viewer: &mut Viewer) -> (ViewerHello, Vec<u8>) {
+/// The viewer's hello, and its first messages.
+fn first_messages(viewer: &mut Viewer) -> (ViewerHello, Vec<u8>) {
     let mut bytes = Vec::new();
     viewer.poll_transmit(&mut bytes);
-    let mut deframer = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+    let mut deframer = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
     deframer.push(&bytes);
-    let frame = deframer.next().expect("a viewer's own frames").expect("it has something to say");
+    let frame = deframer.next().expect("a viewer's own frames").expect("it sends a hello first");
     match ViewerMessage::decode(&frame) {
         Ok(ViewerMessage::Hello(hello)) => (hello, bytes),
-        other => panic!("a viewer begins with its hello: {other:?}"),
+        other => panic!("a viewer's first message must be its hello: {other:?}"),
     }
 }
 
-/// What the encoder makes of the session's choice.
+/// Encoder settings for the session's quality.
 fn settings(quality: Quality) -> EncodeSettings {
     let entropy = match quality.entropy {
         Entropy::None => thinc_codec_enc::Entropy::None,
@@ -402,7 +445,7 @@ fn settings(quality: Quality) -> EncodeSettings {
     EncodeSettings { entropy, jpeg }
 }
 
-/// What the planner makes of a proposal.
+/// The planner's claim for a proposal.
 fn claim(proposal: Proposal) -> Option<Claim> {
     match proposal {
         Proposal::Solid(color) => Some(Claim::Solid(color)),

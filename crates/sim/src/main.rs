@@ -1,6 +1,6 @@
-//! `cargo run -p thinc-sim --release -- --seeds N`: more seeds than a test has time for, or one that failed.
-//! From a person or `./dev fuzz nightly`, to run.rs.
-//! Knows arguments, and the clock where it is asked to go on for so long.
+//! `cargo run -p thinc-sim --release -- --seeds N`: runs more seeds than a test has time for, or
+//! one that failed. From a person or `./dev fuzz nightly`, to run.rs. Knows arguments, and the
+//! clock if a duration is given.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -8,12 +8,14 @@ use std::time::{Duration, Instant};
 
 use thinc_sim::{Full, Ids, Tally, run_seeds};
 
-const USAGE: &str = "usage: thinc-sim [--full] [--seeds N] [--first SEED] [--operations N] [--minutes N]
-  --full: real encoders and viewer-core instead of numbers for pixels
-  --minutes: after those seeds the next, until so many minutes have passed";
+const USAGE: &str =
+    "usage: thinc-sim [--full] [--seeds N] [--first SEED] [--operations N] [--minutes N]
+  --full: use the real encoders and viewer-core instead of numbers for pixels
+  --minutes: continue with further seeds until so many minutes have passed";
 
 fn main() -> ExitCode {
-    let (mut seeds, mut first, mut operations, mut minutes, mut full) = (2_000u64, 0u64, 800u64, 0u64, false);
+    let (mut seeds, mut first, mut operations, mut minutes, mut full) =
+        (2_000u64, 0u64, 800u64, 0u64, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         let slot = match argument.as_str() {
@@ -31,12 +33,12 @@ fn main() -> ExitCode {
             }
         };
         let Some(value) = arguments.next().and_then(|value| value.parse().ok()) else {
-            eprintln!("{argument} wants a number\n{USAGE}");
+            eprintln!("{argument} needs a number\n{USAGE}");
             return ExitCode::from(2);
         };
         *slot = value;
     }
-    // Told with the seed; the place is for the shrunk case to show.
+    // A panic is printed with its seed; its location is shown by the example `trace`.
     std::panic::set_hook(Box::new(|_| {}));
     let end = Instant::now() + Duration::from_secs(60 * minutes);
     let (mut from, mut failures, mut all) = (first, 0, Tally::default());
@@ -44,8 +46,8 @@ fn main() -> ExitCode {
         let range = from..from + seeds;
         let run = if full { run_seeds::<Full> } else { run_seeds::<Ids> };
         let (tally, failed) = run(range.clone(), operations as usize);
-        for (seed, words) in &failed {
-            println!("seed {seed}: {words}");
+        for (seed, message) in &failed {
+            println!("seed {seed}: {message}");
         }
         all.add(&tally);
         failures += failed.len();

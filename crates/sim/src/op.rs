@@ -1,32 +1,31 @@
-//! Between workload.rs and world.rs: one thing that happens, to anybody on the path.
-//! From a seed or a test, to the part of the world that it happens to.
-//! Knows what can happen; never what comes of it.
+//! Between workload.rs and world.rs: one event anywhere on the path. From a seed or a test, to the
+//! part of the world where it happens. Knows events; never their consequences.
 
 use thinc_protocol::Micros;
-use thinc_protocol::video::Readiness;
+use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawableId, Drawn};
+use thinc_ring::{DrawHint, DrawableId};
 
 use crate::link::Path;
 use crate::surface::Fill;
 use crate::x_server::{Blit, XServer};
 
-/// One thing that happens.
+/// One event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Op {
-    /// X begins to draw.
+    /// X begins to draw on the screen.
     Draw {
         /// Where.
         region: Region,
-        /// With what.
+        /// The new pixels.
         fill: Fill,
-        /// As what.
-        what: Drawn,
-        /// In which window.
+        /// The hint of its records.
+        hint: DrawHint,
+        /// The top-level window.
         window: u32,
     },
-    /// X begins to move pixels.
+    /// X begins to copy pixels on the screen.
     Copy {
         /// Where to.
         region: Region,
@@ -34,10 +33,10 @@ pub enum Op {
         dx: i32,
         /// Pixels down.
         dy: i32,
-        /// In which window.
+        /// The top-level window.
         window: u32,
     },
-    /// A client makes a pixmap.
+    /// An X client creates a pixmap.
     CreatePixmap {
         /// Its serial, never used twice.
         id: u32,
@@ -46,7 +45,7 @@ pub enum Op {
         /// It has no alpha.
         opaque: bool,
     },
-    /// The pixmap goes.
+    /// The pixmap is freed.
     FreePixmap(u32),
     /// X begins to draw into a pixmap.
     Paint {
@@ -54,110 +53,118 @@ pub enum Op {
         id: u32,
         /// Where in it.
         region: Region,
-        /// With what.
+        /// The new pixels.
         fill: Fill,
-        /// As what.
-        what: Drawn,
+        /// The hint of its records.
+        hint: DrawHint,
     },
-    /// X begins to move pixels between drawables.
+    /// X begins to copy pixels between drawables.
     Blit {
-        /// Where to, in the destination.
+        /// The region of the destination.
         region: Region,
-        /// Between which, and how.
+        /// Source, destination and kind of the copy.
         blit: Blit,
-        /// In which window.
+        /// The top-level window.
         window: u32,
     },
-    /// A client shows a frame of XVideo.
+    /// An X client shows a frame of XVideo.
     Frame {
-        /// At this port.
+        /// The port.
         port: u16,
-        /// Of its samples.
+        /// Size in luma samples.
         source: Size,
-        /// Where all of it would be seen.
+        /// Where all of it would be shown.
         place: Rect,
-        /// What of that is seen.
+        /// The visible part of the place.
         region: Region,
-        /// In which window.
+        /// The top-level window.
         window: u32,
     },
-    /// It shows none any more.
+    /// The port stops.
     StopPort(u16),
-    /// The shell's plans say that this part of the screen changes like a video, for all viewers.
-    Moving(Rect),
-    /// A viewer says something of its newest stream.
-    Say(usize, Readiness),
-    /// X writes some of the pixels it has begun to write.
+    /// The shell's plans report this part of the screen as a video area, to all viewers.
+    VideoArea(Rect),
+    /// A viewer reports a decoder state of its newest video stream.
+    Decoder(usize, DecoderState),
+    /// X writes some more pixels of its current op.
     Step(usize),
-    /// X ends its op and publishes it.
+    /// X finishes its op and publishes it.
     Finish,
-    /// X goes to sleep.
+    /// X is about to sleep.
     Idle,
-    /// X turns to other work.
+    /// X turns to other requests.
     Yield,
     /// X changes the screen's size.
     Resize(Size),
-    /// The session process dies, and its successor attaches. Viewers stay connected here; only the queue's part counts.
+    /// The session process dies, and its successor attaches. Viewers stay connected here: only the
+    /// queue's behaviour matters.
     Attach,
     /// The session reads so many records.
     Read(usize),
-    /// The session hands out a job for a viewer.
+    /// The session commits a job of a viewer.
     Commit(usize),
-    /// The shell reads the pixels of a viewer's oldest job, while X begins to draw, or goes on, and writes so many.
+    /// The shell reads the pixels of a viewer's oldest job, while X begins or continues an op and
+    /// writes so many pixels.
     Snapshot(usize, usize, Option<Box<Op>>),
-    /// An encoder finishes one of a viewer's jobs: which, counted from the oldest.
+    /// An encoder finishes one of a viewer's jobs, counted from the oldest.
     Encode(usize, usize),
-    /// An encoder gives away what it has of such a job.
+    /// An encoder delivers the first part of such a job.
     EncodeHalf(usize, usize),
-    /// The pixels of a viewer's oldest job could not be had.
+    /// A viewer's oldest job is cancelled.
     Cancel(usize),
-    /// Bytes are handed to a viewer's connection.
+    /// Bytes are written to a viewer's connection.
     Transmit(usize),
     /// Time passes.
     Wait(Micros),
-    /// The shell does whatever there is to do, for all viewers.
+    /// The shell does all pending work of all viewers.
     Shell,
-    /// Everything comes to rest, and is compared.
-    Rest,
+    /// All queues drain, and viewers are compared with the screen.
+    Drain,
     /// A viewer stops reading.
     Stall(usize),
-    /// It reads again.
+    /// The viewer reads again.
     Resume(usize),
-    /// A viewer finds that it lost pixels.
-    Lose(usize, Rect),
-    /// A viewer asks for everything.
+    /// A viewer reports that it lost these pixels.
+    LosePixels(usize, Rect),
+    /// A viewer requests a full refresh.
     Refresh(usize),
-    /// A viewer wishes to see this.
+    /// A viewer requests this view.
     View(usize, View),
-    /// A viewer asks for a barrier.
+    /// A viewer requests a barrier.
     Barrier(usize),
-    /// A hand at a viewer; X delivers a button to a window.
+    /// Input at a viewer. X delivers buttons and keys to a window by `Deliver`.
     Input(usize, InputEvent),
     /// X delivers the oldest input to this window.
     Deliver(u32),
-    /// The cursor has another image.
+    /// The cursor gets another image, of this edge length.
     Cursor(u16),
-    /// A viewer comes.
+    /// A viewer connects.
     Join(Path),
-    /// A viewer comes whose updates are lost, so many of a thousand, and overtake one another.
+    /// A viewer connects whose updates may be reordered or lost (so many of a thousand).
     JoinLossy(Path, u64),
-    /// A viewer's connection breaks, and it comes back with what it keeps.
+    /// A viewer's connection breaks, and it reconnects with what it has kept.
     Reconnect(usize),
-    /// A viewer goes.
+    /// A viewer disconnects.
     Leave(usize),
 }
 
-/// X begins to draw.
+/// Begins a drawing operation of X.
 pub(crate) fn draw(x: &mut XServer, op: &Op) {
     match op {
-        Op::Draw { region, fill, what, window } => x.begin_draw(DrawableId::SCREEN, region, *fill, *what, *window),
-        Op::Paint { id, region, fill, what } => x.begin_draw(DrawableId(*id), region, *fill, *what, 0),
+        Op::Draw { region, fill, hint, window } => {
+            x.begin_draw(DrawableId::SCREEN, region, *fill, *hint, *window)
+        }
+        Op::Paint { id, region, fill, hint } => {
+            x.begin_draw(DrawableId(*id), region, *fill, *hint, 0)
+        }
         Op::Copy { region, dx, dy, window } => {
             let (src, dst) = (DrawableId::SCREEN, DrawableId::SCREEN);
             x.begin_copy(region, &Blit { src, dst, dx: *dx, dy: *dy, over: false }, *window);
         }
         Op::Blit { region, blit, window } => x.begin_copy(region, blit, *window),
-        Op::Frame { port, source, place, region, window } => x.begin_frame(*port, *source, *place, region, *window),
-        other => panic!("X does not draw by {other:?}"),
+        Op::Frame { port, source, place, region, window } => {
+            x.begin_frame(*port, *source, *place, region, *window)
+        }
+        other => panic!("{other:?} is not a drawing"),
     }
 }

@@ -1,47 +1,46 @@
-//! Beside the path: what a job says of its pixels, held against what X has drawn; and a count of all that was checked.
-//! From world.rs with a job whose pixels hold nothing that the session has not read of, to a divergence or a tally.
-//! Knows jobs and the X server's surfaces; never how anybody came to say so.
+//! Beside the path: checks a job's claims about its pixels against what X has drawn, and counts all
+//! checks. From world.rs with a job whose pixels contain no op unknown to the session, to a
+//! divergence or a tally. Knows jobs and the X server's surfaces; never how a claim came about.
 
 use thinc_region::{Rect, Size};
-use thinc_session_core::drawable::PARTS_MAX;
-use thinc_session_core::{Job, Part, Proposal, Proposals, ViewerStats};
+use thinc_session_core::{Job, PARTS_MAX, Part, Proposal, ProposalStats, ViewerStats};
 
 use crate::history::History;
 use crate::surface::{LOST, Made, RGB, Surface, pixels};
 use crate::world::Divergence;
 
-/// What a run has checked: a test that saw none of a thing has shown nothing of it.
+/// Counts of what a run has checked: a test without any case of a thing shows nothing about it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Barriers answered and found true.
+    /// Barriers answered correctly.
     pub barriers: u64,
-    /// COPYs that viewers were sent.
+    /// COPYs sent to viewers.
     pub copies: u64,
-    /// Those among them that no client asked for.
+    /// Of these, COPYs that no X client requested.
     pub derived_copies: u64,
-    /// Updates that were lost, or discarded for coming too late.
+    /// Updates that were lost, or discarded because they were late.
     pub lost: u64,
-    /// Pixels that viewers showed only nearly, and said so.
-    pub inexact: u64,
-    /// Pieces that viewers showed again from what they keep.
+    /// Pixels shown lossy, and marked so.
+    pub lossy: u64,
+    /// Tiles recalled from viewers' caches.
     pub recalled: u64,
-    /// Pixels that viewers who came back showed already.
-    pub held: u64,
-    /// Proposals that met their pixels.
-    pub proposals: Proposals,
-    /// Pixels of parts said to be solid, patterns, text, images or video, and found so.
+    /// Pixels that reconnected viewers showed already.
+    pub retained: u64,
+    /// Checked proposals.
+    pub proposals: ProposalStats,
+    /// Pixels of parts claimed to be solid, pattern, text, image or video, and verified.
     pub parts: Parts,
-    /// Pixels that text was drawn in.
+    /// Pixels in which text was drawn.
     pub text_drawn: u64,
-    /// Pixels of scaled pictures said to be of one colour, and found so.
+    /// Pixels of scaled views claimed to be of one colour, and verified.
     pub scaled_parts: u64,
-    /// Frames of XVideo shown in scaled pictures, over nothing but what the port drew.
+    /// Frames of XVideo in scaled views whose clip only the port had drawn.
     pub scaled_frames: u64,
-    /// Pictures that viewers chose, and were found to show at a rest.
+    /// Views checked when the queues had drained.
     pub views: u64,
 }
 
-/// Pixels by what was said of them.
+/// Pixels by claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Parts {
     /// One colour.
@@ -50,33 +49,33 @@ pub struct Parts {
     pub pattern: u64,
     /// Text.
     pub text: u64,
-    /// A client's pixels.
+    /// Pixels sent by an X client.
     pub image: u64,
     /// A frame of XVideo.
     pub video: u64,
 }
 
 impl Tally {
-    pub(crate) fn add_proposals(&mut self, more: &Proposals) {
-        self.proposals.held += more.held;
-        self.proposals.refused += more.refused;
+    pub(crate) fn add_proposals(&mut self, more: &ProposalStats) {
+        self.proposals.confirmed += more.confirmed;
+        self.proposals.refuted += more.refuted;
         self.proposals.late += more.late;
     }
 
     pub(crate) fn add_viewer(&mut self, stats: &ViewerStats) {
         self.copies += stats.copies;
-        self.held += stats.held_pixels;
+        self.retained += stats.retained_pixels;
         self.derived_copies += stats.derived_copies;
     }
 
-    /// Another run's.
+    /// Adds the counts of another run.
     pub fn add(&mut self, other: &Tally) {
         self.barriers += other.barriers;
         self.copies += other.copies;
         self.lost += other.lost;
-        self.inexact += other.inexact;
+        self.lossy += other.lossy;
         self.recalled += other.recalled;
-        self.held += other.held;
+        self.retained += other.retained;
         self.derived_copies += other.derived_copies;
         self.add_proposals(&other.proposals);
         self.text_drawn += other.text_drawn;
@@ -92,21 +91,21 @@ impl Tally {
     }
 }
 
-/// What a viewer showed when it was last looked at.
+/// The pixels that a viewer showed when last checked.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct LastShown {
     size: Size,
     pixels: Vec<u32>,
 }
 
-impl Seen {
-    /// Looks at a viewer's screen: whatever it shows, X has shown at some moment, but for what is said to be `inexact`, and
-    /// what a viewer lost.
+impl LastShown {
+    /// Checks a viewer's pixels: each value was on the X screen at some time, except lossy pixels
+    /// and those the viewer lost.
     pub(crate) fn check(
         &mut self,
         (size, shown): (Size, &[u32]),
         history: &History,
-        inexact: impl Fn((usize, usize)) -> bool,
+        lossy: impl Fn((usize, usize)) -> bool,
         tally: &mut Tally,
     ) -> Result<(), Divergence> {
         if self.size != size {
@@ -119,10 +118,12 @@ impl Seen {
                 continue;
             }
             *before = now;
-            if inexact(place) {
-                tally.inexact += 1;
+            if lossy(place) {
+                tally.lossy += 1;
             } else if now != LOST && !history.has(now) {
-                return Err(Divergence(format!("shows {now:06x} at {place:?}, which X never did")));
+                return Err(Divergence(format!(
+                    "shows {now:06x} at {place:?}, which was never on the X screen"
+                )));
             }
         }
         Ok(())
@@ -133,21 +134,24 @@ fn wrong(what: &str, job: &Job, part: &Part) -> Divergence {
     Divergence(format!("{what}: {part:?} of {:?}, after op {}", job.region, job.translated))
 }
 
-/// Whatever is in the pixels, a job's words have a form.
+/// Checks the form of a job's claims, which does not depend on the pixels.
 pub(crate) fn check_shape(job: &Job, screen: Size) -> Result<(), Divergence> {
     let extents = job.region.extents();
     if job.parts.len() > PARTS_MAX {
         return Err(Divergence(format!("{} parts of one job", job.parts.len())));
     }
     if !job.verify.difference(&job.region).is_empty() {
-        return Err(Divergence(format!("{:?} is verified, and {:?} is read", job.verify, job.region)));
+        return Err(Divergence(format!(
+            "{:?} is to be verified, but only {:?} is read",
+            job.verify, job.region
+        )));
     }
     if !screen.rect().contains(&extents) && !job.region.is_empty() {
-        return Err(Divergence(format!("{:?} is not on the screen", job.region)));
+        return Err(Divergence(format!("{:?} lies outside the screen", job.region)));
     }
     for (i, part) in job.parts.iter().enumerate() {
         if part.rect.is_empty() || !extents.contains(&part.rect) {
-            return Err(wrong("a part is not in the job's region", job, part));
+            return Err(wrong("a part lies outside the job's region", job, part));
         }
         if job.parts[..i].iter().any(|other| other.rect.overlaps(&part.rect)) {
             return Err(wrong("two parts overlap", job, part));
@@ -156,8 +160,13 @@ pub(crate) fn check_shape(job: &Job, screen: Size) -> Result<(), Divergence> {
     Ok(())
 }
 
-/// The screen is what the maps have been told of, and nothing later: what they say must be so.
-pub(crate) fn check_parts(job: &Job, screen: &Surface, tally: &mut Tally) -> Result<(), Divergence> {
+/// Checks a job's claims. The drawable maps have seen exactly the ops that are on the screen, so
+/// every claim must hold.
+pub(crate) fn check_parts(
+    job: &Job,
+    screen: &Surface,
+    tally: &mut Tally,
+) -> Result<(), Divergence> {
     let each = |rect: &Rect| pixels(rect).map(|(x, y)| screen.at(x, y)).collect::<Vec<_>>();
     for part in &job.parts {
         let all = each(&part.rect);
@@ -170,17 +179,21 @@ pub(crate) fn check_parts(job: &Job, screen: &Surface, tally: &mut Tally) -> Res
             Proposal::Pattern => (all.len(), &mut tally.parts.pattern, only(Made::PATTERN)),
             Proposal::Image => (all.len(), &mut tally.parts.image, only(Made::IMAGE)),
             Proposal::Video(port) => (all.len(), &mut tally.parts.video, only(Made::video(port))),
-            // By tiles: some text is near.
+            // Claimed by tiles: there is some text nearby.
             Proposal::Text(_) => (0, &mut tally.parts.text, true),
         };
         if !holds {
-            return Err(wrong("a part is not what it is said to be", job, part));
+            return Err(wrong("a part differs from its claim", job, part));
         }
         *counter += count as u64;
     }
-    for at in job.region.rects().iter().flat_map(each).filter(|&at| screen.made[at].has(Made::GLYPHS)) {
+    for at in
+        job.region.rects().iter().flat_map(each).filter(|&at| screen.made[at].has(Made::GLYPHS))
+    {
         let (x, y) = (at as i32 % screen.size.width as i32, at as i32 / screen.size.width as i32);
-        let is_text = |part: &Part| part.rect.contains(&Rect::at(x, y, 1, 1)) && matches!(part.what, Proposal::Text(_));
+        let is_text = |part: &Part| {
+            part.rect.contains(&Rect::at(x, y, 1, 1)) && matches!(part.what, Proposal::Text(_))
+        };
         tally.text_drawn += 1;
         tally.parts.text += u64::from(job.parts.iter().any(is_text));
     }

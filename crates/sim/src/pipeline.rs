@@ -1,35 +1,36 @@
-//! Between world.rs and one viewer: what happens to a job on its way to the viewer's pixels, and back.
-//! From world.rs, to ids.rs or full.rs.
-//! Knows the steps; never their insides.
+//! Between world.rs and one viewer: the steps of a job until the viewer shows its pixels, and the
+//! messages back. From world.rs, to ids.rs or full.rs. Knows the steps; never their implementation.
 
-use thinc_pixels::Verdict;
+use thinc_pixels::HintStats;
 use thinc_protocol::Micros;
 use thinc_protocol::command::{Command, CommandReader, CommandWriter};
 use thinc_protocol::session::CacheGrant;
-use thinc_protocol::video::Readiness;
+use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::{CacheOffer, InputEvent, View, ViewerHello};
 use thinc_region::{Rect, Region, Size};
-use thinc_session_core::{Arrival, CopyCommand, Entropy, Fate as JobFate, Job, JobId, Packer, VideoFrame};
+use thinc_session_core::{
+    CopyCommand, DeliveryOrder, Entropy, Job, JobId, JobOutcome, Packer, VideoFrame,
+};
 
 use crate::breakage::Breakage;
 
-/// What a viewer noticed.
+/// An event at a viewer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
-    /// An update came.
+pub enum Notice {
+    /// An update was applied.
     Update {
-        /// It ended a frame.
+        /// It ended a displayed frame.
         end_of_frame: bool,
     },
     /// This input was answered.
     Echo(u32),
     /// This barrier was answered.
     Barrier(u32),
-    /// Another geometry: what it showed before is gone.
+    /// The geometry changed: what was shown before is gone.
     Geometry,
 }
 
-/// What became of an update that came by itself.
+/// The fate of an update that was sent as a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// The viewer shows it.
@@ -38,113 +39,124 @@ pub enum Fate {
     Discarded,
 }
 
-/// Both ends of one connection: shadow, plan and encoders on this side, a viewer on the other.
+/// Both ends of one connection: shadow, plan and encoders on the session's side, and a viewer.
 pub trait Pipeline {
-    /// A connection on which nothing has been said, with a rule that does not hold there.
+    /// A fresh connection, optionally with a broken rule.
     fn new(breakage: Option<Breakage>) -> Self;
     /// The viewer's first message.
     fn hello(&self) -> ViewerHello;
-    /// The shadow knows nothing any more.
+    /// Resets the shadow to unknown.
     fn reset_shadow(&mut self, size: Size);
-    /// A COPY goes before the job's pixels.
+    /// Applies a COPY that precedes the job's pixels.
     fn copy_shadow(&mut self, copy: &CopyCommand);
-    /// Plans and encodes the job's pixels, which stand in `screen` where they stand on the screen; says how many of them
-    /// were what the job said.
-    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> Verdict;
-    /// Encodes the job's pixels whatever the shadow says, and tells it nothing: what must never be done.
+    /// Plans and encodes the job's pixels, which lie in `screen` at their positions on the screen;
+    /// returns how many of the job's hints were confirmed.
+    fn encode(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>) -> HintStats;
+    /// Encodes the job's pixels regardless of the shadow and without updating it: what must never
+    /// be done.
     fn encode_all(&mut self, job: &Job, screen: &[u32], out: &mut Vec<u8>);
-    /// Encodes a job that is a frame, whose `picture` holds what each pixel of its place shows.
-    fn encode_frame(&mut self, _job: &Job, _frame: &VideoFrame, _picture: &[u32], _screen: &[u32], _out: &mut Vec<u8>) {
-        unreachable!("this viewer takes no videos");
+    /// Encodes a job that is a video frame; `picture` holds every pixel of its place.
+    fn encode_frame(
+        &mut self,
+        _job: &Job,
+        _frame: &VideoFrame,
+        _picture: &[u32],
+        _screen: &[u32],
+        _out: &mut Vec<u8>,
+    ) {
+        unreachable!("this viewer has no video");
     }
-    /// The viewer says something of its newest stream, where it has one.
-    fn say(&mut self, _readiness: Readiness) {}
-    /// What packs the viewer's updates, where session-core wants them packed so now.
+    /// The viewer reports a decoder state of its newest video stream, if it has one.
+    fn set_decoder_state(&mut self, _readiness: DecoderState) {}
+    /// The packer of the viewer's updates, with session-core's present choice.
     fn packer(&mut self, entropy: Entropy) -> &mut dyn Packer;
-    /// The same viewer, on a new connection: what was under way on the old one is lost.
+    /// The same viewer on a new connection; everything in flight on the old one is lost.
     fn reconnected(self, breakage: Option<Breakage>) -> Self;
-    /// The viewer offers to keep pixels; what it is answered, if anything.
+    /// The viewer offers a cache; returns the grant, if any.
     fn grant_cache(&mut self, _offer: &CacheOffer) -> Option<CacheGrant> {
         None
     }
-    /// What became of a job, known when the viewer had said that it applied the update `acked`.
-    fn settle_job(&mut self, _job: JobId, _fate: JobFate, _acked: u64) {}
-    /// What the viewer keeps is not to be relied on.
+    /// The outcome of a job, known when the viewer had acknowledged the update `acked`.
+    fn handle_outcome(&mut self, _job: JobId, _fate: JobOutcome, _acked: u64) {}
+    /// The viewer's cache is no longer reliable.
     fn distrust_cache(&mut self) {}
-    /// How many pixels of the job that was encoded last the viewer showed already.
-    fn take_shown(&mut self) -> u64 {
+    /// How many pixels of the last encoded job the viewer showed already.
+    fn take_retained(&mut self) -> u64 {
         0
     }
-    /// Times that pixels were shown again from what the viewer keeps.
+    /// How often pixels were recalled from the viewer's cache.
     fn recalled(&self) -> u64 {
         0
     }
     /// The viewer reads bytes.
     ///
-    /// # Errors
-    /// What it found wrong.
+    /// # Errors The viewer's error.
     fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), String>;
-    /// How this viewer can take updates where the transport loses some.
-    fn arrival(&self) -> Arrival {
-        Arrival::Ordered
+    /// The order in which this viewer can accept updates if the transport loses some.
+    fn delivery_order(&self) -> DeliveryOrder {
+        DeliveryOrder::Ordered
     }
-    /// One has come alone.
+    /// A datagram arrived.
     ///
-    /// # Errors
-    /// What it found wrong.
+    /// # Errors The viewer's error.
     fn handle_datagram(&mut self, _bytes: &[u8], _now: Micros) -> Result<(), String> {
-        unreachable!("this viewer takes updates in their order only");
+        unreachable!("this viewer accepts updates only in order");
     }
-    /// The next that its session sends alone.
-    fn poll_alone(&mut self) -> Option<Vec<u8>> {
+    /// The next update that the session sends as a datagram.
+    fn poll_update_datagram(&mut self) -> Option<Vec<u8>> {
         None
     }
-    /// What it says that may be lost.
+    /// The next datagram of the viewer, which may be lost.
     fn poll_datagram(&mut self, _out: &mut Vec<u8>) -> bool {
         false
     }
-    /// So late it is.
+    /// The viewer's time advances.
     fn handle_time(&mut self, _now: Micros) {}
-    /// What became of those that have come.
+    /// The fates of updates that have arrived as datagrams.
     ///
-    /// # Errors
-    /// What it found wrong.
-    fn settle(&mut self, _now: Micros, _late_are_applied: bool) -> Result<Vec<(u64, Fate)>, String> {
+    /// # Errors The viewer's error.
+    fn poll_fates(
+        &mut self,
+        _now: Micros,
+        _late_are_applied: bool,
+    ) -> Result<Vec<(u64, Fate)>, String> {
         Ok(Vec::new())
     }
-    /// The viewer does not show what the shadow says of `region`.
-    fn forget(&mut self, region: &Region);
-    /// The viewer's hand.
+    /// Marks a region of the shadow as stale: the viewer does not show it.
+    fn mark_stale(&mut self, region: &Region);
+    /// Input at the viewer.
     fn handle_input(&mut self, event: InputEvent, now: Micros);
-    /// The viewer asks for a barrier; None where it may not now.
+    /// The viewer requests a barrier; None if it may not now.
     fn request_barrier(&mut self) -> Option<u32>;
-    /// The viewer wishes to see this from now on.
+    /// The viewer requests this view.
     fn request_view(&mut self, view: View);
-    /// The viewer asks for everything.
+    /// The viewer requests a full refresh.
     fn request_refresh(&mut self);
-    /// The viewer's pixels in `rect` go bad; after which update. None where this viewer cannot.
-    fn lose(&mut self, rect: &Rect) -> Option<u64>;
-    /// What the viewer says, acknowledgements included.
+    /// The viewer loses its pixels in `rect`; returns the newest update applied before. None if
+    /// this viewer cannot lose any.
+    fn lose_pixels(&mut self, rect: &Rect) -> Option<u64>;
+    /// The viewer's messages, acknowledgements included.
     fn poll_transmit(&mut self, out: &mut Vec<u8>);
-    /// What it noticed.
-    fn poll_heard(&mut self) -> Vec<Heard>;
-    /// Whether some of what it shows waits for the end of a frame.
+    /// The viewer's events.
+    fn poll_notices(&mut self) -> Vec<Notice>;
+    /// True if shown pixels wait for the end of a displayed frame.
     fn is_in_frame(&self) -> bool {
         false
     }
-    /// How many pixels it shows only nearly.
-    fn inexact_len(&self) -> u64 {
+    /// How many of its pixels are lossy.
+    fn lossy_pixels(&self) -> u64 {
         0
     }
-    /// Whether it says so of this one.
-    fn is_inexact(&self, _place: (usize, usize)) -> bool {
+    /// True if this pixel is lossy.
+    fn is_lossy(&self, _place: (usize, usize)) -> bool {
         false
     }
-    /// What it shows; the high byte of a pixel counts for nothing.
+    /// The shown pixels; the high byte of a pixel is ignored.
     fn shown(&self) -> (Size, &[u32]);
 }
 
-/// Commands as two stretches, of which the second leans on nothing in the first; None where they are too few.
+/// Splits commands into two parts, of which the second does not refer to the first; None if there
+/// are too few.
 pub(crate) fn halves(commands: &[u8], screen: Size) -> Option<(Vec<u8>, Vec<u8>)> {
     let commands: Vec<_> = CommandReader::new(commands, screen).collect::<Result<_, _>>().ok()?;
     let (first, rest) = commands.split_at(commands.len() / 2);

@@ -1,14 +1,15 @@
-//! Under workload.rs, link.rs and world.rs: the one source of chance, so that a seed is a whole run.
-//! Knows a state of 64 bits; never a clock or the system's entropy.
+//! Used by workload.rs, link.rs and world.rs: the only source of randomness, so that a seed
+//! determines a run. Knows 64 bits of state; never a clock or the system's entropy.
 
-/// xorshift64* (Vigna 2016): the same numbers for the same seed, on every machine.
+/// xorshift64* (Vigna 2016): the same numbers for the same seed on every machine.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers of this seed.
+    /// The generator of this seed.
     pub fn new(seed: u64) -> Random {
-        // Spread, so that neighbouring seeds have nothing in common, and never 0, which would stay 0.
+        // Multiplied, so that neighbouring seeds give unrelated numbers; and never 0, which would
+        // stay 0.
         Random((seed.wrapping_add(1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 

@@ -1,10 +1,9 @@
-//! Path 1/13, made up: what applications, hands and networks do, drawn by lot.
-//! From a seed, to world.rs.
-//! Knows operations; never what the session makes of them.
+//! Path 1/13, simulated: random actions of applications, users and networks.
+//! From a seed, to world.rs. Knows operations; never what the session makes of them.
 
 use thinc_protocol::viewer::{InputEvent, View};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::Drawn;
+use thinc_ring::DrawHint;
 
 use crate::apps::Apps;
 use crate::link::Path;
@@ -13,32 +12,32 @@ use crate::players::Players;
 use crate::random::Random;
 use crate::surface::Fill;
 
-/// Largest screen of a run: small, so that things meet.
+/// Largest screen of a run: small, so that operations often overlap.
 const SCREEN: Size = Size { width: 56, height: 40 };
 
-/// Largest screen of one that shows photographs: smaller ones are never sent lossy.
+/// Largest screen of a run with photographs: smaller photographs are never sent lossy.
 const ALBUM: Size = Size { width: 190, height: 130 };
 
-/// A seed's operations and the world they are for.
+/// A seed's operations and the parameters of their world.
 #[derive(Debug)]
 pub struct Workload {
     random: Random,
-    /// The screen now.
+    /// The current screen.
     pub size: Size,
-    /// Records the ring holds.
+    /// Capacity of the ring in records.
     pub ring_max: usize,
-    /// What is to happen next, before anything new is drawn by lot.
+    /// Operations that come next, before a new random one.
     script: std::collections::VecDeque<Op>,
-    /// Where the same few pictures are shown, again and again.
+    /// Where the same few images are shown repeatedly.
     frame: Rect,
-    /// Photographs are shown, on a screen with room for them: in some runs.
+    /// Photographs are shown on a larger screen, in some runs.
     album: bool,
-    /// An area that changes all the time, in some runs.
+    /// An area that changes permanently, in some runs.
     video: Option<Rect>,
-    /// What draws offscreen, and how often in a thousand operations it begins something.
+    /// Applications that draw offscreen, and how often in a thousand operations one acts.
     apps: Apps,
     apps_share: u64,
-    /// What plays videos, in some runs.
+    /// Applications that play videos, and how often in a thousand operations one acts.
     players: Players,
     players_share: u64,
 }
@@ -50,7 +49,7 @@ impl Workload {
         let album = random.one_in(10);
         let size = random_size(&mut random, album);
         let ring_max = if random.one_in(3) { 6 + random.below(20) as usize } else { 4096 };
-        // Mostly something of everything; at times nothing offscreen, or little else.
+        // Mostly a mixture; at times nothing offscreen, or little else.
         let apps_share = [0, 40, 40, 40, 200][random.below(5) as usize];
         let apps = Apps::new(size);
         let players_share = [0, 20, 60][random.below(3) as usize];
@@ -74,7 +73,7 @@ impl Workload {
         let path = workload.path();
         workload.script.push_back(Op::Join(path));
         if workload.random.one_in(4) {
-            // A crowd, each on a path of its own.
+            // Several viewers, each with its own path.
             let (second, third) = (workload.join(), workload.join());
             workload.script.extend([second, third]);
         }
@@ -87,7 +86,8 @@ impl Workload {
 
     fn path(&mut self) -> Path {
         let random = &mut self.random;
-        let bytes_per_second = [20_000, 125_000, 2_000_000, 1_000_000_000][random.below(4) as usize];
+        let bytes_per_second =
+            [20_000, 125_000, 2_000_000, 1_000_000_000][random.below(4) as usize];
         Path { bytes_per_second, delay: random.below(40_000), jitter: random.below(5_000) }
     }
 
@@ -109,7 +109,7 @@ impl Workload {
     }
 
     fn region(&mut self, edge_max: i32) -> Region {
-        // One op of many records, now and then.
+        // At times one op has several records.
         let rects = if self.random.one_in(3) { self.random.between(2, 5) } else { 1 };
         let mut region = Region::new();
         for _ in 0..rects {
@@ -118,16 +118,20 @@ impl Workload {
         region
     }
 
-    /// A part of the screen, or all of it, at a size that may have little to do with its own.
+    /// A part of the screen or all of it, at an unrelated size.
     fn view(&mut self) -> View {
         let part = if self.random.one_in(2) { Rect::default() } else { self.rect(i32::MAX) };
         let of = if part.is_empty() { self.size.rect() } else { part };
         let width = self.scaled(of.width());
-        let height = if self.random.one_in(2) { self.scaled(of.height()) } else { width * of.height() / of.width() };
+        let height = if self.random.one_in(2) {
+            self.scaled(of.height())
+        } else {
+            width * of.height() / of.width()
+        };
         View { size: Size { width: width as u32, height: height.max(1) as u32 }, part }
     }
 
-    /// An edge at another size: mostly by small numbers, so that a COPY is a whole one now and then.
+    /// A scaled edge: mostly by ratios of small numbers, so that some COPYs move by whole pixels.
     fn scaled(&mut self, edge: i32) -> i32 {
         let scales = [(1, 1), (2, 1), (3, 1), (3, 2), (16, 5), (7, 3), (1, 2), (2, 3)];
         match scales.get(self.random.below(10) as usize) {
@@ -144,15 +148,15 @@ impl Workload {
         let edge_max = if self.random.one_in(5) { 56 } else { 16 };
         let region = self.region(edge_max);
         let color = self.random.bits() as u32 & 0x00ff_ffff;
-        let (fill, what) = match self.random.below(8) {
-            0 => (Fill::Solid(color), Drawn::Solid(color)),
-            1 => (Fill::Pattern(color), Drawn::Pattern),
-            2 => (Fill::Text(color), Drawn::Glyphs),
-            3 => (Fill::Distinct, Drawn::Composite),
-            4 => (Fill::Solid(0x00ff_ffff), Drawn::Other),
-            _ => (Fill::Distinct, Drawn::Image),
+        let (fill, hint) = match self.random.below(8) {
+            0 => (Fill::Solid(color), DrawHint::Solid(color)),
+            1 => (Fill::Pattern(color), DrawHint::Pattern),
+            2 => (Fill::Text(color), DrawHint::Glyphs),
+            3 => (Fill::Distinct, DrawHint::Composite),
+            4 => (Fill::Solid(0x00ff_ffff), DrawHint::Other),
+            _ => (Fill::Distinct, DrawHint::Image),
         };
-        Op::Draw { region, fill, what, window: self.window() }
+        Op::Draw { region, fill, hint, window: self.window() }
     }
 
     fn copy(&mut self) -> Op {
@@ -166,23 +170,23 @@ impl Workload {
         Op::Copy { region, dx, dy, window: self.window() }
     }
 
-    /// So many operations, and rests among them.
+    /// So many operations, and drains among them.
     pub fn operations(&mut self, len: usize) -> Vec<Op> {
         let mut operations = Vec::with_capacity(len + 4);
-        // Whether the pixels are right is asked in the middle too: what is wrong may be drawn over before the end.
+        // Compared in the middle too: wrong pixels may be drawn over before the end.
         for round in 0..4 {
             operations.extend(std::iter::repeat_with(|| self.next_op()).take(len / 4));
-            operations.push(Op::Rest);
+            operations.push(Op::Drain);
             if round == 1 {
-                // One that comes back shows all of it.
+                // A reconnected viewer shows all of it already.
                 operations.push(Op::Reconnect(0));
             }
         }
         operations
     }
 
-    /// What happens next.
-    pub fn next_op(&mut self) -> Op {
+    /// The next operation.
+    pub(crate) fn next_op(&mut self) -> Op {
         if let Some(op) = self.script.pop_front() {
             return op;
         }
@@ -229,7 +233,7 @@ impl Workload {
             930..950 => Op::Shell,
             950..954 => Op::Stall(viewer),
             954..960 => Op::Resume(viewer),
-            960..963 => Op::Lose(viewer, self.rect(20)),
+            960..963 => Op::LosePixels(viewer, self.rect(20)),
             963..964 => Op::Refresh(viewer),
             964..972 => Op::Barrier(viewer),
             972..980 => Op::Input(viewer, self.input()),
@@ -254,7 +258,7 @@ impl Workload {
         }
     }
 
-    /// The op, and in most cases at once what publishes it.
+    /// The op, in most cases followed by the operations that publish it.
     fn publish(&mut self, op: Op) -> Op {
         if self.random.below(3) > 0 {
             self.script.push_back(Op::Finish);
@@ -265,7 +269,8 @@ impl Workload {
         op
     }
 
-    /// A terminal that prints: the window moves up by a line, the last line is drawn, often more than once a flush.
+    /// A terminal that prints: the window scrolls by a line and the last line is drawn, often
+    /// several times per flush.
     fn scroll(&mut self) -> Op {
         let window = self.window();
         let area = self.rect(40);
@@ -277,8 +282,8 @@ impl Workload {
             if !above.is_empty() {
                 self.script.push_back(Op::Copy { region: above.into(), dx: 0, dy: -line, window });
             }
-            let (fill, what) = (Fill::Distinct, Drawn::Glyphs);
-            self.script.push_back(Op::Draw { region: last.into(), fill, what, window });
+            let (fill, hint) = (Fill::Distinct, DrawHint::Glyphs);
+            self.script.push_back(Op::Draw { region: last.into(), fill, hint, window });
             self.script.push_back(Op::Finish);
             match self.random.below(8) {
                 0 => self.script.push_back(Op::Shell),
@@ -290,27 +295,33 @@ impl Workload {
         Op::Finish
     }
 
-    /// An animation: pictures in a loop, always the same.
+    /// An animation: a loop of the same images.
     fn animation(&mut self) -> Op {
         let (place, window) = (self.frame.intersect(&self.size.rect()), self.window());
         for turn in 0..self.random.between(4, 12) as u32 {
-            let (fill, what) = (Fill::Photograph(turn % 3), Drawn::Image);
-            self.script.push_back(Op::Draw { region: place.into(), fill, what, window });
-            self.script.extend([Op::Finish, Op::Idle, Op::Shell, Op::Wait(self.random.below(60_000))]);
+            let (fill, hint) = (Fill::Photograph(turn % 3), DrawHint::Image);
+            self.script.push_back(Op::Draw { region: place.into(), fill, hint, window });
+            self.script.extend([
+                Op::Finish,
+                Op::Idle,
+                Op::Shell,
+                Op::Wait(self.random.below(60_000)),
+            ]);
         }
         Op::Finish
     }
 
-    /// A page of an album: a photograph with a line under it or across it, that is looked at for a while, scrolled or not.
+    /// A page of an album: a photograph with a line of text below or across it, shown for a while,
+    /// perhaps scrolled.
     fn photograph(&mut self) -> Op {
         let (place, seed, window) = (self.rect(120), self.random.bits() as u32, self.window());
-        let draw = |rect: Rect, fill, what| Op::Draw { region: rect.into(), fill, what, window };
-        self.script.push_back(draw(place, Fill::Photograph(seed), Drawn::Image));
+        let draw = |rect: Rect, fill, hint| Op::Draw { region: rect.into(), fill, hint, window };
+        self.script.push_back(draw(place, Fill::Photograph(seed), DrawHint::Image));
         let y = self.random.between(place.y1, place.y2 - 1);
         let line = Rect { y1: y, y2: (y + 9).min(place.y2), ..place };
         match self.random.below(3) {
-            0 => self.script.push_back(draw(line, Fill::Text(seed), Drawn::Glyphs)),
-            1 => self.script.push_back(draw(line, Fill::Ink(seed), Drawn::Glyphs)),
+            0 => self.script.push_back(draw(line, Fill::Text(seed), DrawHint::Glyphs)),
+            1 => self.script.push_back(draw(line, Fill::Ink(seed), DrawHint::Glyphs)),
             _ => {}
         }
         self.script.extend([Op::Finish, Op::Idle, Op::Shell]);
@@ -323,26 +334,37 @@ impl Workload {
         Op::Finish
     }
 
-    /// Windows moved about with nothing drawn, more often than COPYs may wait.
+    /// Windows move without drawing, more often than the limit of waiting COPYs.
     fn shuffle(&mut self) -> Op {
         for _ in 0..self.random.between(60, 90) {
             let (from, window) = (self.rect(6), self.window());
             let to = self.rect(6);
             let (dx, dy) = (to.x1 - from.x1, to.y1 - from.y1);
-            self.script.push_back(Op::Copy { region: from.translate(dx, dy).into(), dx, dy, window });
+            self.script.push_back(Op::Copy {
+                region: from.translate(dx, dy).into(),
+                dx,
+                dy,
+                window,
+            });
         }
         self.script.push_back(Op::Finish);
         self.script.push_back(Op::Read(usize::MAX));
         Op::Finish
     }
 
-    /// More drawn than the ring holds, and again while the session begins to read.
+    /// More drawings than the ring holds, and more while the session begins to read.
     fn storm(&mut self) -> Op {
         for _ in 0..self.ring_max + 2 {
-            let (region, what) = (self.rect(6).into(), Drawn::Image);
-            self.script.push_back(Op::Draw { region, fill: Fill::Distinct, what, window: 0x20_0001 });
+            let (region, hint) = (self.rect(6).into(), DrawHint::Image);
+            self.script.push_back(Op::Draw {
+                region,
+                fill: Fill::Distinct,
+                hint,
+                window: 0x20_0001,
+            });
         }
-        self.script.extend([Op::Finish, Op::Read(self.ring_max / 2 + self.random.below(3) as usize)]);
+        self.script
+            .extend([Op::Finish, Op::Read(self.ring_max / 2 + self.random.below(3) as usize)]);
         for _ in 0..self.random.between(1, 4) {
             let op = if self.random.one_in(2) { self.copy() } else { self.draw() };
             self.script.push_back(op);
@@ -351,7 +373,7 @@ impl Workload {
         Op::Finish
     }
 
-    /// Two jobs under way at once, the later encoded first.
+    /// Two jobs in progress, the later one encoded first.
     fn two_jobs(&mut self, viewer: usize) -> Op {
         for _ in 0..2 {
             let drawing = if self.random.one_in(3) { self.copy() } else { self.draw() };
@@ -363,11 +385,16 @@ impl Workload {
         Op::Read(usize::MAX)
     }
 
-    /// A video's frame, or a window moved as one region.
+    /// A frame of a video, or a window moved as one region.
     fn frame(&mut self) -> Op {
         if let Some(video) = self.video {
-            let what = Drawn::Image;
-            return Op::Draw { region: video.into(), fill: Fill::Distinct, what, window: 0x20_0009 };
+            let hint = DrawHint::Image;
+            return Op::Draw {
+                region: video.into(),
+                fill: Fill::Distinct,
+                hint,
+                window: 0x20_0009,
+            };
         }
         let mut region = Region::from(self.rect(24));
         region.subtract_rect(&self.rect(10));

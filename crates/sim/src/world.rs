@@ -1,43 +1,49 @@
-//! The whole path in one thread on virtual time: X server, session, links and viewers, driven by operations.
-//! From workload.rs, to whoever asks whether every viewer's framebuffer equals the X screen.
-//! Knows all parts by their public faces; a new feature is a new `Op`.
+//! The whole path in one thread on virtual time: X server, session, links and viewers, driven by
+//! operations. From workload.rs, to the check that every viewer's framebuffer equals the X screen.
+//! Knows all parts by their public interfaces; a new feature is a new `Op`.
 
 use std::collections::{HashMap, VecDeque};
 
-use thinc_pixels::Verdict;
+use thinc_pixels::HintStats;
 use thinc_protocol::Micros;
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-use thinc_protocol::video::Readiness;
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
+use thinc_protocol::video::DecoderState;
 use thinc_protocol::viewer::ViewerMessage;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, DrawableId, InputMessage, RecordKind};
 use thinc_session_core::{
-    Arrival, Config, CursorData, CursorImageOwned, Job, LossyPolicy, Proposals, Request, Scheduling, Session,
-    SnapshotVerdict, Upstream, VideoPolicy, ViewerId,
+    Config, CursorData, CursorImageOwned, DeliveryOrder, Job, LossyPolicy, ProposalStats, Request,
+    Scheduling, Session, SnapshotVerdict, Upstream, VideoPolicy, ViewerId,
 };
 
 use crate::breakage::Breakage;
-use crate::datagrams::Lossy;
-use crate::link::{Link, Path, Tells};
+use crate::catalogue::Conditions;
+use crate::datagrams::DatagramPath;
+use crate::link::{Link, Path, PathReport, Sender};
 use crate::op::{Op, draw};
-use crate::oracle::{self, Seen, Tally};
-use crate::pipeline::{Heard, Pipeline, halves};
+use crate::oracle::{self, LastShown, Tally};
+use crate::pipeline::{Notice, Pipeline, halves};
 use crate::random::Random;
 use crate::x_server::XServer;
 
-mod alone;
-mod picture;
+mod datagrams;
 mod rest;
+mod scaled;
 
-use picture::Plane;
+use scaled::Plane;
 mod video;
 
-/// How videos travel, by seeds.
-const POLICIES: [VideoPolicy; 5] =
-    [VideoPolicy::Auto, VideoPolicy::H264, VideoPolicy::Auto, VideoPolicy::Plain, VideoPolicy::H264];
+/// Video policies, chosen by the seed.
+const POLICIES: [VideoPolicy; 5] = [
+    VideoPolicy::Auto,
+    VideoPolicy::H264,
+    VideoPolicy::Auto,
+    VideoPolicy::Plain,
+    VideoPolicy::H264,
+];
 
-/// What must not be: how the world came apart.
+/// The failure of a run: how a viewer diverged from the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Divergence(pub String);
 
@@ -56,50 +62,54 @@ struct Connection<P> {
     deframer: Deframer,
     stalled: bool,
     inbox: VecDeque<Vec<u8>>,
-    /// Its updates do not come by `down`.
-    lossy: Option<Lossy>,
-    tells: Tells,
+    /// Its updates are not sent by `down`.
+    datagrams: Option<DatagramPath>,
+    path_report: PathReport,
     shadow_epoch: u32,
-    /// Handed out and not read.
+    /// Committed and not read.
     jobs: VecDeque<Job>,
     /// Read and not encoded.
     encodings: Vec<Encoding>,
     last_ends_frame: bool,
-    seen: Seen,
-    /// It has asked for a view: what it shows was never on the screen.
-    chose: bool,
-    /// It lost pixels since the last rest: a barrier promises what was sent, not what it kept.
+    last_shown: LastShown,
+    /// It has requested a view: its pixels were never on the screen.
+    chose_view: bool,
+    /// It lost pixels since the last drain: a barrier covers what was sent, not what the viewer
+    /// kept.
     lost: bool,
-    /// The newest update that it said it has applied, as far as the session has heard.
+    /// The newest update acknowledged to the session.
     acked: u64,
-    /// Streams of which the session has heard that the viewer is lost, a bit each: what is committed next leans on nothing.
+    /// Streams whose viewer needs a keyframe, as far as the session knows, one bit each: the next
+    /// committed frame must be a keyframe.
     lost_streams: u16,
 }
 
 impl<P> Connection<P> {
-    fn lose(&mut self, lossy: Lossy) {
-        (self.down, self.up) = (lossy.stream(), lossy.stream());
-        self.lossy = Some(lossy);
+    fn use_datagrams(&mut self, datagrams: DatagramPath) {
+        (self.down, self.up) = (datagrams.stream(), datagrams.stream());
+        self.datagrams = Some(datagrams);
     }
 
-    /// All of its updates may be lost: what was sent says nothing of what is shown.
+    /// True if all of its updates may be lost: what was sent says nothing of what is shown.
     fn loses_all(&self) -> bool {
-        self.lossy.as_ref().is_some_and(|lossy| lossy.arrival == Arrival::Unordered)
+        self.datagrams
+            .as_ref()
+            .is_some_and(|datagrams| datagrams.delivery_order == DeliveryOrder::Unordered)
     }
 }
 
 /// A viewer's barrier on its way through the driver and back.
 #[derive(Clone, Copy, Debug)]
-struct BarrierAsked {
+struct BarrierRequest {
     viewer: ViewerId,
     number: u32,
-    /// The picture that the viewer was sent when the session heard of it.
+    /// The viewer's epoch when the session received the request.
     epoch: u32,
-    /// Newest op and framebuffer when the driver answered.
+    /// Newest op and framebuffer generation when the driver answered.
     answer: Option<(u64, u32)>,
 }
 
-/// All of it.
+/// The simulated world.
 pub struct World<P> {
     /// Virtual time in microseconds.
     pub now: Micros,
@@ -109,23 +119,25 @@ pub struct World<P> {
     pub session: Session,
     random: Random,
     breakage: Option<Breakage>,
-    /// The framebuffer that the session has mapped.
+    /// Generation of the framebuffer that the session has mapped.
     generation: u32,
     connections: Vec<Connection<P>>,
-    /// Pixels read for a job, where they stand on the screen.
+    /// Pixels read for a job, at their positions on the screen.
     scratch: Vec<u32>,
-    /// The same where they stand in a viewer's picture.
+    /// The same at their positions in a viewer's view.
     resampled: Vec<u32>,
     /// Inputs on their way to a window.
     inputs: VecDeque<u32>,
-    /// By the number the driver was asked with.
-    barriers: HashMap<u32, BarrierAsked>,
+    /// By the number sent to the driver.
+    barriers: HashMap<u32, BarrierRequest>,
     next_barrier: u32,
-    /// What the session is told of the transports of viewers that come from now on.
-    pub tells: Tells,
-    /// What was checked so far.
+    /// What the transports of future viewers report to the session.
+    pub path_report: PathReport,
+    /// The transport behind which future viewers are.
+    pub sender: Sender,
+    /// Counts of what was checked.
     pub tally: Tally,
-    /// Inputs answered: when the viewer saw it, and which.
+    /// Echoes: when the viewer saw each, and its input.
     pub echoes: Vec<(Micros, u32)>,
 }
 
@@ -136,7 +148,7 @@ impl<P: Pipeline> World<P> {
             Some(Breakage::Core(mutation)) => Some(mutation),
             _ => None,
         };
-        let mut session = Session::with_broken_rule(
+        let mut session = Session::with_mutation(
             Config {
                 name: "sim".into(),
                 size,
@@ -161,23 +173,20 @@ impl<P: Pipeline> World<P> {
             inputs: VecDeque::new(),
             barriers: HashMap::new(),
             next_barrier: 1,
-            tells: [Tells::Path, Tells::Nothing, Tells::FirstHop][(seed % 3) as usize],
+            path_report: [PathReport::Path, PathReport::Nothing, PathReport::FirstHop]
+                [(seed % 3) as usize],
+            sender: Sender::BBR,
             tally: Tally::default(),
             echoes: Vec::new(),
         }
     }
 
-    /// Viewers that are connected.
-    pub fn viewers_len(&self) -> usize {
-        self.connections.len()
-    }
-
-    /// The session's name of a viewer.
+    /// The session's identifier of a viewer.
     pub fn viewer_id(&self, at: usize) -> ViewerId {
         self.connections[at].id
     }
 
-    /// What was checked so far, the viewers' own counts included.
+    /// Counts of what was checked, including the viewers' statistics.
     pub fn tally(&self) -> Tally {
         let mut tally = self.tally;
         for connection in &self.connections {
@@ -192,39 +201,61 @@ impl<P: Pipeline> World<P> {
         self.connections[at].pipeline.shown()
     }
 
-    /// A viewer's path is another from now on.
+    /// Changes a viewer's path.
     pub fn set_path(&mut self, at: usize, path: Path) {
         self.connections[at].path = path;
         self.connections[at].down.set_path(path);
         self.connections[at].up.set_path(path);
     }
 
-    /// Longest that bytes to a viewer waited to leave, since this was last called.
+    /// True if an input has reached the X server and no X client has it.
+    pub fn has_input(&self) -> bool {
+        !self.inputs.is_empty()
+    }
+
+    /// Changes a viewer's path in both directions, and what is lost on it.
+    pub fn set_conditions(&mut self, at: usize, conditions: &Conditions) {
+        let connection = &mut self.connections[at];
+        connection.path = conditions.down;
+        for (link, path) in
+            [(&mut connection.down, conditions.down), (&mut connection.up, conditions.up)]
+        {
+            link.set_path(path);
+            link.set_losses(conditions.losses, self.now);
+        }
+    }
+
+    /// Longest time that bytes to a viewer waited to leave, since this was last called.
     pub fn take_queued_max(&mut self, at: usize) -> Micros {
         self.connections[at].down.take_queued_max()
     }
 
-    /// Makes one thing happen, and checks every invariant after it.
+    /// Executes one operation, and checks every invariant after it.
     ///
-    /// # Errors
-    /// What came apart.
+    /// # Errors How a viewer diverged from the screen.
     pub fn apply(&mut self, op: &Op) -> Result<(), Divergence> {
         match op {
-            Op::Draw { .. } | Op::Copy { .. } | Op::Paint { .. } | Op::Blit { .. } | Op::Frame { .. } => {
+            Op::Draw { .. }
+            | Op::Copy { .. }
+            | Op::Paint { .. }
+            | Op::Blit { .. }
+            | Op::Frame { .. } => {
                 draw(&mut self.x, op);
             }
             Op::StopPort(port) => self.x.stop_port(*port),
-            Op::Moving(area) => {
+            Op::VideoArea(area) => {
                 for connection in &self.connections {
-                    self.session.handle_moving(connection.id, &[*area], self.now);
+                    self.session.handle_video_areas(connection.id, &[*area], self.now);
                 }
             }
-            Op::Say(viewer, readiness) => {
-                if let Some(at) = self.at(*viewer) {
-                    self.connections[at].pipeline.say(*readiness);
+            Op::Decoder(viewer, decoder) => {
+                if let Some(at) = self.index(*viewer) {
+                    self.connections[at].pipeline.set_decoder_state(*decoder);
                 }
             }
-            Op::CreatePixmap { id, size, opaque } => self.x.create_pixmap(DrawableId(*id), *size, *opaque),
+            Op::CreatePixmap { id, size, opaque } => {
+                self.x.create_pixmap(DrawableId(*id), *size, *opaque)
+            }
             Op::FreePixmap(id) => self.x.free_pixmap(DrawableId(*id)),
             Op::Step(pixels) => self.x.step(*pixels),
             Op::Finish => self.x.finish(),
@@ -239,32 +270,32 @@ impl<P: Pipeline> World<P> {
             }
             Op::Read(records) => self.read(*records),
             Op::Commit(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.commit(at)?;
                 }
             }
             Op::Snapshot(viewer, steps, meanwhile) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.snapshot(at, *steps, meanwhile.as_deref())?;
                 }
             }
             Op::Encode(viewer, which) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.encode(at, *which);
                 }
             }
             Op::EncodeHalf(viewer, which) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.encode_half(at, *which);
                 }
             }
             Op::Cancel(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.cancel(at);
                 }
             }
             Op::Transmit(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.transmit(at);
                 }
             }
@@ -273,41 +304,46 @@ impl<P: Pipeline> World<P> {
                 self.deliver()?;
             }
             Op::Shell => self.shell()?,
-            Op::Rest => self.drain()?,
+            Op::Drain => self.drain()?,
             Op::Stall(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.connections[at].stalled = true;
                 }
             }
             Op::Resume(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.connections[at].stalled = false;
                 }
             }
-            Op::Lose(viewer, rect) => {
-                if let Some(at) = self.at(*viewer).filter(|&at| self.connections[at].lossy.is_none()) {
+            Op::LosePixels(viewer, rect) => {
+                if let Some(at) =
+                    self.index(*viewer).filter(|&at| self.connections[at].datagrams.is_none())
+                {
                     self.lose(at, rect);
                 }
             }
             Op::View(viewer, view) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.connections[at].pipeline.request_view(*view);
-                    self.connections[at].chose = true;
+                    self.connections[at].chose_view = true;
                 }
             }
             Op::Refresh(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.connections[at].pipeline.request_refresh();
                 }
             }
             Op::Barrier(viewer) => {
-                // A barrier says what was sent; where all of that may be lost, it says nothing of what is shown.
-                if let Some(at) = self.at(*viewer).filter(|&at| !self.connections[at].loses_all()) {
+                // A barrier covers what was sent; if all of that may be lost, it says nothing of
+                // what is shown.
+                if let Some(at) =
+                    self.index(*viewer).filter(|&at| !self.connections[at].loses_all())
+                {
                     self.connections[at].pipeline.request_barrier();
                 }
             }
             Op::Input(viewer, event) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.connections[at].pipeline.handle_input(*event, self.now);
                 }
             }
@@ -318,7 +354,8 @@ impl<P: Pipeline> World<P> {
             }
             Op::Cursor(edge) => {
                 let size = Size { width: u32::from(*edge), height: u32::from(*edge) };
-                let argb: Vec<u32> = (0..u32::from(*edge) * u32::from(*edge)).map(|i| 0xff00_0000 | i).collect();
+                let argb: Vec<u32> =
+                    (0..u32::from(*edge) * u32::from(*edge)).map(|i| 0xff00_0000 | i).collect();
                 let mut pixels = Vec::new();
                 if *edge > 0 {
                     thinc_codec_enc::Encoder::new().cursor(&argb, &mut pixels);
@@ -329,20 +366,20 @@ impl<P: Pipeline> World<P> {
             Op::Join(path) => self.join(*path),
             Op::JoinLossy(path, lost) => {
                 self.join(*path);
-                let connection = self.connections.last_mut().expect("it has just come");
-                let arrival = connection.pipeline.arrival();
-                if arrival != Arrival::Ordered {
-                    connection.lose(Lossy::new(arrival, *path, *lost));
-                    self.session.set_arrival(connection.id, arrival);
+                let connection = self.connections.last_mut().expect("it has just joined");
+                let delivery_order = connection.pipeline.delivery_order();
+                if delivery_order != DeliveryOrder::Ordered {
+                    connection.use_datagrams(DatagramPath::new(delivery_order, *path, *lost));
+                    self.session.set_delivery_order(connection.id, delivery_order);
                 }
             }
             Op::Reconnect(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     self.reconnect(at);
                 }
             }
             Op::Leave(viewer) => {
-                if let Some(at) = self.at(*viewer) {
+                if let Some(at) = self.index(*viewer) {
                     let connection = self.connections.remove(at);
                     self.tally.add_viewer(&self.session.stats(connection.id).unwrap_or_default());
                     self.tally.recalled += connection.pipeline.recalled();
@@ -350,12 +387,12 @@ impl<P: Pipeline> World<P> {
                 }
             }
         }
-        self.requests();
+        self.handle_requests();
         self.session.check_invariants();
         Ok(())
     }
 
-    fn at(&self, viewer: usize) -> Option<usize> {
+    fn index(&self, viewer: usize) -> Option<usize> {
         (!self.connections.is_empty()).then(|| viewer % self.connections.len())
     }
 
@@ -364,18 +401,19 @@ impl<P: Pipeline> World<P> {
         self.connections.push(connection);
     }
 
-    /// A viewer's connection breaks, with all that was on its way, and it comes back.
+    /// A viewer's connection breaks, with everything in flight, and the viewer reconnects.
     fn reconnect(&mut self, at: usize) {
-        let Connection { id, pipeline, path, chose, lossy, .. } = self.connections.remove(at);
+        let Connection { id, pipeline, path, chose_view, datagrams, .. } =
+            self.connections.remove(at);
         self.tally.add_viewer(&self.session.stats(id).unwrap_or_default());
         self.tally.recalled += pipeline.recalled();
         self.session.remove_viewer(id);
         let mut connection = self.connection(pipeline.reconnected(self.breakage), path);
-        if let Some(lossy) = lossy {
-            self.session.set_arrival(connection.id, lossy.arrival);
-            connection.lose(lossy.again());
+        if let Some(datagrams) = datagrams {
+            self.session.set_delivery_order(connection.id, datagrams.delivery_order);
+            connection.use_datagrams(datagrams.for_reconnect());
         }
-        self.connections.push(Connection { chose, ..connection });
+        self.connections.push(Connection { chose_view, ..connection });
     }
 
     fn connection(&mut self, pipeline: P, path: Path) -> Connection<P> {
@@ -384,20 +422,20 @@ impl<P: Pipeline> World<P> {
             id,
             pipeline,
             path,
-            down: Link::new(path),
-            up: Link::new(path),
+            down: Link::with_sender(path, self.sender),
+            up: Link::with_sender(path, self.sender),
             upstream: Upstream::default(),
-            deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            deframer: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
             stalled: false,
             inbox: VecDeque::new(),
-            lossy: None,
-            tells: self.tells,
+            datagrams: None,
+            path_report: self.path_report,
             shadow_epoch: 0,
             jobs: VecDeque::new(),
             encodings: Vec::new(),
             last_ends_frame: true,
-            seen: Seen::default(),
-            chose: false,
+            last_shown: LastShown::default(),
+            chose_view: false,
             lost: false,
             acked: 0,
             lost_streams: 0,
@@ -407,11 +445,11 @@ impl<P: Pipeline> World<P> {
     fn read(&mut self, records: usize) {
         for _ in 0..records {
             let Some(record) = self.x.read() else { return };
-            self.record(&record);
+            self.handle_record(&record);
         }
     }
 
-    fn record(&mut self, record: &DrawRecord) {
+    fn handle_record(&mut self, record: &DrawRecord) {
         self.session.handle_record(record, self.now);
         match record.kind {
             RecordKind::Overflow => {
@@ -428,24 +466,25 @@ impl<P: Pipeline> World<P> {
         }
     }
 
-    fn requests(&mut self) {
+    fn handle_requests(&mut self) {
         while let Some(request) = self.session.poll_request(self.now) {
             match request {
                 Request::Barrier(id) => {
-                    self.x.publish_surely(RecordKind::Barrier { id });
+                    self.x.publish_reliably(RecordKind::Barrier { id });
                     let now = (self.x.begin(), self.x_generation());
-                    if let Some(asked) = self.barriers.get_mut(&id) {
-                        asked.answer = Some(now);
+                    if let Some(request) = self.barriers.get_mut(&id) {
+                        request.answer = Some(now);
                     }
                 }
                 Request::Input(
-                    InputMessage::Key { seq, down: true, .. } | InputMessage::Button { seq, down: true, .. },
+                    InputMessage::Key { seq, down: true, .. }
+                    | InputMessage::Button { seq, down: true, .. },
                 ) => {
                     self.inputs.push_back(seq);
                 }
                 Request::Input(_) | Request::Resize(_) => {}
                 // This X server has no keymap.
-                Request::Bind(_) | Request::SetLayout(_) | Request::SetLocks { .. } => {}
+                Request::Bind { .. } | Request::SetLayout(_) | Request::SetLocks { .. } => {}
             }
         }
     }
@@ -457,14 +496,21 @@ impl<P: Pipeline> World<P> {
     fn commit(&mut self, at: usize) -> Result<bool, Divergence> {
         let connection = &mut self.connections[at];
         let Some(job) = self.session.poll_job(connection.id, self.now) else { return Ok(false) };
-        connection.check_frame(&job).map_err(|Divergence(words)| Divergence(format!("viewer {at}: {words}")))?;
+        connection
+            .check_frame(&job)
+            .map_err(|Divergence(message)| Divergence(format!("viewer {at}: {message}")))?;
         connection.jobs.push_back(job);
         Ok(true)
     }
 
-    /// Reads the oldest job's pixels, X writing meanwhile, and plans them against the shadow.
-    fn snapshot(&mut self, at: usize, steps: usize, mut meanwhile: Option<&Op>) -> Result<bool, Divergence> {
-        self.settle_jobs(at);
+    /// Reads the oldest job's pixels while X writes, and plans them against the shadow.
+    fn snapshot(
+        &mut self,
+        at: usize,
+        steps: usize,
+        mut meanwhile: Option<&Op>,
+    ) -> Result<bool, Divergence> {
+        self.handle_outcomes(at);
         let connection = &mut self.connections[at];
         let id = connection.id;
         let Some(job) = connection.jobs.pop_front() else { return Ok(false) };
@@ -478,7 +524,7 @@ impl<P: Pipeline> World<P> {
             connection.pipeline.reset_shadow(picture);
         }
         if self.breakage != Some(Breakage::ShadowIgnoresLoss) {
-            connection.pipeline.forget(&job.forget);
+            connection.pipeline.mark_stale(&job.forget);
         }
         if self.breakage != Some(Breakage::ShadowIgnoresCopies) {
             job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
@@ -490,7 +536,7 @@ impl<P: Pipeline> World<P> {
             for _ in 0..2 {
                 let before = self.x.begin();
                 let rects = job.region.rects();
-                // Where there is something to happen meanwhile, it does.
+                // If an operation is given, it happens in the middle of a rectangle.
                 let last = rects.len() as u64 + u64::from(meanwhile.is_none());
                 let half = self.random.below(last) as usize;
                 for (i, rect) in rects.iter().enumerate() {
@@ -509,14 +555,19 @@ impl<P: Pipeline> World<P> {
                     }
                     if let Some(by) = &job.view {
                         let screen = Plane { pixels: &self.scratch, width: size.width as usize };
-                        picture::resample(by, screen, *rect, &mut self.resampled);
+                        scaled::resample(by, screen, *rect, &mut self.resampled);
                     }
                 }
                 samples = job.video.and_then(|frame| self.samples(&job, &frame));
-                // After the last pixel was read, and before `begin` is: what X does here is not in the pixels, and counts
-                // as if it were, which is safe. The other way round is not.
+                // After the last pixel was read, and before `begin` is loaded: pixels that X writes
+                // here are not in the copy but count as if they were, which is safe. The opposite
+                // is not.
                 self.x.step(steps - steps / 2);
-                let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) { before } else { self.x.begin() };
+                let tag = if self.breakage == Some(Breakage::TagIsLoadedFirst) {
+                    before
+                } else {
+                    self.x.begin()
+                };
                 newest = tag;
                 let verdict = self.session.handle_snapshot(id, job.id, Some(before), tag);
                 if verdict == SnapshotVerdict::Keep {
@@ -527,52 +578,54 @@ impl<P: Pipeline> World<P> {
         let mut bytes = Vec::new();
         let read = if job.view.is_some() { &self.resampled } else { &self.scratch };
         let connection = &mut self.connections[at];
-        let met = match (&job.video, samples) {
+        let verdict = match (&job.video, samples) {
             (None, _) => {
-                let met = connection.pipeline.encode(&job, read, &mut bytes);
-                self.session.handle_shown(id, job.id, connection.pipeline.take_shown());
-                met
+                let verdict = connection.pipeline.encode(&job, read, &mut bytes);
+                self.session.handle_retained(id, job.id, connection.pipeline.take_retained());
+                verdict
             }
             (Some(frame), Some(samples)) => {
                 connection.pipeline.encode_frame(&job, frame, &samples, read, &mut bytes);
-                Verdict::default()
+                HintStats::default()
             }
             (Some(_), None) => {
-                // The port has another picture by now, or none.
+                // The port has another frame by now, or none.
                 self.session.handle_cancelled(id, job.id);
                 return Ok(true);
             }
         };
-        // With a later op in the pixels, what was said of them may be wrong and no fault.
+        // If the pixels contain a later op, the hints may be wrong without a fault.
         let late = newest > job.translated;
         oracle::check_shape(&job, picture)?;
         if !late {
-            picture::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
+            scaled::check_parts(&job, self.x.framebuffer(), &mut self.tally)?;
             self.check_made(&job)?;
         }
-        let (refused, late) = if late { (0, met.refused) } else { (met.refused, 0) };
-        let proposals = Proposals { held: met.held, refused, late };
+        let (refuted, late) = if late { (0, verdict.refuted) } else { (verdict.refuted, 0) };
+        let proposals = ProposalStats { confirmed: verdict.confirmed, refuted, late };
         self.session.handle_proposals(id, proposals);
         self.tally.add_proposals(&proposals);
-        if refused > 0 {
-            return Err(Divergence(format!("viewer {at} has not {refused} pixels that {job:?} says it has")));
+        if refuted > 0 {
+            return Err(Divergence(format!(
+                "viewer {at} lacks {refuted} pixels that {job:?} claims it shows"
+            )));
         }
         if self.breakage == Some(Breakage::PixelsAreReadTwice) && !bytes.is_empty() {
             self.x.finish();
-            let fb = self.x.generation(self.generation).expect("the session's framebuffer is there");
+            let fb = self.x.generation(self.generation).expect("the session's framebuffer exists");
             bytes.clear();
-            let (_, again) = picture::expected(job.view.as_ref(), size, &fb.pixels);
+            let (_, again) = scaled::expected(job.view.as_ref(), size, &fb.pixels);
             self.connections[at].pipeline.encode_all(&job, &again, &mut bytes);
         }
         self.connections[at].encodings.push(Encoding { job, bytes });
         Ok(true)
     }
 
-    /// What became of jobs is asked before the next is planned.
-    fn settle_jobs(&mut self, at: usize) {
+    /// Outcomes of jobs are processed before the next job is planned.
+    fn handle_outcomes(&mut self, at: usize) {
         let Connection { id, pipeline, acked, .. } = &mut self.connections[at];
-        while let Some((job, fate)) = self.session.poll_fate(*id) {
-            pipeline.settle_job(job, fate, *acked);
+        while let Some((job, fate)) = self.session.poll_outcome(*id) {
+            pipeline.handle_outcome(job, fate, *acked);
         }
     }
 
@@ -587,7 +640,7 @@ impl<P: Pipeline> World<P> {
         true
     }
 
-    /// Gives the session a stretch of a job's bytes; the rest comes another time.
+    /// Passes the first part of a job's bytes to the session; the rest follows later.
     fn encode_half(&mut self, at: usize, which: usize) {
         let connection = &mut self.connections[at];
         let which = which % connection.encodings.len().max(1);
@@ -606,9 +659,9 @@ impl<P: Pipeline> World<P> {
     fn cancel(&mut self, at: usize) {
         let connection = &mut self.connections[at];
         if let Some(job) = connection.jobs.front() {
-            // Not read: its COPYs go all the same.
+            // Not read: its COPYs are sent in any case.
             if connection.shadow_epoch == job.epoch {
-                connection.pipeline.forget(&job.forget);
+                connection.pipeline.mark_stale(&job.forget);
                 job.copies.iter().for_each(|copy| connection.pipeline.copy_shadow(copy));
             }
             let id = job.id;
@@ -622,7 +675,7 @@ impl<P: Pipeline> World<P> {
 
     fn lose(&mut self, at: usize, rect: &Rect) {
         let connection = &mut self.connections[at];
-        let Some(since) = connection.pipeline.lose(rect) else { return };
+        let Some(since) = connection.pipeline.lose_pixels(rect) else { return };
         connection.lost = true;
         let picture = self.session.view(connection.id).map_or(self.session.size(), |by| by.size());
         let region = Region::from(rect.intersect(&picture.rect()));
@@ -630,7 +683,7 @@ impl<P: Pipeline> World<P> {
     }
 
     fn transmit(&mut self, at: usize) -> bool {
-        self.tell(at);
+        self.report_path(at);
         let connection = &mut self.connections[at];
         if connection.down.is_full() {
             return false;
@@ -639,25 +692,27 @@ impl<P: Pipeline> World<P> {
         let entropy = self.session.entropy(connection.id);
         let packer = connection.pipeline.packer(entropy);
         let any = self.session.poll_transmit(connection.id, self.now, packer, &mut out);
-        match &mut connection.lossy {
-            Some(lossy) if lossy.arrival == Arrival::Unordered => {
-                let rest = lossy.send(&out, self.now, &mut self.random);
+        match &mut connection.datagrams {
+            Some(datagrams) if datagrams.delivery_order == DeliveryOrder::Unordered => {
+                let rest = datagrams.send(&out, self.now, &mut self.random);
                 connection.down.send(&rest, self.now, &mut self.random);
             }
-            lossy => {
+            datagrams => {
                 connection.down.send(&out, self.now, &mut self.random);
-                while let Some((lossy, update)) = lossy.as_mut().zip(connection.pipeline.poll_alone()) {
-                    lossy.down.send(update, self.now, &mut self.random);
+                while let Some((datagrams, update)) =
+                    datagrams.as_mut().zip(connection.pipeline.poll_update_datagram())
+                {
+                    datagrams.down.send(update, self.now, &mut self.random);
                 }
             }
         }
         any
     }
 
-    fn tell(&mut self, at: usize) {
-        let Connection { id, down, tells, .. } = &mut self.connections[at];
+    fn report_path(&mut self, at: usize) {
+        let Connection { id, down, path_report, .. } = &mut self.connections[at];
         down.advance(self.now, &mut self.random);
-        self.session.handle_path(*id, down.figures(*tells));
+        self.session.handle_path(*id, down.stats(*path_report));
     }
 
     fn shell(&mut self) -> Result<(), Divergence> {
@@ -671,8 +726,11 @@ impl<P: Pipeline> World<P> {
                 while self.snapshot(at, 0, None)? {
                     any = true;
                 }
-                // As the shell does it: what is small is encoded at once, and what is large on the side.
-                let small = self.connections[at].encodings.iter().position(|encoding| encoding.job.hints.inline);
+                // As in the shell: small jobs are encoded at once, large ones by a worker.
+                let small = self.connections[at]
+                    .encodings
+                    .iter()
+                    .position(|encoding| encoding.job.hints.inline);
                 any |= self.encode(at, small.unwrap_or(0));
                 any |= self.transmit(at);
                 if !any {
@@ -683,10 +741,10 @@ impl<P: Pipeline> World<P> {
         Ok(())
     }
 
-    /// What the links have brought by now.
+    /// Delivers everything that has arrived by now.
     fn deliver(&mut self) -> Result<(), Divergence> {
         for at in 0..self.connections.len() {
-            self.tell(at);
+            self.report_path(at);
             let connection = &mut self.connections[at];
             while let Some(chunk) = connection.down.receive(self.now) {
                 connection.inbox.push_back(chunk);
@@ -694,39 +752,52 @@ impl<P: Pipeline> World<P> {
             if !connection.stalled {
                 while let Some(chunk) = self.connections[at].inbox.pop_front() {
                     let result = self.connections[at].pipeline.handle_bytes(&chunk, self.now);
-                    result.map_err(|error| Divergence(format!("viewer {at} at {}: {error}", self.now)))?;
-                    self.hear(at)?;
-                    self.look(at)?;
+                    result.map_err(|error| {
+                        Divergence(format!("viewer {at} at {}: {error}", self.now))
+                    })?;
+                    self.check_notices(at)?;
+                    self.check_shown(at)?;
                 }
             }
             self.deliver_datagrams(at)?;
-            self.hear(at)?;
-            self.look(at)?;
+            self.check_notices(at)?;
+            self.check_shown(at)?;
             let connection = &mut self.connections[at];
             let mut out = Vec::new();
             if !connection.stalled {
                 connection.pipeline.poll_transmit(&mut out);
             }
             connection.up.send(&out, self.now, &mut self.random);
-            // What came beside the stream goes before what it brings.
+            // Data from datagrams precedes the next chunk of the stream.
             loop {
-                while let Some(frame) = connection.deframer.next().map_err(|error| Divergence(error.to_string()))? {
-                    let message = ViewerMessage::decode(&frame).map_err(|error| Divergence(error.to_string()))?;
+                while let Some(frame) =
+                    connection.deframer.next().map_err(|error| Divergence(error.to_string()))?
+                {
+                    let message = ViewerMessage::decode(&frame)
+                        .map_err(|error| Divergence(error.to_string()))?;
                     if matches!(message, ViewerMessage::Hello(_)) {
                         continue;
                     }
-                    self.session
-                        .handle_message(connection.id, &message, self.now)
-                        .map_err(|violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)))?;
+                    self.session.handle_message(connection.id, &message, self.now).map_err(
+                        |violation| Divergence(format!("viewer {at} at {}: {violation}", self.now)),
+                    )?;
                     match &message {
-                        ViewerMessage::Refresh => connection.pipeline.distrust_cache(),
+                        ViewerMessage::Resync => connection.pipeline.distrust_cache(),
                         ViewerMessage::Cache(offer) => {
                             let grant = connection.pipeline.grant_cache(offer);
-                            grant.into_iter().for_each(|grant| self.session.grant_cache(connection.id, grant));
+                            grant
+                                .into_iter()
+                                .for_each(|grant| self.session.grant_cache(connection.id, grant));
                         }
-                        ViewerMessage::Ack(ack) => connection.acked = connection.acked.max(ack.update),
-                        ViewerMessage::Arrived(_) => connection.acked = self.session.acked_in_order(connection.id),
-                        ViewerMessage::Video(state) if state.readiness == Readiness::Lost => {
+                        ViewerMessage::Ack(ack) => {
+                            connection.acked = connection.acked.max(ack.update)
+                        }
+                        ViewerMessage::Arrived(_) => {
+                            connection.acked = self.session.acked_in_order(connection.id)
+                        }
+                        ViewerMessage::Video(state)
+                            if state.decoder == DecoderState::NeedsKeyframe =>
+                        {
                             let lives = self.session.has_video(connection.id, state.id);
                             connection.lost_streams |= u16::from(lives) << state.id;
                         }
@@ -734,40 +805,51 @@ impl<P: Pipeline> World<P> {
                     }
                     if let ViewerMessage::Barrier(number) = message {
                         let epoch = self.session.epoch(connection.id);
-                        let asked = BarrierAsked { viewer: connection.id, number, epoch, answer: None };
-                        self.barriers.insert(self.next_barrier, asked);
+                        let request =
+                            BarrierRequest { viewer: connection.id, number, epoch, answer: None };
+                        self.barriers.insert(self.next_barrier, request);
                         self.next_barrier += 1;
                     }
                 }
                 let Some(chunk) = connection.up.receive(self.now) else { break };
-                connection.deframer.push(connection.upstream.by_stream(&chunk));
+                connection.deframer.push(connection.upstream.from_stream(&chunk));
             }
         }
         Ok(())
     }
 
-    /// A page may present at any moment.
-    fn look(&mut self, at: usize) -> Result<(), Divergence> {
-        let Connection { pipeline, seen, chose, .. } = &mut self.connections[at];
-        if *chose {
+    /// A page may present at any time.
+    fn check_shown(&mut self, at: usize) -> Result<(), Divergence> {
+        let Connection { pipeline, last_shown, chose_view, .. } = &mut self.connections[at];
+        if *chose_view {
             return Ok(());
         }
-        let seen = seen.check(pipeline.shown(), self.x.history(), |place| pipeline.is_inexact(place), &mut self.tally);
-        seen.map_err(|Divergence(words)| Divergence(format!("viewer {at} at {} {words}", self.now)))
+        let checked = last_shown.check(
+            pipeline.shown(),
+            self.x.history(),
+            |place| pipeline.is_lossy(place),
+            &mut self.tally,
+        );
+        checked.map_err(|Divergence(message)| {
+            Divergence(format!("viewer {at} at {} {message}", self.now))
+        })
     }
 
-    fn hear(&mut self, at: usize) -> Result<(), Divergence> {
-        let all_heard = self.connections[at].pipeline.poll_heard();
+    fn check_notices(&mut self, at: usize) -> Result<(), Divergence> {
+        let all_heard = self.connections[at].pipeline.poll_notices();
         for (i, &heard) in all_heard.iter().enumerate() {
             match heard {
-                Heard::Update { end_of_frame } => self.connections[at].last_ends_frame = end_of_frame,
-                Heard::Echo(seq) => self.echoes.push((self.now, seq)),
-                Heard::Barrier(number) => {
-                    // One chunk may bring the answer and another geometry, and then nobody saw what was shown between.
-                    let seen = !all_heard[i..].contains(&Heard::Geometry);
+                Notice::Update { end_of_frame } => {
+                    self.connections[at].last_ends_frame = end_of_frame
+                }
+                Notice::Echo(seq) => self.echoes.push((self.now, seq)),
+                Notice::Barrier(number) => {
+                    // If one chunk brings the answer and then another geometry, nobody saw the
+                    // pixels in between.
+                    let seen = !all_heard[i..].contains(&Notice::Geometry);
                     self.check_barrier(at, number, seen)?;
                 }
-                Heard::Geometry => {}
+                Notice::Geometry => {}
             }
         }
         Ok(())

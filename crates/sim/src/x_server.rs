@@ -1,44 +1,45 @@
-//! Path 1/13 and 2/13, made up: an X server and its driver whose pixels run ahead of their records.
-//! From workload.rs, to world.rs, which reads records and pixels as the session does.
-//! Knows its screen and its ring; never viewers.
+//! Path 1/13 and 2/13, simulated: an X server and its driver whose pixels are ahead of their
+//! records.
+//! From workload.rs, to world.rs, which reads records and pixels like the session. Knows its screen
+//! and its ring; never viewers.
 
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind, VideoLayout};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind, VideoLayout};
 
 use crate::history::History;
 use crate::surface::{Fill, Made, RGB, Surface, over, pixels};
 
-/// Edge of a dirty tile, as small to these screens as the driver's 64 is to real ones.
+/// Edge of a dirty tile: as small for these screens as 64 is for real ones.
 const TILE: i32 = 8;
 
-/// What moves pixels from one drawable to another, or within one.
+/// A copy of pixels from one drawable to another, or within one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Blit {
-    /// From here.
+    /// The source.
     pub src: DrawableId,
-    /// To here.
+    /// The destination.
     pub dst: DrawableId,
     /// Pixels right.
     pub dx: i32,
     /// Pixels down.
     pub dy: i32,
-    /// Blended over what was there.
+    /// Blended over the destination.
     pub over: bool,
 }
 
 /// The newest frame of a port.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Of its samples.
+    /// Size in luma samples.
     pub source: Size,
-    /// What it would show in all of its place, whatever lies over that.
+    /// The pixels of its whole place, whatever covers it.
     pub picture: Vec<u32>,
 }
 
-/// An op whose pixels are partly changed and whose records are not published.
+/// An op whose pixels are partly written and whose records are not published yet.
 #[derive(Debug)]
 struct Drawing {
     dst: DrawableId,
@@ -55,24 +56,24 @@ pub struct XServer {
     pixmaps: HashMap<DrawableId, Surface>,
     slots: HashMap<u16, Slot>,
     generation: u32,
-    /// Framebuffers that X has left and the session may still read.
+    /// Old framebuffers that the session may still read.
     old: Vec<(u32, Rc<Surface>)>,
     begin: u64,
     drawing: Option<Drawing>,
     ring: VecDeque<DrawRecord>,
     ring_max: usize,
     overflow_pending: bool,
-    /// The next record is the first of its op.
+    /// True if the next record is the first of its op.
     op_begins: bool,
     dirty: Region,
     next_pixel: u32,
-    /// The op that changed each pixel last.
+    /// The op that last changed each pixel.
     changed: Vec<u64>,
     history: History,
 }
 
 impl XServer {
-    /// A screen of black pixels, a ring of `ring_max` records.
+    /// A black screen, and a ring of `ring_max` records.
     pub fn new(size: Size, ring_max: usize) -> XServer {
         XServer {
             fb: Surface::screen(size),
@@ -93,7 +94,7 @@ impl XServer {
         }
     }
 
-    /// The screen as X has it.
+    /// X's framebuffer.
     pub fn framebuffer(&self) -> &Surface {
         &self.fb
     }
@@ -103,7 +104,7 @@ impl XServer {
         self.begin
     }
 
-    /// The op that changed each pixel last.
+    /// The op that last changed each pixel.
     pub fn changed(&self) -> &[u64] {
         &self.changed
     }
@@ -114,7 +115,7 @@ impl XServer {
     }
 
     /// Counts framebuffers.
-    pub fn current_generation(&self) -> u32 {
+    pub(crate) fn current_generation(&self) -> u32 {
         self.generation
     }
 
@@ -134,26 +135,26 @@ impl XServer {
         self.old.iter().find(|(old, _)| *old == generation).map_or(0, |(_, fb)| fb.pixels[at])
     }
 
-    /// True while an op has begun and its records are not published.
-    pub fn is_drawing(&self) -> bool {
-        self.drawing.is_some()
-    }
-
     fn surface(&self, id: DrawableId) -> Option<&Surface> {
         if id == DrawableId::SCREEN { Some(&self.fb) } else { self.pixmaps.get(&id) }
     }
 
-    /// A pixmap that holds anything.
+    /// Creates a pixmap with arbitrary contents.
     pub fn create_pixmap(&mut self, id: DrawableId, size: Size, opaque: bool) {
         if self.surface(id).is_some() {
             return;
         }
         self.finish();
         self.pixmaps.insert(id, Surface::pixmap(id.0, size, opaque));
-        self.publish_other(RecordKind::PixmapCreate { id, width: size.width, height: size.height, opaque });
+        self.publish_other(RecordKind::PixmapCreate {
+            id,
+            width: size.width,
+            height: size.height,
+            opaque,
+        });
     }
 
-    /// The pixmap goes, with all it held.
+    /// Frees the pixmap.
     pub fn free_pixmap(&mut self, id: DrawableId) {
         self.finish();
         if self.pixmaps.remove(&id).is_some() {
@@ -161,9 +162,16 @@ impl XServer {
         }
     }
 
-    /// Begins a drawing in `region`; its pixels change with `step` and `finish`. A drawable that does not exist is an
-    /// error of the client's, and nothing happens.
-    pub fn begin_draw(&mut self, dst: DrawableId, region: &Region, fill: Fill, what: Drawn, window: u32) {
+    /// Begins to draw in `region`; pixels change with `step` and `finish`. If the drawable does not
+    /// exist, it is a client's error, and nothing happens.
+    pub(crate) fn begin_draw(
+        &mut self,
+        dst: DrawableId,
+        region: &Region,
+        fill: Fill,
+        hint: DrawHint,
+        window: u32,
+    ) {
         self.finish();
         let mut next = self.next_pixel;
         let Some(surface) = self.surface(dst) else { return };
@@ -172,20 +180,27 @@ impl XServer {
         for (x, y) in region.rects().iter().flat_map(pixels) {
             let at = surface.at(x, y);
             if let Some(pixel) = fill.pixel((x, y), surface.read(at), &mut next) {
-                let made = Made::by(what);
-                let made = if fill.alpha() == Alpha::Kept { made.and(surface.made[at]) } else { made };
+                let made = Made::by(hint);
+                let made =
+                    if fill.alpha() == Alpha::Kept { made.and(surface.made[at]) } else { made };
                 writes.push_back((at, pixel, made));
             }
         }
         self.next_pixel = next;
-        let kinds = region.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha: fill.alpha() });
+        let kinds = region.rects().iter().map(|&rect| RecordKind::Draw {
+            dst,
+            rect,
+            hint,
+            alpha: fill.alpha(),
+        });
         let kinds = kinds.collect();
         self.begin_op(dst, region, window, writes, kinds);
     }
 
-    /// Begins to move what is `(dx, dy)` before `region` into it, all read before any is written. Where the source has
-    /// nothing, X draws something else in the same op, as it does where a window's source is covered.
-    pub fn begin_copy(&mut self, region: &Region, blit: &Blit, window: u32) {
+    /// Begins to copy the pixels at `region - (dx, dy)` to `region`, all read before any is
+    /// written. Where the source has none, X draws other pixels in the same op, as for a window
+    /// whose source is obscured.
+    pub(crate) fn begin_copy(&mut self, region: &Region, blit: &Blit, window: u32) {
         self.finish();
         let &Blit { src, dst, dx, dy, over: blends } = blit;
         let (Some(from), Some(to)) = (self.surface(src), self.surface(dst)) else { return };
@@ -193,28 +208,47 @@ impl XServer {
         let copied = clip(&region, from.rect().translate(dx, dy));
         let drawn = region.difference(&copied);
         let mut writes = VecDeque::new();
-        // Written in an order that is safe, so that a half-done copy looks as one does.
+        // Written in a safe order, so that a half-done copy looks like a real one.
         for (x, y) in copied.copy_order(dx, dy).flat_map(|rect| pixels(&rect)) {
             let (at, source) = (to.at(x, y), from.at(x - dx, y - dy));
             let (pixel, made) = (from.read(source), from.made[source]);
             writes.push_back(if blends && pixel >> 24 < 255 {
-                (at, over(pixel, to.read(at)), made.and(to.made[at]).and(Made::by(Drawn::Composite)))
+                (
+                    at,
+                    over(pixel, to.read(at)),
+                    made.and(to.made[at]).and(Made::by(DrawHint::Composite)),
+                )
             } else {
                 (at, pixel, made)
             });
         }
         for (x, y) in drawn.rects().iter().flat_map(pixels) {
-            writes.push_back((to.at(x, y), 0x0044_4444, Made::by(Drawn::Other)));
+            writes.push_back((to.at(x, y), 0x0044_4444, Made::by(DrawHint::Other)));
         }
-        let copies = copied.rects().iter().map(|&rect| RecordKind::Copy { src, dst, rect, dx, dy, over: blends });
-        let (what, alpha) = (Drawn::Other, Alpha::Unknown);
-        let draws = drawn.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha });
+        let copies = copied.rects().iter().map(|&rect| RecordKind::Copy {
+            src,
+            dst,
+            rect,
+            dx,
+            dy,
+            over: blends,
+        });
+        let (hint, alpha) = (DrawHint::Other, Alpha::Unknown);
+        let draws = drawn.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, hint, alpha });
         let kinds = copies.chain(draws).collect();
         self.begin_op(dst, region, window, writes, kinds);
     }
 
-    /// Begins to show a frame of XVideo in what is seen of its place. Its samples are there at once, for whoever reads them.
-    pub fn begin_frame(&mut self, port: u16, source: Size, place: Rect, seen: &Region, window: u32) {
+    /// Begins to show a frame of XVideo in the visible part of its place. Its samples can be read
+    /// at once.
+    pub(crate) fn begin_frame(
+        &mut self,
+        port: u16,
+        source: Size,
+        place: Rect,
+        seen: &Region,
+        window: u32,
+    ) {
         self.finish();
         let mut seen = clip(seen, self.fb.rect());
         seen.intersect_rect(&place);
@@ -226,13 +260,16 @@ impl XServer {
         let picture: Vec<u32> = (0..place.area()).map(|_| distinct()).collect();
         self.next_pixel = next;
         let (layout, crop) = (VideoLayout::Yuv420, source.rect());
-        let what = Drawn::Video { port, layout, size: source, crop, place };
-        let in_picture = |(x, y): (i32, i32)| ((y - place.y1) * place.width() + x - place.x1) as usize;
-        let write = |at: (i32, i32)| (self.fb.at(at.0, at.1), picture[in_picture(at)], Made::by(what));
+        let hint = DrawHint::Video { port, layout, size: source, crop, place };
+        let in_picture =
+            |(x, y): (i32, i32)| ((y - place.y1) * place.width() + x - place.x1) as usize;
+        let write =
+            |at: (i32, i32)| (self.fb.at(at.0, at.1), picture[in_picture(at)], Made::by(hint));
         let writes = seen.rects().iter().flat_map(pixels).map(write).collect();
         let (dst, alpha) = (DrawableId::SCREEN, Alpha::Opaque);
-        let kinds = seen.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, what, alpha }).collect();
-        // A viewer may be shown all of it for a moment, where the frame before was seen.
+        let kinds =
+            seen.rects().iter().map(|&rect| RecordKind::Draw { dst, rect, hint, alpha }).collect();
+        // A viewer may show all of it for a moment where the last frame was visible.
         picture.iter().for_each(|&pixel| self.history.note(pixel));
         for (x, y) in pixels(&place.intersect(&self.fb.rect())) {
             self.changed[self.fb.at(x, y)] = self.begin + 1;
@@ -241,13 +278,13 @@ impl XServer {
         self.begin_op(dst, seen, window, writes, kinds);
     }
 
-    /// The newest frame of a port, as whoever reads it now finds it.
+    /// The newest frame of a port, as read now.
     pub fn slot(&self, port: u16) -> Option<&Slot> {
         self.slots.get(&port)
     }
 
-    /// The port shows nothing any more.
-    pub fn stop_port(&mut self, port: u16) {
+    /// The port stops.
+    pub(crate) fn stop_port(&mut self, port: u16) {
         self.finish();
         if self.slots.remove(&port).is_some() {
             self.publish_other(RecordKind::VideoStopped { port });
@@ -272,7 +309,7 @@ impl XServer {
         self.drawing = Some(Drawing { dst, writes, records, area });
     }
 
-    /// Writes some pixels of the op that has begun.
+    /// Writes some pixels of the current op.
     pub fn step(&mut self, pixels: usize) {
         let Some(drawing) = &mut self.drawing else { return };
         for _ in 0..pixels {
@@ -287,11 +324,11 @@ impl XServer {
         }
     }
 
-    /// Writes the rest of them and publishes the op's records.
+    /// Writes the remaining pixels and publishes the op's records.
     pub fn finish(&mut self) {
         self.step(usize::MAX);
         let Some(drawing) = self.drawing.take() else { return };
-        // Dirty tiles are the screen's.
+        // Only the screen has dirty tiles.
         let area = Some(&drawing.area).filter(|_| drawing.dst == DrawableId::SCREEN);
         for record in drawing.records {
             self.publish(record, area);
@@ -299,7 +336,7 @@ impl XServer {
     }
 
     fn publish(&mut self, record: DrawRecord, area: Option<&Region>) {
-        // Between ops, so that OVERFLOW does not come inside one whose first records were lost.
+        // Only between ops: OVERFLOW must not come within an op whose first records were lost.
         if self.ring.len() <= self.ring_max / 2 && self.op_begins {
             self.resume();
         }
@@ -320,14 +357,14 @@ impl XServer {
         self.ring.push_back(record);
     }
 
-    /// Publishes a record that is no drawing; one that is lost in an overflow is lost.
-    pub fn publish_other(&mut self, kind: RecordKind) {
+    /// Publishes a record that is not a drawing; in an overflow it is lost.
+    pub(crate) fn publish_other(&mut self, kind: RecordKind) {
         self.finish();
         self.publish(DrawRecord { op: self.begin, more: false, window: 0, kind }, None);
     }
 
     /// Publishes a record that the driver repeats until there is room.
-    pub fn publish_surely(&mut self, kind: RecordKind) {
+    pub(crate) fn publish_reliably(&mut self, kind: RecordKind) {
         self.finish();
         self.resume();
         self.ring.push_back(DrawRecord { op: self.begin, more: false, window: 0, kind });
@@ -342,24 +379,30 @@ impl XServer {
         record
     }
 
-    /// There is room again: OVERFLOW comes before anything else.
+    /// There is room again: OVERFLOW comes first.
     fn resume(&mut self) {
         if std::mem::take(&mut self.overflow_pending) {
-            self.ring.push_back(DrawRecord { op: self.begin, more: false, window: 0, kind: RecordKind::Overflow });
+            self.ring.push_back(DrawRecord {
+                op: self.begin,
+                more: false,
+                window: 0,
+                kind: RecordKind::Overflow,
+            });
         }
     }
 
-    /// The dirty tiles, which are clean after this.
+    /// Takes the dirty tiles.
     pub fn take_dirty(&mut self) -> Region {
         self.dirty.take()
     }
 
-    /// Records published and not read.
+    /// Number of published records that are not read.
     pub fn unread(&self) -> usize {
         self.ring.len()
     }
 
-    /// RandR: another framebuffer, with what was on the screen in its corner, and a record that names it.
+    /// A resize by RandR: another framebuffer with the old contents in its corner, and a record
+    /// with its generation.
     pub fn resize(&mut self, size: Size) {
         self.finish();
         let mut fb = Surface::screen(size);
@@ -376,10 +419,10 @@ impl XServer {
         self.begin += 1;
         self.changed = vec![self.begin; size.area() as usize];
         let generation = self.generation;
-        self.publish_surely(RecordKind::Geometry { generation });
+        self.publish_reliably(RecordKind::Geometry { generation });
     }
 
-    /// A session attaches: a fresh ring.
+    /// A session attaches and gets a fresh ring.
     pub fn attach(&mut self) -> (u32, Size) {
         self.finish();
         self.ring.clear();

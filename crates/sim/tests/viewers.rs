@@ -1,11 +1,11 @@
-//! Several viewers of one session: slow ones, stalled ones, ones that come and go, ones that lose updates.
-//! From a desk at work, to how far behind each of them is.
-//! Knows the simulator's public face.
+//! Several viewers of one session: slow ones, stalled ones, ones that join and leave, ones that
+//! lose updates. From a desktop in use, to how far behind each of them is. Knows the simulator's
+//! public interface.
 
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawableId, Drawn};
+use thinc_ring::{DrawHint, DrawableId};
 use thinc_sim::{Blit, Fill, Ids, Op, Path, World};
 
 const SIZE: Size = Size { width: 160, height: 120 };
@@ -13,7 +13,7 @@ const FAST: Path = Path { bytes_per_second: 2_500_000, delay: 5_000, jitter: 0 }
 const SLOW: Path = Path { bytes_per_second: 20_000, delay: 60_000, jitter: 3_000 };
 const FRAME: Micros = 33_000;
 const STEP: Micros = 1_000;
-/// A window with a buffer of its own, and where on the screen it stands.
+/// A window with a back buffer, and its position on the screen.
 const BUFFER: u32 = 7;
 const PAGE: Rect = Rect::at(0, 0, 96, 64);
 const PLACE: Rect = Rect::at(40, 20, 96, 64);
@@ -29,9 +29,13 @@ impl Desk {
     fn new(viewers: &[Op]) -> Desk {
         let mut desk = Desk { world: World::new(11, SIZE, 4096, None), frames: 0 };
         viewers.iter().for_each(|viewer| desk.apply(viewer.clone()));
-        desk.apply(Op::CreatePixmap { id: BUFFER, size: Size { width: 96, height: 64 }, opaque: true });
-        desk.apply(paint(PAGE, Fill::Solid(0x00ff_ffff), Drawn::Solid(0x00ff_ffff)));
-        desk.apply(Op::Rest);
+        desk.apply(Op::CreatePixmap {
+            id: BUFFER,
+            size: Size { width: 96, height: 64 },
+            opaque: true,
+        });
+        desk.apply(paint(PAGE, Fill::Solid(0x00ff_ffff), DrawHint::Solid(0x00ff_ffff)));
+        desk.apply(Op::Drain);
         desk
     }
 
@@ -39,19 +43,24 @@ impl Desk {
         self.world.apply(&op).unwrap_or_else(|divergence| panic!("{op:?}: {}", divergence.0));
     }
 
-    /// The page scrolls by a line in its buffer and is shown; beside it something changes all the time.
+    /// The page scrolls by a line in its buffer and is shown; another area changes all the time.
     fn draw(&mut self) {
         self.frames += 1;
         let line = Rect { y1: PAGE.y2 - 4, ..PAGE };
         self.apply(blit(BUFFER, BUFFER, Rect { y2: PAGE.y2 - 4, ..PAGE }, (0, -4)));
-        self.apply(paint(line, Fill::Solid(0x00ff_ffff), Drawn::Solid(0x00ff_ffff)));
-        self.apply(paint(line, Fill::Ink(self.frames * 999), Drawn::Glyphs));
+        self.apply(paint(line, Fill::Solid(0x00ff_ffff), DrawHint::Solid(0x00ff_ffff)));
+        self.apply(paint(line, Fill::Ink(self.frames * 999), DrawHint::Glyphs));
         self.apply(blit(BUFFER, 0, PLACE, (PLACE.x1, PLACE.y1)));
         self.draw_in(Rect::at(2, 2, 30, 16), PAGE_WINDOW);
     }
 
     fn draw_in(&mut self, rect: Rect, window: u32) {
-        self.apply(Op::Draw { region: rect.into(), fill: Fill::Distinct, what: Drawn::Image, window });
+        self.apply(Op::Draw {
+            region: rect.into(),
+            fill: Fill::Distinct,
+            hint: DrawHint::Image,
+            window,
+        });
         self.apply(Op::Finish);
         self.apply(Op::Idle);
     }
@@ -69,7 +78,7 @@ impl Desk {
         }
     }
 
-    /// How long it takes until a viewer shows `rect` as it is now; at most `most`.
+    /// Time until a viewer shows `rect` as it is now; at most `most`.
     fn lag(&mut self, viewer: usize, rect: Rect, most: Micros) -> Micros {
         let start = self.world.now;
         while self.world.now < start + most {
@@ -77,7 +86,8 @@ impl Desk {
             let (size, shown) = self.world.shown(viewer);
             let rows = rect.y1..rect.y2;
             let row = |y: i32| {
-                y as usize * SIZE.width as usize + rect.x1 as usize..y as usize * SIZE.width as usize + rect.x2 as usize
+                y as usize * SIZE.width as usize + rect.x1 as usize
+                    ..y as usize * SIZE.width as usize + rect.x2 as usize
             };
             if size == screen.size && rows.clone().all(|y| shown[row(y)] == screen.pixels[row(y)]) {
                 break;
@@ -88,12 +98,16 @@ impl Desk {
     }
 
     fn sent(&self, viewer: usize) -> u64 {
-        self.world.session.stats(self.world.viewer_id(viewer)).expect("it is here").bytes
+        self.world
+            .session
+            .stats(self.world.viewer_id(viewer))
+            .expect("the viewer is connected")
+            .bytes
     }
 }
 
-fn paint(region: impl Into<Region>, fill: Fill, what: Drawn) -> Op {
-    Op::Paint { id: BUFFER, region: region.into(), fill, what }
+fn paint(region: impl Into<Region>, fill: Fill, hint: DrawHint) -> Op {
+    Op::Paint { id: BUFFER, region: region.into(), fill, hint }
 }
 
 fn blit(src: u32, dst: u32, region: impl Into<Region>, (dx, dy): (i32, i32)) -> Op {
@@ -101,7 +115,8 @@ fn blit(src: u32, dst: u32, region: impl Into<Region>, (dx, dy): (i32, i32)) -> 
     Op::Blit { region: region.into(), blit, window: PAGE_WINDOW }
 }
 
-/// The longest that the first viewer was behind, over ten seconds; before every frame something may happen to others.
+/// The longest time that the first viewer was behind, over ten seconds; `meanwhile` runs before
+/// every frame.
 fn worst_lag(desk: &mut Desk, mut meanwhile: impl FnMut(&mut Desk, u32)) -> Micros {
     let mut worst = 0;
     for frame in 0..300 {
@@ -116,8 +131,8 @@ fn worst_lag(desk: &mut Desk, mut meanwhile: impl FnMut(&mut Desk, u32)) -> Micr
 }
 
 #[test]
-fn the_fast_do_not_wait_for_the_slow_the_stalled_and_those_that_come_and_go() {
-    let alone = worst_lag(&mut Desk::new(&[Op::Join(FAST)]), |_, _| {});
+fn a_fast_viewer_waits_for_no_slow_stalled_joining_or_leaving_viewer() {
+    let single = worst_lag(&mut Desk::new(&[Op::Join(FAST)]), |_, _| {});
     let mut desk = Desk::new(&[Op::Join(FAST), Op::Join(SLOW), Op::Join(FAST)]);
     desk.apply(Op::Stall(2));
     let before = desk.sent(2);
@@ -126,20 +141,27 @@ fn the_fast_do_not_wait_for_the_slow_the_stalled_and_those_that_come_and_go() {
         25 => desk.apply(Op::Leave(3)),
         _ => {}
     });
-    println!("worst lag of a fast viewer: {alone} us alone, {among} us among others");
-    assert!(alone < FRAME && among <= alone + STEP, "alone {alone} us behind, among others {among} us");
+    println!("worst lag of a fast viewer: {single} us as the only one, {among} us among others");
+    assert!(
+        single < FRAME && among <= single + STEP,
+        "{single} us behind as the only viewer, {among} us among others"
+    );
     let stalled = desk.sent(2) - before;
     assert!(stalled < 300_000, "a viewer that reads nothing was sent {stalled} bytes");
     let stats = desk.world.session.stats(desk.world.viewer_id(0)).unwrap();
     assert!(stats.derived_copies > 200, "scrolls in a buffer are COPYs: {stats:?}");
-    // It reads again, and is whole after its acknowledgement's way, the newest pixels' way, and their sending time.
+    // It reads again, and is complete after the delay of its acknowledgement, the delay of the
+    // newest pixels, and their sending time.
     desk.draw();
     desk.apply(Op::Resume(2));
     let whole = desk.lag(2, SIZE.rect(), 1_000_000);
     let sending = SIZE.area() * 3 * 1_000_000 / FAST.bytes_per_second;
-    println!("stalled for 10 s: whole {whole} us after it reads again");
-    assert!(whole <= 2 * FAST.delay + sending + 3 * STEP, "whole after {whole} us, sending takes {sending}");
-    desk.apply(Op::Rest);
+    println!("stalled for 10 s: complete {whole} us after it reads again");
+    assert!(
+        whole <= 2 * FAST.delay + sending + 3 * STEP,
+        "complete after {whole} us, sending takes {sending} us"
+    );
+    desk.apply(Op::Drain);
 }
 
 #[test]
@@ -164,13 +186,16 @@ fn keys_are_answered_although_updates_are_lost() {
     }
     lags.sort_unstable();
     let (median, worst) = (lags[50], lags[99]);
-    println!("5 % lost: a key's picture after {median} us in the median, {worst} at worst; {echoes} of 100 echoed");
-    // One way, the 20 ms within which these updates overtake one another, and a step.
-    assert!(median <= path.delay + 25_000 + STEP, "half of the keys are answered after {median} us");
-    // Lost once, told, and sent anew; seldom twice.
-    assert!(worst <= 4 * (path.delay + 45_000), "the slowest is answered after {worst} us");
+    println!(
+        "5 % lost: input responses after {median} us in the median, {worst} us at worst; \
+         {echoes} of 100 echoed"
+    );
+    // One-way delay, the 20 ms within which these updates are reordered, and a step.
+    assert!(median <= path.delay + 25_000 + STEP, "the median response takes {median} us");
+    // Lost once, reported, and sent again; rarely twice.
+    assert!(worst <= 4 * (path.delay + 45_000), "the slowest response takes {worst} us");
     assert!(echoes >= 90, "{echoes} of 100 inputs were echoed");
     let lost = desk.world.tally().lost;
     assert!(lost >= 10, "{lost} updates were lost");
-    desk.apply(Op::Rest);
+    desk.apply(Op::Drain);
 }

@@ -1,6 +1,6 @@
-//! `thinc list`, `thinc link` and `thinc stop`: ask the supervisors of this user's sessions.
-//! From the person's shell, through control.rs, to supervisor.rs.
-//! Knows names and answers; finds sessions by who holds a lock, never by a file that says so.
+//! `thinc list`, `thinc link` and `thinc stop`: send requests to the supervisors of this user's
+//! sessions. From the user's shell, through control.rs, to supervisor.rs. Knows names and answers;
+//! finds sessions by their locks, never by process IDs in files.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
@@ -11,20 +11,24 @@ use crate::MainError;
 use crate::cli::{Link, List, Stop};
 use crate::control::{Answer, LINE_BYTES_MAX, Request, Status};
 use crate::runtime_dir;
-use crate::terminal::say;
+use crate::terminal::print;
 
-/// A supervisor answers from its event loop, which nothing holds up; ending a session may take its whole grace.
-const ANSWER_TIME: Duration = Duration::from_secs(5);
-const STOP_TIME: Duration = Duration::from_secs(20);
+/// A supervisor answers from its event loop, which nothing blocks; ending a session may take all
+/// its time-outs.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
 
-fn ask(name: &str, request: &Request) -> Result<(Answer, BufReader<UnixStream>), MainError> {
+fn send_request(
+    name: &str,
+    request: &Request,
+) -> Result<(Answer, BufReader<UnixStream>), MainError> {
     let path = runtime_dir::control_socket(name);
     let stream = runtime_dir::connect(&path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => not_running(name),
         _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
     })?;
-    stream.set_read_timeout(Some(ANSWER_TIME))?;
-    stream.set_write_timeout(Some(ANSWER_TIME))?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     (&stream).write_all(&line)?;
@@ -34,7 +38,10 @@ fn ask(name: &str, request: &Request) -> Result<(Answer, BufReader<UnixStream>),
     match serde_json::from_str(&answer) {
         Ok(Answer::Error(error)) => Err(error.into()),
         Ok(answer) => Ok((answer, reader)),
-        Err(_) => Err(format!("the session {name} gave no answer; is it another version of thinc?").into()),
+        Err(_) => {
+            Err(format!("the session {name} gave no valid answer; is it another version of thinc?")
+                .into())
+        }
     }
 }
 
@@ -50,31 +57,35 @@ pub(crate) fn not_running(name: &str) -> String {
 pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
     let mut found: Vec<Status> = Vec::new();
     for name in runtime_dir::running()? {
-        // One that is just starting or ending has no answer yet, or no longer.
-        if let Ok((Answer::Status(status), _)) = ask(&name, &Request::Status) {
+        // A session that is just starting or ending does not answer.
+        if let Ok((Answer::Status(status), _)) = send_request(&name, &Request::Status) {
             found.push(status);
         }
     }
     if options.json {
-        say(&serde_json::to_string_pretty(&found)?);
+        print(&serde_json::to_string_pretty(&found)?);
     } else if found.is_empty() {
-        say("No session is running. `thinc serve` starts one.");
+        print("No session is running. `thinc serve` starts one.");
     } else {
         let width = found.iter().map(|status| status.name.len()).max().unwrap_or(0).max(4);
-        say(&format!("{:width$}  {:21}  {:8}  {:>8}  COMMAND", "NAME", "LISTENS ON", "DISPLAY", "AGE"));
+        print(&format!(
+            "{:width$}  {:21}  {:8}  {:>8}  COMMAND",
+            "NAME", "LISTENS ON", "DISPLAY", "AGE"
+        ));
         for status in found {
             let age = age(status.started_s);
             let Status { name, listen, display, command, .. } = status;
             let listen = listen.unwrap_or_else(|| "ssh only".to_owned());
-            say(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}"));
+            print(&format!("{name:width$}  {listen:21}  {display:8}  {age:>8}  {command}"));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// In the largest two units.
+/// The age in its largest unit.
 fn age(started_s: u64) -> String {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    let now =
+        SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let (s, m, h) = (1, 60, 3600);
     match now.saturating_sub(started_s) {
         age if age < m => format!("{} s", age / s),
@@ -84,37 +95,42 @@ fn age(started_s: u64) -> String {
     }
 }
 
-/// The session that was named, or the only one there is.
-pub(crate) fn the_one(name: Option<&str>) -> Result<String, MainError> {
+/// The named session, or the only one that runs.
+pub(crate) fn only_session(name: Option<&str>) -> Result<String, MainError> {
     match (name, runtime_dir::running()?.as_slice()) {
         (Some(name), _) => Ok(name.to_owned()),
         (None, []) => Err("no session is running".into()),
         (None, [one]) => Ok(one.clone()),
-        (None, many) => Err(format!("which one? {} are running", many.join(", ")).into()),
+        (None, many) => {
+            Err(format!("several sessions are running: name one of {}", many.join(", ")).into())
+        }
     }
 }
 
 /// `thinc link`.
 pub(crate) fn link(options: &Link) -> Result<ExitCode, MainError> {
-    let name = the_one(options.name.as_deref())?;
-    match ask(&name, &Request::Link { native: options.native })?.0 {
-        Answer::Link(link) => say(&link),
+    let name = only_session(options.name.as_deref())?;
+    let native = options.native;
+    let request =
+        if options.revoke { Request::Revoke { native } } else { Request::Link { native } };
+    match send_request(&name, &request)?.0 {
+        Answer::Link(link) => print(&link),
         other => return Err(format!("unexpected answer {other:?}").into()),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// `thinc stop`: returns when all of the session has ended.
+/// `thinc stop`: returns once everything of the session has ended.
 pub(crate) fn stop(options: &Stop) -> Result<ExitCode, MainError> {
-    let (_, mut rest) = ask(&options.name, &Request::Stop)?;
-    rest.get_ref().set_read_timeout(Some(STOP_TIME))?;
-    // The supervisor holds this connection until it ends: the end of the stream is the end of the session.
+    let (_, mut rest) = send_request(&options.name, &Request::Stop)?;
+    rest.get_ref().set_read_timeout(Some(STOP_TIMEOUT))?;
+    // The supervisor keeps this connection open until it ends: its end is that of the session.
     match rest.read_to_end(&mut Vec::new()) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(format!("the session {} was told to end, but has not within {STOP_TIME:?}", options.name).into())
+            Err(format!("the session {} did not end within {STOP_TIMEOUT:?}", options.name).into())
         }
         _ => {
-            say(&format!("The session {} has ended.", options.name));
+            print(&format!("The session {} has ended.", options.name));
             Ok(ExitCode::SUCCESS)
         }
     }

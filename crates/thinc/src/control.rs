@@ -1,6 +1,7 @@
-//! What `thinc list`, `link` and `stop` ask a supervisor, and what it answers: one line of JSON each way.
-//! From clients.rs, over a Unix socket in the session's private folder, to supervisor.rs.
-//! Knows requests, answers and how many wait; that the asker is the same user, the kernel says (SO_PEERCRED).
+//! Requests of `thinc list`, `link` and `stop` to a supervisor, and the answers: one line of JSON
+//! each. From clients.rs, over a Unix socket in the session's private folder, to supervisor.rs.
+//! Knows requests, answers and limits; the kernel tells that the client is the same user
+//! (SO_PEERCRED).
 
 use std::io;
 use std::os::unix::fs::PermissionsExt;
@@ -14,63 +15,72 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::{Semaphore, mpsc};
 use tokio::time::timeout;
 
-/// Longest line either way, in bytes.
-pub(crate) const LINE_BYTES_MAX: usize = 8192;
-/// Requests on the control socket answered at one time, and how long each may take to arrive.
-const CONNECTIONS_MAX: usize = 16;
-const TIME: Duration = Duration::from_secs(5);
+use crate::terminal::print_error;
 
-/// What can be asked.
+/// Longest line in either direction, in bytes.
+pub(crate) const LINE_BYTES_MAX: usize = 8192;
+/// Most connections on the control socket at one time, and how long a request may take to arrive.
+const CONNECTIONS_MAX: usize = 16;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after a failed accept: without descriptors the next one would fail as well.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Request {
-    /// Who and what the session is.
+    /// The session's status.
     Status,
     /// A new link.
     Link {
         /// `thinc://` instead of `https://`.
         native: bool,
     },
-    /// End it; the connection closes when all of it has ended.
+    /// A new link, after everything that opened the session before was made invalid.
+    Revoke {
+        /// `thinc://` instead of `https://`.
+        native: bool,
+    },
+    /// End the session; the connection closes once everything has ended.
     Stop,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
     /// To `Status`.
     Status(Status),
-    /// To `Link`.
+    /// To `Link` and `Revoke`.
     Link(String),
     /// To `Stop`.
     Stopping,
-    /// The request was not understood, or could not be met.
+    /// The request was invalid, or could not be met.
     Error(String),
 }
 
-/// A session as `thinc list` shows it.
+/// A session's status, as `thinc list` shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Status {
     /// Its name.
     pub(crate) name: String,
-    /// Address and port it listens on; none where it can be reached by ssh alone.
+    /// Address and port that it listens on; none if it can be reached through ssh only.
     pub(crate) listen: Option<String>,
     /// The X display.
     pub(crate) display: String,
-    /// The file that lets X clients in.
+    /// The file with the X server's cookie.
     pub(crate) xauthority: String,
-    /// What runs in it.
+    /// The command that runs in it.
     pub(crate) command: String,
     /// Seconds since 1970.
     pub(crate) started_s: u64,
-    /// Times the session process was started again.
+    /// How often the session process was restarted.
     pub(crate) restarts: u32,
-    /// Process ids.
+    /// Process IDs.
     pub(crate) pids: Pids,
 }
 
-/// Process ids; 0 for one that is not running at the moment.
+/// Process IDs; 0 for a process that is not running at the moment.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Pids {
     pub(crate) supervisor: u32,
@@ -79,7 +89,7 @@ pub(crate) struct Pids {
     pub(crate) command: u32,
 }
 
-/// What `--ready-json` writes.
+/// The content of the `--ready-json` file.
 #[derive(Debug, Serialize)]
 pub(crate) struct Ready<'a> {
     /// Opens the session once, in a browser or in thinc-view; none without a port.
@@ -90,19 +100,34 @@ pub(crate) struct Ready<'a> {
     pub(crate) status: &'a Status,
 }
 
-/// Listens on the control socket; requests come through the channel, each with the stream that waits for its answer.
+/// Listens on the control socket; the channel delivers requests, each with the stream for its
+/// answer.
 pub(crate) fn open(path: &Path) -> io::Result<mpsc::Receiver<(Request, UnixStream)>> {
-    // Others are kept out by the folder's mode; this file's own says the same.
+    // The folder's mode keeps other users out; this mode does so again.
     let listener = UnixListener::bind(path)?;
     std::fs::set_permissions(path, PermissionsExt::from_mode(0o600))?;
     let (sender, receiver) = mpsc::channel(CONNECTIONS_MAX);
     tokio::spawn(async move {
-        let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        while let Ok(permit) = room.clone().acquire_owned().await {
-            let Ok((stream, _)) = listener.accept().await else { return };
+        let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        // Of failures in a row the first is told: the log of a detached session has no limit.
+        let mut is_failing = false;
+        while let Ok(permit) = free_connections.clone().acquire_owned().await {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    // Probably out of descriptors. The request waits in the kernel's queue.
+                    if !is_failing {
+                        print_error(&format!("thinc: cannot accept a request: {error}"));
+                    }
+                    is_failing = true;
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            is_failing = false;
             let sender = sender.clone();
             tokio::spawn(async move {
-                if let Ok(Some(request)) = timeout(TIME, read_request(stream)).await {
+                if let Ok(Some(request)) = timeout(REQUEST_TIMEOUT, read_request(stream)).await {
                     let _ = sender.send(request).await;
                 }
                 drop(permit);
@@ -112,7 +137,7 @@ pub(crate) fn open(path: &Path) -> io::Result<mpsc::Receiver<(Request, UnixStrea
     Ok(receiver)
 }
 
-/// One line from the same user; anything else is answered with why not, or with nothing.
+/// Reads one line from the same user; anything else is answered with an error, or not at all.
 async fn read_request(stream: UnixStream) -> Option<(Request, UnixStream)> {
     let own = rustix::process::geteuid().as_raw();
     let peer = stream.peer_cred().ok()?.uid();
@@ -125,7 +150,8 @@ async fn read_request(stream: UnixStream) -> Option<(Request, UnixStream)> {
     match serde_json::from_str(&line) {
         Ok(request) => Some((request, reader.into_inner())),
         Err(error) => {
-            let answer = serde_json::to_vec(&Answer::Error(format!("not understood: {error}"))).ok()?;
+            let answer =
+                serde_json::to_vec(&Answer::Error(format!("invalid request: {error}"))).ok()?;
             let _ = reader.into_inner().try_write(&answer);
             None
         }

@@ -1,39 +1,43 @@
-//! `thinc`: the supervisor of a session and the commands that speak to it.
-//! From the person's shell, to Xorg, the command and the session process, which it starts and takes with it.
-//! Knows processes, files and the control socket; never pixels or the protocol of viewers.
+//! `thinc`: the supervisor of a session, and the commands that talk to it. From the user's shell,
+//! to Xorg, the command and the session process, which it starts and ends. Knows processes, files
+//! and the control socket; never pixels or the protocol of viewers.
 #![forbid(unsafe_code)]
 
-pub mod cli;
+mod cli;
 mod clients;
 mod control;
+mod descendants;
+mod desktop;
 mod detach;
+mod display;
 mod launch;
 mod log;
 mod port;
+mod processes;
 mod runtime_dir;
 mod search;
 mod stdio;
 mod supervisor;
 mod terminal;
 mod trace;
+mod window_manager;
 mod xauthority;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-pub use runtime_dir::RuntimeError;
-pub use search::SearchError;
-pub use supervisor::ServeError;
-
 /// Every subcommand and option, for man pages and completions.
 pub fn command() -> clap::Command {
     cli::Cli::command()
 }
 
-/// Runs what the command line says.
+/// Runs the subcommand of the command line.
 pub fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
+    if let Err(error) = thinc_transport::core_dumps::forbid() {
+        terminal::print_error(&format!("thinc: core dumps stay possible: {error}"));
+    }
+    let cli = cli::Cli::try_parse().unwrap_or_else(|error| terminal::exit_with(&error));
     let result = match cli.command {
         cli::Command::Serve(serve) if serve.detach && !serve.supervise => detach::serve_detached(),
         cli::Command::Serve(serve) => supervisor::serve(serve),
@@ -48,10 +52,10 @@ pub fn main() -> ExitCode {
         cli::Command::Launch(launch) => launch::launch(&launch),
     };
     result.unwrap_or_else(|error| {
-        terminal::complain(&format!("thinc: {error}"));
+        terminal::print_error(&format!("thinc: {error}"));
         ExitCode::FAILURE
     })
 }
 
-/// Anything that ends the program; the text is for the person.
+/// An error that ends the program; its text is for the user.
 pub(crate) type MainError = Box<dyn std::error::Error>;

@@ -1,6 +1,5 @@
-//! The binary `thinc`; everything is in the library beside it, so that man pages and tests use the same words.
-//! From the person's shell, to cli.rs.
-//! Knows nothing itself.
+//! The binary `thinc`; everything is in the library, so that man pages and tests use the same
+//! texts. From the user's shell, to cli.rs. Knows nothing itself.
 #![forbid(unsafe_code)]
 
 fn main() -> std::process::ExitCode {

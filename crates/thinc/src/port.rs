@@ -1,7 +1,8 @@
-//! The port of a session that has one: its address, what links to it say, and the secrets that open it.
-//! From `thinc serve`'s options, to the session process, which gets a copy of the socket, and to links.
-//! Knows addresses and keys; never who connects.
+//! A session's port: its address, its links, and the secrets that open it. From `thinc serve`'s
+//! options, to the session process, which gets a copy of the sockets, and to links. Knows addresses
+//! and keys; never who connects.
 
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, UdpSocket};
 use std::path::{Path, PathBuf};
@@ -13,30 +14,42 @@ use thinc_transport::token::SessionSecret;
 use thinc_transport::{DEFAULT_PORT, Link, Scheme, SpkiPin};
 
 use crate::cli::{Listen, Quic, Serve};
+use crate::runtime_dir::RuntimeDir;
 use crate::supervisor::{ServeError, absolute};
-use crate::terminal::complain;
+use crate::terminal::print_error;
 
-/// Ports tried from the default one when no address was given.
-const DEFAULT_PORTS: u16 = 100;
+/// Ports that are tried, from the default one on, if no address was given.
+const DEFAULT_PORT_COUNT: u16 = 100;
+/// Connections that wait to be accepted: the session process accepts 250 a second in a flood, and
+/// a viewer waits for 10 s.
+const BACKLOG: i32 = 1024;
+/// Key and self-signed certificate.
+const IDENTITY: &str = "identity.pem";
+/// Files in the session's folder.
+const USED_TOKENS: &str = "used-tokens";
+const UDP_PORTS: &str = "udp-ports";
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
 
 /// An open port.
 pub(crate) struct Port {
     pub(crate) listener: TcpListener,
     pub(crate) listen: SocketAddr,
-    /// For QUIC: the same port, where it was wanted and free.
+    /// For QUIC: the same port, if enabled and free.
     pub(crate) udp: Option<UdpSocket>,
+    /// `--quic on`.
+    quic: bool,
     public: Link,
     identity_files: (PathBuf, PathBuf),
-    /// The certificate is our own, and browsers will say so.
+    /// The certificate is self-signed, and browsers warn of it.
     self_signed: bool,
-    secret: SessionSecret,
+    /// Replaced when what it opened is revoked.
+    secret: RefCell<SessionSecret>,
 }
 
 impl Port {
-    /// Opens what was asked for; `state` holds key and certificate.
+    /// Opens the requested port; `state` holds key and certificate.
     pub(crate) fn open(options: &Serve, state: &Path) -> Result<Option<Port>, ServeError> {
-        let asked = match options.listen {
+        let requested = match options.listen {
             Some(Listen::None) => return Ok(None),
             Some(Listen::At(address)) => Some(address),
             None => None,
@@ -44,29 +57,40 @@ impl Port {
         let (identity_files, self_signed) = match (&options.tls_cert, &options.tls_key) {
             (Some(cert), Some(key)) => ((absolute(cert)?, absolute(key)?), false),
             _ => {
-                Identity::load_or_make(state)?;
-                ((state.join("identity.pem"), state.join("identity.pem")), true)
+                Identity::load_or_create(state)?;
+                ((state.join(IDENTITY), state.join(IDENTITY)), true)
             }
         };
         let identity = Identity::load(&identity_files.0, &identity_files.1)?;
-        let listener = listen(asked)?;
-        let listen = listener.local_addr().map_err(|error| ServeError::Listen(asked.unwrap_or(DEFAULT), error))?;
-        let udp = if options.quic == Quic::On { listen_udp(listen) } else { None };
-        let public = public_place(options, listen, &identity)?;
-        let secret = SessionSecret::generate();
-        Ok(Some(Port { listener, listen, udp, public, identity_files, self_signed, secret }))
+        let listener = listen(requested)?;
+        let listen = listener
+            .local_addr()
+            .map_err(|error| ServeError::Listen(requested.unwrap_or(DEFAULT), error))?;
+        let quic = options.quic == Quic::On;
+        let udp = if quic { listen_udp(listen) } else { None };
+        let public = public_link(options, listen, &identity)?;
+        let secret = RefCell::new(SessionSecret::generate());
+        Ok(Some(Port { listener, listen, udp, quic, public, identity_files, self_signed, secret }))
     }
 
     /// A new link with a token of its own.
     pub(crate) fn link(&self, scheme: Scheme) -> String {
-        Link { scheme, token: Some(self.secret.mint_token(now_s())), ..self.public.clone() }.to_string()
+        let token = self.secret.borrow().mint_token(now_s());
+        Link { scheme, token: Some(token), ..self.public.clone() }.to_string()
     }
 
-    /// What the session process has to know; `used_tokens` outlives it.
-    pub(crate) fn config(&self, used_tokens: PathBuf) -> PortConfig {
+    /// Makes every link, login and session credential of the old secret, which is returned, invalid
+    /// for a session process that gets the configuration after this.
+    pub(crate) fn replace_secret(&self, new: SessionSecret) -> SessionSecret {
+        self.secret.replace(new)
+    }
+
+    /// The session process's configuration; files in the session's `folder` outlive it.
+    pub(crate) fn config(&self, folder: &RuntimeDir) -> PortConfig {
         PortConfig {
-            secret: thinc_transport::base64url::encode(&self.secret.0),
-            used_tokens,
+            secret: thinc_transport::base64url::encode(&self.secret.borrow().0),
+            used_tokens: folder.join(USED_TOKENS),
+            udp_ports: self.quic.then(|| folder.join(UDP_PORTS)),
             tls_cert: self.identity_files.0.clone(),
             tls_key: self.identity_files.1.clone(),
             base_path: self.public.base_path.clone(),
@@ -75,32 +99,57 @@ impl Port {
     }
 
     /// The key that a browser warns of.
-    pub(crate) fn unknown_key(&self) -> Option<SpkiPin> {
+    pub(crate) fn self_signed_key(&self) -> Option<SpkiPin> {
         self.public.pin.filter(|_| self.self_signed)
     }
+}
+
+/// The configuration of a session without a port. Its UDP ports on demand show a key that is as old
+/// as the session: viewers learn it through ssh, and no other place has to know it.
+pub(crate) fn portless_config(
+    options: &Serve,
+    folder: &RuntimeDir,
+) -> Result<PortConfig, ServeError> {
+    Identity::load_or_create(&folder.join(""))?;
+    let identity = folder.join(IDENTITY);
+    Ok(PortConfig {
+        secret: thinc_transport::base64url::encode(&SessionSecret::generate().0),
+        used_tokens: folder.join(USED_TOKENS),
+        udp_ports: (options.quic == Quic::On).then(|| folder.join(UDP_PORTS)),
+        tls_cert: identity.clone(),
+        tls_key: identity,
+        base_path: "/".to_owned(),
+        authority: String::new(),
+    })
 }
 
 pub(crate) fn now_s() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs())
 }
 
-/// The address asked for, or the first free one of the default ports.
-fn listen(asked: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
-    let bind = |address: SocketAddr| {
-        TcpListener::bind(address).and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+/// The requested address, or the first free one of the default ports.
+fn listen(requested: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
+    let bind = |address: SocketAddr| -> io::Result<TcpListener> {
+        let listener = TcpListener::bind(address)?;
+        // The standard library sets 128.
+        rustix::net::listen(&listener, BACKLOG)?;
+        listener.set_nonblocking(true)?;
+        Ok(listener)
     };
-    if let Some(address) = asked {
+    if let Some(address) = requested {
         return bind(address).map_err(|error| match error.kind() {
             io::ErrorKind::AddrInUse => ServeError::PortInUse(address),
             _ => ServeError::Listen(address, error),
         });
     }
-    for port in DEFAULT_PORT..DEFAULT_PORT + DEFAULT_PORTS {
+    for port in DEFAULT_PORT..DEFAULT_PORT + DEFAULT_PORT_COUNT {
         let address = SocketAddr::new(DEFAULT.ip(), port);
         match bind(address) {
             Ok(listener) => {
                 if port != DEFAULT_PORT {
-                    complain(&format!("thinc: port {DEFAULT_PORT} is in use; listening on {address} instead"));
+                    print_error(&format!(
+                        "thinc: port {DEFAULT_PORT} is in use; listening on {address} instead"
+                    ));
                 }
                 return Ok(listener);
             }
@@ -108,42 +157,60 @@ fn listen(asked: Option<SocketAddr>) -> Result<TcpListener, ServeError> {
             Err(error) => return Err(ServeError::Listen(address, error)),
         }
     }
-    Err(ServeError::PortsInUse(DEFAULT_PORT, DEFAULT_PORT + DEFAULT_PORTS - 1))
+    Err(ServeError::PortsInUse(DEFAULT_PORT, DEFAULT_PORT + DEFAULT_PORT_COUNT - 1))
 }
 
-/// The same port for QUIC. A session without is one: viewers then come by TCP.
+/// The same port for QUIC; without it viewers connect over TCP.
 fn listen_udp(address: SocketAddr) -> Option<UdpSocket> {
-    let socket = UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
+    let socket =
+        UdpSocket::bind(address).and_then(|socket| socket.set_nonblocking(true).map(|()| socket));
     socket
-        .map_err(|error| complain(&format!("thinc: no QUIC, viewers come by TCP alone: UDP port {address}: {error}")))
+        .map_err(|error| {
+            print_error(&format!(
+                "thinc: cannot listen on UDP {address}: {error}; viewers connect over TCP only"
+            ))
+        })
         .ok()
 }
 
-/// What links say, without a token.
-fn public_place(options: &Serve, listen: SocketAddr, identity: &Identity) -> Result<Link, ServeError> {
+/// The session's link, without a token.
+fn public_link(
+    options: &Serve,
+    listen: SocketAddr,
+    identity: &Identity,
+) -> Result<Link, ServeError> {
     let mut link = Link {
         scheme: Scheme::Https,
-        host: if listen.ip().is_unspecified() { own_address(listen) } else { listen.ip().to_string() },
+        host: if listen.ip().is_unspecified() {
+            own_address(listen)
+        } else {
+            listen.ip().to_string()
+        },
         port: listen.port(),
         base_path: options.base_path.clone(),
         token: None,
         pin: Some(identity.pin),
     };
     if let Some(public) = &options.public {
-        let parsed: Link =
-            format!("https://{public}/").parse().map_err(|error| ServeError::Public(public.clone(), error))?;
+        let parsed: Link = format!("https://{public}/")
+            .parse()
+            .map_err(|error| ServeError::Public(public.clone(), error))?;
         link.host = parsed.host;
-        // A port that is not said is the one listened on; 443 must be said.
-        let said = public.rsplit_once(':').is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
-        link.port = if said { parsed.port } else { listen.port() };
+        // The default port is the one listened on; 443 must be given explicitly.
+        let has_port = public
+            .rsplit_once(':')
+            .is_some_and(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+        link.port = if has_port { parsed.port } else { listen.port() };
     }
     Ok(link)
 }
 
 /// The address this machine would use to reach others; connecting a UDP socket sends nothing.
 fn own_address(listen: SocketAddr) -> String {
-    let (any, far) = if listen.is_ipv6() { ("[::]:0", "[2001:db8::1]:9") } else { ("0.0.0.0:0", "192.0.2.1:9") };
-    let address = UdpSocket::bind(any).and_then(|socket| socket.connect(far).and_then(|()| socket.local_addr()));
+    let (any, far) =
+        if listen.is_ipv6() { ("[::]:0", "[2001:db8::1]:9") } else { ("0.0.0.0:0", "192.0.2.1:9") };
+    let address = UdpSocket::bind(any)
+        .and_then(|socket| socket.connect(far).and_then(|()| socket.local_addr()));
     match address {
         Ok(address) => address.ip().to_string(),
         Err(_) => rustix::system::uname().nodename().to_string_lossy().into_owned(),
@@ -152,10 +219,13 @@ fn own_address(listen: SocketAddr) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::net::TcpStream;
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
-    fn a_port_in_use_is_named() {
+    fn the_error_names_a_port_in_use() {
         let first = listen(Some("127.0.0.1:0".parse().unwrap())).unwrap();
         let address = first.local_addr().unwrap();
         let error = listen(Some(address)).unwrap_err().to_string();
@@ -163,7 +233,23 @@ mod tests {
     }
 
     #[test]
-    fn a_port_taken_for_udp_alone_is_no_hindrance() {
+    fn hundreds_of_connections_wait_to_be_accepted() {
+        let listener = listen(Some("127.0.0.1:0".parse().unwrap())).unwrap();
+        let address = listener.local_addr().unwrap();
+        // The kernel answers no further ones. It may be set up to keep fewer for any program.
+        let most: i32 = std::fs::read_to_string("/proc/sys/net/core/somaxconn")
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let waiting: Vec<_> = (0..BACKLOG.min(most).min(500))
+            .map(|_| TcpStream::connect_timeout(&address, Duration::from_millis(900)).unwrap())
+            .collect();
+        drop(waiting);
+    }
+
+    #[test]
+    fn a_port_in_use_for_udp_only_disables_quic() {
         let taken = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = taken.local_addr().unwrap();
         assert!(listen_udp(address).is_none());

@@ -1,10 +1,13 @@
-//! Where a running session keeps its sockets and secrets, and how another process knows that it runs.
-//! From supervisor.rs (which owns one) and clients.rs (which look), to the file system.
-//! Knows owners, modes and locks; a process id in a file is never trusted, the lock the kernel keeps is.
+//! The folder in which a running session keeps its sockets and secrets, and how another process
+//! finds out that it runs. From supervisor.rs (which owns one) and clients.rs (which search), to
+//! the file system. Knows owners, modes and locks; trusts only the kernel's lock, never a process
+//! ID in a file.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+};
 use std::os::unix::net::UnixListener;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -20,29 +23,35 @@ const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// The longest name of a socket in a session's folder, with its slash.
 const SOCKET_NAME_BYTES_MAX: usize = "/control.sock".len();
 
-/// Where viewers of this machine come in.
+/// The socket for viewers on this machine.
 const VIEWER_SOCKET: &str = "viewer.sock";
 
-/// Where the session process gives traces to those who ask.
+/// The socket on which UDP ports are requested for viewers that come through ssh.
+const PORT_SOCKET: &str = "port.sock";
+
+/// The socket on which the session process sends traces.
 pub(crate) const TRACE_SOCKET: &str = "trace.sock";
 
 /// Why a runtime folder cannot be used.
 #[derive(Debug, Error)]
-pub enum RuntimeError {
-    /// The system said no.
+pub(crate) enum RuntimeError {
+    /// A system call failed.
     #[error("cannot {what} {}: {error}{hint}", .path.display())]
     File {
-        /// "make", "read", …
+        /// "create", "read", …
         what: &'static str,
         /// Which.
         path: PathBuf,
         /// Why.
         error: io::Error,
-        /// What to do about it, or nothing.
+        /// What to do about it, or empty.
         hint: &'static str,
     },
-    /// Somebody else could read or change it.
-    #[error("{} belongs to user {owner} with mode {mode:o}; it must be yours alone (mode 700)", .path.display())]
+    /// Other users could read or change it.
+    #[error(
+        "{} belongs to user {owner} with mode {mode:o}; it must be yours alone (mode 700)",
+        .path.display()
+    )]
     NotPrivate {
         /// Which.
         path: PathBuf,
@@ -51,17 +60,22 @@ pub enum RuntimeError {
         /// Permissions.
         mode: u32,
     },
-    /// Sockets could not be made there.
-    #[error("{} is too long for a socket, or holds a quote or a line break; set XDG_RUNTIME_DIR to another folder", .0.display())]
+    /// The path is not usable for sockets.
+    #[error(
+        "{} is too long for a socket, or contains a quote or a line break; set XDG_RUNTIME_DIR \
+            to another folder",
+        .0.display()
+    )]
     Path(PathBuf),
     /// The name is taken.
     #[error(
-        "a session called {0} is running already: `thinc link {0}` prints a link to it, --name chooses another name"
+        "a session called {0} is running already: `thinc link {0}` prints a link to it, --name \
+            chooses another name"
     )]
     Running(String),
 }
 
-const HINT: &str = "; set XDG_RUNTIME_DIR to a folder that you can write to";
+const PERMISSION_HINT: &str = "; set XDG_RUNTIME_DIR to a folder that you can write to";
 
 /// The folder that holds all sessions of this user: `$XDG_RUNTIME_DIR/thinc`, or `/tmp/thinc-UID`.
 pub(crate) fn base() -> PathBuf {
@@ -71,15 +85,20 @@ pub(crate) fn base() -> PathBuf {
     }
 }
 
-/// Makes a folder for this user alone; one that is there already must be just that.
-fn make_private(path: &Path) -> Result<(), RuntimeError> {
-    let file = |what, error| RuntimeError::File { what, path: path.to_owned(), error, hint: HINT };
+/// Creates a folder for this user only; an existing one must have the same owner and mode.
+fn create_private(path: &Path) -> Result<(), RuntimeError> {
+    let file = |what, error| RuntimeError::File {
+        what,
+        path: path.to_owned(),
+        error,
+        hint: PERMISSION_HINT,
+    };
     match DirBuilder::new().mode(0o700).create(path) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-        Err(error) => return Err(file("make", error)),
+        Err(error) => return Err(file("create", error)),
     }
-    // Not metadata(): in /tmp somebody else may have put a link here first.
+    // Not metadata(): in /tmp another user may have created a link here first.
     let found = fs::symlink_metadata(path).map_err(|error| file("read", error))?;
     if !found.is_dir() || found.uid() != geteuid().as_raw() || found.mode() & 0o077 != 0 {
         return Err(RuntimeError::NotPrivate {
@@ -100,14 +119,19 @@ pub(crate) struct RuntimeDir {
 }
 
 impl RuntimeDir {
-    /// Takes the name, clearing away what a session of that name left behind when it was killed, and opens the door for
-    /// viewers of this machine: from now on whoever finds the session waits for it.
-    pub(crate) fn take(name: &str) -> Result<(RuntimeDir, UnixListener), RuntimeError> {
+    /// Locks the name, removes what a killed session of that name has left, and creates the sockets
+    /// for viewers on this machine and for their requests of UDP ports: from now on a viewer that
+    /// finds the session waits for it.
+    pub(crate) fn claim(
+        name: &str,
+    ) -> Result<(RuntimeDir, UnixListener, UnixListener), RuntimeError> {
         let base = base();
-        make_private(&base)?;
+        create_private(&base)?;
         let path = base.join(name);
         let text = path.to_string_lossy();
-        if text.len() + SOCKET_NAME_BYTES_MAX > SOCKET_PATH_BYTES_MAX || text.contains(['"', '\n', '\r']) {
+        if text.len() + SOCKET_NAME_BYTES_MAX > SOCKET_PATH_BYTES_MAX
+            || text.contains(['"', '\n', '\r'])
+        {
             return Err(RuntimeError::Path(path));
         }
         let Some(lock) = lock(&base, name)? else {
@@ -115,32 +139,43 @@ impl RuntimeDir {
         };
         let file = |what, error| RuntimeError::File { what, path: path.clone(), error, hint: "" };
         match fs::remove_dir_all(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(file("clear", error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(file("clear", error));
+            }
             _ => {}
         }
-        make_private(&path)?;
+        create_private(&path)?;
         let folder = RuntimeDir { path, lock_path: lock_path(&base, name), _lock: lock };
-        let socket = folder.join(VIEWER_SOCKET);
-        let file = |error| RuntimeError::File { what: "make", path: socket.clone(), error, hint: "" };
-        let listener = UnixListener::bind(&socket).map_err(file)?;
-        // Others are kept out by the folder's mode; this file's own says the same.
-        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(file)?;
-        Ok((folder, listener))
+        // Viewers look for the second one; the first is there by then.
+        let port_requests = folder.listen(PORT_SOCKET)?;
+        let viewers = folder.listen(VIEWER_SOCKET)?;
+        Ok((folder, viewers, port_requests))
     }
 
-    /// No viewer of this machine finds the session any more.
+    /// Creates a socket in the folder.
+    fn listen(&self, name: &str) -> Result<UnixListener, RuntimeError> {
+        let socket = self.join(name);
+        let file =
+            |error| RuntimeError::File { what: "create", path: socket.clone(), error, hint: "" };
+        let listener = UnixListener::bind(&socket).map_err(file)?;
+        // The folder's mode keeps other users out; this mode does so again.
+        fs::set_permissions(&socket, fs::Permissions::from_mode(0o600)).map_err(file)?;
+        Ok(listener)
+    }
+
+    /// From now on viewers on this machine do not find the session.
     pub(crate) fn close_viewer_socket(&self) {
         let _ = fs::remove_file(self.join(VIEWER_SOCKET));
     }
 
-    /// A file in it.
+    /// The path of a file in the folder.
     pub(crate) fn join(&self, file: &str) -> PathBuf {
         self.path.join(file)
     }
 }
 
 impl Drop for RuntimeDir {
-    /// Nothing of an ended session stays. The lock goes last, still held: see `lock`.
+    /// Removes everything of an ended session, the lock last, while it is held: see `lock`.
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.path);
         let _ = fs::remove_file(&self.lock_path);
@@ -148,17 +183,19 @@ impl Drop for RuntimeDir {
 }
 
 fn lock_path(base: &Path, name: &str) -> PathBuf {
-    // Outside the session's folder, which is emptied; a leading dot, which no name has.
+    // Outside the session's folder, which is emptied; session names have no leading dot.
     base.join(format!(".{name}.lock"))
 }
 
-/// The lock of a name, or `None` while a supervisor holds it. The kernel drops it with the process, however that ends.
+/// The lock of a name, or `None` while a supervisor holds it. The kernel releases it when the
+/// process ends.
 ///
-/// Whoever holds the lock may remove its file. So a lock counts only on the file that still has the name: on another
-/// one, which was removed between opening and locking, it is tried again.
+/// The holder of the lock may remove its file. So a lock counts only if its file still has the
+/// name: if that was removed between opening and locking, try again.
 fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
     let path = lock_path(base, name);
-    let file = |what, error| RuntimeError::File { what, path: path.clone(), error, hint: HINT };
+    let file =
+        |what, error| RuntimeError::File { what, path: path.clone(), error, hint: PERMISSION_HINT };
     loop {
         let lock = OpenOptions::new()
             .read(true)
@@ -168,25 +205,32 @@ fn lock(base: &Path, name: &str) -> Result<Option<File>, RuntimeError> {
             .mode(0o600)
             .custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32)
             .open(&path)
-            .map_err(|error| file("make", error))?;
+            .map_err(|error| file("create", error))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
             Err(Errno::WOULDBLOCK) => return Ok(None),
             Err(error) => return Err(file("lock", error.into())),
         }
-        let held = lock.metadata().map_err(|error| file("read", error))?;
-        if fs::symlink_metadata(&path).is_ok_and(|named| named.ino() == held.ino() && named.dev() == held.dev()) {
+        let locked = lock.metadata().map_err(|error| file("read", error))?;
+        if fs::symlink_metadata(&path)
+            .is_ok_and(|named| named.ino() == locked.ino() && named.dev() == locked.dev())
+        {
             return Ok(Some(lock));
         }
     }
 }
 
-/// Names of the sessions that run now, sorted. Folders without a living supervisor are not sessions.
+/// Names of the running sessions, sorted. Folders without a living supervisor are removed.
 pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
     let base = base();
     let entries = match fs::read_dir(&base) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        other => other.map_err(|error| RuntimeError::File { what: "read", path: base.clone(), error, hint: "" })?,
+        other => other.map_err(|error| RuntimeError::File {
+            what: "read",
+            path: base.clone(),
+            error,
+            hint: "",
+        })?,
     };
     let mut names = Vec::new();
     for entry in entries.flatten() {
@@ -194,8 +238,8 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
         if name.starts_with('.') || !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }
-        // Where somebody listens there is a session; only otherwise the lock is tried, because a supervisor that
-        // starts at this moment would find it taken.
+        // A session whose control socket accepts connections is running. Only otherwise try the
+        // lock: a supervisor that starts at this moment would find it locked.
         if connect(&control_socket(&name)).is_ok() {
             names.push(name);
             continue;
@@ -212,35 +256,41 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
     Ok(names)
 }
 
-/// Reaches a socket in a session's folder. The kernel says who listens: where the folders lie in /tmp because there is no
-/// `XDG_RUNTIME_DIR`, somebody else may have made ours first, and would be shown and told everything.
+/// Connects to a socket in a session's folder, and checks who listens: if the folders are in /tmp,
+/// because there is no `XDG_RUNTIME_DIR`, another user may have created ours first, and would see
+/// everything.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     let listener = socket_peercred(&stream)?.uid;
     if listener != geteuid() {
-        let words = format!("it belongs to the user with the number {}", listener.as_raw());
-        return Err(io::Error::new(io::ErrorKind::PermissionDenied, words));
+        let reason = format!("the socket belongs to another user (ID {})", listener.as_raw());
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }
     Ok(stream)
 }
 
-/// The control socket of a session that may or may not run.
+/// Path of a session's control socket.
 pub(crate) fn control_socket(name: &str) -> PathBuf {
     base().join(name).join("control.sock")
 }
 
-/// Where viewers of this machine come into a session that may or may not run.
+/// Path of a session's socket for viewers on this machine.
 pub(crate) fn viewer_socket(name: &str) -> PathBuf {
     base().join(name).join(VIEWER_SOCKET)
 }
 
-/// True while a supervisor holds this name: it starts, runs or ends.
+/// Path of a session's socket for requests of UDP ports.
+pub(crate) fn port_socket(name: &str) -> PathBuf {
+    base().join(name).join(PORT_SOCKET)
+}
+
+/// True while a supervisor holds the lock of this name: it starts, runs or ends.
 pub(crate) fn is_taken(name: &str) -> Result<bool, RuntimeError> {
     let base = base();
     Ok(lock_path(&base, name).exists() && lock(&base, name)?.is_none())
 }
 
-/// Where the session process of a session gives traces.
+/// Path of a session's trace socket.
 pub(crate) fn trace_socket(name: &str) -> PathBuf {
     base().join(name).join(TRACE_SOCKET)
 }
@@ -250,14 +300,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holds_a_name_and_a_lock_on_a_removed_file_does_not_count() {
+    fn a_name_has_one_owner_and_a_lock_on_a_removed_file_does_not_count() {
         let base = std::env::temp_dir().join(format!("thinc-lock-{}", std::process::id()));
-        make_private(&base).unwrap();
-        let first = lock(&base, "n").unwrap().expect("nobody holds it");
-        assert!(lock(&base, "n").unwrap().is_none(), "it is held");
-        // As an ending supervisor does: the file goes while the lock is held, and the name is free at once.
+        create_private(&base).unwrap();
+        let first = lock(&base, "n").unwrap().expect("it is free");
+        assert!(lock(&base, "n").unwrap().is_none(), "it is locked");
+        // Like an ending supervisor: the file is removed while the lock is held, and the name is
+        // free at once.
         fs::remove_file(lock_path(&base, "n")).unwrap();
-        let second = lock(&base, "n").unwrap().expect("a new file, which nobody holds");
+        let second = lock(&base, "n").unwrap().expect("the new file is not locked");
         drop(first);
         assert!(lock(&base, "n").unwrap().is_none(), "the second holds it");
         drop(second);

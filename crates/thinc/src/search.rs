@@ -1,6 +1,5 @@
-//! Where things are: the X server's binary, the driver, the programs a session may begin with.
-//! From the environment and the file system, to supervisor.rs.
-//! Knows lists of places and says all of them when nothing is there.
+//! Finds the X server's binary, the driver, and the programs of a session. From the environment and
+//! the file system, to supervisor.rs. Knows lists of paths; an error names all of them.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -9,34 +8,64 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Never /usr/bin/Xorg: that is a wrapper which, where xserver-xorg-legacy is installed, becomes root and lets only
-/// people at the console in.
-const XORG_PLACES: [&str; 3] = ["/usr/lib/xorg/Xorg", "/usr/libexec/Xorg", "/usr/lib64/xorg/Xorg"];
-const MODULE_PLACES: [&str; 4] =
-    ["/usr/lib/xorg/modules", "/usr/lib64/xorg/modules", "/usr/libexec/xorg/modules", "/usr/local/lib/xorg/modules"];
+/// Never /usr/bin/Xorg: with xserver-xorg-legacy that is a wrapper which becomes root, and which
+/// admits only users at the console.
+/// viewer-native's install/bootstrap.sh has the same list. The last is Arch's.
+const XORG_PLACES: [&str; 4] =
+    ["/usr/lib/xorg/Xorg", "/usr/libexec/Xorg", "/usr/lib64/xorg/Xorg", "/usr/lib/Xorg"];
+const MODULE_PLACES: [&str; 4] = [
+    "/usr/lib/xorg/modules",
+    "/usr/lib64/xorg/modules",
+    "/usr/libexec/xorg/modules",
+    "/usr/local/lib/xorg/modules",
+];
 const DRIVER: &str = "thinc_drv.so";
 
-/// What is missing, and where it was looked for.
+/// What is missing, and where it was searched.
 #[derive(Debug, Error)]
-pub enum SearchError {
+pub(crate) enum SearchError {
     /// No X server.
     #[error(
-        "there is no X server: looked for {}. Install it (Debian: xserver-xorg-core), or name it in THINC_XORG",
+        "there is no X server: searched for {}. Install it (Debian: xserver-xorg-core), or set \
+            THINC_XORG to its path",
         .0.join(", ")
     )]
     Xorg(Vec<String>),
     /// `THINC_XORG` names something else.
-    #[error("THINC_XORG is {}, which is no program that can be run", .0.display())]
+    #[error("THINC_XORG is {}, which is not an executable file", .0.display())]
     XorgNamed(PathBuf),
     /// No driver.
-    #[error("there is no {DRIVER}: looked in {}. Build it (./dev build), or name its folder in THINC_DRIVER_DIR", .0.join(", "))]
+    #[error(
+        "there is no {DRIVER}: searched in {}. Build it (./dev build), or set THINC_DRIVER_DIR \
+            to its folder",
+        .0.join(", ")
+    )]
     Driver(Vec<String>),
     /// No such command.
     #[error("there is no command {0}: it is not in PATH")]
     Command(String),
-    /// Nothing to begin with.
-    #[error("neither startxfce4, openbox nor xterm is installed: name a program (thinc serve -- PROGRAM)")]
+    /// No such desktop.
+    #[error("no desktop called {wanted} is installed; {}", list(.installed, .folders))]
+    Desktop {
+        /// As it was given.
+        wanted: String,
+        /// IDs of those there are.
+        installed: Vec<String>,
+        /// Where they are listed.
+        folders: Vec<String>,
+    },
+    /// No default program.
+    #[error(
+        "no desktop is installed, nor openbox or xterm: name a program (thinc serve -- PROGRAM)"
+    )]
     NothingToRun,
+}
+
+fn list(installed: &[String], folders: &[String]) -> String {
+    match installed {
+        [] => format!("none is listed in {}", folders.join(", ")),
+        ids => format!("these are: {}", ids.join(", ")),
+    }
 }
 
 fn is_program(path: &Path) -> bool {
@@ -52,18 +81,27 @@ pub(crate) fn xorg() -> Result<PathBuf, SearchError> {
     found.ok_or_else(|| SearchError::Xorg(XORG_PLACES.map(str::to_owned).to_vec()))
 }
 
-/// What Xorg's -modulepath is: the driver's folder first, then the distribution's.
+/// The value of Xorg's -modulepath: the driver's folder first, then the distribution's.
 pub(crate) fn module_path() -> Result<OsString, SearchError> {
     let mut places = Vec::new();
     if let Some(named) = env::var_os("THINC_DRIVER_DIR") {
         places.push(PathBuf::from(named));
-    } else if let Some(folder) = env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)) {
+    } else if let Some(folder) =
+        env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
+    {
         places.push(folder.join("../lib/thinc"));
+        // Where thinc-view has copied both (~/.local/share/thinc/VERSION).
+        places.push(folder.clone());
         // target/release/thinc (or target/release/deps/… for tests) in the source tree.
         places.extend(["../../driver/build", "../../../driver/build"].map(|up| folder.join(up)));
     }
-    let found = places.iter().find(|place| place.join(DRIVER).is_file()).and_then(|place| place.canonicalize().ok());
-    let driver = found.ok_or_else(|| SearchError::Driver(places.iter().map(|p| p.display().to_string()).collect()))?;
+    let found = places
+        .iter()
+        .find(|place| place.join(DRIVER).is_file())
+        .and_then(|place| place.canonicalize().ok());
+    let driver = found.ok_or_else(|| {
+        SearchError::Driver(places.iter().map(|p| p.display().to_string()).collect())
+    })?;
     let mut path = driver.into_os_string();
     for place in MODULE_PLACES.iter().filter(|place| Path::new(place).is_dir()) {
         path.push(",");
@@ -81,32 +119,30 @@ pub(crate) fn program(name: &OsStr) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
-/// What a person types to start the native viewer: its name if it is in PATH, else where it lies beside this program.
-pub(crate) fn viewer() -> PathBuf {
+/// What a user types to start the native viewer: its name if it is in PATH, else its path next to
+/// this program.
+pub(crate) fn viewer_command() -> PathBuf {
     const VIEWER: &str = "thinc-view";
-    let beside = || env::current_exe().ok().map(|exe| exe.with_file_name(VIEWER)).filter(|path| is_program(path));
-    let Some(path) = program(VIEWER.as_ref()).is_none().then(beside).flatten() else { return VIEWER.into() };
-    // In the source tree a person stands at its root, where target/release/thinc-view is enough to type.
-    let from_here = env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    let next_to_us = || {
+        env::current_exe()
+            .ok()
+            .map(|exe| exe.with_file_name(VIEWER))
+            .filter(|path| is_program(path))
+    };
+    let Some(path) = program(VIEWER.as_ref()).is_none().then(next_to_us).flatten() else {
+        return VIEWER.into();
+    };
+    // In the root of the source tree target/release/thinc-view is enough to type.
+    let from_here =
+        env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     from_here.filter(|path| path.components().count() > 1).unwrap_or(path)
 }
 
-/// COMMAND as the person gave it, or what there is to begin with.
+/// COMMAND, which is not empty, with the path of its program.
 pub(crate) fn command(given: &[OsString]) -> Result<Vec<OsString>, SearchError> {
-    if let Some(first) = given.first() {
-        let found = program(first).ok_or_else(|| SearchError::Command(first.to_string_lossy().into_owned()))?;
-        return Ok([found.into_os_string()].into_iter().chain(given[1..].iter().cloned()).collect());
-    }
-    let found = |name: &str| program(OsStr::new(name)).map(PathBuf::into_os_string);
-    if let Some(xfce) = found("startxfce4") {
-        return Ok(vec![xfce]);
-    }
-    match (found("openbox"), found("xterm")) {
-        // The terminal makes an empty desktop one that can be used; the session ends with the window manager.
-        (Some(openbox), Some(_)) => Ok(vec![openbox, "--startup".into(), "xterm".into()]),
-        (None, Some(xterm)) => Ok(vec![xterm]),
-        _ => Err(SearchError::NothingToRun),
-    }
+    let found = program(&given[0])
+        .ok_or_else(|| SearchError::Command(given[0].to_string_lossy().into_owned()))?;
+    Ok([found.into_os_string()].into_iter().chain(given[1..].iter().cloned()).collect())
 }
 
 #[cfg(test)]
@@ -114,11 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_found_or_named() {
+    fn a_command_is_found_or_named_in_the_error() {
         assert_eq!(command(&["sh".into(), "-c".into()]).unwrap()[1], "-c");
         assert!(command(&["sh".into()]).unwrap()[0].to_string_lossy().ends_with("/sh"));
         let error = command(&["no-such-program-here".into()]).unwrap_err().to_string();
         assert_eq!(error, "there is no command no-such-program-here: it is not in PATH");
-        assert!(matches!(command(&["/etc/passwd".into()]), Err(SearchError::Command(_))), "not a program");
+        assert!(
+            matches!(command(&["/etc/passwd".into()]), Err(SearchError::Command(_))),
+            "not a program"
+        );
     }
 }

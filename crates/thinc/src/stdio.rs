@@ -1,6 +1,7 @@
-//! `thinc session --stdio`: what ssh starts for a viewer that is elsewhere. Finds the session or starts it, then carries
-//! bytes between ssh and the session process until one of them has had enough.
-//! From sshd's pipes, to the session's private socket. Prints a greeting, and nothing else, before the protocol begins.
+//! `thinc session --stdio`: ssh starts it for a remote viewer. Finds or starts the session, then
+//! copies bytes between ssh and the session process until one of them closes. From sshd's pipes,
+//! to the session's private socket. Before the protocol begins it prints a greeting, the answer
+//! about a UDP port if the viewer asked for one, and nothing else.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -11,119 +12,180 @@ use std::process::{Command, ExitCode, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use thinc_transport::offer::{self, OfferRequest, UdpPorts};
 use thinc_transport::stdio::{EXIT_NO_SESSION, GREETING, unescape};
 
 use crate::cli::{Session, name_from};
-use crate::terminal::complain;
-use crate::{MainError, detach, runtime_dir, search};
+use crate::desktop::Program;
+use crate::terminal::print_error;
+use crate::{MainError, detach, runtime_dir};
 
-/// 64 KiB, what a pipe holds.
-const PIECE_BYTES: usize = 64 * 1024;
-/// A session of that name that is just ending is waited for: its name is free when all of it has ended.
-const ENDING_TIME: Duration = Duration::from_secs(10);
-const ENDING_LOOK: Duration = Duration::from_millis(20);
-/// What a session process gets to close a connection whose viewer has gone.
-const FAREWELL_TIME: Duration = Duration::from_secs(5);
+/// 64 KiB, the capacity of a pipe.
+const BUFFER_BYTES: usize = 64 * 1024;
+/// A session of that name that is just ending is waited for: its name is free once it has ended.
+const ENDING_TIMEOUT: Duration = Duration::from_secs(10);
+const ENDING_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// 2 s: how long the session process may take to answer a request for a UDP port. It answers within
+/// a millisecond, except while it is restarted.
+const OFFER_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long the session process may take to close a connection whose viewer has gone.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns when the viewer or the session has gone.
+/// Returns when the viewer or the session has closed.
 pub(crate) fn stdio(options: &Session) -> Result<ExitCode, MainError> {
     let command = command(options)?;
     let name = match (&options.name, command.first()) {
         (Some(name), _) => name.clone(),
         (None, Some(program)) => name_from(program),
-        // As `thinc serve` would call it.
-        (None, None) => name_from(&search::command(&[])?[0]),
+        // The default name of `thinc serve`.
+        (None, None) => Program::find(&[], None)?.name,
     };
     let session = match (connect(&name), options.attach) {
         (Some(session), _) => session,
         (None, true) => {
-            complain(&format!("thinc: no session called {name} is running (any more)"));
+            print_error(&format!("thinc: no session called {name} is running (any more)"));
             return Ok(ExitCode::from(EXIT_NO_SESSION));
         }
         (None, false) => start(&name, options, &command)?,
     };
-    relay(session)?;
+    let offer = options.udp_ports.map(|ports| request_port(&name, ports));
+    relay(session, offer)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// COMMAND, as it was before it was made fit for a shell.
+/// The session process's answer for the viewer, and the connection that it came over: as long as
+/// that is open, the session knows that the tunnel exists.
+struct PortAnswer {
+    line: String,
+    _request: Option<UnixStream>,
+}
+
+/// Requests a UDP port on the address that ssh came to. Whatever goes wrong, the tunnel works; the
+/// viewer is told the reason.
+fn request_port(name: &str, ports: UdpPorts) -> PortAnswer {
+    let connection = std::env::var("SSH_CONNECTION").ok();
+    let answer = offer::ssh_address(connection.as_deref()).and_then(|address| {
+        let request = OfferRequest { address, ports };
+        ask(name, &request).map_err(|error| format!("the session offers no UDP port: {error}"))
+    });
+    match answer {
+        Ok((line, stream)) => PortAnswer { line, _request: Some(stream) },
+        Err(reason) => PortAnswer { line: offer::answer_line(&Err(reason)), _request: None },
+    }
+}
+
+/// The answer as a line that is valid.
+fn ask(name: &str, request: &OfferRequest) -> io::Result<(String, UnixStream)> {
+    // A session that an older thinc started has no such socket.
+    let mut stream = runtime_dir::connect(&runtime_dir::port_socket(name))?;
+    let until = Instant::now() + OFFER_TIMEOUT;
+    stream.write_all(request.to_line().as_bytes())?;
+    let mut line = Vec::new();
+    while line.last() != Some(&b'\n') && line.len() < offer::LINE_BYTES_MAX {
+        let left = until.saturating_duration_since(Instant::now());
+        // Zero would mean no time-out.
+        stream.set_read_timeout(Some(left.max(Duration::from_millis(1))))?;
+        let mut byte = [0];
+        stream.read_exact(&mut byte)?;
+        line.extend(byte);
+    }
+    let invalid = |error| io::Error::new(io::ErrorKind::InvalidData, error);
+    let _valid = offer::parse_answer(&line).map_err(|error| invalid(error.to_string()))?;
+    let line = String::from_utf8(line).map_err(|error| invalid(error.to_string()))?;
+    Ok((line, stream))
+}
+
+/// COMMAND, unescaped.
 fn command(options: &Session) -> Result<Vec<OsString>, MainError> {
     if !options.escaped {
         return Ok(options.command.clone());
     }
-    let words = options.command.iter().map(|word| unescape(word.to_str()?));
-    words.collect::<Option<_>>().ok_or_else(|| "the command's words are not escaped as they should be".into())
+    let output = options.command.iter().map(|word| unescape(word.to_str()?));
+    output
+        .collect::<Option<_>>()
+        .ok_or_else(|| "the words of the command are not escaped correctly".into())
 }
 
-/// Somebody listens as long as the session's supervisor lives, whether or not the session process does at the moment.
+/// The socket accepts connections as long as the supervisor lives, even while the session process
+/// is restarted.
 fn connect(name: &str) -> Option<UnixStream> {
     runtime_dir::connect(&runtime_dir::viewer_socket(name)).ok()
 }
 
-/// Starts the session, in the background and without a port. Whoever else does so at this moment meets us in one of them.
+/// Starts the session, in the background and without a port. If several do so at the same moment,
+/// all connect to one of them.
 fn start(name: &str, options: &Session, command: &[OsString]) -> Result<UnixStream, MainError> {
-    let until = Instant::now() + ENDING_TIME;
+    let until = Instant::now() + ENDING_TIMEOUT;
     loop {
         let mut serve = Command::new(std::env::current_exe()?);
         serve.args(["serve", "--supervise", "--listen", "none", "--name", name]);
         if let Some((width, height)) = options.size {
             serve.arg("--size").arg(format!("{width}x{height}"));
         }
-        serve.arg("--").args(command).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        serve
+            .arg("--")
+            .args(command)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut supervisor = serve.spawn()?;
-        let mut words = supervisor.stderr.take().ok_or("no pipe")?;
-        // It lets go of both pipes when it is ready.
-        let words = thread::spawn(move || {
+        let mut output = supervisor.stderr.take().ok_or("no pipe")?;
+        // The supervisor closes both pipes when it is ready.
+        let output = thread::spawn(move || {
             let mut text = Vec::new();
-            let _ = words.read_to_end(&mut text);
+            let _ = output.read_to_end(&mut text);
             text
         });
         let failed = detach::wait_until_ready(&mut supervisor, |_| ())?;
         if let Some(session) = connect(name) {
             return Ok(session);
         }
-        let words = words.join().unwrap_or_default();
-        // Another one of that name is just beginning, or just ending.
+        let output = output.join().unwrap_or_default();
+        // Another session of that name is just starting or ending.
         if failed.is_some() && runtime_dir::is_taken(name)? && Instant::now() < until {
-            thread::sleep(ENDING_LOOK);
+            thread::sleep(ENDING_POLL_INTERVAL);
             if let Some(session) = connect(name) {
                 return Ok(session);
             }
             continue;
         }
-        let words = String::from_utf8_lossy(&words);
-        return Err(match words.trim_start_matches("thinc: ").trim_end() {
-            "" => format!("the session {name} ended as soon as it had begun").into(),
-            words => words.into(),
+        let output = String::from_utf8_lossy(&output);
+        return Err(match output.trim_start_matches("thinc: ").trim_end() {
+            "" => format!("the session {name} ended right after its start").into(),
+            output => output.into(),
         });
     }
 }
 
-/// Carries bytes both ways. Blocking threads: nothing here decides what waits, the session does.
-fn relay(session: UnixStream) -> Result<(), MainError> {
-    // Files, because the library's own standard output would keep the end of a line to itself.
+/// Copies bytes in both directions, with blocking threads: the session process decides what waits.
+fn relay(session: UnixStream, offer: Option<PortAnswer>) -> Result<(), MainError> {
+    // As files: std's standard output would buffer the last incomplete line.
     let mut input = File::from(rustix::stdio::stdin().try_clone_to_owned()?);
     let mut output = File::from(rustix::stdio::stdout().try_clone_to_owned()?);
     output.write_all(GREETING)?;
+    if let Some(offer) = &offer {
+        output.write_all(offer.line.as_bytes())?;
+    }
     let (mut reader, mut writer) = (session.try_clone()?, session);
     thread::spawn(move || {
-        let _ = carry(&mut input, &mut writer);
-        // The viewer has gone; the session closes the other direction, which ends this process. If it does not, we do.
+        let _ = copy(&mut input, &mut writer);
+        // The viewer has gone: the session closes the other direction, which ends this process; if
+        // it does not, the time-out does.
         let _ = writer.shutdown(Shutdown::Write);
-        thread::sleep(FAREWELL_TIME);
+        thread::sleep(CLOSE_TIMEOUT);
         let _ = writer.shutdown(Shutdown::Both);
     });
-    // Whichever end broke: the one who is left notices by the end of its stream.
-    let _ = carry(&mut reader, &mut output);
+    // An error of either end: the other one sees the end of its stream.
+    let _ = copy(&mut reader, &mut output);
     Ok(())
 }
 
-fn carry(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
-    let mut piece = vec![0; PIECE_BYTES];
+fn copy(from: &mut impl Read, to: &mut impl Write) -> io::Result<()> {
+    let mut buffer = vec![0; BUFFER_BYTES];
     loop {
-        match from.read(&mut piece) {
+        match from.read(&mut buffer) {
             Ok(0) => return Ok(()),
-            Ok(count) => to.write_all(&piece[..count])?,
+            Ok(count) => to.write_all(&buffer[..count])?,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }

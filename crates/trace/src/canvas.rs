@@ -1,6 +1,6 @@
-//! Pixels of one drawable, and the few things that are done to them.
-//! From replay.rs, which keeps the traced screen in one, and stand_in.rs, which keeps pixmaps too.
-//! Knows rectangles inside itself; whatever reaches beyond is cut.
+//! Pixels of one drawable, and operations on them. From replay.rs, which keeps the traced screen in
+//! one, and synthetic.rs, which also keeps pixmaps. Knows rectangles within it; parts outside are
+//! clipped.
 
 use thinc_region::{Rect, Region, Size};
 
@@ -25,7 +25,7 @@ impl Canvas {
         &self.pixels[self.offset(x1, y)..self.offset(x2, y)]
     }
 
-    /// Writes what `color` says of each place.
+    /// Sets every pixel to the result of `color`.
     pub(crate) fn paint(&mut self, rect: Rect, mut color: impl FnMut(i32, i32, u32) -> u32) {
         let rect = rect.intersect(&self.size.rect());
         for y in rect.y1..rect.y2 {
@@ -36,7 +36,7 @@ impl Canvas {
         }
     }
 
-    /// Copies rows of a rectangle from elsewhere, `rows` without gaps.
+    /// Writes the rows of a rectangle; `rows` has no gaps.
     pub(crate) fn put(&mut self, rect: Rect, rows: &[u32]) {
         if rect.is_empty() {
             return;
@@ -47,7 +47,8 @@ impl Canvas {
         }
     }
 
-    /// Moves pixels of its own, all read before any is written; what comes from outside stays as it was.
+    /// Copies pixels within the canvas, all read before any is written; a source outside leaves the
+    /// destination unchanged.
     pub(crate) fn move_within(&mut self, region: &Region, dx: i32, dy: i32) {
         let mut region = region.clone();
         region.intersect_rect(&self.size.rect());
@@ -62,9 +63,10 @@ impl Canvas {
         }
     }
 
-    /// Copies from another; what comes from outside it stays as it was.
+    /// Copies from another canvas; a source outside leaves the destination unchanged.
     pub(crate) fn copy_from(&mut self, source: &Canvas, rect: Rect, dx: i32, dy: i32) {
-        let rect = rect.intersect(&self.size.rect()).intersect(&source.size.rect().translate(dx, dy));
+        let rect =
+            rect.intersect(&self.size.rect()).intersect(&source.size.rect().translate(dx, dy));
         if rect.is_empty() {
             return;
         }

@@ -1,17 +1,18 @@
-//! What changed in a framebuffer, against a copy of it: the pixels a trace has to keep.
-//! From session-server's recorder, which read what the records cover; to event.rs.
-//! Knows pixels and rectangles; never when or why they were read.
+//! Changes of a framebuffer relative to a copy of it: the pixels that a trace must keep. From
+//! session-server's recorder, which read the pixels that the records cover; to event.rs. Knows
+//! pixels and rectangles; never when or why they were read.
 
 use thinc_pixels::Snapshot;
 use thinc_region::{Rect, Size};
 
 use crate::event::{EVENT_PIXELS_MAX, Event};
 
-/// 64 × 8 pixels: what is kept together. Finer saves nothing once compressed, and costs an event's head.
+/// 64 × 8 pixels: the unit of comparison. Smaller cells save nothing after compression, and each
+/// costs an event's head.
 const CELL_WIDTH: i32 = 64;
 const CELL_HEIGHT: i32 = 8;
 
-/// A copy of the framebuffer as the trace so far says it is.
+/// A copy of the framebuffer as recorded so far.
 #[derive(Debug, Default)]
 pub struct Delta {
     size: Size,
@@ -19,13 +20,13 @@ pub struct Delta {
 }
 
 impl Delta {
-    /// Another framebuffer, black.
+    /// Starts with a new framebuffer, all black.
     pub fn reset(&mut self, size: Size) {
         self.size = size;
         self.pixels = vec![0; size.area() as usize];
     }
 
-    /// Gives what differs in a snapshot, cell by cell, and remembers it.
+    /// Emits the differences of a snapshot, cell by cell, and updates the copy.
     pub fn take(&mut self, snapshot: &Snapshot, mut changed: impl FnMut(Event)) {
         for rect in snapshot.region().rects() {
             let rect = rect.intersect(&self.size.rect());
@@ -72,5 +73,7 @@ impl Delta {
     }
 }
 
-// A band over the widest screen there is fits into one event.
-const _: () = assert!(CELL_HEIGHT as usize * thinc_protocol::limits::SCREEN_EDGE_MAX as usize <= EVENT_PIXELS_MAX);
+// A band across the widest screen fits into one event.
+const _: () = assert!(
+    CELL_HEIGHT as usize * thinc_protocol::limits::SCREEN_EDGE_MAX as usize <= EVENT_PIXELS_MAX
+);

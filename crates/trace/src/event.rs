@@ -1,6 +1,6 @@
-//! What a trace tells, one event after the other, and the bytes of each; both ways, side by side.
-//! From session-server's recorder, to file.rs; and back, to replay.rs, redact.rs and summary.rs.
-//! Knows bytes and what can be; never compression, files or what an event leads to.
+//! The events of a trace and their bytes, encoding next to decoding. From session-server's
+//! recorder, to file.rs; and back, to replay.rs, redact.rs and summary.rs. Knows bytes and
+//! validity; never compression, files or the effect of an event.
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{CURSOR_EDGE_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX};
@@ -12,19 +12,21 @@ pub type RecordBytes = [u8; RECORD_BYTES];
 
 /// Kind and length before an event's body.
 pub(crate) const EVENT_HEAD_BYTES: usize = 5;
-/// 1 MiB: longest body. Writers cut runs of records and pixels to it, so that a chunk's size has a bound.
+/// 1 MiB: longest body. Writers split runs of records and pixels to it, so that the size of a chunk
+/// is bounded.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// Most records in one event.
 pub const EVENT_RECORDS_MAX: usize = BODY_BYTES_MAX / RECORD_BYTES;
-/// Most pixels in one event: with its rectangle no more than a body holds. The longest row of a screen fits.
-pub const EVENT_PIXELS_MAX: usize = (BODY_BYTES_MAX - RECT_BYTES) / 4;
-/// Most rectangles in one event; a writer makes a region of more of them coarser.
+/// Most pixels in one event: with their rectangle they fill a body. The longest row of a screen
+/// fits.
+pub(crate) const EVENT_PIXELS_MAX: usize = (BODY_BYTES_MAX - RECT_BYTES) / 4;
+/// Most rectangles in one event; a writer simplifies a region with more.
 pub const EVENT_RECTS_MAX: usize = 4096;
 
 const RECT_BYTES: usize = 16;
 const CURSOR_BYTES: usize = 40;
 
-const TURN: u8 = 1;
+const POLL: u8 = 1;
 const RECORDS: u8 = 2;
 const GEOMETRY: u8 = 3;
 const CURSOR: u8 = 4;
@@ -34,33 +36,35 @@ const READ: u8 = 7;
 const GAP: u8 = 8;
 const END: u8 = 9;
 
-/// One thing that happened, in the order in which the session met it.
+/// One event, in the order in which the session saw it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The session looks at the ring; what follows came with this look. Microseconds since the trace began.
-    Turn(Micros),
+    /// The session polls the ring; the following events belong to this poll. Microseconds since the
+    /// trace began.
+    Poll(Micros),
     /// Records as published.
     Records(Vec<RecordBytes>),
-    /// From here on records mean a framebuffer of this size; its pixels are black until `Pixels` say otherwise.
+    /// From here on records refer to a framebuffer of this size, which is black until `Pixels`.
     Geometry {
         /// Its generation.
         generation: u32,
         /// Its size.
         size: Size,
     },
-    /// The cursor, after the records of this turn.
+    /// The cursor, after the records of this poll.
     Cursor(Cursor),
-    /// The dirty tiles that were taken at the OVERFLOW record just before.
+    /// The dirty tiles taken at the preceding OVERFLOW record.
     Dirty(Vec<Rect>),
-    /// Pixels that are no longer what they were: 0x00RRGGBB, rows without gaps.
+    /// Changed pixels: 0x00RRGGBB, rows without gaps.
     Pixels(Rect, Vec<u32>),
-    /// All pixels of this turn have been read: `Ring::begin`, loaded after that. The session serves its viewers now.
+    /// All pixels of this poll have been read: `Ring::begin`, loaded after that. The session serves
+    /// its viewers now.
     Read(u64),
-    /// Not everything could be kept: so many records are missing, and these places are what they may have changed.
+    /// Data was lost: so many records are missing, and they may have changed these rectangles.
     Gap {
         /// How many.
         records: u64,
-        /// Where.
+        /// Places that they may have changed.
         rects: Vec<Rect>,
     },
     /// The last event.
@@ -70,8 +74,8 @@ pub enum Event {
 /// Why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// Whoever asked for it wanted no more.
-    Asked,
+    /// The recording was stopped on request.
+    Requested,
     /// The session ended.
     Session,
 }
@@ -79,11 +83,11 @@ pub enum End {
 /// The cursor block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
-    /// Counts images.
+    /// Counts images; 0: there is none yet.
     pub serial: u32,
-    /// Counts positions that an application chose.
+    /// Counts positions set by a program.
     pub warps: u32,
-    /// Where X put the hot spot last.
+    /// X's last position of the hot spot.
     pub at: (i32, i32),
     /// Hot spot in the image.
     pub hot: (u16, u16),
@@ -123,24 +127,24 @@ impl From<&CursorState> for Cursor {
     }
 }
 
-/// Why bytes are no event.
+/// Why bytes are not an event.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EventError {
     /// The bytes end in the middle.
-    #[error("an event is cut")]
+    #[error("an event is truncated")]
     Cut,
     /// No such kind.
-    #[error("there is no event of kind {0}")]
+    #[error("an event has the unknown kind {0}")]
     Kind(u8),
-    /// The length is not what this kind has.
-    #[error("an event of kind {kind} cannot have {bytes} bytes")]
+    /// This kind cannot have this length.
+    #[error("an event of kind {kind} cannot have a body of {bytes} bytes")]
     Length {
-        /// Which.
+        /// The kind.
         kind: u8,
         /// How many.
         bytes: usize,
     },
-    /// A record that no driver writes.
+    /// A record is invalid.
     #[error("record {index} of a run: {error}")]
     Record {
         /// From 0.
@@ -148,23 +152,26 @@ pub enum EventError {
         /// Why.
         error: RecordError,
     },
-    /// A number that cannot be.
+    /// A value is out of range.
     #[error("{0}")]
-    Impossible(&'static str),
+    Invalid(&'static str),
 }
 
 impl Event {
     /// Appends the event's bytes.
     ///
-    /// # Panics
-    /// When it is larger than an event may be: a writer's bug.
+    /// # Panics If it is larger than an event may be: a bug of the writer.
     pub fn encode(&self, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&[self.kind(), 0, 0, 0, 0]);
         match self {
-            Event::Turn(at) => out.extend_from_slice(&at.to_le_bytes()),
-            Event::Records(records) => records.iter().for_each(|record| out.extend_from_slice(record)),
-            Event::Geometry { generation, size } => put_words(out, &[*generation, size.width, size.height]),
+            Event::Poll(at) => out.extend_from_slice(&at.to_le_bytes()),
+            Event::Records(records) => {
+                records.iter().for_each(|record| out.extend_from_slice(record))
+            }
+            Event::Geometry { generation, size } => {
+                put_words(out, &[*generation, size.width, size.height])
+            }
             Event::Cursor(cursor) => cursor.encode(out),
             Event::Dirty(rects) => rects.iter().for_each(|rect| put_rect(out, rect)),
             Event::Pixels(rect, pixels) => {
@@ -180,13 +187,16 @@ impl Event {
             Event::End(end) => out.push(*end as u8),
         }
         let body = out.len() - start - EVENT_HEAD_BYTES;
-        assert!(body <= BODY_BYTES_MAX, "an event of {body} bytes is longer than a trace takes");
+        assert!(
+            body <= BODY_BYTES_MAX,
+            "an event of {body} bytes exceeds the limit of {BODY_BYTES_MAX}"
+        );
         out[start + 1..start + EVENT_HEAD_BYTES].copy_from_slice(&(body as u32).to_le_bytes());
     }
 
     fn kind(&self) -> u8 {
         match self {
-            Event::Turn(_) => TURN,
+            Event::Poll(_) => POLL,
             Event::Records(_) => RECORDS,
             Event::Geometry { .. } => GEOMETRY,
             Event::Cursor(_) => CURSOR,
@@ -218,14 +228,14 @@ impl Cursor {
         let word = |index: usize| word(body, index * 4);
         let size = Size { width: word(5), height: word(6) };
         if size.width > CURSOR_EDGE_MAX || size.height > CURSOR_EDGE_MAX {
-            return Err(EventError::Impossible("the cursor is too large"));
+            return Err(EventError::Invalid("a cursor is too large"));
         }
         if body.len() as u64 != CURSOR_BYTES as u64 + size.area() * 4 {
             return Err(length);
         }
         let hot = (word(4) as u16, (word(4) >> 16) as u16);
         if u32::from(hot.0) > size.width || u32::from(hot.1) > size.height {
-            return Err(EventError::Impossible("the cursor's hot spot is outside"));
+            return Err(EventError::Invalid("a cursor's hot spot lies outside its image"));
         }
         let flags = word(7);
         Ok(Cursor {
@@ -241,26 +251,26 @@ impl Cursor {
     }
 }
 
-/// Reads events and checks what each may say after those before it.
+/// Decodes events, and validates each in the context of the earlier ones.
 #[derive(Clone, Debug, Default)]
 pub struct EventReader {
     size: Size,
     at: Micros,
     ended: bool,
-    /// Records of frames are of version 2, which said another image's size: they are taken for pixels.
+    /// Records of video frames have version 2, which named another image size: they are read as
+    /// pixels.
     pub(crate) frames_are_pixels: bool,
 }
 
-/// Bytes of a record, as in driver/include/ring_abi.h: the kind of a drawing, and what two of them draw.
+/// Bytes of a record, as in driver/include/ring_abi.h: a kind and two hints.
 const DRAW: u8 = 1;
 const IMAGE: [u8; 2] = [4, 0];
 const VIDEO: [u8; 2] = [6, 0];
 
 impl EventReader {
-    /// The next event and how many bytes it took; None where there are none left.
+    /// The next event and its length in bytes; None at the end of the bytes.
     ///
-    /// # Errors
-    /// What is wrong with it; nothing after it means anything.
+    /// # Errors Why it is invalid; nothing after it can be decoded.
     pub fn next(&mut self, bytes: &[u8]) -> Result<Option<(Event, usize)>, EventError> {
         if bytes.is_empty() {
             return Ok(None);
@@ -269,7 +279,7 @@ impl EventReader {
             return Err(EventError::Cut);
         }
         if self.ended {
-            return Err(EventError::Impossible("something follows the end"));
+            return Err(EventError::Invalid("an event follows the end"));
         }
         let (kind, length) = (bytes[0], word(bytes, 1) as usize);
         if length > BODY_BYTES_MAX {
@@ -284,13 +294,13 @@ impl EventReader {
         let length = EventError::Length { kind, bytes: body.len() };
         let long = || <[u8; 8]>::try_from(body).map(u64::from_le_bytes).map_err(|_| length.clone());
         match kind {
-            TURN => {
+            POLL => {
                 let at = long()?;
                 if at < self.at {
-                    return Err(EventError::Impossible("time runs backwards"));
+                    return Err(EventError::Invalid("a poll is earlier than the one before"));
                 }
                 self.at = at;
-                Ok(Event::Turn(at))
+                Ok(Event::Poll(at))
             }
             RECORDS => {
                 let (records, []) = body.as_chunks::<RECORD_BYTES>() else { return Err(length) };
@@ -299,15 +309,19 @@ impl EventReader {
                     if self.frames_are_pixels && record[8] == DRAW && record[10..12] == VIDEO {
                         record[10..12].copy_from_slice(&IMAGE);
                     }
-                    DrawRecord::parse(record).map_err(|error| EventError::Record { index, error })?;
+                    DrawRecord::parse(record)
+                        .map_err(|error| EventError::Record { index, error })?;
                 }
                 Ok(Event::Records(records))
             }
             GEOMETRY if body.len() == 12 => {
                 let size = Size { width: word(body, 4), height: word(body, 8) };
                 let edge = 1..=SCREEN_EDGE_MAX;
-                if !edge.contains(&size.width) || !edge.contains(&size.height) || size.area() > SCREEN_AREA_MAX {
-                    return Err(EventError::Impossible("no screen has this size"));
+                if !edge.contains(&size.width)
+                    || !edge.contains(&size.height)
+                    || size.area() > SCREEN_AREA_MAX
+                {
+                    return Err(EventError::Invalid("a screen's size is out of range"));
                 }
                 self.size = size;
                 Ok(Event::Geometry { generation: word(body, 0), size })
@@ -319,20 +333,24 @@ impl EventReader {
                 if body.len() as u64 != RECT_BYTES as u64 + rect.area() * 4 {
                     return Err(length);
                 }
-                Ok(Event::Pixels(rect, words(&body[RECT_BYTES..]).map(|pixel| pixel & 0x00ff_ffff).collect()))
+                Ok(Event::Pixels(
+                    rect,
+                    words(&body[RECT_BYTES..]).map(|pixel| pixel & 0x00ff_ffff).collect(),
+                ))
             }
             READ => Ok(Event::Read(long()?)),
             GAP if body.len() >= 8 => {
                 let (records, rects) = body.split_at(8);
-                let records = u64::from_le_bytes(records.try_into().expect("it was split there"));
+                let records =
+                    u64::from_le_bytes(records.try_into().expect("the slice has 8 bytes"));
                 Ok(Event::Gap { records, rects: self.rects(rects, &length)? })
             }
             END if body.len() == 1 => {
                 self.ended = true;
                 match body[0] {
-                    0 => Ok(Event::End(End::Asked)),
+                    0 => Ok(Event::End(End::Requested)),
                     1 => Ok(Event::End(End::Session)),
-                    _ => Err(EventError::Impossible("a trace ends for no such reason")),
+                    _ => Err(EventError::Invalid("the reason of the end is unknown")),
                 }
             }
             GEOMETRY | PIXELS | GAP | END => Err(length),
@@ -343,7 +361,7 @@ impl EventReader {
     fn rects(&self, bytes: &[u8], length: &EventError) -> Result<Vec<Rect>, EventError> {
         let (rects, []) = bytes.as_chunks::<RECT_BYTES>() else { return Err(length.clone()) };
         if rects.len() > EVENT_RECTS_MAX {
-            return Err(EventError::Impossible("too many rectangles"));
+            return Err(EventError::Invalid("an event has too many rectangles"));
         }
         rects.iter().map(|rect| self.rect(rect)).collect()
     }
@@ -352,7 +370,7 @@ impl EventReader {
         let edge = |index: usize| word(bytes, index * 4).cast_signed();
         let rect = Rect { x1: edge(0), y1: edge(1), x2: edge(2), y2: edge(3) };
         if rect.x1 >= rect.x2 || rect.y1 >= rect.y2 || !self.size.rect().contains(&rect) {
-            return Err(EventError::Impossible("a rectangle is outside the screen"));
+            return Err(EventError::Invalid("a rectangle is empty or outside the screen"));
         }
         Ok(rect)
     }

@@ -1,5 +1,5 @@
-//! The file: a head, then chunks, each with its lengths and a checksum before one zstd frame of whole events.
-//! From event.rs, to a stream of bytes; and back. doc/trace.md has the byte picture.
+//! The file: a head, then chunks, each with its lengths and a checksum before one zstd frame of
+//! whole events. From event.rs, to a stream of bytes; and back. doc/trace.md has the byte layout.
 //! Knows lengths and limits; never what an event means.
 
 use std::io::{self, Read, Write};
@@ -10,37 +10,37 @@ use zstd_safe::{CCtx, CParameter, DCtx};
 
 use crate::event::{BODY_BYTES_MAX, EVENT_HEAD_BYTES, Event, EventError, EventReader};
 
-/// What every trace begins with.
+/// The first bytes of every trace.
 pub const MAGIC: &[u8; 8] = b"THINCTRC";
 const VERSION: u32 = 1;
-/// Version of the records before frames of XVideo said their place: all others are the same.
+/// Version of the records before those of XVideo frames named their place; all others are the same.
 const ABI_BEFORE_VIDEO: u32 = 2;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
 const FLAG_COLORS_KEPT: u32 = 2;
 
-/// 1 MiB: events are compressed once there are so many bytes of them.
+/// 1 MiB: uncompressed size at which events are written as a chunk.
 const CHUNK_BYTES: usize = 1024 * 1024;
-/// Longest chunk when unpacked: what waited, and the event that made it enough.
-pub const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + EVENT_HEAD_BYTES + BODY_BYTES_MAX;
-/// The library's default: 200 MB/s and more on one core, and pixels to a tenth.
+/// Longest uncompressed chunk: the waiting events and the one that exceeds CHUNK_BYTES.
+const CHUNK_BYTES_MAX: usize = CHUNK_BYTES + EVENT_HEAD_BYTES + BODY_BYTES_MAX;
+/// The library's default: 200 MB/s and more on one core, and pixels shrink to a tenth.
 const ZSTD_LEVEL: i32 = 3;
 
-/// What a trace says of itself.
+/// The flags of a trace.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// It holds no content, see [`crate::Redactor`].
+    /// It contains no screen content, see [`crate::Redactor`].
     pub redacted: bool,
-    /// It does hold the colours of plain areas.
+    /// It does contain the colours of plain areas.
     pub colors_kept: bool,
 }
 
-/// Where a file cannot be read, and why. Everything before is good.
+/// Where a file cannot be read, and why. Everything before is valid.
 #[derive(Debug, thiserror::Error)]
 #[error("at byte {offset}: {why}")]
 pub struct TraceError {
-    /// In the file.
+    /// Offset in the file.
     pub offset: u64,
     /// Why.
     pub why: Unreadable,
@@ -50,46 +50,49 @@ pub struct TraceError {
 #[derive(Debug, thiserror::Error)]
 pub enum Unreadable {
     /// Another kind of file.
-    #[error("this is no trace")]
+    #[error("this is not a trace of thinc")]
     NotATrace,
-    /// Of a thinc that is newer, or older.
+    /// Written by a newer or older thinc.
     #[error("the trace has format {0}; this thinc reads format {VERSION}")]
     Version(u32),
-    /// Its records are another driver's.
-    #[error("its records are version {0} of the driver's; this thinc reads {ABI_BEFORE_VIDEO} and {ABI_VERSION}")]
+    /// Its records have another version of the ABI.
+    #[error(
+        "its records have version {0} of the driver's ABI; this thinc reads {ABI_BEFORE_VIDEO} and \
+            {ABI_VERSION}"
+    )]
     Abi(u32),
-    /// It stops too soon.
-    #[error("the file is cut in the middle of {0}")]
+    /// The file ends too early.
+    #[error("the file ends in the middle of {0}")]
     Cut(&'static str),
-    /// It stops where a chunk could begin, but has no end.
-    #[error("the recording was cut off: no end is in it")]
+    /// The file ends after a chunk, but without an end event.
+    #[error("the recording is incomplete: it has no end")]
     NoEnd,
-    /// A chunk of a length that no writer makes.
-    #[error("a chunk of {packed} bytes, {unpacked} when unpacked, is none")]
+    /// A chunk has a length that no writer produces.
+    #[error("a chunk has invalid lengths: {packed} bytes packed, {unpacked} unpacked")]
     Lengths {
-        /// As it says.
+        /// Its value.
         packed: u32,
-        /// As it says.
+        /// Its value.
         unpacked: u32,
     },
     /// Bytes have changed since they were written.
-    #[error("a chunk is damaged: its checksum is another")]
+    #[error("a chunk is damaged: its checksum differs")]
     Damaged,
-    /// The checksum is right, the contents are not.
-    #[error("a chunk does not unpack")]
+    /// The checksum is right, but the contents cannot be unpacked.
+    #[error("a chunk cannot be unpacked")]
     Packing,
-    /// Bytes that are no event.
+    /// Bytes are not an event.
     #[error("{error} (at byte {at} of the unpacked chunk)")]
     Event {
-        /// In the chunk.
+        /// Offset in the unpacked chunk.
         at: usize,
         /// Why.
         error: EventError,
     },
-    /// Something stands behind the end.
-    #[error("something follows the end")]
+    /// Data follows the end.
+    #[error("data follows the end")]
     AfterEnd,
-    /// The system.
+    /// Reading failed.
     #[error("{0}")]
     Io(#[from] io::Error),
 }
@@ -105,33 +108,32 @@ pub struct Writer<W> {
 impl<W: Write> Writer<W> {
     /// Begins a trace.
     ///
-    /// # Errors
-    /// Of the stream, as with all that follows.
+    /// # Errors Of the stream, as for all other functions.
     pub fn new(mut out: W, head: &Head) -> io::Result<Writer<W>> {
         let flags = [(head.redacted, FLAG_REDACTED), (head.colors_kept, FLAG_COLORS_KEPT)];
         let flags = flags.iter().filter(|(set, _)| *set).fold(0, |flags, (_, flag)| flags | flag);
         let mut bytes = MAGIC.to_vec();
-        [VERSION, ABI_VERSION, flags, 0].iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        [VERSION, ABI_VERSION, flags, 0]
+            .iter()
+            .for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         out.write_all(&bytes)?;
         let mut zstd = CCtx::create();
         let set = zstd.set_parameter(CParameter::CompressionLevel(ZSTD_LEVEL));
-        assert!(set.is_ok(), "zstd knows level {ZSTD_LEVEL}");
+        assert!(set.is_ok(), "zstd supports level {ZSTD_LEVEL}");
         Ok(Writer { out, waiting: Vec::new(), packed: Vec::new(), zstd })
     }
 
-    /// The next event; it may wait for others.
+    /// Adds an event; it may be written later.
     ///
-    /// # Errors
-    /// Of the stream.
+    /// # Errors Of the stream.
     pub fn event(&mut self, event: &Event) -> io::Result<()> {
         event.encode(&mut self.waiting);
         if self.waiting.len() >= CHUNK_BYTES { self.flush() } else { Ok(()) }
     }
 
-    /// Writes what waits.
+    /// Writes all waiting events.
     ///
-    /// # Errors
-    /// Of the stream.
+    /// # Errors Of the stream.
     pub fn flush(&mut self) -> io::Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -140,7 +142,7 @@ impl<W: Write> Writer<W> {
         let packed = self
             .zstd
             .compress2(&mut self.packed[CHUNK_HEAD_BYTES..], &self.waiting)
-            .expect("there is room for the worst case, and nothing else can be wrong");
+            .expect("the buffer has room for the worst case, and nothing else can fail");
         self.packed.truncate(CHUNK_HEAD_BYTES + packed);
         let checksum = xxh3_64(&self.packed[CHUNK_HEAD_BYTES..]);
         self.packed[..4].copy_from_slice(&(packed as u32).to_le_bytes());
@@ -151,10 +153,9 @@ impl<W: Write> Writer<W> {
         self.out.flush()
     }
 
-    /// Writes what waits and gives the stream back. The last event is the caller's to write.
+    /// Writes all waiting events and returns the stream. The caller must have added the end event.
     ///
-    /// # Errors
-    /// Of the stream.
+    /// # Errors Of the stream.
     pub fn finish(mut self) -> io::Result<W> {
         self.flush()?;
         Ok(self.out)
@@ -180,8 +181,7 @@ pub struct Reader<R> {
 impl<R: Read> Reader<R> {
     /// Reads the head.
     ///
-    /// # Errors
-    /// When this is no trace that can be read.
+    /// # Errors If this is not a trace that can be read.
     pub fn new(input: R) -> Result<Reader<R>, TraceError> {
         let mut reader = Reader {
             input,
@@ -204,7 +204,8 @@ impl<R: Read> Reader<R> {
         if read < HEAD_BYTES {
             return Err(wrong(read as u64, Unreadable::Cut("its head")));
         }
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         if word(8) != VERSION {
             return Err(wrong(8, Unreadable::Version(word(8))));
         }
@@ -213,11 +214,14 @@ impl<R: Read> Reader<R> {
             ABI_BEFORE_VIDEO => reader.events.frames_are_pixels = true,
             other => return Err(wrong(12, Unreadable::Abi(other))),
         }
-        reader.head = Head { redacted: word(16) & FLAG_REDACTED != 0, colors_kept: word(16) & FLAG_COLORS_KEPT != 0 };
+        reader.head = Head {
+            redacted: word(16) & FLAG_REDACTED != 0,
+            colors_kept: word(16) & FLAG_COLORS_KEPT != 0,
+        };
         Ok(reader)
     }
 
-    /// What the trace says of itself.
+    /// The flags of the trace.
     pub fn head(&self) -> Head {
         self.head
     }
@@ -229,8 +233,7 @@ impl<R: Read> Reader<R> {
 
     /// The next event; None after the last.
     ///
-    /// # Errors
-    /// Where the file is damaged or cut; ask no more then.
+    /// # Errors If the file is damaged or truncated; do not call again then.
     pub fn event(&mut self) -> Result<Option<Event>, TraceError> {
         loop {
             let next = self.events.next(&self.chunk[self.at..]).map_err(|error| {
@@ -261,13 +264,18 @@ impl<R: Read> Reader<R> {
             CHUNK_HEAD_BYTES => {}
             _ => return Err(wrong(Unreadable::Cut("a chunk's head"))),
         }
-        let word = |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
+        let word =
+            |at: usize| u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]);
         let (packed, unpacked) = (word(0), word(4));
         let most = zstd_safe::compress_bound(CHUNK_BYTES_MAX);
-        if packed == 0 || packed as usize > most || unpacked == 0 || unpacked as usize > CHUNK_BYTES_MAX {
+        if packed == 0
+            || packed as usize > most
+            || unpacked == 0
+            || unpacked as usize > CHUNK_BYTES_MAX
+        {
             return Err(wrong(Unreadable::Lengths { packed, unpacked }));
         }
-        // Grown by what there is: a length alone must not take memory.
+        // Grows with the data: a length alone must not allocate memory.
         let mut bytes = std::mem::take(&mut self.packed);
         bytes.clear();
         let result = (&mut self.input).take(u64::from(packed)).read_to_end(&mut bytes);
@@ -291,7 +299,7 @@ impl<R: Read> Reader<R> {
         Ok(true)
     }
 
-    /// As much as there is.
+    /// Fills the buffer, or reads up to the end of the file.
     fn read(&mut self, into: &mut [u8]) -> Result<usize, TraceError> {
         let mut filled = 0;
         while filled < into.len() {

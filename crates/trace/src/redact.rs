@@ -1,32 +1,32 @@
-//! A trace that can be given away: what was drawn where and in which order, and nothing of what it showed.
-//! From file.rs event by event, to another file. doc/trace.md says what is promised and what is not.
-//! Everything kept is written anew from what is understood; what is not understood is not carried over.
+//! A trace that can be shared: what was drawn where and in which order, without its content. From
+//! file.rs event by event, to another file. doc/trace.md states what is promised and what is not.
+//! Every kept event is rebuilt from known fields; unknown bytes are dropped.
 
 use std::collections::{HashMap, HashSet};
 
 use thinc_protocol::Micros;
-use thinc_ring::{DrawRecord, Drawn, RecordKind};
+use thinc_ring::{DrawHint, DrawRecord, RecordKind};
 
 use crate::event::{Cursor, Event, RecordBytes};
 
-/// 1 s: within it nothing is left of when something happened, only of what came first.
+/// 1 s: within it only the order of events is kept, not their times.
 const TIME_STEP: Micros = 1_000_000;
-/// 1 ms: between two turns of one second; those past the thousandth come at one moment.
-const TURN_STEP: Micros = 1_000;
-/// 64 pixels: of where an application put the pointer.
+/// 1 ms: between two polls of one second; those past the thousandth get the same time.
+const POLL_STEP: Micros = 1_000;
+/// 64 pixels: grid to which pointer positions are rounded.
 const POINTER_STEP: i32 = 64;
 
-/// What becomes of the colours of plain areas.
+/// Treatment of the colours of plain areas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Colors {
-    /// The first colour becomes one, the second another: which they were is gone.
+    /// Each colour is replaced by another, in the order of appearance.
     #[default]
     Replaced,
-    /// They stay.
+    /// They are kept.
     Kept,
 }
 
-/// Takes the content out of events.
+/// Removes the content of events.
 #[derive(Debug, Default)]
 pub struct Redactor {
     colors: Colors,
@@ -34,30 +34,33 @@ pub struct Redactor {
     drawables: HashMap<u32, u32>,
     palette: HashMap<u32, u32>,
     second: Micros,
-    turns_in_second: u64,
-    /// Windows that were told of an input in this second.
+    polls_in_second: u64,
+    /// Windows that received input in this second.
     touched: HashSet<u32>,
 }
 
 impl Redactor {
-    /// Of a trace that has not begun.
+    /// A redactor for a new trace.
     pub fn new(colors: Colors) -> Redactor {
         Redactor { colors, ..Redactor::default() }
     }
 
-    /// What is left of an event; None when nothing is.
+    /// The redacted event; None if nothing is left.
     pub fn event(&mut self, event: &Event) -> Option<Event> {
         match event {
-            Event::Turn(at) => Some(Event::Turn(self.coarse(*at))),
+            Event::Poll(at) => Some(Event::Poll(self.coarse(*at))),
             Event::Records(records) => {
-                let left: Vec<RecordBytes> = records.iter().filter_map(|bytes| self.record(bytes)).collect();
+                let left: Vec<RecordBytes> =
+                    records.iter().filter_map(|bytes| self.record(bytes)).collect();
                 (!left.is_empty()).then_some(Event::Records(left))
             }
             Event::Pixels(..) => None,
             Event::Cursor(cursor) => Some(Event::Cursor(plain_cursor(cursor))),
-            Event::Geometry { .. } | Event::Dirty(_) | Event::Read(_) | Event::Gap { .. } | Event::End(_) => {
-                Some(event.clone())
-            }
+            Event::Geometry { .. }
+            | Event::Dirty(_)
+            | Event::Read(_)
+            | Event::Gap { .. }
+            | Event::End(_) => Some(event.clone()),
         }
     }
 
@@ -65,15 +68,15 @@ impl Redactor {
         let second = at / TIME_STEP * TIME_STEP;
         if second != self.second {
             self.second = second;
-            self.turns_in_second = 0;
+            self.polls_in_second = 0;
             self.touched.clear();
         }
-        let at = second + (self.turns_in_second * TURN_STEP).min(TIME_STEP - TURN_STEP);
-        self.turns_in_second += 1;
+        let at = second + (self.polls_in_second * POLL_STEP).min(TIME_STEP - POLL_STEP);
+        self.polls_in_second += 1;
         at
     }
 
-    /// A record of the same meaning from nothing but known fields.
+    /// Rebuilds a record from its known fields.
     fn record(&mut self, bytes: &RecordBytes) -> Option<RecordBytes> {
         let record = DrawRecord::parse(bytes).ok()?;
         let mut out = [0; size_of::<RecordBytes>()];
@@ -81,14 +84,22 @@ impl Redactor {
         let window = number(&mut self.windows, record.window);
         put(12, window);
         match record.kind {
-            RecordKind::Draw { dst, what, .. } => {
+            RecordKind::Draw { dst, hint, .. } => {
                 put(16, number(&mut self.drawables, dst.0));
-                match what {
-                    Drawn::Solid(color) => put(48, self.color(color)),
+                match hint {
+                    DrawHint::Solid(color) => put(48, self.color(color)),
                     // Every field of it is known, and none is content.
-                    Drawn::Video { .. } => {
+                    DrawHint::Video { .. } => {
                         for at in [20, 40, 44, 48, 52, 56, 60] {
-                            put(at, u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]));
+                            put(
+                                at,
+                                u32::from_le_bytes([
+                                    bytes[at],
+                                    bytes[at + 1],
+                                    bytes[at + 2],
+                                    bytes[at + 3],
+                                ]),
+                            );
                         }
                     }
                     _ => {}
@@ -109,7 +120,7 @@ impl Redactor {
             RecordKind::Geometry { generation } => put(48, generation),
             RecordKind::Barrier { id } => put(48, id),
             RecordKind::VideoStopped { port } => put(48, u32::from(port)),
-            // One key is not told from many, and none from another.
+            // Several keys look like one, and all keys look alike.
             RecordKind::InputDelivered { .. } if !self.touched.insert(window) => return None,
             RecordKind::InputDelivered { .. }
             | RecordKind::Cursor
@@ -122,7 +133,7 @@ impl Redactor {
                 put(at, edge.cast_unsigned());
             }
         }
-        // Op, kind and flags; the hint where there is one.
+        // Op, kind and flags; the hint if there is one.
         out[..10].copy_from_slice(&bytes[..10]);
         if let RecordKind::Draw { .. } = record.kind {
             out[10..12].copy_from_slice(&bytes[10..12]);
@@ -135,7 +146,8 @@ impl Redactor {
             return color;
         }
         let next = self.palette.len() as u32;
-        // Neighbours far apart, so that a person can tell them apart; white first, as most screens have it.
+        // Successive colours differ clearly, so that a person can distinguish them; the first is
+        // white, as on most screens.
         *self
             .palette
             .entry(color)
@@ -143,13 +155,13 @@ impl Redactor {
     }
 }
 
-/// A number of its own for each, in the order in which they are met; nothing stays nothing.
+/// A separate number for each, in order of appearance; 0 stays 0.
 fn number(numbers: &mut HashMap<u32, u32>, id: u32) -> u32 {
     let next = numbers.len() as u32 + 1;
     if id == 0 { 0 } else { *numbers.entry(id).or_insert(next) }
 }
 
-/// A cursor of the same size whose pixels are of one colour.
+/// A cursor of the same size in one colour.
 fn plain_cursor(cursor: &Cursor) -> Cursor {
     let coarse = |value: i32| value.div_euclid(POINTER_STEP).saturating_mul(POINTER_STEP);
     let pixel = if cursor.two_colors.is_some() { 1 } else { 0xff80_8080 };

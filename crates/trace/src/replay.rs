@@ -1,6 +1,6 @@
-//! A trace through the whole pipeline: session-core, planning, encoders, a link and viewer-core, in one thread.
-//! From file.rs event by event, to figures and a hash of every frame.
-//! Virtual time decides; the clock here and in times.rs measures how long the work took and nothing reads it but the report.
+//! A trace through the whole pipeline: session-core, planning, encoders, a link and viewer-core, in
+//! one thread. From file.rs event by event, to statistics and a hash of every frame. Virtual time
+//! decides; the real clock, here and in times.rs, only measures the work for the report.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,8 @@ use thinc_protocol::wire::WireError;
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_session_core::{
-    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, VideoPolicy, ViewerStats as Sent, Violation,
+    Config, CursorData, CursorImageOwned, LossyPolicy, Scheduling, Session, VideoPolicy,
+    ViewerStats as Sent, Violation,
 };
 use thinc_viewer_core::{ViewerError, ViewerStats as Shown};
 
@@ -19,23 +20,24 @@ use crate::canvas::Canvas;
 use crate::event::{Cursor, Event, RecordBytes};
 use crate::file::Head;
 use crate::link::LinkSpec;
-use crate::stand_in::StandIn;
+use crate::synthetic::SyntheticScreen;
 use crate::times::{RecordTimes, Times};
 use crate::viewer::Connection;
 
-/// A deadline that has passed without making work ripe is looked at again after this long; session-server does the same.
+/// 500 us: how soon a deadline is checked again that has passed without any work; as in
+/// session-server.
 const DEADLINE_STEP: Micros = 500;
-/// 10 min of virtual time: by then everything has been sent over any link that is worth a replay.
+/// 10 min of virtual time: enough to send everything over any reasonable link.
 const REST_TIME_MAX: Micros = 600_000_000;
-/// Between two rounds of one trace: longer than an age bound or a hot window reaches.
+/// Pause between two rounds of a trace: longer than any age limit or hot window.
 const ROUND_PAUSE: Micros = 2_000_000;
 
 /// How a trace is replayed.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Between session and viewer.
+    /// The link between session and viewer.
     pub link: LinkSpec,
-    /// Compare what the viewer shows with the traced screen whenever everything is at rest.
+    /// Compare the viewer with the traced screen whenever everything is at rest.
     pub verify: bool,
     /// As `thinc serve --scheduling`.
     pub scheduling: Scheduling,
@@ -43,7 +45,7 @@ pub struct Options {
     pub offscreen: bool,
     /// Stop after so many records.
     pub records_max: u64,
-    /// How far the records go.
+    /// How much of the pipeline runs.
     pub depth: Depth,
 }
 
@@ -53,7 +55,8 @@ pub enum Depth {
     /// All of it.
     #[default]
     Viewer,
-    /// Translation, queues and scheduling: jobs are committed, and not read. No pixel is sent, only COPYs.
+    /// Translation, queues and scheduling: jobs are committed but not read. No pixels are sent,
+    /// only COPYs.
     Queues,
 }
 
@@ -70,12 +73,13 @@ impl Default for Options {
     }
 }
 
-/// Why a replay ends early: always a bug of ours, or a trace of something that no session has met.
+/// Why a replay ends early: a bug of ours, or a trace that no session could have recorded.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// The viewer shows something else than the screen.
+    /// The viewer differs from the screen.
     #[error(
-        "after record {records} the viewer shows {shows:06x} at ({x}, {y}), the screen {screen:06x}; {count} pixels differ"
+        "after record {records} the viewer shows {shows:06x} at ({x}, {y}), and the screen \
+            {screen:06x}; {count} pixels differ"
     )]
     Differs {
         /// Records replayed.
@@ -88,81 +92,82 @@ pub enum ReplayError {
         shows: u32,
         /// Its pixel on the screen.
         screen: u32,
-        /// How many places.
+        /// Number of different pixels.
         count: usize,
     },
     /// The viewer has another size than the screen.
-    #[error("after record {0} viewer and screen have different sizes")]
+    #[error("after record {0} the viewer and the screen have different sizes")]
     Sizes(u64),
-    /// The viewer found the session's bytes wrong.
-    #[error("the viewer gave up: {0}")]
+    /// The viewer rejected the session's bytes.
+    #[error("the viewer rejected the session's bytes: {0}")]
     Viewer(#[from] ViewerError),
-    /// The session found the viewer's messages wrong.
-    #[error("the session gave up: {0}")]
+    /// The session rejected the viewer's messages.
+    #[error("the session rejected the viewer's messages: {0}")]
     Violation(#[from] Violation),
-    /// The viewer's bytes are no messages.
-    #[error("the viewer's bytes are wrong: {0}")]
+    /// Bytes that are no messages.
+    #[error("invalid messages between session and viewer: {0}")]
     Wire(WireError),
     /// The session closed.
     #[error("the session closed the viewer: {0}")]
     Closed(String),
-    /// Something waits for ever.
-    #[error("ten minutes after the last record the viewer has still not everything")]
-    NoRest,
+    /// The queues do not drain.
+    #[error("the queues did not drain within ten minutes after the last record")]
+    NotDrained,
 }
 
-/// How often the viewer was held against the screen.
+/// How often the viewer was compared with the screen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Verified {
-    /// Moments at which nothing was under way, and all was equal.
-    pub moments: u64,
-    /// The last of them was the end.
+    /// Successful comparisons at rest.
+    pub comparisons: u64,
+    /// True if the last one was at the end.
     pub end: bool,
 }
 
-/// What a replay came to.
+/// The results of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
     /// Records replayed.
     pub records: u64,
-    /// Looks at the ring that brought them.
-    pub turns: u64,
-    /// Times through the trace.
+    /// Polls of the ring.
+    pub polls: u64,
+    /// Rounds through the trace.
     pub rounds: u64,
-    /// On virtual time.
+    /// Virtual time.
     pub duration: Micros,
-    /// The session's figures of its viewer.
+    /// The session's statistics of its viewer.
     pub sent: Sent,
-    /// The viewer's own.
+    /// The viewer's statistics.
     pub shown: Shown,
-    /// XXH3 of every frame sent: the same trace and options give the same.
+    /// XXH3 of every frame sent: equal for the same trace and options.
     pub hash: u64,
-    /// Comparisons, where they were asked for.
+    /// Comparisons, if requested.
     pub verified: Verified,
-    /// Real time spent from a record's bytes to the queues; its share of a flush is not in it.
+    /// Real time from a record's bytes to the queues, without its share of a flush.
     pub translation: Duration,
-    /// The same of single records, where enough were replayed.
+    /// The same for single records, if enough were replayed.
     pub record_times: Option<RecordTimes>,
 }
 
 /// Where the screen's pixels come from.
 enum Screen {
-    /// They are in the trace.
+    /// From the trace.
     Traced(Canvas),
-    /// They were redacted: drawn from the records.
-    StandIn(Box<StandIn>),
+    /// The trace is redacted: drawn from the records.
+    SyntheticScreen(Box<SyntheticScreen>),
 }
 
 impl Screen {
     fn canvas(&self) -> &Canvas {
         match self {
             Screen::Traced(canvas) => canvas,
-            Screen::StandIn(stand_in) => &stand_in.screen,
+            Screen::SyntheticScreen(synthetic) => &synthetic.screen,
         }
     }
 }
 
-/// A replay under way. Give it every event of a trace, `begin_round` before they come again, `finish` after the last.
+/// A replay in progress. Pass every event of a trace, call `begin_round` before repeating them, and
+/// `finish` after the last.
 pub struct Replay {
     options: Options,
     session: Session,
@@ -174,18 +179,18 @@ pub struct Replay {
     now: Micros,
     /// Virtual time at which this round began.
     round_from: Micros,
-    /// Added to every op of this round: numbers of ops never come twice.
+    /// Added to every op of this round: op numbers never repeat.
     op_base: u64,
     op_newest: u64,
-    /// The last record ended its op.
+    /// True if the last record ended its op.
     op_whole: bool,
     begin: u64,
-    /// A later round has not come to its geometry.
-    begins_again: bool,
-    /// In a later round: the screen as the last one left it, until it is known what has changed since.
-    left_over: Option<Vec<u32>>,
+    /// A later round has not reached its geometry yet.
+    awaits_geometry: bool,
+    /// In a later round: the screen at the end of the last one, until its differences are known.
+    last_screen: Option<Vec<u32>>,
     records: u64,
-    turns: u64,
+    polls: u64,
     rounds: u64,
     verified: Verified,
     translation: Duration,
@@ -211,7 +216,11 @@ impl Replay {
             options,
             session,
             connection,
-            screen: if head.redacted { Screen::StandIn(Box::default()) } else { Screen::Traced(Canvas::new(size)) },
+            screen: if head.redacted {
+                Screen::SyntheticScreen(Box::default())
+            } else {
+                Screen::Traced(Canvas::new(size))
+            },
             encoder: Encoder::new(),
             cursor_serial: None,
             cursor_warps: None,
@@ -221,10 +230,10 @@ impl Replay {
             op_newest: 0,
             op_whole: true,
             begin: 0,
-            begins_again: false,
-            left_over: None,
+            awaits_geometry: false,
+            last_screen: None,
             records: 0,
-            turns: 0,
+            polls: 0,
             rounds: 1,
             verified: Verified::default(),
             translation: Duration::ZERO,
@@ -237,36 +246,36 @@ impl Replay {
         self.records
     }
 
-    /// True when as many records were replayed as were asked for.
+    /// True once the requested number of records has been replayed.
     pub fn is_done(&self) -> bool {
         self.records >= self.options.records_max
     }
 
-    /// The trace begins again: the screen goes back to what it was, which is told as what an overflow loses.
+    /// Starts another round: the screen returns to its first state, and the difference is reported
+    /// like dirty tiles after an overflow.
     pub fn begin_round(&mut self) {
         self.rounds += 1;
         self.round_from = self.now + ROUND_PAUSE;
         self.op_base = self.op_newest.max(self.begin);
         self.op_whole = true;
-        self.begins_again = true;
-        // Where no pixel is read, none has to be right.
+        self.awaits_geometry = true;
+        // If no pixels are read, they need not be right.
         if self.options.depth == Depth::Viewer {
-            self.left_over = Some(self.screen.canvas().pixels.clone());
+            self.last_screen = Some(self.screen.canvas().pixels.clone());
         }
     }
 
-    /// The next event.
+    /// Replays an event.
     ///
-    /// # Errors
-    /// Where viewer and screen differ, or one of the two gives up.
+    /// # Errors If viewer and screen differ, or one side rejects the other's bytes.
     pub fn handle_event(&mut self, event: &Event) -> Result<(), ReplayError> {
         if self.is_done() {
             return Ok(());
         }
         match event {
-            Event::Turn(at) => {
+            Event::Poll(at) => {
                 self.run_until(self.round_from + at)?;
-                self.turns += 1;
+                self.polls += 1;
             }
             Event::Records(records) => self.take_records(records),
             Event::Geometry { size, .. } => self.take_geometry(*size),
@@ -278,14 +287,19 @@ impl Replay {
                 }
             }
             Event::Gap { rects, .. } => {
-                let record = DrawRecord { op: self.op_newest, more: false, window: 0, kind: RecordKind::Overflow };
+                let record = DrawRecord {
+                    op: self.op_newest,
+                    more: false,
+                    window: 0,
+                    kind: RecordKind::Overflow,
+                };
                 self.session.handle_record(&record, self.now);
                 self.op_whole = true;
                 self.take_dirty(rects);
             }
             Event::Read(begin) => {
                 self.begin = self.begin.max(self.op_base + begin);
-                self.take_left_over();
+                self.report_differences();
                 self.serve()?;
                 self.verify()?;
             }
@@ -297,8 +311,10 @@ impl Replay {
     fn take_records(&mut self, records: &[RecordBytes]) {
         let room = self.options.records_max - self.records;
         let records = &records[..records.len().min(usize::try_from(room).unwrap_or(usize::MAX))];
-        if let (Screen::StandIn(stand_in), Depth::Viewer) = (&mut self.screen, self.options.depth) {
-            records.iter().for_each(|bytes| stand_in.record(&parse(bytes)));
+        if let (Screen::SyntheticScreen(synthetic), Depth::Viewer) =
+            (&mut self.screen, self.options.depth)
+        {
+            records.iter().for_each(|bytes| synthetic.record(&parse(bytes)));
         }
         let start = Instant::now();
         for bytes in records {
@@ -316,28 +332,32 @@ impl Replay {
     }
 
     fn take_geometry(&mut self, size: Size) {
-        // Told again at the begin of every round; where it is the same, the viewer need not begin anew.
-        if std::mem::take(&mut self.begins_again) && self.screen.canvas().size == size {
+        // Repeated at the start of every round; if the size is the same, the viewer need not start
+        // again.
+        if std::mem::take(&mut self.awaits_geometry) && self.screen.canvas().size == size {
             if let Screen::Traced(canvas) = &mut self.screen {
                 canvas.pixels.fill(0);
             }
             return;
         }
-        self.left_over = None;
+        self.last_screen = None;
         match &mut self.screen {
             Screen::Traced(canvas) => *canvas = Canvas::new(size),
-            Screen::StandIn(stand_in) => stand_in.geometry(size),
+            Screen::SyntheticScreen(synthetic) => synthetic.geometry(size),
         }
         self.session.handle_geometry(size);
     }
 
-    /// What the screen is at the start of another round, against what it was at the end of the last.
-    fn take_left_over(&mut self) {
-        let Some(old) = self.left_over.take() else { return };
+    /// Reports the differences between the screen at the start of this round and at the end of the
+    /// last.
+    fn report_differences(&mut self) {
+        let Some(old) = self.last_screen.take() else { return };
         let canvas = self.screen.canvas();
         let mut changed = Region::new();
-        for (y, (old, new)) in
-            old.chunks(canvas.size.width as usize).zip(canvas.pixels.chunks(canvas.size.width as usize)).enumerate()
+        for (y, (old, new)) in old
+            .chunks(canvas.size.width as usize)
+            .zip(canvas.pixels.chunks(canvas.size.width as usize))
+            .enumerate()
         {
             let differs = |(old, new): (&u32, &u32)| old != new;
             let first = old.iter().zip(new).position(differs);
@@ -347,25 +367,30 @@ impl Replay {
             }
         }
         if !changed.is_empty() {
-            let record = DrawRecord { op: self.op_newest, more: false, window: 0, kind: RecordKind::Overflow };
+            let record = DrawRecord {
+                op: self.op_newest,
+                more: false,
+                window: 0,
+                kind: RecordKind::Overflow,
+            };
             self.session.handle_record(&record, self.now);
             self.session.handle_overflow(&changed.simplified(64));
         }
     }
 
     fn take_dirty(&mut self, rects: &[Rect]) {
-        if let Screen::StandIn(stand_in) = &mut self.screen {
-            stand_in.lost(rects, self.op_newest);
+        if let Screen::SyntheticScreen(synthetic) = &mut self.screen {
+            synthetic.lost(rects, self.op_newest);
         }
         self.session.handle_overflow(&rects.iter().copied().collect());
     }
 
-    /// As session-server does it at the end of a look at the ring.
+    /// As in session-server at the end of a poll.
     fn take_cursor(&mut self, cursor: &Cursor) {
         if let Some((fore, back)) = cursor.two_colors {
             self.session.handle_cursor_colors(CursorColors { fore, back });
         }
-        if self.cursor_serial.replace(cursor.serial) != Some(cursor.serial) {
+        if cursor.serial != 0 && self.cursor_serial.replace(cursor.serial) != Some(cursor.serial) {
             let mut bytes = Vec::new();
             let pixels = if cursor.size.area() == 0 {
                 CursorData::Argb(bytes)
@@ -375,11 +400,21 @@ impl Replay {
             } else {
                 let fore: Vec<bool> = cursor.pixels.iter().map(|&pixel| pixel == 2).collect();
                 let inside: Vec<bool> = cursor.pixels.iter().map(|&pixel| pixel != 0).collect();
-                let packing = self.encoder.cursor_planes(cursor.size.width as usize, &fore, &inside, &mut bytes);
-                CursorData::TwoColors { packing, planes: bytes }
+                let compression = self.encoder.cursor_planes(
+                    cursor.size.width as usize,
+                    &fore,
+                    &inside,
+                    &mut bytes,
+                );
+                CursorData::TwoColors { compression, planes: bytes }
             };
             let (hot_x, hot_y) = cursor.hot;
-            self.session.handle_cursor(CursorImageOwned { size: cursor.size, hot_x, hot_y, pixels });
+            self.session.handle_cursor(CursorImageOwned {
+                size: cursor.size,
+                hot_x,
+                hot_y,
+                pixels,
+            });
         }
         self.session.handle_cursor_show(cursor.visible);
         if self.cursor_warps.replace(cursor.warps).is_some_and(|warps| warps != cursor.warps) {
@@ -389,16 +424,17 @@ impl Replay {
     }
 
     fn serve(&mut self) -> Result<(), ReplayError> {
-        // Nobody is there who could carry out a request; without a hand at the viewer only sizes are asked for.
+        // There is no X server to execute requests; without input they are only sizes.
         while self.session.poll_request(self.now).is_some() {}
         self.connection.deliver(&mut self.session, self.now, self.options.depth)?;
         let screen = (self.options.depth == Depth::Viewer).then(|| self.screen.canvas());
         self.connection.serve(&mut self.session, screen, self.begin, self.now)
     }
 
-    /// The next moment before `end` at which something happens by itself.
+    /// The time of the next event before `end` that happens by itself.
     fn next_at(&self, end: Micros) -> Option<Micros> {
-        let deadline = self.session.poll_deadline(self.now).map(|at| at.max(self.now + DEADLINE_STEP));
+        let deadline =
+            self.session.poll_deadline(self.now).map(|at| at.max(self.now + DEADLINE_STEP));
         [self.connection.next_at(), deadline].into_iter().flatten().min().filter(|&at| at < end)
     }
 
@@ -413,12 +449,12 @@ impl Replay {
         Ok(())
     }
 
-    /// Pixels and records are of one moment: no op is in the pixels whose records are still to come.
+    /// True if the pixels contain no op whose records are still missing.
     fn is_settled(&self) -> bool {
-        self.left_over.is_none()
+        self.last_screen.is_none()
             && match self.screen {
                 Screen::Traced(_) => self.op_whole && self.begin <= self.op_newest,
-                Screen::StandIn(_) => self.op_whole,
+                Screen::SyntheticScreen(_) => self.op_whole,
             }
     }
 
@@ -431,7 +467,7 @@ impl Replay {
             return Ok(());
         }
         self.compare()?;
-        self.verified.moments += 1;
+        self.verified.comparisons += 1;
         Ok(())
     }
 
@@ -442,7 +478,9 @@ impl Replay {
         }
         let wrong = |(shows, screen): (&u32, &u32)| (shows ^ screen) & 0x00ff_ffff != 0;
         let count = shown.pixels().iter().zip(&screen.pixels).filter(|&pair| wrong(pair)).count();
-        let Some(at) = shown.pixels().iter().zip(&screen.pixels).position(wrong) else { return Ok(()) };
+        let Some(at) = shown.pixels().iter().zip(&screen.pixels).position(wrong) else {
+            return Ok(());
+        };
         Err(ReplayError::Differs {
             records: self.records,
             x: at as u32 % screen.size.width,
@@ -453,26 +491,25 @@ impl Replay {
         })
     }
 
-    /// Lets everything come to rest, and says what it came to.
+    /// Drains all queues, and returns the results.
     ///
-    /// # Errors
-    /// As `handle_event`; and when it does not come to rest.
+    /// # Errors As `handle_event`; and if the queues do not drain.
     pub fn finish(mut self) -> Result<Report, ReplayError> {
         let end = self.now + REST_TIME_MAX;
         while !self.is_at_rest() {
             if self.now >= end {
-                return Err(ReplayError::NoRest);
+                return Err(ReplayError::NotDrained);
             }
             let next = self.next_at(end).unwrap_or(self.now + DEADLINE_STEP);
             self.run_until(next + 1)?;
         }
-        if self.options.verify && self.is_settled() && self.turns > 0 {
+        if self.options.verify && self.is_settled() && self.polls > 0 {
             self.compare()?;
             self.verified.end = true;
         }
         Ok(Report {
             records: self.records,
-            turns: self.turns,
+            polls: self.polls,
             rounds: self.rounds,
             duration: self.now,
             sent: self.session.stats(self.connection.id()).unwrap_or_default(),
@@ -486,5 +523,5 @@ impl Replay {
 }
 
 fn parse(bytes: &RecordBytes) -> DrawRecord {
-    DrawRecord::parse(bytes).expect("the trace's reader has parsed every record")
+    DrawRecord::parse(bytes).expect("the reader has validated every record")
 }

@@ -1,14 +1,13 @@
-//! What is in a trace, counted.
-//! From file.rs event by event, to `thinc trace info` and the tests.
+//! Counts of a trace's contents. From file.rs event by event, to `thinc trace info` and the tests.
 //! Knows records and sizes; replays nothing.
 
 use thinc_protocol::Micros;
 use thinc_region::Size;
-use thinc_ring::{DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{DrawHint, DrawRecord, DrawableId, RecordKind};
 
 use crate::event::{End, Event};
 
-/// Kinds of records, as a person reads them.
+/// A kind of records, for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Kind(usize);
 
@@ -25,12 +24,12 @@ const KINDS: [&str; 19] = [
     "copies to the screen",
     "copies from the screen",
     "copies off the screen",
-    "pixmaps made",
-    "pixmaps gone",
+    "pixmaps created",
+    "pixmaps freed",
     "cursor changes",
     "geometry changes",
     "pauses (IDLE)",
-    "turns to other work (YIELD)",
+    "turns to other requests (YIELD)",
     "overflows",
     "inputs, barriers and ends of videos",
 ];
@@ -38,14 +37,14 @@ const KINDS: [&str; 19] = [
 impl Kind {
     fn of(record: &DrawRecord) -> Kind {
         Kind(match record.kind {
-            RecordKind::Draw { what, .. } => match what {
-                Drawn::Solid(_) => 0,
-                Drawn::Pattern => 1,
-                Drawn::Glyphs => 2,
-                Drawn::Image => 3,
-                Drawn::Composite => 4,
-                Drawn::Video { .. } => 5,
-                Drawn::Other => 6,
+            RecordKind::Draw { hint, .. } => match hint {
+                DrawHint::Solid(_) => 0,
+                DrawHint::Pattern => 1,
+                DrawHint::Glyphs => 2,
+                DrawHint::Image => 3,
+                DrawHint::Composite => 4,
+                DrawHint::Video { .. } => 5,
+                DrawHint::Other => 6,
             },
             RecordKind::Copy { src: DrawableId::SCREEN, dst: DrawableId::SCREEN, .. } => 7,
             RecordKind::Copy { dst: DrawableId::SCREEN, .. } => 8,
@@ -58,31 +57,33 @@ impl Kind {
             RecordKind::Idle => 15,
             RecordKind::Yield => 16,
             RecordKind::Overflow => 17,
-            RecordKind::Barrier { .. } | RecordKind::InputDelivered { .. } | RecordKind::VideoStopped { .. } => 18,
+            RecordKind::Barrier { .. }
+            | RecordKind::InputDelivered { .. }
+            | RecordKind::VideoStopped { .. } => 18,
         })
     }
 
-    /// In words, plural.
+    /// Its name, plural.
     pub fn name(self) -> &'static str {
         KINDS[self.0]
     }
 }
 
-/// What is in a trace.
+/// Counts of a trace's contents.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
     counts: [u64; KINDS.len()],
-    /// Looks at the ring.
-    pub turns: u64,
-    /// Time of the last.
+    /// Polls of the ring.
+    pub polls: u64,
+    /// Time of the last poll.
     pub duration: Micros,
     /// Sizes of the screen, in order.
     pub sizes: Vec<Size>,
-    /// Pixels kept.
+    /// Recorded pixels.
     pub pixels: u64,
-    /// Records that could not be kept.
+    /// Records that were lost.
     pub gaps: u64,
-    /// How it ended; None where it was cut.
+    /// How it ended; None if it is incomplete.
     pub end: Option<End>,
 }
 
@@ -90,8 +91,8 @@ impl Summary {
     /// Counts an event.
     pub fn add(&mut self, event: &Event) {
         match event {
-            Event::Turn(at) => {
-                self.turns += 1;
+            Event::Poll(at) => {
+                self.polls += 1;
                 self.duration = *at;
             }
             Event::Records(records) => {
@@ -109,7 +110,11 @@ impl Summary {
 
     /// Records by kind; kinds that do not occur are left out.
     pub fn records(&self) -> impl Iterator<Item = (Kind, u64)> {
-        self.counts.iter().enumerate().filter(|(_, count)| **count > 0).map(|(kind, &count)| (Kind(kind), count))
+        self.counts
+            .iter()
+            .enumerate()
+            .filter(|(_, count)| **count > 0)
+            .map(|(kind, &count)| (Kind(kind), count))
     }
 
     /// All records.

@@ -1,18 +1,19 @@
-//! One viewer on virtual time: a job's pixels from the traced screen, planned and encoded; a link each way; viewer-core.
-//! From replay.rs, to replay.rs: bytes out and acknowledgements back.
-//! Knows the public faces of the parts, as session-server does; never a trace's events.
+//! One viewer on virtual time: a job's pixels from the traced screen, planned and encoded; a link
+//! in each direction; viewer-core. From replay.rs, to replay.rs: bytes to the viewer and
+//! acknowledgements back. Knows the public interfaces of the parts, like session-server; never a
+//! trace's events.
 
 use std::collections::VecDeque;
 
 use thinc_codec_enc::Encoder;
 use thinc_pixels::{Claim, Hint, Hints, PlanSettings, Planned, Shadow, Snapshot, plan_with};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{SESSION_FRAME_BYTES_MAX, VIEWER_FRAME_BYTES_MAX};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::{SESSION_MESSAGE_BYTES_MAX, VIEWER_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{Ack, ViewerCaps, ViewerHello, ViewerMessage};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
-use thinc_session_core::{Job, Part, Proposal, Proposals, Session, Unpacked, ViewerId};
+use thinc_session_core::{Job, Part, Proposal, ProposalStats, Session, Unpacked, ViewerId};
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -22,22 +23,24 @@ use crate::replay::{Depth, ReplayError};
 
 const NAME: &str = "trace";
 
-/// A viewer that shows nothing: it knows when an update has arrived, and says so.
+/// A viewer that decodes no pixels and only acknowledges updates that have arrived.
 #[derive(Debug)]
-struct Blind {
+struct AckOnlyViewer {
     frames: Deframer,
     sent: u64,
     arrived: u64,
-    /// Updates, each with the bytes after which it is there.
+    /// Updates, each with the number of bytes after which it has arrived.
     updates: VecDeque<(u64, u64)>,
 }
 
-impl Blind {
+impl AckOnlyViewer {
     fn sent(&mut self, bytes: &[u8]) -> Result<(), ReplayError> {
         self.sent += bytes.len() as u64;
         self.frames.push(bytes);
         while let Some(frame) = self.frames.next().map_err(ReplayError::Wire)? {
-            if let SessionMessage::Update(update) = SessionMessage::decode(&frame).map_err(ReplayError::Wire)? {
+            if let SessionMessage::Update(update) =
+                SessionMessage::decode(&frame).map_err(ReplayError::Wire)?
+            {
                 self.updates.push_back((self.sent, update.seq));
             }
         }
@@ -61,21 +64,26 @@ pub(crate) struct Connection {
     bytes: Vec<u8>,
     /// Of every frame sent.
     hash: Xxh3Default,
-    /// Where no pixel is sent.
-    blind: Blind,
+    /// Used if no pixels are sent.
+    ack_only: AckOnlyViewer,
     pub(crate) viewer: Viewer,
 }
 
 impl Connection {
-    /// A viewer that has just said hello.
+    /// A viewer that has just sent its hello.
     pub(crate) fn new(session: &mut Session, link: LinkSpec, now: Micros) -> Connection {
         let caps = ViewerCaps::LOCAL_CURSOR;
-        let config = ViewerConfig { name: NAME.into(), size: Size::default(), caps, clipboard: ClipboardPolicy::OFF };
+        let config = ViewerConfig {
+            name: NAME.into(),
+            size: Size::default(),
+            caps,
+            clipboard: ClipboardPolicy::OFF,
+        };
         let hello = ViewerHello {
             version: VERSION,
             caps,
             size: Size::default(),
-            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
             name: NAME.into(),
         };
         Connection {
@@ -89,11 +97,11 @@ impl Connection {
             encoder: Encoder::new(),
             down: Link::new(link),
             up: Link::new(link),
-            deframer: Deframer::new(VIEWER_FRAME_BYTES_MAX),
+            deframer: Deframer::new(VIEWER_MESSAGE_BYTES_MAX),
             bytes: Vec::new(),
             hash: Xxh3Default::new(),
-            blind: Blind {
-                frames: Deframer::new(SESSION_FRAME_BYTES_MAX),
+            ack_only: AckOnlyViewer {
+                frames: Deframer::new(SESSION_MESSAGE_BYTES_MAX),
                 sent: 0,
                 arrived: 0,
                 updates: VecDeque::new(),
@@ -111,7 +119,7 @@ impl Connection {
         self.hash.digest()
     }
 
-    /// Whatever may go to the viewer now: jobs, then frames.
+    /// Does everything that may be sent to the viewer now: jobs, then frames.
     pub(crate) fn serve(
         &mut self,
         session: &mut Session,
@@ -122,7 +130,7 @@ impl Connection {
         while let Some(job) = session.poll_job(self.id, now) {
             match screen {
                 Some(screen) => self.render(session, screen, begin, &job),
-                // As if the viewer showed all of it already.
+                // Treated as if the viewer showed all of it already.
                 None => {
                     session.handle_snapshot(self.id, job.id, None, begin);
                     session.handle_encoded(self.id, job.id, &[]);
@@ -134,13 +142,14 @@ impl Connection {
             self.hash.update(&self.bytes);
             self.down.send(&self.bytes, now);
             if screen.is_none() {
-                self.blind.sent(&self.bytes)?;
+                self.ack_only.sent(&self.bytes)?;
             }
         }
         Ok(())
     }
 
-    /// As session-server's render.rs; `begin` was loaded after the traced pixels were read, and nothing reads them but us.
+    /// As session-server's render.rs; `begin` was loaded after the traced pixels were read, and
+    /// they do not change meanwhile.
     fn render(&mut self, session: &mut Session, screen: &Canvas, begin: u64, job: &Job) {
         if self.epoch != job.epoch {
             self.epoch = job.epoch;
@@ -160,10 +169,20 @@ impl Connection {
         self.hints.clear();
         self.hints.extend(job.parts.iter().map(hint));
         let hints = Hints { shown: &job.verify, parts: &self.hints };
-        let verdict = plan_with(&self.snapshot, &mut self.shadow, &hints, PlanSettings::default(), &mut self.planned);
-        // Where X was ahead of its records, nobody was wrong.
-        let (refused, late) = if begin > job.translated { (0, verdict.refused) } else { (verdict.refused, 0) };
-        session.handle_proposals(self.id, Proposals { held: verdict.held, refused, late });
+        let verdict = plan_with(
+            &self.snapshot,
+            &mut self.shadow,
+            &hints,
+            PlanSettings::default(),
+            &mut self.planned,
+        );
+        // If X was ahead of its records, a refuted hint is no fault.
+        let (refused, late) =
+            if begin > job.translated { (0, verdict.refuted) } else { (verdict.refuted, 0) };
+        session.handle_proposals(
+            self.id,
+            ProposalStats { confirmed: verdict.confirmed, refuted: refused, late },
+        );
         self.commands.clear();
         self.encoder.encode(&self.planned, &self.snapshot, &mut self.commands);
         if !session.handle_encoded(self.id, job.id, &self.commands) {
@@ -171,16 +190,23 @@ impl Connection {
         }
     }
 
-    /// What the links have brought by now, to both ends; to a viewer that applies it, or to one that only says so.
-    pub(crate) fn deliver(&mut self, session: &mut Session, now: Micros, depth: Depth) -> Result<(), ReplayError> {
+    /// Delivers what has arrived to both ends: to the viewer, or to the one that only acknowledges.
+    pub(crate) fn deliver(
+        &mut self,
+        session: &mut Session,
+        now: Micros,
+        depth: Depth,
+    ) -> Result<(), ReplayError> {
         self.bytes.clear();
         match depth {
-            Depth::Viewer => self.show(now)?,
+            Depth::Viewer => self.run_viewer(now)?,
             Depth::Queues => {
                 while let Some(chunk) = self.down.receive(now) {
-                    self.blind.arrived += chunk.len() as u64;
+                    self.ack_only.arrived += chunk.len() as u64;
                 }
-                while let Some((_, update)) = self.blind.updates.pop_front_if(|(at, _)| *at <= self.blind.arrived) {
+                while let Some((_, update)) =
+                    self.ack_only.updates.pop_front_if(|(at, _)| *at <= self.ack_only.arrived)
+                {
                     ViewerMessage::Ack(Ack { update, presented: None }).encode(&mut self.bytes);
                 }
             }
@@ -190,7 +216,7 @@ impl Connection {
             self.deframer.push(&chunk);
             while let Some(frame) = self.deframer.next().map_err(ReplayError::Wire)? {
                 match ViewerMessage::decode(&frame).map_err(ReplayError::Wire)? {
-                    // `add_viewer` was told.
+                    // `add_viewer` has processed it.
                     ViewerMessage::Hello(_) => {}
                     message => session.handle_message(self.id, &message, now)?,
                 }
@@ -200,7 +226,7 @@ impl Connection {
     }
 
     /// The viewer reads what has arrived and answers into `bytes`.
-    fn show(&mut self, now: Micros) -> Result<(), ReplayError> {
+    fn run_viewer(&mut self, now: Micros) -> Result<(), ReplayError> {
         while let Some(chunk) = self.down.receive(now) {
             self.viewer.handle_bytes(&chunk, now)?;
             while let Some(event) = self.viewer.poll_event() {
@@ -215,7 +241,7 @@ impl Connection {
         Ok(())
     }
 
-    /// When a link brings something next.
+    /// When the next bytes arrive.
     pub(crate) fn next_at(&self) -> Option<Micros> {
         [self.down.next_at(), self.up.next_at()].into_iter().flatten().min()
     }

@@ -1,6 +1,7 @@
-//! Path 10/13, the viewer's end: from the session's socket, to viewer-core's `handle_bytes`, and back.
-//! Reaches a session by QUIC or TCP, whichever is there first, and checks the pinned key; authenticates; then two halves for two threads.
-//! Knows bytes and the authenticating frames; everything after `AuthOk` passes through unread.
+//! Path 10/13, and path back, at the viewer's end: between the session's socket and viewer-core.
+//! Connects over QUIC or TCP (race.rs), checks the pinned key, authenticates, and splits into two
+//! halves for two threads. Knows bytes and the authenticating messages; everything after `AuthOk`
+//! passes through unread.
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, ToSocketAddrs as _};
@@ -10,35 +11,40 @@ use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
 use thinc_protocol::auth::{Auth, AuthOk};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::PREAUTH_FRAME_BYTES_MAX;
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thiserror::Error;
 
+use crate::ALPN_NATIVE;
 use crate::link::Link;
 use crate::pin::{KnownHosts, PinVerifier, SpkiPin};
-use crate::{ALPN_NATIVE, base64url};
 
 mod quic;
 mod race;
 mod tcp;
 
-/// What a server is asked for whose host is no name that TLS could carry; it is known by its key.
-const NO_NAME: &str = "thinc.invalid";
+/// TLS server name for a host that TLS cannot name; the session is known by its key.
+const PLACEHOLDER_NAME: &str = "thinc.invalid";
+
+/// 3: tries to measure whether a session is near.
+const NEAR_TRIES: u32 = 3;
+/// 2: a session that TCP was kept for is near up to twice the first limit.
+const NEAR_HYSTERESIS: u32 = 2;
 
 /// What opens a session.
 #[derive(Clone, PartialEq, Eq)]
-pub enum Credential {
-    /// From a link; good once.
+pub(super) enum Credential {
+    /// From a link; valid once.
     Token(Vec<u8>),
-    /// From an earlier connection; good until the session ends.
-    SessionKey(Vec<u8>),
+    /// From an earlier connection; valid until the session ends.
+    SessionCredential(Vec<u8>),
 }
 
-/// By which way to connect.
+/// Which transport to connect over.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TransportChoice {
-    /// Both at once; race.rs says which is kept.
+    /// Both at once; race.rs chooses.
     #[default]
     Auto,
     /// QUIC, over UDP.
@@ -47,21 +53,21 @@ pub enum TransportChoice {
     Tcp,
 }
 
-/// The way a connection took.
+/// The transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Via {
+pub enum TransportKind {
     /// QUIC, over UDP.
     Quic,
     /// TLS over TCP.
     Tcp,
 }
 
-impl Via {
+impl TransportKind {
     /// For people and scripts.
     pub fn name(self) -> &'static str {
         match self {
-            Via::Quic => "quic",
-            Via::Tcp => "tcp",
+            TransportKind::Quic => "quic",
+            TransportKind::Tcp => "tcp",
         }
     }
 }
@@ -69,42 +75,56 @@ impl Via {
 /// How to connect.
 #[derive(Clone)]
 pub struct ConnectOptions {
-    /// Longest time for all of it: name, TCP or QUIC, TLS and authentication.
+    /// Time-out of the whole attempt: name resolution, TCP or QUIC, TLS and authentication.
     pub timeout: Duration,
-    /// Longest time until anything answers there at all; by QUIC, until hands are shaken, four times that.
-    pub reach: Duration,
-    /// Where the session was found before: its name is not asked for again, which without a network takes its time.
+    /// Time-out of TCP's first answer; QUIC's whole handshake may take four times as long.
+    pub answer_timeout: Duration,
+    /// Address of an earlier connection: used instead of resolving the name, which takes long
+    /// without a network.
     pub address: Option<SocketAddr>,
-    /// Where keys of links without a pin are remembered; `None`: such links are refused.
+    /// Another address where the same session may be; tried at the same time.
+    pub also: Option<SocketAddr>,
+    /// File that remembers the keys of links without a pin; `None`: such links are refused.
     pub known_hosts: Option<PathBuf>,
-    /// Instead of the link's token, to come back.
-    pub session_key: Option<Vec<u8>>,
-    /// By which way.
+    /// Used instead of the link's token, to reconnect.
+    pub session_credential: Option<Vec<u8>>,
+    /// Which transport to use.
     pub transport: TransportChoice,
 }
 
 impl Default for ConnectOptions {
-    /// 10 s, which is also the time a session waits for a viewer to say who it is; no remembered keys; any way.
+    /// 10 s, which is also the time that a session gives a viewer to authenticate; no remembered
+    /// keys; any transport.
     fn default() -> ConnectOptions {
         let timeout = Duration::from_secs(10);
         let transport = TransportChoice::Auto;
-        ConnectOptions { timeout, reach: timeout, address: None, known_hosts: None, session_key: None, transport }
+        ConnectOptions {
+            timeout,
+            answer_timeout: timeout,
+            address: None,
+            also: None,
+            known_hosts: None,
+            session_credential: None,
+            transport,
+        }
     }
 }
 
-/// Why there is no connection, in words a person can act on.
+/// Why there is no connection; the text tells a person what to do.
 #[derive(Debug, Error)]
 pub enum ConnectError {
     /// The name has no address.
     #[error("the name {0} has no address: {1}")]
     Resolve(String, io::Error),
-    /// Nothing answers there.
-    #[error("{0} does not answer: {1}; is the session running, and is its port reachable from here?")]
+    /// Nothing answers at the address.
+    #[error(
+        "{0} does not answer: {1}; is the session running, and is its port reachable from here?"
+    )]
     Connect(String, io::Error),
-    /// The key is another one than the link says.
+    /// The key differs from the link's.
     #[error(
         "{authority} shows the key {seen}, but the link says {expected}: \
-         this is another server, or someone stands in between; nothing was sent"
+         this is another server, or someone intercepts the connection; nothing was sent"
     )]
     WrongKey {
         /// Where.
@@ -114,10 +134,11 @@ pub enum ConnectError {
         /// What the link pins.
         expected: SpkiPin,
     },
-    /// The key is another one than the first time.
+    /// The key differs from the one that was remembered.
     #[error(
-        "{authority} shows the key {seen}, but showed {expected} before: this is another server, or someone stands \
-         in between; nothing was sent. If the key was changed on purpose, remove its line from {store}"
+        "{authority} shows the key {seen}, but showed {expected} before: \
+         this is another server, or someone intercepts the connection; nothing was sent. \
+         If the key was changed on purpose, remove the line of {authority} from {store}"
     )]
     ChangedKey {
         /// Where.
@@ -129,22 +150,28 @@ pub enum ConnectError {
         /// The file of known hosts.
         store: String,
     },
-    /// Neither the link nor a file of known hosts can say which key is right.
-    #[error("the link names no key (\"k=\"), and there is no file to remember one in: was the link copied whole?")]
+    /// Neither the link nor a file of known hosts names the key.
+    #[error(
+        "the link names no key (\"k=\"), and there is no file to remember one in: was the whole \
+         link copied?"
+    )]
     NoPin,
+    /// A person has not confirmed the session's key.
+    #[error("the key of {0} was not confirmed: nothing was sent")]
+    NotConfirmed(String),
     /// The file of known hosts cannot be used.
     #[error("cannot use {0}: {1}")]
     KnownHosts(String, io::Error),
     /// TLS failed otherwise.
-    #[error("{0} does not speak TLS 1.3 as a thinc session does: {1}")]
+    #[error("the TLS 1.3 handshake with {0} failed: {1}; is it a thinc session?")]
     Tls(String, rustls::Error),
-    /// TLS is there, but not thinc.
-    #[error("{0} is no thinc session (it does not offer \"thinc/1\")")]
+    /// A TLS server, but no session.
+    #[error("{0} is not a thinc session (it does not offer the ALPN protocol \"thinc/1\")")]
     NotThinc(String),
     /// The link has no token.
-    #[error("the link has no token (\"t=\"): run `thinc link NAME` on the server for a whole one")]
+    #[error("the link has no token (\"t=\"): run `thinc link NAME` on the server for a new link")]
     NoToken,
-    /// The session refused, in its own words.
+    /// The session refused; the reason is its own text.
     #[error("{reason}")]
     Refused {
         /// For programs.
@@ -152,41 +179,40 @@ pub enum ConnectError {
         /// For people.
         reason: String,
     },
-    /// The session said something that is no answer.
-    #[error("{0} answered with something that is not thinc's protocol: {1}")]
+    /// The session sent something that is not an answer.
+    #[error("the answer of {0} violates thinc's protocol: {1}")]
     Protocol(String, String),
-    /// The connection broke on the way.
-    #[error("the connection to {0} broke before it was ready: {1}")]
+    /// The connection broke before authentication.
+    #[error("the connection to {0} broke before authentication was complete: {1}")]
     Broken(String, io::Error),
 }
 
-/// A session that was reached and has shown its key, and was told nothing yet.
+/// A secure connection with a session that has proved its key; nothing was sent on it yet.
 #[derive(Debug)]
-pub struct Reached {
+pub struct Established {
     authority: String,
     credential: Credential,
-    deadline: Instant,
-    /// Where the key it showed is to be remembered, once it has let the viewer in.
+    /// Remembers the session's key after authentication.
     store: Option<KnownHosts>,
-    via: Via,
-    opening: Box<dyn Opening>,
+    kind: TransportKind,
+    transport: Box<dyn SecureTransport>,
 }
 
-/// A connection that has authenticated; both ways now carry frames of the protocol.
+/// An authenticated connection; both directions carry frames of the protocol.
 #[derive(Debug)]
 pub struct Connection {
-    /// Opens the session again after the connection broke, until the session ends.
-    pub session_key: Vec<u8>,
+    /// Authenticates the next connection, until the session ends.
+    pub session_credential: Vec<u8>,
     /// Where the session is.
     pub peer: SocketAddr,
-    /// The key it showed.
+    /// The session's key.
     pub pin: SpkiPin,
-    /// The way that was taken.
-    pub via: Via,
+    /// The transport.
+    pub transport: TransportKind,
     read: ReadHalf,
     write: WriteHalf,
-    /// Plain bytes that came with the last authenticating frame.
-    early: Vec<u8>,
+    /// Bytes that arrived together with the last authenticating frame.
+    leftover: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -205,119 +231,127 @@ enum WriteHalf {
 #[derive(Debug)]
 pub struct Reader {
     half: ReadHalf,
-    early: io::Cursor<Vec<u8>>,
+    leftover: io::Cursor<Vec<u8>>,
 }
 
-/// What has come of a session.
+/// What was received from a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Came {
+pub enum Received {
     /// So many bytes of the stream; 0 at its end.
     Bytes(usize),
-    /// Something by itself, where the way has datagrams.
+    /// A datagram, if the transport has them.
     Datagram(Vec<u8>),
 }
 
-/// The half that writes; blocks while the way to the session is full.
+/// The half that writes; blocks while the transport is full.
 #[derive(Clone, Debug)]
 pub struct Writer {
     half: WriteHalf,
 }
 
-/// A way that has shaken hands with the key that was asked for, and was not yet let in.
-trait Opening: Send + std::fmt::Debug {
+/// A transport whose TLS handshake is complete and whose key was checked, before authentication.
+trait SecureTransport: Send + std::fmt::Debug {
     fn pin(&self) -> SpkiPin;
     fn peer(&self) -> SocketAddr;
-    /// Both ends take datagrams beside the stream.
-    fn takes_datagrams(&self) -> bool;
-    /// Sends all of it.
-    fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()>;
-    /// Waits for bytes; 0: the session has ended it.
-    fn hear(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize>;
-    fn split(self: Box<Self>) -> io::Result<(ReadHalf, WriteHalf)>;
+    /// Both ends support datagrams.
+    fn supports_datagrams(&self) -> bool;
+    /// Sends all of `bytes`.
+    fn send(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()>;
+    /// Waits for bytes; 0: the session has closed it.
+    fn receive(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize>;
+    /// Both halves; of the bytes that were received, the last `leftover` follow the answer to the
+    /// credential.
+    fn split(self: Box<Self>, leftover: u64) -> io::Result<(ReadHalf, WriteHalf)>;
 }
 
-/// When an attempt is given up.
+/// Deadlines of an attempt.
 #[derive(Clone, Copy, Debug)]
 struct Deadlines {
     all: Instant,
-    /// TCP's first packet is answered.
-    tcp_answers: Instant,
-    /// QUIC has shaken hands.
-    quic_shakes: Instant,
+    /// TCP's connection is established.
+    tcp_connect: Instant,
+    /// QUIC's handshake is complete.
+    quic_handshake: Instant,
 }
 
-/// Whom to believe, on any way.
+/// Which key to accept, over any transport.
 #[derive(Clone, Debug)]
 struct Trust {
     host: String,
     authority: String,
-    /// The one key that will do; `None`: any (a first visit).
+    /// The only key that is accepted; `None`: any (a first visit).
     expected: Option<SpkiPin>,
-    /// The file that `expected` comes from, where it is not from the link.
+    /// The file that `expected` comes from, if it is not from the link.
     store: Option<String>,
 }
 
 impl Trust {
-    /// For one connection, and what will have seen its key.
+    /// TLS settings for one connection, and the verifier that will have seen its key.
     fn tls(&self) -> (ClientConfig, Arc<PinVerifier>) {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let verifier = Arc::new(PinVerifier::new(self.expected, provider.clone()));
         let mut config = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])
             .expect("the provider has the suites of TLS 1.3")
-            .dangerous() // the word is rustls's: the verifier takes one public key, which is stricter than any chain
+            // rustls's name for any custom verifier: this one accepts one public key, which is
+            // stricter than any chain
+            .dangerous()
             .with_custom_certificate_verifier(verifier.clone())
             .with_no_client_auth();
         config.alpn_protocols = vec![ALPN_NATIVE.to_vec()];
-        // A ticket would let a second connection skip the proof that the server holds the pinned key.
+        // A resumed session would skip the proof that the server holds the pinned key.
         config.resumption = rustls::client::Resumption::disabled();
         (config, verifier)
     }
 
-    /// The key that was shown is not the one that was asked for.
+    /// The error for a key that is not the expected one.
     fn wrong_key(&self, seen: Option<SpkiPin>) -> Option<ConnectError> {
         let (seen, expected) = (seen?, self.expected?);
         let authority = self.authority.clone();
         (seen != expected).then(|| match &self.store {
-            Some(store) => ConnectError::ChangedKey { authority, seen, expected, store: store.clone() },
+            Some(store) => {
+                ConnectError::ChangedKey { authority, seen, expected, store: store.clone() }
+            }
             None => ConnectError::WrongKey { authority, seen, expected },
         })
     }
 
-    /// Why hands were not shaken.
-    fn refusal(&self, seen: Option<SpkiPin>, error: rustls::Error) -> ConnectError {
+    /// Why the handshake failed.
+    fn handshake_error(&self, seen: Option<SpkiPin>, error: rustls::Error) -> ConnectError {
         use rustls::AlertDescription::NoApplicationProtocol;
         match error {
-            rustls::Error::NoApplicationProtocol | rustls::Error::AlertReceived(NoApplicationProtocol) => {
+            rustls::Error::NoApplicationProtocol
+            | rustls::Error::AlertReceived(NoApplicationProtocol) => {
                 ConnectError::NotThinc(self.authority.clone())
             }
             rustls::Error::InvalidCertificate(_) if self.wrong_key(seen).is_some() => {
-                self.wrong_key(seen).expect("just looked at")
+                self.wrong_key(seen).expect("checked by the guard")
             }
             error => ConnectError::Tls(self.authority.clone(), error),
         }
     }
 }
 
-/// Connects to the session the link names and authenticates; blocks for at most `options.timeout`.
+/// Connects to the session the link names and authenticates; blocks for at most `options.timeout`
+/// for each of both.
 ///
 /// # Errors
-/// As for [`reach`] and [`Reached::enter`].
+/// As for [`establish`] and [`Established::authenticate`].
 pub fn connect(link: &Link, options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    reach(link, options)?.enter(&[], options.timeout)
+    establish(link, options)?.authenticate(&[], options.timeout)
 }
 
-/// Connects to the session the link names and checks that it has the key that was asked for; blocks for at most `options.timeout`, which
-/// is the limit for [`Reached::enter`] too.
+/// Connects to the session that the link names and checks its key; blocks for at most
+/// `options.timeout`.
 ///
 /// # Errors
-/// Where nothing answers, where it is not the session, and where the link is no use.
-pub fn reach(link: &Link, options: &ConnectOptions) -> Result<Reached, ConnectError> {
+/// Nothing answers, the key is wrong, or the link is unusable.
+pub fn establish(link: &Link, options: &ConnectOptions) -> Result<Established, ConnectError> {
     let authority = link.authority();
-    let begun = Instant::now();
-    let deadline = begun + options.timeout;
-    let credential = match (&options.session_key, &link.token) {
-        (Some(key), _) => Credential::SessionKey(key.clone()),
+    let started = Instant::now();
+    let deadline = started + options.timeout;
+    let credential = match (&options.session_credential, &link.token) {
+        (Some(key), _) => Credential::SessionCredential(key.clone()),
         (None, Some(token)) => Credential::Token(token.clone()),
         (None, None) => return Err(ConnectError::NoToken),
     };
@@ -331,61 +365,137 @@ pub fn reach(link: &Link, options: &ConnectOptions) -> Result<Reached, ConnectEr
         (None, Some(store)) => store.pin_of(&authority).map_err(store_error)?,
         (None, None) => return Err(ConnectError::NoPin),
     };
-    let store = known_hosts.as_ref().filter(|_| link.pin.is_none()).map(|store| store.path().display().to_string());
-    let trust =
-        Trust { host: link.host.clone(), authority: authority.clone(), expected: link.pin.or(remembered), store };
-    let addresses: Vec<SocketAddr> = match options.address {
-        Some(address) => vec![address],
-        None => (link.host.as_str(), link.port)
-            .to_socket_addrs()
-            .map_err(|error| ConnectError::Resolve(link.host.clone(), error))?
-            .collect(),
+    let store = known_hosts
+        .as_ref()
+        .filter(|_| link.pin.is_none())
+        .map(|store| store.path().display().to_string());
+    let trust = Trust {
+        host: link.host.clone(),
+        authority: authority.clone(),
+        expected: link.pin.or(remembered),
+        store,
     };
+    let addresses = addresses(link, options)?;
     let deadlines = Deadlines {
         all: deadline,
-        tcp_answers: deadline.min(begun + options.reach),
-        quic_shakes: deadline.min(begun + 4 * options.reach),
+        tcp_connect: deadline.min(started + options.answer_timeout),
+        quic_handshake: deadline.min(started + 4 * options.answer_timeout),
     };
-    let (via, opening) = race::run(addresses, trust, options.transport, deadlines)?;
+    let (kind, transport) = race::run(addresses, trust, options.transport, deadlines)?;
     let store = known_hosts.filter(|_| link.pin.is_none() && remembered.is_none());
-    Ok(Reached { authority, credential, deadline, store, via, opening })
+    Ok(Established { authority, credential, store, kind, transport })
 }
 
-impl Reached {
-    /// The key it showed.
+/// True if the session is near: on this machine or on a wired network, where TCP is the better
+/// transport. Measured as when a transport is chosen at first, by the kernel at the other end,
+/// whose answer does not wait for the session; a busy machine may delay it, so there are several
+/// tries. Blocks for at most `limit`.
+///
+/// # Errors
+/// The name has no address, or nothing answers over TCP.
+pub fn is_near(
+    link: &Link,
+    options: &ConnectOptions,
+    limit: Duration,
+) -> Result<bool, ConnectError> {
+    let (addresses, deadline) = (addresses(link, options)?, Instant::now() + limit);
+    for _ in 0..NEAR_TRIES {
+        let started = Instant::now();
+        let tcp = tcp::open(&addresses, &link.authority(), deadline)?;
+        if tcp::is_on_this_machine(&tcp) || started.elapsed() < NEAR_HYSTERESIS * race::NEAR_RTT_MAX
+        {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The addresses to try.
+fn addresses(link: &Link, options: &ConnectOptions) -> Result<Vec<SocketAddr>, ConnectError> {
+    let mut addresses: Vec<SocketAddr> = match options.address {
+        Some(address) => vec![address],
+        None => match ((link.host.as_str(), link.port).to_socket_addrs(), options.also) {
+            (Ok(addresses), _) => addresses.collect(),
+            // A name that only ssh's configuration knows.
+            (Err(_), Some(_)) => Vec::new(),
+            (Err(error), None) => return Err(ConnectError::Resolve(link.host.clone(), error)),
+        },
+    };
+    if let Some(also) = options.also.filter(|also| !addresses.contains(also)) {
+        // First: of several addresses only some are tried.
+        addresses.insert(0, also);
+    }
+    Ok(addresses)
+}
+
+impl Established {
+    /// The session's key.
     pub fn pin(&self) -> SpkiPin {
-        self.opening.pin()
+        self.transport.pin()
     }
 
-    /// Both ends send and take datagrams beside the stream.
-    pub fn takes_datagrams(&self) -> bool {
-        self.opening.takes_datagrams()
+    /// Where the session is.
+    pub fn peer(&self) -> SocketAddr {
+        self.transport.peer()
     }
 
-    /// Authenticates, and says `first` in the same breath, the beginning of what follows: a session that lets the viewer in answers both
-    /// after one round trip. Blocks for at most `limit`, and no longer than the attempt may take as a whole.
+    /// True if neither the link nor the file of known hosts names the session's key.
+    pub fn has_new_key(&self) -> bool {
+        self.store.is_some()
+    }
+
+    /// Remembers the session's key, if it is new, and closes the connection.
     ///
     /// # Errors
-    /// Where the session refuses, says something else or nothing, and where its key cannot be remembered.
-    pub fn enter(self, first: &[u8], limit: Duration) -> Result<Connection, ConnectError> {
-        let Reached { authority, credential, deadline, store, via, mut opening } = self;
-        let deadline = deadline.min(Instant::now() + limit);
+    /// The file cannot be written.
+    pub fn remember_key(self) -> Result<(), ConnectError> {
+        let Some(store) = self.store else { return Ok(()) };
+        store
+            .remember(&self.authority, self.transport.pin())
+            .map_err(|error| ConnectError::KnownHosts(store.path().display().to_string(), error))
+    }
+
+    /// Both ends support datagrams.
+    pub fn supports_datagrams(&self) -> bool {
+        self.transport.supports_datagrams()
+    }
+
+    /// The transport.
+    pub fn kind(&self) -> TransportKind {
+        self.kind
+    }
+
+    /// Authenticates and sends `first`, the beginning of what follows, together with the
+    /// credential: a session that accepts it answers both after one round trip. Blocks for at most
+    /// `limit` from now on: the transport may have waited for its turn since it was established.
+    ///
+    /// # Errors
+    /// The session refuses, violates the protocol or does not answer, or its key cannot be
+    /// remembered.
+    pub fn authenticate(self, first: &[u8], limit: Duration) -> Result<Connection, ConnectError> {
+        let Established { authority, credential, store, kind, mut transport } = self;
+        let deadline = Instant::now() + limit;
         let broken = |error| ConnectError::Broken(authority.clone(), error);
         let mut hello = Vec::new();
         match &credential {
             Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
-            Credential::SessionKey(bytes) => Auth::SessionKey(bytes).encode(&mut hello),
+            Credential::SessionCredential(bytes) => {
+                Auth::SessionCredential(bytes).encode(&mut hello)
+            }
         }
         hello.extend_from_slice(first);
-        opening.say(&hello, deadline).map_err(broken)?;
-        let (session_key, early) = await_answer(opening.as_mut(), &authority, deadline)?;
-        let (pin, peer) = (opening.pin(), opening.peer());
+        transport.send(&hello, deadline).map_err(broken)?;
+        let (session_credential, leftover) =
+            await_answer(transport.as_mut(), &authority, deadline)?;
+        let (pin, peer) = (transport.pin(), transport.peer());
         if let Some(store) = store {
             let path = store.path().display().to_string();
-            store.remember(&authority, pin).map_err(|error| ConnectError::KnownHosts(path, error))?;
+            store
+                .remember(&authority, pin)
+                .map_err(|error| ConnectError::KnownHosts(path, error))?;
         }
-        let (read, write) = opening.split().map_err(broken)?;
-        Ok(Connection { session_key, peer, pin, via, read, write, early })
+        let (read, write) = transport.split(leftover.len() as u64).map_err(broken)?;
+        Ok(Connection { session_credential, peer, pin, transport: kind, read, write, leftover })
     }
 }
 
@@ -394,7 +504,7 @@ impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Credential::Token(_) => "Token(secret)",
-            Credential::SessionKey(_) => "SessionKey(secret)",
+            Credential::SessionCredential(_) => "SessionCredential(secret)",
         })
     }
 }
@@ -403,36 +513,40 @@ fn remaining(deadline: Instant) -> Duration {
     deadline.saturating_duration_since(Instant::now())
 }
 
-/// Reads until the session took the credential or refused it; also returns what came after `AuthOk`.
+/// Reads until the session has accepted or refused the credential; also returns the bytes after
+/// `AuthOk`.
 fn await_answer(
-    opening: &mut dyn Opening,
+    transport: &mut dyn SecureTransport,
     authority: &str,
     deadline: Instant,
 ) -> Result<(Vec<u8>, Vec<u8>), ConnectError> {
     let broken = |error| ConnectError::Broken(authority.to_owned(), error);
-    let strange = |what: String| ConnectError::Protocol(authority.to_owned(), what);
-    let mut frames = Deframer::new(PREAUTH_FRAME_BYTES_MAX);
+    let violation = |what: String| ConnectError::Protocol(authority.to_owned(), what);
+    let mut frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut plain = Vec::new();
     loop {
         let at = plain.len();
-        let more = opening.hear(&mut plain, deadline).map_err(broken)?;
+        let more = transport.receive(&mut plain, deadline).map_err(broken)?;
         frames.push(&plain[at..]);
-        if let Some(frame) = frames.next().map_err(|error| strange(error.to_string()))? {
+        if let Some(frame) = frames.next().map_err(|error| violation(error.to_string()))? {
             if let Ok(answer) = AuthOk::decode(&frame) {
                 let mut whole = Vec::new();
                 answer.encode(&mut whole);
-                return Ok((answer.session_key.to_vec(), plain.split_off(whole.len())));
+                return Ok((answer.session_credential.to_vec(), plain.split_off(whole.len())));
             }
             return Err(match SessionMessage::decode(&frame) {
                 Ok(SessionMessage::Close(close)) => {
                     ConnectError::Refused { code: close.code, reason: close.reason.to_owned() }
                 }
-                Ok(_) => strange("a message before authentication".to_owned()),
-                Err(error) => strange(error.to_string()),
+                Ok(_) => violation("a message before authentication".to_owned()),
+                Err(error) => violation(error.to_string()),
             });
         }
         if more == 0 {
-            return Err(broken(io::Error::new(io::ErrorKind::UnexpectedEof, "the session closed it without a word")));
+            return Err(broken(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the session closed it without a message",
+            )));
         }
     }
 }
@@ -440,40 +554,54 @@ fn await_answer(
 impl Connection {
     /// One half for a thread that reads, one for a thread that writes.
     pub fn split(self) -> (Reader, Writer) {
-        (Reader { half: self.read, early: io::Cursor::new(self.early) }, Writer { half: self.write })
-    }
-
-    /// The session key as text, for a person's notes or a file.
-    pub fn session_key_text(&self) -> String {
-        base64url::encode(&self.session_key)
+        (
+            Reader { half: self.read, leftover: io::Cursor::new(self.leftover) },
+            Writer { half: self.write },
+        )
     }
 }
 
 impl Read for Reader {
-    /// Bytes of the session; 0 when it ended the connection in order, `UnexpectedEof` when it just broke.
+    /// Bytes from the session; 0 if it closed the connection in order, `UnexpectedEof` if the
+    /// connection broke.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.early.read(into)?;
+        let count = self.leftover.read(into)?;
         if count > 0 {
             return Ok(count);
         }
         match &mut self.half {
             ReadHalf::Tcp(reader) => reader.read(into),
-            ReadHalf::Quic(reader) => reader.read(into),
+            ReadHalf::Quic(reader) => loop {
+                if let Received::Bytes(count) = reader.receive(into)? {
+                    return Ok(count);
+                }
+            },
         }
     }
 }
 
 impl Reader {
-    /// As `read`, but for what comes beside the stream; blocks until either has something.
+    /// As `read`, but also receives datagrams; blocks until either arrives.
     ///
     /// # Errors
     /// As for `read`.
-    pub fn next(&mut self, into: &mut [u8]) -> io::Result<Came> {
-        let count = self.early.read(into)?;
+    pub fn receive(&mut self, into: &mut [u8]) -> io::Result<Received> {
+        let count = self.leftover.read(into)?;
         match &mut self.half {
-            ReadHalf::Quic(reader) if count == 0 => reader.next(into),
-            _ if count > 0 => Ok(Came::Bytes(count)),
-            _ => self.read(into).map(Came::Bytes),
+            ReadHalf::Quic(reader) if count == 0 => reader.receive(into),
+            _ if count > 0 => Ok(Received::Bytes(count)),
+            _ => self.read(into).map(Received::Bytes),
+        }
+    }
+}
+
+impl Reader {
+    /// Bytes lost on the path since the last call that parities have made up for, so that nothing
+    /// waited for their retransmission.
+    pub fn take_repaired(&mut self) -> u64 {
+        match &mut self.half {
+            ReadHalf::Tcp(_) => 0,
+            ReadHalf::Quic(reader) => reader.take_repaired(),
         }
     }
 }
@@ -487,14 +615,14 @@ impl Write for Writer {
         }
     }
 
-    /// Nothing is held back; there is nothing to flush.
+    /// Nothing is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl Writer {
-    /// Goes on from another address, as when the network changes.
+    /// Continues from another address, as when the network changes.
     #[cfg(test)]
     pub(crate) fn rebind(&mut self) {
         match &self.half {
@@ -503,14 +631,22 @@ impl Writer {
         }
     }
 
-    /// Sends something beside the stream, where the way has that and room for it; it may be lost.
+    /// Over TCP: segments of this end that the path has lost since the connection began.
+    pub fn lost_segments(&self) -> Option<u64> {
+        match &self.half {
+            WriteHalf::Tcp(writer) => Some(writer.lost_segments()),
+            WriteHalf::Quic(_) => None,
+        }
+    }
+
+    /// Sends a datagram, if the transport has them and the send buffer has room; it may be lost.
     pub fn send_datagram(&self, bytes: &[u8]) {
         if let WriteHalf::Quic(writer) = &self.half {
             writer.send_datagram(bytes);
         }
     }
 
-    /// Ends the connection both ways and drops what has been written and not arrived, as far as this machine holds it.
+    /// Closes both directions and drops written bytes that this machine still holds.
     pub fn abort(&mut self) {
         match &mut self.half {
             WriteHalf::Tcp(writer) => writer.abort(),
@@ -518,11 +654,32 @@ impl Writer {
         }
     }
 
-    /// Ends the connection both ways; a `read` that waits in another thread returns.
+    /// Closes both directions; a `read` that waits in another thread returns.
     pub fn close(&mut self) {
         match &mut self.half {
             WriteHalf::Tcp(writer) => writer.close(),
             WriteHalf::Quic(writer) => writer.close(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    fn is_near_to(address: SocketAddr) -> Result<bool, ConnectError> {
+        let link = format!("thinc://{address}/#t=AAAA").parse().expect("a link");
+        is_near(&link, &ConnectOptions::default(), Duration::from_secs(10))
+    }
+
+    #[test]
+    fn this_machine_is_near_and_a_closed_port_answers_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert!(is_near_to(address).unwrap());
+        drop(listener);
+        assert!(matches!(is_near_to(address), Err(ConnectError::Connect(..))));
     }
 }

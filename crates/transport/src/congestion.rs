@@ -1,12 +1,15 @@
-//! Path 10/13: beside quic.rs; how many bytes a QUIC connection keeps under way.
-//! From quinn, packet by packet, and back to it; what it learns of the path goes through [`Meter`] to session-core/flow.rs.
-//! Knows sizes and times of packets; never what is in them.
+//! Path 10/13: beside quic.rs; the congestion controller of a QUIC connection. From quinn, packet
+//! by packet, and back to it; what it learns about the path reaches session-core/flow.rs through
+//! [`Meter`]. Knows sizes and times of packets; never their contents.
 //!
-//! A display wants two things of its path: that little stands in its queue, and that a packet which is lost does not cost
-//! half of the rate. Loss is what a wireless path does all day, so it is not asked how full the path is: delivery is. The
-//! model is BBR's (Cardwell et al. 2016): the best rate of the last rounds, the smallest round trip of the last seconds,
-//! and no more under way than their product and a short queue. Loss counts when much is lost, and then only where less
-//! under way would lose less: a short queue that overflows does, a bad radio does not.
+//! A display needs a short queue, and a packet loss must not halve its rate. Wireless paths lose
+//! packets all the time, so loss does not tell how full a path is: the delivery rate does. The
+//! model is BBR's (Cardwell et al. 2016): the best delivery rate of the last rounds, the smallest
+//! round trip of the last seconds, and no more in flight than their product (the bandwidth-delay
+//! product) plus a short queue and the path's jitter. A path that becomes longer is noticed by
+//! packets that waited for nothing of ours, and its window is found as on a new connection. Losses
+//! count only if they are many, and then only if a smaller window reduces them: it does if a short
+//! queue overflows, and does not if a radio link loses packets at random.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -19,100 +22,124 @@ use quinn::congestion::{Controller, ControllerFactory};
 #[cfg(test)]
 mod tests;
 
-/// Under way before anything is known: RFC 9002 allows ten packets, RFC 6928's measurements found no harm up to here. A first
-/// screen of text goes out at once.
+/// Initial window. RFC 9002 allows ten packets; the measurements of RFC 6928 found no harm up to
+/// here. A first screen of text is sent at once.
 const INITIAL_PACKETS: u64 = 32;
-/// Under way at least, so that loss is noticed by what comes after it (three packets) and not by a timer.
-const MIN_PACKETS: u64 = 4;
-/// Beside the product of rate and round trip: acknowledgements come for every second packet and may be late by one.
+/// The pacer lets so many packets go at once (quinn's MIN_BURST_SIZE); an initial window may go at
+/// once into an idle path, until a path drops this part of one.
+const BURST_PACKETS_MIN: u64 = 10;
+const BURST_LOST_PART: u64 = 4;
+/// quinn does not pace a larger window.
+const WINDOW_WITHOUT_PACING: u64 = u32::MAX as u64 + 1;
+/// Minimum window: loss is detected by the packet threshold (three later packets) and not by a
+/// timer.
+const WINDOW_PACKETS_MIN: u64 = 4;
+/// Added to the bandwidth-delay product: every second packet is acknowledged, and an
+/// acknowledgement may be late by one.
 const SLACK_PACKETS: u64 = 2;
-/// How long bytes may stand in the path's queue for the sake of never running dry: an eighth of the round trip, but no
-/// less than two machines' schedulers take to turn round, and no more than a person could notice.
-const QUEUE_SHARE: u32 = 8;
-const QUEUE_MIN: Duration = Duration::from_millis(4);
-const QUEUE_MAX: Duration = Duration::from_millis(12);
+/// Target queueing delay, which keeps the bottleneck busy: an eighth of the round trip, no less
+/// than the scheduling delay of two machines, and no more than a person could notice.
+const QUEUE_RTT_DIVISOR: u32 = 8;
+const QUEUEING_DELAY_MIN: Duration = Duration::from_millis(4);
+const QUEUEING_DELAY_MAX: Duration = Duration::from_millis(12);
 /// Rounds over which the best rate is remembered (BBR: 10).
 const RATE_ROUNDS: u64 = 10;
-/// The same while a queue stands: the path has become slower, or is shared.
-const RATE_ROUNDS_FULL: u64 = 3;
-/// Age at which the smallest round trip no longer counts, and is looked for with half of the path filled (BBRv2: 5 s and 10 s). Not
-/// where no queue stands: a path that has become longer by less is full all the same, and half of it would be missed.
+/// The same while there is a standing queue: the path has become slower, or is shared.
+const RATE_ROUNDS_WITH_QUEUE: u64 = 3;
+/// Age at which the smallest round trip expires and is measured again with the path half full
+/// (BBR's ProbeRTT; BBRv2: 5 s and 10 s). Not without a standing queue: a path that has become
+/// longer by less is full all the same, and halving the window would only lose throughput.
 const RTT_AGE_MAX: Duration = Duration::from_secs(10);
-/// The same when a queue so many times as long as ours has stood for so many rounds: what still stands when we leave half of the
-/// path empty is another's, whose delay is the path's for us, or nothing would be left to us.
-const FOREIGN_QUEUE: u32 = 3;
-const STANDING_ROUNDS: u32 = 16;
-/// While the rate is being found: by how much each round may send more (BBR: 2.89; slow start: 2), the growth below which the
-/// path counts as full, and how many rounds in a row.
+/// The same if a queue that is so many times longer than ours persists for so many rounds. A queue
+/// that remains while we leave half of the path empty belongs to another flow: its delay counts as
+/// the path's own, or nothing would be left to us.
+const FOREIGN_QUEUE_RATIO: u32 = 3;
+const FOREIGN_QUEUE_ROUNDS: u32 = 16;
+/// Samples in a row that must exceed the smallest round trip by a foreign queue's ratio before the
+/// path counts as another one: one may be an acknowledgement that was sent late.
+const LONGER_SAMPLES: u32 = 2;
+/// Most of a round trip's variation that the window makes up for, and the weight of a new round in
+/// its mean (RFC 9002's for the variation is the same). A radio link delays packets by as much; a
+/// queue that another flow keeps is not to be doubled.
+const JITTER_MAX: Duration = Duration::from_millis(24);
+const JITTER_WEIGHT: f64 = 0.25;
+/// Startup: the window's growth per round (BBR: 2.89; slow start: 2), the growth of the rate below
+/// which the path counts as full, and for how many rounds in a row.
 const STARTUP_GAIN: f64 = 2.0;
 const STARTUP_GROWTH: f64 = 1.25;
 const STARTUP_ROUNDS: u32 = 3;
-/// Every so many rounds a quarter more is sent, to find what a long path has gained. One whose queue may be this part of its round
-/// trip finds it by that alone.
+/// Every so many rounds a quarter more is sent, to find out whether a long path has gained
+/// bandwidth. A path whose target queueing delay is this share of its round trip finds that out by
+/// its queue.
 const PROBE_ROUNDS: u64 = 8;
 const PROBE_GAIN: f64 = 1.25;
-/// Share of packets lost above which it is asked why. Wi-Fi at its edge loses less, an overflowing queue soon more.
-const LOSS_MAX: f64 = 0.15;
-/// The same while a queue stands: then it is known why.
-const LOSS_WITH_QUEUE: f64 = 0.01;
-/// Packets of which a share can be said.
-const LOSS_SAMPLE_PACKETS: u64 = 40;
-/// How long an answer to that question counts.
-const VERDICT_TIME: Duration = Duration::from_secs(5);
-/// Loss that is answered by sending more; past it half of what is sent would be lost, and a third of the path has to do.
-const MADE_UP_MAX: f64 = 0.35;
-const OVERFLOW_MADE_UP_MAX: f64 = 0.05;
-/// By how many times the round trip may grow with each acknowledgement: a viewer that stood still says nothing of its path.
+/// Loss rate above which the cause is determined. Wi-Fi at the edge of its range loses less; an
+/// overflowing queue soon loses more.
+const LOSS_RATE_MAX: f64 = 0.15;
+/// The same while there is a standing queue, which then is the cause.
+const LOSS_RATE_WITH_QUEUE_MAX: f64 = 0.01;
+/// Fewest packets that a loss rate is computed from.
+const LOSS_SAMPLE_PACKETS_MIN: u64 = 40;
+/// How long a loss cause remains valid once it was determined.
+const LOSS_CAUSE_LIFETIME: Duration = Duration::from_secs(5);
+/// Loss rate up to which a larger window compensates for losses. Beyond it half of what is sent
+/// would be lost, and a third of the path has to suffice.
+const LOSS_COMPENSATION_MAX: f64 = 0.35;
+const CONGESTION_COMPENSATION_MAX: f64 = 0.05;
+/// Largest growth of the smoothed round trip with one acknowledgement: an acknowledgement that a
+/// suspended viewer sends late says nothing about its path.
 const RTT_GROWTH: u32 = 2;
-/// Sent packets remembered: more than any window here holds, in the batches in which they leave.
+/// Batches of sent packets that are remembered: more than any window here holds.
 const HISTORY_MAX: usize = 16 * 1024;
-/// 64 MiB: bytes under way that no path here needs.
+/// 64 MiB: largest window; no supported path needs more.
 const WINDOW_MAX: u64 = 64 << 20;
-/// What a full packet holds beside the stream's bytes: its head, a frame's head, the seal.
-const PACKET_HEAD_BYTES: u64 = 36;
+/// Bytes of a full packet that are not stream data: packet header, frame header, AEAD tag.
+const PACKET_OVERHEAD_BYTES: u64 = 36;
 
-/// What the controller knows of a connection's path, for whoever decides how much it is handed.
+/// What the controller knows about a connection's path, for the code that decides how much to
+/// write.
 #[derive(Debug, Default)]
 pub(crate) struct Meter {
     in_flight: AtomicU64,
-    /// Written and not yet sent; an estimate that is right whenever everything has left.
+    /// Written and not yet sent: an estimate, corrected whenever everything was sent.
     unsent: AtomicU64,
     delivered: AtomicU64,
     window: AtomicU64,
     rate: AtomicU64,
     rtt_us: AtomicU64,
     rtt_min_us: AtomicU64,
-    /// The next packet asks whether the path carries, and leaves though the window is full.
-    asks: AtomicBool,
+    /// The next packet is a probe and may be sent although the window is full.
+    probe_allowed: AtomicBool,
 }
 
 impl Meter {
-    /// The next packet may leave though the window is full, as one does that a timer of QUIC's sends.
-    pub(crate) fn ask(&self) {
-        self.asks.store(true, Ordering::Relaxed);
+    /// Lets the next packet be sent although the window is full, like a packet of QUIC's probe
+    /// timer.
+    pub(crate) fn allow_probe(&self) {
+        self.probe_allowed.store(true, Ordering::Relaxed);
     }
 
-    /// Bytes written that have not left, as far as can be told.
+    /// Estimate of the bytes that were written and not yet sent.
     pub(crate) fn unsent(&self) -> u64 {
         self.unsent.load(Ordering::Relaxed)
     }
 
-    /// So many bytes of a stream were handed over.
-    pub(crate) fn written(&self, bytes: u64) {
+    /// Counts bytes that were handed to quinn.
+    pub(crate) fn add_unsent(&self, bytes: u64) {
         self.unsent.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Bytes of packets left, and so much of what was written with them.
-    fn left(&self, bytes: u64, mtu: u64) {
-        let heads = PACKET_HEAD_BYTES * bytes.div_ceil(mtu.max(1));
-        let rest = self.unsent().saturating_sub(bytes.saturating_sub(heads));
+    /// Counts packets that were sent, and subtracts what they hold from the unsent bytes.
+    fn handle_sent(&self, bytes: u64, mtu: u64) {
+        let overhead = PACKET_OVERHEAD_BYTES * bytes.div_ceil(mtu.max(1));
+        let rest = self.unsent().saturating_sub(bytes.saturating_sub(overhead));
         self.unsent.store(rest, Ordering::Relaxed);
     }
 }
 
 #[cfg(feature = "server")]
 impl Meter {
-    /// Bytes under way.
+    /// Bytes in flight.
     pub(crate) fn in_flight(&self) -> u64 {
         self.in_flight.load(Ordering::Relaxed)
     }
@@ -122,66 +149,72 @@ impl Meter {
         self.delivered.load(Ordering::Relaxed)
     }
 
-    /// Bytes that may be under way.
+    /// The congestion window.
     pub(crate) fn window(&self) -> u64 {
         self.window.load(Ordering::Relaxed)
     }
 
-    /// Bytes a second that the path carries; 0 before it was measured.
+    /// Measured bandwidth in bytes a second; 0 before the first measurement.
     pub(crate) fn rate(&self) -> u64 {
         self.rate.load(Ordering::Relaxed)
     }
 
-    /// Round trip lately and the smallest one, in microseconds; 0 before one was measured.
+    /// Smoothed and smallest round trip, in microseconds; 0 before the first measurement.
     pub(crate) fn rtt(&self) -> (u64, u64) {
         (self.rtt_us.load(Ordering::Relaxed), self.rtt_min_us.load(Ordering::Relaxed))
     }
 }
 
-/// Makes the controllers of one connection, a new one for each network it comes through.
+/// Makes the controllers of one connection: a new one for each network path it uses.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Delivery {
+pub(crate) struct DeliveryControl {
     pub(crate) meter: Arc<Meter>,
 }
 
-impl ControllerFactory for Delivery {
+impl ControllerFactory for DeliveryControl {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         Box::new(DeliveryController::new(now, current_mtu, self.meter.clone()))
     }
 }
 
-/// A batch of packets that left together.
+/// Packets that were sent at the same time.
 #[derive(Clone, Copy, Debug)]
-struct Sent {
+struct SentBatch {
     at: Instant,
-    /// `delivered` when it left, since when, and when the packet left that was acknowledged last.
+    /// `delivered` at that time, when it last grew, and when the packet was sent that had been
+    /// acknowledged last.
     delivered: u64,
     delivered_at: Instant,
-    before_at: Instant,
-    /// There was nothing more to send: its rate says what we had, not what the path can.
+    prev_acked_sent_at: Instant,
+    /// Bytes in flight when it was sent, its own not included: what it may have waited for.
+    in_flight_before: u64,
+    /// It went without the pacer.
+    in_burst: bool,
+    /// There was nothing more to send: its rate is the application's and not the path's.
     app_limited: bool,
 }
 
 /// Why many packets are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// Not many are.
+enum LossCause {
+    /// There are few losses.
     None,
-    /// A queue overflows: no more than the path holds.
-    Overflow,
-    /// It makes no difference how much is sent: what is lost is made up for.
-    Radio,
+    /// A queue overflows: the window is limited to the bandwidth-delay product.
+    Congestion,
+    /// The loss rate does not depend on the window (a radio link): a larger window compensates for
+    /// it.
+    Random,
 }
 
-/// Packets of one stretch of time and what became of them.
+/// Bytes that were acknowledged and lost in some rounds.
 #[derive(Clone, Copy, Debug, Default)]
-struct Toll {
+struct LossSample {
     acked: u64,
     lost: u64,
 }
 
-impl Toll {
-    fn share(self) -> f64 {
+impl LossSample {
+    fn loss_rate(self) -> f64 {
         self.lost as f64 / (self.acked + self.lost).max(1) as f64
     }
 }
@@ -190,46 +223,68 @@ impl Toll {
 struct DeliveryController {
     mtu: u64,
     meter: Arc<Meter>,
-    history: VecDeque<Sent>,
+    history: VecDeque<SentBatch>,
     in_flight: u64,
     delivered: u64,
     delivered_at: Instant,
-    /// When the packet left that was acknowledged last.
+    /// When the packet was sent that was acknowledged last.
     acked_sent_at: Instant,
-    /// (round, bytes a second), falling from front to back: the front is the best of the last rounds.
+    /// (round, bytes a second), in falling order: the front is the best of the last rounds.
     rates: VecDeque<(u64, f64)>,
     rtt: Duration,
-    /// The longest that is believed until the next acknowledgement.
-    rtt_most: Duration,
-    /// What quinn smooths of the round trip and paces by. One packet that was acknowledged after a stop of 10 s is in it for
-    /// thirty acknowledgements, and until then would go what leaves at a thirtieth of the path's rate.
+    /// Largest sample that is accepted before the next acknowledgement.
+    rtt_sample_max: Duration,
+    /// quinn's own smoothed round trip, which its pacer uses. One acknowledgement after a
+    /// suspension of 10 s inflates it for thirty more; without the correction in
+    /// [`Controller::window`] the pacer would send at a thirtieth of the path's rate meanwhile.
     pacer_rtt: Duration,
     rtt_min: Option<Duration>,
     rtt_min_at: Instant,
-    /// Smallest of this round and of the last one: what stands in the queue, without a burst's own.
-    rtt_round: Duration,
-    rtt_last_round: Duration,
-    /// For how many rounds there has been a queue that can hardly be ours.
-    standing_rounds: u32,
+    /// Smallest round trip of this round and of the last one: the standing queue, without our own
+    /// bursts.
+    round_rtt_min: Duration,
+    last_round_rtt_min: Duration,
+    /// Mean of the time by which round trips exceed both the smallest one and what our own packets
+    /// in flight explain; its samples of this round, summed, and their number.
+    jitter: Duration,
+    round_jitter: (Duration, u32),
+    /// Rounds in a row with a queue that is too long to be ours.
+    foreign_queue_rounds: u32,
     round: u64,
     round_ends_at_delivered: u64,
     round_was_limited: bool,
     startup: bool,
-    startup_best: f64,
-    startup_flat: u32,
-    /// Since when half of the path is left empty, to see its own delay.
-    draining: Option<Instant>,
-    /// Everything sent until so much is delivered was all there was.
+    startup_best_rate: f64,
+    startup_flat_rounds: u32,
+    /// Since when half of the path is left empty to measure its propagation delay (BBR's ProbeRTT).
+    probe_rtt_since: Option<Instant>,
+    /// Since when the smallest window is used, because the round trip jumped: by our own queue if
+    /// the path became slower, by its propagation delay if it is another path.
+    drain_since: Option<Instant>,
+    /// The smallest of the newest samples in a row that no queue of ours can explain, and their
+    /// number.
+    longer_rtt: Option<(Duration, u32)>,
+    /// The sender was application-limited until so many bytes are delivered.
     app_limited_until: u64,
-    toll: Toll,
-    toll_round: u64,
-    verdict: Verdict,
-    verdict_until: Instant,
-    /// Share that was lost when it was begun to send less, to see whether that helps.
-    asking: Option<f64>,
-    /// After an outage the window grows again from the least.
-    reopening: Option<u64>,
+    /// Packets sent before this count as overtaken and not as lost: their path was longer than the
+    /// one that later packets took.
+    overtaken_before: Instant,
+    loss_sample: LossSample,
+    loss_sample_round: u64,
+    loss_cause: LossCause,
+    loss_cause_until: Instant,
+    /// Loss rate before the window was reduced to find out whether that reduces the losses.
+    probing: Option<f64>,
+    /// After an outage: limit of the window, which grows from the initial one as in slow start.
+    restart_window: Option<u64>,
     window: u64,
+    /// Bytes that may go at once into an idle path, how many of them are left, when the first and
+    /// the last packets of this burst were sent, and how many of its bytes were lost.
+    burst: u64,
+    burst_left: u64,
+    burst_at: Instant,
+    burst_until: Instant,
+    burst_lost: u64,
 }
 
 impl DeliveryController {
@@ -245,28 +300,38 @@ impl DeliveryController {
             acked_sent_at: now,
             rates: VecDeque::new(),
             rtt: Duration::ZERO,
-            rtt_most: Duration::MAX,
+            rtt_sample_max: Duration::MAX,
             pacer_rtt: Duration::ZERO,
             rtt_min: None,
             rtt_min_at: now,
-            rtt_round: Duration::MAX,
-            rtt_last_round: Duration::MAX,
-            standing_rounds: 0,
+            round_rtt_min: Duration::MAX,
+            last_round_rtt_min: Duration::MAX,
+            jitter: Duration::ZERO,
+            round_jitter: (Duration::ZERO, 0),
+            foreign_queue_rounds: 0,
             round: 0,
             round_ends_at_delivered: 0,
             round_was_limited: false,
             startup: true,
-            startup_best: 0.0,
-            startup_flat: 0,
-            draining: None,
+            startup_best_rate: 0.0,
+            startup_flat_rounds: 0,
+            probe_rtt_since: None,
+            drain_since: None,
+            longer_rtt: None,
             app_limited_until: 0,
-            toll: Toll::default(),
-            toll_round: 0,
-            verdict: Verdict::None,
-            verdict_until: now,
-            asking: None,
-            reopening: None,
+            overtaken_before: now,
+            loss_sample: LossSample::default(),
+            loss_sample_round: 0,
+            loss_cause: LossCause::None,
+            loss_cause_until: now,
+            probing: None,
+            restart_window: None,
             window: INITIAL_PACKETS * mtu,
+            burst: INITIAL_PACKETS * mtu,
+            burst_left: INITIAL_PACKETS * mtu,
+            burst_at: now,
+            burst_until: now,
+            burst_lost: 0,
         };
         controller.meter.in_flight.store(0, Ordering::Relaxed);
         controller.meter.window.store(controller.window, Ordering::Relaxed);
@@ -277,54 +342,79 @@ impl DeliveryController {
         self.rates.front().map_or(0.0, |&(_, rate)| rate)
     }
 
-    /// How long bytes may stand in the path's queue.
-    fn queue_time(&self) -> Duration {
+    /// Queueing delay that this connection may cause.
+    fn target_queueing_delay(&self) -> Duration {
         let rtt_min = self.rtt_min.unwrap_or_default();
-        (rtt_min / QUEUE_SHARE).clamp(QUEUE_MIN, QUEUE_MAX)
+        (rtt_min / QUEUE_RTT_DIVISOR).clamp(QUEUEING_DELAY_MIN, QUEUEING_DELAY_MAX)
     }
 
-    /// The queue is longer than what we have under way makes it, and not for a moment.
-    fn queue_stands(&self) -> bool {
-        self.stands_longer_than(self.queue_time() + self.slack_time())
+    /// Bytes that may go at once if nothing is in flight: no more than the path drains in the
+    /// target time, once its rate is known.
+    fn idle_burst(&self) -> u64 {
+        if self.startup {
+            return self.burst;
+        }
+        let drained = self.rate() * self.target_queueing_delay().as_secs_f64();
+        self.burst.min(drained as u64)
     }
 
-    /// How long the slack stands in the queue of a path with nothing else in it: at 6 Mbit/s longer than what we would have there.
-    fn slack_time(&self) -> Duration {
+    /// The queue has been longer for a whole round than this connection's window accounts for.
+    fn has_standing_queue(&self) -> bool {
+        self.queueing_delay_exceeds(self.target_queueing_delay() + self.slack_delay() + self.jitter)
+    }
+
+    /// Queueing delay that the slack causes on a path without other traffic: at 6 Mbit/s it exceeds
+    /// the target.
+    fn slack_delay(&self) -> Duration {
         let seconds = (SLACK_PACKETS * self.mtu) as f64 / self.rate().max(1.0);
-        Duration::from_secs_f64(seconds).min(QUEUE_MAX)
+        Duration::from_secs_f64(seconds).min(QUEUEING_DELAY_MAX)
     }
 
-    fn stands_longer_than(&self, time: Duration) -> bool {
-        let standing = self.rtt_last_round;
-        self.rtt_min.is_some_and(|least| standing != Duration::MAX && standing > least + time)
+    /// The smallest round trip of the last round was longer than the propagation delay by more.
+    fn queueing_delay_exceeds(&self, delay: Duration) -> bool {
+        let rtt = self.last_round_rtt_min;
+        self.rtt_min.is_some_and(|rtt_min| rtt != Duration::MAX && rtt > rtt_min + delay)
     }
 
     fn set_window(&mut self) {
-        let least = MIN_PACKETS * self.mtu;
+        let window_min = WINDOW_PACKETS_MIN * self.mtu;
         let Some(rtt_min) = self.rtt_min.filter(|_| self.rate() > 0.0) else { return };
         let (rate, slack) = (self.rate(), SLACK_PACKETS * self.mtu);
-        let path = rate * rtt_min.as_secs_f64();
-        let full = path + rate * self.queue_time().as_secs_f64();
-        let window = if self.draining.is_some() {
-            (path / 2.0) as u64
+        let bdp = rate * rtt_min.as_secs_f64();
+        // A window without the jitter would be smaller than what the path holds, the rate measured
+        // with it smaller again, and so on.
+        let full = bdp + rate * (self.target_queueing_delay() + self.jitter).as_secs_f64();
+        let window = if self.drain_since.is_some() {
+            window_min
+        } else if self.probe_rtt_since.is_some() {
+            (bdp / 2.0) as u64
         } else if self.startup {
-            // Grows with what is delivered, as slow start does, so that a first measurement that was too low stops nothing.
+            // Grows with what is delivered, as in slow start: a first measurement that is too low
+            // does not stop it.
             ((full * STARTUP_GAIN) as u64 + slack).max(self.window)
         } else {
-            let probes = self.round.is_multiple_of(PROBE_ROUNDS) && rtt_min > PROBE_ROUNDS as u32 * QUEUE_MAX;
-            match self.verdict {
-                _ if self.asking.is_some() => path as u64 + slack,
-                Verdict::Overflow => (path / (1.0 - self.toll.share().min(OVERFLOW_MADE_UP_MAX))) as u64 + slack,
-                Verdict::Radio => {
-                    let lost = self.toll.share().clamp(LOSS_MAX, MADE_UP_MAX);
+            let probes = self.round.is_multiple_of(PROBE_ROUNDS)
+                && rtt_min > PROBE_ROUNDS as u32 * QUEUEING_DELAY_MAX;
+            match self.loss_cause {
+                _ if self.probing.is_some() => bdp as u64 + slack,
+                LossCause::Congestion => {
+                    (bdp / (1.0 - self.loss_sample.loss_rate().min(CONGESTION_COMPENSATION_MAX)))
+                        as u64
+                        + slack
+                }
+                LossCause::Random => {
+                    let lost =
+                        self.loss_sample.loss_rate().clamp(LOSS_RATE_MAX, LOSS_COMPENSATION_MAX);
                     (full / (1.0 - lost)) as u64 + slack
                 }
-                Verdict::None if probes && !self.queue_stands() => (full * PROBE_GAIN) as u64 + slack,
-                Verdict::None => full as u64 + slack,
+                LossCause::None if probes && !self.has_standing_queue() => {
+                    (full * PROBE_GAIN) as u64 + slack
+                }
+                LossCause::None => full as u64 + slack,
             }
         };
-        let window = self.reopening.map_or(window, |most| window.min(most));
-        self.window = window.clamp(least, WINDOW_MAX);
+        let window = self.restart_window.map_or(window, |limit| window.min(limit));
+        self.window = window.clamp(window_min, WINDOW_MAX);
         self.meter.window.store(self.window, Ordering::Relaxed);
         self.meter.rate.store(rate as u64, Ordering::Relaxed);
     }
@@ -333,101 +423,195 @@ impl DeliveryController {
         while self.rates.back().is_some_and(|&(_, worse)| worse <= rate) {
             self.rates.pop_back();
         }
-        // A worse one of the same round would never become the best: so there is one entry a round at most.
+        // A lower rate of the same round can never become the best: there is at most one entry for
+        // each round.
         if self.rates.back().is_none_or(|&(round, _)| round != self.round) {
             self.rates.push_back((self.round, rate));
         }
-        let rounds = if self.queue_stands() { RATE_ROUNDS_FULL } else { RATE_ROUNDS };
+        let rounds = if self.has_standing_queue() { RATE_ROUNDS_WITH_QUEUE } else { RATE_ROUNDS };
         while self.rates.len() > 1 && self.rates[0].0 + rounds < self.round {
             self.rates.pop_front();
         }
     }
 
-    fn measure_delay(&mut self, rtt: Duration, now: Instant) {
-        self.rtt = if self.rtt.is_zero() { rtt } else { (self.rtt * 7 + rtt.min(self.rtt_most)) / 8 };
-        self.rtt_round = self.rtt_round.min(rtt);
-        let old = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
-        let drained = self.draining.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
-        if self.rtt_min.is_none_or(|least| rtt <= least) || drained {
+    fn add_rtt_sample(&mut self, rtt: Duration, now: Instant) {
+        self.rtt = if self.rtt.is_zero() {
+            rtt
+        } else {
+            (self.rtt * 7 + rtt.min(self.rtt_sample_max)) / 8
+        };
+        self.round_rtt_min = self.round_rtt_min.min(rtt);
+        let expired = now.duration_since(self.rtt_min_at) > RTT_AGE_MAX;
+        let drained =
+            self.probe_rtt_since.is_some_and(|since| now.duration_since(since) > rtt + self.rtt);
+        if self.rtt_min.is_some_and(|rtt_min| rtt + self.foreign_queueing_delay() < rtt_min) {
+            self.overtaken_before = now;
+        }
+        if self.rtt_min.is_none_or(|rtt_min| rtt <= rtt_min) || drained {
             self.rtt_min = Some(rtt);
             self.rtt_min_at = now;
-            self.draining = None;
-            self.standing_rounds = 0;
-        } else if old && !self.queue_stands() {
+            self.probe_rtt_since = None;
+            self.drain_since = None;
+            self.foreign_queue_rounds = 0;
+        } else if expired && !self.has_standing_queue() {
             self.rtt_min_at = now;
-        } else if (old || self.standing_rounds > STANDING_ROUNDS) && self.draining.is_none() {
-            self.draining = Some(now);
+        } else if (expired || self.foreign_queue_rounds > FOREIGN_QUEUE_ROUNDS)
+            && self.probe_rtt_since.is_none()
+        {
+            self.probe_rtt_since = Some(now);
         }
         self.meter.rtt_us.store(self.rtt.as_micros() as u64, Ordering::Relaxed);
-        self.meter.rtt_min_us.store(self.rtt_min.unwrap_or(rtt).as_micros() as u64, Ordering::Relaxed);
+        self.meter
+            .rtt_min_us
+            .store(self.rtt_min.unwrap_or(rtt).as_micros() as u64, Ordering::Relaxed);
+    }
+
+    /// A packet that waited for little of ours, or for nothing, was acknowledged. If that takes
+    /// much longer than the smallest round trip, twice in a row, the path is another one: a cable
+    /// was left, a VPN came up. Its window is found as that of a new connection. A window for the
+    /// shorter path is a fraction of what the longer one holds, and the rates measured with it are
+    /// the window's and not the path's.
+    fn detect_longer_path(&mut self, batch: &SentBatch, now: Instant) {
+        let drains = self.drain_since.is_some_and(|since| batch.at >= since);
+        let waits_for = if drains { WINDOW_PACKETS_MIN * self.mtu } else { 0 };
+        if batch.in_flight_before > waits_for {
+            return;
+        }
+        let rtt = now.duration_since(batch.at);
+        let longest = self.rtt_min.unwrap_or(rtt) + self.foreign_queueing_delay();
+        if rtt <= longest {
+            // The jump was a queue, and it has drained.
+            self.longer_rtt = None;
+            self.drain_since = None;
+            return;
+        }
+        let (before, samples) = self.longer_rtt.unwrap_or((rtt, 0));
+        let (rtt, samples) = (rtt.min(before), samples + 1);
+        self.longer_rtt = Some((rtt, samples));
+        if samples < LONGER_SAMPLES {
+            return;
+        }
+        self.rtt_min = Some(rtt);
+        self.rtt_min_at = now;
+        self.longer_rtt = None;
+        self.drain_since = None;
+        self.probe_rtt_since = None;
+        self.foreign_queue_rounds = 0;
+        self.startup = true;
+        self.startup_best_rate = 0.0;
+        self.startup_flat_rounds = 0;
+        self.restart_window = Some(INITIAL_PACKETS * self.mtu);
+        self.window = self.window.max(INITIAL_PACKETS * self.mtu);
+    }
+
+    fn add_jitter_sample(&mut self, batch: &SentBatch, now: Instant) {
+        let Some(rtt_min) = self.rtt_min.filter(|_| self.rate() > 0.0) else { return };
+        let seconds = batch.in_flight_before as f64 / self.rate();
+        let ours = Duration::from_secs_f64(seconds.min(RTT_AGE_MAX.as_secs_f64()));
+        let excess =
+            now.duration_since(batch.at).saturating_sub(rtt_min.max(ours) + self.slack_delay());
+        self.round_jitter.0 += excess.min(JITTER_MAX);
+        self.round_jitter.1 += 1;
+    }
+
+    /// A queueing delay that is too long to be caused by this connection.
+    fn foreign_queueing_delay(&self) -> Duration {
+        FOREIGN_QUEUE_RATIO * self.target_queueing_delay()
+    }
+
+    /// Queueing delay that a full window causes at the path's rate.
+    fn window_queueing_delay(&self) -> Duration {
+        let seconds = (self.window as f64 / self.rate().max(1.0)).min(RTT_AGE_MAX.as_secs_f64());
+        Duration::from_secs_f64(seconds).saturating_sub(self.rtt_min.unwrap_or_default())
     }
 
     fn end_round(&mut self, now: Instant) {
         self.round += 1;
         self.round_ends_at_delivered = self.delivered;
-        self.rtt_last_round = std::mem::replace(&mut self.rtt_round, Duration::MAX);
-        let foreign = self.stands_longer_than(FOREIGN_QUEUE * self.queue_time());
-        self.standing_rounds = if foreign { self.standing_rounds + 1 } else { 0 };
-        let limited = std::mem::take(&mut self.round_was_limited);
-        if self.startup && !limited {
-            let rate = self.rate();
-            if rate >= self.startup_best * STARTUP_GROWTH {
-                self.startup_best = rate;
-                self.startup_flat = 0;
-            } else {
-                self.startup_flat += 1;
-            }
-            self.startup = self.startup_flat < STARTUP_ROUNDS && !self.queue_stands();
+        let before = self.last_round_rtt_min;
+        self.last_round_rtt_min = std::mem::replace(&mut self.round_rtt_min, Duration::MAX);
+        let rtt_max = before
+            .saturating_add(self.foreign_queueing_delay())
+            .saturating_add(self.window_queueing_delay());
+        if self.last_round_rtt_min != Duration::MAX
+            && self.last_round_rtt_min > rtt_max
+            && self.drain_since.is_none()
+        {
+            self.drain_since = Some(now);
         }
-        self.judge(now);
-        if let Some(most) = self.reopening {
-            // As slow start does, until what is known of the path binds again.
-            self.reopening = (self.window >= most).then_some(most * 2);
+        let (sum, samples) = std::mem::take(&mut self.round_jitter);
+        if samples > 0 {
+            let mean = sum / samples;
+            self.jitter = self.jitter.mul_f64(1.0 - JITTER_WEIGHT) + mean.mul_f64(JITTER_WEIGHT);
+        }
+        let foreign = self.queueing_delay_exceeds(self.foreign_queueing_delay());
+        self.foreign_queue_rounds = if foreign { self.foreign_queue_rounds + 1 } else { 0 };
+        let limited = std::mem::take(&mut self.round_was_limited);
+        // While the window is limited its rate says nothing about the path.
+        if self.startup && !limited && self.restart_window.is_none() {
+            let rate = self.rate();
+            if rate >= self.startup_best_rate * STARTUP_GROWTH {
+                self.startup_best_rate = rate;
+                self.startup_flat_rounds = 0;
+            } else {
+                self.startup_flat_rounds += 1;
+            }
+            // While the rate grows, a longer round trip is jitter and not a queue.
+            self.startup = self.startup_flat_rounds < STARTUP_ROUNDS
+                && (self.startup_flat_rounds == 0 || !self.has_standing_queue());
+        }
+        self.classify_losses(now);
+        if let Some(limit) = self.restart_window {
+            // As slow start does, until the model's window is smaller.
+            self.restart_window = (self.window >= limit).then_some(limit * 2);
         }
     }
 
-    /// Asks why packets are lost, once enough were sent to say how many.
-    fn judge(&mut self, now: Instant) {
-        let packets = (self.toll.acked + self.toll.lost) / self.mtu.max(1);
-        if now >= self.verdict_until && self.asking.is_none() {
-            self.verdict = Verdict::None;
+    /// Determines why packets are lost, once enough were sent for a loss rate.
+    fn classify_losses(&mut self, now: Instant) {
+        let packets = (self.loss_sample.acked + self.loss_sample.lost) / self.mtu.max(1);
+        if now >= self.loss_cause_until && self.probing.is_none() {
+            self.loss_cause = LossCause::None;
         }
-        // What is lost in the first round was sent before it began to be counted.
-        if self.round == self.toll_round + 1 && self.verdict != Verdict::Radio {
-            self.toll = Toll::default();
+        // Packets that are lost in the first round were sent before the sample began.
+        if self.round == self.loss_sample_round + 1 && self.loss_cause != LossCause::Random {
+            self.loss_sample = LossSample::default();
             return;
         }
-        if packets < LOSS_SAMPLE_PACKETS || self.round < self.toll_round + 3 {
+        if packets < LOSS_SAMPLE_PACKETS_MIN || self.round < self.loss_sample_round + 3 {
             return;
         }
-        let lost = self.toll.share();
-        let answer = match self.asking.take() {
-            Some(before) if lost < before / 2.0 => Some(Verdict::Overflow),
-            Some(_) if lost > LOSS_MAX => Some(Verdict::Radio),
-            Some(_) => Some(Verdict::None),
-            None if lost > LOSS_WITH_QUEUE && self.queue_stands() => Some(Verdict::Overflow),
-            None if lost <= LOSS_MAX => None,
-            None if self.verdict == Verdict::None => {
+        let lost = self.loss_sample.loss_rate();
+        let cause = match self.probing.take() {
+            Some(before) if lost < before / 2.0 => Some(LossCause::Congestion),
+            Some(_) if lost > LOSS_RATE_MAX => Some(LossCause::Random),
+            Some(_) => Some(LossCause::None),
+            None if lost > LOSS_RATE_WITH_QUEUE_MAX && self.has_standing_queue() => {
+                Some(LossCause::Congestion)
+            }
+            None if lost <= LOSS_RATE_MAX => None,
+            None if self.loss_cause == LossCause::None => {
                 self.startup = false;
-                self.asking = Some(lost);
+                self.probing = Some(lost);
                 None
             }
-            // Little is sent, and as much is lost.
-            None if self.verdict == Verdict::Overflow => Some(Verdict::Radio),
+            // The smaller window has not reduced the losses.
+            None if self.loss_cause == LossCause::Congestion => Some(LossCause::Random),
             None => None,
         };
-        if let Some(answer) = answer {
+        if let Some(cause) = cause {
             self.startup = false;
-            self.verdict = answer;
-            self.verdict_until = now + VERDICT_TIME;
+            self.loss_cause = cause;
+            self.loss_cause_until = now + LOSS_CAUSE_LIFETIME;
         }
-        if answer != Some(Verdict::Radio) && self.verdict != Verdict::Radio {
-            self.toll = Toll::default();
+        if cause != Some(LossCause::Random) && self.loss_cause != LossCause::Random {
+            self.loss_sample = LossSample::default();
         } else {
-            // What is made up for follows slowly.
-            self.toll = Toll { acked: self.toll.acked / 2, lost: self.toll.lost / 2 };
+            // Half of the old sample stays, so that the compensation changes slowly.
+            self.loss_sample =
+                LossSample { acked: self.loss_sample.acked / 2, lost: self.loss_sample.lost / 2 };
         }
-        self.toll_round = self.round;
+        self.loss_sample_round = self.round;
     }
 }
 
@@ -437,31 +621,53 @@ impl Controller for DeliveryController {
             // The path was idle: the time before now says nothing about its rate.
             self.delivered_at = now;
             self.acked_sent_at = now;
+            self.burst_left = self.idle_burst();
+            (self.burst_at, self.burst_lost) = (now, 0);
         }
+        let in_burst = self.burst_left > 0;
+        if in_burst {
+            self.burst_until = now;
+        }
+        self.burst_left = self.burst_left.saturating_sub(bytes);
         self.in_flight += bytes;
-        self.meter.asks.store(false, Ordering::Relaxed);
+        self.meter.probe_allowed.store(false, Ordering::Relaxed);
         if self.history.len() == HISTORY_MAX {
             self.history.pop_front();
         }
-        self.history.push_back(Sent {
+        self.history.push_back(SentBatch {
             at: now,
             delivered: self.delivered,
             delivered_at: self.delivered_at,
-            before_at: self.acked_sent_at,
+            prev_acked_sent_at: self.acked_sent_at,
+            in_flight_before: self.in_flight - bytes,
+            in_burst,
             app_limited: self.app_limited_until > self.delivered,
         });
-        self.meter.left(bytes, self.mtu);
+        self.meter.handle_sent(bytes, self.mtu);
         self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
     }
 
-    fn on_ack(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool, rtt: &quinn_proto::RttEstimator) {
-        self.acked(now, sent, bytes, app_limited);
-        self.smoothed(rtt.get(), now.duration_since(sent));
+    fn on_ack(
+        &mut self,
+        now: Instant,
+        sent: Instant,
+        bytes: u64,
+        app_limited: bool,
+        rtt: &quinn_proto::RttEstimator,
+    ) {
+        self.handle_acked(now, sent, bytes, app_limited);
+        self.set_pacer_rtt(rtt.get(), now.duration_since(sent));
     }
 
-    fn on_end_acks(&mut self, _now: Instant, in_flight: u64, app_limited: bool, _largest: Option<u64>) {
+    fn on_end_acks(
+        &mut self,
+        _now: Instant,
+        in_flight: u64,
+        app_limited: bool,
+        _largest: Option<u64>,
+    ) {
         self.in_flight = in_flight;
-        self.rtt_most = RTT_GROWTH * self.rtt;
+        self.rtt_sample_max = RTT_GROWTH * self.rtt;
         self.meter.in_flight.store(in_flight, Ordering::Relaxed);
         if app_limited {
             self.meter.unsent.store(0, Ordering::Relaxed);
@@ -471,32 +677,54 @@ impl Controller for DeliveryController {
         self.set_window();
     }
 
-    fn on_congestion_event(&mut self, _now: Instant, _sent: Instant, is_persistent: bool, lost_bytes: u64) {
-        self.toll.lost += lost_bytes;
+    fn on_congestion_event(
+        &mut self,
+        _now: Instant,
+        sent: Instant,
+        is_persistent: bool,
+        lost_bytes: u64,
+    ) {
+        if sent >= self.overtaken_before {
+            self.loss_sample.lost += lost_bytes;
+        }
+        if (self.burst_at..=self.burst_until).contains(&sent) {
+            self.burst_lost += lost_bytes;
+            if self.burst_lost * BURST_LOST_PART > self.burst {
+                self.burst = (self.burst / 2).max(BURST_PACKETS_MIN * self.mtu);
+                self.burst_lost = 0;
+            }
+        }
         self.in_flight = self.in_flight.saturating_sub(lost_bytes);
-        // It will be sent again.
-        self.meter.written(lost_bytes);
+        // It will be retransmitted.
+        self.meter.add_unsent(lost_bytes);
         self.meter.in_flight.store(self.in_flight, Ordering::Relaxed);
         if is_persistent {
-            // Nothing came through for several timers: the path was gone for a while, or is another one now, and is begun anew.
-            self.reopening = Some(INITIAL_PACKETS * self.mtu);
+            // Persistent congestion: nothing was acknowledged for several probe timeouts. The path
+            // had an outage or is another one now, and the window starts again.
+            self.restart_window = Some(INITIAL_PACKETS * self.mtu);
             self.set_window();
         }
     }
 
     fn on_mtu_update(&mut self, new_mtu: u16) {
         self.mtu = u64::from(new_mtu);
-        self.window = self.window.max(MIN_PACKETS * self.mtu);
+        self.window = self.window.max(WINDOW_PACKETS_MIN * self.mtu);
         self.set_window();
     }
 
     fn window(&self) -> u64 {
-        // In an outage the window fills up with what is lost, and is found empty only by what is acknowledged.
-        if self.meter.asks.load(Ordering::Relaxed) {
+        // In an outage the window fills up with packets that are lost; only an acknowledgement
+        // would empty it.
+        if self.meter.probe_allowed.load(Ordering::Relaxed) {
             return self.window.max(self.in_flight + 2 * self.mtu);
         }
-        // The pacer lets a window go in a round trip; while more than a packet has room, it may be told of another window.
+        // quinn's pacer sends one window per round trip, by its own smoothed round trip. While
+        // there is room for more than a packet, the window reported to it is corrected for that.
         if self.in_flight + 2 * self.mtu < self.window {
+            let burst = if self.in_flight == 0 { self.idle_burst() } else { self.burst_left };
+            if burst >= self.mtu {
+                return WINDOW_WITHOUT_PACING;
+            }
             let paced = self.rate() * self.pacer_rtt.as_secs_f64();
             return (paced as u64).clamp(self.window, WINDOW_MAX.max(self.window));
         }
@@ -517,38 +745,51 @@ impl Controller for DeliveryController {
 }
 
 impl DeliveryController {
-    /// quinn has smoothed the round trip so far, and takes the newest packet in once all that came with it were said here.
-    fn smoothed(&mut self, smooth: Duration, newest: Duration) {
+    /// `smooth`: quinn's estimate before this batch of acknowledgements; quinn adds the newest
+    /// sample once the whole batch was reported here.
+    fn set_pacer_rtt(&mut self, smooth: Duration, newest: Duration) {
         self.pacer_rtt = (smooth * 7 + newest) / 8;
     }
 
-    /// A packet has come through.
-    fn acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool) {
+    /// A packet was acknowledged.
+    fn handle_acked(&mut self, now: Instant, sent: Instant, bytes: u64, app_limited: bool) {
         self.in_flight = self.in_flight.saturating_sub(bytes);
         self.delivered += bytes;
-        self.toll.acked += bytes;
+        self.loss_sample.acked += bytes;
         self.meter.delivered.fetch_add(bytes, Ordering::Relaxed);
         self.delivered_at = now;
         if app_limited {
             self.round_was_limited = true;
         }
-        self.measure_delay(now.duration_since(sent), now);
+        self.add_rtt_sample(now.duration_since(sent), now);
         let at = self.history.partition_point(|batch| batch.at < sent);
-        let Some(&batch) = self.history.get(at).filter(|batch| batch.at == sent) else { return };
+        let Some(entry) = self.history.get_mut(at).filter(|batch| batch.at == sent) else { return };
+        let batch = *entry;
+        if batch.in_burst {
+            // Packets sent at the same instant are not told apart: the next one of them that is
+            // acknowledged has waited for this one too.
+            entry.in_flight_before += bytes;
+        }
         self.acked_sent_at = self.acked_sent_at.max(sent);
-        // What left well before this was acknowledged, or was lost.
-        while self.history.front().is_some_and(|batch| batch.at + 2 * self.rtt + RTT_AGE_MAX < now) {
+        // Packets sent well before this one were acknowledged or lost.
+        while self.history.front().is_some_and(|batch| batch.at + 2 * self.rtt + RTT_AGE_MAX < now)
+        {
             self.history.pop_front();
         }
-        // The slower of leaving and arriving: acknowledgements may have been held up and come all at once.
-        let took = (now - batch.delivered_at).max(sent.saturating_duration_since(batch.before_at));
+        // The slower of the send rate and the acknowledgement rate: acknowledgements may have been
+        // delayed and have arrived all at once.
+        let took = (now - batch.delivered_at)
+            .max(sent.saturating_duration_since(batch.prev_acked_sent_at));
         let rate = (self.delivered - batch.delivered) as f64 / took.as_secs_f64().max(1e-6);
         if batch.delivered >= self.round_ends_at_delivered {
             self.end_round(now);
         }
-        // Over less than a round trip nothing can be said: a burst's rate is that of whoever holds acknowledgements up.
-        let whole = self.rtt_min.is_some_and(|least| took >= least);
-        if whole && (!batch.app_limited || rate > self.rate()) {
+        self.detect_longer_path(&batch, now);
+        self.add_jitter_sample(&batch, now);
+        // Below a round trip the sample is invalid: the rate of a burst is that of whatever delays
+        // acknowledgements.
+        let is_valid = self.rtt_min.is_some_and(|rtt_min| took >= rtt_min);
+        if is_valid && (!batch.app_limited || rate > self.rate()) {
             self.add_rate(rate);
         }
     }

@@ -1,6 +1,6 @@
-//! The session's certificate and key: made at the first start and used ever after, or given by the person.
-//! From files, to the TLS acceptor of the session and the pin in every link.
-//! Knows keys and certificates; never tokens or what travels inside.
+//! The session's certificate and key: generated at the first start and reused, or given by the
+//! administrator. From files, to the TLS acceptor of the session and the pin in every link. Knows
+//! keys and certificates; never tokens or what the connection carries.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -22,7 +22,7 @@ pub enum IdentityError {
     /// A file or folder cannot be used.
     #[error("cannot {what} {path}: {error}")]
     File {
-        /// "read", "make", …
+        /// "read", "create", …
         what: &'static str,
         /// Which.
         path: PathBuf,
@@ -30,14 +30,17 @@ pub enum IdentityError {
         error: io::Error,
     },
     /// The key can be read by others.
-    #[error("{path} can be read or changed by others (mode {mode:o}): chmod 600 {path}", path = .path.display())]
+    #[error(
+        "{path} can be read or changed by others (mode {mode:o}): run chmod 600 {path}",
+        path = .path.display()
+    )]
     Mode {
         /// Which.
         path: PathBuf,
         /// Its permissions.
         mode: u32,
     },
-    /// Not PEM, or not what it should hold.
+    /// Not PEM, or without the expected content.
     #[error("{path} holds no usable {what}: {error}")]
     Content {
         /// "certificate" or "private key".
@@ -52,30 +55,30 @@ pub enum IdentityError {
     Make(String),
 }
 
-/// What a session shows to prove who it is.
+/// What a session proves its identity with.
 #[derive(Debug)]
 pub struct Identity {
     /// End entity first.
     pub certificates: Vec<CertificateDer<'static>>,
     /// Its key.
     pub key: PrivateKeyDer<'static>,
-    /// What links pin.
+    /// The pin in links.
     pub pin: SpkiPin,
 }
 
 impl Identity {
-    /// The identity in `folder` (key and certificate in one file, `identity.pem`, mode 0600), made if there is none.
-    pub fn load_or_make(folder: &Path) -> Result<Identity, IdentityError> {
+    /// The identity in `folder` (key and certificate in one file, `identity.pem`, mode 0600), made
+    /// if there is none.
+    pub fn load_or_create(folder: &Path) -> Result<Identity, IdentityError> {
         let path = folder.join("identity.pem");
         let file = |what, error| IdentityError::File { what, path: path.clone(), error };
         if !path.try_exists().map_err(|error| file("read", error))? {
-            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| IdentityError::File {
-                what: "make",
-                path: folder.to_owned(),
-                error,
+            fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(|error| {
+                IdentityError::File { what: "create", path: folder.to_owned(), error }
             })?;
             let pem = make_pem().map_err(|error| IdentityError::Make(error.to_string()))?;
-            // Two first starts at once: each writes a file of its own, the first link wins, and both read what won.
+            // Two first starts at the same time: each writes its own file, the first hard link
+            // wins, and both read the winner's file.
             let mine = folder.join(format!(".identity.{}", std::process::id()));
             let written = OpenOptions::new()
                 .write(true)
@@ -89,7 +92,7 @@ impl Identity {
                     other => other,
                 });
             let _ = fs::remove_file(&mine);
-            written.map_err(|error| file("make", error))?;
+            written.map_err(|error| file("create", error))?;
         }
         Identity::load(&path, &path)
     }
@@ -97,9 +100,17 @@ impl Identity {
     /// The identity in these PEM files; both may be one file.
     pub fn load(certificates: &Path, key: &Path) -> Result<Identity, IdentityError> {
         let read = |path: &Path| {
-            fs::read(path).map_err(|error| IdentityError::File { what: "read", path: path.to_owned(), error })
+            fs::read(path).map_err(|error| IdentityError::File {
+                what: "read",
+                path: path.to_owned(),
+                error,
+            })
         };
-        let content = |what, path: &Path, error: String| IdentityError::Content { what, path: path.to_owned(), error };
+        let content = |what, path: &Path, error: String| IdentityError::Content {
+            what,
+            path: path.to_owned(),
+            error,
+        };
         let mode = fs::metadata(key)
             .map_err(|error| IdentityError::File { what: "read", path: key.to_owned(), error })?
             .mode();
@@ -111,16 +122,21 @@ impl Identity {
         let chain = CertificateDer::pem_slice_iter(&read(certificates)?)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| content("certificate", certificates, error.to_string()))?;
-        let first = chain.first().ok_or_else(|| content("certificate", certificates, "none in it".to_owned()))?;
-        let pin =
-            SpkiPin::of_certificate(first).map_err(|error| content("certificate", certificates, error.to_string()))?;
+        let first = chain
+            .first()
+            .ok_or_else(|| content("certificate", certificates, "none in it".to_owned()))?;
+        let pin = SpkiPin::of_certificate(first)
+            .map_err(|error| content("certificate", certificates, error.to_string()))?;
         let identity = Identity { certificates: chain, key: private, pin };
-        // Says at once, and not at the first viewer, when key and certificate do not belong together.
-        identity.server_config().map_err(|error| content("pair of certificate and key", key, error.to_string()))?;
+        // Fails now, and not at the first viewer, if key and certificate do not belong together.
+        identity
+            .server_config()
+            .map_err(|error| content("pair of certificate and key", key, error.to_string()))?;
         Ok(identity)
     }
 
-    /// TLS 1.3 and nothing older; `thinc/1` for native viewers, else HTTP/1.1; no resumption, no early data.
+    /// TLS 1.3 and nothing older; `thinc/1` for native viewers, else HTTP/1.1; no resumption, no
+    /// early data.
     pub fn server_config(&self) -> Result<Arc<ServerConfig>, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let mut config = ServerConfig::builder_with_provider(provider)
@@ -128,14 +144,16 @@ impl Identity {
             .with_no_client_auth()
             .with_single_cert(self.certificates.clone(), self.key.clone_key())?;
         config.alpn_protocols = vec![ALPN_NATIVE.to_vec(), ALPN_HTTP.to_vec()];
-        // A viewer comes once and stays: tickets would be bytes and state for nothing.
+        // A viewer connects once and stays connected: session tickets would only cost bytes and
+        // memory.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(Arc::new(config))
     }
 }
 
-/// Key and self-signed certificate as PEM. The dates are wide because viewers pin the key and look at no date.
+/// Key and self-signed certificate as PEM. It is valid for decades because viewers pin the key and
+/// ignore dates.
 fn make_pem() -> Result<String, rcgen::Error> {
     let key = rcgen::KeyPair::generate_for(&rcgen::PKCS_ECDSA_P256_SHA256)?;
     let mut names = vec!["localhost".to_owned(), "127.0.0.1".to_owned(), "::1".to_owned()];
@@ -166,10 +184,10 @@ mod tests {
     }
 
     #[test]
-    fn made_once_kept_private_and_reused() {
+    fn an_identity_is_created_once_with_mode_0600_and_reused() {
         let folder = folder("made");
-        let first = Identity::load_or_make(&folder).unwrap();
-        let again = Identity::load_or_make(&folder).unwrap();
+        let first = Identity::load_or_create(&folder).unwrap();
+        let again = Identity::load_or_create(&folder).unwrap();
         assert_eq!(first.pin, again.pin);
         assert_eq!(first.certificates, again.certificates);
         let mode = fs::metadata(folder.join("identity.pem")).unwrap().permissions().mode();
@@ -179,22 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn a_readable_key_or_a_damaged_file_is_refused_in_words() {
+    fn a_key_readable_by_others_or_a_damaged_file_is_refused_with_a_reason() {
         let folder = folder("refused");
-        drop(Identity::load_or_make(&folder).unwrap());
+        drop(Identity::load_or_create(&folder).unwrap());
         let path = folder.join("identity.pem");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
-        let error = Identity::load_or_make(&folder).unwrap_err().to_string();
+        let error = Identity::load_or_create(&folder).unwrap_err().to_string();
         assert!(error.contains("chmod 600"), "{error}");
         fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(&path, "no PEM").unwrap();
-        let error = Identity::load_or_make(&folder).unwrap_err().to_string();
+        let error = Identity::load_or_create(&folder).unwrap_err().to_string();
         assert!(error.contains("no usable private key"), "{error}");
         fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn the_key_is_p256() {
+    fn the_key_is_of_curve_p256() {
         let pem = make_pem().unwrap();
         let key = rcgen::KeyPair::from_pem(&pem).unwrap();
         assert!(key.is_compatible(&rcgen::PKCS_ECDSA_P256_SHA256));

@@ -1,19 +1,24 @@
 //! Path 10/13: from session-core/update.rs, to viewer-core/decode.rs.
-//! Links, pinned keys and connections by TLS 1.3 over TCP or by QUIC; with the feature `server` also tokens and the session's identity.
-//! Knows bytes, addresses and secrets; never what the bytes mean beyond the first, authenticating, frames.
+//! Links, pinned keys, and connections over QUIC or over TLS 1.3 and TCP; with the feature `server`
+//! also tokens and the session's identity. Knows bytes, addresses and secrets; never what the bytes
+//! mean after authentication.
 #![deny(unsafe_code)]
 
+mod append;
 pub mod base64url;
-pub mod client;
+mod client;
 mod congestion;
+pub mod core_dumps;
+pub mod host;
 #[cfg(feature = "server")]
 pub mod identity;
 pub mod link;
+pub mod offer;
+pub mod parity;
 #[cfg(feature = "server")]
 pub mod path;
-pub mod pin;
+mod pin;
 pub mod quic;
-#[cfg(feature = "server")]
 pub mod socket;
 pub mod stdio;
 #[cfg(feature = "server")]
@@ -22,20 +27,21 @@ pub mod token;
 pub mod web_certificate;
 
 pub use client::{
-    Came, ConnectError, ConnectOptions, Connection, Credential, Reached, Reader, TransportChoice, Via, Writer, connect,
-    reach,
+    ConnectError, ConnectOptions, Connection, Established, Reader, Received, TransportChoice,
+    TransportKind, Writer, connect, establish, is_near,
 };
 pub use link::{Link, LinkError, Scheme};
 pub use pin::SpkiPin;
 
-/// ALPN name of the native protocol; a connection that offers anything else is answered as HTTP/1.1.
+/// ALPN name of the native protocol; a TCP connection that offers anything else is answered as
+/// HTTP/1.1.
 pub const ALPN_NATIVE: &[u8] = b"thinc/1";
 
 /// ALPN name of HTTP/1.1, for browsers.
-pub const ALPN_HTTP: &[u8] = b"http/1.1";
+pub(crate) const ALPN_HTTP: &[u8] = b"http/1.1";
 
-/// ALPN name of HTTP/3, for browsers that come by WebTransport.
-pub const ALPN_HTTP3: &[u8] = b"h3";
+/// ALPN name of HTTP/3, for browsers that connect with WebTransport.
+pub(crate) const ALPN_HTTP3: &[u8] = b"h3";
 
-/// The port a session listens on unless told otherwise, and the one a `thinc://` link means when it names none.
+/// The default port of a session, and that of a `thinc://` link that names none.
 pub const DEFAULT_PORT: u16 = 8443;

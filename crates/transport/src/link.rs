@@ -1,6 +1,6 @@
-//! The link a person opens: where a session is, which key it must show, and a token that opens it once.
-//! From `thinc serve` and `thinc link`, to a browser's address line or thinc-view's argument.
-//! Knows text; a link that parses holds nothing that could be mistaken for something else.
+//! The link that a person opens: where a session is, the key that it must show, and a token that
+//! opens it once. From `thinc serve` and `thinc link`, to a browser's address line or thinc-view's
+//! argument. Knows text; every part of a parsed link is valid.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,12 +11,13 @@ use crate::DEFAULT_PORT;
 use crate::base64url;
 use crate::pin::SpkiPin;
 
-/// Longest link that is looked at, in bytes.
+/// Longest link that is parsed, in bytes.
 const LINK_BYTES_MAX: usize = 2048;
 /// Longest token, in bytes; `Auth` frames have the same limit.
-pub const TOKEN_BYTES_MAX: usize = 128;
+const TOKEN_BYTES_MAX: usize = 128;
 
-/// Who a link is written for; both mean the same place and every viewer takes both.
+/// The viewer that a link is written for; both forms name the same place, and every viewer accepts
+/// both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `https://`: opens in a browser.
@@ -30,7 +31,7 @@ pub enum Scheme {
 /// Token and pin stand in the fragment: browsers never send it to a server, nor in a `Referer`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Link {
-    /// How it is written.
+    /// The form it was written in.
     pub scheme: Scheme,
     /// Name or address, without the brackets of an IPv6 address.
     pub host: String,
@@ -38,37 +39,37 @@ pub struct Link {
     pub port: u16,
     /// Begins and ends with `/`; `/` alone where the session is at the top.
     pub base_path: String,
-    /// Opens the session once; absent where a session key is used instead.
+    /// Opens the session once; absent if a session credential is used instead.
     pub token: Option<Vec<u8>>,
     /// The public key the session must show; absent: the key seen first is remembered.
     pub pin: Option<SpkiPin>,
 }
 
-/// Why a text is no link.
+/// Why a text is not a link.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum LinkError {
-    /// Over the limit.
-    #[error("the link is {0} bytes long; {LINK_BYTES_MAX} is the limit")]
-    Long(usize),
+    /// Longer than LINK_BYTES_MAX.
+    #[error("the link has {0} bytes; {LINK_BYTES_MAX} is the limit")]
+    TooLong(usize),
     /// Neither scheme.
-    #[error("a link begins with https:// or thinc://")]
+    #[error("a link must begin with https:// or thinc://")]
     Scheme,
-    /// No host, or one with signs no host has.
-    #[error("\"{0}\" is no host name or address")]
+    /// No host, or characters that no host has.
+    #[error("\"{0}\" is not a host name or address")]
     Host(String),
     /// Not 1 to 65535.
-    #[error("\"{0}\" is no port number")]
+    #[error("\"{0}\" is not a port number: use 1 to 65535")]
     Port(String),
-    /// Signs no path should have.
-    #[error("\"{0}\" is no path")]
+    /// Characters that are not allowed in the path.
+    #[error("\"{0}\" is not a path: use A-Z a-z 0-9 / - . _ ~ %")]
     Path(String),
-    /// A part of the fragment that is not what it should be.
-    #[error("the part \"{0}=\" of the link is damaged: was it copied whole?")]
+    /// An invalid part of the fragment.
+    #[error("the part \"{0}=\" of the link is damaged: was the whole link copied?")]
     Fragment(char),
 }
 
 impl Link {
-    /// The same link, written for the other kind of viewer.
+    /// The same link in the form of this scheme.
     pub fn with_scheme(&self, scheme: Scheme) -> Link {
         Link { scheme, ..self.clone() }
     }
@@ -83,11 +84,14 @@ impl Link {
     }
 }
 
-/// The form of `path` that links and the session use: `/`, or `/…/`; `None` for what cannot be a path.
-pub fn normal_base_path(path: &str) -> Option<String> {
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte);
+/// The form of `path` that links and the session use: `/`, or `/…/`; `None` for an invalid path.
+pub fn normalize_base_path(path: &str) -> Option<String> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~%".contains(&byte);
     let inner = path.trim_matches('/');
-    if !path.bytes().all(fine) || inner.split('/').any(|part| part == "." || part == "..") || inner.contains("//") {
+    if !path.bytes().all(is_allowed)
+        || inner.split('/').any(|part| part == "." || part == "..")
+        || inner.contains("//")
+    {
         return None;
     }
     Some(if inner.is_empty() { "/".to_owned() } else { format!("/{inner}/") })
@@ -99,7 +103,7 @@ impl FromStr for Link {
     fn from_str(text: &str) -> Result<Link, LinkError> {
         let text = text.trim();
         if text.len() > LINK_BYTES_MAX {
-            return Err(LinkError::Long(text.len()));
+            return Err(LinkError::TooLong(text.len()));
         }
         let (scheme, default_port, rest) = if let Some(rest) = text.strip_prefix("https://") {
             (Scheme::Https, 443, rest)
@@ -122,12 +126,14 @@ impl FromStr for Link {
                 .filter(|&port: &u16| port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
                 .ok_or_else(|| LinkError::Port(digits.to_owned()))?,
         };
-        let base_path = normal_base_path(path).ok_or_else(|| LinkError::Path(path.to_owned()))?;
+        let base_path =
+            normalize_base_path(path).ok_or_else(|| LinkError::Path(path.to_owned()))?;
         let (mut token, mut pin) = (None, None);
         for part in fragment.split('&').filter(|part| !part.is_empty()) {
-            // Parts with other names are left for later versions.
+            // Unknown parts are ignored: later versions may define them.
             if let Some(value) = part.strip_prefix("t=") {
-                let bytes = base64url::decode(value).filter(|bytes| (1..=TOKEN_BYTES_MAX).contains(&bytes.len()));
+                let bytes = base64url::decode(value)
+                    .filter(|bytes| (1..=TOKEN_BYTES_MAX).contains(&bytes.len()));
                 token = Some(bytes.ok_or(LinkError::Fragment('t'))?);
             } else if let Some(value) = part.strip_prefix("k=") {
                 pin = Some(value.parse().map_err(|_| LinkError::Fragment('k'))?);
@@ -138,23 +144,30 @@ impl FromStr for Link {
 }
 
 fn split_authority(authority: &str) -> Result<(&str, Option<&str>), LinkError> {
-    let bad = || LinkError::Host(authority.to_owned());
+    let invalid = || LinkError::Host(authority.to_owned());
     let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
-        let (host, rest) = rest.split_once(']').ok_or_else(bad)?;
-        // Zone names ("%eth0") are let through: link-local addresses need them.
-        if host.split('%').next().is_none_or(|address| address.parse::<std::net::Ipv6Addr>().is_err()) {
-            return Err(bad());
+        let (host, rest) = rest.split_once(']').ok_or_else(invalid)?;
+        // Zone names ("%eth0") are accepted: link-local addresses need them.
+        if host
+            .split('%')
+            .next()
+            .is_none_or(|address| address.parse::<std::net::Ipv6Addr>().is_err())
+        {
+            return Err(invalid());
         }
-        (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(bad)?) })
+        (
+            host,
+            if rest.is_empty() { None } else { Some(rest.strip_prefix(':').ok_or_else(invalid)?) },
+        )
     } else {
         match authority.split_once(':') {
             Some((host, port)) => (host, Some(port)),
             None => (authority, None),
         }
     };
-    let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
-    if host.is_empty() || host.len() > 255 || !host.bytes().all(fine) {
-        return Err(bad());
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:%".contains(&byte);
+    if host.is_empty() || host.len() > 255 || !host.bytes().all(is_allowed) {
+        return Err(invalid());
     }
     Ok((host, port))
 }
@@ -176,7 +189,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// Logs get the place, never the token.
+/// For logs: never shows the token.
 impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let token = self.token.as_ref().map(|_| "(secret)");
@@ -196,7 +209,7 @@ mod tests {
     const PIN: &str = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8";
 
     #[test]
-    fn both_forms_mean_the_same_place() {
+    fn both_schemes_name_the_same_place() {
         let browser: Link = format!("https://127.0.0.1:8443/desk/#t=Zm9v&k={PIN}").parse().unwrap();
         let native: Link = format!("thinc://127.0.0.1:8443/desk/#t=Zm9v&k={PIN}").parse().unwrap();
         assert_eq!(browser.with_scheme(Scheme::Thinc), native);
@@ -209,9 +222,12 @@ mod tests {
     }
 
     #[test]
-    fn ports_and_addresses() {
+    fn default_ports_and_ipv6_addresses_are_parsed() {
         let link: Link = "thinc://[::1]".parse().unwrap();
-        assert_eq!((link.host.as_str(), link.port, link.base_path.as_str()), ("::1", DEFAULT_PORT, "/"));
+        assert_eq!(
+            (link.host.as_str(), link.port, link.base_path.as_str()),
+            ("::1", DEFAULT_PORT, "/")
+        );
         assert_eq!(link.to_string(), "thinc://[::1]:8443/");
         let link: Link = "https://server.example".parse().unwrap();
         assert_eq!((link.port, link.token, link.pin), (443, None, None));
@@ -220,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_links_say_which_part() {
+    fn the_error_names_the_damaged_part_of_a_link() {
         let error = |text: &str| text.parse::<Link>().unwrap_err();
         assert_eq!(error("http://host/"), LinkError::Scheme);
         assert_eq!(error("thinc:///"), LinkError::Host(String::new()));
@@ -233,12 +249,18 @@ mod tests {
         assert_eq!(error("thinc://host/a?b"), LinkError::Path("/a?b".into()));
         assert_eq!(error("thinc://host/#t=Z"), LinkError::Fragment('t'));
         assert_eq!(error("thinc://host/#k=Zm9v"), LinkError::Fragment('k'));
-        assert_eq!(error(&format!("thinc://host/#t={}", "A".repeat(3000))), LinkError::Long(3016));
-        assert_eq!(error(&format!("thinc://host/#t={}", "A".repeat(1000))), LinkError::Fragment('t'));
+        assert_eq!(
+            error(&format!("thinc://host/#t={}", "A".repeat(3000))),
+            LinkError::TooLong(3016)
+        );
+        assert_eq!(
+            error(&format!("thinc://host/#t={}", "A".repeat(1000))),
+            LinkError::Fragment('t')
+        );
     }
 
     #[test]
-    fn logs_do_not_hold_the_token() {
+    fn debug_output_does_not_contain_the_token() {
         let link: Link = format!("thinc://host/#t=c2VjcmV0c2VjcmV0&k={PIN}").parse().unwrap();
         assert!(!format!("{link:?}").contains("c2VjcmV0"));
     }

@@ -1,21 +1,21 @@
-//! Path 10/13 and back: what is known of a connection's way to the other end, whatever carries it.
-//! From the kernel's TCP (socket.rs) or QUIC (quic.rs), for session-core/flow.rs, which decides how much may be under way.
-//! Knows figures; never bytes.
+//! Path 10/13, and path back: statistics of a connection's path, over any transport.
+//! From the kernel's TCP (socket.rs) or from QUIC (quic.rs), for session-core/flow.rs, which limits
+//! the bytes in flight. Knows numbers; never bytes.
 
 use crate::quic::QuicPath;
 use crate::socket::TcpPath;
 
-/// What is known of a connection's way out, in bytes and microseconds.
+/// Statistics of the path to the peer, in bytes and microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Figures {
-    /// Bytes written that the other end has not acknowledged: under way, or not yet sent.
-    pub in_flight: u64,
-    /// Bytes the other end has acknowledged.
+pub struct PathInfo {
+    /// Bytes written and not acknowledged: in flight or not yet sent.
+    pub unacknowledged: u64,
+    /// Bytes that the peer has acknowledged.
     pub delivered: u64,
-    /// Congestion window: bytes that congestion control would have under way.
+    /// Congestion window.
     pub window: u64,
-    /// Bytes a second that packets were counted at, whose product with the round trip and a short queue the window is; 0 where it is
-    /// what makes a queue overflow.
+    /// Delivery rate in bytes a second if the window is its product with the round trip plus a
+    /// short queue; 0 if the window is what fills the queue (the kernel's congestion control).
     pub rate: u64,
     /// Smoothed round trip.
     pub rtt: u64,
@@ -23,21 +23,21 @@ pub struct Figures {
     pub rtt_min: u64,
 }
 
-/// A view of a connection whose stream is in other hands.
+/// Reads the statistics of a connection whose stream another task owns.
 #[derive(Debug)]
 pub enum Path {
-    /// The kernel knows.
+    /// Asks the kernel.
     Tcp(TcpPath),
-    /// This process does.
+    /// Asks quinn.
     Quic(QuicPath),
 }
 
 impl Path {
-    /// How things stand now; `None` where nobody says, or nothing was measured yet.
-    pub fn figures(&self) -> Option<Figures> {
+    /// The statistics now; `None` if the transport has none, or nothing was measured yet.
+    pub fn info(&self) -> Option<PathInfo> {
         match self {
-            Path::Tcp(path) => path.figures(),
-            Path::Quic(path) => path.figures(),
+            Path::Tcp(path) => path.info(),
+            Path::Quic(path) => path.info(),
         }
     }
 }

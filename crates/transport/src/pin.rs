@@ -1,10 +1,10 @@
-//! The key a session must show: pinned by the link, or remembered from the first visit.
-//! From link.rs and the file of known hosts, to rustls inside client.rs.
-//! Knows public keys; never certificates' names or dates, which may change under a key.
+//! The key that a session must show: pinned by the link, or remembered from the first visit. From
+//! link.rs and the file of known hosts, to rustls inside client.rs. Knows public keys; never the
+//! names or dates of certificates, which may change under a key.
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::{Arc, Mutex};
@@ -16,6 +16,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use sha2::{Digest as _, Sha256};
 
+use crate::append::append_line;
 use crate::base64url;
 
 /// SHA-256 of a certificate's SubjectPublicKeyInfo (DER), as RFC 7469 pins keys.
@@ -24,7 +25,9 @@ pub struct SpkiPin(pub [u8; 32]);
 
 impl SpkiPin {
     /// The pin of this certificate's key.
-    pub fn of_certificate(certificate: &CertificateDer<'_>) -> Result<SpkiPin, rustls::Error> {
+    pub(crate) fn of_certificate(
+        certificate: &CertificateDer<'_>,
+    ) -> Result<SpkiPin, rustls::Error> {
         let parsed = ParsedCertificate::try_from(certificate)?;
         Ok(SpkiPin(Sha256::digest(parsed.subject_public_key_info().as_ref()).into()))
     }
@@ -42,9 +45,9 @@ impl fmt::Debug for SpkiPin {
     }
 }
 
-/// The text is no pin.
+/// The text is not a pin.
 #[derive(Clone, Copy, Debug, thiserror::Error, PartialEq, Eq)]
-#[error("a pin is 43 letters and digits of base64url")]
+#[error("a pin has 43 base64url characters")]
 pub struct PinParseError;
 
 impl FromStr for SpkiPin {
@@ -56,12 +59,12 @@ impl FromStr for SpkiPin {
     }
 }
 
-/// Takes exactly one public key, whatever certificate it comes in.
+/// Accepts exactly one public key, in any certificate.
 ///
-/// What it saw is kept, so that a refusal can be told in words and a first visit can be remembered.
+/// Remembers the key that was shown, for error messages and for a first visit.
 #[derive(Debug)]
 pub(crate) struct PinVerifier {
-    /// `None`: any key will do (a first visit; the caller remembers it).
+    /// `None`: accepts any key (a first visit; the caller remembers it).
     expected: Option<SpkiPin>,
     seen: Mutex<Option<SpkiPin>>,
     provider: Arc<CryptoProvider>,
@@ -72,7 +75,7 @@ impl PinVerifier {
         PinVerifier { expected, seen: Mutex::new(None), provider }
     }
 
-    /// The key the other side showed, once it has.
+    /// The key that the peer showed, once it has.
     pub(crate) fn seen(&self) -> Option<SpkiPin> {
         *self.seen.lock().expect("no holder of this lock can panic")
     }
@@ -104,7 +107,7 @@ impl ServerCertVerifier for PinVerifier {
         Err(rustls::PeerIncompatible::ServerTlsVersionIsDisabledByOurConfig.into())
     }
 
-    /// This is what proves that the other side holds the pinned key.
+    /// Proves that the peer holds the pinned key.
     fn verify_tls13_signature(
         &self,
         message: &[u8],
@@ -119,25 +122,26 @@ impl ServerCertVerifier for PinVerifier {
     }
 }
 
-/// Keys seen first and remembered, one `host:port pin` a line, as ssh's known_hosts; for links without a pin.
+/// Keys of first visits, one `host:port pin` a line, like ssh's known_hosts; for links without a
+/// pin.
 #[derive(Clone, Debug)]
-pub struct KnownHosts {
+pub(crate) struct KnownHosts {
     path: PathBuf,
 }
 
 impl KnownHosts {
-    /// The store in this file; it and its folder are made when the first key is remembered.
-    pub fn new(path: impl Into<PathBuf>) -> KnownHosts {
+    /// The store in this file; it and its folder are created when the first key is remembered.
+    pub(crate) fn new(path: impl Into<PathBuf>) -> KnownHosts {
         KnownHosts { path: path.into() }
     }
 
-    /// Where it is, for messages.
-    pub fn path(&self) -> &Path {
+    /// The file, for error messages.
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The key remembered for this `host:port`; lines that are not understood are passed over.
-    pub fn pin_of(&self, authority: &str) -> io::Result<Option<SpkiPin>> {
+    /// The key remembered for this `host:port`; invalid lines are skipped.
+    pub(crate) fn pin_of(&self, authority: &str) -> io::Result<Option<SpkiPin>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -150,13 +154,38 @@ impl KnownHosts {
         }))
     }
 
-    /// Remembers a key; an earlier one for the same place no longer counts.
-    pub fn remember(&self, authority: &str, pin: SpkiPin) -> io::Result<()> {
+    /// Remembers a key; it replaces an earlier one for the same place.
+    pub(crate) fn remember(&self, authority: &str, pin: SpkiPin) -> io::Result<()> {
         if let Some(folder) = self.path.parent() {
             fs::create_dir_all(folder)?;
         }
-        // One write of a short line to a file opened for appending: two viewers at once cannot mix their lines.
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(&self.path)?;
-        file.write_all(format!("{authority} {pin}\n").as_bytes())
+        let mut file =
+            fs::OpenOptions::new().read(true).create(true).append(true).open(&self.path)?;
+        append_line(&mut file, &format!("{authority} {pin}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::append::tests::{lift_file_limit, passes_with_file_limit};
+
+    #[test]
+    fn a_full_disk_hides_no_key_that_is_remembered_later() {
+        // One line, and a part of the next.
+        let test = "pin::tests::a_full_disk_hides_no_key_that_is_remembered_later";
+        if passes_with_file_limit(test, 70) {
+            return;
+        }
+        let folder = std::env::temp_dir().join(format!("thinc-pins-{}", std::process::id()));
+        let hosts = KnownHosts::new(folder.join("known_hosts"));
+        hosts.remember("a:8443", SpkiPin([1; 32])).unwrap();
+        hosts.remember("b:8443", SpkiPin([2; 32])).unwrap_err();
+        lift_file_limit();
+        hosts.remember("c:8443", SpkiPin([3; 32])).unwrap();
+        assert_eq!(hosts.pin_of("a:8443").unwrap(), Some(SpkiPin([1; 32])));
+        assert_eq!(hosts.pin_of("b:8443").unwrap(), None);
+        assert_eq!(hosts.pin_of("c:8443").unwrap(), Some(SpkiPin([3; 32])));
+        fs::remove_dir_all(&folder).unwrap();
     }
 }

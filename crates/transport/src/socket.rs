@@ -1,38 +1,58 @@
-//! Path 10/13 and back: what the kernel knows of a TCP connection's path, and how much it takes before it can send.
-//! From session-server, for session-core/flow.rs, which decides how much may be under way.
-//! Knows sockets and figures; never bytes.
+//! Path 10/13, and path back: the kernel's statistics of a TCP connection's path.
+//! From session-server, for session-core/flow.rs, which limits the bytes in flight; and from the
+//! viewer, for viewer-core/path_watch.rs. Knows sockets and numbers; never bytes.
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+#[cfg(feature = "server")]
+use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd};
 
-use crate::path::Figures;
+#[cfg(feature = "server")]
+use crate::path::PathInfo;
 
-/// A view of a connection whose stream is in other hands.
+#[cfg(feature = "server")]
+/// Reads the statistics of a connection whose stream another task owns.
 #[derive(Debug)]
 pub struct TcpPath {
-    /// A copy: the connection is closed when this has gone too.
+    /// A duplicate: the connection closes only once this is dropped too.
     socket: OwnedFd,
 }
 
+#[cfg(feature = "server")]
 impl TcpPath {
-    /// Looks at a connection.
+    /// Duplicates the connection's descriptor.
     pub fn of(socket: impl AsFd) -> io::Result<TcpPath> {
         let socket = socket.as_fd().try_clone_to_owned()?;
         Ok(TcpPath { socket })
     }
 
-    /// How things stand now; `None` where this kernel does not say, or the connection has ended.
-    pub fn figures(&self) -> Option<Figures> {
-        figures_of(&tcp_info(&self.socket).ok()?)
+    /// The statistics now; `None` if this kernel has none, or the connection has ended.
+    pub fn info(&self) -> Option<PathInfo> {
+        path_info_of(&tcp_info(self.socket.as_fd()).ok()?)
     }
 }
 
-fn figures_of(info: &libc::tcp_info) -> Option<Figures> {
-    // 0 from a kernel before 4.18, which did not count them: nothing else tells bytes under way from segments.
-    let sent = info.tcpi_bytes_sent.checked_sub(info.tcpi_bytes_retrans).filter(|&sent| sent > 0)?;
-    Some(Figures {
-        in_flight: u64::from(info.tcpi_notsent_bytes) + sent.saturating_sub(info.tcpi_bytes_acked),
+/// Segments that this end has retransmitted, less those that the peer says it had received; 0 from
+/// a kernel that does not tell. Segments that the peer lost are not known here: those that arrive
+/// out of order (`tcpi_rcv_ooopack`) may only have been reordered.
+pub(crate) fn lost_segments(socket: impl AsFd) -> u64 {
+    tcp_info(socket.as_fd()).map_or(0, |info| lost_segments_of(&info))
+}
+
+fn lost_segments_of(info: &libc::tcp_info) -> u64 {
+    u64::from(info.tcpi_total_retrans.saturating_sub(info.tcpi_dsack_dups))
+}
+
+#[cfg(feature = "server")]
+fn path_info_of(info: &libc::tcp_info) -> Option<PathInfo> {
+    // 0 from a kernel before 4.18, which did not count them: nothing else gives bytes in flight
+    // rather than segments.
+    let sent =
+        info.tcpi_bytes_sent.checked_sub(info.tcpi_bytes_retrans).filter(|&sent| sent > 0)?;
+    Some(PathInfo {
+        unacknowledged: u64::from(info.tcpi_notsent_bytes)
+            + sent.saturating_sub(info.tcpi_bytes_acked),
         delivered: info.tcpi_bytes_acked,
         window: u64::from(info.tcpi_snd_cwnd) * u64::from(info.tcpi_snd_mss),
         rate: 0,
@@ -41,12 +61,13 @@ fn figures_of(info: &libc::tcp_info) -> Option<Figures> {
     })
 }
 
-#[expect(unsafe_code, reason = "no crate that is kept well has a safe form of TCP_INFO")]
-fn tcp_info(socket: &OwnedFd) -> io::Result<libc::tcp_info> {
+#[expect(unsafe_code, reason = "no maintained crate has a safe wrapper for TCP_INFO")]
+fn tcp_info(socket: BorrowedFd<'_>) -> io::Result<libc::tcp_info> {
     let mut info = MaybeUninit::<libc::tcp_info>::zeroed();
     let mut len = size_of::<libc::tcp_info>() as libc::socklen_t;
-    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to `info`, which is that
-    // long; an older kernel writes fewer and leaves the rest zero. Every field is an integer, so any bytes are a value.
+    // SAFETY: the descriptor is open while it is borrowed. The kernel writes at most `len` bytes to
+    // `info`, which is that long; an older kernel writes fewer and leaves the rest zero. Every
+    // field is an integer, so any bytes are a value.
     let info = unsafe {
         let result = libc::getsockopt(
             socket.as_raw_fd(),
@@ -70,41 +91,54 @@ mod tests {
 
     use super::*;
 
-    /// Both ends of a connection on the loopback, the one that was accepted first: the other counts its SYN as a byte.
+    /// Both ends of a loopback connection: the accepted one, which is measured, and the client's,
+    /// which would count its SYN as a byte.
     fn connection() -> (TcpStream, TcpStream) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let far = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-        (listener.accept().unwrap().0, far)
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        (listener.accept().unwrap().0, client)
     }
 
     #[test]
-    fn what_was_written_is_under_way_until_the_other_end_has_it() {
-        let (mut near, mut far) = connection();
-        near.set_nonblocking(true).unwrap();
-        let path = TcpPath::of(&near).unwrap();
+    fn written_bytes_are_unacknowledged_until_the_peer_acknowledges_them() {
+        let (mut accepted, mut client) = connection();
+        accepted.set_nonblocking(true).unwrap();
+        let path = TcpPath::of(&accepted).unwrap();
         let mut written = 0;
-        // Nobody reads: the other end's buffer fills, then this one's.
-        while let Ok(count) = near.write(&[7; 4096]) {
+        // The client does not read: its receive buffer fills, then the send buffer here.
+        while let Ok(count) = accepted.write(&[7; 4096]) {
             written += count as u64;
         }
-        let full = path.figures().unwrap();
-        assert_eq!(full.delivered + full.in_flight, written, "{full:?}");
-        assert!(full.in_flight > 0 && full.delivered < written, "{full:?}");
+        let full = path.info().unwrap();
+        assert_eq!(full.delivered + full.unacknowledged, written, "{full:?}");
+        assert!(full.unacknowledged > 0 && full.delivered < written, "{full:?}");
         assert!(full.window > 0 && full.rtt >= full.rtt_min, "{full:?}");
 
         let mut bytes = vec![0; written as usize];
-        far.read_exact(&mut bytes).unwrap();
-        // An answer carries the acknowledgement of what came before it.
-        far.write_all(b"!").unwrap();
-        near.set_nonblocking(false).unwrap();
-        near.read_exact(&mut [0]).unwrap();
-        let empty = path.figures().unwrap();
-        assert_eq!((empty.delivered, empty.in_flight), (written, 0), "{empty:?}");
+        client.read_exact(&mut bytes).unwrap();
+        // This byte carries the acknowledgement of all bytes read before it.
+        client.write_all(b"!").unwrap();
+        accepted.set_nonblocking(false).unwrap();
+        accepted.read_exact(&mut [0]).unwrap();
+        let empty = path.info().unwrap();
+        assert_eq!((empty.delivered, empty.unacknowledged), (written, 0), "{empty:?}");
     }
 
     #[test]
-    fn a_connection_that_has_said_nothing_knows_no_path() {
-        let (near, _far) = connection();
-        assert_eq!(TcpPath::of(&near).unwrap().figures(), None);
+    fn a_retransmission_of_what_had_arrived_is_no_loss() {
+        let (accepted, _client) = connection();
+        assert_eq!(lost_segments(&accepted), 0);
+        let mut info = tcp_info(accepted.as_fd()).unwrap();
+        (info.tcpi_total_retrans, info.tcpi_dsack_dups) = (5, 2);
+        assert_eq!(lost_segments_of(&info), 3);
+        // A retransmission by the network is reported as well.
+        info.tcpi_dsack_dups = 6;
+        assert_eq!(lost_segments_of(&info), 0);
+    }
+
+    #[test]
+    fn a_connection_that_has_sent_nothing_has_no_path_info() {
+        let (accepted, _client) = connection();
+        assert_eq!(TcpPath::of(&accepted).unwrap().info(), None);
     }
 }

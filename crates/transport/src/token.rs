@@ -1,21 +1,37 @@
-//! Secrets that open a session: tokens of links, good once; session keys, good until the session ends; keys of pages, for a day.
-//! From the supervisor (which mints) and the network (which presents), to the session process (which decides).
-//! Knows bytes and seconds as arguments; the record of used tokens is the only file.
+//! The credentials of a session: tokens of links, valid once; session credentials and logins of
+//! browsers, valid until the session ends; page keys, valid for a day. The supervisor mints,
+//! viewers present, and the session process verifies them. Knows bytes and seconds as arguments;
+//! the replay cache of used tokens is the only file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 
+use crate::append::append_line;
 use crate::base64url;
 
-/// 256 bits from the system, made when a session starts; every token and key of that session is an HMAC under it.
+/// 256 random bits, generated when a session starts; every token and key of that session is an HMAC
+/// with it as the key.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SessionSecret(pub [u8; 32]);
+
+/// A browser's two credentials. It sends the cookie to every port of the host, which any user may
+/// have opened; the secret is kept in the storage of the page's origin, which includes the port.
+pub struct BrowserLogin {
+    /// Sent by the browser itself.
+    pub cookie: Vec<u8>,
+    /// Sent by the page where it connects.
+    pub origin_secret: Vec<u8>,
+}
+
+/// One login of one browser; its cookie, origin secret and page keys end together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LoginId([u8; ID_BYTES]);
 
 const ID_BYTES: usize = 16;
 const EXPIRY_BYTES: usize = 8;
@@ -23,20 +39,30 @@ const TAG_BYTES: usize = 32;
 const TOKEN_BYTES: usize = ID_BYTES + EXPIRY_BYTES + TAG_BYTES;
 const KEY_BYTES: usize = ID_BYTES + TAG_BYTES;
 
-/// 15 minutes: how long a link stays good when nobody opens it; `thinc link` makes another at any time.
+/// 15 minutes: how long an unused link stays valid; `thinc link` makes another at any time.
 pub const TOKEN_LIFE_S: u64 = 15 * 60;
 
-/// A day: how long a page may come by WebTransport before it has to show its cookie again. Scripts can read this key, as they
-/// cannot the cookie.
+/// A minute: how long a token that was sent through ssh stays valid. The viewer uses it at once; a
+/// slow login is over by then.
+pub const OFFER_LIFE_S: u64 = 60;
+
+/// A day: how long a page may connect with WebTransport before it has to show its login again.
 pub const PAGE_KEY_LIFE_S: u64 = 24 * 60 * 60;
 
-/// Most used tokens remembered. Only the session's own minter makes tokens that get this far, and old ones are
-/// forgotten when they would no longer be taken anyway; past the limit no token is taken until some have aged.
-const USED_MAX: usize = 65_536;
+/// Most used tokens that are remembered. Only tokens of the session's own minter count, and expired
+/// ones are forgotten; past the limit no token is accepted until some have expired.
+const USED_TOKENS_MAX: usize = 65_536;
 
-/// What an HMAC is for; keeps one kind of secret from passing as another.
+/// Most logins that can be ended before the session does. Each has used up a link.
+const ENDED_LOGINS_MAX: usize = 65_536;
+/// Begins the line of an ended login in the file of used tokens.
+const ENDED_LOGIN: &str = "ended";
+
+/// Domain separation: a credential of one kind is invalid as another.
 const TOKEN_DOMAIN: &[u8] = b"thinc 1 link token";
 const KEY_DOMAIN: &[u8] = b"thinc 1 session key";
+const COOKIE_DOMAIN: &[u8] = b"thinc 1 cookie";
+const ORIGIN_DOMAIN: &[u8] = b"thinc 1 origin secret";
 const PAGE_DOMAIN: &[u8] = b"thinc 1 page key";
 const ID_DOMAIN: &[u8] = b"thinc 1 session id";
 
@@ -55,13 +81,14 @@ pub fn random<const N: usize>() -> [u8; N] {
 }
 
 impl SessionSecret {
-    /// A fresh one.
+    /// A new random secret.
     pub fn generate() -> SessionSecret {
         SessionSecret(random())
     }
 
     pub(crate) fn mac(&self, domain: &[u8], body: &[u8]) -> Hmac<Sha256> {
-        let mut mac = <Hmac<Sha256>>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
+        let mut mac =
+            <Hmac<Sha256>>::new_from_slice(&self.0).expect("HMAC takes keys of any length");
         mac.update(&[domain.len() as u8]);
         mac.update(domain);
         mac.update(body);
@@ -74,125 +101,198 @@ impl SessionSecret {
     /// id 16 | expiry u64 big-endian, seconds since 1970 | HMAC-SHA256 32
     /// ```
     pub fn mint_token(&self, now_s: u64) -> Vec<u8> {
-        self.mint_until(TOKEN_DOMAIN, now_s + TOKEN_LIFE_S)
+        self.mint(TOKEN_DOMAIN, random(), now_s + TOKEN_LIFE_S)
     }
 
-    /// A key for a page that has shown its cookie: it opens the session until `now_s` + [`PAGE_KEY_LIFE_S`]. Looks like a token.
-    pub fn mint_page_key(&self, now_s: u64) -> Vec<u8> {
-        self.mint_until(PAGE_DOMAIN, now_s + PAGE_KEY_LIFE_S)
+    /// A token for a viewer that came through ssh: as [`SessionSecret::mint_token`], but valid for
+    /// [`OFFER_LIFE_S`] only.
+    pub fn mint_offer_token(&self, now_s: u64) -> Vec<u8> {
+        self.mint(TOKEN_DOMAIN, random(), now_s + OFFER_LIFE_S)
     }
 
-    /// True for keys of pages that this session minted and that are not too old.
-    pub fn is_page_key(&self, key: &[u8], now_s: u64) -> bool {
-        self.open_until(PAGE_DOMAIN, key).is_some_and(|(_, expiry)| now_s < expiry)
+    /// A key for a page that has shown its login: it opens the session until `now_s` +
+    /// [`PAGE_KEY_LIFE_S`], or until that login ends. It has the format of a token.
+    pub fn mint_page_key(&self, login: LoginId, now_s: u64) -> Vec<u8> {
+        self.mint(PAGE_DOMAIN, login.0, now_s + PAGE_KEY_LIFE_S)
     }
 
-    fn mint_until(&self, domain: &[u8], expiry_s: u64) -> Vec<u8> {
-        let mut token = random::<ID_BYTES>().to_vec();
+    /// The login of a page key, if this session minted it and it has not expired.
+    pub fn login_of_page_key(&self, key: &[u8], now_s: u64) -> Option<LoginId> {
+        let (id, expiry) = self.verify(PAGE_DOMAIN, key)?;
+        (now_s < expiry).then_some(LoginId(id))
+    }
+
+    fn mint(&self, domain: &[u8], id: [u8; ID_BYTES], expiry_s: u64) -> Vec<u8> {
+        let mut token = id.to_vec();
         token.extend_from_slice(&expiry_s.to_be_bytes());
         let tag = self.mac(domain, &token).finalize().into_bytes();
         token.extend_from_slice(&tag);
         token
     }
 
-    /// A key that opens the session until it ends.
+    /// A session credential: it opens the session until the session ends.
     ///
     /// ```text
     /// id 16 | HMAC-SHA256 32
     /// ```
-    pub fn mint_session_key(&self) -> Vec<u8> {
-        let mut key = random::<ID_BYTES>().to_vec();
-        let tag = self.mac(KEY_DOMAIN, &key).finalize().into_bytes();
-        key.extend_from_slice(&tag);
-        key
+    pub fn mint_session_credential(&self) -> Vec<u8> {
+        self.mint_key(KEY_DOMAIN, &random())
     }
 
-    /// True for keys this session minted; takes the same time for every wrong one.
-    pub fn is_session_key(&self, key: &[u8]) -> bool {
-        let Some((body, tag)) = key.split_at_checked(ID_BYTES).filter(|_| key.len() == KEY_BYTES) else {
-            return false;
-        };
-        self.mac(KEY_DOMAIN, body).verify_slice(tag).is_ok()
+    /// True for session credentials that this session minted; takes constant time for invalid ones.
+    pub fn is_session_credential(&self, key: &[u8]) -> bool {
+        self.id_of_key(KEY_DOMAIN, key).is_some()
     }
 
-    /// A name for the session that says nothing of the secret: 16 hexadecimal digits, the same as long as it lives.
+    /// What a browser gets for a token. Both have the format of a session credential and are valid
+    /// as long, but only together, and for a browser only.
+    pub fn mint_browser_login(&self) -> BrowserLogin {
+        let id = random();
+        BrowserLogin {
+            cookie: self.mint_key(COOKIE_DOMAIN, &id),
+            origin_secret: self.mint_key(ORIGIN_DOMAIN, &id),
+        }
+    }
+
+    /// The login of a cookie, if this session minted it. A cookie opens nothing by itself.
+    pub fn login_of_cookie(&self, cookie: &[u8]) -> Option<LoginId> {
+        self.id_of_key(COOKIE_DOMAIN, cookie).map(LoginId)
+    }
+
+    /// The login of an origin secret, if this session minted it. It may be another one than the
+    /// cookie's: a browser has one cookie, and its older tabs remember older secrets.
+    pub fn login_of_origin_secret(&self, secret: &[u8]) -> Option<LoginId> {
+        self.id_of_key(ORIGIN_DOMAIN, secret).map(LoginId)
+    }
+
+    fn mint_key(&self, domain: &[u8], id: &[u8; ID_BYTES]) -> Vec<u8> {
+        let tag = self.mac(domain, id).finalize().into_bytes();
+        [&id[..], &tag[..]].concat()
+    }
+
+    /// Takes constant time for keys that this session did not mint.
+    fn id_of_key(&self, domain: &[u8], key: &[u8]) -> Option<[u8; ID_BYTES]> {
+        let (body, tag) = key.split_at_checked(ID_BYTES).filter(|_| key.len() == KEY_BYTES)?;
+        self.mac(domain, body).verify_slice(tag).ok()?;
+        Some(body.try_into().expect("split there"))
+    }
+
+    /// A public identifier of the session that does not reveal the secret: 16 hexadecimal digits.
     pub fn session_id(&self) -> String {
         let tag = self.mac(ID_DOMAIN, &[]).finalize().into_bytes();
         tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// Id and expiry of what this session minted for this use.
-    fn open_until(&self, domain: &[u8], token: &[u8]) -> Option<([u8; ID_BYTES], u64)> {
-        let (body, tag) = token.split_at_checked(ID_BYTES + EXPIRY_BYTES).filter(|_| token.len() == TOKEN_BYTES)?;
+    /// Id and expiry of a token that this session minted in this domain.
+    fn verify(&self, domain: &[u8], token: &[u8]) -> Option<([u8; ID_BYTES], u64)> {
+        let (body, tag) = token
+            .split_at_checked(ID_BYTES + EXPIRY_BYTES)
+            .filter(|_| token.len() == TOKEN_BYTES)?;
         self.mac(domain, body).verify_slice(tag).ok()?;
         let (id, expiry) = body.split_at(ID_BYTES);
-        Some((id.try_into().expect("split there"), u64::from_be_bytes(expiry.try_into().expect("split there"))))
+        Some((
+            id.try_into().expect("split there"),
+            u64::from_be_bytes(expiry.try_into().expect("split there")),
+        ))
     }
 }
 
-/// Takes each token once, also across restarts of the session process.
+/// Accepts each token once, also across restarts of the session process.
 #[derive(Debug)]
-pub struct TokenGate {
+pub struct TokenVerifier {
     secret: SessionSecret,
     used: HashMap<[u8; ID_BYTES], u64>,
-    record: File,
+    ended: HashSet<LoginId>,
+    replay_cache: File,
 }
 
-/// Why a token was not taken; the one who presented it is told the same in every case.
+/// Why a token was refused; the peer gets the same message in every case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TokenRefusal {
     /// Not minted by this session.
-    Wrong,
-    /// Too old.
+    Invalid,
+    /// Expired.
     Expired,
-    /// Somebody came with it before.
+    /// Used before.
     Used,
-    /// The record of used tokens is full or cannot be written.
-    Record,
+    /// The replay cache is full or cannot be written.
+    StoreUnavailable,
 }
 
-impl TokenGate {
-    /// Opens (or makes, for its owner alone) the record of used tokens.
-    pub fn open(secret: SessionSecret, record: &Path) -> io::Result<TokenGate> {
-        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(record)?;
+impl TokenVerifier {
+    /// Opens the replay cache, a file of used tokens, or creates it with mode 0600.
+    pub fn open(secret: SessionSecret, replay_cache: &Path) -> io::Result<TokenVerifier> {
+        let file = OpenOptions::new()
+            .read(true)
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(replay_cache)?;
         let mut used = HashMap::new();
+        let mut ended = HashSet::new();
         let text = std::io::read_to_string(&file)?;
         for line in text.lines() {
-            // A line cut short by a crash belongs to a token that was not yet answered: passing over it is right.
+            // A line that a crash or a full disk truncated belongs to a token that was not
+            // accepted: skipping it is right.
             let Some((id, expiry)) = line.split_once(' ') else { continue };
-            if let (Some(Ok(id)), Ok(expiry)) = (base64url::decode(id).map(TryInto::try_into), expiry.parse()) {
+            if id == ENDED_LOGIN {
+                let login = base64url::decode(expiry).and_then(|id| id.try_into().ok());
+                ended.extend(login.map(LoginId));
+                continue;
+            }
+            if let (Some(Ok(id)), Ok(expiry)) =
+                (base64url::decode(id).map(TryInto::try_into), expiry.parse())
+            {
                 used.insert(id, expiry);
             }
         }
-        if !text.is_empty() && !text.ends_with('\n') {
-            // The next token shall not share the line that was cut short, or it would be passed over with it.
-            file.write_all(b"\n")?;
-        }
-        Ok(TokenGate { secret, used, record: file })
+        Ok(TokenVerifier { secret, used, ended, replay_cache: file })
     }
 
-    /// Takes a token, or says why not. It is on record before this returns.
+    /// Accepts a token and records it as used before this returns.
     pub fn redeem(&mut self, token: &[u8], now_s: u64) -> Result<(), TokenRefusal> {
-        let (id, expiry) = self.secret.open_until(TOKEN_DOMAIN, token).ok_or(TokenRefusal::Wrong)?;
+        let (id, expiry) = self.secret.verify(TOKEN_DOMAIN, token).ok_or(TokenRefusal::Invalid)?;
         if now_s >= expiry {
             return Err(TokenRefusal::Expired);
         }
         if self.used.contains_key(&id) {
             return Err(TokenRefusal::Used);
         }
-        if self.used.len() >= USED_MAX {
+        if self.used.len() >= USED_TOKENS_MAX {
             self.used.retain(|_, expiry| *expiry > now_s);
-            if self.used.len() >= USED_MAX {
-                return Err(TokenRefusal::Record);
+            if self.used.len() >= USED_TOKENS_MAX {
+                return Err(TokenRefusal::StoreUnavailable);
             }
         }
-        let line = format!("{} {expiry}\n", base64url::encode(&id));
-        self.record.write_all(line.as_bytes()).map_err(|_| TokenRefusal::Record)?;
+        let line = format!("{} {expiry}", base64url::encode(&id));
+        append_line(&mut self.replay_cache, &line).map_err(|_| TokenRefusal::StoreUnavailable)?;
         self.used.insert(id, expiry);
         Ok(())
     }
 
-    /// The secret tokens and keys are made under.
+    /// Ends a login, for later session processes too, before this returns.
+    ///
+    /// # Errors
+    /// It cannot be recorded.
+    pub fn end_login(&mut self, login: LoginId) -> io::Result<()> {
+        if self.ended.contains(&login) {
+            return Ok(());
+        }
+        if self.ended.len() >= ENDED_LOGINS_MAX {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
+        let line = format!("{ENDED_LOGIN} {}", base64url::encode(&login.0));
+        append_line(&mut self.replay_cache, &line)?;
+        self.ended.insert(login);
+        Ok(())
+    }
+
+    /// Whether a login has ended.
+    pub fn has_ended(&self, login: LoginId) -> bool {
+        self.ended.contains(&login)
+    }
+
+    /// The secret from which tokens and keys are minted.
     pub fn secret(&self) -> &SessionSecret {
         &self.secret
     }
@@ -201,9 +301,10 @@ impl TokenGate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::append::tests::{lift_file_limit, passes_with_file_limit};
 
-    fn gate(folder: &Path) -> TokenGate {
-        TokenGate::open(SessionSecret([7; 32]), &folder.join("used")).unwrap()
+    fn verifier(folder: &Path) -> TokenVerifier {
+        TokenVerifier::open(SessionSecret([7; 32]), &folder.join("used")).unwrap()
     }
 
     fn folder(name: &str) -> std::path::PathBuf {
@@ -213,84 +314,160 @@ mod tests {
     }
 
     #[test]
-    fn a_token_is_good_once_even_after_a_restart() {
+    fn a_token_is_valid_once_even_after_a_restart() {
         let folder = folder("once");
-        let mut first = gate(&folder);
+        let mut first = verifier(&folder);
         let token = first.secret().mint_token(1000);
         assert_eq!(first.redeem(&token, 1001), Ok(()));
         assert_eq!(first.redeem(&token, 1001), Err(TokenRefusal::Used));
-        assert_eq!(gate(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
+        assert_eq!(verifier(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn a_line_cut_short_takes_no_other_token_with_it() {
+    fn a_truncated_line_does_not_hide_the_next_token() {
         let folder = folder("cut");
         std::fs::write(folder.join("used"), "AAAAAAAAAAAAAAA").unwrap();
-        let mut first = gate(&folder);
+        let mut first = verifier(&folder);
         let token = first.secret().mint_token(1000);
         assert_eq!(first.redeem(&token, 1001), Ok(()));
-        assert_eq!(gate(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
+        assert_eq!(verifier(&folder).redeem(&token, 1001), Err(TokenRefusal::Used));
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn old_changed_and_foreign_tokens_are_refused() {
+    fn a_full_disk_accepts_no_token_and_makes_none_valid_again() {
+        // One record, and a part of the next.
+        let test = "token::tests::a_full_disk_accepts_no_token_and_makes_none_valid_again";
+        if passes_with_file_limit(test, 50) {
+            return;
+        }
+        let folder = folder("full");
+        let mut first = verifier(&folder);
+        let tokens: Vec<_> = (0..3).map(|_| first.secret().mint_token(1000)).collect();
+        assert_eq!(first.redeem(&tokens[0], 1001), Ok(()));
+        assert_eq!(first.redeem(&tokens[1], 1001), Err(TokenRefusal::StoreUnavailable));
+        assert_eq!(std::fs::metadata(folder.join("used")).unwrap().len(), 50, "a part of a record");
+        lift_file_limit();
+        assert_eq!(first.redeem(&tokens[2], 1001), Ok(()));
+        let mut restarted = verifier(&folder);
+        assert_eq!(restarted.redeem(&tokens[0], 1001), Err(TokenRefusal::Used));
+        assert_eq!(restarted.redeem(&tokens[2], 1001), Err(TokenRefusal::Used));
+        assert_eq!(restarted.redeem(&tokens[1], 1001), Ok(()), "it was refused before");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn expired_changed_and_foreign_tokens_are_refused() {
         let folder = folder("refused");
-        let mut gate = gate(&folder);
-        let token = gate.secret().mint_token(1000);
-        assert_eq!(gate.redeem(&token, 1000 + TOKEN_LIFE_S), Err(TokenRefusal::Expired));
+        let mut verifier = verifier(&folder);
+        let token = verifier.secret().mint_token(1000);
+        assert_eq!(verifier.redeem(&token, 1000 + TOKEN_LIFE_S), Err(TokenRefusal::Expired));
         for bit in 0..token.len() * 8 {
             let mut changed = token.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(gate.redeem(&changed, 1001), Err(TokenRefusal::Wrong), "bit {bit}");
+            assert_eq!(verifier.redeem(&changed, 1001), Err(TokenRefusal::Invalid), "bit {bit}");
         }
         for length in 0..token.len() {
-            assert_eq!(gate.redeem(&token[..length], 1001), Err(TokenRefusal::Wrong));
+            assert_eq!(verifier.redeem(&token[..length], 1001), Err(TokenRefusal::Invalid));
         }
+        let short = verifier.secret().mint_offer_token(1000);
+        assert_eq!(verifier.redeem(&short, 1000 + OFFER_LIFE_S), Err(TokenRefusal::Expired));
+        assert_eq!(verifier.redeem(&short, 999 + OFFER_LIFE_S), Ok(()));
+        assert_eq!(verifier.redeem(&short, 999 + OFFER_LIFE_S), Err(TokenRefusal::Used));
         let foreign = SessionSecret([8; 32]).mint_token(1000);
-        assert_eq!(gate.redeem(&foreign, 1001), Err(TokenRefusal::Wrong));
-        assert_eq!(gate.redeem(&token, 1001), Ok(()), "none of that used the true one up");
+        assert_eq!(verifier.redeem(&foreign, 1001), Err(TokenRefusal::Invalid));
+        assert_eq!(verifier.redeem(&token, 1001), Ok(()), "the refusals have not used the token");
         std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
-    fn a_key_is_no_token_and_a_token_no_key() {
+    fn a_session_credential_is_not_a_token_and_a_token_not_a_session_credential() {
         let secret = SessionSecret::generate();
-        let (key, token) = (secret.mint_session_key(), secret.mint_token(0));
-        assert!(secret.is_session_key(&key));
-        assert!(!secret.is_session_key(&token));
-        assert!(!SessionSecret::generate().is_session_key(&key));
-        assert!(secret.open_until(TOKEN_DOMAIN, &key).is_none());
-        assert!(secret.open_until(TOKEN_DOMAIN, &token).is_some());
+        let (key, token) = (secret.mint_session_credential(), secret.mint_token(0));
+        assert!(secret.is_session_credential(&key));
+        assert!(!secret.is_session_credential(&token));
+        assert!(!SessionSecret::generate().is_session_credential(&key));
+        assert!(secret.verify(TOKEN_DOMAIN, &key).is_none());
+        assert!(secret.verify(TOKEN_DOMAIN, &token).is_some());
     }
 
     #[test]
-    fn a_pages_key_is_good_for_its_time_and_for_nothing_else() {
+    fn cookies_and_origin_secrets_are_no_other_credential() {
+        let secret = SessionSecret::generate();
+        let BrowserLogin { cookie, origin_secret } = secret.mint_browser_login();
+        let login = secret.login_of_cookie(&cookie);
+        assert!(login.is_some() && login == secret.login_of_origin_secret(&origin_secret));
+        assert_eq!(secret.login_of_cookie(&origin_secret), None);
+        assert_eq!(secret.login_of_origin_secret(&cookie), None);
+        let credential = secret.mint_session_credential();
+        assert_eq!(secret.login_of_cookie(&credential), None);
+        assert_eq!(secret.login_of_origin_secret(&credential), None);
+        let others = SessionSecret::generate();
+        assert_eq!(others.login_of_cookie(&cookie), None);
+        assert_eq!(others.login_of_origin_secret(&origin_secret), None);
+        for key in [&cookie, &origin_secret] {
+            assert!(!secret.is_session_credential(key), "they open no native connection");
+            assert_eq!(secret.verify(TOKEN_DOMAIN, key), None);
+            assert_eq!(secret.login_of_page_key(key, 0), None);
+            let mut changed = key.clone();
+            changed[20] ^= 1;
+            assert_eq!(secret.login_of_cookie(&changed), None);
+            assert_eq!(secret.login_of_origin_secret(&changed), None);
+        }
+    }
+
+    #[test]
+    fn a_page_key_is_valid_until_it_expires_and_is_no_other_credential() {
         let secret = SessionSecret([7; 32]);
-        let key = secret.mint_page_key(1000);
-        assert!(secret.is_page_key(&key, 1000) && secret.is_page_key(&key, 999 + PAGE_KEY_LIFE_S));
-        assert!(!secret.is_page_key(&key, 1000 + PAGE_KEY_LIFE_S));
-        assert!(!SessionSecret([8; 32]).is_page_key(&key, 1001));
+        let login = secret.login_of_cookie(&secret.mint_browser_login().cookie).unwrap();
+        let key = secret.mint_page_key(login, 1000);
+        let login_at = |key: &[u8], now| secret.login_of_page_key(key, now);
+        assert_eq!(login_at(&key, 1000), Some(login));
+        assert_eq!(login_at(&key, 999 + PAGE_KEY_LIFE_S), Some(login));
+        assert_eq!(login_at(&key, 1000 + PAGE_KEY_LIFE_S), None);
+        assert_eq!(SessionSecret([8; 32]).login_of_page_key(&key, 1001), None);
         for bit in 0..key.len() * 8 {
             let mut changed = key.clone();
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert!(!secret.is_page_key(&changed, 1001), "bit {bit}");
+            assert_eq!(login_at(&changed, 1001), None, "bit {bit}");
         }
-        assert!((0..key.len()).all(|length| !secret.is_page_key(&key[..length], 1001)));
-        assert!(secret.open_until(TOKEN_DOMAIN, &key).is_none() && !secret.is_session_key(&key));
-        assert!(
-            !secret.is_page_key(&secret.mint_token(1000), 1001)
-                && !secret.is_page_key(&secret.mint_session_key(), 1001)
-        );
+        assert!((0..key.len()).all(|length| login_at(&key[..length], 1001).is_none()));
+        assert!(secret.verify(TOKEN_DOMAIN, &key).is_none() && !secret.is_session_credential(&key));
+        assert_eq!(login_at(&secret.mint_token(1000), 1001), None);
+        assert_eq!(login_at(&secret.mint_session_credential(), 1001), None);
     }
 
     #[test]
-    fn the_record_is_for_its_owner_alone() {
+    fn an_ended_login_stays_ended_and_no_other_does() {
+        let folder = folder("ended");
+        let mut first = verifier(&folder);
+        let [one, other] = [(); 2].map(|()| {
+            let login = first.secret().mint_browser_login();
+            first.secret().login_of_cookie(&login.cookie).unwrap()
+        });
+        let token = first.secret().mint_token(1000);
+        assert_eq!(first.redeem(&token, 1001), Ok(()));
+        first.end_login(one).unwrap();
+        first.end_login(one).unwrap();
+        let second = verifier(&folder);
+        for verifier in [&first, &second] {
+            assert!(verifier.has_ended(one) && !verifier.has_ended(other));
+        }
+        assert_eq!(second.ended.len(), 1);
+        assert_eq!(second.used.len(), 1, "tokens are read from the same file");
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn the_replay_cache_has_mode_0600() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = folder("mode");
-        drop(gate(&folder));
-        assert_eq!(std::fs::metadata(folder.join("used")).unwrap().permissions().mode() & 0o777, 0o600);
+        drop(verifier(&folder));
+        assert_eq!(
+            std::fs::metadata(folder.join("used")).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
         std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,11 +1,11 @@
-//! Beside paint.rs: one line of samples becomes pixels, BT.601 of limited range.
-//! Knows the norm's sums, written so that each fits 16 bits: eight at a time with any processor's vector instructions.
-//! Never where samples come from or pixels go to.
+//! Beside paint.rs: converts one line of samples to pixels, BT.601 of limited range. The
+//! specification's sums are written so that each fits into 16 bits, eight lanes of a 128-bit
+//! vector. Knows samples and pixels; never where they are.
 
-/// Pixels made in one go; a compiler makes vectors of it.
+/// Pixels per block, which the compiler vectorises.
 const BLOCK: usize = 16;
 
-/// `out` becomes what as many samples of each are.
+/// Converts as many samples of each plane as `out` has pixels.
 pub(crate) fn to_pixels(luma: &[u8], blue: &[u8], red: &[u8], out: &mut [u32]) {
     let (lumas, luma_rest) = luma.as_chunks::<BLOCK>();
     let (blues, blue_rest) = blue.as_chunks::<BLOCK>();
@@ -26,8 +26,9 @@ pub(crate) fn to_pixels(luma: &[u8], blue: &[u8], red: &[u8], out: &mut [u32]) {
     }
 }
 
-/// `(298 c + k) >> 8` is `c + ((42 c + k) >> 8)`, and what is left of each `k` over a multiple of 256 fits as well: with c from -16 to 239
-/// and d, e from -128 to 127 no sum leaves 16 bits (the widest are red's, -20128 and 29597).
+/// `(298 c + k) >> 8` equals `c + ((42 c + k) >> 8)`, and multiples of 256 are split off each `k`
+/// in the same way: with c from -16 to 239 and d, e from -128 to 127 every sum fits into 16 bits
+/// (red's are the widest, -20128 and 29597).
 fn block(luma: &[u8; BLOCK], blue: &[u8; BLOCK], red: &[u8; BLOCK], out: &mut [u32; BLOCK]) {
     let (mut low, mut high) = ([0u16; BLOCK], [0u16; BLOCK]);
     for i in 0..BLOCK {
@@ -50,16 +51,16 @@ fn block(luma: &[u8; BLOCK], blue: &[u8; BLOCK], red: &[u8; BLOCK], out: &mut [u
 mod tests {
     use super::to_pixels;
 
-    /// As the norm writes it.
+    /// The conversion as the specification writes it.
     fn pixel(y: u8, u: u8, v: u8) -> u32 {
         let (c, d, e) = (298 * (i32::from(y) - 16) + 128, i32::from(u) - 128, i32::from(v) - 128);
-        let [red, green, blue] =
-            [c + 409 * e, c - 100 * d - 208 * e, c + 516 * d].map(|value| (value >> 8).clamp(0, 255) as u32);
+        let [red, green, blue] = [c + 409 * e, c - 100 * d - 208 * e, c + 516 * d]
+            .map(|value| (value >> 8).clamp(0, 255) as u32);
         0xff00_0000 | red << 16 | green << 8 | blue
     }
 
     #[test]
-    fn every_colour_is_what_the_norm_says() {
+    fn every_colour_equals_the_specification() {
         let all: Vec<u8> = (0..=255).collect();
         let mut line = [0; 256];
         for blue in 0..=255 {
@@ -72,12 +73,13 @@ mod tests {
     }
 
     #[test]
-    fn lines_of_any_length_are_whole() {
+    fn lines_of_any_length_are_converted_completely() {
         let samples: Vec<u8> = (0..40).map(|i| (i * 7) as u8).collect();
         for len in 0..samples.len() {
             let mut line = vec![0; len];
             to_pixels(&samples[..len], &samples[..len], &samples[..len], &mut line);
-            let expected: Vec<u32> = samples[..len].iter().map(|&sample| pixel(sample, sample, sample)).collect();
+            let expected: Vec<u32> =
+                samples[..len].iter().map(|&sample| pixel(sample, sample, sample)).collect();
             assert_eq!(line, expected);
         }
     }

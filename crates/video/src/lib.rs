@@ -1,6 +1,7 @@
-//! Path 9/13 and 12/13: between the samples of a video's pictures and the pixels of a screen, for session-server and the viewers.
-//! `paint` is the norm (`doc/protocol.md`, section 9): bit for bit what driver/src/video.c draws.
-//! Knows planes, rectangles and colours; never streams, codecs, time or threads.
+//! Path 9/13 and 12/13: converts between the samples of a video's frames and pixels, for
+//! session-server and the viewers. `paint` implements the specification (`doc/protocol.md`, section
+//! 9), bit for bit as driver/src/video_convert.c draws. Knows planes, rectangles and colours; never
+//! streams, codecs, time or threads.
 #![forbid(unsafe_code)]
 
 mod colour;
@@ -13,11 +14,11 @@ mod planes;
 mod shrink;
 mod taps;
 
-pub use from_pixels::to_yuv420;
+pub use from_pixels::{convert_to_yuv420, to_yuv420};
 pub use grid::Grid;
 pub use halve::to_420;
 pub use paint::Painter;
 pub use planes::{Planes, PlanesRef};
 #[cfg(feature = "shrink")]
 pub use shrink::Shrinker;
-pub use thinc_protocol::video::{Layout, Source};
+pub use thinc_protocol::video::{SampleLayout, Source};

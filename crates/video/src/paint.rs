@@ -1,5 +1,6 @@
 //! Path 12/13: from session-server or a viewer's decoder, into a framebuffer.
-//! A picture is scaled to its place and becomes pixels where its clip is: `doc/protocol.md`, section 9, to the bit.
+//! Scales a frame to its place and converts it to pixels within its clip, bit-exact to
+//! `doc/protocol.md`, section 9.
 //! Knows samples, places and clips; never streams, codecs or time.
 
 use std::ops::Range;
@@ -11,32 +12,36 @@ use crate::colour;
 use crate::planes::PlanesRef;
 use crate::taps::{self, Columns, Tap};
 
-/// Paints pictures. Keeps the memory it works with, and where samples lie for as long as pictures come from and go to the same places.
+/// Paints frames. It reuses its memory, and the positions of samples while source and place stay
+/// the same.
 ///
-/// The norm blends rows first and columns then, and rounds once behind both, so it is the same to spread each row of samples over the pixels of a
-/// line first: once for all lines that lie beside it, where a video is enlarged.
+/// The specification interpolates rows and then columns, and rounds once after both, so
+/// interpolating each row of samples horizontally first gives the same result; in an enlarged
+/// video, one interpolated row serves several lines.
 #[derive(Debug, Default)]
 pub struct Painter {
-    /// Of luma and of colour.
+    /// For luma and for chroma.
     columns: [Columns; 2],
-    rows: [SpreadRows; 3],
+    rows: [InterpolatedRows; 3],
     lines: [Vec<u8>; 3],
 }
 
-/// The two rows of a plane that the current line lies between.
+/// The two horizontally interpolated rows of a plane around the current line.
 #[derive(Debug, Default)]
-struct SpreadRows([(Option<usize>, Vec<u16>); 2]);
+struct InterpolatedRows([(Option<usize>, Vec<u16>); 2]);
 
 impl Painter {
-    /// No memory is taken yet.
+    /// Allocates nothing yet.
     pub fn new() -> Painter {
         Painter::default()
     }
 
-    /// Paints what of `place` lies in `clip` and in `pixels`, of which rows begin `stride` apart, 0xFFRRGGBB each.
+    /// Paints the part of `place` that lies in `clip` and in `pixels`, 0xFFRRGGBB, rows `stride`
+    /// apart.
     ///
-    /// `planes` may be larger than the source says, as coded pictures are. Smaller ones, a crop outside of the source and an empty place are mistakes of the
-    /// caller: messages with such are refused where they are read.
+    /// `planes` may be larger than the source, as coded frames are. Smaller ones, a crop outside
+    /// the source and an empty place are bugs of the caller: messages with those are refused when
+    /// they are decoded.
     pub fn paint(
         &mut self,
         planes: &PlanesRef<'_>,
@@ -48,7 +53,8 @@ impl Painter {
     ) {
         check(planes, source, &place);
         let rows = pixels.len().checked_div(stride).unwrap_or(0);
-        let area = Rect::at(0, 0, stride as i32, rows as i32).intersect(&place).intersect(&clip.extents());
+        let area =
+            Rect::at(0, 0, stride as i32, rows as i32).intersect(&place).intersect(&clip.extents());
         if area.is_empty() {
             return;
         }
@@ -57,7 +63,7 @@ impl Painter {
         for (columns, axis) in self.columns.iter_mut().zip(across) {
             columns.set(axis, from, len);
         }
-        for SpreadRows(rows) in &mut self.rows {
+        for InterpolatedRows(rows) in &mut self.rows {
             rows.iter_mut().for_each(|(of, _)| *of = None);
         }
         for band in clip.rects().chunk_by(|a, b| a.y1 == b.y1) {
@@ -77,7 +83,14 @@ impl Painter {
                     let span = (x1 - area.x1) as usize..(x2 - area.x1) as usize;
                     let [luma, blue, red] = &mut self.lines;
                     let samples = |plane: usize, line| {
-                        self.rows[plane].line(planes, plane, taps[plane], &self.columns[plane.min(1)], &span, line)
+                        self.rows[plane].line(
+                            planes,
+                            plane,
+                            taps[plane],
+                            &self.columns[plane.min(1)],
+                            &span,
+                            line,
+                        )
                     };
                     colour::to_pixels(
                         samples(0, luma),
@@ -91,8 +104,8 @@ impl Painter {
     }
 }
 
-impl SpreadRows {
-    /// Has the rows that a line needs, of which it had some for the line before.
+impl InterpolatedRows {
+    /// Interpolates the rows that a line needs, unless the previous line needed them too.
     fn prepare(&mut self, planes: &PlanesRef<'_>, plane: usize, tap: Tap, columns: &mut Columns) {
         if tap.weight == 0 && columns.is_same() {
             return;
@@ -103,19 +116,23 @@ impl SpreadRows {
             if self.0.iter().any(|(of, _)| *of == Some(row)) {
                 continue;
             }
-            let stale = self.0.iter_mut().find(|(of, _)| !of.is_some_and(|of| (first..=last).contains(&of)));
-            let (of, pixels) = stale.expect("a line lies between two rows");
-            columns.spread(planes.row(plane, row), pixels);
+            let stale = self
+                .0
+                .iter_mut()
+                .find(|(of, _)| !of.is_some_and(|of| (first..=last).contains(&of)));
+            let (of, pixels) = stale.expect("a line needs two rows");
+            columns.interpolate(planes.row(plane, row), pixels);
             *of = Some(row);
         }
     }
 
     fn row(&self, row: usize) -> &[u16] {
         let found = self.0.iter().find(|(of, _)| *of == Some(row));
-        &found.expect("the rows of a line were prepared").1
+        &found.expect("the rows of a line must be prepared").1
     }
 
-    /// The samples of a span of pixels of a line, in `line` unless they lie in the picture as they are.
+    /// The samples of a span of a line's pixels; borrowed from the frame if it is not scaled,
+    /// otherwise computed into `line`.
     fn line<'a>(
         &self,
         planes: &PlanesRef<'a>,
@@ -132,13 +149,16 @@ impl SpreadRows {
             }
             line.clear();
             // At most 255 * 256 + 128.
-            line.extend(self.row(first)[span.clone()].iter().map(|&sample| ((sample + 128) >> 8) as u8));
+            line.extend(
+                self.row(first)[span.clone()].iter().map(|&sample| ((sample + 128) >> 8) as u8),
+            );
             return line;
         }
         let (above, below) = (&self.row(first)[span.clone()], &self.row(first + 1)[span.clone()]);
         line.clear();
         line.extend(above.iter().zip(below).map(|(&above, &below)| {
-            let sum = u32::from(above) * u32::from(256 - tap.weight) + u32::from(below) * u32::from(tap.weight);
+            let sum = u32::from(above) * u32::from(256 - tap.weight)
+                + u32::from(below) * u32::from(tap.weight);
             ((sum + 32768) >> 16) as u8
         }));
         line
@@ -147,8 +167,11 @@ impl SpreadRows {
 
 fn check(planes: &PlanesRef<'_>, source: &Source, place: &Rect) {
     let Source { size, crop } = source;
-    assert!(!place.is_empty(), "a place holds pixels: {place:?}");
-    assert!(!crop.is_empty() && size.rect().contains(crop), "{crop:?} is a part of a picture of {size:?}");
+    assert!(!place.is_empty(), "a place must not be empty: {place:?}");
+    assert!(
+        !crop.is_empty() && size.rect().contains(crop),
+        "{crop:?} is a part of a frame of {size:?}"
+    );
     let is_whole = planes.size().width >= size.width && planes.size().height >= size.height;
-    assert!(is_whole, "a picture of {:?} has all of {size:?}", planes.size());
+    assert!(is_whole, "a frame of {:?} must contain {size:?}", planes.size());
 }

@@ -1,25 +1,25 @@
-//! Beside paint.rs: where the pixels of a line lie between the samples of a plane, and a row of samples spread over them.
-//! The norm's arithmetic, kept for as long as neither place nor crop changes.
-//! Knows one axis and one plane at a time; never colours.
+//! Beside paint.rs: positions of a line's pixels between the samples of a plane, and horizontal
+//! interpolation of a row of samples. The specification's arithmetic, cached while place and crop
+//! stay the same. Knows one axis and one plane at a time; never colours.
 
-use thinc_protocol::video::{Layout, Source};
+use thinc_protocol::video::{SampleLayout, Source};
 use thinc_region::{Rect, Size};
 
 /// One axis of a place, its crop and a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Axis {
-    /// Pixels of the place.
+    /// Number of the place's pixels.
     pub(crate) target: i64,
-    /// First sample of luma that is shown, and how many are.
+    /// First luma sample of the crop, and their number.
     pub(crate) start: i64,
     pub(crate) count: i64,
-    /// Samples of luma that one of the plane covers.
+    /// Luma samples that one sample of the plane covers.
     pub(crate) density: i64,
-    /// Samples of the plane.
+    /// Number of the plane's samples.
     pub(crate) samples: i64,
 }
 
-/// A place between two samples: the first one's index, and of 256 the weight of the one behind it.
+/// A position between two samples: the first one's index, and the weight, of 256, of the next one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Tap {
     pub(crate) first: u16,
@@ -27,7 +27,7 @@ pub(crate) struct Tap {
 }
 
 impl Axis {
-    /// Where pixel `i` of the place lies (`doc/protocol.md`, section 9).
+    /// Position of pixel `i` of the place (`doc/protocol.md`, section 9).
     pub(crate) fn tap(&self, i: i64) -> Tap {
         let &Axis { target, start, count, density, samples } = self;
         let at = (256 * (2 * start * target + (2 * i + 1) * count)) / (2 * target * density) - 128;
@@ -39,13 +39,13 @@ impl Axis {
     }
 }
 
-/// Across and down, each of luma and of colour.
-pub(crate) fn axes(layout: Layout, source: &Source, place: &Rect) -> ([Axis; 2], [Axis; 2]) {
+/// The horizontal and the vertical axes, each for luma and for chroma.
+pub(crate) fn axes(layout: SampleLayout, source: &Source, place: &Rect) -> ([Axis; 2], [Axis; 2]) {
     let density = match layout {
-        Layout::Yuv420 => Size { width: 2, height: 2 },
-        Layout::Yuv422 => Size { width: 2, height: 1 },
+        SampleLayout::Yuv420 => Size { width: 2, height: 2 },
+        SampleLayout::Yuv422 => Size { width: 2, height: 1 },
     };
-    // Of the source: what pads a coded picture is not shown.
+    // Only the source: the padding of a coded frame is not shown.
     let colour = layout.chroma(source.size);
     let axis = |target: i32, start: i32, count: i32, density: u32, samples: u32| Axis {
         target: i64::from(target),
@@ -54,22 +54,27 @@ pub(crate) fn axes(layout: Layout, source: &Source, place: &Rect) -> ([Axis; 2],
         density: i64::from(density),
         samples: i64::from(samples),
     };
-    let across = |density, samples| axis(place.width(), source.crop.x1, source.crop.width(), density, samples);
-    let down = |density, samples| axis(place.height(), source.crop.y1, source.crop.height(), density, samples);
+    let across = |density, samples| {
+        axis(place.width(), source.crop.x1, source.crop.width(), density, samples)
+    };
+    let down = |density, samples| {
+        axis(place.height(), source.crop.y1, source.crop.height(), density, samples)
+    };
     (
         [across(1, source.size.width), across(density.width, colour.width)],
         [down(1, source.size.height), down(density.height, colour.height)],
     )
 }
 
-/// How the pixels of a span lie: most videos are not scaled, and colour is then spread twofold.
+/// Regular patterns of positions: most videos are not scaled, and chroma is then upsampled by two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pattern {
-    /// One sample a pixel, from this one on.
+    /// One sample per pixel, from this one on.
     Same {
         first: usize,
     },
-    /// From pixel `from` to `to` two pixels lie between each two samples, at a quarter and three quarters.
+    /// From pixel `from` to `to`, two pixels lie between each two samples, at one quarter and three
+    /// quarters.
     Twofold {
         from: usize,
         to: usize,
@@ -77,13 +82,13 @@ enum Pattern {
     Any,
 }
 
-/// Pixels of a span of the place among the samples of a plane.
+/// Positions of a span of the place's pixels between the samples of a plane.
 #[derive(Debug)]
 pub(crate) struct Columns {
     of: Option<(Axis, i64, usize)>,
     taps: Vec<Tap>,
     pattern: Pattern,
-    /// A sample and the one behind it, so that a pixel reads once.
+    /// Each sample with the next one, so that a pixel needs one read.
     pairs: Vec<[u8; 2]>,
 }
 
@@ -94,7 +99,7 @@ impl Default for Columns {
 }
 
 impl Columns {
-    /// Is about `len` pixels from `from` on.
+    /// Sets the span to `len` pixels from `from` on.
     pub(crate) fn set(&mut self, axis: Axis, from: i64, len: usize) {
         if self.of == Some((axis, from, len)) {
             return;
@@ -105,12 +110,12 @@ impl Columns {
         self.pattern = pattern(&self.taps);
     }
 
-    /// Each pixel is a sample.
+    /// True if each pixel is one sample.
     pub(crate) fn is_same(&self) -> bool {
         matches!(self.pattern, Pattern::Same { .. })
     }
 
-    /// The samples themselves, where each pixel is one.
+    /// The samples themselves, if each pixel is one.
     pub(crate) fn same<'a>(&self, row: &'a [u8]) -> Option<&'a [u8]> {
         match self.pattern {
             Pattern::Same { first } => Some(&row[first..first + self.taps.len()]),
@@ -118,8 +123,8 @@ impl Columns {
         }
     }
 
-    /// One row of samples becomes pixels, with 8 bits of fraction.
-    pub(crate) fn spread(&mut self, row: &[u8], out: &mut Vec<u16>) {
+    /// Interpolates a row of samples, with 8 fractional bits.
+    pub(crate) fn interpolate(&mut self, row: &[u8], out: &mut Vec<u16>) {
         out.resize(self.taps.len(), 0);
         match self.pattern {
             Pattern::Same { first } => {
@@ -128,13 +133,16 @@ impl Columns {
                 }
             }
             Pattern::Twofold { from, to } => {
-                let one = |tap: &Tap| between(row[usize::from(tap.first)], second(row, *tap), tap.weight);
+                let one =
+                    |tap: &Tap| between(row[usize::from(tap.first)], second(row, *tap), tap.weight);
                 for i in (0..from).chain(to..out.len()) {
                     out[i] = one(&self.taps[i]);
                 }
                 let first = usize::from(self.taps[from].first);
                 let (pixels, _) = out[from..to].as_chunks_mut::<2>();
-                for ((pixels, &a), &b) in pixels.iter_mut().zip(&row[first..]).zip(&row[first + 1..]) {
+                for ((pixels, &a), &b) in
+                    pixels.iter_mut().zip(&row[first..]).zip(&row[first + 1..])
+                {
                     let (a, b) = (u16::from(a), u16::from(b));
                     *pixels = [(3 * a + b) << 6, (a + 3 * b) << 6];
                 }
@@ -142,7 +150,7 @@ impl Columns {
             Pattern::Any => {
                 self.pairs.clear();
                 self.pairs.extend(row.windows(2).map(|pair| [pair[0], pair[1]]));
-                // The last sample has weight 0 behind it.
+                // After the last sample the weight is 0.
                 self.pairs.extend(row.last().map(|&last| [last, last]));
                 for (out, tap) in out.iter_mut().zip(&self.taps) {
                     let [a, b] = self.pairs[usize::from(tap.first)];
@@ -166,15 +174,21 @@ fn pattern(taps: &[Tap]) -> Pattern {
         return Pattern::Any;
     };
     let first = usize::from(first);
-    if taps.iter().enumerate().all(|(i, tap)| usize::from(tap.first) == first + i && tap.weight == 0) {
+    if taps
+        .iter()
+        .enumerate()
+        .all(|(i, tap)| usize::from(tap.first) == first + i && tap.weight == 0)
+    {
         return Pattern::Same { first };
     }
-    // Beside the edges of a crop, where there is no sample to lie between.
+    // Except at the edges of the crop, which have no second sample.
     let Some(from) = taps.iter().position(|tap| tap.weight == 64) else {
         return Pattern::Any;
     };
     let base = usize::from(taps[from].first);
-    let is_twofold = |(i, tap): (usize, &Tap)| usize::from(tap.first) == base + i / 2 && tap.weight == [64, 192][i % 2];
+    let is_twofold = |(i, tap): (usize, &Tap)| {
+        usize::from(tap.first) == base + i / 2 && tap.weight == [64, 192][i % 2]
+    };
     let len = taps[from..].iter().enumerate().take_while(|&pixel| is_twofold(pixel)).count() & !1;
     if len + 4 < taps.len() { Pattern::Any } else { Pattern::Twofold { from, to: from + len } }
 }

@@ -1,7 +1,8 @@
-//! What does it cost a viewer to take an update, from the connection's bytes to pixels, against copying those pixels?
+//! How much does an update cost a viewer, from the connection's bytes to pixels, compared with
+//! copying those pixels?
 //!
-//! `cargo bench -p thinc-viewer-core --bench apply`. Updates are what the session's plan and encoder make of the screens;
-//! unpacking frames, acknowledging and keeping damage are part of it.
+//! `cargo bench -p thinc-viewer-core --bench apply`. Updates are what the session's plan and
+//! encoder make of the screens; framing, acknowledging and damage tracking are included.
 
 #[path = "../../pixels/benches/screens/mod.rs"]
 mod screens;
@@ -17,7 +18,7 @@ use thinc_protocol::session::{Geometry, SessionHello, SessionMessage, Update};
 use thinc_region::Rect;
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig};
 
-/// A viewer that has been greeted, and the number of the last update it got.
+/// A connected viewer, and the number of the last update.
 struct Shown {
     viewer: Viewer,
     seq: u64,
@@ -27,23 +28,41 @@ struct Shown {
 
 impl Shown {
     fn new() -> Shown {
-        let mut viewer =
-            Viewer::new(&ViewerConfig { name: "bench".into(), size: SIZE, caps: 0, clipboard: ClipboardPolicy::OFF });
+        let mut viewer = Viewer::new(&ViewerConfig {
+            name: "bench".into(),
+            size: SIZE,
+            caps: 0,
+            clipboard: ClipboardPolicy::OFF,
+        });
         let mut frame = Vec::new();
-        let hello = SessionHello { version: VERSION, caps: 0, name: "bench".into(), frame_bytes_max: 1 << 16 };
+        let hello = SessionHello {
+            version: VERSION,
+            caps: 0,
+            name: "bench".into(),
+            message_bytes_max: 1 << 16,
+        };
         SessionMessage::Hello(hello).encode(&mut frame);
-        SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }).encode(&mut frame);
-        viewer.handle_bytes(&frame, 0).expect("a greeting of ours");
+        SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shown: None }).encode(&mut frame);
+        viewer.handle_bytes(&frame, 0).expect("a valid hello");
         Shown { viewer, seq: 0, frame, answer: Vec::new() }
     }
 
-    /// The update's numbers grow, so each is packed anew: a copy of its bytes, as a socket's read would be.
+    /// Update numbers increase, so each message is encoded again: a copy of its bytes, as a
+    /// socket's read would be.
     fn take(&mut self, commands: &[u8]) {
         self.seq += 1;
         self.frame.clear();
         let (seq, epoch) = (self.seq, 1);
-        SessionMessage::Update(Update { seq, after: 0, epoch, echo: None, end_of_frame: true, packed: None, commands })
-            .encode(&mut self.frame);
+        SessionMessage::Update(Update {
+            seq,
+            after: 0,
+            epoch,
+            echo: None,
+            end_of_frame: true,
+            packed: None,
+            commands,
+        })
+        .encode(&mut self.frame);
         self.viewer.handle_bytes(&self.frame, seq).expect("an update of ours");
         self.answer.clear();
         self.viewer.poll_transmit(&mut self.answer);
@@ -58,7 +77,8 @@ fn measured<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 
-/// Commands that turn one screen into the other, or show a part of a screen of which nothing is known.
+/// Commands that turn one screen into the other, or show a part of a screen of which nothing is
+/// known.
 fn commands(before: Option<&Screen>, after: &Screen, part: Rect) -> Vec<u8> {
     let (mut shadow, mut planned, mut out) = (Shadow::new(SIZE), Vec::new(), Vec::new());
     if let Some(before) = before {

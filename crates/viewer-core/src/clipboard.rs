@@ -1,10 +1,11 @@
-//! Path beside the pixels, both ways: from decode.rs and the shell, to outbox.rs.
-//! The viewer's end of the clipboard's channel, and how it shares the way to the session: contents go behind everything.
-//! Knows messages and when they leave; what they mean is thinc-clipboard's.
+//! Path beside the pixels, in both directions: from decode.rs and the shell, to outbox.rs.
+//! The viewer's end of the clipboard channel and its share of the connection: clipboard contents
+//! are sent behind everything else. Knows messages and when its messages are sent; their meaning is
+//! thinc-clipboard's.
 
 use std::sync::Arc;
 
-use thinc_clipboard::{ClipError, ClipboardPolicy, End, Side};
+use thinc_clipboard::{ClipError, ClipboardPolicy, Endpoint, Side};
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipMessage};
 use thinc_protocol::limits::CLIP_DATA_BYTES_MAX;
@@ -16,18 +17,18 @@ use crate::stats::ViewerStats;
 
 #[derive(Debug)]
 pub(crate) struct Clipboard {
-    pub(crate) end: End,
-    /// The newest moment that was named: pieces leave right after what made room for them.
+    pub(crate) end: Endpoint,
+    /// The newest time passed in: chunks are sent right after the event that made room for them.
     now: Micros,
 }
 
 impl Clipboard {
     pub(crate) fn new(policy: ClipboardPolicy) -> Clipboard {
-        Clipboard { end: End::new(Side::Viewer, policy), now: 0 }
+        Clipboard { end: Endpoint::new(Side::Viewer, policy), now: 0 }
     }
 
-    pub(crate) fn greeted(&mut self, hello: &SessionHello) {
-        self.end.set_wanted(hello.caps & SessionCaps::CLIPBOARD != 0);
+    pub(crate) fn handle_hello(&mut self, hello: &SessionHello) {
+        self.end.set_offers_wanted(hello.caps & SessionCaps::CLIPBOARD != 0);
     }
 
     pub(crate) fn handle(
@@ -55,7 +56,7 @@ impl Clipboard {
         self.end.handle_timeout(now);
     }
 
-    /// Everything but contents, in line with input.
+    /// Queues every message but contents, in order with input.
     pub(crate) fn poll_control(&mut self, outbox: &mut Outbox, stats: &mut ViewerStats) {
         while let Some(message) = self.end.poll_control() {
             stats.clip_offers_out += u64::from(matches!(message, ClipMessage::Offer { .. }));
@@ -63,8 +64,8 @@ impl Clipboard {
         }
     }
 
-    /// The pieces of contents that may leave; true when there were any. They are as few as keep the path busy, so what a
-    /// person does next stands behind little.
+    /// Appends the chunks of contents that may be sent; true if there were any. They are only as
+    /// many as keep the path busy, so that user input queues behind few bytes.
     pub(crate) fn poll_pieces(&mut self, out: &mut Vec<u8>, stats: &mut ViewerStats) -> bool {
         let before = out.len();
         while let Some(message) = self.end.poll_piece(CLIP_DATA_BYTES_MAX, self.now) {

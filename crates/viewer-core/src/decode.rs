@@ -1,77 +1,88 @@
 //! Path 11/13: from viewer.rs, to framebuffer.rs.
-//! One frame's meaning: commands are applied in order, what belongs to another size of the screen is dropped and said.
-//! Knows messages and the framebuffer; never sockets. What breaks the protocol ends the connection, nothing panics.
+//! Acts on one message: applies an update's commands in order, and drops updates made for a
+//! replaced geometry. Knows messages and the framebuffer; never sockets. A violation of the
+//! protocol ends the connection; nothing panics.
 
 use std::collections::VecDeque;
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_codec_dec::{DecodeError, Decoder, StreamUnpacker, cursor};
 use thinc_protocol::command::{Command, CommandReader};
-use thinc_protocol::frame::Frame;
-use thinc_protocol::session::{ASK, CursorBits, CursorColors, CursorImage, SessionCaps, SessionMessage, Update};
+use thinc_protocol::framing::MessageFrame;
+use thinc_protocol::limits::UPDATE_SCREENS_MAX;
+use thinc_protocol::session::{
+    CursorBits, CursorColors, CursorImage, PROBE, SessionCaps, SessionMessage, Update,
+};
+use thinc_protocol::video::VideoCommand;
 use thinc_protocol::viewer::{ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 
-use crate::cache::Granted;
+use crate::cache::GrantedCache;
 use crate::clipboard::Clipboard;
-use crate::early::Repeats;
-use crate::event::{CursorPixels, Events, ViewerEvent};
+use crate::datagram_order::{DatagramOrder, Decision, QueuedUpdate};
+use crate::event::{CursorPixels, EventQueue, ViewerEvent};
 use crate::framebuffer::Framebuffer;
 use crate::layers::Samples;
-use crate::order::{Held, Order, Turn};
 use crate::outbox::Outbox;
+use crate::path_watch::PathWatch;
 use crate::stats::ViewerStats;
-use crate::typed::Typed;
+use crate::stream_tail::StreamTail;
+use crate::unacked_input::UnackedInput;
 use crate::video::Videos;
 use crate::viewer::ViewerError;
 
-/// 8: barriers a viewer may have asked for at once; more answers than questions break the protocol.
+/// 8: most unanswered barriers; an answer without a request violates the protocol.
 pub(crate) const BARRIERS_LEN_MAX: usize = 8;
-/// 4 MiB: most scratch kept for the commands of a packed update; ours are rarely a tenth of it.
+/// 4 MiB: largest scratch buffer kept for the commands of a packed update; ours are rarely a tenth
+/// of it.
 const UNPACKED_BYTES_KEPT: usize = 4 * 1024 * 1024;
 
-/// What frames change.
+/// The state that messages change.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) framebuffer: Framebuffer,
-    pub(crate) events: Events,
+    pub(crate) events: EventQueue,
     pub(crate) outbox: Outbox,
     pub(crate) stats: ViewerStats,
     pub(crate) decoder: Decoder,
-    pub(crate) cache: Granted,
+    pub(crate) cache: GrantedCache,
     pub(crate) clipboard: Clipboard,
     pub(crate) videos: Videos,
-    /// Updates that come alone, where this viewer takes them.
-    pub(crate) order: Order,
-    pub(crate) repeats: Repeats,
-    takes_alone: bool,
+    /// Order of updates that arrive as datagrams, if this viewer takes them.
+    pub(crate) order: DatagramOrder,
+    pub(crate) stream_tail: StreamTail,
+    pub(crate) path_watch: PathWatch,
+    takes_datagrams: bool,
     unpacker: StreamUnpacker,
-    /// The commands of a packed update.
+    /// The unpacked commands of a packed update.
     unpacked: Vec<u8>,
     pub(crate) greeted: bool,
     pub(crate) closed: bool,
-    /// Epoch of the framebuffer, none before the first geometry.
+    /// Epoch of the framebuffer; None before the first geometry.
     pub(crate) epoch: Option<u32>,
     /// Newest update received on the stream, applied or dropped.
     pub(crate) last_seq: u64,
-    /// Newest update applied and when it came, until it is presented.
+    /// The newest update applied and when it arrived, until it is presented.
     pub(crate) unpresented: Option<(u64, Micros)>,
-    /// What was drawn together has come in part: no moment to present.
+    /// A drawing burst is applied in part: not a moment to present.
     pub(crate) in_frame: bool,
-    /// Newest update that ended a frame. It may have come alone, and before others of its frame, which then end it.
+    /// The newest update with `end_of_frame`. As a datagram it may arrive before other updates of
+    /// its burst; the last of those then ends it.
     ended_seq: u64,
-    /// What was typed and may not have arrived.
-    pub(crate) typed: Typed,
-    /// Number of the newest input.
+    /// Input that may not have reached the session.
+    pub(crate) unacked_input: UnackedInput,
+    /// Sequence number of the newest input.
     pub(crate) last_input: u32,
-    /// The pings on their way and when they left, oldest first.
+    /// Pixels written since the shell last asked for a pause, roughly.
+    pub(crate) work: u64,
+    /// Pings in flight and when they were sent, oldest first.
     pub(crate) pings: VecDeque<(u32, Micros)>,
     pub(crate) barriers: Vec<u32>,
     cursor_bytes: Vec<u8>,
     cursor_bits: Option<TwoColorCursor>,
 }
 
-/// The newest cursor, where it is of two colours: other colours may come for it.
+/// The newest two-colour cursor, for which other colours may follow.
 #[derive(Debug, Default)]
 struct TwoColorCursor {
     image: CursorPixels,
@@ -90,22 +101,37 @@ impl TwoColorCursor {
     }
 }
 
+/// How many pixels a command writes, or keeps: what its execution costs, whatever its bytes are.
+fn work_of(command: &Command<'_>) -> u64 {
+    match command {
+        Command::Copy { region, .. } | Command::Sfill { region, .. } => region.area(),
+        Command::Pfill { rect, .. }
+        | Command::Bitmap { rect, .. }
+        | Command::Raw { rect, .. }
+        | Command::Keep { rect, .. }
+        | Command::Recall { rect, .. } => rect.area(),
+        Command::Video(VideoCommand::Next { clip, .. }) => clip.area(),
+        Command::Video(_) => 0,
+    }
+}
+
 impl State {
-    /// Before anything was said or heard.
+    /// The state before anything was sent or received.
     pub(crate) fn new(clipboard: ClipboardPolicy, hello: ViewerHello) -> State {
         let caps = hello.caps;
         State {
             framebuffer: Framebuffer::default(),
-            events: Events::default(),
+            events: EventQueue::default(),
             outbox: Outbox::new(hello),
             stats: ViewerStats::default(),
             decoder: Decoder::default(),
-            cache: Granted::default(),
+            cache: GrantedCache::default(),
             clipboard: Clipboard::new(clipboard),
             videos: Videos::new(caps),
-            order: Order::default(),
-            repeats: Repeats::default(),
-            takes_alone: caps & ViewerCaps::ALONE != 0,
+            order: DatagramOrder::default(),
+            stream_tail: StreamTail::default(),
+            path_watch: PathWatch::default(),
+            takes_datagrams: caps & ViewerCaps::DATAGRAMS != 0,
             unpacker: StreamUnpacker::default(),
             unpacked: Vec::new(),
             greeted: false,
@@ -115,8 +141,9 @@ impl State {
             unpresented: None,
             in_frame: false,
             ended_seq: 0,
-            typed: Typed::default(),
+            unacked_input: UnackedInput::default(),
             last_input: 0,
+            work: 0,
             pings: VecDeque::new(),
             barriers: Vec::new(),
             cursor_bytes: Vec::new(),
@@ -124,41 +151,50 @@ impl State {
         }
     }
 
-    /// Acts on one frame.
-    pub(crate) fn handle_frame(&mut self, frame: &Frame<'_>, now: Micros) -> Result<(), ViewerError> {
+    /// Acts on one message.
+    pub(crate) fn handle_frame(
+        &mut self,
+        frame: &MessageFrame<'_>,
+        now: Micros,
+    ) -> Result<(), ViewerError> {
         let message = SessionMessage::decode(frame)?;
-        if !self.greeted && !matches!(message, SessionMessage::Hello(_) | SessionMessage::Close(_)) {
-            return Err(ViewerError::Order("a session's first message is its hello"));
+        if !self.greeted && !matches!(message, SessionMessage::Hello(_) | SessionMessage::Close(_))
+        {
+            return Err(ViewerError::Order("the session's first message is not its hello"));
         }
-        // What was taken is said directly behind the hello, or not at all.
-        if !matches!(message, SessionMessage::Hello(_) | SessionMessage::Seen(_) | SessionMessage::Close(_)) {
-            self.typed.unseen();
+        // INPUT_RECEIVED directly follows the hello or is absent.
+        if !matches!(
+            message,
+            SessionMessage::Hello(_) | SessionMessage::InputReceived(_) | SessionMessage::Close(_)
+        ) {
+            self.unacked_input.handle_no_report();
         }
         let mut command_bytes = 0;
         match message {
             SessionMessage::Hello(hello) => {
                 if self.greeted {
-                    return Err(ViewerError::Order("a session says hello once"));
+                    return Err(ViewerError::Order("a second hello"));
                 }
                 if hello.version == 0 || hello.version > VERSION {
                     return Err(ViewerError::Version { theirs: hello.version, ours: VERSION });
                 }
                 self.greeted = true;
-                self.order.is_on = self.takes_alone && hello.caps & SessionCaps::ALONE != 0;
-                self.repeats.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
-                self.clipboard.greeted(&hello);
+                self.order.is_on = self.takes_datagrams && hello.caps & SessionCaps::DATAGRAMS != 0;
+                self.stream_tail.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
+                self.clipboard.handle_hello(&hello);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
             SessionMessage::Geometry(geometry) => {
                 self.epoch = Some(geometry.epoch);
-                let (size, shows) = (geometry.size, geometry.shows);
+                let (size, shown) = (geometry.size, geometry.shown);
                 self.videos.paint_all(&mut self.framebuffer);
-                self.framebuffer.reset(size, shows.map_or(size.rect(), |shows| shows.part));
+                self.framebuffer.reset(size, shown.map_or(size.rect(), |shown| shown.part));
+                self.work += size.area();
                 self.videos.reset();
                 self.order.reset();
                 self.in_frame = false;
                 self.stats.geometries += 1;
-                self.events.push(ViewerEvent::Geometry { size, shows });
+                self.events.push(ViewerEvent::Geometry { size, shown });
             }
             SessionMessage::Update(update) => {
                 command_bytes = update.commands.len() as u64;
@@ -173,109 +209,133 @@ impl State {
             }
             SessionMessage::CursorShow(shown) => self.events.push(ViewerEvent::CursorShow(shown)),
             SessionMessage::Pong(number) => {
-                // Those before it stay without an answer: a session may answer only the newest of many.
+                // Older pings stay unanswered: of several, a session may answer only the newest.
                 let Some(at) = self.pings.iter().position(|&(asked, _)| asked == number) else {
-                    return Err(ViewerError::Order("a pong answers a ping on its way"));
+                    return Err(ViewerError::Order("a pong without a ping in flight"));
                 };
-                let sent = self.pings.drain(..=at).next_back().expect("at least the one that was found").1;
-                self.stats.pong(now.saturating_sub(sent));
-                self.typed.ponged(number);
+                let sent = self
+                    .pings
+                    .drain(..=at)
+                    .next_back()
+                    .expect("the range holds the ping that was found")
+                    .1;
+                let round_trip = now.saturating_sub(sent);
+                self.stats.pong(round_trip);
+                self.path_watch.handle_round_trip(round_trip, now);
+                self.unacked_input.ponged(number);
             }
             SessionMessage::Barrier(id) => {
                 let Some(at) = self.barriers.iter().position(|&asked| asked == id) else {
-                    return Err(ViewerError::Order("a barrier answers one that was asked for"));
+                    return Err(ViewerError::Order("a barrier that was not requested"));
                 };
                 self.barriers.remove(at);
                 self.videos.hold_barrier(id);
             }
             SessionMessage::Cache(grant) => self.cache.grant(&grant)?,
             SessionMessage::Displays(displays) => self.events.push(ViewerEvent::Displays(displays)),
-            SessionMessage::Seen(input) => {
-                if self.typed.begins_anew() {
+            SessionMessage::InputReceived(input) => {
+                if self.unacked_input.adopts_numbering() {
                     self.last_input = input;
                 }
-                if !self.typed.seen(input, self.last_input, now) {
-                    return Err(ViewerError::Order("what was seen follows the hello, and is no more than was said"));
+                if !self.unacked_input.handle_received(input, self.last_input, now) {
+                    return Err(ViewerError::Order(
+                        "input received: it must follow the hello and name input that was sent",
+                    ));
                 }
             }
-            SessionMessage::Clip(message) => self.clipboard.handle(&message, &mut self.stats, now)?,
+            SessionMessage::Clip(message) => {
+                self.clipboard.handle(&message, &mut self.stats, now)?
+            }
             SessionMessage::Close(close) => {
                 self.closed = true;
-                self.events.push(ViewerEvent::Closed { code: close.code, reason: close.reason.to_owned() });
+                self.events.push(ViewerEvent::Closed {
+                    code: close.code,
+                    reason: close.reason.to_owned(),
+                });
             }
         }
         self.stats.other_bytes += frame.body.len() as u64 - command_bytes;
         self.settle_videos();
-        self.settle_alone(now)
+        self.apply_ready_updates(now)
     }
 
-    /// An update has come by itself; it is applied when its turn comes.
-    pub(crate) fn handle_alone(&mut self, bytes: &[u8], now: Micros) -> Result<(), ViewerError> {
-        if !self.takes_alone || self.greeted && !self.order.is_on {
-            return Err(ViewerError::Order("nothing comes alone that is not wanted so"));
+    /// An update arrived as a datagram; it is applied when it is its turn.
+    pub(crate) fn handle_datagram(&mut self, bytes: &[u8], now: Micros) -> Result<(), ViewerError> {
+        if !self.takes_datagrams || self.greeted && !self.order.is_on {
+            return Err(ViewerError::Order("a datagram without the datagram capability"));
         }
-        if bytes == ASK {
-            return Ok(()); // the session asks whether the path carries, and has its answer
+        if bytes == PROBE {
+            return Ok(()); // a path probe; the transport's acknowledgement answers it
         }
         let SessionMessage::Update(Update { seq, after, epoch, packed: None, .. }) =
-            SessionMessage::decode(&Frame::whole(bytes)?)?
+            SessionMessage::decode(&MessageFrame::from_datagram(bytes)?)?
         else {
-            return Err(ViewerError::Order("only updates come alone, and as they are"));
+            return Err(ViewerError::Order("a datagram that is not one unpacked update"));
         };
-        self.order.hold(seq, after, epoch, bytes, now);
-        self.settle_alone(now)
+        self.order.insert(seq, after, epoch, bytes, now);
+        self.apply_ready_updates(now)
     }
 
-    /// Those whose turn has come.
-    pub(crate) fn settle_alone(&mut self, now: Micros) -> Result<(), ViewerError> {
-        let window = Order::window(self.stats.rtt_us);
-        while let Some(held) = self.order.poll(self.epoch, window, now) {
-            self.take_alone(&held, now)?;
+    /// Applies the queued datagram updates that need not wait any longer.
+    pub(crate) fn apply_ready_updates(&mut self, now: Micros) -> Result<(), ViewerError> {
+        let window = DatagramOrder::window(self.stats.rtt_us);
+        while let Some(queued) = self.order.poll(self.epoch, window, now) {
+            self.apply_datagram_update(&queued, now)?;
         }
         Ok(())
     }
 
-    fn take_alone(&mut self, held: &Held, now: Micros) -> Result<(), ViewerError> {
-        let SessionMessage::Update(update) = SessionMessage::decode(&Frame::whole(&held.frame)?)? else {
-            unreachable!("it was an update when it came");
+    fn apply_datagram_update(
+        &mut self,
+        queued: &QueuedUpdate,
+        now: Micros,
+    ) -> Result<(), ViewerError> {
+        let SessionMessage::Update(update) =
+            SessionMessage::decode(&MessageFrame::from_datagram(&queued.frame)?)?
+        else {
+            unreachable!("handle_datagram queues only updates");
         };
         let mut commands = CommandReader::new(update.commands, self.framebuffer.size());
-        let of_stream =
-            |command| matches!(command, Ok(Command::Keep { .. } | Command::Recall { .. } | Command::Video(_)));
-        if self.epoch == Some(held.epoch) && commands.any(of_stream) {
-            return Err(ViewerError::Order("caches and streams of video want their order"));
+        let needs_order = |command| {
+            matches!(command, Ok(Command::Keep { .. } | Command::Recall { .. } | Command::Video(_)))
+        };
+        if self.epoch == Some(queued.epoch) && commands.any(needs_order) {
+            return Err(ViewerError::Order("KEEP, RECALL or VIDEO in a datagram"));
         }
-        let commands = CommandReader::new(update.commands, self.framebuffer.size()).map_while(Result::ok);
-        match self.order.turn(held, self.epoch.unwrap_or_default(), commands) {
-            Turn::Apply => {
+        let commands =
+            CommandReader::new(update.commands, self.framebuffer.size()).map_while(Result::ok);
+        match self.order.decide(queued, self.epoch.unwrap_or_default(), commands) {
+            Decision::Apply => {
                 self.apply(update.commands, now)?;
-                // Beside a frame that is coming it is seen at once, too.
+                // During a drawing burst of the stream, this update is presented at once, too.
                 let ends = self.ends_frame(&update);
                 let in_frame = self.in_frame && !ends;
                 self.applied(&update, ends || !in_frame, now);
                 self.in_frame = in_frame;
-                self.stats.updates_alone += 1;
+                self.stats.datagram_updates += 1;
             }
-            Turn::Drop => self.stats.updates_dropped += 1,
-            Turn::Discard => {
+            Decision::Drop => self.stats.updates_dropped += 1,
+            Decision::Discard => {
                 self.stats.updates_late += 1;
-                self.order.discarded(held.seq, now);
+                self.order.discarded(queued.seq, now);
                 return Ok(());
             }
         }
-        self.order.applied(held.seq, now);
+        self.order.applied(queued.seq, now);
         self.settle_videos();
         Ok(())
     }
 
-    /// A picture came back from the shell's decoder: it is shown where it is still to be seen.
-    pub(crate) fn handle_video_picture(&mut self, serial: u64, samples: Samples<'_>, now: Micros) {
-        if let Some((received, pixels)) = self.videos.handle_picture(serial, samples, &mut self.framebuffer, now) {
+    /// The shell has decoded a frame: it is shown where it is still visible.
+    pub(crate) fn handle_video_frame(&mut self, serial: u64, samples: Samples<'_>, now: Micros) {
+        if let Some((received, pixels)) =
+            self.videos.handle_frame(serial, samples, &mut self.framebuffer, now)
+        {
             self.videos.paint_shattered(&mut self.framebuffer);
-            self.stats.picture_painted(pixels);
+            self.stats.video_frame_painted(pixels);
             let since = self.unpresented.map_or(received, |(_, since)| since.min(received));
             self.unpresented = Some((self.stats.last_update, since));
-            // Else the end of what is coming presents both, and neither is shown in halves.
+            // Otherwise the end of the burst presents both, so that neither is shown in part.
             if !self.in_frame {
                 self.events.push(ViewerEvent::FrameEnd);
             }
@@ -283,7 +343,8 @@ impl State {
         self.settle_videos();
     }
 
-    /// After whatever may have changed which pictures wait: barriers that waited for them are passed on.
+    /// Passes on barriers whose frames are all done; called after every change of the waiting
+    /// frames.
     pub(crate) fn settle_videos(&mut self) {
         while let Some(barrier) = self.videos.poll_barrier() {
             self.events.push(ViewerEvent::Barrier(barrier));
@@ -293,13 +354,13 @@ impl State {
 
     fn update(&mut self, update: &Update<'_>, now: Micros) -> Result<(), ViewerError> {
         if update.seq <= self.last_seq {
-            return Err(ViewerError::Order("updates are numbered upwards"));
+            return Err(ViewerError::Order("update numbers that do not increase"));
         }
         if update.after > self.last_seq && !self.order.is_on {
-            return Err(ViewerError::Order("an update comes after the one it names"));
+            return Err(ViewerError::Order("an update before its predecessor"));
         }
         self.last_seq = update.seq;
-        // Acknowledged even when dropped: the session's budget counts what has arrived.
+        // Acknowledged even if dropped: the session's budget counts what has arrived.
         if !self.order.is_on {
             self.outbox.ack(update.seq);
         }
@@ -327,16 +388,17 @@ impl State {
         Ok(())
     }
 
-    /// The frame that this update is of is whole with it, or as much as will come of it.
+    /// Whether this update completes its drawing burst, as far as it will arrive.
     fn ends_frame(&mut self, update: &Update<'_>) -> bool {
         let ends = update.end_of_frame;
         if ends {
             self.ended_seq = self.ended_seq.max(update.seq);
         }
-        ends || update.seq < self.ended_seq && self.order.have_come(update.seq + 1..=self.ended_seq)
+        ends || update.seq < self.ended_seq
+            && self.order.have_arrived(update.seq + 1..=self.ended_seq)
     }
 
-    /// What follows from an update that was applied.
+    /// Accounts for an applied update and its events.
     fn applied(&mut self, update: &Update<'_>, ends_frame: bool, now: Micros) {
         self.stats.updates += 1;
         self.stats.last_update = self.stats.last_update.max(update.seq);
@@ -354,8 +416,8 @@ impl State {
         }
     }
 
-    /// The stream that updates are packed in goes on whatever becomes of this one: the next leans on it. True when
-    /// `unpacked` holds the commands.
+    /// Unpacks the update's commands even if it will be dropped: the packed stream's next update
+    /// refers to this one. True if `unpacked` holds the commands.
     fn unpack(&mut self, update: &Update<'_>) -> Result<bool, DecodeError> {
         let Some(packed) = update.packed else { return Ok(false) };
         self.unpacker.unpack(packed, update.commands, &mut self.unpacked)?;
@@ -368,11 +430,19 @@ impl State {
     fn apply(&mut self, commands: &[u8], now: Micros) -> Result<(), ViewerError> {
         let mut reader = CommandReader::new(commands, self.framebuffer.size());
         let mut rest = reader.rest_len();
+        let work_max = UPDATE_SCREENS_MAX * self.framebuffer.size().area();
+        let mut work = 0;
         while let Some(command) = reader.next() {
             let command = command?;
+            work += work_of(&command);
+            if work > work_max {
+                return Err(ViewerError::Work);
+            }
             self.order.note(&command);
             match &command {
-                Command::Keep { rect, .. } => self.videos.before_read(&(*rect).into(), &mut self.framebuffer),
+                Command::Keep { rect, .. } => {
+                    self.videos.before_read(&(*rect).into(), &mut self.framebuffer)
+                }
                 Command::Copy { region, dx, dy } => {
                     self.videos.before_read(&region.translated(-dx, -dy), &mut self.framebuffer);
                 }
@@ -387,11 +457,15 @@ impl State {
                     self.cache.recall(rect, *slot, &mut self.framebuffer)?;
                     rect.area()
                 }
-                Command::Video(command) => self.videos.apply(command, &mut self.framebuffer, now)?,
+                Command::Video(command) => {
+                    self.videos.apply(command, &mut self.framebuffer, now)?
+                }
                 command => self.framebuffer.apply(command, &mut self.decoder)?,
             };
             match &command {
-                Command::Copy { region, .. } | Command::Sfill { region, .. } => self.videos.written(region),
+                Command::Copy { region, .. } | Command::Sfill { region, .. } => {
+                    self.videos.written(region)
+                }
                 Command::Pfill { rect, .. }
                 | Command::Bitmap { rect, .. }
                 | Command::Raw { rect, .. }
@@ -402,6 +476,7 @@ impl State {
             self.stats.count_command(&command, (rest - reader.rest_len()) as u64, pixels);
             rest = reader.rest_len();
         }
+        self.work += work;
         Ok(())
     }
 
@@ -413,7 +488,13 @@ impl State {
             let len = cursor.size.area() as usize * 4;
             self.decoder.unzstd(cursor.pixels, len, &mut self.cursor_bytes)?;
         }
-        let pixels = self.cursor_bytes.as_chunks::<4>().0.iter().map(|&bytes| u32::from_le_bytes(bytes)).collect();
+        let pixels = self
+            .cursor_bytes
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|&bytes| u32::from_le_bytes(bytes))
+            .collect();
         self.events.push(ViewerEvent::Cursor(CursorPixels {
             size: cursor.size,
             hot_x: cursor.hot_x,
@@ -428,7 +509,12 @@ impl State {
         let (size, hot_x, hot_y) = (cursor.size, cursor.hot_x, cursor.hot_y);
         let image = CursorPixels { size, hot_x, hot_y, pixels: Vec::new() };
         let mut bits = TwoColorCursor { image, planes: Vec::new() };
-        self.decoder.cursor_planes(cursor.packing, cursor.planes, bits.size(), &mut bits.planes)?;
+        self.decoder.cursor_planes(
+            cursor.compression,
+            cursor.planes,
+            bits.size(),
+            &mut bits.planes,
+        )?;
         self.events.push(ViewerEvent::Cursor(bits.paint(cursor.colors)));
         self.cursor_bits = Some(bits);
         Ok(())
@@ -437,7 +523,7 @@ impl State {
     fn cursor_color(&mut self, colors: CursorColors) -> Result<(), ViewerError> {
         self.stats.cursor_colors += 1;
         let Some(bits) = &mut self.cursor_bits else {
-            return Err(ViewerError::Order("colours are for a cursor of two"));
+            return Err(ViewerError::Order("colours without a two-colour cursor"));
         };
         self.events.push(ViewerEvent::Cursor(bits.paint(colors)));
         Ok(())

@@ -1,89 +1,93 @@
 //! Path 12/13: from decode.rs, to the shell around viewer-core.
-//! What a shell must know besides pixels, in a queue that cannot grow: of most kinds only the newest counts.
-//! Knows owned values only, so that an event outlives the bytes it came from.
+//! Events that the shell acts on, in a bounded queue; of most kinds only the newest is kept. Knows
+//! owned values only, so that an event outlives the bytes it was decoded from.
 
 use std::collections::VecDeque;
 
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
-use thinc_protocol::session::{CloseCode, Shows};
+use thinc_protocol::session::{CloseCode, ScreenPart};
 use thinc_region::{Rect, Size};
 
-/// Something the shell acts on.
+/// An event that the shell acts on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ViewerEvent {
-    /// The session has answered and this is its name.
+    /// The session's hello has arrived.
     Connected {
-        /// At most 64 bytes.
+        /// The session's name, at most 64 bytes.
         name: String,
     },
-    /// The picture has this size now; until updates fill it, it holds what it showed of the same part of the screen before.
+    /// The framebuffer has a new geometry. Until updates fill it, it shows the old pixels of the
+    /// same part of the screen.
     Geometry {
-        /// Pixels of the framebuffer.
+        /// Size of the framebuffer in pixels.
         size: Size,
-        /// Which part of which screen it shows, where that is not all of it pixel by pixel: input is said in the screen's pixels.
-        shows: Option<Shows>,
+        /// The part of the screen that the framebuffer shows, if it is not the whole screen at its
+        /// own size. Input coordinates are in the screen's pixels.
+        shown: Option<ScreenPart>,
     },
-    /// Where the session's displays lie in its screen, the primary one first.
+    /// Positions of the session's monitors in its screen, the primary one first.
     Displays(Vec<Rect>),
-    /// The cursor has this image, or the same in other colours, now; 0 × 0 hides it.
+    /// The cursor's new image or colours; 0 × 0 hides it.
     Cursor(CursorPixels),
     /// An application moved the pointer.
     CursorMove {
-        /// Pixels from the left.
+        /// Pixels from the left edge.
         x: u16,
-        /// Pixels from the top.
+        /// Pixels from the top edge.
         y: u16,
     },
-    /// The cursor is shown or hidden.
+    /// Whether the cursor is shown.
     CursorShow(bool),
-    /// Everything drawn before this barrier was asked for has been applied.
+    /// Everything drawn before this barrier was requested has been applied.
     Barrier(u32),
     /// The effect of this input has been applied.
     Echo {
-        /// Number that `handle_input` gave.
+        /// The number that `handle_input` returned.
         seq: u32,
         /// Microseconds from `handle_input`.
         latency_us: u64,
     },
-    /// What was drawn together is complete: a good moment to present.
+    /// All updates of one drawing burst are applied: a good moment to present.
     FrameEnd,
-    /// The session owns this selection now, in these formats; none: it no longer does. Nothing of it has come yet.
+    /// The session owns this selection in these formats; with no format, it has lost it. No content
+    /// has been transferred yet.
     ClipOffer {
         /// Which.
         selection: Selection,
-        /// What [`Viewer::request_clipboard`](crate::Viewer::request_clipboard) may ask for.
+        /// Formats that [`Viewer::request_clipboard`](crate::Viewer::request_clipboard) may ask
+        /// for.
         formats: ClipFormats,
     },
-    /// Somebody in the session pastes what was offered from here;
+    /// An application in the session pastes what this viewer offered;
     /// [`Viewer::provide_clipboard`](crate::Viewer::provide_clipboard) answers.
     ClipWanted {
-        /// For the answer.
+        /// Number for the answer.
         id: u32,
-        /// Of which selection.
+        /// The selection that is pasted.
         selection: Selection,
-        /// In which form.
+        /// The format that the application wants.
         format: ClipFormat,
     },
-    /// A content that was asked for.
+    /// A requested content has arrived.
     ClipReceived {
-        /// Number that `request_clipboard` gave.
+        /// The number that `request_clipboard` returned.
         id: u32,
-        /// All of it.
+        /// The whole content.
         content: Vec<u8>,
     },
-    /// A request, or a content that was wanted from here, ended early; for people to be told.
+    /// A transfer in either direction ended early; the shell tells the user.
     ClipEnded {
-        /// Number that `request_clipboard` gave, or of `ClipWanted`.
+        /// The number that `request_clipboard` returned, or that of `ClipWanted`.
         id: u32,
-        /// Why.
+        /// The reason.
         why: ClipEnd,
     },
     /// The session ended the connection.
     Closed {
-        /// For programs.
+        /// The reason as a code.
         code: CloseCode,
-        /// For people.
+        /// The reason as text for the user.
         reason: String,
     },
 }
@@ -91,11 +95,11 @@ pub enum ViewerEvent {
 /// A cursor's image, decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CursorPixels {
-    /// Pixels.
+    /// Size in pixels.
     pub size: Size,
-    /// Pixel of the image that is the pointer's position.
+    /// Hotspot: the image's column at the pointer's position.
     pub hot_x: u16,
-    /// Pixel of the image that is the pointer's position.
+    /// Hotspot: the image's row at the pointer's position.
     pub hot_y: u16,
     /// Premultiplied 0xAARRGGBB, rows without gaps.
     pub pixels: Vec<u32>,
@@ -104,28 +108,33 @@ pub struct CursorPixels {
 impl From<ClipEvent> for ViewerEvent {
     fn from(event: ClipEvent) -> ViewerEvent {
         match event {
-            ClipEvent::Offered { selection, formats } => ViewerEvent::ClipOffer { selection, formats },
-            ClipEvent::Wanted { id, selection, format } => ViewerEvent::ClipWanted { id, selection, format },
+            ClipEvent::Offered { selection, formats } => {
+                ViewerEvent::ClipOffer { selection, formats }
+            }
+            ClipEvent::Wanted { id, selection, format } => {
+                ViewerEvent::ClipWanted { id, selection, format }
+            }
             ClipEvent::Received { id, content } => ViewerEvent::ClipReceived { id, content },
             ClipEvent::Ended { id, why } => ViewerEvent::ClipEnded { id, why },
         }
     }
 }
 
-/// Events not yet polled, but those of the clipboard, which wait in their own bounded queue. Bounded: an event replaces an older one of its kind, but barriers (as many as were asked for)
-/// and echoes (as many as inputs are remembered).
+/// Events not yet polled, except those of the clipboard, which wait in their own bounded queue. An
+/// event replaces an older one of its kind, except barriers (bounded by the number of requests) and
+/// echoes (bounded by the number of remembered inputs).
 #[derive(Debug, Default)]
-pub(crate) struct Events {
+pub(crate) struct EventQueue {
     queue: VecDeque<ViewerEvent>,
 }
 
-impl Events {
+impl EventQueue {
     pub(crate) fn push(&mut self, event: ViewerEvent) {
         if !matches!(event, ViewerEvent::Barrier(_) | ViewerEvent::Echo { .. }) {
             let kind = std::mem::discriminant(&event);
             self.queue.retain(|old| std::mem::discriminant(old) != kind);
         } else if self.queue.len() >= QUEUE_LEN_MAX {
-            // A shell that does not poll loses the oldest measurements, nothing else.
+            // If the shell does not poll, only the oldest measurements are lost.
             let oldest = self.queue.iter().position(|old| matches!(old, ViewerEvent::Echo { .. }));
             oldest.and_then(|at| self.queue.remove(at));
         }
@@ -137,5 +146,5 @@ impl Events {
     }
 }
 
-/// 1024: more than a shell that polls after each read can ever leave.
+/// 1024 events: more than accumulate between two reads if the shell polls after each read.
 const QUEUE_LEN_MAX: usize = 1024;

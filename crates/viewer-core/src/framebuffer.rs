@@ -1,6 +1,6 @@
-//! Path 12/13: from decode.rs, to viewer-native/present.rs and web/present.ts.
-//! What the viewer shows, and which part of it the shell has not shown yet.
-//! Knows pixels and regions; never messages or windows.
+//! Path 12/13: from decode.rs, to viewer-native/present.rs and web/display/present.ts.
+//! The pixels that the viewer shows, and the damage that the shell has not presented yet. Knows
+//! pixels and regions; never messages or windows.
 
 use thinc_codec_dec::{DecodeError, Decoder, OPAQUE};
 use thinc_protocol::command::{Command, Encoding};
@@ -8,11 +8,12 @@ use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, PlanesRef};
 
-use crate::inexact::Inexact;
+use crate::lossy_mask::LossyMask;
 use crate::underlay::Underlay;
-use crate::video::Exactness;
+use crate::video::Fidelity;
 
-/// Beyond this many rectangles damage becomes its extents: a shell uploads few large parts faster than many small.
+/// 256: with more rectangles, damage becomes its extents; a shell uploads a few large rectangles
+/// faster than many small ones.
 const DAMAGE_RECTS_MAX: usize = 256;
 
 /// Pixels as 0xFFRRGGBB, rows from top to bottom without gaps: stride = width.
@@ -25,15 +26,15 @@ pub struct Framebuffer {
     part: Rect,
     pixels: Vec<u32>,
     damage: Region,
-    inexact: Inexact,
-    /// A PFILL's tile.
+    lossy: LossyMask,
+    /// Scratch for a PFILL's tile.
     tile: Vec<u32>,
-    /// What an earlier connection showed, until the first geometry.
+    /// The framebuffer of an earlier connection, until the first geometry.
     earlier: Option<Box<Framebuffer>>,
 }
 
 impl Framebuffer {
-    /// Width and height; 0 × 0 before the session has said.
+    /// Width and height; 0 × 0 before the first geometry.
     pub fn size(&self) -> Size {
         self.size
     }
@@ -49,12 +50,12 @@ impl Framebuffer {
         &self.pixels[y * width..][..width]
     }
 
-    /// Which pixels were shown lossy, and not exactly since.
-    pub const fn inexact(&self) -> &Inexact {
-        &self.inexact
+    /// Which pixels are lossy and not refreshed yet.
+    pub const fn lossy(&self) -> &LossyMask {
+        &self.lossy
     }
 
-    /// What has changed since it was last taken.
+    /// Takes the damage accumulated since the last call.
     pub(crate) fn take_damage(&mut self) -> Region {
         self.damage.take()
     }
@@ -68,28 +69,34 @@ impl Framebuffer {
         self.part
     }
 
-    /// A picture of which nothing is known.
+    /// A black framebuffer, all of it lossy.
     pub(crate) fn blank(size: Size, part: Rect) -> Framebuffer {
         let mut blank = Framebuffer::default();
         blank.reset(size, part);
         blank
     }
 
-    /// What is seen: before the first geometry that is what lies under this.
+    /// The framebuffer that is shown: before the first geometry, the earlier connection's.
     pub(crate) fn newest(&self) -> &Framebuffer {
         self.earlier.as_deref().map_or(self, Framebuffer::newest)
     }
 
-    /// Lies over what an earlier connection showed; before the first geometry.
-    pub(crate) fn lie_over(&mut self, earlier: &Framebuffer) {
-        let Framebuffer { size, part, pixels, inexact, .. } = earlier;
-        let (pixels, inexact) = (pixels.clone(), inexact.clone());
-        self.earlier =
-            Some(Box::new(Framebuffer { size: *size, part: *part, pixels, inexact, ..Framebuffer::default() }));
+    /// Shows a copy of an earlier connection's framebuffer until the first geometry.
+    pub(crate) fn set_earlier(&mut self, earlier: &Framebuffer) {
+        let Framebuffer { size, part, pixels, lossy, .. } = earlier;
+        let (pixels, lossy) = (pixels.clone(), lossy.clone());
+        self.earlier = Some(Box::new(Framebuffer {
+            size: *size,
+            part: *part,
+            pixels,
+            lossy,
+            ..Framebuffer::default()
+        }));
     }
 
-    /// Another geometry: this size, which shows this part of the session's screen. What was shown of the same part stays until it is
-    /// written, the rest is black; all is damaged, and none of it is exact.
+    /// A new geometry: the framebuffer has this size and shows this part of the session's screen.
+    /// Old pixels of the same part stay until they are written, the rest is black; all is damaged
+    /// and lossy.
     pub(crate) fn reset(&mut self, size: Size, part: Rect) {
         if let Some(earlier) = self.earlier.take() {
             *self = *earlier;
@@ -100,17 +107,21 @@ impl Framebuffer {
             (self.size, self.part) = (size, part);
         }
         self.damage = size.rect().into();
-        self.inexact = Inexact::new(size);
-        self.inexact.add(&size.rect());
+        self.lossy = LossyMask::new(size);
+        self.lossy.add(&size.rect());
     }
 
-    /// Applies one command; gives the pixels it wrote.
+    /// Applies one command; returns the count of pixels written.
     ///
-    /// The reader of commands has checked that every rectangle lies inside this screen.
-    pub(crate) fn apply(&mut self, command: &Command<'_>, decoder: &mut Decoder) -> Result<u64, DecodeError> {
+    /// The command reader has checked that every rectangle is inside the framebuffer.
+    pub(crate) fn apply(
+        &mut self,
+        command: &Command<'_>,
+        decoder: &mut Decoder,
+    ) -> Result<u64, DecodeError> {
         let stride = self.size.width as usize;
         let written = match command {
-            // What is shown here is exact.
+            // Only declares the region lossless.
             Command::Copy { dx: 0, dy: 0, .. } => 0,
             Command::Copy { region, dx, dy } => {
                 self.copy(region, *dx, *dy);
@@ -127,7 +138,8 @@ impl Framebuffer {
                 let mut tile = std::mem::take(&mut self.tile);
                 let result = decoder.tile(*encoding, data, (width, height), &mut tile);
                 if result.is_ok() {
-                    for (row, tile_row) in self.rows_mut(rect).zip(tile.chunks_exact(width).cycle()) {
+                    for (row, tile_row) in self.rows_mut(rect).zip(tile.chunks_exact(width).cycle())
+                    {
                         for part in row.chunks_mut(width) {
                             part.copy_from_slice(&tile_row[..part.len()]);
                         }
@@ -137,9 +149,17 @@ impl Framebuffer {
                 result?;
                 rect.area()
             }
-            Command::Bitmap { rect, depth, fg, bg, packing, data } => {
+            Command::Bitmap { rect, depth, fg, bg, compression, data } => {
                 let dst = &mut self.pixels[offset(rect, stride)..];
-                decoder.bitmap(*depth, *packing, data, (*fg, *bg), extent(rect), dst, stride)?;
+                decoder.bitmap(
+                    *depth,
+                    *compression,
+                    data,
+                    (*fg, *bg),
+                    extent(rect),
+                    dst,
+                    stride,
+                )?;
                 rect.area()
             }
             Command::Raw { rect, encoding, data } => {
@@ -147,27 +167,31 @@ impl Framebuffer {
                 decoder.raw(*encoding, data, extent(rect), dst, stride)?;
                 rect.area()
             }
-            Command::Keep { .. } | Command::Recall { .. } => unreachable!("these are the cache's"),
-            Command::Video(_) => unreachable!("these are the streams'"),
+            Command::Keep { .. } | Command::Recall { .. } => {
+                unreachable!("GrantedCache handles KEEP and RECALL")
+            }
+            Command::Video(_) => unreachable!("Videos handles VIDEO commands"),
         };
         match command {
             Command::Copy { region, dx: 0, dy: 0 } => {
-                region.rects().iter().for_each(|rect| self.inexact.subtract(rect));
+                region.rects().iter().for_each(|rect| self.lossy.subtract(rect));
             }
             Command::Copy { region, dx, dy } => {
-                self.inexact.copy(region, *dx, *dy);
+                self.lossy.copy(region, *dx, *dy);
                 self.damage.add(region);
             }
             Command::Sfill { region, .. } => {
-                region.rects().iter().for_each(|rect| self.inexact.subtract(rect));
+                region.rects().iter().for_each(|rect| self.lossy.subtract(rect));
                 self.damage.add(region);
             }
             Command::Raw { rect, encoding: Encoding::Jpeg, .. } => {
-                self.inexact.add(rect);
+                self.lossy.add(rect);
                 self.damage.add_rect(*rect);
             }
-            Command::Pfill { rect, .. } | Command::Bitmap { rect, .. } | Command::Raw { rect, .. } => {
-                self.inexact.subtract(rect);
+            Command::Pfill { rect, .. }
+            | Command::Bitmap { rect, .. }
+            | Command::Raw { rect, .. } => {
+                self.lossy.subtract(rect);
                 self.damage.add_rect(*rect);
             }
             Command::Keep { .. } | Command::Recall { .. } | Command::Video(_) => {}
@@ -180,27 +204,30 @@ impl Framebuffer {
     pub(crate) fn read(&self, rect: &Rect) -> Box<[u32]> {
         let (width, height) = extent(rect);
         let mut pixels = Vec::with_capacity(width * height);
-        for row in self.pixels[offset(rect, self.size.width as usize)..].chunks(self.size.width as usize).take(height) {
+        for row in self.pixels[offset(rect, self.size.width as usize)..]
+            .chunks(self.size.width as usize)
+            .take(height)
+        {
             pixels.extend_from_slice(&row[..width]);
         }
         pixels.into_boxed_slice()
     }
 
-    /// A rectangle has these pixels now, which are exact or only nearly so.
+    /// Writes a rectangle's pixels, which are lossless or lossy.
     pub(crate) fn write(&mut self, rect: &Rect, pixels: &[u32], exact: bool) {
         for (row, pixels) in self.rows_mut(rect).zip(pixels.chunks_exact(rect.width() as usize)) {
             row.copy_from_slice(pixels);
         }
         if exact {
-            self.inexact.subtract(rect);
+            self.lossy.subtract(rect);
         } else {
-            self.inexact.add(rect);
+            self.lossy.add(rect);
         }
         self.damage.add_rect(*rect);
         self.bound_damage();
     }
 
-    /// A video's picture becomes pixels where it is seen; the clip lies inside the screen.
+    /// Paints a video frame's samples into `clip`, which is inside the framebuffer.
     pub(crate) fn paint(
         &mut self,
         painter: &mut Painter,
@@ -212,25 +239,28 @@ impl Framebuffer {
         painter.paint(planes, source, place, clip, &mut self.pixels, self.size.width as usize);
     }
 
-    /// A video's picture is seen here, whether or not it is painted yet.
-    pub(crate) fn handle_painted(&mut self, clip: &Region, exactness: Exactness) {
+    /// A video frame is visible in `clip`, whether or not it is painted yet.
+    pub(crate) fn handle_painted(&mut self, clip: &Region, exactness: Fidelity) {
         match exactness {
-            // A scaled screen is resampled from its pixels, and not from the samples they were made of.
-            Exactness::Exact if self.is_unscaled() => clip.rects().iter().for_each(|rect| self.inexact.subtract(rect)),
-            _ => self.add_inexact(clip),
+            // The session resamples a scaled screen from its pixels, not from the frame's samples,
+            // so even uncompressed frames are lossy.
+            Fidelity::Lossless if self.is_unscaled() => {
+                clip.rects().iter().for_each(|rect| self.lossy.subtract(rect))
+            }
+            _ => self.add_lossy(clip),
         }
         self.damage.add(clip);
         self.bound_damage();
     }
 
-    /// A pixel of the picture is a pixel of the screen.
+    /// One pixel of the framebuffer is one pixel of the screen.
     fn is_unscaled(&self) -> bool {
         self.size.rect() == Rect::at(0, 0, self.part.width(), self.part.height())
     }
 
-    /// The session's screen shows something else here, which has not been decoded yet.
-    pub(crate) fn add_inexact(&mut self, region: &Region) {
-        region.rects().iter().for_each(|rect| self.inexact.add(rect));
+    /// The session's screen has changed in `region`; the frame is not decoded yet.
+    pub(crate) fn add_lossy(&mut self, region: &Region) {
+        region.rects().iter().for_each(|rect| self.lossy.add(rect));
     }
 
     fn bound_damage(&mut self) {
@@ -255,7 +285,10 @@ impl Framebuffer {
     fn rows_mut(&mut self, rect: &Rect) -> impl Iterator<Item = &mut [u32]> {
         let stride = self.size.width as usize;
         let (width, height) = extent(rect);
-        self.pixels[offset(rect, stride)..].chunks_mut(stride).take(height).map(move |row| &mut row[..width])
+        self.pixels[offset(rect, stride)..]
+            .chunks_mut(stride)
+            .take(height)
+            .map(move |row| &mut row[..width])
     }
 }
 

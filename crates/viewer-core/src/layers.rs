@@ -1,15 +1,19 @@
-//! Path 12/13: from video.rs, to a shell that paints videos itself, on a graphics processor; or to framebuffer.rs, when somebody asks for the pixels.
-//! The newest picture of each stream, kept as samples, and where it is still to be seen: there the framebuffer holds older pixels.
-//! Knows streams, places and regions; never how a shell paints.
+//! Path 12/13: from video.rs, to a shell that paints videos itself on a GPU; or to framebuffer.rs,
+//! if somebody asks for the pixels.
+//! The newest frame of each video stream, kept as samples, and the region where it is still
+//! visible; there the framebuffer holds older pixels. Knows streams, video areas and regions; never
+//! how a shell paints.
 
 use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region};
 use thinc_video::{Planes, PlanesRef};
 
-/// 64: rectangles of a picture that is kept, each of which a shell paints by itself; one in more pieces is painted here.
+/// 64: rectangles of a kept frame; the shell paints each separately. A frame in more rectangles is
+/// painted into the framebuffer.
 pub(crate) const LAYER_RECTS_MAX: usize = 64;
 
-/// A picture of a video that is not painted: what [`Painter`](thinc_video::Painter) would make of it is to be seen in its region.
+/// A video frame that is not painted yet: in its region the viewer shows what
+/// [`Painter`](thinc_video::Painter) would make of it.
 #[derive(Debug)]
 pub struct VideoLayer {
     stream: u64,
@@ -20,48 +24,50 @@ pub struct VideoLayer {
 }
 
 impl VideoLayer {
-    /// Its samples, of the source's size or more.
+    /// The frame's samples, of the source's size or larger.
     pub fn planes(&self) -> PlanesRef<'_> {
         self.planes.as_ref()
     }
 
-    /// How large the picture is, and what of it is shown.
+    /// The frame's size and the part of it that is shown.
     pub const fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Where that is shown; this may reach beyond the screen.
+    /// The video area, which may reach beyond the screen.
     pub const fn place(&self) -> Rect {
         self.place
     }
 
-    /// Where it is seen: inside the screen and of no other layer.
+    /// The region where the frame is visible: inside the screen, and disjoint from other layers.
     pub const fn region(&self) -> &Region {
         &self.region
     }
 }
 
-/// The samples of a picture: of the update it came in, or of a decoder, which gets others to write to for them.
+/// A frame's samples: borrowed from the update or decoder, or owned by a decoder that takes other
+/// planes in exchange.
 #[derive(Debug)]
 pub(crate) enum Samples<'a> {
-    Lent(&'a PlanesRef<'a>),
-    Given(&'a mut Planes),
+    Borrowed(&'a PlanesRef<'a>),
+    Owned(&'a mut Planes),
 }
 
 impl Samples<'_> {
     pub(crate) fn as_ref(&self) -> PlanesRef<'_> {
         match self {
-            Samples::Lent(planes) => **planes,
-            Samples::Given(planes) => planes.as_ref(),
+            Samples::Borrowed(planes) => **planes,
+            Samples::Owned(planes) => planes.as_ref(),
         }
     }
 }
 
-/// One for each stream at most, which is their bound: whoever keeps a picture paints first what is left of the stream's last.
+/// At most one layer per stream: before a newer frame is kept, the rest of the older one is
+/// painted.
 #[derive(Debug, Default)]
 pub(crate) struct Layers {
     kept: Vec<VideoLayer>,
-    /// Of the layer that went last.
+    /// Planes of the layer that was removed last, for reuse.
     spare: Planes,
 }
 
@@ -70,7 +76,8 @@ impl Layers {
         self.kept.iter()
     }
 
-    /// The picture is what is seen of its stream, in this region. Gives what the last one still showed elsewhere, for it to be painted.
+    /// Makes this frame its stream's layer, visible in `region`. Returns the previous layer if it
+    /// is still visible elsewhere; the caller paints it.
     pub(crate) fn keep(
         &mut self,
         stream: u64,
@@ -82,14 +89,14 @@ impl Layers {
         let older = self.take(stream);
         let mut planes = std::mem::take(&mut self.spare);
         match samples {
-            Samples::Lent(lent) => planes.copy_from(lent),
-            Samples::Given(given) => std::mem::swap(&mut planes, given),
+            Samples::Borrowed(borrowed) => planes.copy_from(borrowed),
+            Samples::Owned(owned) => std::mem::swap(&mut planes, owned),
         }
         self.kept.push(VideoLayer { stream, planes, source, place, region: region.clone() });
         older
     }
 
-    /// Something else is seen here now.
+    /// Something was drawn over `region`.
     pub(crate) fn written(&mut self, region: &Region) {
         self.change(|layer| {
             if layer.region.overlaps(region) {
@@ -98,7 +105,7 @@ impl Layers {
         });
     }
 
-    /// The same of a rectangle.
+    /// As [`Layers::written`], for a rectangle.
     pub(crate) fn written_rect(&mut self, rect: &Rect) {
         self.change(|layer| {
             if layer.region.overlaps_rect(rect) {
@@ -120,18 +127,18 @@ impl Layers {
         Some(self.kept.swap_remove(at))
     }
 
-    /// Takes one that is in too many pieces.
+    /// Takes a layer with more than [`LAYER_RECTS_MAX`] rectangles.
     pub(crate) fn take_shattered(&mut self) -> Option<VideoLayer> {
         let at = self.kept.iter().position(|layer| layer.region.rect_count() > LAYER_RECTS_MAX)?;
         Some(self.kept.swap_remove(at))
     }
 
-    /// Takes any.
+    /// Takes any layer.
     pub(crate) fn take_any(&mut self) -> Option<VideoLayer> {
         self.kept.pop()
     }
 
-    /// Its memory is free.
+    /// Takes the planes of a painted layer for reuse.
     pub(crate) fn reuse(&mut self, layer: VideoLayer) {
         self.spare = layer.planes;
     }

@@ -1,22 +1,25 @@
-//! Path 11/13 and 12/13: from transport, to viewer-native/present.rs and web/present.ts.
-//! Everything a viewer decides: what bytes mean, what the screen shows, what is acknowledged and measured. Pure.
-//! Knows no clock, thread, socket or window: time is an argument, bytes come and go through `handle_*` and `poll_*`.
+//! Path 11/13 and 12/13: from transport, to viewer-native/present.rs and web/display/present.ts.
+//! Everything that a viewer decides: it decodes messages, applies updates, acknowledges and
+//! measures. A pure core: `handle_*` takes bytes and events in, `poll_*` gives work out, time is an
+//! argument. Knows no clock, thread, socket or window.
 #![forbid(unsafe_code)]
 
 mod cache;
 mod clipboard;
+mod datagram_order;
 mod decode;
-mod early;
 mod event;
 mod framebuffer;
-mod held;
-mod inexact;
-mod kept;
+mod held_input;
 mod layers;
-mod order;
+mod lossy_mask;
 mod outbox;
+mod path_watch;
+mod retained_tiles;
+mod saved_tiles;
 mod stats;
-mod typed;
+mod stream_tail;
+mod unacked_input;
 mod underlay;
 mod video;
 mod viewer;
@@ -26,9 +29,10 @@ pub use thinc_clipboard::ClipboardPolicy;
 pub use cache::{CACHE_BYTES_DEFAULT, Cache, CacheError, SavedCacheError};
 pub use event::{CursorPixels, ViewerEvent};
 pub use framebuffer::Framebuffer;
-pub use inexact::Inexact;
-pub use kept::{Kept, Urgency};
 pub use layers::VideoLayer;
+pub use lossy_mask::LossyMask;
+pub use path_watch::PathChange;
+pub use saved_tiles::{SavedTiles, Urgency};
 pub use stats::{CommandStats, EchoLatency, KIND_NAMES, VideoStats, ViewerStats};
 pub use video::{VideoError, VideoEvent};
 pub use viewer::{Viewer, ViewerConfig, ViewerError};

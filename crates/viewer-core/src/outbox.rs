@@ -1,54 +1,58 @@
 //! Path back: from viewer.rs, to transport.
-//! What the viewer still has to say: acknowledgements become one, waiting motions become the newest, keys are never lost.
-//! Knows messages and bytes; never the link.
+//! Messages that wait to be sent: acknowledgements are merged, and queued motions are replaced by
+//! the newest. Keys are kept until 1 MiB is unsent; past that, every message is dropped and
+//! counted. Knows messages and bytes; never the network.
 
-use thinc_protocol::held::Held;
 use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::viewer::{
     Ack, Displays, Input, InputEvent, Presented, View, ViewerCaps, ViewerHello, ViewerMessage,
 };
 
-/// 64 KiB: beyond this many unsent bytes motions, scrolls and finger moves are dropped: the link stands still, and
-/// where the pointer is when it moves again is said by the next motion.
+/// 64 KiB: with more unsent bytes, motions, scrolls and touch updates are dropped. The path is
+/// stalled, and the next motion carries the pointer's position anyway.
 const DROPPABLE_BYTES_MAX: usize = 64 * 1024;
-/// 1 MiB: beyond this nothing is taken any more; no person presses that many keys.
+/// 1 MiB: with more unsent bytes every message is dropped; no person presses that many keys.
 const BYTES_MAX: usize = 1024 * 1024;
 
 #[derive(Debug, Default)]
 pub(crate) struct Outbox {
-    /// The first message, until it has left.
+    /// The first message, until it is sent.
     hello: Option<ViewerHello>,
-    /// What an earlier connection showed: behind everything that decides which picture the session sends.
-    held: Option<Held>,
+    /// Tiles retained from an earlier connection; sent behind all messages that decide what the
+    /// session sends.
+    retained_tiles: Option<RetainedTiles>,
     bytes: Vec<u8>,
-    /// Where in `bytes` a motion lies that nothing has followed yet.
+    /// Offset in `bytes` of a motion that is still the last message.
     motion_at: Option<usize>,
     ack: Option<Ack>,
-    /// Shown since the last acknowledgement went out.
+    /// Presented since the last acknowledgement was sent.
     presented: Option<Presented>,
-    /// What is to be shown, and on what: only the newest counts, however fast a wheel turns.
+    /// The newest view and displays; older ones that were not sent are dropped.
     view: Option<View>,
     displays: Option<Displays>,
     dropped: u64,
 }
 
 impl Outbox {
-    /// Begins with this.
+    /// An outbox whose first message is this hello.
     pub(crate) fn new(hello: ViewerHello) -> Outbox {
         Outbox { hello: Some(hello), ..Outbox::default() }
     }
 
-    /// An earlier connection showed this; the hello, which has not left yet, says that it follows.
-    pub(crate) fn hold(&mut self, held: Held) {
-        let hello = self.hello.as_mut().expect("what is held is known before anything is said");
-        hello.caps |= ViewerCaps::HELD;
-        self.held = Some(held);
+    /// Announces tiles retained from an earlier connection; sets the capability in the hello, which
+    /// has not been sent yet.
+    pub(crate) fn set_retained_tiles(&mut self, tiles: RetainedTiles) {
+        let hello = self.hello.as_mut().expect("retained tiles are set before the hello is sent");
+        hello.caps |= ViewerCaps::RETAINED;
+        self.retained_tiles = Some(tiles);
     }
 
-    /// Which viewer this is; the hello, which has not left yet, says what that is good for.
-    pub(crate) fn name(&mut self, instance: [u8; INSTANCE_BYTES]) {
-        let hello = self.hello.as_mut().expect("which viewer it is is known before anything is said");
-        hello.caps |= ViewerCaps::TYPED;
+    /// Sends the viewer's instance number; sets the capability in the hello, which has not been
+    /// sent yet.
+    pub(crate) fn set_instance(&mut self, instance: [u8; INSTANCE_BYTES]) {
+        let hello = self.hello.as_mut().expect("the instance is set before the hello is sent");
+        hello.caps |= ViewerCaps::RESUME_INPUT;
         self.push(&ViewerMessage::Instance(instance));
     }
 
@@ -98,12 +102,13 @@ impl Outbox {
         self.presented = Some(presented);
     }
 
-    /// Input events and messages that were not sent because the link stood still.
+    /// Count of input events and messages dropped because the path was stalled.
     pub(crate) fn dropped(&self) -> u64 {
         self.dropped
     }
 
-    /// Appends everything; false when there is nothing. The acknowledgement goes first: it frees the session's budget.
+    /// Appends everything to send; false if there is nothing. The acknowledgement comes first: it
+    /// frees the session's budget.
     pub(crate) fn poll(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         self.hello.take().into_iter().for_each(|hello| ViewerMessage::Hello(hello).encode(out));
@@ -112,9 +117,15 @@ impl Outbox {
         }
         out.append(&mut self.bytes);
         self.motion_at = None;
-        self.displays.take().into_iter().for_each(|displays| ViewerMessage::Displays(displays).encode(out));
+        self.displays
+            .take()
+            .into_iter()
+            .for_each(|displays| ViewerMessage::Displays(displays).encode(out));
         self.view.take().into_iter().for_each(|view| ViewerMessage::View(view).encode(out));
-        self.held.take().into_iter().for_each(|held| ViewerMessage::Held(held).encode(out));
+        self.retained_tiles
+            .take()
+            .into_iter()
+            .for_each(|tiles| ViewerMessage::RetainedTiles(tiles).encode(out));
         out.len() > before
     }
 }

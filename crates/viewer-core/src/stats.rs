@@ -1,6 +1,6 @@
 //! Path 12/13: from viewer.rs and decode.rs, to statistics overlays and `--stats-json`.
-//! What was received, applied and measured; numbers only, their names are what people and scripts read.
-//! Knows durations in microseconds; never a clock.
+//! Counters and measurements of a connection; users and scripts read their names. Knows durations
+//! in microseconds; never a clock.
 
 use std::collections::VecDeque;
 
@@ -8,17 +8,19 @@ use thinc_protocol::Micros;
 use thinc_protocol::command::Command;
 
 /// Names of [`ViewerStats::commands`], in order.
-pub const KIND_NAMES: [&str; 8] = ["copy", "sfill", "pfill", "bitmap", "raw", "keep", "recall", "video"];
+pub const KIND_NAMES: [&str; 8] =
+    ["copy", "sfill", "pfill", "bitmap", "raw", "keep", "recall", "video"];
 
-/// 64: latencies of the last keys kept, enough for a median a person can watch change.
+/// 64: newest echo latencies kept, enough for a median that a person can watch change.
 const ECHOES_LEN_MAX: usize = 64;
-/// 256: inputs remembered until their echo comes; at 4 inputs a millisecond still 64 ms, and most have no echo.
+/// 256: inputs remembered until their echo arrives; 64 ms at 4 inputs a millisecond, and most
+/// inputs have no echo.
 const INPUTS_LEN_MAX: usize = 256;
 
 /// What one kind of command has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStats {
-    /// Commands.
+    /// Count of commands.
     pub count: u64,
     /// Bytes inside updates, unpacked.
     pub bytes: u64,
@@ -26,10 +28,10 @@ pub struct CommandStats {
     pub pixels: u64,
 }
 
-/// How long an input took to be seen.
+/// Latency of one input's echo.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EchoLatency {
-    /// The input's number.
+    /// The input's sequence number.
     pub seq: u32,
     /// Microseconds from `handle_input` to its effect being applied.
     pub applied_us: u64,
@@ -37,106 +39,107 @@ pub struct EchoLatency {
     pub presented_us: Option<u64>,
 }
 
-/// What has become of the pictures of videos.
+/// The fates of video frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct VideoStats {
-    /// Streams begun.
+    /// Video streams started.
     pub streams: u64,
-    /// Plain pictures.
+    /// Uncompressed frames.
     pub plain: u64,
-    /// Coded pictures.
+    /// Compressed frames.
     pub coded: u64,
-    /// Coded pictures that leaned on none before them.
-    pub keys: u64,
-    /// Pictures of which something was painted.
+    /// Keyframes among the compressed frames.
+    pub keyframes: u64,
+    /// Frames of which at least one pixel was painted.
     pub shown: u64,
-    /// Coded pictures that were decoded when nothing of them was to be seen any more.
+    /// Compressed frames that were no longer visible when they were decoded.
     pub late: u64,
-    /// Coded pictures that were not decoded: one they lean on was not, or the decoder was behind.
+    /// Compressed frames that were not decoded: a frame they refer to was not, or the decoder was
+    /// behind.
     pub dropped: u64,
-    /// Times a session was told that the next one must lean on none.
-    pub lost: u64,
-    /// Streams that the shell could not show.
+    /// Times a keyframe was requested.
+    pub keyframe_requests: u64,
+    /// Streams that the shell could not decode.
     pub refused: u64,
-    /// Microseconds of the last coded picture from its receipt until it was painted.
+    /// Microseconds from the receipt of the last compressed frame until it was painted.
     pub delay_us: Option<u64>,
-    /// Most of any.
+    /// The maximum of that.
     pub delay_max_us: Option<u64>,
 }
 
-/// Everything counted since the connection began.
+/// Counters and measurements since the connection began.
 #[derive(Clone, Debug, Default)]
 pub struct ViewerStats {
     /// Updates applied.
     pub updates: u64,
-    /// Updates dropped because they were made for another size of the screen.
+    /// Updates dropped because they were made for a replaced geometry.
     pub updates_dropped: u64,
-    /// Of those applied, how many came alone.
-    pub updates_alone: u64,
-    /// Updates that came after something newer had been applied over them, and are not.
+    /// Applied updates that arrived as datagrams.
+    pub datagram_updates: u64,
+    /// Updates discarded because a newer update that conflicts with them had been applied.
     pub updates_late: u64,
-    /// Updates that ended a frame.
+    /// Updates that ended a drawing burst (`end_of_frame`).
     pub frames: u64,
-    /// Times something new was presented.
+    /// Times the shell presented something new.
     pub presents: u64,
     /// Bytes received, after TLS.
     pub bytes_in: u64,
-    /// Bytes said, before TLS.
+    /// Bytes sent, before TLS.
     pub bytes_out: u64,
-    /// Updates that came packed.
+    /// Updates that arrived packed.
     pub packed_updates: u64,
-    /// Bytes of their commands as they came.
+    /// Bytes of their commands, packed.
     pub packed_bytes: u64,
     /// The same, unpacked.
     pub unpacked_bytes: u64,
-    /// By kind, in the order of [`KIND_NAMES`].
+    /// By kind of command, in the order of [`KIND_NAMES`].
     pub commands: [CommandStats; KIND_NAMES.len()],
-    /// Pictures of videos.
+    /// Video frames.
     pub video: VideoStats,
-    /// Bytes of messages that are not commands: heads, cursors, answers.
+    /// Bytes of messages other than commands: headers, cursors, replies.
     pub other_bytes: u64,
     /// Cursor images received.
     pub cursors: u64,
-    /// Other colours for the cursor, received.
+    /// Changes of the cursor's colours received.
     pub cursor_colors: u64,
     /// Times an application moved the pointer.
     pub cursor_moves: u64,
-    /// Changes of the screen's size.
+    /// Changes of the geometry.
     pub geometries: u64,
-    /// Offers of the session's clipboard.
+    /// Clipboard offers received.
     pub clip_offers_in: u64,
-    /// Offers of the viewer's.
+    /// Clipboard offers sent.
     pub clip_offers_out: u64,
     /// Bytes of clipboard contents received.
     pub clip_bytes_in: u64,
     /// Bytes of clipboard contents sent.
     pub clip_bytes_out: u64,
-    /// Microseconds of the last ping.
+    /// Microseconds of the last round trip.
     pub rtt_us: Option<u64>,
-    /// Least microseconds of any ping.
+    /// Microseconds of the shortest round trip.
     pub rtt_min_us: Option<u64>,
-    /// Input events given to the viewer.
+    /// Input events passed to the viewer.
     pub inputs: u64,
-    /// Motions and scrolls not said because the link stood still.
+    /// Motions and scrolls dropped because the path was stalled.
     pub inputs_dropped: u64,
     /// Microseconds of the last update from its receipt to its present.
     pub present_delay_us: Option<u64>,
-    /// Latest echoes, oldest first.
+    /// The latest echoes, oldest first.
     pub echoes: VecDeque<EchoLatency>,
-    /// Updates in `seq` order: the newest applied.
+    /// Sequence number of the newest update applied.
     pub last_update: u64,
     pending: VecDeque<(u32, Micros)>,
-    /// When the inputs of `echoes` not yet presented were made, in their order.
+    /// When the inputs of `echoes` not yet presented were made, in order.
     unpresented: VecDeque<(u32, Micros)>,
 }
 
 impl ViewerStats {
-    /// Median of the latest echoes, applied.
+    /// Median of the latest echo latencies until applied.
     pub fn echo_median_us(&self) -> Option<u64> {
         median(self.echoes.iter().map(|e| e.applied_us))
     }
 
-    /// Median of the latest echoes, presented.
+    /// Median of the latest echo latencies until presented.
     pub fn echo_presented_median_us(&self) -> Option<u64> {
         median(self.echoes.iter().filter_map(|e| e.presented_us))
     }
@@ -158,8 +161,8 @@ impl ViewerStats {
         stats.pixels += pixels;
     }
 
-    /// A picture was painted after its command had been counted.
-    pub(crate) fn picture_painted(&mut self, pixels: u64) {
+    /// A frame was painted after its command was counted.
+    pub(crate) fn video_frame_painted(&mut self, pixels: u64) {
         self.commands[7].pixels += pixels;
     }
 
@@ -170,7 +173,8 @@ impl ViewerStats {
         self.pending.push_back((seq, now));
     }
 
-    /// An echo was applied: its latency, if the input is remembered. Older inputs that had none will have none.
+    /// An echo was applied: returns its latency if the input is remembered. Older inputs without an
+    /// echo will not get one.
     pub(crate) fn echo_applied(&mut self, seq: u32, now: Micros) -> Option<u64> {
         let at = self.pending.iter().position(|&(pending, _)| pending == seq)?;
         let (_, made) = self.pending.drain(..=at).next_back()?;

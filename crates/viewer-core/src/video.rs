@@ -1,12 +1,14 @@
-//! Path 11/13: from decode.rs, to framebuffer.rs; coded pictures on the way go through the shell's decoders.
-//! Streams of video: a plain picture is painted in its turn; a coded one when it is decoded, only where nothing was written since.
-//! Knows streams, places and what of a picture is still to be seen; never what is coded in it, nor who decodes.
+//! Path 11/13: from decode.rs, to framebuffer.rs; compressed frames pass through the shell's
+//! decoders in between.
+//! Video streams: an uncompressed frame is painted in order with other commands; a compressed frame
+//! is painted when it is decoded, only where nothing was drawn since. Knows streams, video areas
+//! and the visible region of each frame; never a frame's encoding, nor who decodes it.
 
 use std::collections::VecDeque;
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::{RECTS_MAX, VIDEO_STREAMS_MAX};
-use thinc_protocol::video::{Codec, Picture, Readiness, Source, VideoCommand, VideoState};
+use thinc_protocol::video::{Codec, DecoderState, FrameData, Source, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, PlanesRef};
@@ -15,78 +17,84 @@ use crate::framebuffer::Framebuffer;
 use crate::layers::{LAYER_RECTS_MAX, Layers, Samples, VideoLayer};
 use crate::stats::VideoStats;
 
-/// 4: pictures of a stream that wait to be decoded, an eighth of a second at 30 a second. A decoder that is further behind would
-/// stay behind: pictures are dropped until one comes that leans on none of them.
+/// 4: frames of one stream that wait for the decoder, an eighth of a second at 30 Hz. A decoder
+/// that is further behind would stay behind: frames are dropped until the next keyframe.
 const WAITING_OF_STREAM_MAX: usize = 4;
-/// 64: pictures that wait in all, those of streams that have ended too.
+/// 64: frames that wait in all streams, including those that have ended.
 const WAITING_MAX: usize = 64;
-/// 32 MiB: bytes of pictures that wait, or the one picture that is longer than any other may be.
+/// 32 MiB: bytes of waiting frames.
 const WAITING_BYTES_MAX: usize = 32 * 1024 * 1024;
-/// 5 s: a picture that waits longer will not be decoded any more; its stream is refused, and comes as pixels.
+/// 5 s: if a frame waits longer, its stream is refused; the session then sends the area as pixels.
 const STALL_US: Micros = 5_000_000;
-/// 3: pictures one after the other that lean on nothing and cannot be decoded all the same; then the stream is refused.
+/// 3: keyframes in a row that fail to decode; then the stream is refused.
 const KEYS_FAILED_MAX: u32 = 3;
-/// Buffers kept for the next pictures, and how long one may be that is kept.
+/// Buffers kept for later frames, and the largest capacity of a kept buffer.
 const SPARE_MAX: usize = 4;
 const SPARE_BYTES_MAX: usize = 1024 * 1024;
 
-/// What a session did wrong with a video.
+/// A violation of the video protocol by the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VideoError {
-    /// The hello promised nothing of the kind.
-    #[error("stream {0} is a video that this viewer has not said it takes")]
-    NotTaken(u16),
-    /// An INIT.
-    #[error("stream {0} begins, and has not ended")]
-    Begun(u16),
-    /// Any other command.
-    #[error("stream {0} was not begun")]
-    NotBegun(u16),
-    /// A clip.
-    #[error("a picture of stream {0} is seen outside of its place")]
+    /// The viewer's hello does not announce this kind of video.
+    #[error("video stream {0} needs a capability that this viewer has not announced")]
+    NotSupported(u16),
+    /// INIT of a stream that has not ended.
+    #[error("video stream {0} starts, but it has not ended")]
+    AlreadyStarted(u16),
+    /// Any other command for a stream without INIT.
+    #[error("video stream {0} was not started")]
+    NotStarted(u16),
+    /// A clip that reaches outside the video area.
+    #[error("a frame of video stream {0} is clipped to more than its video area")]
     OutsidePlace(u16),
-    /// A plain picture.
-    #[error("a plain picture of stream {id} has {len} bytes, and takes {needed}")]
+    /// An uncompressed frame of the wrong length.
+    #[error("an uncompressed frame of video stream {id} has {len} bytes instead of {needed}")]
     Length {
-        /// Which stream.
+        /// The stream.
         id: u16,
-        /// What came.
+        /// Bytes received.
         len: usize,
-        /// What its size takes.
+        /// Bytes that the frame's size needs.
         needed: u64,
     },
-    /// A coded picture.
-    #[error("stream {0} was begun for plain pictures, and a coded one came")]
+    /// A compressed frame in a stream for uncompressed ones.
+    #[error(
+        "a compressed frame arrived in video stream {0}, which was started for uncompressed frames"
+    )]
     NotCoded(u16),
 }
 
-/// What a shell's decoders are to do, in this order. Streams and pictures have numbers that a connection gives once.
+/// Work for the shell's decoders, in this order. Numbers of streams and frames are unique within a
+/// connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VideoEvent {
-    /// Coded pictures are to be decoded: [`Viewer::handle_video_ready`](crate::Viewer::handle_video_ready) when they can be.
-    Began {
+    /// A stream of compressed frames has started:
+    /// [`Viewer::handle_video_ready`](crate::Viewer::handle_video_ready) when they can be decoded.
+    Started {
         /// The stream.
         stream: u64,
-        /// What its pictures are.
+        /// The codec of its frames.
         codec: Codec,
-        /// How large they are, both edges even. Later ones may be of another size, each of which says its own.
+        /// Size of the frames, both edges even. Later frames may have another size; each event has
+        /// its own.
         size: Size,
     },
-    /// The stream's next picture; [`Viewer::handle_video_picture`](crate::Viewer::handle_video_picture) gives it back decoded.
-    Picture {
-        /// Of which stream.
+    /// The stream's next frame; [`Viewer::handle_video_frame`](crate::Viewer::handle_video_frame)
+    /// returns it decoded.
+    Frame {
+        /// The frame's stream.
         stream: u64,
-        /// This picture.
+        /// The frame's number.
         serial: u64,
-        /// It leans on none before it.
-        key: bool,
-        /// How large it is, both edges even.
+        /// The frame is a keyframe.
+        keyframe: bool,
+        /// The frame's size, both edges even.
         size: Size,
-        /// One access unit; its memory can be given back with
-        /// [`Viewer::reuse_video_buffer`](crate::Viewer::reuse_video_buffer).
+        /// One access unit; [`Viewer::reuse_video_buffer`](crate::Viewer::reuse_video_buffer) takes
+        /// its memory back.
         data: Vec<u8>,
     },
-    /// Nothing more comes, and the decoder can go. Pictures before this are still shown.
+    /// No more frames follow; the decoder may be freed. Frames before this event are still shown.
     Ended {
         /// The stream.
         stream: u64,
@@ -100,78 +108,81 @@ struct Stream {
     codec: Codec,
     source: Source,
     place: Rect,
-    /// The shell cannot show its coded pictures; plain ones are shown all the same.
+    /// The shell cannot decode its compressed frames; uncompressed ones are shown all the same.
     refused: bool,
-    track: Track,
-    /// Since one could last be decoded.
+    tracking: Tracking,
+    /// Keyframes that failed since the last decoded frame.
     keys_failed: u32,
 }
 
-/// Which coded pictures can be decoded.
+/// Which compressed frames can be decoded next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Track {
-    /// The next one, whatever it is.
-    Kept,
-    /// One that leans on none before it, as the session knows; it was also told so by us.
-    Key { told: bool },
-    /// The same, of which the session is told as soon as the decoder has nothing left to do.
+enum Tracking {
+    /// The next frame, keyframe or not.
+    InSync,
+    /// Only a keyframe. `requested`: the viewer asked the session for it.
+    NeedsKeyframe { requested: bool },
+    /// Only a keyframe, which is requested as soon as the decoder has no frame left.
     Behind,
 }
 
-/// A coded picture that came and was not given back.
+/// A compressed frame that the shell has not returned yet.
 #[derive(Debug)]
 struct Waiting {
     serial: u64,
     stream: u64,
-    key: bool,
+    keyframe: bool,
     source: Source,
     place: Rect,
-    /// What of its clip nothing was written to since.
+    /// The part of its clip that nothing was drawn over since.
     unwritten: Region,
     received: Micros,
     len: usize,
-    /// Until the shell takes it.
+    /// The access unit, until the shell takes it.
     data: Option<Vec<u8>>,
 }
 
-/// What the shell has not taken yet. At most a beginning, an end and the waiting pictures of each number a stream can have: a stream
-/// whose beginning nobody took leaves nothing behind.
+/// Work that the shell has not taken yet. Per stream number at most one start, one end and the
+/// waiting frames: a stream whose start was not taken leaves nothing behind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Task {
-    Begin(u64),
-    Picture { serial: u64, stream: u64 },
+    Start(u64),
+    Frame { serial: u64, stream: u64 },
     End(u64),
 }
 
-/// All streams of a connection.
+/// All video streams of a connection.
 ///
-/// **Order.** A picture stands among the updates' commands; decoded later, it may show only what would still be seen of it had it been
-/// painted at once. So every later write is taken from what is left of each waiting picture, and what a picture paints from what is left
-/// of those before it. What reads pixels meanwhile is safe because NEXT marks its clip inexact at once, whether or not anything
-/// is ever decoded:
+/// **Order.** A frame has a place among the updates' commands; decoded later, it may paint only
+/// what would still be visible had it been painted at once. So every later write is subtracted from
+/// each waiting frame, and what a frame paints is subtracted from the frames before it. Reading
+/// pixels meanwhile is safe because NEXT marks its clip lossy at once, whether or not the frame is
+/// ever decoded:
 ///
-/// - a COPY *from* there takes old pixels along, and that they are inexact; the session makes exact what it has copied as what it copied
-///   from, and until then the copy shows an older picture;
+/// - a COPY *from* there takes old pixels along, and their lossy bits; the session refreshes the
+///   copy as it refreshes the source, and until then the copy shows an older frame;
 /// - a COPY *to* there is a write like any other;
-/// - a KEEP keeps pixels that are known not to be exact, which no session recalls;
-/// - MOVE, DSTSIZE, SRCSIZE and END behind a picture do not concern it: it keeps the source and the place it came with;
-/// - GEOMETRY ends all streams, and what waits is for a screen that is no more.
+/// - a KEEP stores pixels that are known to be lossy, which no session recalls;
+/// - MOVE, DSTSIZE, SRCSIZE and END after a frame do not affect it: it keeps the source and the
+///   video area it arrived with;
+/// - GEOMETRY ends all streams and drops the waiting frames.
 #[derive(Debug, Default)]
 pub(crate) struct Videos {
     caps: u32,
     streams: [Option<Stream>; VIDEO_STREAMS_MAX as usize],
-    /// What is to be said of each, newest only: "ready" comes before any picture, and "lost" and "refused" after it.
-    answers: [Option<Readiness>; VIDEO_STREAMS_MAX as usize],
-    /// In the order they came, so by serial.
+    /// Decoder state to report for each stream, newest only: "ready" precedes any frame, "needs
+    /// keyframe" and "refused" follow one.
+    answers: [Option<DecoderState>; VIDEO_STREAMS_MAX as usize],
+    /// In order of arrival, and so of serial.
     waiting: VecDeque<Waiting>,
     waiting_bytes: usize,
     tasks: VecDeque<Task>,
-    /// Barriers that were answered, and the newest picture that came before each.
+    /// Answered barriers, each with the newest frame before it.
     barriers: VecDeque<(u32, u64)>,
-    /// The newest number given to a stream or picture.
+    /// The newest number given to a stream or frame.
     last_number: u64,
     painter: Painter,
-    /// Where the shell paints pictures itself.
+    /// Present if the shell paints frames itself.
     layers: Option<Layers>,
     spare: Vec<Vec<u8>>,
     pub(crate) stats: VideoStats,
@@ -182,7 +193,7 @@ impl Videos {
         Videos { caps, ..Videos::default() }
     }
 
-    /// Applies one command; gives the pixels it wrote.
+    /// Applies one command; returns the count of pixels written.
     pub(crate) fn apply(
         &mut self,
         command: &VideoCommand<'_>,
@@ -190,31 +201,43 @@ impl Videos {
         now: Micros,
     ) -> Result<u64, VideoError> {
         match *command {
-            VideoCommand::Init { id, codec, source, place } => self.begin(id, codec, source, place)?,
-            VideoCommand::Next { id, ref clip, picture, .. } => {
+            VideoCommand::Init { id, codec, source, place } => {
+                self.start(id, codec, source, place)?
+            }
+            VideoCommand::Next { id, ref clip, frame, .. } => {
                 let stream = self.stream(id)?;
                 if !stream.place.contains(&clip.extents()) {
                     return Err(VideoError::OutsidePlace(id));
                 }
-                match picture {
-                    Picture::Plain { layout, data } => {
+                match frame {
+                    FrameData::Plain { layout, data } => {
                         let (number, source, place) = (stream.number, stream.source, stream.place);
-                        let planes = PlanesRef::packed(source.size, layout, data).ok_or(VideoError::Length {
-                            id,
-                            len: data.len(),
-                            needed: layout.bytes(source.size),
-                        })?;
+                        let planes = PlanesRef::packed(source.size, layout, data).ok_or(
+                            VideoError::Length {
+                                id,
+                                len: data.len(),
+                                needed: layout.bytes(source.size),
+                            },
+                        )?;
                         self.written(clip);
-                        self.show(number, (source, place), clip, Samples::Lent(&planes), framebuffer);
-                        framebuffer.handle_painted(clip, Exactness::Exact);
+                        self.show(
+                            number,
+                            (source, place),
+                            clip,
+                            Samples::Borrowed(&planes),
+                            framebuffer,
+                        );
+                        framebuffer.handle_painted(clip, Fidelity::Lossless);
                         self.stats.plain += 1;
                         self.stats.shown += 1;
                         return Ok(clip.area());
                     }
-                    Picture::Coded { .. } if stream.codec == Codec::None => return Err(VideoError::NotCoded(id)),
-                    Picture::Coded { key, data } => {
-                        framebuffer.add_inexact(clip);
-                        self.coded(id, clip, key, data, now);
+                    FrameData::Coded { .. } if stream.codec == Codec::None => {
+                        return Err(VideoError::NotCoded(id));
+                    }
+                    FrameData::Coded { keyframe, data } => {
+                        framebuffer.add_lossy(clip);
+                        self.enqueue(id, clip, keyframe, data, now);
                     }
                 }
             }
@@ -225,7 +248,7 @@ impl Videos {
             VideoCommand::SourceSize { id, source } => {
                 let stream = self.stream(id)?;
                 stream.source = source;
-                stream.track = Track::Key { told: false };
+                stream.tracking = Tracking::NeedsKeyframe { requested: false };
             }
             VideoCommand::PlaceSize { id, size } => {
                 let place = &mut self.stream(id)?.place;
@@ -240,18 +263,19 @@ impl Videos {
         Ok(0)
     }
 
-    /// From here on the shell paints pictures itself, or does not any more.
+    /// Sets whether the shell paints frames itself.
     pub(crate) fn set_layers(&mut self, on: bool, framebuffer: &mut Framebuffer) {
         self.paint_all(framebuffer);
         self.layers = on.then(Layers::default);
     }
 
-    /// Pictures that are seen and not painted.
+    /// Frames that are visible and not painted.
     pub(crate) fn layers(&self) -> impl Iterator<Item = &VideoLayer> {
         self.layers.iter().flat_map(Layers::iter)
     }
 
-    /// A picture is seen in this region: painted, or kept for whoever paints. What streams of the past still show is painted.
+    /// A frame becomes visible in `region`: it is painted, or kept for the shell. What streams that
+    /// have ended still show is painted.
     fn show(
         &mut self,
         stream: u64,
@@ -260,9 +284,9 @@ impl Videos {
         samples: Samples<'_>,
         framebuffer: &mut Framebuffer,
     ) {
-        let lives = self.find(stream).is_some();
+        let is_active = self.find(stream).is_some();
         match &mut self.layers {
-            Some(layers) if lives && region.rect_count() <= LAYER_RECTS_MAX => {
+            Some(layers) if is_active && region.rect_count() <= LAYER_RECTS_MAX => {
                 let older = layers.keep(stream, (source, place), region, samples);
                 self.paint(older, framebuffer);
             }
@@ -273,7 +297,8 @@ impl Videos {
         }
     }
 
-    /// Layers are not seen here any more; one that is left in too many pieces waits for `paint_shattered`.
+    /// Subtracts the region from all layers; one with too many rectangles is left for
+    /// `paint_shattered`.
     fn uncover(&mut self, region: &Region) {
         if let Some(layers) = &mut self.layers {
             layers.written(region);
@@ -283,7 +308,13 @@ impl Videos {
     fn paint(&mut self, layer: Option<VideoLayer>, framebuffer: &mut Framebuffer) {
         if let (Some(layer), Some(layers)) = (layer, &mut self.layers) {
             let painter = &mut self.painter;
-            framebuffer.paint(painter, &layer.planes(), layer.source(), layer.place(), layer.region());
+            framebuffer.paint(
+                painter,
+                &layer.planes(),
+                layer.source(),
+                layer.place(),
+                layer.region(),
+            );
             layers.reuse(layer);
         }
     }
@@ -293,53 +324,65 @@ impl Videos {
         self.paint(layer, framebuffer);
     }
 
-    /// Makes pixels of all that is kept.
+    /// Paints all layers into the framebuffer.
     pub(crate) fn paint_all(&mut self, framebuffer: &mut Framebuffer) {
         while let Some(layer) = self.layers.as_mut().and_then(Layers::take_any) {
             self.paint(Some(layer), framebuffer);
         }
     }
 
-    /// Makes pixels of what is kept in more pieces than a shell should paint.
+    /// Paints layers with more rectangles than a shell should paint.
     pub(crate) fn paint_shattered(&mut self, framebuffer: &mut Framebuffer) {
         while let Some(layer) = self.layers.as_mut().and_then(Layers::take_shattered) {
             self.paint(Some(layer), framebuffer);
         }
     }
 
-    /// These pixels are about to be read: what is kept of them is painted, and kept all the same.
+    /// The region is about to be read: layers there are painted, and kept all the same.
     pub(crate) fn before_read(&mut self, region: &Region, framebuffer: &mut Framebuffer) {
         let Videos { layers, painter, .. } = self;
-        for layer in layers.iter().flat_map(Layers::iter).filter(|layer| layer.region().overlaps(region)) {
+        for layer in
+            layers.iter().flat_map(Layers::iter).filter(|layer| layer.region().overlaps(region))
+        {
             let read = layer.region().intersection(region);
             framebuffer.paint(painter, &layer.planes(), layer.source(), layer.place(), &read);
         }
     }
 
     fn stream(&mut self, id: u16) -> Result<&mut Stream, VideoError> {
-        self.streams.get_mut(usize::from(id)).and_then(Option::as_mut).ok_or(VideoError::NotBegun(id))
+        self.streams
+            .get_mut(usize::from(id))
+            .and_then(Option::as_mut)
+            .ok_or(VideoError::NotStarted(id))
     }
 
-    fn begin(&mut self, id: u16, codec: Codec, source: Source, place: Rect) -> Result<(), VideoError> {
+    fn start(
+        &mut self,
+        id: u16,
+        codec: Codec,
+        source: Source,
+        place: Rect,
+    ) -> Result<(), VideoError> {
         let needed = match codec {
             Codec::None => ViewerCaps::VIDEO,
             Codec::H264 => ViewerCaps::VIDEO | ViewerCaps::H264,
         };
         if self.caps & needed != needed {
-            return Err(VideoError::NotTaken(id));
+            return Err(VideoError::NotSupported(id));
         }
         if self.stream(id).is_ok() {
-            return Err(VideoError::Begun(id));
+            return Err(VideoError::AlreadyStarted(id));
         }
         let number = self.next_number();
-        let track = Track::Key { told: false };
-        let stream = Stream { number, codec, source, place, refused: false, track, keys_failed: 0 };
+        let tracking = Tracking::NeedsKeyframe { requested: false };
+        let stream =
+            Stream { number, codec, source, place, refused: false, tracking, keys_failed: 0 };
         self.streams[usize::from(id)] = Some(stream);
-        // What was to be said of the stream before it is void.
+        // A report about the previous stream of this number is stale.
         self.answers[usize::from(id)] = match codec {
-            Codec::None => Some(Readiness::Ready),
+            Codec::None => Some(DecoderState::Ready),
             Codec::H264 => {
-                self.tasks.push_back(Task::Begin(number));
+                self.tasks.push_back(Task::Start(number));
                 None
             }
         };
@@ -353,54 +396,57 @@ impl Videos {
         if stream.codec == Codec::None {
             return;
         }
-        if self.tasks.contains(&Task::Begin(stream.number)) {
-            self.tasks.retain(|task| *task != Task::Begin(stream.number));
+        if self.tasks.contains(&Task::Start(stream.number)) {
+            self.tasks.retain(|task| *task != Task::Start(stream.number));
             self.drop_waiting(|waiting| waiting.stream == stream.number);
         } else {
             self.tasks.push_back(Task::End(stream.number));
         }
     }
 
-    /// Another screen: all streams end with the one before, and their pictures.
+    /// A new geometry: all streams end, and waiting frames are dropped.
     pub(crate) fn reset(&mut self) {
         (0..VIDEO_STREAMS_MAX).for_each(|id| self.end(id));
         self.drop_waiting(|_| true);
     }
 
-    /// A coded picture came: it waits to be decoded, unless it cannot be.
-    fn coded(&mut self, id: u16, clip: &Region, key: bool, data: &[u8], now: Micros) {
+    /// A compressed frame arrived: it waits for the decoder, unless it cannot be decoded.
+    fn enqueue(&mut self, id: u16, clip: &Region, keyframe: bool, data: &[u8], now: Micros) {
         self.stats.coded += 1;
-        self.stats.keys += u64::from(key);
+        self.stats.keyframes += u64::from(keyframe);
         let serial = self.next_number();
-        let is_full = self.waiting.len() >= WAITING_MAX || self.waiting_bytes + data.len() > WAITING_BYTES_MAX;
+        let is_full = self.waiting.len() >= WAITING_MAX
+            || self.waiting_bytes + data.len() > WAITING_BYTES_MAX;
         let Videos { streams, waiting, answers, .. } = self;
-        let stream = streams[usize::from(id)].as_mut().expect("who calls this has seen it");
+        let stream =
+            streams[usize::from(id)].as_mut().expect("the caller has looked the stream up");
         let number = stream.number;
-        let is_full = is_full || waiting.iter().filter(|w| w.stream == number).count() >= WAITING_OF_STREAM_MAX;
-        let can_follow = key || stream.track == Track::Kept;
-        if stream.refused || !can_follow || is_full {
+        let is_full = is_full
+            || waiting.iter().filter(|w| w.stream == number).count() >= WAITING_OF_STREAM_MAX;
+        let is_decodable = keyframe || stream.tracking == Tracking::InSync;
+        if stream.refused || !is_decodable || is_full {
             self.stats.dropped += 1;
             if stream.refused {
                 return;
             }
-            if can_follow || stream.track == Track::Behind {
-                stream.track = Track::Behind;
-            } else if stream.track == (Track::Key { told: false }) {
-                stream.track = Track::Key { told: true };
-                answers[usize::from(id)] = Some(Readiness::Lost);
-                self.stats.lost += 1;
+            if is_decodable || stream.tracking == Tracking::Behind {
+                stream.tracking = Tracking::Behind;
+            } else if stream.tracking == (Tracking::NeedsKeyframe { requested: false }) {
+                stream.tracking = Tracking::NeedsKeyframe { requested: true };
+                answers[usize::from(id)] = Some(DecoderState::NeedsKeyframe);
+                self.stats.keyframe_requests += 1;
             }
             self.settle();
             return;
         }
-        stream.track = Track::Kept;
+        stream.tracking = Tracking::InSync;
         let mut copy = self.spare.pop().unwrap_or_default();
         copy.extend_from_slice(data);
         self.waiting_bytes += data.len();
         self.waiting.push_back(Waiting {
             serial,
             stream: number,
-            key,
+            keyframe,
             source: stream.source,
             place: stream.place,
             unwritten: clip.clone(),
@@ -408,16 +454,16 @@ impl Videos {
             len: data.len(),
             data: Some(copy),
         });
-        self.tasks.push_back(Task::Picture { serial, stream: number });
+        self.tasks.push_back(Task::Frame { serial, stream: number });
     }
 
-    /// These pixels were written by something that came after every picture that waits or is kept.
+    /// The region was written after every waiting or kept frame.
     pub(crate) fn written(&mut self, region: &Region) {
-        take_from(self.waiting.iter_mut(), region);
+        subtract_from(self.waiting.iter_mut(), region);
         self.uncover(region);
     }
 
-    /// The same of a rectangle.
+    /// As [`Videos::written`], for a rectangle.
     pub(crate) fn written_rect(&mut self, rect: &Rect) {
         for waiting in &mut self.waiting {
             if waiting.unwritten.overlaps_rect(rect) {
@@ -430,57 +476,63 @@ impl Videos {
         }
     }
 
-    /// The decoder stands ready; numbers that are over are ignored, here and below.
+    /// The decoder is ready. Unknown stream and frame numbers are ignored, here and below.
     pub(crate) fn handle_ready(&mut self, stream: u64) {
         if let Some((id, stream)) = self.find(stream)
             && !stream.refused
         {
-            // "Lost" implies it, and counts more.
-            self.answers[id].get_or_insert(Readiness::Ready);
+            // "Needs keyframe" implies it and has priority.
+            self.answers[id].get_or_insert(DecoderState::Ready);
         }
     }
 
-    /// The shell cannot show the stream, now or any more.
+    /// The shell cannot decode the stream, now or later.
     pub(crate) fn handle_refused(&mut self, stream: u64) {
         if let Some((id, of)) = self.find(stream)
             && !of.refused
         {
             of.refused = true;
-            self.answers[id] = Some(Readiness::Refused);
+            self.answers[id] = Some(DecoderState::Refused);
             self.stats.refused += 1;
         }
         self.drop_waiting(|waiting| waiting.stream == stream);
     }
 
-    /// A picture could not be decoded: what leans on it cannot be either.
+    /// A frame failed to decode: frames that refer to it cannot be decoded either.
     pub(crate) fn handle_failed(&mut self, serial: u64) {
-        let Some(failed) = self.waiting.iter().find(|waiting| waiting.serial == serial) else { return };
-        let (stream, key) = (failed.stream, failed.key);
-        if key && let Some((_, of)) = self.find(stream) {
+        let Some(failed) = self.waiting.iter().find(|waiting| waiting.serial == serial) else {
+            return;
+        };
+        let (stream, keyframe) = (failed.stream, failed.keyframe);
+        if keyframe && let Some((_, of)) = self.find(stream) {
             of.keys_failed += 1;
             if of.keys_failed == KEYS_FAILED_MAX {
                 return self.handle_refused(stream);
             }
         }
-        let next_key = self.waiting.iter().find(|w| w.stream == stream && w.serial > serial && w.key).map(|w| w.serial);
-        let lost = serial..next_key.unwrap_or(u64::MAX);
-        if next_key.is_none()
+        let next_keyframe = self
+            .waiting
+            .iter()
+            .find(|w| w.stream == stream && w.serial > serial && w.keyframe)
+            .map(|w| w.serial);
+        let lost = serial..next_keyframe.unwrap_or(u64::MAX);
+        if next_keyframe.is_none()
             && let Some((id, of)) = self.find(stream)
-            && of.track == Track::Kept
+            && of.tracking == Tracking::InSync
         {
-            of.track = Track::Key { told: true };
-            self.answers[id] = Some(Readiness::Lost);
-            self.stats.lost += 1;
+            of.tracking = Tracking::NeedsKeyframe { requested: true };
+            self.answers[id] = Some(DecoderState::NeedsKeyframe);
+            self.stats.keyframe_requests += 1;
         }
         self.drop_waiting(|waiting| waiting.stream == stream && lost.contains(&waiting.serial));
     }
 
-    /// Some of this picture would still be seen.
-    pub(crate) fn is_wanted(&self, serial: u64) -> bool {
+    /// True if some of this frame is still visible.
+    pub(crate) fn is_visible(&self, serial: u64) -> bool {
         self.waiting.iter().any(|waiting| waiting.serial == serial && !waiting.unwritten.is_empty())
     }
 
-    /// A picture was decoded, and nothing of it is seen any more.
+    /// A frame was decoded that is no longer visible.
     pub(crate) fn handle_skipped(&mut self, serial: u64) {
         if let Some(at) = self.waiting.iter().position(|waiting| waiting.serial == serial) {
             let skipped = self.remove(at);
@@ -490,8 +542,9 @@ impl Videos {
         }
     }
 
-    /// A picture was decoded: it is painted where it is still seen. Gives when it came, where there was something to paint.
-    pub(crate) fn handle_picture(
+    /// A frame was decoded: it is painted where it is still visible. Returns its time of receipt
+    /// and the pixels painted, if any.
+    pub(crate) fn handle_frame(
         &mut self,
         serial: u64,
         samples: Samples<'_>,
@@ -504,24 +557,24 @@ impl Videos {
             self.handle_failed(serial);
             return None;
         }
-        let picture = self.remove(at);
-        self.decoded(picture.stream);
-        let pixels = picture.unwritten.area();
+        let frame = self.remove(at);
+        self.decoded(frame.stream);
+        let pixels = frame.unwritten.area();
         if pixels == 0 {
             self.stats.late += 1;
         } else {
-            let clip = &picture.unwritten;
-            self.show(picture.stream, (source, picture.place), clip, samples, framebuffer);
-            framebuffer.handle_painted(clip, Exactness::Inexact);
-            // Those before it, should they still come, show nothing over it.
-            take_from(self.waiting.iter_mut().take_while(|older| older.serial < serial), clip);
-            let delay_us = now.saturating_sub(picture.received);
+            let clip = &frame.unwritten;
+            self.show(frame.stream, (source, frame.place), clip, samples, framebuffer);
+            framebuffer.handle_painted(clip, Fidelity::Lossy);
+            // Older frames that are decoded later must not paint over it.
+            subtract_from(self.waiting.iter_mut().take_while(|older| older.serial < serial), clip);
+            let delay_us = now.saturating_sub(frame.received);
             self.stats.shown += 1;
             self.stats.delay_us = Some(delay_us);
             self.stats.delay_max_us = self.stats.delay_max_us.max(Some(delay_us));
         }
         self.settle();
-        (pixels > 0).then_some((picture.received, pixels))
+        (pixels > 0).then_some((frame.received, pixels))
     }
 
     fn decoded(&mut self, stream: u64) {
@@ -530,34 +583,41 @@ impl Videos {
         }
     }
 
-    /// Pictures that came and were not given back.
+    /// Count of frames that the shell has not returned.
     pub(crate) fn waiting_len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Streams that have begun and not ended.
+    /// Count of active streams.
     pub(crate) fn active_len(&self) -> usize {
         self.streams.iter().flatten().count()
     }
 
-    /// One that has not ended has its place here.
-    pub(crate) fn plays_in(&self, rect: &Rect) -> bool {
+    /// True if an active stream's video area overlaps `rect`.
+    pub(crate) fn has_video_in(&self, rect: &Rect) -> bool {
         self.streams.iter().flatten().any(|stream| stream.place.overlaps(rect))
     }
 
-    /// The next thing for the shell's decoders.
+    /// The next work for the shell's decoders.
     pub(crate) fn poll(&mut self) -> Option<VideoEvent> {
         Some(match self.tasks.pop_front()? {
-            Task::Begin(number) => {
-                let (_, stream) = self.find(number).expect("an end takes its beginning out of the queue");
+            Task::Start(number) => {
+                let (_, stream) =
+                    self.find(number).expect("ending a stream removes its start from the queue");
                 let (codec, size) = (stream.codec, even(stream.source.size));
-                VideoEvent::Began { stream: number, codec, size }
+                VideoEvent::Started { stream: number, codec, size }
             }
-            Task::Picture { serial, stream } => {
+            Task::Frame { serial, stream } => {
                 let waiting = self.waiting.iter_mut().find(|waiting| waiting.serial == serial);
-                let waiting = waiting.expect("what does not wait any more is taken out of the queue");
-                let data = waiting.data.take().expect("a picture is taken once");
-                VideoEvent::Picture { stream, serial, key: waiting.key, size: even(waiting.source.size), data }
+                let waiting = waiting.expect("removing a waiting frame removes its task");
+                let data = waiting.data.take().expect("a frame's data is taken once");
+                VideoEvent::Frame {
+                    stream,
+                    serial,
+                    keyframe: waiting.keyframe,
+                    size: even(waiting.source.size),
+                    data,
+                }
             }
             Task::End(stream) => VideoEvent::Ended { stream },
         })
@@ -567,7 +627,7 @@ impl Videos {
         !self.tasks.is_empty()
     }
 
-    /// A picture's bytes are not needed any more.
+    /// Takes a frame's buffer back for reuse.
     pub(crate) fn reuse(&mut self, mut data: Vec<u8>) {
         if self.spare.len() < SPARE_MAX && data.capacity() <= SPARE_BYTES_MAX {
             data.clear();
@@ -575,23 +635,23 @@ impl Videos {
         }
     }
 
-    /// Appends what is to be said of the streams; false when there is nothing.
+    /// Appends the decoder states to report; false if there are none.
     pub(crate) fn poll_answers(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
         for (id, answer) in (0..).zip(&mut self.answers) {
-            if let Some(readiness) = answer.take() {
-                ViewerMessage::Video(VideoState { id, readiness }).encode(out);
+            if let Some(decoder) = answer.take() {
+                ViewerMessage::Video(VideoStatus { id, decoder }).encode(out);
             }
         }
         out.len() > before
     }
 
-    /// The session has answered a barrier, which is passed on when every picture before it is done.
+    /// The session has answered a barrier; it is passed on when every frame before it is done.
     pub(crate) fn hold_barrier(&mut self, barrier: u32) {
         self.barriers.push_back((barrier, self.last_number));
     }
 
-    /// The next barrier that is passed.
+    /// The next barrier whose frames are all done.
     pub(crate) fn poll_barrier(&mut self) -> Option<u32> {
         let &(barrier, newest) = self.barriers.front()?;
         let oldest = self.waiting.front().map_or(u64::MAX, |waiting| waiting.serial);
@@ -603,13 +663,15 @@ impl Videos {
         self.barriers.len()
     }
 
-    /// When a decoder has taken too long.
+    /// When the oldest waiting frame exceeds [`STALL_US`].
     pub(crate) fn deadline(&self) -> Option<Micros> {
         self.waiting.iter().map(|waiting| waiting.received + STALL_US).min()
     }
 
     pub(crate) fn timeout(&mut self, now: Micros) {
-        while let Some(stalled) = self.waiting.iter().find(|waiting| waiting.received + STALL_US <= now) {
+        while let Some(stalled) =
+            self.waiting.iter().find(|waiting| waiting.received + STALL_US <= now)
+        {
             let stream = stalled.stream;
             self.handle_refused(stream);
         }
@@ -622,16 +684,20 @@ impl Videos {
 
     fn find(&mut self, number: u64) -> Option<(usize, &mut Stream)> {
         let mut streams = self.streams.iter_mut().enumerate();
-        streams.find_map(|(id, stream)| Some((id, stream.as_mut().filter(|stream| stream.number == number)?)))
+        streams.find_map(|(id, stream)| {
+            Some((id, stream.as_mut().filter(|stream| stream.number == number)?))
+        })
     }
 
     fn remove(&mut self, at: usize) -> Waiting {
-        let picture = self.waiting.remove(at).expect("it was found there");
-        self.waiting_bytes -= picture.len;
-        if picture.data.is_some() {
-            self.tasks.retain(|task| !matches!(task, Task::Picture { serial, .. } if *serial == picture.serial));
+        let frame = self.waiting.remove(at).expect("it was found there");
+        self.waiting_bytes -= frame.len;
+        if frame.data.is_some() {
+            self.tasks.retain(
+                |task| !matches!(task, Task::Frame { serial, .. } if *serial == frame.serial),
+            );
         }
-        picture
+        frame
     }
 
     fn drop_waiting(&mut self, dropped: impl Fn(&Waiting) -> bool) {
@@ -642,39 +708,40 @@ impl Videos {
         self.settle();
     }
 
-    /// Streams that fell behind are told to begin again once nothing of them waits.
+    /// Requests a keyframe for streams that fell behind, once none of their frames waits.
     fn settle(&mut self) {
-        // With room for more than one: a picture that is asked for should find some.
-        let is_full = self.waiting.len() >= WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX / 2;
+        // Half the bound, so that the requested keyframe finds room.
+        let is_full =
+            self.waiting.len() >= WAITING_MAX || self.waiting_bytes > WAITING_BYTES_MAX / 2;
         for (stream, answer) in self.streams.iter_mut().zip(&mut self.answers) {
             if let Some(stream) = stream
-                && stream.track == Track::Behind
+                && stream.tracking == Tracking::Behind
                 && !is_full
                 && !self.waiting.iter().any(|waiting| waiting.stream == stream.number)
             {
-                stream.track = Track::Key { told: true };
-                *answer = Some(Readiness::Lost);
-                self.stats.lost += 1;
+                stream.tracking = Tracking::NeedsKeyframe { requested: true };
+                *answer = Some(DecoderState::NeedsKeyframe);
+                self.stats.keyframe_requests += 1;
             }
         }
     }
 }
 
-/// Whether a picture shows what the session's screen does.
+/// Whether a frame is exactly what the session's screen shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Exactness {
-    Exact,
-    Inexact,
+pub(crate) enum Fidelity {
+    Lossless,
+    Lossy,
 }
 
-/// As large as coded pictures are.
+/// The size of compressed frames: even edges.
 const fn even(size: Size) -> Size {
     Size { width: size.width.next_multiple_of(2), height: size.height.next_multiple_of(2) }
 }
 
-/// These pixels are not for the pictures to show any more.
-fn take_from<'a>(pictures: impl Iterator<Item = &'a mut Waiting>, region: &Region) {
-    for waiting in pictures {
+/// Subtracts the region from frames that wait.
+fn subtract_from<'a>(frames: impl Iterator<Item = &'a mut Waiting>, region: &Region) {
+    for waiting in frames {
         if waiting.unwritten.overlaps(region) {
             waiting.unwritten.subtract(region);
             bound(&mut waiting.unwritten);
@@ -682,7 +749,8 @@ fn take_from<'a>(pictures: impl Iterator<Item = &'a mut Waiting>, region: &Regio
     }
 }
 
-/// A picture cut to more pieces than a clip may have shows nothing: the session mends it when it rests.
+/// A frame whose visible region exceeds a clip's bound shows nothing; the session refreshes the
+/// area when it is at rest.
 fn bound(unwritten: &mut Region) {
     if unwritten.rect_count() > RECTS_MAX {
         unwritten.clear();

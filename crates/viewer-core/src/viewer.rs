@@ -1,94 +1,104 @@
 //! Path 11/13: from transport, to decode.rs; and the path back, from the window to outbox.rs.
-//! The one type a shell holds: bytes, input and presents go in, bytes, events and pixels come out.
-//! Knows what comes in and in which order; what a frame means is decode.rs.
+//! The one type that a shell holds: bytes, input and presents go in; bytes, events and pixels come
+//! out. Knows which messages may arrive and when; their meaning is decode.rs's.
 
 use thinc_clipboard::{ClipError, ClipboardPolicy};
 use thinc_codec_dec::DecodeError;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
-use thinc_protocol::limits::{HELD_KEY_BYTES, INSTANCE_BYTES, PINGS_MAX, SESSION_FRAME_BYTES_MAX};
+use thinc_protocol::limits::{
+    INSTANCE_BYTES, PINGS_MAX, RETAINED_KEY_BYTES, SCREEN_AREA_MAX, SESSION_MESSAGE_BYTES_MAX,
+    UPDATE_SCREENS_MAX,
+};
 use thinc_protocol::viewer::{
-    Displays, Input, InputEvent, Layout, Presented, TouchPhase, View, ViewerCaps, ViewerHello, ViewerMessage,
+    Displays, Input, InputEvent, KeyboardLayout, Presented, TouchPhase, View, ViewerCaps,
+    ViewerHello, ViewerMessage,
 };
 use thinc_protocol::wire::WireError;
-use thinc_protocol::{Micros, VERSION, frame::Deframer};
+use thinc_protocol::{Micros, VERSION, framing::Deframer};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Planes, PlanesRef};
 
 use crate::cache::{Cache, CacheError};
+use crate::datagram_order::DatagramOrder;
 use crate::decode::{BARRIERS_LEN_MAX, State};
 use crate::event::ViewerEvent;
 use crate::framebuffer::Framebuffer;
-use crate::held;
-use crate::inexact::Inexact;
+use crate::held_input::HeldInput;
 use crate::layers::{Samples, VideoLayer};
-use crate::order::Order;
+use crate::lossy_mask::LossyMask;
+use crate::path_watch::PathChange;
+use crate::retained_tiles;
 use crate::stats::ViewerStats;
-use crate::typed::Typed;
+use crate::unacked_input::UnackedInput;
 use crate::video::{VideoError, VideoEvent};
 
-/// 1 s: a ping is sent with whatever happens, at most this often; nothing is sent where nothing happens.
+/// 1 s: shortest interval between pings that accompany other traffic; an idle connection sends
+/// none.
 const PING_INTERVAL_US: Micros = 1_000_000;
-/// 0.1 s beyond a round trip: what a person does has been answered by then, or the session is asked for a sign of life.
-const ECHO_PATIENCE_US: Micros = 100_000;
-/// 0.5 s: while a key is held something is said this often, as the protocol wants it (section 4.1): a session that hears
-/// nothing lets it go.
-const HELD_INTERVAL_US: Micros = 500_000;
-/// Keys that count as held; no hand holds more.
-const HELD_MAX: usize = 64;
+/// 0.1 s: if nothing arrives within a round trip and this after an input, a liveness probe is sent.
+const ECHO_TIMEOUT_US: Micros = 100_000;
+/// 0.1 s: while a key is down, the viewer sends something this often (protocol section 4.1); a
+/// session that hears nothing stops repeating the keys, and then releases them.
+const KEEPALIVE_INTERVAL_US: Micros = 100_000;
 
-/// What a viewer says of itself.
+/// What a viewer announces about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewerConfig {
-    /// Program and version, for the session's log; cut at 64 bytes.
+    /// Program and version, for the session's log; truncated to 64 bytes.
     pub name: String,
     /// The window in pixels; 0 × 0 keeps the session's size.
     pub size: Size,
-    /// Bits of `thinc_protocol::viewer::ViewerCaps` that the shell decides: `RESIZE`, `LOCAL_CURSOR`, `VIDEO`, and `H264` where
-    /// it decodes that. What this crate can do is always said.
+    /// Bits of `thinc_protocol::viewer::ViewerCaps` that the shell decides: `RESIZE`,
+    /// `LOCAL_CURSOR`, `VIDEO`, and `H264` if it decodes that. The capabilities of this crate are
+    /// always announced.
     pub caps: u32,
     /// How the viewer takes part in the clipboard.
     pub clipboard: ClipboardPolicy,
 }
 
-/// Why a viewer gives up a connection: the session broke the protocol.
+/// Why a viewer ends a connection: the session violated the protocol.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ViewerError {
-    /// A message's bytes.
-    #[error("the session's message is wrong: {0}")]
+    /// Malformed bytes of a message.
+    #[error("malformed message from the session: {0}")]
     Wire(#[from] WireError),
-    /// A command's pixels.
-    #[error("the session's pixels are wrong: {0}")]
+    /// Malformed pixels of a command.
+    #[error("malformed pixels from the session: {0}")]
     Decode(#[from] DecodeError),
-    /// A slot.
-    #[error("the session's use of the cache is wrong: {0}")]
+    /// Wrong use of the cache.
+    #[error("the session misused the cache: {0}")]
     Cache(#[from] CacheError),
-    /// The clipboard's messages.
-    #[error("the session's use of the clipboard is wrong: {0}")]
+    /// Wrong messages of the clipboard.
+    #[error("the session misused the clipboard: {0}")]
     Clipboard(#[from] ClipError),
-    /// A video.
-    #[error("the session's video is wrong: {0}")]
+    /// Wrong use of a video stream.
+    #[error("the session misused a video stream: {0}")]
     Video(#[from] VideoError),
-    /// A message that may not come here.
-    #[error("the session's messages are out of order: {0}")]
+    /// An update that writes every pixel more often than any session has reason to.
+    #[error("an update of the session writes more than {UPDATE_SCREENS_MAX} times the screen")]
+    Work,
+    /// A message that is not allowed at this point.
+    #[error("unexpected message from the session: {0}")]
     Order(&'static str),
-    /// A version this viewer does not speak.
+    /// A protocol version that this viewer does not support.
     #[error("the session speaks protocol version {theirs}, this viewer speaks {ours}")]
     Version {
-        /// The session's.
+        /// The session's version.
         theirs: u16,
-        /// This viewer's.
+        /// This viewer's version.
         ours: u16,
     },
-    /// Bytes after the end.
+    /// Bytes after the end of the connection.
     #[error("the connection has ended")]
     Ended,
 }
 
 /// One connection to one session, from the hello on.
 ///
-/// `handle_*` takes what happened, `poll_*` gives what is to be done; after each `handle_*` poll both until they are dry.
-/// Updates are applied, and acknowledged, as soon as they come; what is shown and when is the shell's business, which it
-/// reports with [`handle_presented`](Viewer::handle_presented).
+/// `handle_*` takes events in, `poll_*` gives work out; after each `handle_*`, call `poll_transmit`
+/// and `poll_event` until they return nothing. Updates are applied and acknowledged on arrival; the
+/// shell decides what is presented and when, and reports it with
+/// [`handle_presented`](Viewer::handle_presented).
 #[derive(Debug)]
 pub struct Viewer {
     deframer: Deframer,
@@ -96,140 +106,161 @@ pub struct Viewer {
     last_barrier: u32,
     last_ping: u32,
     next_ping_at: Micros,
-    /// When the session last said anything.
-    heard_at: Micros,
-    /// When a person first did something of which nothing has come.
-    acted_at: Option<Micros>,
-    /// Input that no ping has followed: nobody would notice that it went nowhere.
-    unpinged: bool,
-    /// Keys that are down: code and, where that is not known, keysym.
-    held: Vec<(u16, u32)>,
-    /// When something is to be said because one is.
-    alive_at: Micros,
+    /// When anything last arrived from the session.
+    received_at: Micros,
+    /// When the first input was made since anything last arrived.
+    input_at: Option<Micros>,
+    /// Input was sent and no ping since: its loss would not be noticed.
+    unprobed_input: bool,
+    /// What is down on this connection.
+    held: HeldInput,
+    /// When a keepalive is due because a key is down.
+    keepalive_at: Micros,
 }
 
 impl Viewer {
-    /// A viewer whose hello waits to be sent.
+    /// A viewer whose hello is ready to be sent.
     pub fn new(config: &ViewerConfig) -> Viewer {
         let clipboard = if config.clipboard.take { ViewerCaps::CLIPBOARD } else { 0 };
         let hello = ViewerHello {
             version: VERSION,
             caps: config.caps | ViewerCaps::PACKED | ViewerCaps::LOSSY | clipboard,
             size: config.size,
-            frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+            message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
             name: config.name.clone(),
         };
         Viewer {
-            deframer: Deframer::new(SESSION_FRAME_BYTES_MAX),
+            deframer: Deframer::new(SESSION_MESSAGE_BYTES_MAX),
             state: State::new(config.clipboard, hello),
             last_barrier: 0,
             last_ping: 0,
             next_ping_at: 0,
-            heard_at: 0,
-            acted_at: None,
-            unpinged: false,
-            held: Vec::new(),
-            alive_at: 0,
+            received_at: 0,
+            input_at: None,
+            unprobed_input: false,
+            held: HeldInput::default(),
+            keepalive_at: 0,
         }
     }
 
-    /// A viewer that has a picture and never has a connection; the next lies over it.
-    pub(crate) fn of_picture(framebuffer: Framebuffer) -> Viewer {
-        let config =
-            ViewerConfig { name: String::new(), size: Size::default(), caps: 0, clipboard: ClipboardPolicy::OFF };
+    /// A viewer with a framebuffer and no connection, for the next one to continue from.
+    pub(crate) fn without_connection(framebuffer: Framebuffer) -> Viewer {
+        let config = ViewerConfig {
+            name: String::new(),
+            size: Size::default(),
+            caps: 0,
+            clipboard: ClipboardPolicy::OFF,
+        };
         let mut viewer = Viewer::new(&config);
         viewer.state.framebuffer = framebuffer;
         viewer.state.closed = true;
         viewer
     }
 
-    /// A part of that picture: blue, green and red of each pixel.
+    /// Writes a rectangle of that framebuffer: blue, green and red of each pixel.
     pub(crate) fn restore(&mut self, rect: &Rect, pixels: &[[u8; 3]]) {
-        let pixels: Vec<u32> = pixels.iter().map(|&[b, g, r]| u32::from_le_bytes([b, g, r, 0xff])).collect();
+        let pixels: Vec<u32> =
+            pixels.iter().map(|&[b, g, r]| u32::from_le_bytes([b, g, r, 0xff])).collect();
         self.state.framebuffer.write(rect, &pixels, true);
     }
 
-    /// This is the first connection of a viewer whose number ([`Viewer::set_instance`]) may be older than itself: a page that was loaded
-    /// again. It counts its input on from what the session says it has seen. After [`Viewer::lie_over`], if at all.
-    pub fn begin_anew(&mut self) {
-        self.state.typed.begin_anew();
+    /// Declares that a page was reloaded: earlier programs used this instance number
+    /// ([`Viewer::set_instance`]). Input numbers continue from the session's report. Call it after
+    /// [`Viewer::continue_from`], if at all.
+    pub fn set_reloaded(&mut self) {
+        self.state.unacked_input.set_reloaded();
     }
 
-    /// Offers to keep pixels that are to be shown again, in this cache, which may hold some from an earlier connection.
+    /// Offers a cache to the session; it may hold pixels from an earlier connection.
     ///
     /// # Panics
-    /// After anything else but [`Viewer::new`]: the offer follows the hello.
+    /// If it is not called directly after [`Viewer::new`]: the offer follows the hello.
     pub fn offer_cache(&mut self, cache: Cache) {
-        assert!(self.state.cache.get().is_none() && !self.state.greeted, "a cache is offered once, after the hello");
+        assert!(
+            self.state.cache.get().is_none() && !self.state.greeted,
+            "a cache is offered once, after the hello"
+        );
         let offer = self.state.cache.offer(cache);
         self.state.outbox.push(&ViewerMessage::Cache(offer));
     }
 
-    /// Until the session has drawn it, the picture is the one of an earlier connection, as far as that showed the same part of the screen.
-    /// The session is told what that is, and sends what differs. `key` is random: with it nobody can draw what only looks the same.
-    /// What was typed there and has not arrived is typed here.
+    /// Continues from an earlier connection: until the first update, the framebuffer shows the
+    /// earlier one's pixels of the same part of the screen; the session is told which tiles those
+    /// are, and sends only tiles that differ. Input that has not arrived there is sent here. `key`
+    /// is random and keys the tile hashes, so that nobody can craft colliding tiles.
     ///
     /// # Panics
-    /// Once anything was said.
-    pub fn lie_over(&mut self, earlier: &mut Viewer, key: [u8; HELD_KEY_BYTES]) {
-        assert!(self.state.epoch.is_none(), "a picture lies over an earlier one from its beginning on");
-        self.take_typed(earlier);
+    /// After the first geometry.
+    pub fn continue_from(&mut self, earlier: &mut Viewer, key: [u8; RETAINED_KEY_BYTES]) {
+        assert!(
+            self.state.epoch.is_none(),
+            "a viewer continues from another before its first geometry"
+        );
+        self.take_unacked_input(earlier);
         earlier.paint_videos();
         let lower = earlier.state.framebuffer.newest();
-        held::held(lower, key).into_iter().for_each(|held| self.state.outbox.hold(held));
-        self.state.framebuffer.lie_over(lower);
+        let tiles = retained_tiles::retained_tiles(lower, key);
+        tiles.into_iter().for_each(|tiles| self.state.outbox.set_retained_tiles(tiles));
+        self.state.framebuffer.set_earlier(lower);
     }
 
-    /// What was typed on another connection and may not have arrived is this one's from now on: of one that has ended, for the
-    /// next, or back to the picture that stays where that ended before it had one.
-    pub fn take_typed(&mut self, from: &mut Viewer) {
-        self.state.typed = from.state.typed.take_over();
+    /// Takes over the input that may not have arrived on another connection: from one that has
+    /// ended, for the next; or back, if the next ended before its first geometry.
+    pub fn take_unacked_input(&mut self, from: &mut Viewer) {
+        self.state.unacked_input = from.state.unacked_input.take_over();
         self.state.last_input = from.state.last_input;
     }
 
-    /// The cache as it is now, to be saved.
+    /// The cache in its present state, to be saved.
     pub fn cache(&self) -> Option<&Cache> {
         self.state.cache.get()
     }
 
-    /// Takes the cache out of a connection that has ended, for the next.
+    /// Takes the cache of a connection that has ended, for the next one.
     pub fn take_cache(&mut self) -> Option<Cache> {
         self.state.closed = true;
         self.state.cache.take()
     }
 
-    /// The next bytes from the session, in chunks of any size.
+    /// Handles the next bytes from the session, in chunks of any size.
     ///
     /// # Errors
-    /// What the session did wrong; a `Close` that says so waits in `poll_transmit`, and nothing more is taken.
+    /// The session's violation of the protocol; a `Close` with the reason waits in `poll_transmit`,
+    /// and further bytes are refused.
     pub fn handle_bytes(&mut self, bytes: &[u8], now: Micros) -> Result<(), ViewerError> {
-        let mut more = self.handle_picture(bytes, now)?;
+        let mut more = self.handle_bytes_until_frame_end(bytes, now)?;
         while more {
-            more = self.handle_picture(&[], now)?;
+            more = self.handle_bytes_until_frame_end(&[], now)?;
         }
         Ok(())
     }
 
-    /// As [`handle_bytes`](Viewer::handle_bytes), but nothing is applied over a picture that is whole just now. True: it is, and there may
-    /// be more, which the next call applies, with further bytes or none.
+    /// As [`handle_bytes`](Viewer::handle_bytes), but stops after an update that ends a drawing
+    /// burst, and after 64 Mi pixels, so that a shell's time-outs are noticed whatever a session
+    /// sends. True: it stopped there, and the next call continues, with further bytes or none.
     ///
     /// # Errors
-    /// The same.
-    pub fn handle_picture(&mut self, bytes: &[u8], now: Micros) -> Result<bool, ViewerError> {
+    /// As for [`handle_bytes`](Viewer::handle_bytes).
+    pub fn handle_bytes_until_frame_end(
+        &mut self,
+        bytes: &[u8],
+        now: Micros,
+    ) -> Result<bool, ViewerError> {
         if self.state.closed {
             return Err(ViewerError::Ended);
         }
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.handle_heard(now);
+        self.handle_received(now);
         self.deframer.push(bytes);
         let result = self.handle_messages(now);
-        self.type_due(now);
-        self.give_up(&result);
+        self.send_due_input(now);
+        self.close_on_error(&result);
         self.ping(now);
         result
     }
 
-    /// A datagram of the session's: an update that came alone. It may come at any time, again, or never.
+    /// Handles a datagram from the session: an update, which may arrive at any time, repeatedly, or
+    /// never.
     ///
     /// # Errors
     /// As for [`handle_bytes`](Viewer::handle_bytes).
@@ -238,102 +269,114 @@ impl Viewer {
             return Err(ViewerError::Ended);
         }
         self.state.stats.bytes_in += bytes.len() as u64;
-        self.handle_heard(now);
-        let result = self.state.handle_alone(bytes, now);
-        self.give_up(&result);
+        self.handle_received(now);
+        let result = self.state.handle_datagram(bytes, now);
+        self.close_on_error(&result);
         self.ping(now);
         result
     }
 
-    /// Appends what is to be sent as a datagram, one at most; false when there is nothing. It costs nothing if it is lost.
+    /// Appends the next datagram to send; false if there is none. Its loss has no consequences.
     pub fn poll_datagram(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        if let Some(arrived) = self.state.order.poll_news().filter(|_| !self.state.closed) {
+        if let Some(arrived) = self.state.order.poll_ack().filter(|_| !self.state.closed) {
             ViewerMessage::Arrived(arrived.clone()).encode(out);
-        } else if let Some(early) = self.state.repeats.poll().filter(|_| !self.state.closed) {
+        } else if let Some(early) = self.state.stream_tail.poll().filter(|_| !self.state.closed) {
             ViewerMessage::Early(early).encode(out);
         }
         self.state.stats.bytes_out += (out.len() - before) as u64;
         out.len() > before
     }
 
-    fn handle_heard(&mut self, now: Micros) {
-        self.heard_at = now;
-        self.acted_at = None;
+    fn handle_received(&mut self, now: Micros) {
+        self.received_at = now;
+        self.input_at = None;
     }
 
-    /// When the session is asked, if nothing comes of what a person did.
-    fn echo_due(&self) -> Option<Micros> {
-        let acted = self.acted_at.filter(|_| self.state.greeted && self.state.pings.is_empty())?;
-        Some(acted + self.state.stats.rtt_min_us.unwrap_or(0) + ECHO_PATIENCE_US)
+    /// When a liveness probe is due because an input got no echo.
+    fn probe_due(&self) -> Option<Micros> {
+        let input_at =
+            self.input_at.filter(|_| self.state.greeted && self.state.pings.is_empty())?;
+        Some(input_at + self.state.stats.rtt_min_us.unwrap_or(0) + ECHO_TIMEOUT_US)
     }
 
-    /// Says what the session did wrong, if it did.
-    fn give_up<T>(&mut self, result: &Result<T, ViewerError>) {
+    /// Ends the connection after a violation of the protocol, with the reason.
+    fn close_on_error<T>(&mut self, result: &Result<T, ViewerError>) {
         if let Err(error) = result {
             self.state.closed = true;
             self.state.outbox.push(&ViewerMessage::Close(error.to_string()));
         }
     }
 
-    /// Up to the next that ends a picture; true when there was one, and the connection goes on.
+    /// Handles messages until an update ends a drawing burst; true if one did, and the connection
+    /// is still open.
     fn handle_messages(&mut self, now: Micros) -> Result<bool, ViewerError> {
         let before = self.state.stats.frames;
-        while !self.state.closed && self.state.stats.frames == before {
+        self.state.work = 0;
+        let goes_on = |state: &State| {
+            !state.closed && state.stats.frames == before && state.work < SCREEN_AREA_MAX
+        };
+        while goes_on(&self.state) {
             let Some(frame) = self.deframer.next()? else { return Ok(false) };
             self.state.handle_frame(&frame, now)?;
         }
         Ok(!self.state.closed)
     }
 
-    /// Something a person did; gives its number, which the echo brings back. Only what waits for the session to say what it took on the
-    /// connection before goes under another.
+    /// Takes a user input; returns its number, which its echo carries. Input queued behind an
+    /// earlier connection's log is renumbered when it is sent.
     pub fn handle_input(&mut self, event: InputEvent, now: Micros) -> u32 {
-        if !self.state.typed.waits() {
+        if !self.state.unacked_input.waits() {
             return self.send_input(event, now, now);
         }
         let seq = self.next_input();
-        self.state.typed.handle_live(seq);
-        self.state.typed.push(seq, event, now, now);
+        self.state.unacked_input.handle_live(seq);
+        self.state.unacked_input.push(seq, event, now, now);
         seq
     }
 
-    /// The same while nobody sees a connection: the shell has lost it, and the next shows nothing yet. What is typed is kept, and is sent,
-    /// all of it or nothing, once a session says what it took before. None: this is not kept. A click into a picture that
-    /// is old decides where the rest would go, so what is typed is not sent then.
-    pub fn keep_input(&mut self, event: InputEvent, now: Micros) -> Option<u32> {
+    /// As [`Viewer::handle_input`], for input made while the connection is lost and the next one
+    /// shows nothing yet. Keystrokes are buffered, and all or none are sent once a session has
+    /// reported the last input that it took. None: the event is not buffered. A click on an
+    /// outdated screen could redirect the keystrokes, so it discards them.
+    pub fn buffer_input(&mut self, event: InputEvent, now: Micros) -> Option<u32> {
         match event {
-            InputEvent::Key { .. } | InputEvent::Char(_) | InputEvent::Locks { .. } | InputEvent::ReleaseAll => {}
-            InputEvent::Button { down: true, .. } | InputEvent::Touch { phase: TouchPhase::Begin, .. } => {
+            InputEvent::Key { .. }
+            | InputEvent::Char(_)
+            | InputEvent::Locks { .. }
+            | InputEvent::ReleaseAll => {}
+            InputEvent::Button { down: true, .. }
+            | InputEvent::Touch { phase: TouchPhase::Begin, .. } => {
                 let seq = self.next_input();
-                self.state.typed.spoil(seq);
+                self.state.unacked_input.discard(seq);
                 return None;
             }
-            InputEvent::Button { down: false, .. } | InputEvent::Touch { phase: TouchPhase::End, .. }
-                if self.state.typed.is_pressed(&event) => {}
+            InputEvent::Button { down: false, .. }
+            | InputEvent::Touch { phase: TouchPhase::End, .. }
+                if self.state.unacked_input.is_pressed(&event) => {}
             _ => return None,
         }
-        if !self.state.typed.waits() {
+        if !self.state.unacked_input.waits() {
             return Some(self.send_input(event, now, now));
         }
         let seq = self.next_input();
-        self.state.typed.push(seq, event, now, now);
+        self.state.unacked_input.push(seq, event, now, now);
         Some(seq)
     }
 
-    /// What is typed without a connection now would be sent by the next.
-    pub fn keeps_input(&self, now: Micros) -> bool {
-        self.state.typed.keeps(now)
+    /// True if input made now, without a connection, would be sent by the next one.
+    pub fn can_buffer_input(&self, now: Micros) -> bool {
+        self.state.unacked_input.can_resend(now)
     }
 
-    /// What was kept, as soon as it is known what is to be sent of it.
-    fn type_due(&mut self, now: Micros) {
-        for (event, made) in self.state.typed.take_due() {
+    /// Sends buffered input, once it is known which of it the session lacks.
+    fn send_due_input(&mut self, now: Micros) {
+        for (event, made) in self.state.unacked_input.take_due() {
             self.send_input(event, made, now);
         }
     }
 
-    /// Number of the newest input that was said or kept.
+    /// Number of the newest input that was sent or buffered.
     pub fn newest_input(&self) -> u32 {
         self.state.last_input
     }
@@ -343,155 +386,161 @@ impl Viewer {
         self.state.last_input
     }
 
-    /// Says it, and remembers when it was `made` until it has arrived.
+    /// Sends an event and logs it with the time it was `made` until it has arrived.
     fn send_input(&mut self, event: InputEvent, made: Micros, now: Micros) -> u32 {
         let seq = self.next_input();
         self.state.stats.inputs += 1;
-        // Only what is pressed is echoed, so only that is remembered.
-        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
+        // Only keys, buttons and characters are echoed, so only they are remembered.
+        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_))
+        {
             self.state.stats.input_made(seq, now);
         }
-        match event {
-            InputEvent::Key { code, keysym, down } => {
-                let same = |&(of, was): &(u16, u32)| if code != 0 { of == code } else { was == keysym };
-                // One that went down on an earlier connection went up with that.
-                if !down && self.held.len() < HELD_MAX && !self.held.iter().any(same) {
-                    return seq;
-                }
-                self.held.retain(|held| !same(held));
-                if down && self.held.len() < HELD_MAX {
-                    self.held.push((code, keysym));
-                }
-            }
-            InputEvent::ReleaseAll => self.held.clear(),
-            _ => {}
+        if !self.held.handle(event) {
+            return seq;
         }
-        self.alive_at = now + HELD_INTERVAL_US;
-        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_)) {
-            // A person waits for what this does.
-            self.acted_at.get_or_insert(now);
-            self.state.repeats.want(self.state.stats.rtt_us, now);
+        self.keepalive_at = now + KEEPALIVE_INTERVAL_US;
+        if matches!(event, InputEvent::Key { .. } | InputEvent::Button { .. } | InputEvent::Char(_))
+        {
+            // The user expects a response to this input.
+            self.input_at.get_or_insert(now);
+            self.state.stream_tail.schedule(self.state.stats.rtt_us, now);
         }
         self.state.outbox.push_input(Input { seq, event });
-        self.state.typed.push(seq, event, made, now);
+        self.state.unacked_input.push(seq, event, made, now);
         self.state.stats.inputs_dropped = self.state.outbox.dropped();
-        self.unpinged = true;
+        self.unprobed_input = true;
         self.ping(now);
         seq
     }
 
-    /// This is the viewer of that number, whatever connection it comes on: the session ends an older connection of it, so
-    /// that what was still on its way there comes too late, and says what it took.
+    /// Sets the viewer's instance number, the same on each of its connections: the session ends an
+    /// older connection with this number, so that input still in flight there is refused, and
+    /// reports the last input that it took.
     ///
     /// # Panics
-    /// Once anything was said.
+    /// After the hello was sent.
     pub fn set_instance(&mut self, number: [u8; INSTANCE_BYTES]) {
-        self.state.outbox.name(number);
+        self.state.outbox.set_instance(number);
     }
 
-    /// The keyboard is laid out like this, as far as is known.
-    pub fn set_layout(&mut self, layout: Layout) {
-        self.state.outbox.push(&ViewerMessage::Layout(layout));
+    /// Announces the keyboard's layout, as far as it is known.
+    pub fn set_layout(&mut self, layout: KeyboardLayout) {
+        self.state.outbox.push(&ViewerMessage::KeyboardLayout(layout));
     }
 
-    /// The window has this size now.
+    /// The window has a new size.
     pub fn handle_resize(&mut self, size: Size) {
         self.state.outbox.push(&ViewerMessage::Resize(size));
     }
 
-    /// What is to be shown, and how large; the session answers with a geometry. Only the newest is said.
+    /// Requests which part of the screen is shown, and how large; the session answers with a
+    /// geometry. Only the newest request is sent.
     pub fn set_view(&mut self, view: View) {
         self.state.outbox.set_view(view);
     }
 
-    /// The displays here, for the session to take their form, where this viewer controls its size. Only the newest is said.
+    /// Announces the viewer's monitors; the session adopts their layout if this viewer controls its
+    /// size. Only the newest is sent.
     pub fn set_displays(&mut self, displays: Displays) {
         self.state.outbox.set_displays(displays);
     }
 
-    /// Asks to be told, by a `ViewerEvent::Barrier`, when everything drawn until now has been applied, pictures of videos decoded too;
-    /// gives its number.
+    /// Requests a `ViewerEvent::Barrier` for when everything drawn until now has been applied,
+    /// including decoded video frames; returns its number.
     ///
     /// # Panics
-    /// With 8 of them unanswered: a shell waits for one.
+    /// If 8 barriers are unanswered: a shell waits for one at a time.
     pub fn request_barrier(&mut self) -> u32 {
         let unanswered = self.state.barriers.len() + self.state.videos.barriers_len();
-        assert!(unanswered < BARRIERS_LEN_MAX, "at most {BARRIERS_LEN_MAX} barriers wait for their answer");
+        assert!(
+            unanswered < BARRIERS_LEN_MAX,
+            "at most {BARRIERS_LEN_MAX} barriers may be unanswered"
+        );
         self.last_barrier = self.last_barrier.wrapping_add(1);
         self.state.barriers.push(self.last_barrier);
         self.state.outbox.push(&ViewerMessage::Barrier(self.last_barrier));
         self.last_barrier
     }
 
-    /// Asks for everything anew.
+    /// Requests the whole screen again.
     pub fn request_refresh(&mut self) {
-        self.state.outbox.push(&ViewerMessage::Refresh);
+        self.state.outbox.push(&ViewerMessage::Resync);
     }
 
-    /// Something was applied that is to be shown with what is still to come.
+    /// True if part of a drawing burst is applied and the rest is still to come.
     pub fn is_in_frame(&self) -> bool {
         self.state.in_frame && self.state.unpresented.is_some()
     }
 
-    /// The shell has shown everything applied until now; the moment is the best the shell knows.
+    /// The shell has presented everything applied until now; `now` is its best estimate of when.
     pub fn handle_presented(&mut self, now: Micros) {
         let Some((update, since)) = self.state.unpresented.take() else { return };
         let delay_us = now.saturating_sub(since);
         self.state.stats.presented(now);
         self.state.stats.present_delay_us = Some(delay_us);
         let delay_us = u32::try_from(delay_us).unwrap_or(u32::MAX);
-        // Where some updates go alone, what has arrived is said otherwise.
+        // If updates may be datagrams, ARRIVED messages acknowledge them instead.
         let applied = if self.state.order.is_on { 0 } else { self.state.last_seq };
         self.state.outbox.presented(applied, Presented { update, delay_us });
     }
 
-    /// Something on the viewer's side owns the selection now, or nothing does. Its content is asked for when it is pasted.
+    /// An application on the viewer's side owns the selection now, or none does. Its content is
+    /// requested when it is pasted.
     pub fn offer_clipboard(&mut self, selection: Selection, formats: ClipFormats) {
         self.state.clipboard.end.offer(selection, formats);
     }
 
-    /// Asks for what the session owns: `ClipReceived` or `ClipEnded` answers to this number. None where it offers no such
-    /// thing, or where eight contents are on their way.
-    pub fn request_clipboard(&mut self, selection: Selection, format: ClipFormat, now: Micros) -> Option<u32> {
+    /// Requests the content of the session's selection: `ClipReceived` or `ClipEnded` answers to
+    /// this number. None if the session does not offer this format, or if eight transfers are in
+    /// progress.
+    pub fn request_clipboard(
+        &mut self,
+        selection: Selection,
+        format: ClipFormat,
+        now: Micros,
+    ) -> Option<u32> {
         self.state.clipboard.end.request(selection, format, now)
     }
 
-    /// The content is no longer wanted.
+    /// Cancels a requested transfer.
     pub fn cancel_clipboard(&mut self, id: u32) {
         self.state.clipboard.end.cancel(id);
     }
 
-    /// Answers `ClipWanted`; a number that is over is nothing. A content that is too long, or not of its format, is not
-    /// sent, and `ClipEnded` says so.
+    /// Answers `ClipWanted`; an unknown number is ignored. A content that is too long, or not of
+    /// its format, is not sent, and `ClipEnded` reports it.
     pub fn provide_clipboard(&mut self, id: u32, content: Result<Vec<u8>, ClipEnd>, now: Micros) {
         self.state.clipboard.provide(id, content, now);
     }
 
-    /// Since when the session owes an answer and has said nothing at all; a session that lives answers in a round trip.
+    /// Since when an answer is due and nothing has arrived; a live session answers within a round
+    /// trip.
     pub fn unanswered_since(&self) -> Option<Micros> {
         let &(_, asked) = self.state.pings.front().filter(|_| !self.state.closed)?;
-        Some(self.acted_at.map_or(asked, |acted| acted.min(asked)).max(self.heard_at))
+        Some(self.input_at.map_or(asked, |input_at| input_at.min(asked)).max(self.received_at))
     }
 
-    /// Asks whether the session is still there; [`Viewer::unanswered_since`] says how that goes.
-    pub fn handle_doubt(&mut self, now: Micros) {
+    /// Sends a liveness probe unless one is in flight; [`Viewer::unanswered_since`] tells whether
+    /// it was answered.
+    pub fn probe_liveness(&mut self, now: Micros) {
         if self.state.greeted && !self.state.closed && self.state.pings.is_empty() {
             self.send_ping(now);
         }
     }
 
-    /// Asks once more: an answer is due, and what was asked before may be lost. Where the path carries again, a new question is what
-    /// finds out soonest.
-    pub fn handle_quiet(&mut self, now: Micros) {
+    /// Sends another liveness probe while one is unanswered, since the first may be lost: after an
+    /// outage, a new probe detects the recovery soonest.
+    pub fn repeat_liveness_probe(&mut self, now: Micros) {
         if self.state.greeted && !self.state.closed && self.state.pings.len() < PINGS_MAX {
             self.send_ping(now);
         }
     }
 
-    /// When [`Viewer::handle_timeout`] is to be called if nothing else is.
+    /// When [`Viewer::handle_timeout`] is due, if nothing else happens.
     pub fn poll_deadline(&self) -> Option<Micros> {
-        let alive = (self.state.greeted && !self.held.is_empty()).then_some(self.alive_at);
-        let ping = (self.state.greeted && self.unpinged && self.state.pings.is_empty()).then_some(self.next_ping_at);
+        let alive = (self.state.greeted && self.held.has_key()).then_some(self.keepalive_at);
+        let ping = (self.state.greeted && self.unprobed_input && self.state.pings.is_empty())
+            .then_some(self.next_ping_at);
         self.state
             .clipboard
             .end
@@ -499,176 +548,191 @@ impl Viewer {
             .into_iter()
             .chain(alive)
             .chain(ping)
-            .chain(self.echo_due())
+            .chain(self.probe_due())
             .chain(self.state.videos.deadline())
-            .chain(self.state.repeats.deadline())
-            .chain(self.state.order.deadline(self.state.epoch, Order::window(self.state.stats.rtt_us)))
+            .chain(self.state.stream_tail.deadline())
+            .chain(
+                self.state
+                    .order
+                    .deadline(self.state.epoch, DatagramOrder::window(self.state.stats.rtt_us)),
+            )
             .min()
             .filter(|_| !self.state.closed)
     }
 
-    /// So late it is: what has been waited for too long is given up, and of a key that is still held the session is told
-    /// that it is.
+    /// Handles expired deadlines: transfers time out, delayed updates are applied, keepalives are
+    /// sent while a key is down.
     pub fn handle_timeout(&mut self, now: Micros) {
         if !self.state.closed {
-            let result = self.state.settle_alone(now);
-            self.give_up(&result);
+            let result = self.state.apply_ready_updates(now);
+            self.close_on_error(&result);
         }
-        if let Some(arrived) = self.state.order.poll_repeat(now) {
+        if let Some(arrived) = self.state.order.poll_repeated_ack(now) {
             self.state.outbox.push(&ViewerMessage::Arrived(arrived.clone()));
         }
-        self.state.repeats.handle_timeout(now);
+        self.state.stream_tail.handle_timeout(now);
         self.state.clipboard.timeout(now);
         self.state.videos.timeout(now);
         self.state.settle_videos();
-        if self.unpinged {
+        if self.unprobed_input {
             self.ping(now);
         }
-        if self.echo_due().is_some_and(|at| at <= now) {
+        if self.probe_due().is_some_and(|at| at <= now) {
             self.send_ping(now);
         }
-        if !self.held.is_empty() && self.alive_at <= now {
-            self.alive_at = now + HELD_INTERVAL_US;
+        if self.held.has_key() && self.keepalive_at <= now {
+            self.keepalive_at = now + KEEPALIVE_INTERVAL_US;
             if self.state.greeted && !self.state.closed && self.state.pings.len() < PINGS_MAX {
                 self.send_ping(now);
             }
         }
     }
 
-    /// Says goodbye; `poll_transmit` gives the last bytes. What was typed goes with them or nowhere.
+    /// Closes the connection; `poll_transmit` gives the last bytes. Buffered input is sent with
+    /// them or not at all.
     pub fn handle_close(&mut self, reason: &str) {
-        self.state.typed = Typed::default();
+        self.state.unacked_input = UnackedInput::default();
         if !self.state.closed {
             self.state.closed = true;
             self.state.outbox.push(&ViewerMessage::Close(reason.to_owned()));
         }
     }
 
-    /// Appends what is to be sent; false when there is nothing.
+    /// Appends bytes to send; false if there are none.
     pub fn poll_transmit(&mut self, out: &mut Vec<u8>) -> bool {
         let before = out.len();
-        let State { outbox, clipboard, videos, stats, greeted, closed, repeats, .. } = &mut self.state;
+        let State { outbox, clipboard, videos, stats, greeted, closed, stream_tail, .. } =
+            &mut self.state;
         if *greeted && !*closed {
             clipboard.poll_control(outbox, stats);
         }
         let mut any = outbox.poll(out);
         if *greeted && !*closed {
             any |= videos.poll_answers(out);
-            // Behind everything else, which has left or leaves before it.
+            // Clipboard contents come last.
             any |= clipboard.poll_pieces(out, stats);
         }
         stats.bytes_out += (out.len() - before) as u64;
-        repeats.written(&out[before..]);
+        stream_tail.written(&out[before..]);
         any
     }
 
-    /// The next thing the shell must know.
+    /// The next event for the shell.
     pub fn poll_event(&mut self) -> Option<ViewerEvent> {
-        self.state.events.poll().or_else(|| self.state.clipboard.end.poll_event().map(ViewerEvent::from))
+        self.state
+            .events
+            .poll()
+            .or_else(|| self.state.clipboard.end.poll_event().map(ViewerEvent::from))
     }
 
-    /// The next thing for the shell's decoders to do, if it has said that it has any.
+    /// The next work for the shell's decoders, if it has announced any.
     pub fn poll_video(&mut self) -> Option<VideoEvent> {
         self.state.videos.poll()
     }
 
-    /// There is something for the decoders.
+    /// True if there is work for the decoders.
     pub fn has_video(&self) -> bool {
         self.state.videos.has_task()
     }
 
-    /// A decoder stands ready for the stream. Numbers of streams and pictures that are over are ignored, here and below.
+    /// A decoder is ready for the stream. Unknown stream and frame numbers are ignored, here and
+    /// below.
     pub fn handle_video_ready(&mut self, stream: u64) {
         self.state.videos.handle_ready(stream);
     }
 
-    /// The stream cannot be shown, now or any more: it comes as pixels.
+    /// The stream cannot be decoded, now or later: the session sends its area as pixels.
     pub fn handle_video_refused(&mut self, stream: u64) {
         self.state.videos.handle_refused(stream);
         self.state.settle_videos();
     }
 
-    /// A picture was decoded: samples of the size it was given out with, or more. It is painted where nothing was written since it
-    /// came; `FrameEnd` follows where that is to be presented.
-    pub fn handle_video_picture(&mut self, serial: u64, planes: &PlanesRef<'_>, now: Micros) {
-        self.state.handle_video_picture(serial, Samples::Lent(planes), now);
+    /// A frame was decoded: samples of the announced size or larger. It is painted where nothing
+    /// was drawn since it arrived; `FrameEnd` follows if that is to be presented.
+    pub fn handle_video_frame(&mut self, serial: u64, planes: &PlanesRef<'_>, now: Micros) {
+        self.state.handle_video_frame(serial, Samples::Borrowed(planes), now);
     }
 
-    /// The same for a decoder that gives its samples away where they are kept, and gets others to write the next to.
+    /// As [`Viewer::handle_video_frame`], for a decoder that gives its planes away and takes others
+    /// in exchange.
     pub fn handle_video_planes(&mut self, serial: u64, planes: &mut Planes, now: Micros) {
-        self.state.handle_video_picture(serial, Samples::Given(planes), now);
+        self.state.handle_video_frame(serial, Samples::Owned(planes), now);
     }
 
-    /// From here on the shell paints videos itself ([`Viewer::video_layers`]), or does not any more, and all are painted here.
+    /// Sets whether the shell paints videos itself ([`Viewer::video_layers`]); if not, all are
+    /// painted into the framebuffer.
     pub fn set_video_layers(&mut self, on: bool) {
         self.state.videos.set_layers(on, &mut self.state.framebuffer);
     }
 
-    /// The pictures of videos that are seen over the framebuffer, where the shell paints them. What is seen of one has been damage
-    /// when it came; the framebuffer's own pixels there are older, until somebody needs them.
+    /// The video frames visible over the framebuffer, if the shell paints them. A frame's region
+    /// was damaged when it arrived; the framebuffer's own pixels there are older until somebody
+    /// needs them.
     pub fn video_layers(&self) -> impl Iterator<Item = &VideoLayer> {
         self.state.videos.layers()
     }
 
-    /// The framebuffer is to hold all that is seen, as if no shell painted.
+    /// Paints all layers into the framebuffer, as if no shell painted.
     pub fn paint_videos(&mut self) {
         self.state.videos.paint_all(&mut self.state.framebuffer);
     }
 
-    /// A picture could not be decoded. What leans on it is given up too, and the session hears that it is lost.
-    pub fn handle_video_failed(&mut self, serial: u64) {
+    /// A frame could not be decoded. Frames that refer to it are dropped too, and the session is
+    /// asked for a keyframe.
+    pub fn handle_video_frame_failed(&mut self, serial: u64) {
         self.state.videos.handle_failed(serial);
         self.state.settle_videos();
     }
 
-    /// Some of this picture would still be seen. Where not, it is to be decoded all the same, because others lean on it, and then
-    /// [`Viewer::handle_video_skipped`] is enough.
-    pub fn is_video_wanted(&self, serial: u64) -> bool {
-        self.state.videos.is_wanted(serial)
+    /// True if some of this frame would still be visible. If not, it has to be decoded all the
+    /// same, because other frames refer to it; [`Viewer::handle_video_frame_skipped`] then
+    /// suffices.
+    pub fn is_video_frame_visible(&self, serial: u64) -> bool {
+        self.state.videos.is_visible(serial)
     }
 
-    /// A picture was decoded which nobody would see any more.
-    pub fn handle_video_skipped(&mut self, serial: u64) {
+    /// A frame was decoded that is no longer visible.
+    pub fn handle_video_frame_skipped(&mut self, serial: u64) {
         self.state.videos.handle_skipped(serial);
         self.state.settle_videos();
     }
 
-    /// The bytes of a picture are not needed any more; the next one may have their memory.
+    /// Takes a frame's buffer back for reuse.
     pub fn reuse_video_buffer(&mut self, data: Vec<u8>) {
         self.state.videos.reuse(data);
     }
 
-    /// Pictures that have come and not been decoded yet.
-    pub fn videos_waiting(&self) -> usize {
+    /// Count of frames that wait for the decoder.
+    pub fn video_frames_waiting(&self) -> usize {
         self.state.videos.waiting_len()
     }
 
-    /// Streams of video that are under way.
-    pub fn videos_active(&self) -> usize {
+    /// Count of active video streams.
+    pub fn video_streams_active(&self) -> usize {
         self.state.videos.active_len()
     }
 
-    /// A video has its place here.
-    pub(crate) fn plays_in(&self, rect: &Rect) -> bool {
-        self.state.videos.plays_in(rect)
+    /// True if an active video area overlaps `rect`.
+    pub(crate) fn has_video_in(&self, rect: &Rect) -> bool {
+        self.state.videos.has_video_in(rect)
     }
 
-    /// What is to be shown.
+    /// The framebuffer.
     pub fn framebuffer(&self) -> &Framebuffer {
         &self.state.framebuffer
     }
 
-    /// Which pixels of it are only nearly what the session's screen shows; empty as soon as all is exact.
-    pub const fn inexact(&self) -> &Inexact {
-        self.state.framebuffer.inexact()
+    /// Which pixels of the framebuffer are lossy; empty when all are refreshed.
+    pub const fn lossy(&self) -> &LossyMask {
+        self.state.framebuffer.lossy()
     }
 
-    /// What is to be shown anew since this was last called.
+    /// Takes the damage since the last call.
     pub fn take_damage(&mut self) -> Region {
         self.state.framebuffer.take_damage()
     }
 
-    /// Something is to be shown anew.
+    /// True if there is damage.
     pub fn has_damage(&self) -> bool {
         !self.state.framebuffer.damage().is_empty()
     }
@@ -678,13 +742,68 @@ impl Viewer {
         &self.state.stats
     }
 
-    /// The connection has ended, by either side.
+    /// True if either side has ended the connection.
     pub fn is_closed(&self) -> bool {
         self.state.closed
     }
 
+    /// Watches the path from now on, for a shell that can connect over another transport.
+    pub fn watch_path(&mut self) {
+        self.state.path_watch.start();
+    }
+
+    /// True if a round trip was measured since [`Viewer::handle_losses`] was last called, and the
+    /// path is watched.
+    pub fn wants_losses(&self) -> bool {
+        self.state.path_watch.wants_losses()
+    }
+
+    /// Count of the viewer's packets that the path has lost since the connection began.
+    pub fn handle_losses(&mut self, lost: u64, now: Micros) {
+        self.state.path_watch.handle_losses(lost, now);
+    }
+
+    /// Why another transport is to be tried now. None while anything is held down, which a change
+    /// of connections would release.
+    pub fn path_change(&self, now: Micros) -> Option<PathChange> {
+        self.state.path_watch.due(now).filter(|_| self.state.greeted && !self.holds_input())
+    }
+
+    /// Another transport is tried; one of the next two methods reports if it is not taken.
+    pub fn handle_transport_attempt(&mut self) {
+        self.state.path_watch.handle_attempt();
+    }
+
+    /// The attempt led to nothing; the next follows later.
+    pub fn handle_transport_failure(&mut self, now: Micros) {
+        self.state.path_watch.handle_failure(now);
+    }
+
+    /// The transport could be used, but something is held down.
+    pub fn handle_transport_postponed(&mut self) {
+        self.state.path_watch.handle_postponed();
+    }
+
+    /// A key, a button or a finger is down.
+    pub fn holds_input(&self) -> bool {
+        self.held.is_any()
+    }
+
+    /// Another connection may take the place of this one now: nothing is held down, which that
+    /// would release, and no drawing burst is on its way, which would be sent twice, whether or not
+    /// its beginning was presented.
+    pub fn may_be_replaced(&self) -> bool {
+        !self.holds_input() && !self.state.in_frame
+    }
+
     fn ping(&mut self, now: Micros) {
-        if self.state.closed || !self.state.greeted || now < self.next_ping_at || !self.state.pings.is_empty() {
+        let sooner = self.state.path_watch.ping_interval(now);
+        let sooner = sooner.map_or(0, |interval| PING_INTERVAL_US - interval);
+        if self.state.closed
+            || !self.state.greeted
+            || now + sooner < self.next_ping_at
+            || !self.state.pings.is_empty()
+        {
             return;
         }
         self.send_ping(now);
@@ -692,10 +811,10 @@ impl Viewer {
 
     fn send_ping(&mut self, now: Micros) {
         self.next_ping_at = now + PING_INTERVAL_US;
-        self.unpinged = false;
+        self.unprobed_input = false;
         self.last_ping = self.last_ping.wrapping_add(1);
         self.state.pings.push_back((self.last_ping, now));
-        self.state.typed.pinged(self.last_ping, self.state.last_input);
+        self.state.unacked_input.pinged(self.last_ping, self.state.last_input);
         self.state.outbox.push(&ViewerMessage::Ping(self.last_ping));
     }
 }

@@ -1,14 +1,16 @@
-//! What a viewer keeps for a session, shows again, takes to its next connection and writes to a file.
-//! From commands as a session sends them, to pixels, errors and bytes.
-//! Knows viewer-core's public face.
+//! The viewer's cache: pixels kept and recalled, resumed by the next connection and written to a
+//! file. From a session's commands, to pixels, errors and bytes. Knows viewer-core's public
+//! interface.
 
 use proptest::prelude::*;
 use thinc_protocol::command::{Command, Encoding};
-use thinc_protocol::frame::Deframer;
+use thinc_protocol::framing::Deframer;
 use thinc_protocol::session::{CacheGrant, Geometry, SessionHello, SessionMessage, Update};
 use thinc_protocol::viewer::{CacheOffer, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_viewer_core::{Cache, CacheError, ClipboardPolicy, SavedCacheError, Viewer, ViewerConfig, ViewerError};
+use thinc_viewer_core::{
+    Cache, CacheError, ClipboardPolicy, SavedCacheError, Viewer, ViewerConfig, ViewerError,
+};
 
 const SIZE: Size = Size { width: 64, height: 48 };
 const TOKEN: [u8; 16] = *b"an unguessable t";
@@ -23,7 +25,7 @@ struct Shown {
 
 impl Shown {
     fn without_cache() -> Shown {
-        Shown::greeted(Viewer::new(&ViewerConfig {
+        Shown::connected(Viewer::new(&ViewerConfig {
             name: "test".into(),
             size: SIZE,
             caps: 0,
@@ -32,10 +34,14 @@ impl Shown {
     }
 
     fn with_cache(cache: Cache) -> Shown {
-        let mut viewer =
-            Viewer::new(&ViewerConfig { name: "test".into(), size: SIZE, caps: 0, clipboard: ClipboardPolicy::OFF });
+        let mut viewer = Viewer::new(&ViewerConfig {
+            name: "test".into(),
+            size: SIZE,
+            caps: 0,
+            clipboard: ClipboardPolicy::OFF,
+        });
         viewer.offer_cache(cache);
-        Shown::greeted(viewer)
+        Shown::connected(viewer)
     }
 
     fn granted(cache: Cache, resumed: bool) -> Shown {
@@ -44,11 +50,14 @@ impl Shown {
         shown
     }
 
-    fn greeted(viewer: Viewer) -> Shown {
+    fn connected(viewer: Viewer) -> Shown {
         let mut shown = Shown { viewer, seq: 0, epoch: 1 };
-        let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
+        let hello =
+            SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
         shown.say(&SessionMessage::Hello(hello)).unwrap();
-        shown.say(&SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None })).unwrap();
+        shown
+            .say(&SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shown: None }))
+            .unwrap();
         shown
     }
 
@@ -63,7 +72,15 @@ impl Shown {
         commands.iter().for_each(|command| command.encode(&mut bytes));
         self.seq += 1;
         let (seq, after, epoch) = (self.seq, 0, self.epoch);
-        let update = Update { seq, after, epoch, echo: None, end_of_frame: true, packed: None, commands: &bytes };
+        let update = Update {
+            seq,
+            after,
+            epoch,
+            echo: None,
+            end_of_frame: true,
+            packed: None,
+            commands: &bytes,
+        };
         self.say(&SessionMessage::Update(update))
     }
 
@@ -76,15 +93,19 @@ impl Shown {
             messages.push(ViewerMessage::decode(&frame).unwrap());
         }
         assert!(matches!(messages[0], ViewerMessage::Hello(_)));
-        messages
-            .into_iter()
-            .find_map(|message| if let ViewerMessage::Cache(offer) = message { Some(offer) } else { None })
+        messages.into_iter().find_map(|message| {
+            if let ViewerMessage::Cache(offer) = message { Some(offer) } else { None }
+        })
     }
 
     fn pixels(&self, rect: Rect) -> Vec<u32> {
         let framebuffer = self.viewer.framebuffer();
         (rect.y1..rect.y2)
-            .flat_map(|y| framebuffer.row(y as usize)[rect.x1 as usize..rect.x2 as usize].iter().map(|p| p & 0xff_ffff))
+            .flat_map(|y| {
+                framebuffer.row(y as usize)[rect.x1 as usize..rect.x2 as usize]
+                    .iter()
+                    .map(|p| p & 0xff_ffff)
+            })
             .collect()
     }
 }
@@ -97,7 +118,7 @@ fn full(width: i32, height: i32, slot: u32) -> Command<'static> {
     Command::Keep { rect: Rect::at(0, 0, width, height), slot }
 }
 
-/// Two pictures, of which the second is kept in slot 7 with a line of the first.
+/// Fills two rectangles and keeps the second, with a row of the first, in slot 7.
 fn draw_and_keep(shown: &mut Shown) {
     let commands = [
         fill(SIZE.rect(), 0x11_2233),
@@ -110,14 +131,18 @@ fn draw_and_keep(shown: &mut Shown) {
 const KEPT_ROW: [u32; 6] = [0x11_2233, 0xaa_bbcc, 0xaa_bbcc, 0xaa_bbcc, 0xaa_bbcc, 0xaa_bbcc];
 
 #[test]
-fn what_is_kept_is_shown_again_elsewhere_and_after_the_screen_has_changed() {
+fn kept_pixels_are_recalled_elsewhere_and_after_a_new_geometry() {
     let mut shown = Shown::granted(Cache::new(BYTES), false);
     assert_eq!(shown.offer(), Some(CacheOffer { bytes: BYTES, token: [0; 16], update: 0 }));
     draw_and_keep(&mut shown);
     shown.update(&[fill(SIZE.rect(), 0)]).unwrap();
     shown.epoch = 2;
     shown
-        .say(&SessionMessage::Geometry(Geometry { epoch: 2, size: Size { width: 32, height: 32 }, shows: None }))
+        .say(&SessionMessage::Geometry(Geometry {
+            epoch: 2,
+            size: Size { width: 32, height: 32 },
+            shown: None,
+        }))
         .unwrap();
     shown.viewer.take_damage();
     let rect = Rect::at(20, 20, 6, 6);
@@ -125,20 +150,23 @@ fn what_is_kept_is_shown_again_elsewhere_and_after_the_screen_has_changed() {
     assert_eq!(shown.pixels(rect), KEPT_ROW.repeat(6));
     assert_eq!(shown.viewer.take_damage(), Region::from(rect));
     let stats = shown.viewer.stats();
-    assert_eq!((stats.commands[5].count, stats.commands[6].count, stats.commands[6].pixels), (1, 1, 36));
+    assert_eq!(
+        (stats.commands[5].count, stats.commands[6].count, stats.commands[6].pixels),
+        (1, 1, 36)
+    );
 }
 
 #[test]
-fn an_update_for_another_screen_keeps_nothing() {
+fn an_update_for_another_geometry_keeps_nothing() {
     let mut shown = Shown::granted(Cache::new(BYTES), false);
     shown.epoch = 9;
     shown.update(&[full(4, 4, 1)]).unwrap();
     assert_eq!(shown.viewer.cache().unwrap().pieces(), 0);
-    assert_eq!(shown.viewer.cache().unwrap().update(), 1, "it has been dealt with all the same");
+    assert_eq!(shown.viewer.cache().unwrap().update(), 1, "the update counts all the same");
 }
 
 #[test]
-fn what_a_session_may_not_do_ends_the_connection() {
+fn violations_of_the_cache_protocol_end_the_connection() {
     let refused = |shown: &mut Shown, commands: &[Command<'_>], error: CacheError| {
         assert_eq!(shown.update(commands), Err(ViewerError::Cache(error)));
         assert!(shown.viewer.is_closed());
@@ -146,8 +174,16 @@ fn what_a_session_may_not_do_ends_the_connection() {
     refused(&mut Shown::without_cache(), &[full(1, 1, 0)], CacheError::NotGranted);
     refused(&mut Shown::with_cache(Cache::new(BYTES)), &[full(1, 1, 0)], CacheError::NotGranted);
     let recall = Command::Recall { rect: Rect::at(0, 0, 1, 1), slot: 3 };
-    refused(&mut Shown::with_cache(Cache::new(BYTES)), std::slice::from_ref(&recall), CacheError::NotGranted);
-    refused(&mut Shown::granted(Cache::new(BYTES), false), std::slice::from_ref(&recall), CacheError::Empty(3));
+    refused(
+        &mut Shown::with_cache(Cache::new(BYTES)),
+        std::slice::from_ref(&recall),
+        CacheError::NotGranted,
+    );
+    refused(
+        &mut Shown::granted(Cache::new(BYTES), false),
+        std::slice::from_ref(&recall),
+        CacheError::Empty(3),
+    );
     let (held, wanted) = (Size { width: 2, height: 1 }, Size { width: 1, height: 1 });
     refused(
         &mut Shown::granted(Cache::new(BYTES), false),
@@ -160,17 +196,20 @@ fn what_a_session_may_not_do_ends_the_connection() {
     refused(&mut shown, &[full(1, 1, 1)], CacheError::Full { held: 4004, offered: BYTES });
     let grant = SessionMessage::Cache(CacheGrant { token: TOKEN, resumed: false });
     assert_eq!(Shown::without_cache().say(&grant), Err(ViewerError::Cache(CacheError::Grant)));
-    assert_eq!(Shown::granted(Cache::new(BYTES), false).say(&grant), Err(ViewerError::Cache(CacheError::Grant)));
+    assert_eq!(
+        Shown::granted(Cache::new(BYTES), false).say(&grant),
+        Err(ViewerError::Cache(CacheError::Grant))
+    );
 }
 
 #[test]
-fn a_cache_outlives_its_connection_where_the_session_says_so() {
+fn a_cache_outlives_its_connection_if_the_session_resumes_it() {
     for resumed in [true, false] {
         let mut shown = Shown::granted(Cache::new(BYTES), false);
         draw_and_keep(&mut shown);
         shown.update(&[]).unwrap();
         let cache = shown.viewer.take_cache().unwrap();
-        assert!(shown.viewer.is_closed() && shown.viewer.cache().is_none(), "it is there once");
+        assert!(shown.viewer.is_closed() && shown.viewer.cache().is_none(), "it can be taken once");
         let mut shown = Shown::with_cache(cache);
         assert_eq!(shown.offer(), Some(CacheOffer { bytes: BYTES, token: TOKEN, update: 2 }));
         let grant = CacheGrant { token: *b"another as good.", resumed };
@@ -186,7 +225,7 @@ fn a_cache_outlives_its_connection_where_the_session_says_so() {
 }
 
 #[test]
-fn a_connection_without_an_answer_changes_nothing() {
+fn a_connection_without_a_grant_changes_nothing() {
     let mut shown = Shown::granted(Cache::new(BYTES), false);
     draw_and_keep(&mut shown);
     let cache = shown.viewer.take_cache().unwrap();
@@ -196,36 +235,48 @@ fn a_connection_without_an_answer_changes_nothing() {
 }
 
 #[test]
-fn what_was_shown_lossy_is_not_taken_for_exact_when_it_comes_back() {
+fn recalled_lossy_pixels_are_lossy() {
     let mut shown = Shown::granted(Cache::new(BYTES), false);
     let rect = Rect::at(0, 0, 8, 8);
     let mut image = Vec::new();
-    let encoder =
-        thinc_codec_enc::EncodeSettings { jpeg: Some(thinc_codec_enc::JpegProfile::Low), ..Default::default() };
+    let encoder = thinc_codec_enc::EncodeSettings {
+        jpeg: Some(thinc_codec_enc::JpegProfile::Low),
+        ..Default::default()
+    };
     let mut snapshot = thinc_pixels::Snapshot::new();
     let noise = |i: usize| (i as u32).wrapping_mul(0x9e37_79b9) & 0xff_ffff;
-    snapshot.fill(&SIZE.rect().into(), |_, to, _| to.iter_mut().enumerate().for_each(|(i, pixel)| *pixel = noise(i)));
+    snapshot.fill(&SIZE.rect().into(), |_, to, _| {
+        to.iter_mut().enumerate().for_each(|(i, pixel)| *pixel = noise(i))
+    });
     let planned = [thinc_pixels::Planned::Photo { rect: SIZE.rect() }];
     thinc_codec_enc::Encoder::new().encode_with(&planned, &snapshot, &encoder, &mut image);
     let read = thinc_protocol::command::CommandReader::new(&image, SIZE);
     let photo: Vec<Command<'_>> = read.map(Result::unwrap).collect();
-    assert!(photo.iter().all(|c| matches!(c, Command::Raw { encoding: Encoding::Jpeg, .. })), "it pays for noise");
+    assert!(
+        photo.iter().all(|c| matches!(c, Command::Raw { encoding: Encoding::Jpeg, .. })),
+        "noise is encoded lossy"
+    );
     shown.update(&photo).unwrap();
     shown.update(&[full(8, 8, 1), fill(SIZE.rect(), 5)]).unwrap();
-    assert!(shown.viewer.inexact().is_empty());
+    assert!(shown.viewer.lossy().is_empty());
     shown.update(&[Command::Recall { rect, slot: 1 }]).unwrap();
-    assert_eq!(shown.viewer.inexact().region(), Region::from(rect));
-    shown.update(&[fill(rect, 5), full(8, 8, 1), fill(rect, 6), Command::Recall { rect, slot: 1 }]).unwrap();
-    assert!(shown.viewer.inexact().is_empty(), "exact pixels were kept there since");
+    assert_eq!(shown.viewer.lossy().region(), Region::from(rect));
+    shown
+        .update(&[fill(rect, 5), full(8, 8, 1), fill(rect, 6), Command::Recall { rect, slot: 1 }])
+        .unwrap();
+    assert!(shown.viewer.lossy().is_empty(), "lossless pixels were kept there since");
 }
 
-/// A cache with something in it, as a file.
+/// A cache with some pieces, as a file.
 fn saved(keeps: &[(i32, i32, u32)]) -> (Cache, Vec<u8>) {
     let mut shown = Shown::granted(Cache::new(BYTES), false);
     for &(width, height, slot) in keeps {
         let rect = Rect::at(0, 0, width, height);
-        // Where it does not fit, the connection ends and the cache is as it was.
-        let _ = shown.update(&[fill(rect, slot * 0x10101 + 7), Command::Keep { rect, slot }]);
+        // If it does not fit, the connection ends and the cache is unchanged.
+        let _ = shown.update(&[
+            fill(rect, slot.wrapping_mul(0x10101).wrapping_add(7)),
+            Command::Keep { rect, slot },
+        ]);
         if shown.viewer.is_closed() {
             break;
         }
@@ -237,10 +288,13 @@ fn saved(keeps: &[(i32, i32, u32)]) -> (Cache, Vec<u8>) {
 }
 
 #[test]
-fn foreign_and_large_files_are_refused_by_name() {
+fn foreign_and_large_files_are_refused_with_the_reason() {
     let (_, file) = saved(&[(5, 4, 1), (3, 3, 65535)]);
     assert_eq!(Cache::load(b"", BYTES), Err(SavedCacheError::Foreign));
-    assert_eq!(Cache::load(b"thinc cache 2\nof some later day", BYTES), Err(SavedCacheError::Foreign));
+    assert_eq!(
+        Cache::load(b"thinc cache 2\nof some later day", BYTES),
+        Err(SavedCacheError::Foreign)
+    );
     assert_eq!(Cache::load(&file[..file.len() - 1], BYTES), Err(SavedCacheError::Damaged));
     assert_eq!(Cache::load(&file, 100), Err(SavedCacheError::TooLarge));
     assert!(!format!("{:?}", Cache::load(&file, BYTES).unwrap()).contains("unguessable"));
@@ -248,14 +302,20 @@ fn foreign_and_large_files_are_refused_by_name() {
 
 proptest! {
     #[test]
-    fn a_cache_comes_back_from_its_file(keeps in proptest::collection::vec((1i32..40, 1i32..40, 0u32..9), 0..12)) {
+    fn a_cache_round_trips_through_its_file(
+        keeps in proptest::collection::vec((1i32..40, 1i32..40, 0u32..9), 0..12),
+    ) {
         let (cache, file) = saved(&keeps);
         prop_assert!(cache.bytes() <= BYTES);
         prop_assert_eq!(Cache::load(&file, BYTES), Ok(cache));
     }
 
     #[test]
-    fn a_damaged_file_is_refused(at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<prop::sample::Index>()) {
+    fn a_damaged_file_is_refused(
+        at in any::<prop::sample::Index>(),
+        bit in 0u8..8,
+        cut in any::<prop::sample::Index>(),
+    ) {
         let (_, mut file) = saved(&[(5, 4, 1), (30, 3, 2)]);
         prop_assert!(Cache::load(&file[..cut.index(file.len())], BYTES).is_err());
         let at = at.index(file.len());

@@ -1,7 +1,8 @@
-//! One session's bytes, with every command and every encoding, and the screen they give: on every machine the same.
-//! From golden/session, a file, through a viewer to golden/screen, a checksum; web/test/golden.test.mjs decodes the same
-//! file with the same code compiled to WASM. Where the format changes, THINC_WRITE_GOLDEN=1 writes both anew.
-//! Knows viewer-core's public face, and an encoder to make the file with.
+//! One session's bytes, with every command and every encoding, and the resulting screen, identical
+//! on every machine. From golden/session, a file, through a viewer to golden/screen, a checksum;
+//! web/test/golden.test.mjs decodes the same file with the same code compiled to WASM. After a
+//! change of the format, THINC_WRITE_GOLDEN=1 writes both. Knows viewer-core's public interface,
+//! and an encoder to make the file with.
 
 use std::path::PathBuf;
 
@@ -17,12 +18,14 @@ use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig};
 const SIZE: Size = Size { width: 320, height: 240 };
 
 fn noise(seed: i32, x: i32, y: i32) -> u32 {
-    let mut n = (seed as u32) ^ (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
+    let mut n =
+        (seed as u32) ^ (x as u32).wrapping_mul(0x9e37_79b1) ^ (y as u32).wrapping_mul(0x85eb_ca6b);
     n = (n ^ (n >> 15)).wrapping_mul(0x2c1b_3c6d);
     n ^ (n >> 12)
 }
 
-/// A photograph without floating point, which machines round in their own ways: hills of light with grain.
+/// A photograph without floating point, whose rounding differs between machines: smooth hills with
+/// grain.
 fn photograph(x: i32, y: i32) -> u32 {
     let hill = |at: i32, len: i32| ((at % len) * (len - at % len) * 400 / (len * len) + 60) as u32;
     let grain = noise(1, x, y);
@@ -32,14 +35,18 @@ fn photograph(x: i32, y: i32) -> u32 {
 }
 
 fn screen(x: i32, y: i32) -> u32 {
-    let letters = |seed: i32| noise(seed, x % 9, y % 12) % 5 < 2 && x % 9 < 7 && y % 12 < 9;
+    let glyphs = |seed: i32| noise(seed, x % 9, y % 12) % 5 < 2 && x % 9 < 7 && y % 12 < 9;
     match (x / 80, y / 80) {
-        (0, 0) => [0x00ff_ffff, 0x0010_2030][usize::from(letters(2))],
-        (1, 0) => Line::new(0x0020_2124, 0x00ff_ffff).pixel(if letters(3) { noise(3, x % 9, y % 12) as u8 } else { 0 }),
+        (0, 0) => [0x00ff_ffff, 0x0010_2030][usize::from(glyphs(2))],
+        (1, 0) => Line::new(0x0020_2124, 0x00ff_ffff).pixel(if glyphs(3) {
+            noise(3, x % 9, y % 12) as u8
+        } else {
+            0
+        }),
         (2, 0) => noise(4, x % 8, y % 8) & 0x00ff_ffff,
         (3, 0) => noise(5, x, y) & 0x00ff_ffff,
         (0 | 1, _) => photograph(x, y),
-        // Of sixteen letters, each smooth and in one of three colours.
+        // Sixteen glyphs, each antialiased and in one of three colours.
         _ if x % 9 < 7 && y % 12 < 9 => {
             let shade = noise((noise(6, x / 9, y / 12) % 16) as i32, x % 9, y % 12) % 5;
             [0x00b0_0000, 0x0000_00b0, 0x0030_7030][(x / 63 % 3) as usize] + shade * 0x000f_0f0f
@@ -48,13 +55,16 @@ fn screen(x: i32, y: i32) -> u32 {
     }
 }
 
-/// Parts of the screen, each as it is planned, for the link it is encoded for.
+/// Parts of the screen, each with its plan and the link it is encoded for.
 fn parts() -> Vec<(Planned, EncodeSettings)> {
     let with = |entropy: Entropy| EncodeSettings { entropy, ..EncodeSettings::default() };
     let pixels = |rect: Rect| Planned::Pixels { rect, content: Content::Unknown };
     let cell = |x: i32, y: i32| Rect::at(x * 80, y * 80, 80, 80);
     vec![
-        (Planned::TwoColor { rect: cell(0, 0), fg: 0x0010_2030, bg: 0x00ff_ffff }, with(Entropy::None)),
+        (
+            Planned::TwoColor { rect: cell(0, 0), fg: 0x0010_2030, bg: 0x00ff_ffff },
+            with(Entropy::None),
+        ),
         (
             Planned::Coverage { rect: Rect::at(80, 0, 80, 40), fg: 0x0020_2124, bg: 0x00ff_ffff },
             with(Entropy::Block { level: 1 }),
@@ -70,12 +80,19 @@ fn parts() -> Vec<(Planned, EncodeSettings)> {
         (pixels(Rect::at(160, 80, 160, 80)), with(Entropy::Block { level: 1 })),
         (pixels(Rect::at(160, 160, 160, 80)), with(Entropy::Stream)),
         (pixels(Rect::at(160, 84, 160, 156)), with(Entropy::Stream)),
-        (Planned::Solid { region: Rect::at(5, 5, 9, 9).into(), color: 0x00ab_cdef }, with(Entropy::None)),
-        (Planned::Shift { region: Rect::at(200, 100, 60, 50).into(), dx: 7, dy: -13 }, with(Entropy::None)),
+        (
+            Planned::Solid { region: Rect::at(5, 5, 9, 9).into(), color: 0x00ab_cdef },
+            with(Entropy::None),
+        ),
+        (
+            Planned::Shift { region: Rect::at(200, 100, 60, 50).into(), dx: 7, dy: -13 },
+            with(Entropy::None),
+        ),
     ]
 }
 
-/// What the session says: each part as it is, then all of them twice as one packed update; and the encodings used.
+/// The session's messages: each part unpacked, then all of them twice as one packed update; and the
+/// encodings used.
 fn session() -> (Vec<u8>, Vec<Encoding>) {
     let mut snapshot = Snapshot::new();
     snapshot.fill(&Region::from(SIZE.rect()), |rect, dst, stride| {
@@ -84,14 +101,20 @@ fn session() -> (Vec<u8>, Vec<Encoding>) {
         }
     });
     let mut bytes = Vec::new();
-    SessionMessage::Hello(SessionHello { version: 1, caps: 0, name: "golden".into(), frame_bytes_max: 1 << 20 })
-        .encode(&mut bytes);
-    SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shows: None }).encode(&mut bytes);
+    SessionMessage::Hello(SessionHello {
+        version: 1,
+        caps: 0,
+        name: "golden".into(),
+        message_bytes_max: 1 << 20,
+    })
+    .encode(&mut bytes);
+    SessionMessage::Geometry(Geometry { epoch: 1, size: SIZE, shown: None }).encode(&mut bytes);
     let (mut encoder, mut packer) = (Encoder::new(), StreamPacker::new(1));
     let (mut seq, mut all, mut used) = (0, Vec::new(), Vec::new());
     let mut update = |packed, commands: &[u8]| {
         seq += 1;
-        let update = Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed, commands };
+        let update =
+            Update { seq, after: 0, epoch: 1, echo: None, end_of_frame: true, packed, commands };
         SessionMessage::Update(update).encode(&mut bytes);
     };
     for (planned, settings) in parts() {
@@ -116,7 +139,7 @@ fn session() -> (Vec<u8>, Vec<Encoding>) {
     (bytes, used)
 }
 
-/// FNV-1a over the pixels, a word at a time: as easily written in JavaScript.
+/// FNV-1a over the pixels, a word at a time, which is as easily written in JavaScript.
 fn checksum(session: &[u8]) -> String {
     let mut viewer = Viewer::new(&ViewerConfig {
         name: "golden".to_owned(),
@@ -126,8 +149,11 @@ fn checksum(session: &[u8]) -> String {
     });
     viewer.handle_bytes(session, 0).expect("the session's bytes are well-formed");
     assert_eq!(viewer.framebuffer().size(), SIZE);
-    let sum =
-        viewer.framebuffer().pixels().iter().fold(0x811c_9dc5u32, |sum, pixel| (sum ^ pixel).wrapping_mul(0x0100_0193));
+    let sum = viewer
+        .framebuffer()
+        .pixels()
+        .iter()
+        .fold(0x811c_9dc5u32, |sum, pixel| (sum ^ pixel).wrapping_mul(0x0100_0193));
     format!("{sum:08x}\n")
 }
 
@@ -152,5 +178,5 @@ fn the_golden_session_shows_the_golden_screen() {
     let golden = std::fs::read(folder.join("session")).expect("the file is in the tree");
     let screen = std::fs::read_to_string(folder.join("screen")).expect("the file is in the tree");
     assert_eq!(checksum(&golden), screen, "the bytes of the file");
-    assert_eq!(checksum(&made), screen, "bytes made today may be others, their pixels may not");
+    assert_eq!(checksum(&made), screen, "the encoder's bytes may change, the pixels may not");
 }

@@ -1,6 +1,6 @@
-//! Videos against a model that is slow and plain: each pixel knows what it shows, whether that is exact, and when it was last written.
-//! Commands, decoders that answer in any order or not at all, keys and losses, at random; after each step both agree.
-//! Knows viewer-core's public face.
+//! Videos against a slow and simple model: each pixel has its value, its lossy bit, and the step
+//! that wrote it. Random commands, decoders that answer in any order or not at all, keyframes and
+//! losses; after each step both agree. Knows viewer-core's public interface.
 
 mod videos;
 
@@ -9,15 +9,15 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use thinc_protocol::command::{Command, Encoding};
 use thinc_protocol::session::SessionMessage;
-use thinc_protocol::video::{Readiness, VideoCommand};
+use thinc_protocol::video::{DecoderState, VideoCommand};
 use thinc_region::{Rect, Region, Size};
 use thinc_viewer_core::{Cache, VideoEvent, ViewerEvent};
 
 use videos::{SIZE, SOURCE, Shown, shade};
 
-/// Streams that are tried; few, so that numbers are used again.
+/// Stream numbers used; few, so that they are reused.
 const IDS: u16 = 3;
-/// What the viewer says of itself in doc/protocol.md.
+/// The viewer's bounds in doc/protocol.md.
 const WAITING_MAX: usize = 4;
 const KEYS_FAILED_MAX: u32 = 3;
 
@@ -34,31 +34,33 @@ enum Op {
     SourceSize(u16),
     End(u16),
     Plain(u16, Vec<Rect>, u8),
-    /// A key where the session has to send one, or wants to.
+    /// A keyframe if the session has to send one, or at random.
     Coded(u16, Vec<Rect>, bool),
-    /// The picture of those that wait comes back, as this grey.
+    /// A waiting frame is decoded, as this grey.
     Decoded(usize, u8),
     Skipped(usize),
     Failed(usize),
     Refused(u16),
     Geometry(Size),
     Barrier,
-    /// The session hears what was said until now; what it sent before was on its way.
+    /// The session receives the viewer's reports; frames that it sent before were in flight.
     Hear,
-    /// Somebody wants the framebuffer to hold what is seen.
+    /// The framebuffer is to hold all that is visible.
     Paint,
 }
 
 fn rect() -> impl Strategy<Value = Rect> {
     let (width, height) = (SIZE.width as i32, SIZE.height as i32);
-    (0..width, 0..height)
-        .prop_flat_map(move |(x, y)| (1..=width - x, 1..=height - y).prop_map(move |(w, h)| Rect::at(x, y, w, h)))
+    (0..width, 0..height).prop_flat_map(move |(x, y)| {
+        (1..=width - x, 1..=height - y).prop_map(move |(w, h)| Rect::at(x, y, w, h))
+    })
 }
 
 fn op() -> impl Strategy<Value = Op> {
     let id = || 0..IDS;
     let rects = || proptest::collection::vec(rect(), 1..4);
-    let small = (1u32..=SIZE.width, 1u32..=SIZE.height).prop_map(|(width, height)| Size { width, height });
+    let small =
+        (1u32..=SIZE.width, 1u32..=SIZE.height).prop_map(|(width, height)| Size { width, height });
     prop_oneof![
         4 => (rect(), 0u32..0x100_0000).prop_map(|(r, c)| Op::Fill(r, c)),
         2 => (rect(), any::<u8>()).prop_map(|(r, c)| Op::Raw(r, c)),
@@ -71,7 +73,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => id().prop_map(Op::SourceSize),
         1 => id().prop_map(Op::End),
         3 => (id(), rects(), 16u8..235).prop_map(|(id, r, luma)| Op::Plain(id, r, luma)),
-        24 => (id(), rects(), prop::bool::weighted(0.2)).prop_map(|(id, r, key)| Op::Coded(id, r, key)),
+        24 => (id(), rects(), prop::bool::weighted(0.2))
+            .prop_map(|(id, r, key)| Op::Coded(id, r, key)),
         8 => (0usize..12, 16u8..235).prop_map(|(at, luma)| Op::Decoded(at, luma)),
         1 => (0usize..12).prop_map(Op::Skipped),
         1 => (0usize..12).prop_map(Op::Failed),
@@ -87,7 +90,7 @@ fn op() -> impl Strategy<Value = Op> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Dot {
     color: u32,
-    inexact: bool,
+    lossy: bool,
     /// The step that wrote it.
     written: u64,
 }
@@ -98,9 +101,9 @@ struct Stream {
     place: Rect,
     refused: bool,
     keys_failed: u32,
-    /// What the session knows: the next coded picture must be a key.
+    /// The session's state: the next compressed frame must be a keyframe.
     wants_key: bool,
-    /// What the decoder can do: it has the picture before.
+    /// The decoder's state: it has the previous frame.
     follows: bool,
 }
 
@@ -120,7 +123,7 @@ struct Model {
     streams: BTreeMap<u16, Stream>,
     waiting: Vec<Waiting>,
     slots: BTreeMap<u32, (Size, Vec<Dot>)>,
-    /// Barriers asked for, and the pictures each still waits for.
+    /// Barriers requested, each with the frames it still waits for.
     barriers: Vec<(u32, Vec<u64>)>,
 }
 
@@ -134,10 +137,10 @@ impl Model {
         y as usize * self.size.width as usize + x as usize
     }
 
-    fn write(&mut self, region: &Region, color: u32, inexact: bool) {
+    fn write(&mut self, region: &Region, color: u32, lossy: bool) {
         for point in region.rects().iter().flat_map(points) {
             let at = self.at(point);
-            self.dots[at] = Dot { color, inexact, written: self.step };
+            self.dots[at] = Dot { color, lossy, written: self.step };
         }
     }
 
@@ -149,7 +152,7 @@ impl Model {
         self.waiting.retain(|waiting| !gone(waiting));
     }
 
-    /// Forgets the picture, and those that lean on it.
+    /// Drops the frame, and those that refer to it.
     fn failed(&mut self, serial: u64) {
         let at = self.waiting.iter().position(|waiting| waiting.serial == serial).unwrap();
         let (stream, was_key) = (self.waiting[at].stream, self.waiting[at].key);
@@ -170,7 +173,7 @@ impl Model {
     }
 }
 
-/// Who makes pixels of pictures.
+/// Who paints frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Painting {
     Here,
@@ -217,7 +220,9 @@ impl Test {
                 if !rect.is_empty() {
                     model.write(&rect.into(), u32::from(*value) * 0x01_0101, false);
                     let data = vec![*value; rect.area() as usize * 3];
-                    shown.command(Command::Raw { rect, encoding: Encoding::Plain, data: &data }).unwrap();
+                    shown
+                        .command(Command::Raw { rect, encoding: Encoding::Plain, data: &data })
+                        .unwrap();
                 }
             }
             Op::Copy(rect, dx, dy) => {
@@ -226,9 +231,9 @@ impl Test {
                     let before = model.dots.clone();
                     for (x, y) in points(&rect) {
                         let (from, to) = (model.at((x - dx, y - dy)), model.at((x, y)));
-                        // A COPY by nothing says that it is exact.
-                        let inexact = before[from].inexact && (*dx, *dy) != (0, 0);
-                        model.dots[to] = Dot { inexact, written: model.step, ..before[from] };
+                        // A COPY by (0, 0) declares its region lossless.
+                        let lossy = before[from].lossy && (*dx, *dy) != (0, 0);
+                        model.dots[to] = Dot { lossy, written: model.step, ..before[from] };
                     }
                     shown.command(Command::Copy { region: rect.into(), dx: *dx, dy: *dy }).unwrap();
                 }
@@ -246,10 +251,10 @@ impl Test {
                 let Some((size, dots)) = model.slots.get(slot).cloned() else { return };
                 let rect = size.rect().translate(*x, *y);
                 if model.inside(&rect) == rect {
-                    let inexact = dots.iter().any(|dot| dot.inexact);
+                    let lossy = dots.iter().any(|dot| dot.lossy);
                     for (point, dot) in points(&rect).zip(dots) {
                         let at = model.at(point);
-                        model.dots[at] = Dot { inexact, written: model.step, ..dot };
+                        model.dots[at] = Dot { lossy, written: model.step, ..dot };
                     }
                     shown.command(Command::Recall { rect, slot: *slot }).unwrap();
                 }
@@ -257,7 +262,14 @@ impl Test {
             Op::Init(id, place) if !has(id) => {
                 let number = shown.begin_coded(*id, *place);
                 let place = *place;
-                let stream = Stream { number, place, refused: false, keys_failed: 0, wants_key: true, follows: false };
+                let stream = Stream {
+                    number,
+                    place,
+                    refused: false,
+                    keys_failed: 0,
+                    wants_key: true,
+                    follows: false,
+                };
                 model.streams.insert(*id, stream);
             }
             Op::Move(id, x, y) if has(id) => {
@@ -291,7 +303,8 @@ impl Test {
             Op::Decoded(at, luma) if !model.waiting.is_empty() => {
                 let at = at % model.waiting.len();
                 let picture = model.waiting.remove(at);
-                if let Some(of) = model.streams.values_mut().find(|of| of.number == picture.stream) {
+                if let Some(of) = model.streams.values_mut().find(|of| of.number == picture.stream)
+                {
                     of.keys_failed = 0;
                 }
                 let (color, mut wanted) = (shade(*luma), false);
@@ -299,31 +312,31 @@ impl Test {
                     let dot = model.at(point);
                     if model.dots[dot].written <= picture.came {
                         wanted = true;
-                        model.dots[dot] = Dot { color, inexact: true, written: picture.came };
+                        model.dots[dot] = Dot { color, lossy: true, written: picture.came };
                     }
                 }
-                assert_eq!(shown.viewer.is_video_wanted(picture.serial), wanted);
+                assert_eq!(shown.viewer.is_video_frame_visible(picture.serial), wanted);
                 shown.decoded(picture.serial, *luma);
             }
             Op::Skipped(at) if !model.waiting.is_empty() => {
-                // A shell does so only where nobody would see it.
+                // A shell skips only frames that are not visible.
                 let serial = model.waiting[at % model.waiting.len()].serial;
-                if !shown.viewer.is_video_wanted(serial) {
+                if !shown.viewer.is_video_frame_visible(serial) {
                     let stream = model.waiting[at % model.waiting.len()].stream;
                     model.remove(|waiting| waiting.serial == serial);
                     if let Some(of) = model.streams.values_mut().find(|of| of.number == stream) {
                         of.keys_failed = 0;
                     }
-                    shown.viewer.handle_video_skipped(serial);
+                    shown.viewer.handle_video_frame_skipped(serial);
                 }
             }
             Op::Failed(at) if !model.waiting.is_empty() => {
                 let serial = model.waiting[at % model.waiting.len()].serial;
                 model.failed(serial);
-                shown.viewer.handle_video_failed(serial);
+                shown.viewer.handle_video_frame_failed(serial);
             }
             Op::Refused(id) => {
-                // Rarely, for most numbers are of no stream.
+                // Rarely, because most numbers are unused.
                 if let Some(stream) = model.streams.get_mut(id) {
                     stream.refused = true;
                     let number = stream.number;
@@ -332,9 +345,11 @@ impl Test {
                 }
             }
             Op::Geometry(size) => {
-                let mut dots = vec![Dot { color: 0, inexact: true, written: model.step }; size.area() as usize];
+                let mut dots =
+                    vec![Dot { color: 0, lossy: true, written: model.step }; size.area() as usize];
                 for (x, y) in points(&model.inside(&size.rect())) {
-                    dots[y as usize * size.width as usize + x as usize].color = model.dots[model.at((x, y))].color;
+                    dots[y as usize * size.width as usize + x as usize].color =
+                        model.dots[model.at((x, y))].color;
                 }
                 (model.size, model.dots) = (*size, dots);
                 model.streams.clear();
@@ -350,12 +365,13 @@ impl Test {
                 let before = model.waiting.iter().map(|waiting| waiting.serial).collect();
                 model.barriers.push((barrier, before));
             }
-            Op::Hear => self.hear(),
+            Op::Hear => self.receive_reports(),
             Op::Paint => {
                 shown.viewer.paint_videos();
                 assert_eq!(shown.viewer.video_layers().count(), 0);
                 for (x, y) in points(&model.size.rect()) {
-                    let painted = shown.viewer.framebuffer().row(y as usize)[x as usize] & 0x00ff_ffff;
+                    let painted =
+                        shown.viewer.framebuffer().row(y as usize)[x as usize] & 0x00ff_ffff;
                     assert_eq!(painted, model.dots[model.at((x, y))].color, "at {x}, {y}");
                 }
             }
@@ -363,7 +379,7 @@ impl Test {
         }
     }
 
-    /// What of the rectangles a picture can be seen in.
+    /// The part of the rectangles inside the video area.
     fn clip(&self, id: u16, rects: &[Rect]) -> Region {
         let mut clip: Region = rects.iter().copied().collect();
         clip.intersect_rect(&self.model.inside(&self.model.streams[&id].place));
@@ -380,31 +396,36 @@ impl Test {
         let key = key || stream.wants_key;
         stream.wants_key = false;
         shown.coded(id, clip.clone(), key, &[1]);
-        let dots: Vec<usize> = clip.rects().iter().flat_map(points).map(|point| model.at(point)).collect();
-        dots.into_iter().for_each(|at| model.dots[at].inexact = true);
+        let dots: Vec<usize> =
+            clip.rects().iter().flat_map(points).map(|point| model.at(point)).collect();
+        dots.into_iter().for_each(|at| model.dots[at].lossy = true);
         let stream = model.streams.get_mut(&id).unwrap();
         let number = stream.number;
-        let room = model.waiting.iter().filter(|waiting| waiting.stream == number).count() < WAITING_MAX;
+        let room =
+            model.waiting.iter().filter(|waiting| waiting.stream == number).count() < WAITING_MAX;
         let taken = !stream.refused && room && (key || stream.follows);
         stream.follows = taken || (stream.follows && stream.refused);
         if taken {
-            let Some(VideoEvent::Picture { stream, serial, key: said, .. }) = shown.viewer.poll_video() else {
-                panic!("it can be decoded, and is not given out")
+            let Some(VideoEvent::Frame { stream, serial, keyframe: said, .. }) =
+                shown.viewer.poll_video()
+            else {
+                panic!("a decodable frame is not given to the decoder")
             };
             assert_eq!((stream, said), (number, key));
             model.waiting.push(Waiting { serial, stream, key, clip, came: model.step });
         }
     }
 
-    /// The session hears what the viewer has to say.
-    fn hear(&mut self) {
+    /// The session receives the viewer's reports.
+    fn receive_reports(&mut self) {
         for answer in self.shown.answers() {
-            let stream = self.model.streams.get_mut(&answer.id).expect("what has ended is not spoken of");
-            match answer.readiness {
-                Readiness::Ready => {}
-                // A key may have crossed it; then the next is one too many.
-                Readiness::Lost => stream.wants_key = true,
-                Readiness::Refused => assert!(stream.refused),
+            let stream =
+                self.model.streams.get_mut(&answer.id).expect("no report concerns an ended stream");
+            match answer.decoder {
+                DecoderState::Ready => {}
+                // A keyframe may have crossed it; then the next one is redundant.
+                DecoderState::NeedsKeyframe => stream.wants_key = true,
+                DecoderState::Refused => assert!(stream.refused),
             }
         }
     }
@@ -412,24 +433,35 @@ impl Test {
     fn check(&mut self) {
         let Test { shown, model } = self;
         shown.follow();
-        assert_eq!(shown.viewer.poll_video(), None, "a picture that leans on another is given out without it");
-        assert_eq!(shown.viewer.videos_waiting(), model.waiting.len());
+        assert_eq!(
+            shown.viewer.poll_video(),
+            None,
+            "a frame is given to the decoder without the one it refers to"
+        );
+        assert_eq!(shown.viewer.video_frames_waiting(), model.waiting.len());
         for (x, y) in points(&model.size.rect()) {
             let dot = model.dots[model.at((x, y))];
             assert_eq!(shown.at(x as usize, y as usize), dot.color, "at {x}, {y}: {dot:?}");
-            assert_eq!(shown.viewer.inexact().contains(x as usize, y as usize), dot.inexact, "at {x}, {y}: {dot:?}");
+            assert_eq!(
+                shown.viewer.lossy().contains(x as usize, y as usize),
+                dot.lossy,
+                "at {x}, {y}: {dot:?}"
+            );
         }
         let passed: Vec<u32> = std::iter::from_fn(|| shown.viewer.poll_event())
-            .filter_map(|event| if let ViewerEvent::Barrier(barrier) = event { Some(barrier) } else { None })
+            .filter_map(|event| {
+                if let ViewerEvent::Barrier(barrier) = event { Some(barrier) } else { None }
+            })
             .collect();
-        let waits = |before: &[u64]| model.waiting.iter().any(|waiting| before.contains(&waiting.serial));
+        let waits =
+            |before: &[u64]| model.waiting.iter().any(|waiting| before.contains(&waiting.serial));
         let expected: Vec<u32> =
             model.barriers.iter().filter(|(_, before)| !waits(before)).map(|(id, _)| *id).collect();
-        assert_eq!(passed, expected, "barriers wait for what came before them");
+        assert_eq!(passed, expected, "barriers wait for the frames before them");
         model.barriers.retain(|(id, _)| !passed.contains(id));
     }
 
-    /// Once every picture was decoded each stream goes on, with a key where the session was told.
+    /// Once every frame is decoded each stream continues, with a keyframe if one was requested.
     fn come_to_rest(&mut self) {
         for _ in 0..2 {
             while !self.model.waiting.is_empty() {
@@ -437,7 +469,7 @@ impl Test {
                 self.apply(&Op::Decoded(0, 99));
                 self.check();
             }
-            self.hear();
+            self.receive_reports();
             for id in self.model.streams.keys().copied().collect::<Vec<_>>() {
                 self.model.step += 1;
                 self.coded(id, &[SIZE.rect()], false);
@@ -447,7 +479,12 @@ impl Test {
             let place = self.model.inside(&stream.place);
             !stream.refused && !stream.follows && !place.is_empty()
         };
-        assert_eq!(self.model.streams.values().filter(stuck).count(), 0, "{:?}", self.model.streams);
+        assert_eq!(
+            self.model.streams.values().filter(stuck).count(),
+            0,
+            "{:?}",
+            self.model.streams
+        );
     }
 }
 
@@ -455,7 +492,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_is_shown_is_what_would_be_had_every_picture_been_decoded_at_once(
+    fn the_screen_is_as_if_every_frame_were_decoded_at_once(
         ops in proptest::collection::vec(op(), 1..80),
     ) {
         for painting in [Painting::Here, Painting::Elsewhere] {

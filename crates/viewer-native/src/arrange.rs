@@ -1,11 +1,12 @@
-//! Path back: windows or monitors here, to displays of the session that lie as they do (`DISPLAYS`).
-//! From the window module, which knows their places, to the client.
+//! Path back: from the viewer's windows or monitors, to monitors of the session in the same layout
+//! (`DISPLAYS`).
 //! Knows sizes and places; never SDL or the connection.
 
 use thinc_protocol::viewer::Display;
 use thinc_region::{Rect, Size};
 
-/// Windows as displays side by side, from left to right; those without a size (minimised) are as wide as nothing, and left out.
+/// Windows as monitors side by side, from left to right; windows without a size (minimised) are
+/// left out.
 pub(crate) fn in_a_row(windows: &[Size]) -> Vec<Display> {
     let mut x = 0;
     let sized = windows.iter().filter(|window| window.area() > 0);
@@ -18,30 +19,45 @@ pub(crate) fn in_a_row(windows: &[Size]) -> Vec<Display> {
         .collect()
 }
 
-/// Monitors as the desktop has them, the first one the primary: its own rectangle of each, whose pixels may be larger than the
-/// monitor's, and the pixels of the window there.
+/// The local monitors, the primary one first: for each its rectangle on the desktop, whose units
+/// may be larger than pixels, and its window's size in pixels.
 ///
-/// Where both agree, displays lie just as monitors do. Elsewhere each lies as near to the corner as those to its left and above it let it.
+/// If both agree, the session's monitors have the same positions. Otherwise each is as close to the
+/// origin as the monitors to its left and above it permit.
 pub(crate) fn as_monitors(monitors: &[(Rect, Size)]) -> Vec<Display> {
     let sized = |(bounds, pixels): &(Rect, Size)| !bounds.is_empty() && pixels.area() > 0;
     let monitors: Vec<(Rect, Size)> = monitors.iter().copied().filter(sized).collect();
     let edges = |size: &Size| (size.width as i32, size.height as i32);
-    let agree = monitors.iter().all(|(bounds, pixels)| (bounds.width(), bounds.height()) == edges(pixels));
+    let agree =
+        monitors.iter().all(|(bounds, pixels)| (bounds.width(), bounds.height()) == edges(pixels));
     if agree {
-        let least = |edge: fn(&Rect) -> i32| monitors.iter().map(|(bounds, _)| edge(bounds)).min().unwrap_or(0);
+        let least = |edge: fn(&Rect) -> i32| {
+            monitors.iter().map(|(bounds, _)| edge(bounds)).min().unwrap_or(0)
+        };
         let (x, y) = (least(|bounds| bounds.x1), least(|bounds| bounds.y1));
         return monitors.iter().map(|(bounds, _)| display(bounds.translate(-x, -y))).collect();
     }
-    let spans = |low: fn(&Rect) -> i32, high: fn(&Rect) -> i32, length: fn(&Size) -> i32| -> Vec<i32> {
-        starts(&monitors.iter().map(|(bounds, pixels)| (low(bounds), high(bounds), length(pixels))).collect::<Vec<_>>())
-    };
+    let spans =
+        |low: fn(&Rect) -> i32, high: fn(&Rect) -> i32, length: fn(&Size) -> i32| -> Vec<i32> {
+            starts(
+                &monitors
+                    .iter()
+                    .map(|(bounds, pixels)| (low(bounds), high(bounds), length(pixels)))
+                    .collect::<Vec<_>>(),
+            )
+        };
     let across = spans(|bounds| bounds.x1, |bounds| bounds.x2, |pixels| pixels.width as i32);
     let down = spans(|bounds| bounds.y1, |bounds| bounds.y2, |pixels| pixels.height as i32);
     let places = across.into_iter().zip(down);
-    monitors.iter().zip(places).map(|((_, pixels), (x, y))| display(pixels.rect().translate(x, y))).collect()
+    monitors
+        .iter()
+        .zip(places)
+        .map(|((_, pixels), (x, y))| display(pixels.rect().translate(x, y)))
+        .collect()
 }
 
-/// Where spans of other lengths begin, one axis: each behind all that ended before it began.
+/// Start positions of spans with new lengths on one axis: each starts behind all spans that ended
+/// before it started.
 fn starts(spans: &[(i32, i32, i32)]) -> Vec<i32> {
     let mut order: Vec<usize> = (0..spans.len()).collect();
     order.sort_by_key(|&index| spans[index].0);
@@ -72,7 +88,10 @@ mod tests {
     #[test]
     fn windows_are_side_by_side() {
         let row = in_a_row(&[size(800, 600), size(0, 0), size(500, 700), size(10, 10)]);
-        assert_eq!(rects(&row), [Rect::at(0, 0, 800, 600), Rect::at(800, 0, 500, 700), Rect::at(1300, 0, 10, 10)]);
+        assert_eq!(
+            rects(&row),
+            [Rect::at(0, 0, 800, 600), Rect::at(800, 0, 500, 700), Rect::at(1300, 0, 10, 10)]
+        );
         assert!(in_a_row(&[]).is_empty());
     }
 
@@ -86,14 +105,18 @@ mod tests {
     }
 
     #[test]
-    fn monitors_of_other_pixels_than_the_desktops_do_not_overlap_nor_leave_gaps() {
+    fn monitors_at_other_scales_neither_overlap_nor_leave_gaps() {
         // At 200 % and 100 %, one above the other and one at their right.
         let monitors = [
             (Rect::at(0, 0, 1280, 720), size(2560, 1440)),
             (Rect::at(0, 720, 1920, 1080), size(1920, 1080)),
             (Rect::at(1920, 0, 1000, 500), size(1000, 500)),
         ];
-        let wanted = [Rect::at(0, 0, 2560, 1440), Rect::at(0, 1440, 1920, 1080), Rect::at(2560, 0, 1000, 500)];
+        let wanted = [
+            Rect::at(0, 0, 2560, 1440),
+            Rect::at(0, 1440, 1920, 1080),
+            Rect::at(2560, 0, 1000, 500),
+        ];
         assert_eq!(rects(&as_monitors(&monitors)), wanted);
     }
 }

@@ -1,18 +1,22 @@
-//! What `thinc-view` may be told on its command line.
+//! The command line of `thinc-view`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::{CommandFactory as _, Parser, ValueEnum};
-use thinc_protocol::viewer::Layout;
+use thinc_protocol::viewer::KeyboardLayout;
 use thinc_region::Size;
 use thinc_transport::TransportChoice;
+use thinc_transport::offer::UdpPorts;
 use thinc_viewer_core::ClipboardPolicy;
 
+use crate::address;
 use crate::error::ViewError;
+use crate::install::{InstallMode, InstallOptions};
 use crate::saved::CacheOptions;
 use crate::script;
+use crate::ssh::SshTransport;
 use crate::target::Target;
 use crate::view::{ViewChoice, parse_view};
 
@@ -20,133 +24,204 @@ use crate::view::{ViewChoice, parse_view};
 #[derive(Debug, Parser)]
 #[command(name = "thinc-view", version, after_long_help = AFTER_HELP)]
 pub struct Cli {
-    /// Where the session is: ssh://[USER@]HOST[:PORT][/SESSION], or thinc://HOST:PORT/#t=…&k=… or https://… as the server
-    /// printed it.
+    /// Address of the session: ssh://[USER@]HOST[:PORT][/SESSION], or thinc://HOST:PORT/#t=…&k=… or
+    /// https://… as the server printed it; "-": the first line of standard input. Default:
+    /// $THINC_LINK.
     ///
-    /// Through ssh, the session is found or started: the desktop, or the one called SESSION, or one with COMMAND. It goes on
-    /// when the viewer is closed. The host needs an sshd and thinc, and no open port.
+    /// A thinc:// or https:// link opens the session once, to the first that uses it, and other
+    /// users of this computer can read the arguments of programs: prefer "-" for them.
+    ///
+    /// Through ssh, thinc-view finds or starts the session: the desktop, or the session called
+    /// SESSION, or one that runs COMMAND. The session goes on when the viewer is closed. The host
+    /// needs an sshd, Xorg, and no open port. If it has no thinc, thinc-view can copy it there.
     #[arg(value_name = "LINK")]
-    pub link: String,
+    pub link: Option<String>,
 
-    /// With ssh://: the program that a session is started with, and its arguments. Without it: the desktop.
+    /// Reads the address from the first line of this file.
+    #[arg(long, value_name = "FILE", conflicts_with = "link")]
+    pub link_file: Option<PathBuf>,
+
+    /// With ssh://: program and arguments that a new session runs. Default: the desktop.
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<OsString>,
 
-    /// With ssh://: the program that is called ssh, and its first arguments, split at spaces.
+    /// With ssh://: the ssh program and its first arguments, split at spaces.
     #[arg(long, value_name = "PROGRAM", default_value = "ssh")]
     pub ssh: String,
 
-    /// With ssh://: where thinc is on the host, if its shell does not find it, for example ~/bin/thinc.
-    #[arg(long, value_name = "PATH", default_value = "thinc")]
-    pub thinc: String,
+    /// With ssh://: path of thinc on the host, for example ~/bin/thinc; then nothing is copied.
+    ///
+    /// Default: thinc in PATH there if it has the version of this thinc-view; otherwise the copy
+    /// that --install has made.
+    #[arg(long, value_name = "PATH", conflicts_with = "uninstall")]
+    pub thinc: Option<String>,
 
-    /// Fills the whole screen, and takes the keys the desktop would keep for itself.
+    /// With ssh://: whether to copy thinc and its driver for Xorg to a host that has none, or has
+    /// another version.
+    ///
+    /// They are copied through the same ssh into ~/.local/share/thinc/VERSION of your account, and
+    /// used again the next time. Nothing else of the host is changed. Without a terminal, "ask"
+    /// copies nothing. If nothing is copied, a thinc of another version in PATH is used.
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = Install::Ask)]
+    pub install: Install,
+
+    /// With ssh://: folder of the files that --install copies, on this machine: thinc and
+    /// thinc_drv*.so, or an unpacked package (dpkg -x thinc-desktop-server_*.deb DIR). Default:
+    /// where the package thinc-desktop-server has them, next to this thinc-view.
+    #[arg(long, value_name = "DIR")]
+    pub install_from: Option<PathBuf>,
+
+    /// With ssh://: removes what --install has copied to the host, in all versions, and ends.
+    /// Running sessions go on.
+    #[arg(long, conflicts_with_all = ["headless", "command"])]
+    pub uninstall: bool,
+
+    /// Fills the whole screen and grabs the keyboard, including shortcuts of the local desktop.
     #[arg(long, conflicts_with = "headless")]
     pub fullscreen: bool,
 
-    /// Fills all monitors: a window on each, and the session has a display for each, as they lie here. Monitors may come and go.
+    /// Fills all monitors: opens a window on each, and gives the session the same monitor layout.
+    /// Monitors may be plugged in and out.
     #[arg(long, conflicts_with_all = ["headless", "fullscreen", "size", "view"])]
     pub monitors: bool,
 
-    /// Opens N windows, each a display of the session, side by side in this order. Closing one takes its display away, closing the
-    /// last one closes the viewer.
+    /// Opens N windows, each a monitor of the session, side by side in this order. Closing a window
+    /// removes its monitor, closing the last one closes the viewer.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=WINDOWS_MAX),
         conflicts_with_all = ["headless", "fullscreen", "monitors", "view"])]
     pub windows: Option<u8>,
 
-    /// Size of the window (of each, with --windows), and of the session, in pixels. Default: the session's own size, as far as it fits.
-    #[arg(long, value_name = "WxH", value_parser = script::parse_size)]
+    /// Size of the window (of each, with --windows) and of the session, in pixels. Default: the
+    /// session's own size, as far as it fits.
+    #[arg(long, value_name = "WxH", value_parser = script::parse_screen_size)]
     pub size: Option<Size>,
 
-    /// What is shown of the session, which keeps its size: fit (all of it, scaled to the window by the session), WxH (all of it at
-    /// this size), WxH+X+Y (this part of it) or WxH=PWxPH+X+Y (that part at this size). A small picture takes a small picture's bytes.
+    /// Part of the session to show; the session keeps its size: fit (all of it, scaled to the
+    /// window by the session), WxH (all of it at this size), WxH+X+Y (this part of it) or
+    /// WxH=PWxPH+X+Y (that part at this size). A smaller view needs less bandwidth.
     #[arg(long, value_name = "VIEW", value_parser = parse_view, conflicts_with = "size")]
     pub view: Option<ViewChoice>,
 
-    /// Begins with the statistics shown.
+    /// Shows the statistics from the start.
     #[arg(long, conflicts_with = "headless")]
     pub stats: bool,
 
-    /// How the picture gets into the window.
+    /// How pixels are presented in the window.
     #[arg(long, value_enum, default_value_t = Present::Auto, conflicts_with = "headless")]
     pub present: Present,
 
-    /// How the session's keyboard is to be laid out while you type: as yours here (auto), as it is (session), or by a name such
-    /// as us, de(nodeadkeys) or "fr compose:caps".
-    #[arg(long, value_name = "LAYOUT", default_value = "auto", value_parser = parse_keyboard, conflicts_with = "headless")]
-    pub layout: KeyboardLayout,
+    /// Keyboard layout of the session while you type: the local one (auto), the session's own
+    /// (session), or by name, such as us, de(nodeadkeys) or "fr compose:caps".
+    #[arg(long, value_name = "LAYOUT", default_value = "auto", value_parser = parse_keyboard,
+        conflicts_with = "headless")]
+    pub layout: LayoutChoice,
 
     /// Runs without a display.
     #[arg(long)]
     pub headless: bool,
 
-    /// With --headless: writes what the viewer shows as a PNG before it ends.
+    /// With --headless: writes the screen as a PNG before the viewer ends.
     #[arg(long, value_name = "FILE", requires = "headless")]
     pub screenshot: Option<PathBuf>,
 
-    /// With --headless: first waits until everything drawn has been shown and nothing more comes.
+    /// With --headless: waits at the end until everything drawn is shown and no update follows.
     #[arg(long, requires = "headless")]
     pub when_quiet: bool,
 
-    /// Writes the connection's figures as JSON before it ends.
+    /// Writes the connection's statistics as JSON before the viewer ends.
     #[arg(long, value_name = "FILE")]
     pub stats_json: Option<PathBuf>,
 
-    /// With --headless: does what the lines of this file say ("-": standard input); see below.
+    /// With --headless: runs the commands in this file ("-": standard input); see below.
     #[arg(long, value_name = "FILE", requires = "headless")]
     pub script: Option<PathBuf>,
 
-    /// Longest time for connecting (ssh gets 150 s more, to ask for a password) and, with --headless, for each wait.
+    /// Time-out for connecting (with ssh 150 s more, to enter a password) and, with --headless, for
+    /// each wait.
     #[arg(long, value_name = "SECONDS", default_value = "10", value_parser = parse_seconds)]
     pub timeout: Duration,
 
-    /// With a link: what carries the connection. QUIC suffers less from what is lost on the way and survives a change of networks; it
-    /// needs UDP to the port's number, and is taken where that gets through and the session is further away than a cable reaches.
+    /// The transport. QUIC is less affected by packet loss and survives a change of networks.
+    ///
+    /// With a link it needs UDP to the same port number, and auto uses it if it gets through and
+    /// the session is not on the same machine or local wired network, and moves to it when the path
+    /// becomes long or loses packets. With ssh://, auto begins in ssh's tunnel and moves to QUIC,
+    /// on a UDP port that the host opens for this viewer, if that gets through; ssh ends then.
     #[arg(long, value_enum, default_value_t = Transport::Auto)]
     pub transport: Transport,
 
-    /// Where the keys of servers are remembered whose links name none. Default: thinc/known_hosts under
+    /// With ssh://: UDP ports of the host, one of which it opens for this viewer. A firewall has to
+    /// let them through.
+    #[arg(long, value_name = "FIRST-LAST", default_value_t = UdpPorts::default())]
+    pub udp_ports: UdpPorts,
+
+    /// File of remembered server keys, for links that name none. Default: thinc/known_hosts under
     /// $XDG_CONFIG_HOME or ~/.config.
     #[arg(long, value_name = "FILE")]
     pub pin_store: Option<PathBuf>,
 
-    /// Memory for pixels that are shown again: animations, windows and pages one goes back to. 0 for none.
+    /// Memory for cached pixels that are shown again: animations, windows, pages in the history. 0
+    /// for none.
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = parse_bytes)]
     pub cache: u64,
 
-    /// Keeps these pixels in files of this folder when the program ends, for the next time it is started. They are parts of
-    /// your screen. Default: they are not kept.
+    /// Saves the cache in this folder when the viewer ends, and loads it at the next start. The
+    /// files hold parts of your screen. Default: it is not saved.
     #[arg(long, value_name = "DIR")]
     pub cache_dir: Option<PathBuf>,
 
-    /// Which way copying and pasting goes. What is copied travels when it is pasted, and not before.
+    /// Direction of copy and paste. A copied content is transferred only when it is pasted.
     #[arg(long, value_enum, default_value_t = Clipboard::Both)]
     pub clipboard: Clipboard,
 
-    /// Longest content that is pasted, either way; the session has a limit of its own. At most 256M.
+    /// Largest content that can be pasted, in either direction; the session has a limit of its own.
+    /// At max 256M.
     #[arg(long, value_name = "SIZE", default_value = "16M", value_parser = parse_clipboard_bytes)]
     pub clipboard_max: u64,
 }
 
 impl Cli {
-    /// Where to go.
+    /// The target that the command line names. Reads it from standard input if it says so, once.
     pub fn target(&self) -> Result<Target, ViewError> {
-        let mut target = self.link.parse()?;
+        let mut target = address::read(self.link.as_deref(), self.link_file.as_deref())?.parse()?;
         match &mut target {
             Target::Ssh(ssh) => {
                 ssh.command.clone_from(&self.command);
                 ssh.size = self.size;
                 ssh.program = self.ssh.split_whitespace().map(str::to_owned).collect();
                 ssh.thinc.clone_from(&self.thinc);
+                ssh.install = InstallOptions {
+                    mode: match self.install {
+                        // Standard input is not the terminal's then, but the script's.
+                        Install::Ask if self.script.as_deref() == Some(Path::new("-")) => {
+                            InstallMode::Never
+                        }
+                        Install::Ask => InstallMode::Ask,
+                        Install::Never => InstallMode::Never,
+                        Install::Always => InstallMode::Always,
+                    },
+                    from: self.install_from.clone(),
+                };
+                ssh.udp_ports = self.udp_ports;
+                ssh.transport = match self.transport {
+                    Transport::Auto => SshTransport::Auto,
+                    Transport::Quic => SshTransport::Quic,
+                    Transport::Tunnel => SshTransport::Tunnel,
+                    Transport::Tcp => return Err(ViewError::NoTcp),
+                };
                 ssh.check()?;
             }
+            Target::Link(_) if self.transport == Transport::Tunnel => {
+                return Err(ViewError::NoTunnel);
+            }
             Target::Link(_) if !self.command.is_empty() => return Err(ViewError::NoCommand),
+            Target::Link(_) if self.uninstall => return Err(ViewError::NoUninstall),
             Target::Link(_) => {}
         }
         Ok(target)
     }
 
-    /// What may be kept of what is shown.
+    /// The pixel cache: its size and folder.
     pub fn cache(&self) -> CacheOptions {
         CacheOptions { bytes: self.cache, dir: self.cache_dir.clone() }
     }
@@ -163,130 +238,154 @@ impl Cli {
     }
 }
 
-/// Displays that a session may have.
+/// Whether to copy thinc to a host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Install {
+    /// Copies nothing.
+    Never,
+    /// Asks on the terminal.
+    Ask,
+    /// Copies without a question.
+    Always,
+}
+
+/// Most monitors of a session.
 const WINDOWS_MAX: i64 = thinc_protocol::limits::DISPLAYS_MAX as i64;
 
-/// What carries a connection.
+/// Transport of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Transport {
-    /// QUIC where it gets through, TCP elsewhere and where the session is on this machine or behind a cable.
+    /// QUIC if it gets through. Otherwise TCP, also if the session is on this machine or on the
+    /// local wired network; with ssh://, the tunnel.
     Auto,
-    /// QUIC alone.
+    /// QUIC only; with ssh://, after the login.
     Quic,
-    /// TLS over TCP alone.
+    /// With a link: TLS over TCP only.
     Tcp,
+    /// With ssh://: ssh's tunnel only; the host opens no UDP port.
+    Tunnel,
 }
 
 impl Transport {
-    /// The same, for who connects.
+    /// The choice as thinc-transport takes it.
     pub fn choice(self) -> TransportChoice {
         match self {
-            Transport::Auto => TransportChoice::Auto,
+            // No link takes the tunnel: `Cli::target` refuses it.
+            Transport::Auto | Transport::Tunnel => TransportChoice::Auto,
             Transport::Quic => TransportChoice::Quic,
             Transport::Tcp => TransportChoice::Tcp,
         }
     }
 }
 
-/// Which way copying and pasting goes.
+/// Direction of copy and paste.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Clipboard {
-    /// Programs here and in the session share what is copied, and what is marked.
+    /// The local desktop and the session share clipboard and selection.
     Both,
-    /// What is copied here can be pasted in the session, and not the other way.
+    /// What is copied locally can be pasted in the session, not the other way round.
     ToSession,
-    /// What is copied in the session can be pasted here, and not the other way.
+    /// What is copied in the session can be pasted locally, not the other way round.
     FromSession,
-    /// Each side keeps its own.
+    /// Each side keeps its own clipboard.
     Off,
 }
 
-/// How the session's keyboard is to be laid out.
+/// Keyboard layout of the session.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum KeyboardLayout {
-    /// As the keyboard here.
+pub enum LayoutChoice {
+    /// The local keyboard's layout.
     Auto,
-    /// As it is.
+    /// The session's own layout.
     Session,
-    /// Like this.
-    Named(Layout),
+    /// This layout.
+    Named(KeyboardLayout),
 }
 
-fn parse_keyboard(text: &str) -> Result<KeyboardLayout, String> {
+fn parse_keyboard(text: &str) -> Result<LayoutChoice, String> {
     match text {
-        "auto" => Ok(KeyboardLayout::Auto),
-        "session" => Ok(KeyboardLayout::Session),
-        name => script::parse_layout(name).map(KeyboardLayout::Named),
+        "auto" => Ok(LayoutChoice::Auto),
+        "session" => Ok(LayoutChoice::Session),
+        name => script::parse_layout(name).map(LayoutChoice::Named),
     }
 }
 
-/// How the picture gets into the window.
+/// How pixels are presented in the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Present {
-    /// `gpu` where there is a graphics processor; else `surface`, or `renderer` where there is no other way.
+    /// `gpu` if there is a GPU; otherwise `surface`, or `renderer` if nothing else works.
     Auto,
-    /// What changes is uploaded; the graphics processor converts and scales videos and scales the picture.
+    /// Damage is uploaded; the GPU converts and scales videos, and scales the screen.
     Gpu,
-    /// Pixels are copied to the window; best without a graphics processor.
+    /// Pixels are copied to the window; best without a GPU.
     Surface,
-    /// Pixels are uploaded to a texture of SDL's.
+    /// Pixels are uploaded to an SDL texture.
     Renderer,
 }
 
 const AFTER_HELP: &str = "\
 Keys in the window:
-  Ctrl+Alt+F    fullscreen on and off
-  Ctrl+Alt+S    statistics on and off
-  Ctrl+Alt+E    hatches what is not exact yet, on and off: on slow links photographs are shown before they are exact
-  Ctrl+Alt+G    the keys of the desktop (Alt+Tab, Super…) go to the session, or no longer; on by itself in fullscreen
-  Ctrl+Alt+M    a menu, which also sends keys that the desktop here keeps: Ctrl+Alt+Del, Alt+Tab, Super, Print
-  Ctrl+Alt+Plus, Ctrl+Alt+Minus   zoom in at the pointer, and out; Ctrl+Alt+0: as large as it is. Zoomed in, Ctrl+Alt with arrows pans
-                (where the desktop here keeps those to itself: after Ctrl+Alt+G)
-  Ctrl+Alt+Q    closes the viewer; the session goes on
-  Ctrl+Alt+R    after a loss: tries again now
+  Ctrl+Alt+F    Toggle fullscreen
+  Ctrl+Alt+S    Toggle statistics
+  Ctrl+Alt+E    Show lossy areas: on slow paths photographs are lossy until they are refreshed
+  Ctrl+Alt+G    Toggle keyboard grab: the session gets shortcuts of the local desktop too (Alt+Tab,
+                Super…); fullscreen grabs by itself
+  Ctrl+Alt+M    Open the menu, which also sends keys that the local desktop keeps: Ctrl+Alt+Del,
+                Alt+Tab, Super, Print
+  Ctrl+Alt+Plus, Ctrl+Alt+Minus   Zoom in at the pointer, zoom out
+  Ctrl+Alt+0    Reset the zoom; zoomed in, Ctrl+Alt+arrows pan
+                (if the local desktop keeps these keys: after Ctrl+Alt+G)
+  Ctrl+Alt+Q    Close the viewer; the session goes on
+  Ctrl+Alt+R    After a loss: retry now
 
-Exit codes: 0 done or closed by the person, 1 window, file or script, 2 command line or link, 3 not reachable or lost,
-4 another key than the link says, 5 the token or session key is not accepted, 6 the protocol was broken or the session
-closed the connection, 7 it took too long, 8 the session ended.
+Exit codes: 0 done or closed by the user, 1 window, file or script error, 2 command line or link,
+3 unreachable or connection lost, 4 the server's key differs from the link's, 5 token or session
+credential not accepted, 6 protocol violation or connection closed by the session, 7 time-out,
+8 session ended.
 
-Lines of a script (each is answered by one line, `ok …` or `error …`):
+Commands of a script, one per line (each is answered by one line, `ok …` or `error …`):
   type TEXT           types the rest of the line (\\n is Return, \\t is Tab, \\\\ is a backslash)
-  text TEXT           says the rest of the line as an input method does, character by character
-  layout LAYOUT[(VARIANT)][,…] [OPTION…]   says how the keyboard is laid out: layout de(nodeadkeys) compose:caps
-  locks none|caps|num|both   says which locks are on
+  text TEXT           enters the rest of the line as an input method does, by characters
+  layout LAYOUT[(VARIANT)][,…] [OPTION…]   sets the keyboard layout, for example
+                      layout de(nodeadkeys) compose:caps
+  locks none|caps|num|both   sets which locks are on
   key NAME[+NAME…]    presses keys in order and releases them: key Control_L+c, key Return, key F5
   keydown NAME, keyup NAME
   move X Y            moves the pointer
   click N, buttondown N, buttonup N   N: 1 left, 2 middle, 3 right, 8 back, 9 forward
   scroll DX DY        in 1/120 of a wheel notch; positive is right and down
   touch ID begin|update|end X Y
-  release             nothing is held any more
-  keep LINE           runs the line as a person does who types on without a connection: nothing waits, keys are kept for the next one
-  barrier             waits until everything drawn before it is shown
+  release             releases all keys, buttons and touches
+  keep LINE           runs the command without waiting for a connection: while it is lost,
+                      keystrokes are buffered for the next one, as in a window
+  barrier             waits until everything drawn before is shown
   wait-quiet          repeats barriers until one brings no update
-  wait-silence        waits until nothing is heard of a session that should have answered
-  wait-pixel X Y RRGGBB   waits until that pixel has that colour
+  wait-unresponsive   waits until the session is unresponsive: an answer is due and does not come
+  wait-pixel X Y RRGGBB   waits until this pixel has this colour
   size                answers `ok WxH`
-  resize WxH          waits until the session has that size
-  view VIEW           shows what --view would, and waits for it; fit: all of the screen at its own size
+  resize WxH          resizes the session, 64x64 at least, and waits until it has this size
+  view VIEW           sets the view as --view does, and waits for it; fit: the whole screen at
+                      its own size
   hash                answers `ok` and xxh3 of the pixels (little-endian 0x00RRGGBB)
   pixel X Y           answers `ok RRGGBB`
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`
   cursor-pixel X Y    answers `ok aarrggbb` of the cursor's image, premultiplied
-  cursor-shown        answers `ok yes`, or `ok no` where the session hides it
-  warped              answers `ok X Y` where an application last put the pointer, or `ok none`
-  clip-copy SELECTION FORMAT FILE   copies: the file's content is what the viewer's side has to paste, in this form only.
+  cursor-shown        answers `ok yes`, or `ok no` if the session hides the cursor
+  warped              answers `ok X Y`, the pointer position set by an application, or `ok none`
+  clip-copy SELECTION FORMAT FILE   copies the file's content on the viewer's side, in this format
+                      only.
                       SELECTION: clipboard, primary; FORMAT: text, html, png
-  clip-add SELECTION FORMAT FILE    the same content in one more form
-  clip-wait SELECTION [FORMAT…]     waits until the session has something to paste in exactly these forms; none: nothing
-  clip-paste SELECTION FORMAT FILE  pastes what the session has copied, into a file
+  clip-add SELECTION FORMAT FILE    adds another format of the copied content
+  clip-wait SELECTION [FORMAT…]     waits until the session offers exactly these formats; none: no
+                      offer
+  clip-paste SELECTION FORMAT FILE  pastes the session's selection into a file
   screenshot FILE     writes a PNG
-  stats FILE          writes the figures as JSON
-  timeout SECONDS     limit of each later wait
-  quit                ends (so does the end of the script)
-Empty lines and lines that begin with # are skipped.";
+  stats FILE          writes the statistics as JSON
+  timeout SECONDS     sets the limit of each later wait
+  quit                ends the script
+Empty lines and lines that start with # are skipped.";
 
-/// The command line as clap knows it, for manual pages and completions.
+/// The command line for clap, for manual pages and completions.
 pub fn command() -> clap::Command {
     Cli::command()
 }
@@ -307,7 +406,7 @@ fn parse_clipboard_bytes(text: &str) -> Result<u64, String> {
     parse_size_within(text, thinc_protocol::limits::CLIP_BYTES_MAX)
 }
 
-fn parse_size_within(text: &str, most: u64) -> Result<u64, String> {
+fn parse_size_within(text: &str, max: u64) -> Result<u64, String> {
     let (digits, shift) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
@@ -316,15 +415,17 @@ fn parse_size_within(text: &str, most: u64) -> Result<u64, String> {
     };
     let bytes = digits.parse().ok().and_then(|number: u64| number.checked_mul(1 << shift));
     bytes
-        .filter(|&bytes| bytes <= most)
-        .ok_or_else(|| format!("{text:?} is no size like 64M, of at most {}M", most >> 20))
+        .filter(|&bytes| bytes <= max)
+        .ok_or_else(|| format!("{text:?} is not a size such as 64M, of at most {}M", max >> 20))
 }
 
-/// Where keys of servers are remembered unless told otherwise.
+/// Default file of remembered server keys.
 pub fn default_pin_store() -> Option<PathBuf> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let base =
-        set("XDG_CONFIG_HOME").filter(|path| path.is_absolute()).or_else(|| Some(set("HOME")?.join(".config")))?;
+    let set =
+        |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let base = set("XDG_CONFIG_HOME")
+        .filter(|path| path.is_absolute())
+        .or_else(|| Some(set("HOME")?.join(".config")))?;
     Some(base.join("thinc").join("known_hosts"))
 }
 
@@ -333,20 +434,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         command().debug_assert();
         let help = command().render_long_help().to_string();
-        assert!(help.starts_with("Shows a thinc session"), "it says first what it is for: {help}");
+        assert!(
+            help.starts_with("Shows a thinc session"),
+            "the help starts with the program's purpose: {help}"
+        );
         for word in ["--headless", "--when-quiet", "Ctrl+Alt+F", "Ctrl+Alt+E", "wait-quiet"] {
             assert!(help.contains(word), "{word} is not in --help");
         }
     }
 
     #[test]
-    fn what_does_not_go_together_is_refused() {
+    fn conflicting_options_are_refused() {
         let parse = |line: &str| Cli::try_parse_from(line.split(' '));
         assert!(parse("thinc-view thinc://h/#t=a --fullscreen --size 800x600").is_ok());
-        assert!(parse("thinc-view thinc://h/#t=a --screenshot x.png").is_err(), "without --headless");
+        assert!(
+            parse("thinc-view thinc://h/#t=a --screenshot x.png").is_err(),
+            "without --headless"
+        );
         assert!(parse("thinc-view thinc://h/#t=a --headless --fullscreen").is_err());
         assert!(parse("thinc-view thinc://h/#t=a --size 0x5").is_err());
         assert!(parse("thinc-view thinc://h/#t=a --timeout 0").is_err());
@@ -354,6 +461,48 @@ mod tests {
         assert!(parse("thinc-view thinc://h/#t=a --windows 2 --monitors").is_err());
         assert!(parse("thinc-view thinc://h/#t=a --windows 17").is_err());
         assert!(parse("thinc-view thinc://h/#t=a --monitors --view fit").is_err());
-        assert!(parse("thinc-view").is_err());
+        assert!(parse("thinc-view --link-file f").is_ok());
+        assert!(parse("thinc-view --link-file f ssh://h").is_err());
+        assert!(parse("thinc-view ssh://h --udp-ports 60000-61000").is_ok());
+        assert!(parse("thinc-view ssh://h --udp-ports 61000-60000").is_err());
+        assert!(parse("thinc-view ssh://h --uninstall").is_ok());
+        assert!(parse("thinc-view ssh://h --uninstall --headless").is_err());
+        assert!(parse("thinc-view ssh://h --uninstall -- xterm").is_err());
+    }
+
+    #[test]
+    fn nobody_is_asked_where_standard_input_is_a_script() {
+        let mode = |line: &str| match Cli::try_parse_from(line.split(' ')).unwrap().target() {
+            Ok(Target::Ssh(ssh)) => ssh.install.mode,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(mode("thinc-view ssh://h"), InstallMode::Ask);
+        assert_eq!(mode("thinc-view ssh://h --headless --script f"), InstallMode::Ask);
+        assert_eq!(mode("thinc-view ssh://h --headless --script -"), InstallMode::Never);
+        assert_eq!(
+            mode("thinc-view ssh://h --headless --script - --install always"),
+            InstallMode::Always
+        );
+        let link = Cli::try_parse_from(["thinc-view", "thinc://h/#t=AAAA", "--uninstall"]);
+        assert!(matches!(link.unwrap().target(), Err(ViewError::NoUninstall)));
+    }
+
+    #[test]
+    fn a_transport_that_the_address_does_not_have_is_refused() {
+        let target = |line: &str| Cli::try_parse_from(line.split(' ')).unwrap().target();
+        assert!(matches!(target("thinc-view ssh://h --transport tcp"), Err(ViewError::NoTcp)));
+        assert!(matches!(
+            target("thinc-view thinc://h/#t=AAAA --transport tunnel"),
+            Err(ViewError::NoTunnel)
+        ));
+        for (name, expected) in [
+            ("auto", SshTransport::Auto),
+            ("quic", SshTransport::Quic),
+            ("tunnel", SshTransport::Tunnel),
+        ] {
+            let parsed = target(&format!("thinc-view ssh://h --transport {name} --udp-ports 7"));
+            let Ok(Target::Ssh(ssh)) = parsed else { panic!("{name}") };
+            assert_eq!((ssh.transport, ssh.udp_ports.to_string()), (expected, "7-7".to_owned()));
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! Path 10/13 to 12/13, the viewer's threads: from transport's bytes, to viewer-core, to whoever shows the picture.
-//! One thread connects and reads, one per connection writes (client/connection.rs), one decodes videos (client/video.rs). The window and
-//! the headless viewer look at [`State`] under its lock and are woken by a function they bring. Knows no SDL and no files.
+//! Path 10/13 to 12/13, the viewer's threads: from transport's bytes, to viewer-core, to the window
+//! or the headless viewer.
+//! One thread connects and reads, one per connection writes (client/connection.rs), one decodes
+//! videos (client/video.rs). The window and the headless viewer read [`State`] under its lock and
+//! are woken by a callback that they pass in. Knows no SDL and no files.
 
 use std::io;
 use std::path::PathBuf;
@@ -11,156 +13,196 @@ use std::time::{Duration, Instant};
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::limits::INSTANCE_BYTES;
-use thinc_protocol::session::Shows;
-use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
+use thinc_protocol::session::ScreenPart;
+use thinc_protocol::viewer::{
+    Display, Displays, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps,
+};
 use thinc_region::{Rect, Size};
-use thinc_transport::{Reached, TransportChoice, Via};
+use thinc_transport::{Established, Link, TransportChoice, TransportKind};
 use thinc_viewer_core::{Cache, ClipboardPolicy, Viewer, ViewerConfig, ViewerEvent};
 
 use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
 use crate::error::ViewError;
+use crate::liveness::{Liveness, time_slept};
 use crate::resize::ResizePacer;
 use crate::saved::{CacheFile, CacheOptions};
 use crate::target::Target;
-use crate::watch::{Watch, slept};
 use crate::wire::Writer;
 
 pub use crate::news::{News, Status};
 
 mod connection;
+mod rechoose;
 mod rescue;
+mod switch;
 #[cfg(feature = "h264")]
 mod video;
 
-/// A quarter of a frame of a 60 Hz screen: how long a whole picture waits for the window's thread before the next is applied over
-/// it. Where that thread waits for the display, pictures mix rather than wait.
-const SHOWING_MAX: Duration = Duration::from_millis(4);
-/// 0.5 s: longest time a closing viewer waits for its last words to leave.
+/// 4 ms, a quarter of a 60 Hz refresh: how long a complete drawing burst waits for the window's
+/// thread before the next is applied over it. If that thread waits for the display, bursts are
+/// merged instead.
+const PRESENT_WAIT_MAX: Duration = Duration::from_millis(4);
+/// 0.5 s: how long a closing viewer waits until its last messages are sent.
 const LINGER: Duration = Duration::from_millis(500);
-/// Most answered barriers nobody has asked about yet; older ones are forgotten.
+/// 64: most answered barriers that nobody has asked about yet; older ones are forgotten.
 const BARRIERS_MAX: usize = 64;
-/// Most barriers under way at once; viewer-core takes 8.
-const BARRIERS_ASKED_MAX: u32 = 6;
-/// 96 dots an inch: what a session has unless somebody says otherwise.
-const USUAL_SCALE: u16 = 100;
+/// 6: most unanswered barriers; viewer-core takes 8.
+const BARRIERS_PENDING_MAX: u32 = 6;
+/// 96 dots an inch: a session's default scale.
+const SCALE_DEFAULT: u16 = 100;
 
-/// Why a connection is given up of which nothing is heard.
-const SILENT: &str = "the session does not answer any more";
+/// Reason shown when an unresponsive connection is closed.
+const UNRESPONSIVE: &str = "the session no longer answers";
 
-/// What a client is started with.
+/// What happens with a server's key that nobody has confirmed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewKeys {
+    /// The person is asked, where there is a terminal; else as `Tell`.
+    Ask,
+    /// It is remembered, and the person is told.
+    Tell,
+}
+
+/// How a client is started.
 #[derive(Clone, Debug)]
 pub struct ClientConfig {
-    /// Where the session is and what opens it.
+    /// Address of the session and the credentials for it.
     pub target: Target,
-    /// Where keys of links without a pin are remembered.
+    /// File of remembered server keys, for links without a pin.
     pub known_hosts: Option<PathBuf>,
-    /// By which way to connect to a link.
+    /// What happens with a key that neither the link nor that file names.
+    pub new_keys: NewKeys,
+    /// Transport to use for a link.
     pub transport: TransportChoice,
     /// Size of the window; 0 × 0 keeps the session's size.
     pub size: Size,
-    /// What is to be shown from the beginning; None: all of the screen at its own size.
+    /// The initial view; None: the whole screen at its own size.
     pub view: Option<View>,
-    /// Longest time one attempt to connect may take; ssh, which may ask the person something, has its own.
+    /// Time-out of one connection attempt; ssh, which may prompt the user, has its own.
     pub connect_timeout: Duration,
-    /// What happens when the connection is lost.
+    /// Whether to reconnect after a loss.
     pub reconnect: Reconnect,
-    /// What may be kept of what was shown.
+    /// The pixel cache: its size and folder.
     pub cache: CacheOptions,
-    /// Which way contents of clipboards may go.
+    /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
 }
 
-/// Whether a lost session is looked for again.
+/// Whether the viewer reconnects after a loss.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reconnect {
-    /// The loss is the end.
+    /// The viewer ends.
     Never,
-    /// Again and again, until the session is back, says it has ended, or the viewer is closed.
+    /// It retries until it has reconnected, the session says that it has ended, or the viewer is
+    /// closed.
     Always,
 }
 
-/// What decoding videos has cost since the viewer was started.
+/// Time spent decoding video since the viewer was started.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DecodeTimes {
-    /// Pictures decoded.
-    pub pictures: u64,
-    /// Of all of them.
+    /// Frames decoded.
+    pub frames: u64,
+    /// Total decoding time.
     pub total: Duration,
-    /// Of the slowest.
+    /// Time of the slowest frame.
     pub longest: Duration,
 }
 
-/// Everything the threads share, behind one lock.
+/// The state that the threads share, behind one lock.
 #[derive(Debug)]
 pub struct State {
-    /// The newest connection that has shown a screen; kept after a loss, so that the old picture can stay.
+    /// The newest connection that has shown a screen; kept after a loss, so that its framebuffer
+    /// stays visible.
     pub viewer: Viewer,
-    /// How things stand.
+    /// State of the connection.
     pub status: Status,
-    /// What happened since the owner last took it.
+    /// What has happened since the owner last took it.
     pub news: News,
     /// Times a connection showed a screen.
     pub connections: u32,
-    /// The connection that has not shown a screen yet.
-    fresh: Option<Viewer>,
-    /// What was kept, while no connection is open; none before the first.
+    /// Bytes lost on the path that were computed from parities.
+    pub repaired_bytes: u64,
+    /// A new connection that has not shown a screen yet.
+    pending: Option<Viewer>,
+    /// The pixel cache, while no connection is open; None before the first connection.
     cache: Option<Cache>,
-    /// Where it is saved.
+    /// The file that the cache is saved in.
     cache_file: Option<CacheFile>,
     session_name: Option<String>,
-    /// What carries the connection: quic, tcp or ssh; none before the first.
+    /// Transport of the connection: quic, tcp or ssh; None before the first.
     pub transport: Option<&'static str>,
-    /// How the keyboard here is laid out, where that is known; told to every connection.
-    layout: Option<Layout>,
-    /// What is to be shown, where that was chosen; told to every connection.
+    /// Layout of the local keyboard, if known; sent on every connection.
+    layout: Option<KeyboardLayout>,
+    /// The requested view, if one was chosen; sent on every connection.
     view: Option<View>,
-    /// What the picture shows of the session's screen, where that is not all of it at its own size.
-    pub shows: Option<Shows>,
-    /// Where the displays lie in the session's screen, once it has said so.
+    /// The part of the session's screen that is shown, if not all of it at its own size.
+    pub shown: Option<ScreenPart>,
+    /// Positions of the session's monitors in its screen, once known.
     pub displays: Vec<Rect>,
-    /// Pictures that the session has announced.
+    /// Count of geometries received.
     pub geometries: u64,
     clipboard: Clipboard,
     clock: Clock,
     pacer: ResizePacer,
-    /// How large things are drawn here, and whether this connection's session was told.
+    /// The local display scale, and whether this connection's session has been told.
     scale_percent: u16,
-    scale_said: bool,
-    /// The windows here as displays of the session; empty: the one window is all of it.
+    scale_sent: bool,
+    /// The windows as monitors of the session; empty: one window shows the whole session.
     arrangement: Vec<Display>,
-    /// Barrier sent behind the last resize, unanswered.
+    /// Unanswered barrier behind the last resize.
     resize_barrier: Option<u32>,
-    /// Barriers under way.
-    barriers_asked: u32,
+    /// Count of unanswered barriers.
+    barriers_pending: u32,
     window: Size,
-    /// The open connection; ends it, even while its writer waits for a full socket.
+    /// Closes the open connection, even while its writer blocks on a full socket.
     closer: Option<Writer>,
     /// Wakes the writer.
     unsent: Arc<Condvar>,
-    /// Wakes the decoders.
+    /// Wakes the video decoders.
     video_due: Arc<Condvar>,
-    /// What they have cost.
+    /// Time spent decoding.
     pub decode_times: DecodeTimes,
-    /// Whoever shows the picture paints videos, on this connection and the next.
+    /// The window paints video frames itself, on this connection and the next.
     video_layers: bool,
-    /// Nothing is applied over a whole picture before its news were taken, for a moment.
-    shows_whole: bool,
-    /// Wakes the reader when they were.
+    /// A complete drawing burst is not overwritten, for at most [`PRESENT_WAIT_MAX`], before the
+    /// window has taken the news.
+    presents_whole_bursts: bool,
+    /// Wakes the reader once the news are taken.
     taken: Arc<Condvar>,
-    /// The connection ends as soon as everything has been said.
+    /// The connection ends once everything is sent.
     leaving: bool,
-    /// Whether the session still answers.
-    watch: Watch,
-    /// It has not for too long: the path is taken for dead.
-    silent: bool,
-    /// Connections that have been served.
-    serving: u64,
-    /// The session was reached by another way already.
-    rescue: Option<Reached>,
-    /// What this viewer is known by when it comes back.
+    /// Liveness of the session.
+    liveness: Liveness,
+    /// The session has been unresponsive for too long: the connection is being closed.
+    unresponsive: bool,
+    /// Count of connections served, to tell one from the next.
+    connection_number: u64,
+    /// A replacement connection that has been established already.
+    rescue: Option<Established>,
+    /// Where a session behind ssh is reached over QUIC, once it was.
+    direct: Option<Link>,
+    /// The connection is replaced on purpose, and nothing is lost: input is taken, and the next
+    /// connection sends it.
+    switching: bool,
+    /// Over ssh or TCP: why that is used and not QUIC, if QUIC was tried.
+    pub quic_failure: Option<String>,
+    /// Why the connection's transport took the place of another; None if it was the first choice.
+    pub transport_reason: Option<String>,
+    /// The same for the connection that is being opened.
+    replaced_for: Option<String>,
+    /// A connection waits to take the place of this one.
+    awaits_release: bool,
+    /// This connection has shown a whole drawing burst.
+    has_picture: bool,
+    /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
-    /// The connection's writer runs.
+    /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
+    /// that has taken before. No wait counts this time.
+    held_since: Option<Instant>,
+    held: Duration,
+    /// The connection's writer thread runs.
     writing: bool,
     retry: bool,
     stop: bool,
@@ -175,124 +217,148 @@ struct Shared {
     wake: Box<dyn Fn() + Send + Sync>,
 }
 
-/// A running client; dropping it closes the connection and its threads end.
+/// A running client; dropping it closes the connection and ends its threads.
 pub struct Client {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl State {
-    /// True while input has somewhere to go.
-    pub fn is_connected(&self) -> bool {
-        matches!(self.status, Status::Connected)
+    /// True if a connection can take input.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.status, Status::Connected) && !self.switching
     }
 
-    /// Takes the news out. The next picture may be applied as soon as the lock is free.
-    pub fn take_news(&mut self) -> News {
+    /// A question and a copy begin, or have ended.
+    fn hold(&mut self, begins: bool) {
+        let now = Instant::now();
+        if let Some(since) = std::mem::replace(&mut self.held_since, begins.then_some(now)) {
+            self.held += now - since;
+        }
+    }
+
+    /// Time that no wait counts.
+    fn held(&self) -> Duration {
+        self.held + self.held_since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
+
+    /// Takes the news. The next drawing burst may be applied once the lock is free.
+    pub(crate) fn take_news(&mut self) -> News {
         self.taken.notify_all();
         std::mem::take(&mut self.news)
     }
 
-    /// From here on pictures are shown whole: whoever is woken takes the news at once, and with them what there is to show.
-    pub fn show_whole(&mut self) {
-        self.shows_whole = true;
+    /// From now on only whole drawing bursts are presented: the window takes the news, and presents
+    /// them, as soon as it is woken.
+    pub(crate) fn present_whole_bursts(&mut self) {
+        self.presents_whole_bursts = true;
     }
 
-    /// Whoever shows the picture paints videos itself from here on, from viewer-core's layers, or does not any more.
+    /// Sets whether the window paints video frames itself, from viewer-core's layers.
     pub fn set_video_layers(&mut self, on: bool) {
         self.video_layers = on;
         self.viewer.set_video_layers(on);
-        self.fresh.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
+        self.pending.iter_mut().for_each(|viewer| viewer.set_video_layers(on));
     }
 
-    /// Sends an input event; returns its number, or none while there is no connection: this says nothing later.
+    /// Sends an input event; returns its number, or None without a connection: then the event is
+    /// dropped.
     pub fn input(&mut self, event: InputEvent) -> Option<u32> {
-        self.check_path();
-        self.is_connected().then(|| {
-            let seq = self.viewer.handle_input(event, self.clock.now());
+        self.check_liveness();
+        (self.is_connected() || self.switching).then(|| {
+            let now = self.clock.now();
+            if is_press(&event) {
+                self.clipboard.pressed(now);
+            }
+            let seq = self.active().handle_input(event, now);
             self.flush();
             seq
         })
     }
 
-    /// The same for what a person does, who types on while the connection comes back: that is kept, and sent when it is there.
-    pub fn input_or_keep(&mut self, event: InputEvent) -> Option<u32> {
+    /// As [`State::input`], for a user who types on while the viewer reconnects: the input is
+    /// buffered and sent later.
+    pub(crate) fn input_or_buffer(&mut self, event: InputEvent) -> Option<u32> {
         let seq = self.input(event);
         if seq.is_some() || !matches!(self.status, Status::Lost { .. }) {
             return seq;
         }
         let now = self.clock.now();
-        let kept_before = self.active().keeps_input(now);
-        let seq = self.active().keep_input(event, now);
-        // The words over the picture speak of it.
-        self.news.status |= self.active().keeps_input(now) != kept_before;
+        if is_press(&event) {
+            self.clipboard.pressed(now);
+        }
+        let was_buffering = self.active().can_buffer_input(now);
+        let seq = self.active().buffer_input(event, now);
+        // The message over the framebuffer mentions it.
+        self.news.status |= self.active().can_buffer_input(now) != was_buffering;
         self.flush();
         seq
     }
 
-    /// What is typed while the connection is lost will be sent.
-    pub fn keeps_input(&mut self) -> bool {
+    /// True if input typed while the connection is lost will be sent.
+    pub fn can_buffer_input(&mut self) -> bool {
         let now = self.clock.now();
-        self.active().keeps_input(now)
+        self.active().can_buffer_input(now)
     }
 
-    /// The keyboard here is laid out like this; said once, now or when there is a connection.
-    pub fn set_layout(&mut self, layout: Layout) {
+    /// Sets the local keyboard's layout; sent once, now or on connecting.
+    pub fn set_layout(&mut self, layout: KeyboardLayout) {
         if self.layout.as_ref() == Some(&layout) {
             return;
         }
-        if self.closer.is_some() || self.fresh.is_some() {
+        if self.closer.is_some() || self.pending.is_some() {
             self.active().set_layout(layout.clone());
             self.flush();
         }
         self.layout = Some(layout);
     }
 
-    /// Asks whether the session is there where nothing is heard or the machine has slept, and says so; gives up a connection that is
-    /// silent for too long. The threads that serve the connection end when it does, and say that.
-    fn check_path(&mut self) {
-        if self.closer.is_none() || self.silent {
+    /// Sends liveness probes if the session is unresponsive or the machine has slept, and closes a
+    /// connection that is unresponsive for too long. The threads that serve the connection end when
+    /// it does, and report the reason.
+    fn check_liveness(&mut self) {
+        if self.closer.is_none() || self.unresponsive {
             return;
         }
         let now = self.clock.now();
-        if self.watch.has_slept(slept()) {
-            self.active().handle_doubt(now);
+        if self.liveness.has_slept(time_slept()) {
+            self.active().probe_liveness(now);
             self.flush();
         }
-        if self.quiet_at().is_some_and(|at| at <= now) {
-            self.active().handle_quiet(now);
+        if self.unresponsive_at().is_some_and(|at| at <= now) {
+            self.active().repeat_liveness_probe(now);
             self.flush();
-            self.news.status |= self.watch.handle_quiet(now);
+            self.news.status |= self.liveness.handle_unresponsive(now);
         }
         let since = self.active().unanswered_since();
-        if self.watch.ends_at(since).is_some_and(|at| at <= now) {
-            self.give_up();
+        if self.liveness.ends_at(since).is_some_and(|at| at <= now) {
+            self.abort_connection();
         }
     }
 
-    /// Nothing is heard of the session, though it should have answered.
-    pub fn is_quiet(&self) -> bool {
-        self.is_connected() && self.watch.is_quiet()
+    /// True if the session owes an answer and nothing has arrived.
+    pub(crate) fn is_unresponsive(&self) -> bool {
+        self.is_connected() && self.liveness.is_unresponsive()
     }
 
-    /// When it is to be asked again, and said that nothing is heard.
-    fn quiet_at(&mut self) -> Option<Micros> {
+    /// When the next liveness probe is due, and the session counts as unresponsive.
+    fn unresponsive_at(&mut self) -> Option<Micros> {
         let viewer = self.active();
         let (since, round_trip) = (viewer.unanswered_since(), viewer.stats().rtt_min_us);
-        self.watch.quiet_at(since, round_trip)
+        self.liveness.unresponsive_at(since, round_trip)
     }
 
-    /// How long it is until another way is sought; None where this one speaks.
+    /// Time until a replacement connection is sought; None while this one is responsive.
     fn rescue_in(&self) -> Option<Duration> {
-        let at = self.watch.rescue_at(self.transport == Some(Via::Quic.name()))?;
+        let at = self.liveness.rescue_at(self.transport == Some(TransportKind::Quic.name()))?;
         Some(Duration::from_micros(at.saturating_sub(self.clock.now())))
     }
 
-    /// Ends a connection whose path is dead; what waits to be sent by it is dropped.
-    fn give_up(&mut self) {
-        self.silent = true;
+    /// Aborts an unresponsive connection; unsent bytes are dropped.
+    fn abort_connection(&mut self) {
+        self.unresponsive = true;
         if self.is_connected() {
-            self.status = Status::Lost { why: SILENT.to_owned(), attempts: 0 };
+            self.status = Status::Lost { why: UNRESPONSIVE.to_owned(), attempts: 0 };
             self.news.status = true;
         }
         if let Some(closer) = &mut self.closer {
@@ -300,7 +366,8 @@ impl State {
         }
     }
 
-    /// This is to be shown from now on; the picture changes when the session has answered. False: nothing changes.
+    /// Requests a view; the framebuffer changes when the session has answered. False if that view
+    /// is requested already.
     pub fn set_view(&mut self, view: View) -> bool {
         let changes = self.view != Some(view);
         if changes {
@@ -311,7 +378,7 @@ impl State {
         changes
     }
 
-    /// The window has this size now.
+    /// The window has a new size.
     pub fn resize(&mut self, size: Size) {
         self.window = size;
         if self.is_connected()
@@ -322,80 +389,89 @@ impl State {
         }
     }
 
-    /// The windows here are these displays of the session now, the primary one first.
-    pub fn arrange(&mut self, displays: Vec<Display>) {
+    /// The windows are these monitors of the session now, the primary one first.
+    pub(crate) fn arrange(&mut self, displays: Vec<Display>) {
         if self.arrangement == displays {
             return;
         }
-        let edge = |far: fn(&Display) -> i32| displays.iter().map(far).max().unwrap_or(0).max(0).cast_unsigned();
-        let size = Size { width: edge(|display| display.rect.x2), height: edge(|display| display.rect.y2) };
+        let edge = |far: fn(&Display) -> i32| {
+            displays.iter().map(far).max().unwrap_or(0).max(0).cast_unsigned()
+        };
+        let size = Size {
+            width: edge(|display| display.rect.x2),
+            height: edge(|display| display.rect.y2),
+        };
         self.arrangement = displays;
         self.pacer.forget();
         self.resize(size);
     }
 
-    /// Things are drawn at this scale here, in percent of 96 dots an inch.
+    /// Sets the local display scale, in percent of 96 dots an inch.
     pub fn set_scale(&mut self, percent: u16) {
         if std::mem::replace(&mut self.scale_percent, percent) == percent || !self.is_connected() {
             return;
         }
         self.pacer.forget();
         if self.window.area() > 0 {
-            self.say_size(self.window);
+            self.send_size(self.window);
             self.flush();
         }
     }
 
-    /// The window's size, and the scale where that is not the usual one or was said before; or the newest arrangement.
-    fn say_size(&mut self, size: Size) {
+    /// Sends the window's size, and the scale unless it is and was the default; or the newest
+    /// arrangement.
+    fn send_size(&mut self, size: Size) {
         if !self.arrangement.is_empty() {
             let displays = self.arrangement.clone();
-            return self.viewer.set_displays(Displays { scale_percent: self.scale_percent, displays });
+            return self
+                .viewer
+                .set_displays(Displays { scale_percent: self.scale_percent, displays });
         }
-        if self.scale_percent == USUAL_SCALE && !self.scale_said {
+        if self.scale_percent == SCALE_DEFAULT && !self.scale_sent {
             return self.viewer.handle_resize(size);
         }
-        self.scale_said = true;
+        self.scale_sent = true;
         let display = Display { rect: size.rect(), millimetres: Size::default() };
-        self.viewer.set_displays(Displays { scale_percent: self.scale_percent, displays: vec![display] });
+        self.viewer
+            .set_displays(Displays { scale_percent: self.scale_percent, displays: vec![display] });
     }
 
-    /// Asks to be told when everything drawn until now is here; the number turns up in [`News::barriers`]. None while
-    /// there is no connection or too many barriers are under way.
+    /// Requests a barrier for everything drawn until now; its number appears in [`News::barriers`].
+    /// None without a connection or with too many unanswered barriers.
     pub fn barrier(&mut self) -> Option<u32> {
-        (self.is_connected() && self.barriers_asked < BARRIERS_ASKED_MAX).then(|| {
-            self.barriers_asked += 1;
+        (self.is_connected() && self.barriers_pending < BARRIERS_PENDING_MAX).then(|| {
+            self.barriers_pending += 1;
             let id = self.viewer.request_barrier();
             self.flush();
             id
         })
     }
 
-    /// What the session calls itself.
-    pub fn session_name(&self) -> Option<&str> {
+    /// The session's name.
+    pub(crate) fn session_name(&self) -> Option<&str> {
         self.session_name.as_deref()
     }
 
-    /// From now on this desktop's clipboard and the session's are one.
-    pub fn set_desktop(&mut self, desktop: Box<dyn Desktop>) {
+    /// From now on the clipboard is shared with this desktop.
+    pub(crate) fn set_desktop(&mut self, desktop: Box<dyn Desktop>) {
         self.clipboard.attach(desktop);
     }
 
     /// Something happened to the desktop's clipboard.
-    pub fn desktop_event(&mut self, event: DesktopEvent) {
+    pub(crate) fn desktop_event(&mut self, event: DesktopEvent) {
         let (connected, now) = (self.is_connected(), self.clock.now());
-        let viewer = self.fresh.as_mut().unwrap_or(&mut self.viewer);
+        let viewer = self.pending.as_mut().unwrap_or(&mut self.viewer);
         let notice = self.clipboard.handle_desktop(event, viewer, connected, now);
         self.news.notice = notice.or(self.news.notice.take());
         self.flush();
     }
 
-    /// What the session has to paste.
-    pub fn session_offers(&self, selection: Selection) -> ClipFormats {
+    /// Formats that the session offers to paste.
+    pub(crate) fn session_offers(&self, selection: Selection) -> ClipFormats {
         self.clipboard.offered(selection)
     }
 
-    /// Everything until now is on the screen.
+    /// Everything applied until now has been presented.
     pub fn presented(&mut self) {
         if self.is_connected() {
             self.viewer.handle_presented(self.clock.now());
@@ -404,65 +480,72 @@ impl State {
     }
 
     fn send_resize(&mut self, size: Size) {
-        self.say_size(size);
+        self.send_size(size);
         self.resize_barrier = None;
-        if self.barriers_asked < BARRIERS_ASKED_MAX {
-            self.barriers_asked += 1;
+        if self.barriers_pending < BARRIERS_PENDING_MAX {
+            self.barriers_pending += 1;
             self.resize_barrier = Some(self.viewer.request_barrier());
         }
     }
 
-    /// viewer-core may have something to say. It stays there until the writer is free, so that acknowledgements and
-    /// motions that wait for a slow network become one.
+    /// Wakes the writer: viewer-core may have bytes to send. They stay there until the writer is
+    /// free, so that acknowledgements and motions are merged while a slow network blocks.
     fn flush(&self) {
         self.unsent.notify_one();
     }
 
-    /// The viewer of the open connection.
+    /// The viewer of the newest connection.
     fn active(&mut self) -> &mut Viewer {
-        self.fresh.as_mut().unwrap_or(&mut self.viewer)
+        self.pending.as_mut().unwrap_or(&mut self.viewer)
     }
 
-    /// Takes viewer-core's events into the news; returns why the session closes, if it does.
-    fn absorb(&mut self) -> Option<ViewError> {
+    /// Moves viewer-core's events into the news; returns the reason if the session closes.
+    fn take_events(&mut self) -> Option<ViewError> {
         let mut closed = None;
         while let Some(event) = self.viewer.poll_event() {
             match event {
-                ViewerEvent::Geometry { size, shows } => {
+                ViewerEvent::Geometry { size, shown } => {
                     self.news.geometry = Some(size);
-                    self.shows = shows;
+                    self.shown = shown;
                     self.geometries += 1;
-                    let screen = shows.map_or(size, |shows| shows.screen);
+                    let screen = shown.map_or(size, |shown| shown.screen);
                     if let Some(size) = self.pacer.handle_geometry(screen) {
                         self.send_resize(size);
                     }
                 }
-                ViewerEvent::Connected { name } => self.session_name = Some(name).filter(|name| !name.is_empty()),
+                ViewerEvent::Connected { name } => {
+                    self.session_name = Some(name).filter(|name| !name.is_empty())
+                }
                 ViewerEvent::Barrier(id) if self.resize_barrier == Some(id) => {
-                    self.barriers_asked = self.barriers_asked.saturating_sub(1);
+                    self.barriers_pending = self.barriers_pending.saturating_sub(1);
                     self.resize_barrier = None;
                     if let Some(size) = self.pacer.handle_answer() {
                         self.send_resize(size);
                     }
                 }
                 ViewerEvent::Barrier(id) => {
-                    self.barriers_asked = self.barriers_asked.saturating_sub(1);
+                    self.barriers_pending = self.barriers_pending.saturating_sub(1);
                     if self.news.barriers.len() == BARRIERS_MAX {
                         self.news.barriers.remove(0);
                     }
                     self.news.barriers.push(id);
                     self.news.frame_end = true;
                 }
-                ViewerEvent::FrameEnd => self.news.frame_end = true,
+                ViewerEvent::FrameEnd => {
+                    self.news.frame_end = true;
+                    self.has_picture = true;
+                }
                 ViewerEvent::Cursor(image) => self.news.cursor = Some(image),
                 ViewerEvent::CursorMove { x, y } => self.news.cursor_move = Some((x, y)),
                 ViewerEvent::CursorShow(shown) => self.news.cursor_show = Some(shown),
-                ViewerEvent::Closed { code, reason } => closed = Some(ViewError::Closed { code, reason }),
+                ViewerEvent::Closed { code, reason } => {
+                    closed = Some(ViewError::Closed { code, reason })
+                }
                 ViewerEvent::Displays(displays) => {
                     self.displays = displays;
                     self.news.displays = true;
                 }
-                // Latencies are read from the stats.
+                // The statistics have the latencies.
                 ViewerEvent::Echo { .. } => {}
                 event @ (ViewerEvent::ClipOffer { .. }
                 | ViewerEvent::ClipWanted { .. }
@@ -479,52 +562,70 @@ impl State {
 }
 
 impl Client {
-    /// Begins to connect; `wake` is called from the client's threads, without the lock held, when there is news.
-    pub fn start(config: ClientConfig, wake: impl Fn() + Send + Sync + 'static) -> io::Result<Client> {
+    /// Starts to connect; `wake` is called from the client's threads, without the lock held, when
+    /// there is news.
+    pub fn start(
+        config: ClientConfig,
+        wake: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Client> {
         let state = State {
             viewer: new_viewer(config.size, config.clipboard, 0),
             status: Status::Connecting,
             news: News::default(),
             connections: 0,
-            fresh: None,
+            repaired_bytes: 0,
+            pending: None,
             cache: None,
             cache_file: None,
             session_name: None,
             transport: None,
             layout: None,
             view: config.view,
-            shows: None,
+            shown: None,
             displays: Vec::new(),
             geometries: 0,
             clipboard: Clipboard::default(),
             clock: Clock::start(),
             pacer: ResizePacer::default(),
-            scale_percent: USUAL_SCALE,
-            scale_said: false,
+            scale_percent: SCALE_DEFAULT,
+            scale_sent: false,
             arrangement: Vec::new(),
             resize_barrier: None,
-            barriers_asked: 0,
+            barriers_pending: 0,
             window: config.size,
             closer: None,
             unsent: Arc::default(),
             video_due: Arc::default(),
             decode_times: DecodeTimes::default(),
             video_layers: false,
-            shows_whole: false,
+            presents_whole_bursts: false,
             taken: Arc::default(),
             leaving: false,
-            watch: Watch::new(slept()),
-            silent: false,
-            serving: 0,
+            liveness: Liveness::new(time_slept()),
+            unresponsive: false,
+            connection_number: 0,
             rescue: None,
+            direct: None,
+            switching: false,
+            quic_failure: None,
+            transport_reason: None,
+            replaced_for: None,
+            awaits_release: false,
+            has_picture: false,
             instance: random_number(),
+            held_since: None,
+            held: Duration::ZERO,
             writing: false,
             retry: false,
             stop: false,
             done: false,
         };
-        let shared =
-            Arc::new(Shared { config, state: Mutex::new(state), changed: Condvar::new(), wake: Box::new(wake) });
+        let shared = Arc::new(Shared {
+            config,
+            state: Mutex::new(state),
+            changed: Condvar::new(),
+            wake: Box::new(wake),
+        });
         #[cfg(feature = "h264")]
         std::thread::Builder::new().name("thinc-video".into()).spawn({
             let shared = shared.clone();
@@ -541,13 +642,14 @@ impl Client {
         Ok(Client { shared, thread: Some(thread) })
     }
 
-    /// The shared state; held only for moments.
+    /// Locks the shared state; hold it only briefly.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.shared.lock()
     }
 
-    /// For a desktop's clipboard, whose events come on threads of its own; nothing happens once the client is gone.
-    pub fn desktop_events(&self) -> impl Fn(DesktopEvent) + Send + 'static {
+    /// A callback for the desktop's clipboard, whose events come on other threads; it does nothing
+    /// once the client is gone.
+    pub(crate) fn desktop_events(&self) -> impl Fn(DesktopEvent) + Send + 'static {
         let shared = Arc::downgrade(&self.shared);
         move |event| {
             let Some(shared) = shared.upgrade() else { return };
@@ -561,24 +663,36 @@ impl Client {
         }
     }
 
-    /// After a loss: tries again now.
-    pub fn retry_now(&self) {
+    /// After a loss: retries at once.
+    pub(crate) fn retry_now(&self) {
         self.lock().retry = true;
         self.shared.changed.notify_all();
     }
 
-    /// Waits until `ready` gives something or the deadline has passed.
-    pub fn wait_until<T>(&self, deadline: Instant, mut ready: impl FnMut(&mut State) -> Option<T>) -> Option<T> {
+    /// Waits until `ready` returns something or the deadline has passed, and the time in which the
+    /// user was asked whether to copy thinc to a host, or it was copied.
+    pub fn wait_until<T>(
+        &self,
+        deadline: Instant,
+        mut ready: impl FnMut(&mut State) -> Option<T>,
+    ) -> Option<T> {
         let mut state = self.lock();
+        let held_before = state.held();
         loop {
             if let Some(found) = ready(&mut state) {
                 return Some(found);
             }
+            let deadline = deadline + (state.held() - held_before);
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return None;
             }
-            state = self.shared.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
+            state = self
+                .shared
+                .changed
+                .wait_timeout(state, left)
+                .expect("no holder of this lock can panic")
+                .0;
         }
     }
 }
@@ -587,10 +701,11 @@ impl Drop for Client {
     fn drop(&mut self) {
         let mut state = self.lock();
         state.stop = true;
-        // What it owns for the session goes with it.
+        // The desktop's clipboard no longer offers the session's selections.
         state.clipboard = Clipboard::default();
         state.active().handle_close("the viewer was closed");
-        // The goodbye and what waits before it go out first, and then the writer ends the connection.
+        // The close message and all bytes before it are sent, then the writer closes the
+        // connection.
         state.unsent.notify_all();
         state.video_due.notify_all();
         drop(state);
@@ -611,20 +726,35 @@ impl Drop for Client {
         }
         let Some(thread) = self.thread.take() else { return };
         if ended.is_some() {
-            assert!(thread.join().is_ok() || std::thread::panicking(), "the network thread panicked");
+            assert!(
+                thread.join().is_ok() || std::thread::panicking(),
+                "the network thread panicked"
+            );
         }
-        // Else it waits inside the system's resolver or connect, and ends by itself: nobody is left to hear of it.
+        // Otherwise the thread waits inside the system's resolver or connect, and ends later;
+        // nobody waits for it.
     }
 }
 
-/// A number that nobody guesses.
+/// An unpredictable number.
 fn random_number<const BYTES: usize>() -> [u8; BYTES] {
     let mut number = [0; BYTES];
     getrandom::fill(&mut number).expect("the system has random bytes");
     number
 }
 
-/// What this shell can do beside viewer-core.
+/// Whether a person can paste with it.
+fn is_press(event: &InputEvent) -> bool {
+    matches!(
+        event,
+        InputEvent::Key { down: true, .. }
+            | InputEvent::Button { down: true, .. }
+            | InputEvent::Touch { phase: TouchPhase::Begin, .. }
+            | InputEvent::Char(_)
+    )
+}
+
+/// Capabilities of this shell besides viewer-core's.
 const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::LOCAL_CURSOR
     | ViewerCaps::VIDEO
@@ -644,7 +774,7 @@ impl Shared {
         self.state.lock().expect("no holder of this lock can panic")
     }
 
-    /// Tells everyone who waits. Called without the lock.
+    /// Wakes everyone who waits. Call it without the lock.
     fn announce(&self) {
         self.changed.notify_all();
         (self.wake)();
@@ -658,11 +788,16 @@ impl Shared {
         self.announce();
     }
 
-    /// The state, with the last whole picture taken by whoever shows it, or waited for long enough.
+    /// Locks the state once the window has taken the last whole drawing burst, or after
+    /// [`PRESENT_WAIT_MAX`].
     fn lock_for_next(&self) -> MutexGuard<'_, State> {
         let state = self.lock();
         let taken = state.taken.clone();
-        let untaken = |state: &mut State| state.shows_whole && state.news.frame_end && !state.stop;
-        taken.wait_timeout_while(state, SHOWING_MAX, untaken).expect("no holder of this lock can panic").0
+        let untaken =
+            |state: &mut State| state.presents_whole_bursts && state.news.frame_end && !state.stop;
+        taken
+            .wait_timeout_while(state, PRESENT_WAIT_MAX, untaken)
+            .expect("no holder of this lock can panic")
+            .0
     }
 }

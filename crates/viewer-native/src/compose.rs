@@ -1,31 +1,33 @@
-//! Path 12/13 to 13/13: from viewer-core's framebuffer, to the pixels of one rectangle of the window.
-//! Picture 1:1 or scaled down, border round it, dimmed when it is old, panels of text on top.
-//! Knows pixels and places; never SDL. Copies only what it is asked for.
+//! Path 12/13 to 13/13: from viewer-core's framebuffer, to the pixels of one rectangle of the
+//! window.
+//! The framebuffer 1:1 or scaled down, a border around it, dimmed while stale, text panels on top.
+//! Knows pixels and places; never SDL. Copies only the requested rectangle.
 
 use thinc_region::{Rect, Size};
-use thinc_viewer_core::Inexact;
+use thinc_viewer_core::LossyMask;
 
 use crate::overlay::{Panel, dim};
 use crate::place::Placement;
 
-/// What lies round a picture smaller than the window.
+/// Colour around a framebuffer smaller than the window.
 pub(crate) const BORDER: u32 = 0xff10_1010;
-/// Lines over what is not exact yet, and from one to the next: bright, thin, and the picture stays readable under them.
-pub(crate) const HATCH: u32 = 0xffff_00a0;
-pub(crate) const HATCH_STEP: i32 = 8;
+/// Colour and distance of the lines that mark lossy pixels: bright and thin, so that the pixels
+/// stay readable.
+pub(crate) const LOSSY_MARK: u32 = 0xffff_00a0;
+pub(crate) const LOSSY_MARK_STEP: i32 = 8;
 
-/// Everything that is seen in the window.
+/// Everything that is visible in the window.
 #[derive(Clone, Copy)]
 pub(crate) struct Scene<'a> {
-    /// Where the picture lies.
+    /// Place of the framebuffer in the window.
     pub(crate) placement: Placement,
     /// The screen's pixels, row after row, `placement.screen` of them.
     pub(crate) screen: &'a [u32],
-    /// The picture is old: shown darker.
+    /// The framebuffer is stale and shown darker.
     pub(crate) dimmed: bool,
-    /// Where hatching shows that pixels are not exact yet, if it is to.
-    pub(crate) hatched: Option<&'a Inexact>,
-    /// Text, and the place of its corner in the window; later ones lie on top.
+    /// The lossy pixels to mark, if they are to be shown.
+    pub(crate) marked: Option<&'a LossyMask>,
+    /// Text panels and their positions in the window; later ones are on top.
     pub(crate) panels: &'a [(Panel, i32, i32)],
 }
 
@@ -39,9 +41,16 @@ pub(crate) enum Order {
 }
 
 impl Scene<'_> {
-    /// Writes the pixels of `rect` (inside the window) to `target`, whose first byte is the rectangle's corner and
-    /// whose rows are `pitch` bytes apart.
-    pub(crate) fn write(&self, rect: &Rect, target: &mut [u8], pitch: usize, order: Order, row: &mut Vec<u32>) {
+    /// Writes the pixels of `rect` (inside the window) to `target`, whose first byte is the
+    /// rectangle's corner and whose rows are `pitch` bytes apart.
+    pub(crate) fn write(
+        &self,
+        rect: &Rect,
+        target: &mut [u8],
+        pitch: usize,
+        order: Order,
+        row: &mut Vec<u32>,
+    ) {
         debug_assert!(self.placement.window.rect().contains(rect));
         let width = rect.width() as usize;
         row.resize(width, 0);
@@ -66,60 +75,64 @@ impl Scene<'_> {
 
     /// The window's pixels from `x1` on in row `y`.
     fn write_row(&self, x1: i32, y: i32, row: &mut [u32]) {
-        let (shown, seen) = (self.placement.shown, self.placement.seen);
+        let (shown, visible) = (self.placement.shown, self.placement.visible);
         let x2 = x1 + row.len() as i32;
-        let (start, end) = (seen.x1.clamp(x1, x2), seen.x2.clamp(x1, x2));
-        if y < seen.y1 || y >= seen.y2 || start >= end {
+        let (start, end) = (visible.x1.clamp(x1, x2), visible.x2.clamp(x1, x2));
+        if y < visible.y1 || y >= visible.y2 || start >= end {
             row.fill(BORDER);
         } else {
             row[..(start - x1) as usize].fill(BORDER);
             row[(end - x1) as usize..].fill(BORDER);
-            let picture = &mut row[(start - x1) as usize..(end - x1) as usize];
+            let pixels = &mut row[(start - x1) as usize..(end - x1) as usize];
             let width = self.placement.screen.width as usize;
-            if self.placement.is_exact() {
+            if self.placement.is_unscaled() {
                 let from = (y - shown.y1) as usize * width + (start - shown.x1) as usize;
-                for (out, pixel) in picture.iter_mut().zip(&self.screen[from..]) {
+                for (out, pixel) in pixels.iter_mut().zip(&self.screen[from..]) {
                     *out = pixel | 0xff00_0000;
                 }
             } else {
-                for (out, x) in picture.iter_mut().zip(start - shown.x1..) {
+                for (out, x) in pixels.iter_mut().zip(start - shown.x1..) {
                     *out = self.average(x, y - shown.y1);
                 }
             }
-            if let Some(inexact) = self.hatched.filter(|inexact| !inexact.is_empty()) {
-                for (out, x) in picture.iter_mut().zip(start - shown.x1..) {
+            if let Some(lossy) = self.marked.filter(|lossy| !lossy.is_empty()) {
+                for (out, x) in pixels.iter_mut().zip(start - shown.x1..) {
                     let (x, y) = (x, y - shown.y1);
                     let (column, line) = self.screen_pixel(x, y);
-                    if (x + y) % HATCH_STEP == 0 && inexact.contains(column, line) {
-                        *out = HATCH;
+                    if (x + y) % LOSSY_MARK_STEP == 0 && lossy.contains(column, line) {
+                        *out = LOSSY_MARK;
                     }
                 }
             }
             if self.dimmed {
-                for pixel in picture {
+                for pixel in pixels {
                     *pixel = dim(*pixel);
                 }
             }
         }
         for (panel, left, top) in self.panels {
             let line = y - top;
-            let (start, end) = ((*left).clamp(x1, x2), (left + panel.size.width as i32).clamp(x1, x2));
+            let (start, end) =
+                ((*left).clamp(x1, x2), (left + panel.size.width as i32).clamp(x1, x2));
             if line >= 0 && line < panel.size.height as i32 && start < end {
-                let source = &panel.row(line as usize)[(start - left) as usize..(end - left) as usize];
+                let source =
+                    &panel.row(line as usize)[(start - left) as usize..(end - left) as usize];
                 row[(start - x1) as usize..(end - x1) as usize].copy_from_slice(source);
             }
         }
     }
 
-    /// The screen's pixel in the middle of those that pixel (x, y) of the picture stands for.
+    /// The screen's pixel in the centre of those that pixel (x, y) of the scaled framebuffer stands
+    /// for.
     fn screen_pixel(&self, x: i32, y: i32) -> (usize, usize) {
         let (screen, shown) = (self.placement.screen, self.placement.shown);
-        let middle =
-            |at: i32, shown: i32, whole: u32| ((2 * at as u64 + 1) * u64::from(whole) / (2 * shown as u64)) as usize;
+        let middle = |at: i32, shown: i32, whole: u32| {
+            ((2 * at as u64 + 1) * u64::from(whole) / (2 * shown as u64)) as usize
+        };
         (middle(x, shown.width(), screen.width), middle(y, shown.height(), screen.height))
     }
 
-    /// Mean of the screen's pixels that pixel (x, y) of the smaller picture stands for.
+    /// Mean of the screen's pixels that pixel (x, y) of the scaled framebuffer stands for.
     fn average(&self, x: i32, y: i32) -> u32 {
         let Size { width, height } = self.placement.screen;
         let span = |at: i32, shown: i32, whole: u32| {
@@ -157,7 +170,9 @@ mod tests {
         scene.write(&rect, &mut bytes, pitch, order, &mut Vec::new());
         bytes
             .chunks_exact(pitch)
-            .flat_map(|row| row[..pitch - 12].chunks_exact(4).map(|p| u32::from_ne_bytes(p.try_into().unwrap())))
+            .flat_map(|row| {
+                row[..pitch - 12].chunks_exact(4).map(|p| u32::from_ne_bytes(p.try_into().unwrap()))
+            })
             .collect()
     }
 
@@ -166,37 +181,39 @@ mod tests {
     }
 
     #[test]
-    fn one_to_one_is_exact_with_a_border() {
+    fn unscaled_pixels_are_copied_with_a_border() {
         let screen = size(5, 4);
         let pixels = ramp(screen);
         let scene = Scene {
             placement: Placement::new(screen, size(9, 8)),
             screen: &pixels,
             dimmed: false,
-            hatched: None,
+            marked: None,
             panels: &[],
         };
         let out = shot(&scene, size(9, 8).rect(), Order::Rgb);
         for y in 0..8 {
             for x in 0..9 {
                 let inside = (2..7).contains(&x) && (2..6).contains(&y);
-                let expected = if inside { pixels[(y - 2) * 5 + x - 2] | 0xff00_0000 } else { BORDER };
+                let expected =
+                    if inside { pixels[(y - 2) * 5 + x - 2] | 0xff00_0000 } else { BORDER };
                 assert_eq!(out[y * 9 + x], expected, "{x},{y}");
             }
         }
     }
 
     #[test]
-    fn any_rectangle_is_that_part_of_the_whole() {
+    fn any_rectangle_equals_that_part_of_the_window() {
         let screen = size(40, 30);
         let pixels = ramp(screen);
         let panels = [(Panel::draw("ab", 1), 3, 2)];
-        for (window, dimmed) in [(size(40, 30), false), (size(50, 44), true), (size(17, 23), false)] {
+        for (window, dimmed) in [(size(40, 30), false), (size(50, 44), true), (size(17, 23), false)]
+        {
             let scene = Scene {
                 placement: Placement::new(screen, window),
                 screen: &pixels,
                 dimmed,
-                hatched: None,
+                marked: None,
                 panels: &panels,
             };
             let whole = shot(&scene, window.rect(), Order::Rgb);
@@ -216,42 +233,51 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_not_exact_is_hatched_and_only_while_it_is_not() {
+    fn only_lossy_pixels_are_marked() {
         let screen = size(64, 48);
         let pixels = vec![0x0020_4060; 64 * 48];
-        let mut inexact = Inexact::new(screen);
+        let mut lossy = LossyMask::new(screen);
         let photograph = Rect::at(10, 20, 30, 9);
-        inexact.add(&photograph);
+        lossy.add(&photograph);
         for window in [size(64, 48), size(80, 60), size(32, 24)] {
             let placement = Placement::new(screen, window);
-            let plain = Scene { placement, screen: &pixels, dimmed: false, hatched: None, panels: &[] };
-            let hatched = Scene { hatched: Some(&inexact), ..plain };
+            let plain =
+                Scene { placement, screen: &pixels, dimmed: false, marked: None, panels: &[] };
+            let marked = Scene { marked: Some(&lossy), ..plain };
             let of = |scene: &Scene<'_>| shot(scene, window.rect(), Order::Rgb);
-            let (before, after) = (of(&plain), of(&hatched));
+            let (before, after) = (of(&plain), of(&marked));
             let mut lines = 0;
             for (i, (before, after)) in before.iter().zip(&after).enumerate() {
-                let at = Rect::at(i as i32 % window.width as i32, i as i32 / window.width as i32, 1, 1);
+                let at =
+                    Rect::at(i as i32 % window.width as i32, i as i32 / window.width as i32, 1, 1);
                 if before != after {
-                    assert!(placement.cover(&photograph).contains(&at) && *after == HATCH, "{at:?} in {window:?}");
+                    assert!(
+                        placement.cover(&photograph).contains(&at) && *after == LOSSY_MARK,
+                        "{at:?} in {window:?}"
+                    );
                     lines += 1;
                 }
             }
             let covered = placement.cover(&photograph).area();
-            assert!((covered / 10..covered / 6).contains(&lines), "{lines} of {covered} pixels in {window:?}");
-            let exact = Inexact::new(screen);
-            assert_eq!(of(&Scene { hatched: Some(&exact), ..plain }), before);
+            assert!(
+                (covered / 10..covered / 6).contains(&lines),
+                "{lines} of {covered} pixels in {window:?}"
+            );
+            let exact = LossyMask::new(screen);
+            assert_eq!(of(&Scene { marked: Some(&exact), ..plain }), before);
         }
     }
 
     #[test]
     fn scaling_down_averages_what_each_pixel_stands_for() {
         let screen = size(4, 2);
-        let pixels = [0x000000, 0xffffff, 0x100000, 0x300000, 0x000000, 0xffffff, 0x100000, 0x300000];
+        let pixels =
+            [0x000000, 0xffffff, 0x100000, 0x300000, 0x000000, 0xffffff, 0x100000, 0x300000];
         let scene = Scene {
             placement: Placement::new(screen, size(2, 1)),
             screen: &pixels,
             dimmed: false,
-            hatched: None,
+            marked: None,
             panels: &[],
         };
         assert_eq!(shot(&scene, size(2, 1).rect(), Order::Rgb), [0xff80_8080, 0xff20_0000]);

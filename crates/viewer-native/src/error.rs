@@ -1,65 +1,109 @@
-//! Everything that ends a viewer, in words for a person and as an exit code for a script.
+//! Every error that ends a viewer, as a message for the user and an exit code for scripts.
 
-use std::io;
+use std::borrow::Cow;
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use thinc_protocol::session::CloseCode;
+use thinc_protocol::wire::printable;
 use thinc_transport::{ConnectError, LinkError};
 use thiserror::Error;
 
 use crate::ssh::SshError;
 
+/// Prints a message for the user. It may quote anything: an address that a web page opened, a
+/// file's name.
+pub fn report(message: impl std::fmt::Display) {
+    let text = format!("thinc-view: {message}");
+    let _ = writeln!(io::stderr().lock(), "{}", printable(&text));
+}
+
+/// Ends the program with clap's message, which may quote such an argument.
+pub fn exit_with(error: &clap::Error) -> ! {
+    let text = error.render().to_string();
+    match printable(&text) {
+        Cow::Borrowed(_) => error.exit(),
+        Cow::Owned(text) => {
+            let _ = write!(io::stderr().lock(), "{text}");
+            std::process::exit(error.exit_code())
+        }
+    }
+}
+
 /// Why the viewer ended.
 #[derive(Debug, Error)]
 pub enum ViewError {
-    /// The link cannot be read.
-    #[error("this is no link: {0}")]
+    /// The command line names no session.
+    #[error(
+        "no address: name ssh://HOST, or give a link on standard input (thinc-view -), in a file \
+         (--link-file FILE) or in THINC_LINK"
+    )]
+    NoAddress,
+    /// The address was to be read there.
+    #[error("no address in {0}: its first line is empty")]
+    EmptyAddress(String),
+    /// The link cannot be parsed.
+    #[error("invalid link: {0}")]
     Link(#[from] LinkError),
-    /// A command for a session that runs already.
-    #[error("a command can be given with ssh:// only: what is behind a link runs already")]
+    /// A command was given for a session that runs already.
+    #[error("a command can be given with ssh:// only: the session of a link runs already")]
     NoCommand,
-    /// No connection.
+    /// A transport that ssh does not have.
+    #[error(
+        "--transport tcp needs a link to a session's port; with ssh:// choose auto, quic or tunnel"
+    )]
+    NoTcp,
+    /// A transport that a link does not have.
+    #[error("--transport tunnel needs an ssh:// address; with a link choose auto, quic or tcp")]
+    NoTunnel,
+    /// Over ssh, with `--transport quic`: the host offers no port.
+    #[error("QUIC is not possible: {0} (--transport auto stays in ssh's tunnel then)")]
+    NoQuic(String),
+    /// `--uninstall` with a link.
+    #[error("--uninstall needs an ssh:// address: thinc-view copies thinc through ssh only")]
+    NoUninstall,
+    /// No connection to a link's port.
     #[error(transparent)]
     Connect(#[from] ConnectError),
     /// No connection through ssh.
     #[error(transparent)]
     Ssh(#[from] SshError),
-    /// The session ended the connection and said why.
+    /// The session closed the connection with a reason.
     #[error("the session closed the connection: {reason}")]
     Closed {
-        /// For programs.
+        /// The reason as a code.
         code: CloseCode,
-        /// For people.
+        /// The reason for the user.
         reason: String,
     },
-    /// The connection broke, and the viewer was told not to come back or could not.
-    #[error("the connection is lost: {0}")]
+    /// The connection was lost, and the viewer does not reconnect or could not.
+    #[error("the connection was lost: {0}")]
     Lost(String),
-    /// The session sent what is not the protocol.
-    #[error("the session sent something that is not thinc's protocol: {0}")]
+    /// The session violated the protocol.
+    #[error("the session violated the protocol: {0}")]
     Protocol(String),
-    /// It took too long.
-    #[error("{what} took longer than {limit:?}")]
+    /// A wait timed out.
+    #[error("time-out after {limit:?}: {what}")]
     Timeout {
-        /// What was waited for.
+        /// What the viewer waited for.
         what: &'static str,
-        /// How long.
+        /// The time-out.
         limit: Duration,
     },
     /// A file could not be written or read.
     #[error("cannot use {path}: {error}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A line of a script makes no sense.
+    /// A command of a script is invalid or failed.
     #[error("{0}")]
     Script(String),
-    /// There is no window to be had.
+    /// No window can be opened.
     #[error("cannot open a window: {0}")]
     Window(String),
 }
@@ -68,14 +112,24 @@ impl ViewError {
     /// Exit codes, as `thinc-view --help` lists them.
     pub fn exit_code(&self) -> u8 {
         match self {
-            ViewError::Link(_) | ViewError::NoCommand => 2,
+            ViewError::NoAddress
+            | ViewError::EmptyAddress(_)
+            | ViewError::Link(_)
+            | ViewError::NoCommand
+            | ViewError::NoTcp
+            | ViewError::NoTunnel
+            | ViewError::NoUninstall => 2,
             ViewError::Connect(error) => match error {
                 ConnectError::WrongKey { .. }
                 | ConnectError::ChangedKey { .. }
                 | ConnectError::NoPin
+                | ConnectError::NotConfirmed(_)
                 | ConnectError::Tls(..) => 4,
-                ConnectError::Refused { code: CloseCode::Unauthorized, .. } | ConnectError::NoToken => 5,
-                ConnectError::Refused { .. } | ConnectError::Protocol(..) | ConnectError::NotThinc(_) => 6,
+                ConnectError::Refused { code: CloseCode::Unauthorized, .. }
+                | ConnectError::NoToken => 5,
+                ConnectError::Refused { .. }
+                | ConnectError::Protocol(..)
+                | ConnectError::NotThinc(_) => 6,
                 ConnectError::KnownHosts(..) => 1,
                 _ => 3,
             },
@@ -88,21 +142,24 @@ impl ViewError {
                 SshError::Start(..)
                 | SshError::Unreachable { .. }
                 | SshError::NoThinc { .. }
+                | SshError::NotInstalled { .. }
+                | SshError::CannotInstall { .. }
                 | SshError::Remote { .. } => 3,
             },
             ViewError::Closed { code: CloseCode::Unauthorized, .. } => 5,
             ViewError::Closed { code: CloseCode::SessionEnded, .. } => 8,
             ViewError::Closed { .. } | ViewError::Protocol(_) => 6,
-            ViewError::Lost(_) => 3,
+            ViewError::Lost(_) | ViewError::NoQuic(_) => 3,
             ViewError::Timeout { .. } => 7,
             ViewError::File { .. } | ViewError::Script(_) | ViewError::Window(_) => 1,
         }
     }
 
-    /// True where coming back later, with the session key, can help.
-    pub fn is_passing(&self) -> bool {
+    /// True if reconnecting later, with the session credential, can help.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
-            ViewError::Lost(_) | ViewError::Closed { code: CloseCode::Restart | CloseCode::TooSlow, .. } => true,
+            ViewError::Lost(_)
+            | ViewError::Closed { code: CloseCode::Restart | CloseCode::TooSlow, .. } => true,
             ViewError::Connect(error) => matches!(
                 error,
                 ConnectError::Resolve(..)
@@ -110,24 +167,25 @@ impl ViewError {
                     | ConnectError::Broken(..)
                     | ConnectError::Refused { code: CloseCode::Restart, .. }
             ),
-            ViewError::Ssh(error) => error.is_passing(),
+            ViewError::Ssh(error) => error.is_transient(),
             _ => false,
         }
     }
 }
 
 impl ViewError {
-    /// True where nobody has answered: no network on the way, or one that drops everything.
+    /// True if nothing has answered: there is no network, or it drops everything.
     pub(crate) fn is_unanswered(&self) -> bool {
         matches!(self, ViewError::Connect(error) if is_unanswered(error))
     }
 }
 
-/// The attempt ended because its time was over.
+/// The attempt timed out.
 pub(crate) fn is_unanswered(error: &ConnectError) -> bool {
-    // A socket's own time ends with `WouldBlock`.
+    // A socket's own time-out is `WouldBlock`.
     let kinds = [io::ErrorKind::TimedOut, io::ErrorKind::WouldBlock];
-    matches!(error, ConnectError::Connect(_, error) | ConnectError::Broken(_, error) if kinds.contains(&error.kind()))
+    matches!(error, ConnectError::Connect(_, error) | ConnectError::Broken(_, error)
+        if kinds.contains(&error.kind()))
 }
 
 impl From<&ViewError> for ExitCode {
@@ -141,20 +199,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_wait_can_heal_is_told_from_what_it_cannot() {
+    fn transient_errors_are_distinguished_from_permanent_ones() {
         let closed = |code| ViewError::Closed { code, reason: String::new() };
-        assert!(closed(CloseCode::Restart).is_passing());
-        assert!(closed(CloseCode::TooSlow).is_passing());
-        for code in [CloseCode::SessionEnded, CloseCode::Replaced, CloseCode::Protocol, CloseCode::Version] {
-            assert!(!closed(code).is_passing(), "{code:?}");
+        assert!(closed(CloseCode::Restart).is_transient());
+        assert!(closed(CloseCode::TooSlow).is_transient());
+        for code in
+            [CloseCode::SessionEnded, CloseCode::Replaced, CloseCode::Protocol, CloseCode::Version]
+        {
+            assert!(!closed(code).is_transient(), "{code:?}");
         }
-        assert!(ViewError::Lost("reset".into()).is_passing());
+        assert!(ViewError::Lost("reset".into()).is_transient());
         assert!(
-            ViewError::Connect(ConnectError::Connect("h:1".into(), io::ErrorKind::ConnectionRefused.into()))
-                .is_passing()
+            ViewError::Connect(ConnectError::Connect(
+                "h:1".into(),
+                io::ErrorKind::ConnectionRefused.into()
+            ))
+            .is_transient()
         );
-        assert!(!ViewError::Connect(ConnectError::NoPin).is_passing());
-        let refused = ConnectError::Refused { code: CloseCode::Unauthorized, reason: "the token was used".into() };
+        assert!(!ViewError::Connect(ConnectError::NoPin).is_transient());
+        let refused = ConnectError::Refused {
+            code: CloseCode::Unauthorized,
+            reason: "the token was used".into(),
+        };
         assert_eq!(ViewError::Connect(refused).exit_code(), 5);
     }
 }

@@ -1,5 +1,5 @@
-//! A small bitmap font of thinc's own, for the statistics and for messages over the picture.
-//! Used by overlay.rs. Knows dots; never pixels' places in a window.
+//! A small bitmap font for the statistics and for messages over the framebuffer.
+//! Used by overlay.rs. Knows dots; never positions in a window.
 
 /// Dots of a glyph from left to right.
 pub(crate) const GLYPH_WIDTH: i32 = 5;
@@ -10,9 +10,11 @@ pub(crate) const ADVANCE: i32 = 6;
 /// From one line to the next.
 pub(crate) const LINE_HEIGHT: i32 = 10;
 
-/// Rows of a character, top to bottom; bit 4 is the leftmost dot. Characters that are not ASCII are shown as `?`.
+/// Rows of a character, top to bottom; bit 4 is the leftmost dot. Characters that are not ASCII are
+/// shown as `?`.
 pub(crate) fn glyph(character: char) -> &'static [u8; GLYPH_HEIGHT as usize] {
-    let index = (character as usize).checked_sub(' ' as usize).filter(|index| *index < GLYPHS.len());
+    let index =
+        (character as usize).checked_sub(' ' as usize).filter(|index| *index < GLYPHS.len());
     &GLYPHS[index.unwrap_or('?' as usize - ' ' as usize)]
 }
 

@@ -1,18 +1,18 @@
-//! The viewer without a window: the same client, driven by calls that wait.
-//! Path 13/13, for scripts and tests: picture and figures come out as files and values.
-//! Knows the protocol's events; every wait has a limit and says what it waited for.
+//! The viewer without a window: the same client, driven by blocking calls.
+//! Path 13/13: from client.rs, to scripts and tests: screen and statistics as files and values.
+//! Knows the protocol's events; every wait has a time-out and names what it waited for.
 
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
-use thinc_protocol::viewer::{InputEvent, Layout, View};
+use thinc_protocol::viewer::{InputEvent, KeyboardLayout, View};
 use thinc_region::Size;
 use thinc_transport::TransportChoice;
 use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
-use crate::client::{Client, ClientConfig, Reconnect, State, Status};
+use crate::client::{Client, ClientConfig, NewKeys, Reconnect, State, Status};
 use crate::clipboard;
 use crate::clipboard::board::Board;
 use crate::error::ViewError;
@@ -22,27 +22,27 @@ use crate::saved::CacheOptions;
 use crate::shot;
 use crate::target::Target;
 
-/// 10 s: limit of one wait unless told otherwise.
-pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+/// 10 s: the default time-out of one wait.
+pub(crate) const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How a headless viewer is started.
 #[derive(Clone, Debug)]
 pub struct HeadlessOptions {
-    /// Limit of each wait.
+    /// Time-out of each wait.
     pub timeout: Duration,
-    /// Size asked of the session; `None` keeps what it has.
+    /// Size requested from the session; `None` keeps its own.
     pub size: Option<Size>,
-    /// What is to be shown; `None`: all of the screen at its own size.
+    /// The view; `None`: the whole screen at its own size.
     pub view: Option<View>,
-    /// Where keys of links without a pin are remembered.
+    /// File of remembered server keys, for links without a pin.
     pub known_hosts: Option<PathBuf>,
-    /// By which way to connect to a link.
+    /// Transport to use for a link.
     pub transport: TransportChoice,
-    /// Whether to come back after a loss.
+    /// Whether to reconnect after a loss.
     pub reconnect: Reconnect,
-    /// What may be kept of what was shown.
+    /// The pixel cache: its size and folder.
     pub cache: CacheOptions,
-    /// Which way contents of clipboards may go.
+    /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
 }
 
@@ -71,7 +71,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// The pixel at this place, 0x00RRGGBB; none outside the screen.
+    /// The pixel at (x, y), 0x00RRGGBB; None outside the screen.
     pub fn pixel(&self, x: u32, y: u32) -> Option<u32> {
         (x < self.size.width && y < self.size.height)
             .then(|| self.pixels[y as usize * self.size.width as usize + x as usize])
@@ -81,20 +81,21 @@ impl Screen {
 /// A viewer without a window.
 pub struct Headless {
     client: Client,
-    /// What the script copies and pastes.
+    /// The clipboard of the script.
     board: Board,
     timeout: Duration,
-    /// What an application last made of the cursor; news are taken while waiting.
+    /// The cursor's newest state; the news are taken while waiting.
     cursor: Option<CursorPixels>,
     cursor_shown: bool,
     pointer: Option<(u16, u16)>,
     answered: Vec<u32>,
-    /// What is typed without a connection is kept, as at a window; else it waits for one.
-    keeps: bool,
+    /// Without a connection, keystrokes are buffered, as in a window; otherwise input waits for
+    /// one.
+    buffers_input: bool,
 }
 
 impl Headless {
-    /// Connects with the usual limits and waits for the screen's size.
+    /// Connects with default options and waits for the screen's size.
     pub fn connect(link: &str) -> Result<Headless, ViewError> {
         Headless::connect_with(link, HeadlessOptions::default())
     }
@@ -104,13 +105,17 @@ impl Headless {
         Headless::open(link.parse::<Target>()?, options)
     }
 
-    /// Connects to a link that has been read already.
-    pub fn open(target: impl Into<Target>, options: HeadlessOptions) -> Result<Headless, ViewError> {
+    /// Connects to a parsed target.
+    pub fn open(
+        target: impl Into<Target>,
+        options: HeadlessOptions,
+    ) -> Result<Headless, ViewError> {
         let target = target.into();
         let limit = target.connect_limit(options.timeout);
         let config = ClientConfig {
             target,
             known_hosts: options.known_hosts,
+            new_keys: NewKeys::Tell,
             transport: options.transport,
             size: options.size.unwrap_or_default(),
             view: options.view,
@@ -119,12 +124,15 @@ impl Headless {
             cache: options.cache,
             clipboard: options.clipboard,
         };
-        let client = Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
+        let client =
+            Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;
         let board = Board::default();
         {
             let mut state = client.lock();
             state.set_desktop(Box::new(board.clone()));
-            Selection::ALL.into_iter().for_each(|selection| state.desktop_event(board.owned(selection)));
+            Selection::ALL
+                .into_iter()
+                .for_each(|selection| state.desktop_event(board.owned(selection)));
         }
         let mut headless = Headless {
             client,
@@ -134,19 +142,19 @@ impl Headless {
             cursor_shown: true,
             pointer: None,
             answered: Vec::new(),
-            keeps: false,
+            buffers_input: false,
         };
         headless.wait("connecting", |state, _| state.is_connected().then_some(()))?;
         headless.timeout = options.timeout;
         Ok(headless)
     }
 
-    /// Changes the limit of each wait.
+    /// Changes the time-out of each wait.
     pub fn set_timeout(&mut self, timeout: Duration) {
         self.timeout = timeout;
     }
 
-    /// Waits until `ready` gives something; ends early with the reason when the session does.
+    /// Waits until `ready` returns something; fails early if the session ends.
     fn wait<T>(
         &mut self,
         what: &'static str,
@@ -181,7 +189,8 @@ impl Headless {
         self.answered.clear();
         let mut asked: Option<(u32, u32)> = None;
         self.wait("a barrier", |state, answered| {
-            // A barrier asked of a connection that broke is never answered: ask the new one.
+            // A barrier requested on a lost connection is never answered: request it on the new
+            // one.
             if asked.is_none_or(|(_, connection)| connection != state.connections) {
                 asked = state.barrier().map(|id| (id, state.connections));
             }
@@ -189,7 +198,7 @@ impl Headless {
         })
     }
 
-    /// Repeats barriers until one comes back and brought no update: the session has nothing more to say.
+    /// Repeats barriers until one is answered without an update before it: nothing more is pending.
     pub fn wait_quiet(&mut self) -> Result<(), ViewError> {
         let until = Instant::now() + self.timeout;
         loop {
@@ -199,13 +208,16 @@ impl Headless {
                 return Ok(());
             }
             if Instant::now() >= until {
-                return Err(ViewError::Timeout { what: "waiting for a quiet screen", limit: self.timeout });
+                return Err(ViewError::Timeout {
+                    what: "waiting for a screen at rest",
+                    limit: self.timeout,
+                });
             }
         }
     }
 
-    /// Waits until the screen satisfies `ready`; looks again after every update.
-    pub fn wait_screen(
+    /// Waits until the screen satisfies `ready`, which is called after every update.
+    pub(crate) fn wait_screen(
         &mut self,
         what: &'static str,
         mut ready: impl FnMut(Size, &[u32]) -> bool,
@@ -222,7 +234,7 @@ impl Headless {
         u64::from(state.connections) << 48 | state.viewer.stats().updates
     }
 
-    /// What the viewer shows.
+    /// The screen as the viewer shows it.
     pub fn screen(&self) -> Screen {
         let state = self.client.lock();
         let framebuffer = state.viewer.framebuffer();
@@ -235,40 +247,43 @@ impl Headless {
         self.client.lock().viewer.framebuffer().size()
     }
 
-    /// xxh3 of what the viewer shows.
+    /// xxh3 of the screen.
     pub fn hash(&self) -> u64 {
         shot::hash(self.client.lock().viewer.framebuffer().pixels())
     }
 
-    /// The cursor's newest image, if one came.
+    /// The cursor's newest image, if there is one.
     pub fn cursor(&self) -> Option<&CursorPixels> {
         self.cursor.as_ref()
     }
 
     /// Whether the session shows its cursor.
-    pub fn cursor_shown(&self) -> bool {
+    pub(crate) fn cursor_shown(&self) -> bool {
         self.cursor_shown
     }
 
-    /// Where an application last put the pointer.
+    /// The pointer position last set by an application.
     pub fn pointer(&self) -> Option<(u16, u16)> {
         self.pointer
     }
 
-    /// The figures, as they go into `--stats-json`.
+    /// The statistics, as `--stats-json` writes them.
     pub fn report(&self) -> Report {
         Report::new(&self.client.lock())
     }
 
-    /// Sends one input event, when there is a connection; returns its number.
+    /// Sends one input event, once connected; returns its number.
     pub fn input(&mut self, event: InputEvent) -> Result<u32, ViewError> {
-        let keeps = self.keeps;
-        self.wait("the connection", |state, _| if keeps { state.input_or_keep(event) } else { state.input(event) })
+        let buffers_input = self.buffers_input;
+        self.wait("the connection", |state, _| {
+            if buffers_input { state.input_or_buffer(event) } else { state.input(event) }
+        })
     }
 
-    /// What is typed from now on does not wait for a connection, or does again: as a person's at a window, it is kept for the next.
-    pub fn set_keeps(&mut self, keeps: bool) {
-        self.keeps = keeps;
+    /// Sets whether keystrokes are buffered without a connection, as in a window, instead of
+    /// waiting for one.
+    pub(crate) fn set_buffers_input(&mut self, buffers_input: bool) {
+        self.buffers_input = buffers_input;
     }
 
     /// Presses or releases a key.
@@ -276,34 +291,37 @@ impl Headless {
         self.input(InputEvent::Key { code: key.code, keysym: key.keysym, down })
     }
 
-    /// Presses keys in this order and releases them in the other: `Control_L+Alt_L+t`.
+    /// Presses keys in this order and releases them in reverse: `Control_L+Alt_L+t`.
     pub fn chord(&mut self, names: &str) -> Result<(), ViewError> {
-        // "+" alone, or at the end of a chord, is the key that bears it.
+        // "+" alone, or at the end of a chord, names the plus key.
         let (rest, plus) = match names.strip_suffix('+') {
-            Some(rest) if rest.is_empty() || rest.ends_with('+') => (rest.trim_end_matches('+'), true),
+            Some(rest) if rest.is_empty() || rest.ends_with('+') => {
+                (rest.trim_end_matches('+'), true)
+            }
             _ => (names, false),
         };
-        let mut held = Vec::new();
+        let mut pressed = Vec::new();
         for name in rest.split('+').filter(|name| !name.is_empty()) {
-            let key = keys::by_name(name).ok_or_else(|| ViewError::Script(format!("no key has the name {name:?}")))?;
-            held.push((*key).to_owned());
+            let key = keys::by_name(name)
+                .ok_or_else(|| ViewError::Script(format!("unknown key {name:?}")))?;
+            pressed.push((*key).to_owned());
         }
         if plus {
-            held.push(*keys::by_name("equal").expect("in the table"));
+            pressed.push(*keys::by_name("equal").expect("in the table"));
         }
-        if held.is_empty() {
-            return Err(ViewError::Script("which key?".into()));
+        if pressed.is_empty() {
+            return Err(ViewError::Script("a key name is missing".into()));
         }
-        for key in &held {
+        for key in &pressed {
             self.key(key, true)?;
         }
-        for key in held.iter().rev() {
+        for key in pressed.iter().rev() {
             self.key(key, false)?;
         }
         Ok(())
     }
 
-    /// Types a text as a US keyboard would; what that has not goes as a keysym with no place.
+    /// Types a text as on a US keyboard; other characters are sent as keysyms without a key code.
     pub fn type_text(&mut self, text: &str) -> Result<(), ViewError> {
         let shift = *keys::by_name("Shift_L").expect("in the table");
         for character in text.chars() {
@@ -321,7 +339,7 @@ impl Headless {
                 }
                 None => {
                     let keysym = keys::keysym_of_char(character)
-                        .ok_or_else(|| ViewError::Script(format!("{character:?} cannot be typed")))?;
+                        .ok_or_else(|| ViewError::Script(format!("no keysym for {character:?}")))?;
                     self.input(InputEvent::Key { code: 0, keysym, down: true })?;
                     self.input(InputEvent::Key { code: 0, keysym, down: false })?;
                 }
@@ -330,14 +348,16 @@ impl Headless {
         Ok(())
     }
 
-    /// Says each character as an input method would: no key stands for it.
+    /// Sends each character as an input method does, without a key.
     pub fn text(&mut self, text: &str) -> Result<(), ViewError> {
         text.chars().try_for_each(|character| self.input(InputEvent::Char(character)).map(drop))
     }
 
-    /// Says how the keyboard is laid out.
-    pub fn set_layout(&mut self, layout: Layout) -> Result<(), ViewError> {
-        self.wait("the connection", |state, _| state.is_connected().then(|| state.set_layout(layout.clone())))
+    /// Sets the keyboard layout.
+    pub fn set_layout(&mut self, layout: KeyboardLayout) -> Result<(), ViewError> {
+        self.wait("the connection", |state, _| {
+            state.is_connected().then(|| state.set_layout(layout.clone()))
+        })
     }
 
     /// Moves the pointer to a pixel of the screen.
@@ -361,47 +381,61 @@ impl Headless {
         self.input(InputEvent::Scroll { dx, dy }).map(drop)
     }
 
-    /// Copies something: it is what this side has to paste, in this form only.
+    /// Copies a content on this side, in this format only.
     pub fn copy(&mut self, selection: Selection, format: ClipFormat, content: Vec<u8>) {
-        self.tell_copied(selection, format, content, false);
+        self.set_copied(selection, format, content, false);
     }
 
-    /// The same content in one more form.
+    /// Adds another format of the copied content.
     pub fn add_copied(&mut self, selection: Selection, format: ClipFormat, content: Vec<u8>) {
-        self.tell_copied(selection, format, content, true);
+        self.set_copied(selection, format, content, true);
     }
 
-    fn tell_copied(&self, selection: Selection, format: ClipFormat, content: Vec<u8>, more: bool) {
-        // Under the lock, so that what the session copies meanwhile is before or after it.
+    fn set_copied(&self, selection: Selection, format: ClipFormat, content: Vec<u8>, more: bool) {
+        // Under the lock, so that it is ordered with what the session copies meanwhile.
         let mut state = self.client.lock();
         let event = self.board.copy(selection, format, content, more);
         state.desktop_event(event);
     }
 
-    /// Waits until the session has something to paste in exactly these formats; none: until it has nothing.
-    pub fn wait_copied(&mut self, selection: Selection, formats: ClipFormats) -> Result<(), ViewError> {
-        self.wait("the session's clipboard", |state, _| (state.session_offers(selection) == formats).then_some(()))
+    /// Waits until the session offers exactly these formats; none: until it offers nothing.
+    pub fn wait_copied(
+        &mut self,
+        selection: Selection,
+        formats: ClipFormats,
+    ) -> Result<(), ViewError> {
+        self.wait("the session's clipboard", |state, _| {
+            (state.session_offers(selection) == formats).then_some(())
+        })
     }
 
-    /// Pastes what the session has copied.
-    pub fn paste(&mut self, selection: Selection, format: ClipFormat) -> Result<Vec<u8>, ViewError> {
+    /// Pastes the session's selection.
+    pub fn paste(
+        &mut self,
+        selection: Selection,
+        format: ClipFormat,
+    ) -> Result<Vec<u8>, ViewError> {
         let (ticket, event) = self.board.paste(selection, format);
         self.client.lock().desktop_event(event);
         let board = self.board.clone();
-        let pasted = self.wait("what the session has copied", move |_, _| board.pasted(ticket))?;
+        let pasted =
+            self.wait("the content of the session's selection", move |_, _| board.pasted(ticket))?;
         pasted.map_err(|why| {
-            let words = clipboard::reason(why).unwrap_or_else(|| "the session has nothing like it to paste".to_owned());
+            let words = clipboard::reason(why)
+                .unwrap_or_else(|| "the session does not offer this format".to_owned());
             ViewError::Script(format!("not pasted: {words}"))
         })
     }
 
-    /// Asks for another size and waits until the session has it.
+    /// Resizes the session and waits until it has this size.
     pub fn resize(&mut self, size: Size) -> Result<(), ViewError> {
         self.client.lock().resize(size);
-        self.wait("the session's new size", |state, _| (state.viewer.framebuffer().size() == size).then_some(()))
+        self.wait("the session's new size", |state, _| {
+            (state.viewer.framebuffer().size() == size).then_some(())
+        })
     }
 
-    /// Shows something else of the screen, and waits until it does.
+    /// Sets the view and waits until it is shown.
     pub fn set_view(&mut self, view: View) -> Result<(), ViewError> {
         let before = {
             let mut state = self.client.lock();
@@ -409,39 +443,39 @@ impl Headless {
             state.set_view(view).then_some(before)
         };
         if let Some(before) = before {
-            self.wait("the picture that was asked for", |state, _| (state.geometries > before).then_some(()))?;
+            self.wait("the new view", |state, _| (state.geometries > before).then_some(()))?;
         }
         self.barrier()
     }
 
-    /// Writes what the viewer shows as PNG.
+    /// Writes the screen as a PNG.
     pub fn screenshot(&self, path: &Path) -> Result<(), ViewError> {
         let screen = self.screen();
         shot::write_png(path, screen.size, &screen.pixels).map_err(|error| file_error(path, error))
     }
 
-    /// Writes the figures as JSON.
+    /// Writes the statistics as JSON.
     pub fn write_stats(&self, path: &Path) -> Result<(), ViewError> {
         self.report().write(path).map_err(|error| file_error(path, error))
     }
 
-    /// Waits until the connection is over, for whatever reason, and gives it.
+    /// Waits until the connection has ended; returns the reason.
     pub fn wait_end(&mut self) -> Result<ViewError, ViewError> {
         match self.wait("the end of the connection", |_, _| None::<()>) {
             Err(timeout @ ViewError::Timeout { .. }) => Err(timeout),
             Err(end) => Ok(end),
-            Ok(()) => unreachable!("nothing was waited for"),
+            Ok(()) => unreachable!("this wait has no result"),
         }
     }
 
-    /// Waits until nothing is heard any more of a session that should have answered.
-    pub fn wait_silence(&mut self) -> Result<(), ViewError> {
-        self.wait("the session's silence", |state, _| state.is_quiet().then_some(()))
+    /// Waits until the session is unresponsive.
+    pub fn wait_unresponsive(&mut self) -> Result<(), ViewError> {
+        self.wait("an unresponsive session", |state, _| state.is_unresponsive().then_some(()))
     }
 
-    /// Waits for this connection number (the first is 1): after a loss, the viewer is back.
+    /// Waits for this connection (the first is 1): after a loss, until the viewer has reconnected.
     pub fn wait_connection(&mut self, number: u32) -> Result<(), ViewError> {
-        self.wait("the connection to come back", |state, _| {
+        self.wait("reconnecting", |state, _| {
             (state.is_connected() && state.connections >= number).then_some(())
         })
     }
@@ -451,10 +485,13 @@ fn file_error(path: &Path, error: io::Error) -> ViewError {
     ViewError::File { path: path.to_owned(), error }
 }
 
-/// The reason of the end; whoever asks again is told the same words, and the same code where it can be copied.
+/// Takes the reason of the end; later calls get the same message, and the same code if it can be
+/// copied.
 fn take_reason(error: &mut ViewError) -> ViewError {
     let again = match &*error {
-        ViewError::Closed { code, reason } => ViewError::Closed { code: *code, reason: reason.clone() },
+        ViewError::Closed { code, reason } => {
+            ViewError::Closed { code: *code, reason: reason.clone() }
+        }
         ViewError::Protocol(what) => ViewError::Protocol(what.clone()),
         other => ViewError::Lost(other.to_string()),
     };

@@ -1,15 +1,19 @@
-//! The native viewer: a window for a person, and the same without one for scripts and tests.
-//! Path 13/13: from viewer-core, to the screen; and the first step of the way back.
-//! A shell: threads, sockets, SDL and files are here; what bytes mean and what is shown is viewer-core's.
-// OpenGL has no safe form: window/gl.rs gives it one; nor has one call of SDL's in window/keyboard.rs. Everything else is safe.
+//! The native viewer: a window, or none for scripts and tests.
+//! Path 13/13: from viewer-core, to the screen. Path back: from the desktop's events, to
+//! viewer-core.
+//! A shell: threads, sockets, SDL and files are here; viewer-core decides what bytes mean and what
+//! is shown.
+// OpenGL has no safe interface: window/gl.rs wraps it; nor has one SDL call in window/keyboard.rs.
+// Everything else is safe.
 #![deny(unsafe_code)]
 
+pub mod address;
 #[cfg(feature = "window")]
 mod arrange;
 mod backoff;
 pub mod cli;
 pub mod client;
-pub mod clipboard;
+mod clipboard;
 mod clock;
 #[cfg(feature = "window")]
 mod compose;
@@ -17,27 +21,30 @@ pub mod error;
 #[cfg(feature = "window")]
 mod font;
 pub mod headless;
+pub mod install;
 pub mod keys;
-pub mod news;
+mod liveness;
+mod news;
 #[cfg(feature = "window")]
 mod overlay;
 #[cfg(feature = "window")]
 mod place;
 mod process;
-pub mod report;
+mod question;
+mod report;
 mod resize;
-pub mod saved;
+mod saved;
 pub mod script;
 #[cfg(feature = "window")]
 mod scroll;
 pub mod shot;
-pub mod ssh;
-pub mod target;
+mod ssh;
+mod target;
 pub mod view;
-mod watch;
 #[cfg(feature = "window")]
 pub mod window;
 mod wire;
 
-pub use cli::command;
 pub use error::ViewError;
+pub use ssh::uninstall;
+pub use target::Target;

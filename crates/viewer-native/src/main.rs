@@ -1,30 +1,55 @@
-//! `thinc-view`: the command line, and where it leads.
+//! `thinc-view`: runs the window or the headless viewer that the command line asks for.
 #![forbid(unsafe_code)]
 
 use std::io::{BufReader, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use thinc_viewer_native::ViewError;
+use thinc_viewer_native::address;
 use thinc_viewer_native::cli::{self, Cli};
 use thinc_viewer_native::client::Reconnect;
+use thinc_viewer_native::error;
 use thinc_viewer_native::headless::{Headless, HeadlessOptions};
 use thinc_viewer_native::script;
 use thinc_viewer_native::view::ViewChoice;
+use thinc_viewer_native::{Target, ViewError};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    let result = if cli.headless { headless(&cli) } else { window(&cli) };
+    if let Err(error) = thinc_transport::core_dumps::forbid() {
+        error::report(format_args!("core dumps stay possible: {error}"));
+    }
+    let cli = Cli::try_parse().unwrap_or_else(|error| error::exit_with(&error));
+    address::hide_token(cli.link.as_deref());
+    let result = match cli.headless {
+        _ if cli.uninstall => uninstall(&cli),
+        true => headless(&cli),
+        false => window(&cli),
+    };
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "thinc-view: {error}");
+            error::report(&error);
             ExitCode::from(&error)
         }
     }
 }
 
-/// Runs without a display: the script, then quiet, then the files.
+/// Removes what was copied to a host.
+fn uninstall(cli: &Cli) -> Result<(), ViewError> {
+    let Target::Ssh(target) = cli.target()? else { return Err(ViewError::NoUninstall) };
+    let removed = thinc_viewer_native::uninstall(&target)?;
+    let mut output = std::io::stdout();
+    for folder in &removed {
+        let _ = writeln!(output, "removed {folder} on {}", target.host());
+    }
+    if removed.is_empty() {
+        let _ = writeln!(output, "thinc-view has copied nothing to {}", target.host());
+    }
+    Ok(())
+}
+
+/// Runs without a window: the script, then the wait until the screen is idle, then the output
+/// files.
 fn headless(cli: &Cli) -> Result<(), ViewError> {
     let options = HeadlessOptions {
         timeout: cli.timeout,
@@ -43,11 +68,12 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
             script::run(&mut viewer, std::io::stdin().lock(), std::io::stdout().lock())
         }
         Some(path) => {
-            let file = std::fs::File::open(path).map_err(|error| ViewError::File { path: path.clone(), error })?;
+            let file = std::fs::File::open(path)
+                .map_err(|error| ViewError::File { path: path.clone(), error })?;
             script::run(&mut viewer, BufReader::new(file), std::io::stdout().lock())
         }
     };
-    // What was asked for at the end is written even where a line of the script failed: it may show why.
+    // The output files are written even if a command of the script failed: they may show why.
     let quiet = if cli.when_quiet && scripted.is_ok() { viewer.wait_quiet() } else { Ok(()) };
     if let Some(path) = &cli.screenshot {
         viewer.screenshot(path)?;
@@ -60,13 +86,13 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
 
 #[cfg(feature = "window")]
 fn window(cli: &Cli) -> Result<(), ViewError> {
-    use thinc_viewer_native::window::{self, Desk, WindowOptions};
+    use thinc_viewer_native::window::{self, WindowMode, WindowOptions};
     let options = WindowOptions {
         fullscreen: cli.fullscreen,
-        desk: match cli.windows {
-            _ if cli.monitors => Desk::Monitors,
-            Some(count) => Desk::Windows(count.into()),
-            None => Desk::One,
+        mode: match cli.windows {
+            _ if cli.monitors => WindowMode::Monitors,
+            Some(count) => WindowMode::Windows(count.into()),
+            None => WindowMode::One,
         },
         size: cli.size,
         view: cli.view,
@@ -85,5 +111,8 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
 
 #[cfg(not(feature = "window"))]
 fn window(_: &Cli) -> Result<(), ViewError> {
-    Err(ViewError::Window("this thinc-view was built without one (feature \"window\"); --headless works".to_owned()))
+    Err(ViewError::Window(
+        "this thinc-view was built without windows (feature \"window\"); --headless works"
+            .to_owned(),
+    ))
 }

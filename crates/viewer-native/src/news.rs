@@ -1,38 +1,39 @@
 //! Path 12/13: from client.rs, to the window and the headless viewer.
-//! How things stand with the session, and what has happened since one of them last looked.
-//! Knows viewer-core's values; never who looks, or when.
+//! The state of the connection, and what has happened since it was last read. Knows viewer-core's
+//! values; never who reads them, or when.
 
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
 
 use crate::error::ViewError;
 
-/// How things stand with the session.
+/// State of the connection.
 #[derive(Debug)]
 pub enum Status {
-    /// First attempt under way.
+    /// The first attempt is in progress.
     Connecting,
-    /// The picture is the session's.
+    /// Connected; the framebuffer is current.
     Connected,
-    /// The connection was lost; the picture is old.
+    /// The connection was lost; the framebuffer is stale.
     Lost {
-        /// Why, in words.
+        /// The reason, for the user.
         why: String,
-        /// Attempts since.
+        /// Attempts to reconnect since.
         attempts: u32,
     },
-    /// Over; nothing will change any more.
+    /// Ended for good.
     Ended(ViewError),
 }
 
-/// What happened since the owner last looked. Everything but barriers is "newest wins", so it cannot grow.
+/// What has happened since the news were last taken. Of everything but barriers only the newest is
+/// kept, so it cannot grow.
 #[derive(Debug, Default)]
 pub struct News {
-    /// The status is another one.
+    /// The status has changed.
     pub status: bool,
     /// The screen has a new size.
     pub geometry: Option<Size>,
-    /// The session's displays lie elsewhere.
+    /// The session's monitors have moved.
     pub displays: bool,
     /// The cursor has a new image.
     pub cursor: Option<CursorPixels>,
@@ -40,18 +41,18 @@ pub struct News {
     pub cursor_move: Option<(u16, u16)>,
     /// The cursor is shown or hidden.
     pub cursor_show: Option<bool>,
-    /// An update completed what was drawn at its time: present now.
+    /// A drawing burst is complete: present now.
     pub frame_end: bool,
     /// Answered barriers.
     pub barriers: Vec<u32>,
-    /// The session's clipboard is another one, or something of it came or will not.
+    /// The session's clipboard has changed, or a transfer has ended.
     pub clipboard: bool,
-    /// Something a person should know and need not answer.
+    /// A message for the user that needs no answer.
     pub notice: Option<String>,
 }
 
 impl News {
-    /// Whoever looks should look now.
+    /// True if there is anything worth waking the reader for.
     pub(crate) fn is_worth_waking(&self) -> bool {
         self.status
             || self.frame_end

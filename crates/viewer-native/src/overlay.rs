@@ -1,41 +1,47 @@
-//! Text over the picture: the statistics in a corner, and what the viewer has to say when the connection is lost.
-//! Drawn into pixels of its own, so that both ways of presenting can lay it over the picture.
-//! Knows dots and colours; never figures, SDL or the connection.
+//! Text over the framebuffer: the statistics in a corner, and messages, for example after a loss.
+//! Drawn into separate pixels, so that each presenter can overlay it. Knows dots and
+//! colours; never figures, SDL or the connection.
 
 use thinc_region::{Rect, Size};
 
 use crate::font;
 
-/// Dots between the text and the panel's edge.
+/// Margin in dots between the text and the panel's edge.
 const MARGIN: i32 = 4;
 /// Light grey on near black: readable over anything.
 const INK: u32 = 0xff_e8_e8_e8;
 const PAPER: u32 = 0xff_18_18_1c;
-/// Most characters of a line and lines of a panel; the rest is cut.
+/// Most characters per line and lines per panel; the rest is cut off.
 const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 40;
 
 /// A panel of text, as opaque pixels 0xffRRGGBB.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Panel {
-    /// Pixels.
+    /// Size in pixels.
     pub(crate) size: Size,
     /// Row after row.
     pub(crate) pixels: Vec<u32>,
 }
 
 impl Panel {
-    /// Draws lines of text; `dot` is the edge of a dot in pixels: 1, or more where pixels are small.
+    /// Draws lines of text; `dot` is the edge of a dot in pixels: 1, or more on high-density
+    /// displays.
     pub(crate) fn draw(text: &str, dot: u32) -> Panel {
         let dot = dot.clamp(1, 4) as i32;
         let lines: Vec<&str> = text.lines().take(LINES_MAX).collect();
-        let columns = lines.iter().map(|line| line.chars().count().min(COLUMNS_MAX)).max().unwrap_or(0) as i32;
+        let columns =
+            lines.iter().map(|line| line.chars().count().min(COLUMNS_MAX)).max().unwrap_or(0)
+                as i32;
         if columns == 0 {
             return Panel::default();
         }
-        let width = (columns * font::ADVANCE - (font::ADVANCE - font::GLYPH_WIDTH) + 2 * MARGIN) * dot;
-        let height =
-            (lines.len() as i32 * font::LINE_HEIGHT - (font::LINE_HEIGHT - font::GLYPH_HEIGHT) + 2 * MARGIN) * dot;
+        let width =
+            (columns * font::ADVANCE - (font::ADVANCE - font::GLYPH_WIDTH) + 2 * MARGIN) * dot;
+        let height = (lines.len() as i32 * font::LINE_HEIGHT
+            - (font::LINE_HEIGHT - font::GLYPH_HEIGHT)
+            + 2 * MARGIN)
+            * dot;
         let mut panel = Panel {
             size: Size { width: width as u32, height: height as u32 },
             pixels: vec![PAPER; width as usize * height as usize],
@@ -50,16 +56,20 @@ impl Panel {
         panel
     }
 
-    /// The same, with lines broken between words so that the panel is at most `width` pixels wide.
+    /// As [`Panel::draw`], with lines broken between words so that the panel is at most `width`
+    /// pixels wide.
     pub(crate) fn draw_within(text: &str, dot: u32, width: u32) -> Panel {
-        let dots = (width / dot.clamp(1, 4)) as i32 - 2 * MARGIN + (font::ADVANCE - font::GLYPH_WIDTH);
+        let dots =
+            (width / dot.clamp(1, 4)) as i32 - 2 * MARGIN + (font::ADVANCE - font::GLYPH_WIDTH);
         let columns = ((dots / font::ADVANCE).max(1) as usize).min(COLUMNS_MAX);
         Panel::draw(&wrap(text, columns), dot)
     }
 
     fn put(&mut self, character: char, x: i32, y: i32, dot: i32) {
         for (row, bits) in font::glyph(character).iter().enumerate() {
-            for column in (0..font::GLYPH_WIDTH).filter(|column| bits >> (font::GLYPH_WIDTH - 1 - column) & 1 == 1) {
+            for column in (0..font::GLYPH_WIDTH)
+                .filter(|column| bits >> (font::GLYPH_WIDTH - 1 - column) & 1 == 1)
+            {
                 self.fill(Rect::at((x + column) * dot, (y + row as i32) * dot, dot, dot));
             }
         }
@@ -79,7 +89,7 @@ impl Panel {
     }
 }
 
-/// Breaks lines between words; a word that is longer than a line is cut by whoever draws it.
+/// Breaks lines between words; a word longer than a line is cut off when it is drawn.
 fn wrap(text: &str, columns: usize) -> String {
     let mut wrapped = String::with_capacity(text.len());
     for line in text.lines() {
@@ -99,7 +109,7 @@ fn wrap(text: &str, columns: usize) -> String {
     wrapped
 }
 
-/// Half as bright: the picture is old, and can still be read.
+/// Halves the brightness: the framebuffer is stale, but still readable.
 pub(crate) fn dim(pixel: u32) -> u32 {
     0xff00_0000 | (pixel >> 1 & 0x007f_7f7f)
 }
@@ -109,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_letter_is_drawn_where_and_as_the_font_says() {
+    fn a_glyph_is_drawn_as_in_the_font() {
         let panel = Panel::draw("I", 1);
         assert_eq!(panel.size, Size { width: 5 + 8, height: 8 + 8 });
         let ink = |x: usize, y: usize| panel.row(y)[x] == INK;
@@ -140,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn long_lines_are_broken_where_the_window_ends() {
+    fn long_lines_are_broken_at_the_window_edge() {
         assert_eq!(wrap("one two three\n\nfour", 8), "one two\nthree\n\nfour\n");
         assert_eq!(wrap("a endless-word b", 5), "a\nendless-word\nb\n");
         let why = "10.77.0.1:8443 does not answer: No route to host; is the session running?";

@@ -1,5 +1,6 @@
-//! The figures of a connection as JSON, for `--stats-json` and scripts.
-//! Path 13/13: from viewer-core's counts. Names here are what scripts read; they are only ever added to.
+//! The statistics of a connection as JSON.
+//! Path 13/13: from viewer-core's counters, to `--stats-json` and scripts. Scripts read these
+//! names; entries are only added.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,15 +12,22 @@ use thinc_viewer_core::KIND_NAMES;
 use crate::client::{State, Status};
 use crate::shot;
 
-/// Everything `--stats-json` says.
+/// Everything that `--stats-json` writes.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What the session calls itself.
+    /// The session's name.
     pub session: Option<String>,
-    /// `connecting`, `connected`, `lost` or `ended`.
+    /// `connecting`, `connected`, `unresponsive`, `lost` or `ended`.
     pub status: &'static str,
-    /// What carries the connection, or carried it last: `quic`, `tcp` or `ssh`.
+    /// Transport of the connection, or of the last one: `quic`, `tcp` or `ssh`.
     pub transport: Option<&'static str>,
+    /// Over ssh, why the tunnel is used and not QUIC; null while it is tried, and with
+    /// `--transport tunnel`. Over TCP, why the last attempt to move to QUIC led to nothing; null if
+    /// there was none.
+    pub quic_failure: Option<String>,
+    /// How the path had changed when this transport took another's place; null if it was the first
+    /// choice.
+    pub transport_reason: Option<String>,
     /// Times a connection showed a screen.
     pub connections: u32,
     /// Width of the screen in pixels.
@@ -30,53 +38,55 @@ pub struct Report {
     pub framebuffer_xxh3: String,
     /// Updates applied.
     pub updates: u64,
-    /// Updates made for another size of the screen, and dropped.
+    /// Updates dropped because they were made for a replaced geometry.
     pub updates_dropped: u64,
-    /// Of those applied, how many came alone, beside the stream.
-    pub updates_alone: u64,
-    /// Updates that came alone and too late: something newer had been applied over them.
+    /// Applied updates that arrived as datagrams.
+    pub datagram_updates: u64,
+    /// Updates discarded because a newer update that conflicts with them had been applied.
     pub updates_late: u64,
-    /// Newest update applied.
+    /// Number of the newest update applied.
     pub last_update: u64,
-    /// Updates that ended a frame.
+    /// Updates that ended a drawing burst.
     pub frames: u64,
-    /// Times something new was presented.
+    /// Times the viewer presented something new.
     pub presents: u64,
     /// Bytes received, after TLS.
     pub bytes_in: u64,
     /// Bytes sent, before TLS.
     pub bytes_out: u64,
-    /// Bytes received that are no commands: heads, cursors, answers.
+    /// Bytes lost on the path that were computed from parities: nothing waited for them.
+    pub repaired_bytes: u64,
+    /// Bytes received that are not commands: headers, cursors, replies.
     pub other_bytes: u64,
-    /// Pixels that are only nearly what the session shows, so far.
-    pub inexact_pixels: u64,
-    /// Updates whose commands came packed.
+    /// Lossy pixels that are not refreshed yet.
+    pub lossy_pixels: u64,
+    /// Updates that arrived packed.
     pub packed_updates: u64,
-    /// Bytes of those commands as they came.
+    /// Bytes of their commands, packed.
     pub packed_bytes: u64,
     /// The same, unpacked.
     pub unpacked_bytes: u64,
-    /// By command, bytes unpacked: copy, sfill, pfill, bitmap, raw, keep, recall, video.
+    /// By kind of command, bytes unpacked: copy, sfill, pfill, bitmap, raw, keep, recall, video.
     pub commands: BTreeMap<&'static str, CommandReport>,
-    /// Pictures of videos.
+    /// Video frames.
     pub video: VideoReport,
     /// Cursor images received.
     pub cursors: u64,
-    /// Other colours for the cursor, received.
+    /// Changes of the cursor's colours received.
     pub cursor_colors: u64,
     /// Times an application moved the pointer.
     pub cursor_moves: u64,
-    /// Changes of the screen's size.
+    /// Changes of the geometry.
     pub geometries: u64,
     /// Input events made.
     pub inputs: u64,
-    /// Motions and scrolls not sent because the link stood still.
+    /// Motions and scrolls dropped because the path was stalled.
     pub inputs_dropped: u64,
     /// Microseconds of the last round trip.
     pub rtt_us: Option<u64>,
     /// Microseconds of the shortest round trip.
     pub rtt_min_us: Option<u64>,
-    /// Microseconds of the last update from receipt to present.
+    /// Microseconds of the last update from its receipt to its present.
     pub present_delay_us: Option<u64>,
     /// Median microseconds of the latest keys and buttons, from the event to its effect applied.
     pub echo_median_us: Option<u64>,
@@ -86,10 +96,10 @@ pub struct Report {
     pub echoes: Vec<EchoReport>,
 }
 
-/// What one kind of command has cost.
+/// Cost of one kind of command.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct CommandReport {
-    /// Commands.
+    /// Count of commands.
     pub count: u64,
     /// Bytes.
     pub bytes: u64,
@@ -97,40 +107,40 @@ pub struct CommandReport {
     pub pixels: u64,
 }
 
-/// What has become of the pictures of videos.
+/// The fates of video frames.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct VideoReport {
-    /// Streams begun.
+    /// Video streams started.
     pub streams: u64,
-    /// Streams under way.
+    /// Video streams that are active.
     pub active: u64,
-    /// Plain pictures.
+    /// Uncompressed frames.
     pub plain: u64,
-    /// Coded pictures.
+    /// Compressed frames.
     pub coded: u64,
-    /// Coded pictures that lean on none.
+    /// Keyframes among the compressed frames.
     pub keys: u64,
-    /// Pictures of which something was painted.
+    /// Frames of which at least one pixel was painted.
     pub shown: u64,
-    /// Coded pictures decoded when nothing of them was to be seen any more.
+    /// Compressed frames that were no longer visible when they were decoded.
     pub late: u64,
-    /// Coded pictures that were not decoded.
+    /// Compressed frames that were not decoded.
     pub dropped: u64,
-    /// Times the session was asked for one that leans on none.
+    /// Times a keyframe was requested.
     pub lost: u64,
-    /// Streams that could not be shown.
+    /// Streams that could not be decoded.
     pub refused: u64,
-    /// Coded pictures that wait.
+    /// Compressed frames that wait for the decoder.
     pub waiting: u64,
-    /// Microseconds of the last coded picture from its receipt until it was painted.
+    /// Microseconds from the receipt of the last compressed frame until it was painted.
     pub delay_us: Option<u64>,
-    /// Most of any.
+    /// The maximum of that.
     pub delay_max_us: Option<u64>,
-    /// Coded pictures decoded, on all connections.
+    /// Compressed frames decoded, on all connections.
     pub decoded: u64,
-    /// Microseconds that took.
+    /// Microseconds that decoding took.
     pub decode_us: u64,
-    /// Microseconds of the slowest.
+    /// Microseconds of the slowest frame.
     pub decode_max_us: u64,
 }
 
@@ -139,29 +149,29 @@ impl VideoReport {
         let (video, times) = (state.viewer.stats().video, state.decode_times);
         VideoReport {
             streams: video.streams,
-            active: state.viewer.videos_active() as u64,
+            active: state.viewer.video_streams_active() as u64,
             plain: video.plain,
             coded: video.coded,
-            keys: video.keys,
+            keys: video.keyframes,
             shown: video.shown,
             late: video.late,
             dropped: video.dropped,
-            lost: video.lost,
+            lost: video.keyframe_requests,
             refused: video.refused,
-            waiting: state.viewer.videos_waiting() as u64,
+            waiting: state.viewer.video_frames_waiting() as u64,
             delay_us: video.delay_us,
             delay_max_us: video.delay_max_us,
-            decoded: times.pictures,
+            decoded: times.frames,
             decode_us: times.total.as_micros() as u64,
             decode_max_us: times.longest.as_micros() as u64,
         }
     }
 }
 
-/// How long one input took to be seen.
+/// Latency of one input's echo.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct EchoReport {
-    /// Its number.
+    /// The input's number.
     pub seq: u32,
     /// Microseconds until its effect was applied.
     pub applied_us: u64,
@@ -170,7 +180,7 @@ pub struct EchoReport {
 }
 
 impl Report {
-    /// The figures of this moment.
+    /// The present statistics.
     pub fn new(state: &State) -> Report {
         let stats = state.viewer.stats();
         let framebuffer = state.viewer.framebuffer();
@@ -178,34 +188,39 @@ impl Report {
             session: state.session_name().map(str::to_owned),
             status: match state.status {
                 Status::Connecting => "connecting",
-                Status::Connected if state.is_quiet() => "quiet",
+                Status::Connected if state.is_unresponsive() => "unresponsive",
                 Status::Connected => "connected",
                 Status::Lost { .. } => "lost",
                 Status::Ended(_) => "ended",
             },
             transport: state.transport,
+            quic_failure: state.quic_failure.clone(),
+            transport_reason: state.transport_reason.clone(),
             connections: state.connections,
             width: framebuffer.size().width,
             height: framebuffer.size().height,
             framebuffer_xxh3: format!("{:016x}", shot::hash(framebuffer.pixels())),
             updates: stats.updates,
             updates_dropped: stats.updates_dropped,
-            updates_alone: stats.updates_alone,
+            datagram_updates: stats.datagram_updates,
             updates_late: stats.updates_late,
             last_update: stats.last_update,
             frames: stats.frames,
             presents: stats.presents,
             bytes_in: stats.bytes_in,
             bytes_out: stats.bytes_out,
+            repaired_bytes: state.repaired_bytes,
             other_bytes: stats.other_bytes,
-            inexact_pixels: state.viewer.inexact().pixels(),
+            lossy_pixels: state.viewer.lossy().pixels(),
             packed_updates: stats.packed_updates,
             packed_bytes: stats.packed_bytes,
             unpacked_bytes: stats.unpacked_bytes,
             commands: KIND_NAMES
                 .iter()
                 .zip(&stats.commands)
-                .map(|(name, c)| (*name, CommandReport { count: c.count, bytes: c.bytes, pixels: c.pixels }))
+                .map(|(name, c)| {
+                    (*name, CommandReport { count: c.count, bytes: c.bytes, pixels: c.pixels })
+                })
                 .collect(),
             video: VideoReport::new(state),
             cursors: stats.cursors,
@@ -222,12 +237,16 @@ impl Report {
             echoes: stats
                 .echoes
                 .iter()
-                .map(|e| EchoReport { seq: e.seq, applied_us: e.applied_us, presented_us: e.presented_us })
+                .map(|e| EchoReport {
+                    seq: e.seq,
+                    applied_us: e.applied_us,
+                    presented_us: e.presented_us,
+                })
                 .collect(),
         }
     }
 
-    /// Writes it, whole or not at all.
+    /// Writes the report atomically.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         let mut name = path.file_name().unwrap_or_default().to_os_string();
         name.push(format!(".{}.part", std::process::id()));

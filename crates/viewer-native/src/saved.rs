@@ -1,28 +1,33 @@
-//! Path 12/13, on disk: what a viewer keeps of the pixels it was shown, from one start of the program to the next.
-//! From client.rs when it ends, and back when it connects; only where a person named a folder for it.
-//! Knows files and who the server is. Whatever goes wrong here costs bytes on the network, and is said.
+//! Path 12/13: from client.rs when it ends, to a file, and back when it connects.
+//! The pixel cache on disk, from one run of the program to the next, if the user named a folder for
+//! it. Knows files and the server's key. An error here only costs bytes on the network, and is
+//! reported.
 
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use rustix::fs::OFlags;
+use rustix::process::geteuid;
 use thinc_protocol::limits::CACHE_BYTES_MAX;
 use thinc_viewer_core::{CACHE_BYTES_DEFAULT, Cache};
 
-/// Files kept in the folder; the oldest go.
+use crate::error::report;
+
+/// 8: most files kept in the folder; the oldest are removed.
 const FILES_MAX: usize = 8;
 const SUFFIX: &str = ".thinc-cache";
-/// Heads of pieces beside their pixels; a file is never longer than this and its pixels.
+/// 2 MiB for the headers of pieces; a longer file than this and its pixels is invalid.
 const HEADS_BYTES_MAX: u64 = 2 * 1024 * 1024;
 
-/// What may be kept, and where.
+/// Size and folder of the pixel cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CacheOptions {
     /// Bytes of memory offered to the session; 0 for none.
     pub bytes: u64,
-    /// A folder; `None` keeps nothing beyond the program's end.
+    /// A folder; `None` saves nothing when the program ends.
     pub dir: Option<PathBuf>,
 }
 
@@ -34,8 +39,8 @@ impl Default for CacheOptions {
 
 /// The file of one session on one server.
 ///
-/// Its name holds the server's key: no other server is told what is in it, nor that it is there. The token inside is known
-/// to that server's session alone, which takes it once.
+/// Its name holds the server's key, so another server learns nothing about it. Only that server's
+/// session knows the token inside, and accepts it once.
 #[derive(Debug)]
 pub(crate) struct CacheFile {
     path: PathBuf,
@@ -48,36 +53,62 @@ impl CacheFile {
         Some(CacheFile { path: dir.join(format!("{name}{SUFFIX}")), bytes_max: options.bytes })
     }
 
-    /// What was saved; an empty cache where there is nothing, or nothing of use, which is said.
+    /// Loads the saved cache; an empty one if there is none or if it is unusable, which is
+    /// reported.
     pub(crate) fn load(&self) -> Cache {
         match self.read() {
             Ok(cache) => cache,
             Err(error) => {
                 if error.kind() != io::ErrorKind::NotFound {
-                    eprintln!("thinc-view: the cache {} is not used: {error}", self.path.display());
+                    report(format_args!("cannot use the cache {}: {error}", self.path.display()));
                 }
                 Cache::new(self.bytes_max)
             }
         }
     }
 
+    /// Opens the file, if nobody else can have put it there.
+    fn open(&self) -> io::Result<File> {
+        check_owner("its folder", &fs::metadata(self.dir())?)?;
+        // A link would lead to a file of another folder, and to open a pipe would wait for a
+        // writer.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags.bits().cast_signed())
+            .open(&self.path)?;
+        let found = file.metadata()?;
+        if !found.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+        }
+        check_owner("it", &found)?;
+        Ok(file)
+    }
+
+    fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
     fn read(&self) -> io::Result<Cache> {
         let limit = self.bytes_max.min(CACHE_BYTES_MAX) + HEADS_BYTES_MAX;
         let mut bytes = Vec::new();
-        File::open(&self.path)?.take(limit).read_to_end(&mut bytes)?;
-        Cache::load(&bytes, self.bytes_max).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+        self.open()?.take(limit).read_to_end(&mut bytes)?;
+        Cache::load(&bytes, self.bytes_max)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
     }
 
-    /// Saves it, whole or not at all; where that does not work, it is said and nothing else happens.
+    /// Saves the cache atomically; an error is only reported.
     pub(crate) fn save(&self, cache: &Cache) {
         if let Err(error) = self.write(cache) {
-            eprintln!("thinc-view: the cache is not saved as {}: {error}", self.path.display());
+            report(format_args!("cannot save the cache as {}: {error}", self.path.display()));
         }
     }
 
     fn write(&self, cache: &Cache) -> io::Result<()> {
-        let dir = self.path.parent().unwrap_or(Path::new("."));
+        let dir = self.dir();
         DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
+        // Another user who may write there could take the files away, or put others in their place.
+        check_owner("its folder", &fs::metadata(dir)?)?;
         let part = self.path.with_extension(format!("{}.part", std::process::id()));
         let mut bytes = Vec::new();
         cache.save(&mut bytes);
@@ -96,7 +127,22 @@ impl CacheFile {
     }
 }
 
-/// Leaves the newest files of ours in a folder.
+/// Checks that a file or folder is the user's own, and that no other user can change it.
+fn check_owner(what: &str, found: &Metadata) -> io::Result<()> {
+    let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+    if owner == geteuid().as_raw() && mode & 0o022 == 0 {
+        return Ok(());
+    }
+    Err(io::Error::new(
+        io::ErrorKind::PermissionDenied,
+        format!(
+            "{what} belongs to user {owner} with mode {mode:o}; it must be yours, and nobody else \
+             may write to it (chmod go-w)"
+        ),
+    ))
+}
+
+/// Removes all but the newest cache files of a folder.
 fn remove_oldest(dir: &Path) -> io::Result<()> {
     let mut files: Vec<(SystemTime, PathBuf)> = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -123,7 +169,8 @@ mod tests {
 
     impl Folder {
         fn new(name: &str) -> Folder {
-            let path = std::env::temp_dir().join(format!("thinc-saved-{name}-{}", std::process::id()));
+            let path =
+                std::env::temp_dir().join(format!("thinc-saved-{name}-{}", std::process::id()));
             let _ = fs::remove_dir_all(&path);
             Folder(path)
         }
@@ -153,7 +200,10 @@ mod tests {
         folder.file(1, 4000).save(&Cache::new(1 << 20));
         assert!(folder.file(1, 4000).read().is_ok());
         for (server, port) in [(2, 4000), (1, 4001)] {
-            assert_eq!(folder.file(server, port).read().unwrap_err().kind(), io::ErrorKind::NotFound);
+            assert_eq!(
+                folder.file(server, port).read().unwrap_err().kind(),
+                io::ErrorKind::NotFound
+            );
         }
         let path = folder.file(1, 4000).path;
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -161,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_used_is_an_empty_cache() {
+    fn an_unusable_file_is_an_empty_cache() {
         let folder = Folder::new("broken");
         let file = folder.file(1, 4000);
         file.save(&Cache::new(1 << 20));
@@ -174,7 +224,61 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_loses_nothing_else() {
+    fn what_another_user_may_have_put_there_is_not_used() {
+        let folder = Folder::new("foreign");
+        let file = folder.file(1, 4000);
+        file.save(&Cache::new(1 << 20));
+        let set = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for mode in [0o770, 0o707, 0o1777] {
+            set(&folder.0, mode);
+            assert_eq!(
+                file.read().unwrap_err().kind(),
+                io::ErrorKind::PermissionDenied,
+                "{mode:o}"
+            );
+            assert_eq!(
+                file.write(&Cache::new(1 << 20)).unwrap_err().kind(),
+                io::ErrorKind::PermissionDenied
+            );
+        }
+        set(&folder.0, 0o755);
+        assert!(file.read().is_ok(), "who can only read the names of the files changes none");
+        set(&file.path, 0o622);
+        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        set(&file.path, 0o600);
+        let elsewhere = folder.0.join("elsewhere");
+        fs::rename(&file.path, &elsewhere).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, &file.path).unwrap();
+        assert!(file.read().is_err(), "a link");
+        if geteuid().is_root() {
+            fs::remove_file(&file.path).unwrap();
+            fs::rename(&elsewhere, &file.path).unwrap();
+            std::os::unix::fs::chown(&file.path, Some(65534), None).unwrap();
+            assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+        }
+    }
+
+    #[test]
+    fn a_pipe_of_the_files_name_is_not_waited_for() {
+        let folder = Folder::new("pipe");
+        let file = folder.file(1, 4000);
+        DirBuilder::new().mode(0o700).create(&folder.0).unwrap();
+        rustix::fs::mknodat(
+            rustix::fs::CWD,
+            &file.path,
+            rustix::fs::FileType::Fifo,
+            rustix::fs::Mode::RUSR,
+            0,
+        )
+        .unwrap();
+        assert_eq!(file.read().unwrap_err().kind(), io::ErrorKind::InvalidInput);
+        assert_eq!(file.load().pieces(), 0);
+    }
+
+    #[test]
+    fn an_unwritable_folder_has_no_other_effect() {
         let folder = Folder::new("file");
         fs::write(&folder.0, "a file where a folder should be").unwrap();
         let file = folder.file(1, 4000);
@@ -184,13 +288,16 @@ mod tests {
     }
 
     #[test]
-    fn old_files_go() {
+    fn old_files_are_removed() {
         let folder = Folder::new("old");
         for server in 0..FILES_MAX as u8 + 3 {
             folder.file(server, 4000).save(&Cache::new(1 << 20));
         }
         assert_eq!(folder.names().len(), FILES_MAX);
         assert!(folder.file(FILES_MAX as u8 + 2, 4000).read().is_ok(), "the newest stays");
-        assert!(folder.names().iter().all(|name| name.ends_with(SUFFIX)), "nothing is left half written");
+        assert!(
+            folder.names().iter().all(|name| name.ends_with(SUFFIX)),
+            "nothing is left half written"
+        );
     }
 }

@@ -1,13 +1,13 @@
-//! `--script`: a headless viewer driven by lines, so that any program can be a person at a screen.
-//! Reads one command a line (cli.rs lists them), answers each with one line: `ok …` or `error …`.
-//! Knows words; the work is headless.rs's.
+//! `--script`: commands for a headless viewer, one per line, so that other programs can drive it.
+//! Each command (cli.rs lists them) is answered by one line: `ok …` or `error …`. Knows their
+//! syntax; headless.rs does the work.
 
 use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::time::Duration;
 
 use thinc_protocol::clip::{ClipFormat, Selection};
-use thinc_protocol::viewer::{InputEvent, Layout, TouchPhase, View};
+use thinc_protocol::viewer::{InputEvent, KeyboardLayout, TouchPhase, View};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
 
@@ -19,27 +19,37 @@ use crate::view::{self, ViewChoice};
 /// 64 KiB: longest line; a longer one is an error and is skipped.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// What a line led to.
+/// Result of a command.
 enum Answer {
     Ok(String),
     Quit,
 }
 
-/// Runs a script to its end; answers go to `out`. Fails when a command failed (after running the rest) or the
-/// connection ended.
-pub fn run(viewer: &mut Headless, mut script: impl BufRead, mut out: impl Write) -> Result<(), ViewError> {
+/// Runs a script to its end; answers go to `out`.
+///
+/// # Errors
+/// A command failed (after running the rest), or the connection ended.
+pub fn run(
+    viewer: &mut Headless,
+    mut script: impl BufRead,
+    mut out: impl Write,
+) -> Result<(), ViewError> {
     let mut failed = None;
     let mut line = Vec::new();
-    let io_error = |error: io::Error| ViewError::Script(format!("reading or answering the script: {error}"));
+    let io_error =
+        |error: io::Error| ViewError::Script(format!("reading or answering the script: {error}"));
     for number in 1u64.. {
         line.clear();
-        let count =
-            io::Read::take(&mut script, LINE_BYTES_MAX as u64).read_until(b'\n', &mut line).map_err(io_error)?;
+        let count = io::Read::take(&mut script, LINE_BYTES_MAX as u64)
+            .read_until(b'\n', &mut line)
+            .map_err(io_error)?;
         if count == 0 {
             break;
         }
         if count == LINE_BYTES_MAX && line.last() != Some(&b'\n') {
-            return Err(ViewError::Script(format!("line {number} is longer than {LINE_BYTES_MAX} bytes")));
+            return Err(ViewError::Script(format!(
+                "line {number} is longer than {LINE_BYTES_MAX} bytes"
+            )));
         }
         let Ok(text) = std::str::from_utf8(&line) else {
             return Err(ViewError::Script(format!("line {number} is not UTF-8")));
@@ -59,7 +69,10 @@ pub fn run(viewer: &mut Headless, mut script: impl BufRead, mut out: impl Write)
                 writeln!(out, "error {}", error.to_string().replace('\n', " "))
                     .and_then(|()| out.flush())
                     .map_err(io_error)?;
-                if matches!(error, ViewError::Closed { .. } | ViewError::Lost(_) | ViewError::Protocol(_)) {
+                if matches!(
+                    error,
+                    ViewError::Closed { .. } | ViewError::Lost(_) | ViewError::Protocol(_)
+                ) {
                     return Err(error);
                 }
                 failed = failed.or(Some(match error {
@@ -81,26 +94,33 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "type" => viewer.type_text(&unescape(rest)?).map(done),
         "text" => viewer.text(&unescape(rest)?).map(done),
         "keep" => {
-            viewer.set_keeps(true);
+            viewer.set_buffers_input(true);
             let answer = execute(viewer, rest);
-            viewer.set_keeps(false);
+            viewer.set_buffers_input(false);
             answer
         }
-        "layout" => viewer.set_layout(parse_layout(rest.trim()).map_err(ViewError::Script)?).map(done),
+        "layout" => {
+            viewer.set_layout(parse_layout(rest.trim()).map_err(ViewError::Script)?).map(done)
+        }
         "locks" => {
             let (caps, num) = match rest.trim() {
                 "none" => (false, false),
                 "caps" => (true, false),
                 "num" => (false, true),
                 "both" => (true, true),
-                other => return Err(ViewError::Script(format!("{other:?} is not none, caps, num or both"))),
+                other => {
+                    return Err(ViewError::Script(format!(
+                        "{other:?} is not none, caps, num or both"
+                    )));
+                }
             };
             viewer.input(InputEvent::Locks { caps, num }).map(|_| done(()))
         }
         "key" => viewer.chord(rest.trim()).map(done),
         "keydown" | "keyup" => {
             let name = rest.trim();
-            let key = keys::by_name(name).ok_or_else(|| ViewError::Script(format!("no key has the name {name:?}")))?;
+            let key = keys::by_name(name)
+                .ok_or_else(|| ViewError::Script(format!("unknown key {name:?}")))?;
             viewer.key(key, command == "keydown").map(|_| done(()))
         }
         "move" => {
@@ -128,7 +148,11 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 "begin" => TouchPhase::Begin,
                 "update" => TouchPhase::Update,
                 "end" => TouchPhase::End,
-                other => return Err(ViewError::Script(format!("{other:?} is not begin, update or end"))),
+                other => {
+                    return Err(ViewError::Script(format!(
+                        "{other:?} is not begin, update or end"
+                    )));
+                }
             };
             let event = InputEvent::Touch { id: number(id)?, phase, x: number(x)?, y: number(y)? };
             viewer.input(event).map(|_| done(()))
@@ -136,13 +160,15 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "release" => viewer.input(InputEvent::ReleaseAll).map(|_| done(())),
         "barrier" => viewer.barrier().map(done),
         "wait-quiet" => viewer.wait_quiet().map(done),
-        "wait-silence" => viewer.wait_silence().map(done),
+        "wait-unresponsive" => viewer.wait_unresponsive().map(done),
         "wait-pixel" => {
             let words: Vec<&str> = rest.split_whitespace().collect();
-            let [x, y, color] = words[..] else { return Err(ViewError::Script("wait-pixel X Y RRGGBB".into())) };
+            let [x, y, color] = words[..] else {
+                return Err(ViewError::Script("wait-pixel X Y RRGGBB".into()));
+            };
             let (x, y) = (number::<u32>(x)?, number::<u32>(y)?);
             let color = u32::from_str_radix(color, 16)
-                .map_err(|_| ViewError::Script(format!("{color:?} is no colour RRGGBB")))?;
+                .map_err(|_| ViewError::Script(format!("{color:?} is not a colour RRGGBB")))?;
             let ready = |size: Size, pixels: &[u32]| {
                 x < size.width
                     && y < size.height
@@ -154,7 +180,10 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             let size = viewer.size();
             Ok(Answer::Ok(format!("{}x{}", size.width, size.height)))
         }
-        "resize" => viewer.resize(parse_size(rest.trim()).map_err(ViewError::Script)?).map(done),
+        "resize" => {
+            let size = parse_screen_size(rest.trim()).map_err(ViewError::Script)?;
+            viewer.resize(size).map(done)
+        }
         "view" => match view::parse_view(rest.trim()).map_err(ViewError::Script)? {
             ViewChoice::Fixed(view) => viewer.set_view(view).map(done),
             ViewChoice::Fit => viewer.set_view(View::default()).map(done),
@@ -168,7 +197,9 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
                 .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the screen")))
         }
         "cursor" => Ok(Answer::Ok(match viewer.cursor() {
-            Some(c) if c.size.area() > 0 => format!("{}x{}+{}+{}", c.size.width, c.size.height, c.hot_x, c.hot_y),
+            Some(c) if c.size.area() > 0 => {
+                format!("{}x{}+{}+{}", c.size.width, c.size.height, c.hot_x, c.hot_y)
+            }
             _ => "none".into(),
         })),
         "cursor-shown" => Ok(Answer::Ok(if viewer.cursor_shown() { "yes" } else { "no" }.into())),
@@ -177,13 +208,21 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             let inside = |cursor: &&CursorPixels| x < cursor.size.width && y < cursor.size.height;
             let cursor = viewer.cursor().filter(inside);
             cursor
-                .map(|cursor| Answer::Ok(format!("{:08x}", cursor.pixels[(y * cursor.size.width + x) as usize])))
+                .map(|cursor| {
+                    Answer::Ok(format!(
+                        "{:08x}",
+                        cursor.pixels[(y * cursor.size.width + x) as usize]
+                    ))
+                })
                 .ok_or_else(|| ViewError::Script(format!("{x},{y} is outside the cursor")))
         }
-        "warped" => Ok(Answer::Ok(viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")))),
+        "warped" => Ok(Answer::Ok(
+            viewer.pointer().map_or_else(|| "none".into(), |(x, y)| format!("{x} {y}")),
+        )),
         "clip-copy" | "clip-add" => {
             let (selection, format, path) = clip(rest)?;
-            let content = std::fs::read(path).map_err(|error| ViewError::File { path: path.to_owned(), error })?;
+            let content = std::fs::read(path)
+                .map_err(|error| ViewError::File { path: path.to_owned(), error })?;
             if command == "clip-add" {
                 viewer.add_copied(selection, format, content);
             } else {
@@ -194,12 +233,15 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "clip-wait" => {
             let mut words = rest.split_whitespace();
             let selection = parse_selection(words.next().unwrap_or_default())?;
-            viewer.wait_copied(selection, words.map(parse_format).collect::<Result<_, _>>()?).map(done)
+            viewer
+                .wait_copied(selection, words.map(parse_format).collect::<Result<_, _>>()?)
+                .map(done)
         }
         "clip-paste" => {
             let (selection, format, path) = clip(rest)?;
             let content = viewer.paste(selection, format)?;
-            std::fs::write(path, content).map_err(|error| ViewError::File { path: path.to_owned(), error })?;
+            std::fs::write(path, content)
+                .map_err(|error| ViewError::File { path: path.to_owned(), error })?;
             Ok(done(()))
         }
         "screenshot" => viewer.screenshot(file(rest)?).map(done),
@@ -207,7 +249,7 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
         "timeout" => {
             let seconds: f64 = number(rest.trim())?;
             let limit = Duration::try_from_secs_f64(seconds)
-                .map_err(|_| ViewError::Script(format!("{rest:?} is no number of seconds")))?;
+                .map_err(|_| ViewError::Script(format!("{rest:?} is not a number of seconds")))?;
             viewer.set_timeout(limit);
             Ok(done(()))
         }
@@ -217,18 +259,23 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
 }
 
 fn number<T: std::str::FromStr>(word: &str) -> Result<T, ViewError> {
-    word.parse().map_err(|_| ViewError::Script(format!("{word:?} is not a number that fits here")))
+    word.parse()
+        .map_err(|_| ViewError::Script(format!("{word:?} is not a number, or out of range")))
 }
 
 fn numbers<T: std::str::FromStr + Copy, const N: usize>(rest: &str) -> Result<[T; N], ViewError> {
     let found = rest.split_whitespace().map(number).collect::<Result<Vec<T>, _>>()?;
     let count = found.len();
-    found.try_into().map_err(|_| ViewError::Script(format!("{N} numbers are wanted here, not {count}")))
+    found.try_into().map_err(|_| ViewError::Script(format!("{N} numbers are needed, not {count}")))
 }
 
 fn file(rest: &str) -> Result<&Path, ViewError> {
     let name = rest.trim();
-    if name.is_empty() { Err(ViewError::Script("which file?".into())) } else { Ok(Path::new(name)) }
+    if name.is_empty() {
+        Err(ViewError::Script("a file name is missing".into()))
+    } else {
+        Ok(Path::new(name))
+    }
 }
 
 /// `SELECTION FORMAT FILE`.
@@ -264,7 +311,12 @@ fn unescape(text: &str) -> Result<String, ViewError> {
                 Some('n') => '\n',
                 Some('t') => '\t',
                 Some('\\') => '\\',
-                other => return Err(ViewError::Script(format!("\\{} means nothing here", other.unwrap_or(' ')))),
+                other => {
+                    return Err(ViewError::Script(format!(
+                        "\\{} means nothing here",
+                        other.unwrap_or(' ')
+                    )));
+                }
             },
             other => other,
         });
@@ -272,43 +324,70 @@ fn unescape(text: &str) -> Result<String, ViewError> {
     Ok(out)
 }
 
-/// `de`, `de(nodeadkeys)` or `de,ru(phonetic)`, with options behind blanks: `us compose:caps`.
-pub fn parse_layout(text: &str) -> Result<Layout, String> {
-    let wrong = || format!("{text:?} is no layout like us, de(nodeadkeys) or us,ru");
-    let known = |name: &str| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:+".contains(&byte));
+/// Parses `de`, `de(nodeadkeys)` or `de,ru(phonetic)`, followed by options: `us compose:caps`.
+pub(crate) fn parse_layout(text: &str) -> Result<KeyboardLayout, String> {
+    let invalid = || format!("{text:?} is not a layout such as us, de(nodeadkeys) or us,ru");
+    let is_valid = |name: &str| {
+        name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-:+".contains(&byte))
+    };
     let (names, options) = text.split_once(' ').unwrap_or((text, ""));
     let mut parts = Vec::new();
     for name in names.split(',') {
         let (layout, variant) = match name.split_once('(') {
-            Some((layout, variant)) => (layout, variant.strip_suffix(')').ok_or_else(wrong)?),
+            Some((layout, variant)) => (layout, variant.strip_suffix(')').ok_or_else(invalid)?),
             None => (name, ""),
         };
-        if layout.is_empty() || layout.starts_with('-') || !known(layout) || !known(variant) {
-            return Err(wrong());
+        if layout.is_empty() || layout.starts_with('-') || !is_valid(layout) || !is_valid(variant) {
+            return Err(invalid());
         }
         parts.push((layout, variant));
     }
-    let options: Vec<&str> = options.split([' ', ',']).filter(|option| !option.is_empty()).collect();
+    let options: Vec<&str> =
+        options.split([' ', ',']).filter(|option| !option.is_empty()).collect();
     let list = |of: &mut dyn Iterator<Item = &str>| of.collect::<Vec<_>>().join(",");
-    let layout = Layout {
+    let layout = KeyboardLayout {
         model: String::new(),
         layout: list(&mut parts.iter().map(|(layout, _)| *layout)),
         variant: list(&mut parts.iter().map(|(_, variant)| *variant)),
         options: list(&mut options.iter().copied()),
     };
-    let fits =
-        |name: &String| name.len() <= thinc_protocol::limits::LAYOUT_NAME_BYTES_MAX && known(&name.replace(',', ""));
-    if [&layout.layout, &layout.variant, &layout.options].into_iter().all(fits) { Ok(layout) } else { Err(wrong()) }
+    let fits = |name: &String| {
+        name.len() <= thinc_protocol::limits::LAYOUT_NAME_BYTES_MAX
+            && is_valid(&name.replace(',', ""))
+    };
+    if [&layout.layout, &layout.variant, &layout.options].into_iter().all(fits) {
+        Ok(layout)
+    } else {
+        Err(invalid())
+    }
 }
 
-/// `800x600`.
+/// Parses `800x600`.
 pub fn parse_size(text: &str) -> Result<Size, String> {
-    let wrong = || format!("{text:?} is no size like 1024x768");
-    let (width, height) = text.split_once(['x', 'X']).ok_or_else(wrong)?;
-    let size = Size { width: width.parse().map_err(|_| wrong())?, height: height.parse().map_err(|_| wrong())? };
+    let invalid = || format!("{text:?} is not a size such as 1024x768");
+    let (width, height) = text.split_once(['x', 'X']).ok_or_else(invalid)?;
+    let size = Size {
+        width: width.parse().map_err(|_| invalid())?,
+        height: height.parse().map_err(|_| invalid())?,
+    };
     let edge = thinc_protocol::limits::SCREEN_EDGE_MAX;
-    if size.area() == 0 || size.width.max(size.height) > edge || size.area() > thinc_protocol::limits::SCREEN_AREA_MAX {
-        return Err(format!("{text} is not a size from 1x1 to {edge}x{edge} of at most 64 Mi pixels"));
+    if size.area() == 0
+        || size.width.max(size.height) > edge
+        || size.area() > thinc_protocol::limits::SCREEN_AREA_MAX
+    {
+        return Err(format!(
+            "{text} is not a size from 1x1 to {edge}x{edge} of at most 64 Mi pixels"
+        ));
+    }
+    Ok(size)
+}
+
+/// Parses the size of a session's screen, as [`parse_size`] does.
+pub fn parse_screen_size(text: &str) -> Result<Size, String> {
+    let size = parse_size(text)?;
+    let edge = thinc_protocol::limits::SCREEN_EDGE_MIN;
+    if size.width.min(size.height) < edge {
+        return Err(format!("{text} is too small for a session: {edge}x{edge} is the least"));
     }
     Ok(size)
 }
@@ -318,22 +397,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes_are_read_and_bounded() {
+    fn sizes_are_parsed_and_bounded() {
         assert_eq!(parse_size("1024x768"), Ok(Size { width: 1024, height: 768 }));
-        for wrong in ["", "x", "1024", "0x5", "5x0", "-1x5", "16385x1", "16384x16384", "1024x768x1", "1e3x5"] {
-            assert!(parse_size(wrong).is_err(), "{wrong:?}");
+        for invalid in
+            ["", "x", "1024", "0x5", "5x0", "-1x5", "16385x1", "16384x16384", "1024x768x1", "1e3x5"]
+        {
+            assert!(parse_size(invalid).is_err(), "{invalid:?}");
+            assert!(parse_screen_size(invalid).is_err(), "{invalid:?}");
         }
     }
 
     #[test]
-    fn layouts_are_read_as_people_write_them() {
-        let layout = |text| parse_layout(text).map(|layout| (layout.layout, layout.variant, layout.options));
+    fn a_size_below_a_sessions_least_is_refused_with_it() {
+        assert!(parse_screen_size("64x64").is_ok() && parse_size("1x1").is_ok());
+        for small in ["1x1", "63x64", "64x63"] {
+            assert!(parse_screen_size(small).unwrap_err().contains("64x64"), "{small}");
+        }
+    }
+
+    #[test]
+    fn layouts_are_parsed_as_people_write_them() {
+        let layout =
+            |text| parse_layout(text).map(|layout| (layout.layout, layout.variant, layout.options));
         let names = |a: &str, b: &str, c: &str| Ok((a.to_owned(), b.to_owned(), c.to_owned()));
         assert_eq!(layout("de"), names("de", "", ""));
-        assert_eq!(layout("de(nodeadkeys) compose:caps"), names("de", "nodeadkeys", "compose:caps"));
+        assert_eq!(
+            layout("de(nodeadkeys) compose:caps"),
+            names("de", "nodeadkeys", "compose:caps")
+        );
         assert_eq!(layout("us,ru(phonetic)"), names("us,ru", ",phonetic", ""));
-        for wrong in ["", "de(", "de)", "-x", "a/b", "de(..)", "us;ls", &"a".repeat(200)] {
-            assert!(layout(wrong).is_err(), "{wrong:?}");
+        for invalid in ["", "de(", "de)", "-x", "a/b", "de(..)", "us;ls", &"a".repeat(200)] {
+            assert!(layout(invalid).is_err(), "{invalid:?}");
         }
     }
 

@@ -1,11 +1,11 @@
-//! Path back: wheel and touchpad movement, to whole 1/120 notches.
-//! What does not fill one is kept for the next event, so slow movement is not lost.
-//! Knows fractions; never SDL or a connection.
+//! Path back: from wheel and touchpad movement, to whole 1/120 notches.
+//! A fraction is carried to the next event, so slow movement is not lost. Knows fractions; never
+//! SDL or a connection.
 
 /// Units of a wheel notch on the wire.
 const UNITS_PER_NOTCH: f32 = 120.0;
 
-/// Carries what could not be sent yet.
+/// The fractions carried to the next event.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Scroll {
     rest_x: f32,
@@ -13,20 +13,22 @@ pub(crate) struct Scroll {
 }
 
 impl Scroll {
-    /// Adds a movement in notches (positive: right, down) and takes out the whole units; none when both are 0.
+    /// Adds a movement in notches (positive: right, down) and takes the whole units; None if both
+    /// are 0.
     pub(crate) fn add(&mut self, notches_x: f32, notches_y: f32) -> Option<(i16, i16)> {
         let dx = take_units(&mut self.rest_x, notches_x);
         let dy = take_units(&mut self.rest_y, notches_y);
         (dx != 0 || dy != 0).then_some((dx, dy))
     }
 
-    /// Forgets what was carried; after it the finger begins anew.
+    /// Drops the fractions: the next movement is a new one.
     pub(crate) fn reset(&mut self) {
         *self = Scroll::default();
     }
 }
 
-/// A movement beyond i16 (273 notches in one event) is cut there; nobody scrolls that far in one event on purpose.
+/// A movement beyond i16 (273 notches in one event) is clamped; nobody scrolls that far in one
+/// event on purpose.
 fn take_units(rest: &mut f32, notches: f32) -> i16 {
     if !notches.is_finite() {
         return 0;
@@ -49,7 +51,7 @@ mod tests {
     }
 
     #[test]
-    fn fractions_add_up_to_what_was_scrolled() {
+    fn fractions_add_up_to_the_whole_movement() {
         let mut scroll = Scroll::default();
         let (mut sum, mut events) = (0i32, 0);
         for _ in 0..1000 {
@@ -65,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn turning_round_uses_what_was_carried() {
+    fn reversing_uses_the_carried_fraction() {
         let mut scroll = Scroll::default();
         assert_eq!(scroll.add(0.0, 0.0075), None, "0.9 units");
         assert_eq!(scroll.add(0.0, -0.0075), None, "back to 0");
@@ -73,10 +75,10 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_bounded() {
+    fn invalid_movements_are_bounded() {
         let mut scroll = Scroll::default();
         assert_eq!(scroll.add(f32::NAN, f32::INFINITY), None);
         assert_eq!(scroll.add(0.0, 1e9), Some((0, i16::MAX)));
-        assert_eq!(scroll.add(0.0, 0.0), None, "what was cut is not sent later");
+        assert_eq!(scroll.add(0.0, 0.0), None, "the clamped part is not sent later");
     }
 }

@@ -1,5 +1,5 @@
-//! Path 13/13, headless: the viewer's framebuffer, to a PNG file and to a hash.
-//! The X byte of a pixel means nothing and is left out of both. Knows pixels; never where they came from.
+//! Path 13/13: from the viewer's framebuffer, to a PNG file and to a hash.
+//! Both ignore the X byte of a pixel. Knows pixels; never where they came from.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -10,7 +10,8 @@ use xxhash_rust::xxh3::Xxh3;
 
 /// Writes pixels 0x??RRGGBB as an RGB PNG.
 ///
-/// The file is written beside its place and then moved there, so that a script that waits for it never reads half.
+/// The file is written under another name and then renamed, so that a script that waits for it
+/// never reads half.
 pub fn write_png(path: &Path, size: Size, pixels: &[u32]) -> io::Result<()> {
     assert_eq!(pixels.len() as u64, size.area(), "one pixel per place");
     let mut name = path.file_name().unwrap_or_default().to_os_string();
@@ -73,18 +74,20 @@ mod tests {
     }
 
     #[test]
-    fn a_png_reads_back_as_what_was_shown() {
+    fn a_png_reads_back_as_the_pixels_written() {
         let size = Size { width: 7, height: 5 };
         let pixels: Vec<u32> = (0..35u32).map(|i| 0xff00_0000 | (i * 0x01_02_03)).collect();
         let folder = std::env::temp_dir().join(format!("thinc-shot-{}", std::process::id()));
         std::fs::create_dir_all(&folder).unwrap();
         let path = folder.join("screen.png");
         write_png(&path, size, &pixels).unwrap();
-        let mut reader = png::Decoder::new(io::BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
+        let mut reader =
+            png::Decoder::new(io::BufReader::new(File::open(&path).unwrap())).read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
         let info = reader.next_frame(&mut bytes).unwrap();
         assert_eq!((info.width, info.height), (7, 5));
-        let back: Vec<u32> = bytes.chunks_exact(3).map(|c| u32::from_be_bytes([0xff, c[0], c[1], c[2]])).collect();
+        let back: Vec<u32> =
+            bytes.chunks_exact(3).map(|c| u32::from_be_bytes([0xff, c[0], c[1], c[2]])).collect();
         assert_eq!(back, pixels);
         assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "no part of a file is left");
         std::fs::remove_dir_all(&folder).unwrap();

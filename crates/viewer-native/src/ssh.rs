@@ -1,6 +1,8 @@
-//! Path 10/13 through the system's ssh: starts it, waits for the greeting of `thinc session --stdio` behind it, and hands
-//! out its two pipes. What ssh asks the person, it asks on the terminal or by SSH_ASKPASS, as it always does.
-//! From client.rs, to a program of the system's. Knows ssh's options and exit codes; never keys or passwords.
+//! Path 10/13: from client.rs, to the system's ssh.
+//! Starts ssh, waits for the greeting of `thinc session --stdio` behind it and for its offer of a
+//! UDP port (client/switch.rs uses it), and returns its two pipes. A host without this version of
+//! thinc says so before (install.rs has the answer). ssh prompts on the terminal or by SSH_ASKPASS,
+//! as usual. Knows ssh's options and exit codes; never keys or passwords.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -12,106 +14,154 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use thinc_protocol::wire::is_deceptive;
 use thinc_region::Size;
+use thinc_transport::host::HostReport;
+use thinc_transport::offer::{self, Offer, UdpPorts};
 use thinc_transport::stdio::{EXIT_NO_SESSION, Greeting, escape, find_greeting};
 use thiserror::Error;
 
+use crate::install::{self, InstallOptions, Plan, Task};
 use crate::process::Process;
 
-/// 150 s: what sshd gives a person to log in (LoginGraceTime), and half a minute for a session to start.
-pub const LOGIN_TIME: Duration = Duration::from_secs(150);
-/// ssh notices a dead path within 15 s, where its configuration does not say otherwise. We notice sooner, while something
-/// happens; this ends ssh itself.
+/// 150 s: sshd's LoginGraceTime of 120 s, and half a minute for a session to start.
+pub(crate) const LOGIN_TIME: Duration = Duration::from_secs(150);
+/// 5 s and 3: ssh detects a dead path within 15 s, unless its configuration sets another limit. The
+/// viewer notices sooner while there is input; this ends ssh itself.
 const ALIVE_INTERVAL_S: u32 = 5;
 const ALIVE_COUNT: u32 = 3;
-/// From the end of ssh's output to its end. One that carries others as well goes on.
+/// 1 s: from the end of ssh's output to its exit. A shared ssh that carries other connections goes
+/// on.
 const END_TIME: Duration = Duration::from_secs(1);
-/// As `thinc serve --name` takes them.
+/// What the script on the host prints when it is ready for the next piece.
+const NEXT: &[u8] = b"next\n";
+/// As for `thinc serve --name`.
 const NAME_BYTES_MAX: usize = 32;
 
-/// A place where ssh leads, and the session there.
+/// A host reached through ssh, and the session on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SshTarget {
     user: Option<String>,
     host: String,
     port: Option<u16>,
     name: Option<String>,
-    /// What runs in the session; nothing: the desktop.
+    /// Command of a new session; empty: the desktop.
     pub command: Vec<OsString>,
-    /// Size of the screen of a session that has to be started.
+    /// Screen size of a new session.
     pub size: Option<Size>,
-    /// The program `ssh` and its first arguments.
+    /// The ssh program and its first arguments.
     pub program: Vec<String>,
-    /// The program `thinc` on the other side.
-    pub thinc: String,
+    /// Path of `thinc` on the host; `None`: the one of this version in PATH, or that thinc-view has
+    /// copied there, or copies there.
+    pub thinc: Option<String>,
+    /// Whether it copies thinc there.
+    pub install: InstallOptions,
+    /// What carries the session after the login.
+    pub transport: SshTransport,
+    /// UDP ports of the host, one of which the session may open for this viewer.
+    pub udp_ports: UdpPorts,
 }
 
-/// Why ssh leads nowhere, in words a person can act on.
+/// What carries a session whose viewer has logged in with ssh.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SshTransport {
+    /// The tunnel, and QUIC in its place once it gets through.
+    #[default]
+    Auto,
+    /// QUIC only; ssh is used for the login alone.
+    Quic,
+    /// The tunnel only; the host opens no UDP port.
+    Tunnel,
+}
+
+/// Errors of a connection through ssh, in words that a user can act on.
 #[derive(Debug, Error)]
 pub enum SshError {
-    /// The address.
-    #[error("{0:?} is no place for ssh ({1}): expected ssh://[USER@]HOST[:PORT][/SESSION]")]
+    /// The address is invalid.
+    #[error("invalid ssh address {0:?} ({1}): expected ssh://[USER@]HOST[:PORT][/SESSION]")]
     Address(String, &'static str),
-    /// A name of `thinc` that a shell might read otherwise.
-    #[error("--thinc {0:?}: a path of letters, digits and ./_-~ is needed")]
+    /// The path of `thinc` has characters that a shell might interpret.
+    #[error("--thinc {0:?}: only A-Z, a-z, 0-9 and ./_-~ are allowed in the path")]
     ThincPath(String),
-    /// `--ssh` without a word in it.
-    #[error("--ssh names no program: expected for example \"ssh -F FILE\"")]
+    /// `--ssh` is empty.
+    #[error("--ssh is empty: expected a program, for example \"ssh -F FILE\"")]
     NoProgram,
-    /// No ssh.
+    /// ssh cannot be started.
     #[error("cannot run {0}: {1}")]
     Start(String, io::Error),
-    /// It ended without a connection.
-    #[error("ssh does not reach {host}: {words}")]
+    /// ssh ended without a connection.
+    #[error("ssh cannot reach {host}: {words}")]
     Unreachable {
-        /// Where.
+        /// The host.
         host: String,
-        /// What it said last.
+        /// ssh's last message.
         words: String,
     },
-    /// It reached the host and was not let in, or would not go in.
-    #[error("{host} does not let you in, or is not the host it was: {words}")]
+    /// The host refused the login, or ssh refused the host.
+    #[error("{host} refused the login, or its host key has changed: {words}")]
     Refused {
-        /// Where.
+        /// The host.
         host: String,
-        /// What it said last.
+        /// ssh's last message.
         words: String,
     },
-    /// No `thinc` there.
-    #[error("there is no {thinc} on {host}: install thinc there, or say where it is with --thinc ({words})")]
+    /// `thinc` is not installed on the host.
+    #[error(
+        "{thinc} was not found on {host}: install thinc there, or give its path with --thinc \
+            ({words})"
+    )]
     NoThinc {
-        /// Where.
+        /// The host.
         host: String,
-        /// What was called.
+        /// The path that was tried.
         thinc: String,
-        /// What the shell said.
+        /// The shell's message.
         words: String,
     },
-    /// The `thinc` there does not know what it is asked.
-    #[error("the thinc on {0} is another version than this thinc-view: {1}")]
+    /// No thinc is on the host, and none was copied there.
+    #[error("thinc is not installed on {host}: {advice}")]
+    NotInstalled {
+        /// The host.
+        host: String,
+        /// What to do.
+        advice: String,
+    },
+    /// No thinc is on the host, and the one on this machine would not work there.
+    #[error("thinc is not installed on {host}, and thinc-view cannot copy it there: {why}")]
+    CannotInstall {
+        /// The host.
+        host: String,
+        /// The reason, and what to do.
+        why: String,
+    },
+    /// The host's `thinc` does not know a command or option.
+    #[error("thinc on {0} has another version than this thinc-view: {1}")]
     Version(String, String),
-    /// It runs, and has no session for us.
+    /// The host's `thinc` reported an error.
     #[error("{host}: {words}")]
     Remote {
-        /// Where.
+        /// The host.
         host: String,
-        /// What it said.
+        /// Its message.
         words: String,
     },
     /// The session has ended.
     #[error("the session on {0} has ended")]
     NoSession(String),
-    /// Something prints too much.
-    #[error("{0} prints what is no session: does a start-up file of its shell (.bashrc, …) do so?")]
+    /// The host printed something before the session's greeting.
+    #[error(
+        "unexpected output from {0}: does a start-up file of its shell (.bashrc, …) print \
+            something?"
+    )]
     Noise(String),
-    /// The login never ended.
+    /// The login timed out.
     #[error("no session on {0} within {1:?}")]
     Timeout(String, Duration),
 }
 
 impl SshError {
-    /// True where the same may work a little later.
-    pub fn is_passing(&self) -> bool {
+    /// True if a later attempt may succeed.
+    pub(crate) fn is_transient(&self) -> bool {
         matches!(self, SshError::Unreachable { .. } | SshError::Timeout(..))
     }
 }
@@ -119,7 +169,7 @@ impl SshError {
 impl SshTarget {
     pub(crate) const SCHEME: &str = "ssh://";
 
-    /// What follows `ssh://`.
+    /// Parses what follows `ssh://`.
     pub fn parse(place: &str) -> Result<SshTarget, SshError> {
         let bad = |why| SshError::Address(format!("{}{place}", SshTarget::SCHEME), why);
         let (authority, name) = place.split_once('/').unwrap_or((place, ""));
@@ -129,21 +179,22 @@ impl SshTarget {
         };
         let (host, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             Some((host, "")) => (host, None),
-            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(|| bad("its port"))?)),
+            Some((host, port)) => (host, Some(port.strip_prefix(':').ok_or_else(|| bad("port"))?)),
             None => host.split_once(':').map_or((host, None), |(host, port)| (host, Some(port))),
         };
-        // What ssh could take for an option, and what a ProxyCommand's shell could take for something else.
-        let fine = |text: &str, signs: &[u8]| {
+        // Excludes what ssh could take for an option, and what a ProxyCommand's shell could
+        // interpret.
+        let is_valid = |text: &str, signs: &[u8]| {
             !text.is_empty()
                 && text.len() <= 255
                 && !text.starts_with('-')
                 && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || signs.contains(&byte))
         };
-        if !fine(host, b"._-:%") {
-            return Err(bad("its host"));
+        if !is_valid(host, b"._-:%") {
+            return Err(bad("host"));
         }
-        if user.is_some_and(|user| !fine(user, b"._-+@")) {
-            return Err(bad("its user"));
+        if user.is_some_and(|user| !is_valid(user, b"._-+@")) {
+            return Err(bad("user"));
         }
         let port = match port {
             None => None,
@@ -151,13 +202,17 @@ impl SshTarget {
                 digits
                     .parse()
                     .ok()
-                    .filter(|&port: &u16| port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit()))
-                    .ok_or_else(|| bad("its port"))?,
+                    .filter(|&port: &u16| {
+                        port != 0 && digits.bytes().all(|byte| byte.is_ascii_digit())
+                    })
+                    .ok_or_else(|| bad("port"))?,
             ),
         };
         let name = name.strip_suffix('/').unwrap_or(name);
-        if !name.is_empty() && (!fine(name, b"._-") || name.starts_with('.') || name.len() > NAME_BYTES_MAX) {
-            return Err(bad("its session's name"));
+        if !name.is_empty()
+            && (!is_valid(name, b"._-") || name.starts_with('.') || name.len() > NAME_BYTES_MAX)
+        {
+            return Err(bad("session name"));
         }
         Ok(SshTarget {
             user: user.map(str::to_owned),
@@ -167,22 +222,27 @@ impl SshTarget {
             command: Vec::new(),
             size: None,
             program: vec!["ssh".to_owned()],
-            thinc: "thinc".to_owned(),
+            thinc: None,
+            install: InstallOptions::default(),
+            transport: SshTransport::default(),
+            udp_ports: UdpPorts::default(),
         })
     }
 
-    /// Where ssh goes.
+    /// The host.
     pub fn host(&self) -> &str {
         &self.host
     }
 
-    /// Checks what the command line said besides the address.
+    /// Checks the options besides the address.
     pub fn check(&self) -> Result<(), SshError> {
-        // A tilde is for the shell there; everything else stays as it is.
-        let path = self.thinc.strip_prefix("~/").unwrap_or(&self.thinc);
-        let fine = |byte: u8| byte.is_ascii_alphanumeric() || b"./_-".contains(&byte);
-        if path.is_empty() || path.starts_with('-') || !path.bytes().all(fine) {
-            return Err(SshError::ThincPath(self.thinc.clone()));
+        if let Some(thinc) = &self.thinc {
+            // The remote shell expands the tilde; everything else is passed unchanged.
+            let path = thinc.strip_prefix("~/").unwrap_or(thinc);
+            let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"./_-".contains(&byte);
+            if path.is_empty() || path.starts_with('-') || !path.bytes().all(is_valid) {
+                return Err(SshError::ThincPath(thinc.clone()));
+            }
         }
         if self.program.is_empty() {
             return Err(SshError::NoProgram);
@@ -190,14 +250,17 @@ impl SshTarget {
         Ok(())
     }
 
-    /// The command line for the other side's shell, whichever that is: no word of it means anything to one.
-    fn remote(&self, attach: bool) -> String {
-        let mut words = vec![self.thinc.clone(), "session".into(), "--stdio".into()];
+    /// The command line for the remote shell, whichever that is: it interprets none of the words.
+    fn remote(&self, attempt: Attempt) -> String {
+        let mut words: Vec<String> = vec!["session".into(), "--stdio".into()];
         if let Some(name) = &self.name {
             words.extend(["--name".into(), name.clone()]);
         }
-        if attach {
+        if attempt.is_reconnect {
             words.push("--attach".into());
+        }
+        if attempt.wants_offer {
+            words.extend(["--udp-ports".into(), self.udp_ports.to_string()]);
         }
         if let Some(Size { width, height }) = self.size {
             words.extend(["--size".into(), format!("{width}x{height}")]);
@@ -206,10 +269,13 @@ impl SshTarget {
             words.extend(["--escaped".into(), "--".into()]);
             words.extend(self.command.iter().map(|word| escape(word)));
         }
-        words.join(" ")
+        match &self.thinc {
+            Some(thinc) => format!("{thinc} {}", words.join(" ")),
+            None => install::command_line(Task::Session, &words),
+        }
     }
 
-    /// ssh without its options for us: program, place.
+    /// The ssh command: program, given options, address.
     fn command(&self, options: &[String]) -> Command {
         let mut command = Command::new(&self.program[0]);
         command.args(&self.program[1..]).args(options);
@@ -223,17 +289,23 @@ impl SshTarget {
         command
     }
 
-    /// What ssh is told besides where to go: bytes pass as they are, nothing else is carried, and a path that has died is
-    /// noticed. Where a person's configuration says something of the latter, that holds.
-    fn options(&self) -> Vec<String> {
-        let mut options: Vec<String> = ["-T", "-x", "-e", "none"].map(str::to_owned).into();
+    /// ssh options: bytes pass unchanged, nothing is forwarded (not the agent either, which the
+    /// session's programs could use), and a dead path is detected. The user's configuration has
+    /// precedence for the latter. And the host that ssh connects to, if
+    /// there is no proxy between.
+    fn options(&self) -> (Vec<String>, Option<String>) {
+        let mut options: Vec<String> = ["-T", "-a", "-x", "-e", "none"].map(str::to_owned).into();
         for option in ["PermitLocalCommand=no", "ClearAllForwardings=yes", "RemoteCommand=none"] {
             options.push(format!("-o{option}"));
         }
         let mut asking = self.command(&["-G".to_owned()]);
         let output = asking.stdin(Stdio::null()).stderr(Stdio::null()).output();
-        let said = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-        let is_set = |option: &str, unset: &str| said.lines().any(|line| line == format!("{option} {unset}"));
+        let said = output
+            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+            .unwrap_or_default();
+        let is_set = |option: &str, unset: &str| {
+            said.lines().any(|line| line == format!("{option} {unset}"))
+        };
         if is_set("serveraliveinterval", "0") {
             options.push(format!("-oServerAliveInterval={ALIVE_INTERVAL_S}"));
             options.push(format!("-oServerAliveCountMax={ALIVE_COUNT}"));
@@ -241,8 +313,19 @@ impl SshTarget {
         if is_set("connecttimeout", "none") {
             options.push(format!("-oConnectTimeout={}", ALIVE_INTERVAL_S * ALIVE_COUNT));
         }
-        options
+        (options, direct_host(&said))
     }
+}
+
+/// The host name in ssh's configuration (`ssh -G`), unless a proxy is between.
+fn direct_host(configuration: &str) -> Option<String> {
+    let value = |option: &str| {
+        let mut lines = configuration.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(name, _)| *name == option).map(|(_, value)| value)
+    };
+    let is_none = |option| value(option).is_none_or(|value| value == "none");
+    let name = value("hostname").filter(|_| is_none("proxyjump") && is_none("proxycommand"))?;
+    Some(name.to_owned())
 }
 
 impl fmt::Display for SshTarget {
@@ -266,97 +349,133 @@ impl fmt::Display for SshTarget {
     }
 }
 
-/// How ssh is started this time.
+/// How ssh is started.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Attempt {
-    /// The session was there before: none is started in its place.
-    pub(crate) again: bool,
-    /// The path died in silence: a shared connection that goes the same way must not be used.
-    pub(crate) alone: bool,
+    /// Reconnect: the session existed before, and none is started in its place.
+    pub(crate) is_reconnect: bool,
+    /// The last connection was unresponsive: do not use a shared ssh connection over the same path.
+    pub(crate) unshared: bool,
+    /// Ask for a UDP port.
+    pub(crate) wants_offer: bool,
 }
 
-/// A running ssh that has not greeted yet.
+/// The answer about a UDP port, if one was asked for; `Err`: why there is none.
+type OfferAnswer = Option<Result<Offer, String>>;
+
+/// A login whose session has sent its greeting.
+pub(crate) struct Greeted {
+    pub(crate) reader: Reader,
+    pub(crate) writer: Writer,
+    pub(crate) offer: OfferAnswer,
+    /// The host that ssh connects to, if there is no proxy between: the offered port may be
+    /// reached there too.
+    pub(crate) direct_host: Option<String>,
+}
+
+/// What a host prints first.
+enum Found {
+    /// Its session's greeting.
+    Greeting(OfferAnswer),
+    /// It lacks this version of thinc.
+    Report(Box<HostReport>),
+}
+
+/// A running ssh, before the session's greeting.
 pub(crate) struct Login {
     target: SshTarget,
     attempt: Attempt,
     writer: Writer,
+    direct_host: Option<String>,
 }
 
-/// The half that reads; blocks until bytes come.
+/// The reading half; blocks until bytes arrive.
 #[derive(Debug)]
 pub(crate) struct Reader {
     stream: UnixStream,
     early: Vec<u8>,
     process: Arc<Process>,
+    closed: Arc<AtomicBool>,
 }
 
-/// The half that writes, and ends it all.
+/// The writing half, which also ends ssh.
 #[derive(Clone, Debug)]
 pub(crate) struct Writer {
     stream: Arc<UnixStream>,
     process: Arc<Process>,
     greeted: Arc<AtomicBool>,
+    /// This viewer has closed the connection: nobody waits for ssh's reason.
+    closed: Arc<AtomicBool>,
 }
 
 impl Login {
     /// Starts ssh.
     pub(crate) fn start(target: &SshTarget, attempt: Attempt) -> Result<Login, SshError> {
+        Login::start_with(target, attempt, &target.remote(attempt))
+    }
+
+    /// The same with this command line for the remote shell.
+    fn start_with(target: &SshTarget, attempt: Attempt, remote: &str) -> Result<Login, SshError> {
         let failed = |error| SshError::Start(target.program[0].clone(), error);
-        let mut options = target.options();
-        if attempt.alone {
+        let (mut options, direct_host) = target.options();
+        if attempt.unshared {
             options.extend(["-S", "none"].map(str::to_owned));
         }
         let mut command = target.command(&options);
-        command.arg(target.remote(attempt.again));
+        command.arg(remote);
         let (near, far) = UnixStream::pair().map_err(failed)?;
         let input: std::os::fd::OwnedFd = far.try_clone().map_err(failed)?.into();
         command.stdin(input).stdout(std::os::fd::OwnedFd::from(far));
-        // A person who waits for the first picture reads what ssh says; later the window has words of its own.
-        let process = Process::start(&mut command, !attempt.again).map_err(failed)?;
-        // Our copies of the far end go with the command: the end of ssh has to be the end of the stream.
+        // While the user waits for the first connection, ssh's messages are shown; later the window
+        // has its own.
+        let process = Process::start(&mut command, !attempt.is_reconnect).map_err(failed)?;
+        // Closes our copies of the far end, so that ssh's exit ends the stream.
         drop(command);
-        let writer = Writer { stream: Arc::new(near), process, greeted: Arc::default() };
-        Ok(Login { target: target.clone(), attempt, writer })
+        let writer = Writer {
+            stream: Arc::new(near),
+            process,
+            greeted: Arc::default(),
+            closed: Arc::default(),
+        };
+        Ok(Login { target: target.clone(), attempt, writer, direct_host })
     }
 
-    /// Ends it when it takes too long for whoever waits.
+    /// A handle to end the login early.
     pub(crate) fn writer(&self) -> Writer {
         self.writer.clone()
     }
 
-    /// Waits for the session behind it.
-    pub(crate) fn greet(self) -> Result<(Reader, Writer), SshError> {
-        let deadline = Instant::now() + LOGIN_TIME;
+    /// Waits for the session's greeting, and for the answer about a UDP port behind it. Where thinc
+    /// is missing, it may be copied before; `hold` is told when a question and the copy begin
+    /// (true), and when they have ended.
+    pub(crate) fn greet(self, hold: &dyn Fn(bool)) -> Result<Greeted, SshError> {
         let mut bytes = Vec::new();
-        let mut buffer = vec![0; 4096];
-        let result = loop {
-            let left = deadline.saturating_duration_since(Instant::now());
-            let mut stream = &*self.writer.stream;
-            let count = match stream.set_read_timeout(Some(left.max(Duration::from_millis(1)))) {
-                Ok(()) if left.is_zero() => break Err(self.timeout()),
-                Ok(()) => stream.read(&mut buffer),
-                Err(error) => Err(error),
-            };
-            match count {
-                Ok(0) => break Err(self.ended(&bytes)),
-                Ok(count) => bytes.extend_from_slice(&buffer[..count]),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break Err(self.timeout()),
-                Err(_) => break Err(self.ended(&bytes)),
+        let mut result = self.find_greeting(&mut bytes);
+        // With --thinc no script runs there that could ask for a copy.
+        if let Ok(Found::Report(report)) = &result
+            && self.target.thinc.is_none()
+        {
+            hold(true);
+            let answered = self.answer(report);
+            hold(false);
+            bytes.clear();
+            result = answered.and_then(|()| self.find_greeting(&mut bytes));
+        }
+        let result = result.and_then(|found| match found {
+            Found::Greeting(offer) => Ok((bytes, offer)),
+            Found::Report(_) => {
+                let words = "it says without being asked that thinc is missing".to_owned();
+                Err(SshError::Version(self.target.host.clone(), words))
             }
-            let host = || self.target.host.clone();
-            match find_greeting(&bytes) {
-                Greeting::Incomplete => {}
-                Greeting::At(at) => break Ok(bytes.split_off(at)),
-                Greeting::Foreign => break Err(SshError::Version(host(), "it greets in another way".into())),
-                Greeting::Noise => break Err(SshError::Noise(host())),
-            }
-        };
-        let stream = self.writer.stream.set_read_timeout(None).and_then(|()| self.writer.stream.try_clone());
+        });
+        let stream =
+            self.writer.stream.set_read_timeout(None).and_then(|()| self.writer.stream.try_clone());
         match (result, stream) {
-            (Ok(early), Ok(stream)) => {
+            (Ok((early, offer)), Ok(stream)) => {
                 self.writer.greeted.store(true, Ordering::Release);
-                Ok((Reader { stream, early, process: self.writer.process.clone() }, self.writer))
+                let (process, closed) = (self.writer.process.clone(), self.writer.closed.clone());
+                let reader = Reader { stream, early, process, closed };
+                Ok(Greeted { reader, writer: self.writer, offer, direct_host: self.direct_host })
             }
             (Ok(_), Err(error)) => {
                 self.writer.close();
@@ -369,40 +488,183 @@ impl Login {
         }
     }
 
+    /// Waits until one of both is complete; leaves what follows it in `bytes`.
+    fn find_greeting(&self, bytes: &mut Vec<u8>) -> Result<Found, SshError> {
+        let deadline = Instant::now() + LOGIN_TIME;
+        let host = || self.target.host.clone();
+        loop {
+            match find_greeting(bytes) {
+                Greeting::At(at) => {
+                    if let Some(taken) = self.take_offer(&bytes[at..]) {
+                        let (offer, length) = taken?;
+                        bytes.drain(..at + length);
+                        return Ok(Found::Greeting(offer));
+                    }
+                }
+                Greeting::OtherVersion => {
+                    return Err(SshError::Version(host(), "it sends another greeting".into()));
+                }
+                Greeting::Incomplete | Greeting::PreambleTooLong => match HostReport::find(bytes) {
+                    Ok(Some(report)) => return Ok(Found::Report(Box::new(report))),
+                    Ok(None) if HostReport::has_begun(bytes) => {}
+                    Ok(None) if find_greeting(bytes) == Greeting::Incomplete => {}
+                    Ok(None) => return Err(SshError::Noise(host())),
+                    Err(error) => return Err(SshError::Version(host(), error.to_string())),
+                },
+            }
+            self.read_more(bytes, deadline)?;
+        }
+    }
+
+    fn read_more(&self, bytes: &mut Vec<u8>, deadline: Instant) -> Result<(), SshError> {
+        let mut buffer = [0; 4096];
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let mut stream = &*self.writer.stream;
+            let count = match stream.set_read_timeout(Some(left.max(Duration::from_millis(1)))) {
+                Ok(()) if left.is_zero() => return Err(self.timeout()),
+                Ok(()) => stream.read(&mut buffer),
+                Err(error) => Err(error),
+            };
+            match count {
+                Ok(0) => return Err(self.ended(bytes)),
+                Ok(count) => {
+                    bytes.extend_from_slice(&buffer[..count]);
+                    return Ok(());
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Err(self.timeout());
+                }
+                Err(_) => return Err(self.ended(bytes)),
+            }
+        }
+    }
+
+    /// Answers a host that lacks this version of thinc: uses another, or copies this one.
+    fn answer(&self, report: &HostReport) -> Result<(), SshError> {
+        let SshTarget { host, install, .. } = &self.target;
+        let plan = install::answer(host, install, self.attempt.is_reconnect, report)?;
+        let stream = &*self.writer.stream;
+        // A host that reads nothing must not keep the viewer.
+        stream.set_write_timeout(Some(LOGIN_TIME)).map_err(|error| self.not_written(&error))?;
+        match plan {
+            Some(plan) => self.copy(&plan)?,
+            None => (&*stream).write_all(b"use\n").map_err(|error| self.not_written(&error))?,
+        }
+        stream.set_write_timeout(None).map_err(|error| self.not_written(&error))
+    }
+
+    fn copy(&self, plan: &Plan) -> Result<(), SshError> {
+        let mut printed = Vec::new();
+        let next = |writing: Duration| {
+            let deadline = Instant::now() + LOGIN_TIME + writing;
+            while printed.len() < NEXT.len() {
+                self.read_more(&mut printed, deadline)?;
+            }
+            if printed == NEXT {
+                printed.clear();
+                return Ok(());
+            }
+            let words = "it answers a copy in another way".to_owned();
+            Err(SshError::Version(self.target.host.clone(), words))
+        };
+        plan.send(&*self.writer.stream, next, |error| self.not_written(&error))
+    }
+
+    /// Why the host was not told something.
+    fn not_written(&self, error: &io::Error) -> SshError {
+        match error.kind() {
+            io::ErrorKind::WouldBlock => self.timeout(),
+            _ => self.ended(&[]),
+        }
+    }
+
+    /// The answer about a UDP port in the bytes after the greeting, and its length; `None` if it is
+    /// not complete yet.
+    fn take_offer(&self, bytes: &[u8]) -> Option<Result<(OfferAnswer, usize), SshError>> {
+        if !self.attempt.wants_offer {
+            return Some(Ok((None, 0)));
+        }
+        let invalid = || {
+            let words = "it sends an invalid answer about UDP ports";
+            Some(Err(SshError::Version(self.target.host.clone(), words.to_owned())))
+        };
+        match bytes.iter().position(|byte| *byte == b'\n') {
+            Some(end) => match offer::parse_answer(&bytes[..=end]) {
+                Ok(answer) => Some(Ok((Some(answer), end + 1))),
+                Err(_) => invalid(),
+            },
+            None if bytes.len() >= offer::LINE_BYTES_MAX => invalid(),
+            None => None,
+        }
+    }
+
     fn timeout(&self) -> SshError {
         SshError::Timeout(self.target.host.clone(), LOGIN_TIME)
     }
 
-    /// Why ssh ended, from its exit code and what was said.
+    /// Why ssh ended, from its exit code and its output.
     fn ended(&self, printed: &[u8]) -> SshError {
         let code = self.writer.process.wait_for(END_TIME).and_then(|status| status.code());
-        let words = self.writer.process.last_words().or_else(|| last_line(printed));
+        let words = self.writer.process.last_message().or_else(|| last_line(printed));
         explain(&self.target, self.attempt, code, words)
     }
 }
 
-/// What was printed where the greeting should be: an account that may not log in says so there.
+/// Removes what `thinc-view` has copied to the host; returns the folders.
+///
+/// # Errors
+/// The login has failed, or a file cannot be removed.
+pub fn uninstall(target: &SshTarget) -> Result<Vec<String>, SshError> {
+    let remote = install::command_line(Task::Remove, &[]);
+    let login = Login::start_with(target, Attempt::default(), &remote)?;
+    let found = login.find_greeting(&mut Vec::new());
+    let result = match found {
+        Ok(Found::Report(report)) => Ok(report.removed),
+        Ok(Found::Greeting(_)) => {
+            let words = "it runs thinc, whatever is requested".to_owned();
+            Err(SshError::Version(target.host.clone(), words))
+        }
+        Err(error) => Err(error),
+    };
+    login.writer.close();
+    result
+}
+
+/// The last line printed in place of the greeting: an account without a login shell explains itself
+/// there.
 fn last_line(printed: &[u8]) -> Option<String> {
     let text = String::from_utf8_lossy(printed);
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.trim().chars().filter(|c| !c.is_control()).take(200).collect())
+    Some(line.trim().chars().filter(|c| !is_deceptive(*c)).take(200).collect())
 }
 
-/// ssh exits with the code of what it ran, or with 255 where it could not.
-fn explain(target: &SshTarget, attempt: Attempt, code: Option<i32>, words: Option<String>) -> SshError {
+/// ssh exits with the remote command's code, or with 255 if it failed itself.
+fn explain(
+    target: &SshTarget,
+    attempt: Attempt,
+    code: Option<i32>,
+    words: Option<String>,
+) -> SshError {
     let host = target.host.clone();
     let said = words.clone().unwrap_or_else(|| match code {
-        Some(code) => format!("it ended with exit code {code} and said nothing"),
+        Some(code) => format!("it ended with exit code {code} and no message"),
         None => "it was killed".to_owned(),
     });
     let has = |any: &[&str]| any.iter().any(|part| said.contains(part));
+    let thinc = || target.thinc.clone().unwrap_or_else(|| "thinc".to_owned());
     match code {
-        Some(code) if code == i32::from(EXIT_NO_SESSION) && attempt.again => SshError::NoSession(host),
-        // csh has no exit code for it.
-        Some(126 | 127) => SshError::NoThinc { host, thinc: target.thinc.clone(), words: said },
-        Some(1) if has(&["ommand not found"]) => SshError::NoThinc { host, thinc: target.thinc.clone(), words: said },
+        Some(code) if code == i32::from(EXIT_NO_SESSION) && attempt.is_reconnect => {
+            SshError::NoSession(host)
+        }
+        // csh has no exit code for a missing command.
+        Some(126 | 127) => SshError::NoThinc { host, thinc: thinc(), words: said },
+        Some(1) if has(&["ommand not found"]) => {
+            SshError::NoThinc { host, thinc: thinc(), words: said }
+        }
         Some(2) if said.starts_with("error: ") => SshError::Version(host, said),
-        // What no second try changes; anything else may be the network.
+        // Retrying does not help against these; anything else may be the network.
         Some(255)
             if has(&[
                 "Permission denied",
@@ -417,7 +679,10 @@ fn explain(target: &SshTarget, attempt: Attempt, code: Option<i32>, words: Optio
             SshError::Refused { host, words: said }
         }
         Some(255) | None => SshError::Unreachable { host, words: said },
-        Some(_) => SshError::Remote { host, words: said.strip_prefix("thinc: ").map_or(said.clone(), str::to_owned) },
+        Some(_) => SshError::Remote {
+            host,
+            words: said.strip_prefix("thinc: ").map_or(said.clone(), str::to_owned),
+        },
     }
 }
 
@@ -438,10 +703,14 @@ impl Read for Reader {
 }
 
 impl Reader {
-    /// Where ssh itself failed, that is the reason of the end.
+    /// If ssh itself failed, its message is the reason.
     fn end(&self) -> io::Result<usize> {
-        let failed = self.process.wait_for(END_TIME).is_some_and(|status| status.code() == Some(255));
-        match self.process.last_words().filter(|_| failed) {
+        if self.closed.load(Ordering::Acquire) {
+            return Ok(0);
+        }
+        let failed =
+            self.process.wait_for(END_TIME).is_some_and(|status| status.code() == Some(255));
+        match self.process.last_message().filter(|_| failed) {
             Some(words) => Err(io::Error::other(words)),
             None => Ok(0),
         }
@@ -459,16 +728,18 @@ impl Write for Writer {
 }
 
 impl Writer {
-    /// Ends the connection both ways. ssh ends by itself then, once what was said has left: it may carry others, where a
-    /// configuration has it share connections. One that still logs in has nothing to say and is told to end.
+    /// Closes the connection in both directions. ssh then exits by itself, once everything is sent;
+    /// it may carry others if the configuration shares connections. An ssh that still logs in is
+    /// told to end.
     pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::Release);
         let _ = self.stream.shutdown(Shutdown::Both);
         if !self.greeted.load(Ordering::Acquire) {
             self.process.end();
         }
     }
 
-    /// The same where the path has died: nobody else's bytes get through either.
+    /// Closes an unresponsive connection: shared connections over the same path are dead too.
     pub(crate) fn abort(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
         self.process.end();
@@ -484,20 +755,27 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_and_written_the_same() {
-        for text in
-            ["ssh://host", "ssh://me@host", "ssh://me@corp@host:2222/work", "ssh://[::1]:22", "ssh://[fe80::1%eth0]"]
-        {
+    fn addresses_round_trip() {
+        for text in [
+            "ssh://host",
+            "ssh://me@host",
+            "ssh://me@corp@host:2222/work",
+            "ssh://[::1]:22",
+            "ssh://[fe80::1%eth0]",
+        ] {
             assert_eq!(parse(text).unwrap().to_string(), text);
         }
         let target = parse("ssh://a.b+c@host.example:2222/work.1").unwrap();
-        assert_eq!((target.user.as_deref(), target.host(), target.port), (Some("a.b+c"), "host.example", Some(2222)));
+        assert_eq!(
+            (target.user.as_deref(), target.host(), target.port),
+            (Some("a.b+c"), "host.example", Some(2222))
+        );
         assert_eq!(target.name.as_deref(), Some("work.1"));
         assert_eq!(parse("ssh://host/").unwrap(), parse("ssh://host").unwrap());
     }
 
     #[test]
-    fn what_ssh_or_a_shell_could_take_for_something_else_is_refused() {
+    fn words_that_ssh_or_a_shell_could_interpret_are_refused() {
         for bad in [
             "ssh://",
             "ssh://-oProxyCommand=x",
@@ -522,48 +800,102 @@ mod tests {
         ] {
             assert!(matches!(parse(bad), Err(SshError::Address(..))), "{bad}");
         }
-        let with = |thinc: &str| SshTarget { thinc: thinc.into(), ..parse("ssh://h").unwrap() };
-        assert!(["thinc", "/opt/t-1/thinc", "~/bin/thinc"].iter().all(|path| with(path).check().is_ok()));
-        assert!(["", "-x", "a b", "$x", "a;b", "~me/thinc", "a~"].iter().all(|path| with(path).check().is_err()));
+        let with =
+            |thinc: &str| SshTarget { thinc: Some(thinc.into()), ..parse("ssh://h").unwrap() };
+        assert!(
+            ["thinc", "/opt/t-1/thinc", "~/bin/thinc"]
+                .iter()
+                .all(|path| with(path).check().is_ok())
+        );
+        assert!(
+            ["", "-x", "a b", "$x", "a;b", "~me/thinc", "a~"]
+                .iter()
+                .all(|path| with(path).check().is_err())
+        );
         let nothing = SshTarget { program: Vec::new(), ..parse("ssh://h").unwrap() };
         assert!(matches!(nothing.check(), Err(SshError::NoProgram)));
     }
 
     #[test]
-    fn the_other_side_gets_words_that_mean_nothing_to_a_shell() {
+    fn the_remote_command_has_no_shell_syntax() {
         let mut target = parse("ssh://host/work").unwrap();
-        assert_eq!(target.remote(false), "thinc session --stdio --name work");
+        target.thinc = Some("thinc".to_owned());
+        let (first, again) =
+            (Attempt::default(), Attempt { is_reconnect: true, ..Attempt::default() });
+        assert_eq!(target.remote(first), "thinc session --stdio --name work");
+        assert_eq!(
+            target.remote(Attempt { wants_offer: true, ..first }),
+            "thinc session --stdio --name work --udp-ports 60000-61000"
+        );
         target.command = vec!["sh".into(), "-c".into(), "echo 'a b' $HOME; \"x\"!".into()];
         target.size = Some(Size { width: 800, height: 600 });
-        let remote = target.remote(true);
-        assert!(remote.starts_with("thinc session --stdio --name work --attach --size 800x600 --escaped -- sh -c "));
-        assert!(remote.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ./_-,:@+".contains(&byte)), "{remote}");
+        let remote = target.remote(again);
+        assert!(remote.starts_with(
+            "thinc session --stdio --name work --attach --size 800x600 --escaped -- sh -c "
+        ));
+        assert!(
+            remote.bytes().all(|byte| byte.is_ascii_alphanumeric() || b" ./_-,:@+".contains(&byte)),
+            "{remote}"
+        );
     }
 
     #[test]
-    fn options_come_before_a_host_that_can_be_none() {
+    fn options_precede_a_host_that_cannot_be_an_option() {
         let target = parse("ssh://me@host:2222").unwrap();
-        let words: Vec<String> =
-            target.command(&["-T".into()]).get_args().map(|word| word.to_string_lossy().into_owned()).collect();
+        let words: Vec<String> = target
+            .command(&["-T".into()])
+            .get_args()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect();
         assert_eq!(words, ["-T", "-p", "2222", "-l", "me", "--", "host"]);
     }
 
     #[test]
-    fn what_went_wrong_is_told_apart() {
+    fn nothing_is_forwarded_whatever_the_users_configuration_says() {
+        let options = parse("ssh://host").unwrap().options().0;
+        for option in ["-a", "-x", "-oClearAllForwardings=yes", "-oPermitLocalCommand=no"] {
+            assert!(options.iter().any(|other| other == option), "{option}: {options:?}");
+        }
+    }
+
+    #[test]
+    fn the_host_behind_a_proxy_is_not_addressed_directly() {
+        assert_eq!(direct_host("user me\nhostname a.example\nport 22\n").unwrap(), "a.example");
+        assert_eq!(direct_host("hostname ::1\nproxycommand none\n").unwrap(), "::1");
+        assert_eq!(direct_host("hostname h\nproxyjump there\n"), None);
+        assert_eq!(direct_host("hostname h\nproxycommand nc %h %p\n"), None);
+        assert_eq!(direct_host(""), None);
+    }
+
+    #[test]
+    fn errors_are_distinguished() {
         let target = parse("ssh://host").unwrap();
-        let (first, again) = (Attempt::default(), Attempt { again: true, alone: false });
+        let (first, again) =
+            (Attempt::default(), Attempt { is_reconnect: true, ..Attempt::default() });
         let error = |code, words: &str| explain(&target, first, Some(code), Some(words.to_owned()));
-        assert!(matches!(error(127, "bash: line 1: thinc: command not found"), SshError::NoThinc { .. }));
+        assert!(matches!(
+            error(127, "bash: line 1: thinc: command not found"),
+            SshError::NoThinc { .. }
+        ));
         assert!(matches!(error(1, "thinc: Command not found."), SshError::NoThinc { .. }));
-        assert!(matches!(error(2, "error: unexpected argument '--stdio' found"), SshError::Version(..)));
-        assert_eq!(error(1, "thinc: there is no X server").to_string(), "host: there is no X server");
+        assert!(matches!(
+            error(2, "error: unexpected argument '--stdio' found"),
+            SshError::Version(..)
+        ));
+        assert_eq!(
+            error(1, "thinc: there is no X server").to_string(),
+            "host: there is no X server"
+        );
         let refused = error(255, "me@host: Permission denied (publickey).");
-        assert!(matches!(refused, SshError::Refused { .. }) && !refused.is_passing());
-        assert!(error(255, "ssh: connect to host host port 22: No route to host").is_passing());
-        assert!(explain(&target, first, None, None).is_passing());
+        assert!(matches!(refused, SshError::Refused { .. }) && !refused.is_transient());
+        assert!(error(255, "ssh: connect to host host port 22: No route to host").is_transient());
+        assert!(explain(&target, first, None, None).is_transient());
         let ended = |attempt| explain(&target, attempt, Some(8), Some("thinc: no session".into()));
         assert!(matches!(ended(again), SshError::NoSession(_)));
         assert!(matches!(ended(first), SshError::Remote { .. }));
-        assert_eq!(last_line(b"\nThis account is\x07 not available.\n\n").unwrap(), "This account is not available.");
+        assert_eq!(
+            last_line(b"\nThis account is\x07 not available.\n\n").unwrap(),
+            "This account is not available."
+        );
     }
 }

@@ -1,6 +1,5 @@
-//! What a person names on the command line: a link to a session's port, or a place where ssh leads.
-//! From cli.rs, to client.rs, which connects there again and again.
-//! Knows words; never sockets.
+//! The target on the command line: a link to a session's port, or a host reached through ssh.
+//! From cli.rs, to client.rs, which connects to it repeatedly. Knows names; never sockets.
 
 use std::time::Duration;
 
@@ -10,17 +9,17 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::error::ViewError;
 use crate::ssh::{LOGIN_TIME, SshTarget};
 
-/// Where a session is and what opens it.
+/// Address of a session and the credentials for it.
 #[derive(Clone, Debug)]
 pub enum Target {
-    /// TLS, with a token.
+    /// A link with a token, over QUIC or TLS.
     Link(Link),
-    /// Whatever ssh asks for.
+    /// Through ssh, which authenticates itself.
     Ssh(SshTarget),
 }
 
 impl Target {
-    /// For the window's title and messages.
+    /// The host, for the window's title and messages.
     pub fn host(&self) -> String {
         match self {
             Target::Link(link) => link.authority(),
@@ -28,17 +27,22 @@ impl Target {
         }
     }
 
-    /// How long the first connection may take where nothing but connecting may take this long: ssh may ask for a password.
+    /// Time-out of the first connection: ssh may prompt for a password, and a person may compare a
+    /// key that the link does not name.
     pub(crate) fn connect_limit(&self, timeout: Duration) -> Duration {
         match self {
+            Target::Link(link) if link.pin.is_none() => timeout + LOGIN_TIME,
             Target::Link(_) => timeout,
             Target::Ssh(_) => timeout + LOGIN_TIME,
         }
     }
 
-    /// Names what is kept of this session's pixels: by the server's key, or by where ssh leads, which checks that itself.
+    /// File name of this session's cached pixels: from the server's key, or from the ssh target,
+    /// whose host key ssh checks itself.
     pub(crate) fn cache_name(&self, pin: Option<&SpkiPin>) -> String {
-        let key: String = pin.map_or("ssh".to_owned(), |pin| pin.0.iter().map(|byte| format!("{byte:02x}")).collect());
+        let key: String = pin.map_or("ssh".to_owned(), |pin| {
+            pin.0.iter().map(|byte| format!("{byte:02x}")).collect()
+        });
         let place = match self {
             Target::Link(link) => format!("{}{}", link.authority(), link.base_path),
             Target::Ssh(target) => target.to_string(),

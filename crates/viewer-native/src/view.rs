@@ -1,6 +1,6 @@
-//! Path back: which part of the session's screen is to be shown, and how large, for the session to scale it (`VIEW`).
-//! From the command line and from the window's zoom, to viewer-core.
-//! Knows sizes and places; never pixels, SDL or the connection.
+//! Path back: from the command line and the window's zoom, to viewer-core.
+//! Which part of the session's screen is shown, and how large, for the session to scale it
+//! (`VIEW`). Knows sizes and places; never pixels, SDL or the connection.
 
 use thinc_protocol::limits::SCREEN_EDGE_MAX;
 use thinc_protocol::viewer::View;
@@ -8,17 +8,17 @@ use thinc_region::{Rect, Size};
 
 use crate::script;
 
-/// What `--view` says.
+/// The value of `--view`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ViewChoice {
-    /// All of the screen, as large as it is in the window; the session keeps its size.
+    /// The whole screen, scaled to the window; the session keeps its size.
     Fit,
-    /// This, whatever the window's size.
+    /// This view, whatever the window's size.
     Fixed(View),
 }
 
 impl ViewChoice {
-    /// What is to be shown from the beginning, as far as that is known.
+    /// The initial view, if it does not depend on the window.
     pub fn view(self) -> Option<View> {
         match self {
             ViewChoice::Fit => None,
@@ -27,10 +27,12 @@ impl ViewChoice {
     }
 }
 
-/// Reads `fit`, `WxH` (all of the screen at this size), `WxH+X+Y` (this part, as large as it is) or `WxH=PWxPH+X+Y` (that part, at
-/// this size).
-pub fn parse_view(text: &str) -> Result<ViewChoice, String> {
-    let wrong = || format!("{text:?} is no view: fit, 320x240, 320x240+100+50 or 320x240=640x480+100+50");
+/// Parses `fit`, `WxH` (the whole screen at this size), `WxH+X+Y` (this part at its own size) or
+/// `WxH=PWxPH+X+Y` (that part at this size).
+pub(crate) fn parse_view(text: &str) -> Result<ViewChoice, String> {
+    let invalid = || {
+        format!("{text:?} is not a view: fit, 320x240, 320x240+100+50 or 320x240=640x480+100+50")
+    };
     if text == "fit" {
         return Ok(ViewChoice::Fit);
     }
@@ -43,13 +45,13 @@ pub fn parse_view(text: &str) -> Result<ViewChoice, String> {
         fits.then(|| (size, Rect::at(x as i32, y as i32, size.width as i32, size.height as i32)))
     };
     let view = if let Some((size, of)) = text.split_once('=') {
-        let size = script::parse_size(size).map_err(|_| wrong())?;
-        View { size, part: part(of).ok_or_else(wrong)?.1 }
+        let size = script::parse_size(size).map_err(|_| invalid())?;
+        View { size, part: part(of).ok_or_else(invalid)?.1 }
     } else if text.contains('+') {
-        let (size, part) = part(text).ok_or_else(wrong)?;
+        let (size, part) = part(text).ok_or_else(invalid)?;
         View { size, part }
     } else {
-        View { size: script::parse_size(text).map_err(|_| wrong())?, part: Rect::default() }
+        View { size: script::parse_size(text).map_err(|_| invalid())?, part: Rect::default() }
     };
     Ok(ViewChoice::Fixed(view))
 }
@@ -59,17 +61,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_view_is_read() {
+    fn views_are_parsed() {
         let size = Size { width: 320, height: 240 };
         let fixed = |part| Ok(ViewChoice::Fixed(View { size, part }));
         assert_eq!(parse_view("fit"), Ok(ViewChoice::Fit));
         assert_eq!(parse_view("320x240"), fixed(Rect::default()));
         assert_eq!(parse_view("320x240+10+20"), fixed(Rect::at(10, 20, 320, 240)));
         assert_eq!(parse_view("320x240=640x480+10+0"), fixed(Rect::at(10, 0, 640, 480)));
-        for wrong in
-            ["", "fits", "320", "320x240+1", "320x240+1+2+3", "320x240=5", "0x5", "9x9+20000+0", "=", "9x9+-1+0"]
-        {
-            assert!(parse_view(wrong).is_err(), "{wrong:?}");
+        for invalid in [
+            "",
+            "fits",
+            "320",
+            "320x240+1",
+            "320x240+1+2+3",
+            "320x240=5",
+            "0x5",
+            "9x9+20000+0",
+            "=",
+            "9x9+-1+0",
+        ] {
+            assert!(parse_view(invalid).is_err(), "{invalid:?}");
         }
     }
 }

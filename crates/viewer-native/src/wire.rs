@@ -1,20 +1,21 @@
-//! Path 10/13, both kinds of it: two halves for two threads, a link's (QUIC or TLS) or through ssh.
-//! From client.rs, to transport or ssh.rs. Knows how to end a connection; every byte passes through unread.
+//! Path 10/13: from client.rs, to transport or ssh.rs.
+//! A connection's two halves for two threads, over a link (QUIC or TLS) or through ssh. Knows how
+//! to end a connection; bytes pass through unread.
 
 use std::io::{self, Read as _, Write};
 
-use thinc_transport::Came;
+use thinc_transport::Received;
 
 use crate::ssh;
 
-/// The half that reads; blocks until bytes come.
+/// The reading half; blocks until bytes arrive.
 #[derive(Debug)]
 pub(crate) enum Reader {
     Link(Box<thinc_transport::Reader>),
     Ssh(ssh::Reader),
 }
 
-/// The half that writes; blocks while what carries it on is full.
+/// The writing half; blocks while the socket or pipe is full.
 #[derive(Clone, Debug)]
 pub(crate) enum Writer {
     Link(thinc_transport::Writer),
@@ -22,11 +23,19 @@ pub(crate) enum Writer {
 }
 
 impl Reader {
-    /// Blocks until bytes come, or a datagram.
-    pub(crate) fn next(&mut self, into: &mut [u8]) -> io::Result<Came> {
+    /// Blocks until bytes or a datagram arrive.
+    pub(crate) fn next(&mut self, into: &mut [u8]) -> io::Result<Received> {
         match self {
-            Reader::Link(reader) => reader.next(into),
-            Reader::Ssh(reader) => reader.read(into).map(Came::Bytes),
+            Reader::Link(reader) => reader.receive(into),
+            Reader::Ssh(reader) => reader.read(into).map(Received::Bytes),
+        }
+    }
+
+    /// Bytes lost on the path since the last call that needed no retransmission.
+    pub(crate) fn take_repaired(&mut self) -> u64 {
+        match self {
+            Reader::Link(reader) => reader.take_repaired(),
+            Reader::Ssh(_) => 0,
         }
     }
 }
@@ -45,14 +54,23 @@ impl Write for Writer {
 }
 
 impl Writer {
-    /// Sends something beside the stream, where there is such a way and room on it.
+    /// Sends a datagram, if the transport has datagrams and room for one.
     pub(crate) fn send_datagram(&self, bytes: &[u8]) {
         if let Writer::Link(writer) = self {
             writer.send_datagram(bytes);
         }
     }
 
-    /// Ends the connection both ways; what was written still arrives, and a `read` that waits in another thread returns.
+    /// Over TCP: segments of this end that the path has lost.
+    pub(crate) fn lost_segments(&self) -> Option<u64> {
+        match self {
+            Writer::Link(writer) => writer.lost_segments(),
+            Writer::Ssh(_) => None,
+        }
+    }
+
+    /// Closes the connection in both directions; written bytes still arrive, and a `read` that
+    /// blocks in another thread returns.
     pub(crate) fn close(&mut self) {
         match self {
             Writer::Link(writer) => writer.close(),
@@ -60,8 +78,8 @@ impl Writer {
         }
     }
 
-    /// The same over a path that has died: what was written and has not arrived is dropped, so that no key that was typed
-    /// into the silence comes out of it minutes later.
+    /// Closes an unresponsive connection: written bytes that have not arrived are dropped, so that
+    /// no keystroke is delivered minutes later.
     pub(crate) fn abort(&mut self) {
         match self {
             Writer::Link(writer) => writer.abort(),

@@ -1,6 +1,6 @@
-//! The keyboard of the window, on an X server of its own: layouts and groups as they are switched, locks, the menu, and
-//! what is let go when the keyboard is lost. Looks only at what the fake session was told.
-//! Skipped, and said so, where there is no Xvfb or no setxkbmap.
+//! The window's keyboard on a private X server: layouts and groups, locks, the menu, and releases
+//! when the focus is lost. Checks only the messages that the fake session received. Skipped, with a
+//! message, without Xvfb or setxkbmap.
 #![cfg(feature = "window")]
 
 mod desk;
@@ -22,7 +22,7 @@ const KEY_M: u16 = 50;
 const KEY_LEFTCTRL: u16 = 29;
 const KEY_LEFTALT: u16 = 56;
 
-/// A desk whose X server has this layout; none where the test cannot be made.
+/// A desk whose X server has this layout; None if the test cannot run.
 fn laid_out(layout: &[&str], arguments: &[&str]) -> Option<(Desk, String)> {
     let (server, display) = xvfb()?;
     if let Err(error) = setxkbmap(&display, layout) {
@@ -41,13 +41,22 @@ fn setxkbmap(display: &str, arguments: &[&str]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Locks what is in `mods` and nothing else, and the group, as another program may.
+/// Sets these locks and no others, and the group, as another application may.
 fn lock(desk: &Desk, mods: ModMask, group: Option<Group>) {
     desk.x.xkb_use_extension(1, 0).unwrap().reply().unwrap();
     let (keyboard, none) = (u16::from(ID::USE_CORE_KBD), ModMask::default());
     let all = ModMask::LOCK | ModMask::M2;
     desk.x
-        .xkb_latch_lock_state(keyboard, all, mods, group.is_some(), group.unwrap_or(Group::M1), none, false, 0)
+        .xkb_latch_lock_state(
+            keyboard,
+            all,
+            mods,
+            group.is_some(),
+            group.unwrap_or(Group::M1),
+            none,
+            false,
+            0,
+        )
         .unwrap()
         .check()
         .unwrap();
@@ -55,7 +64,7 @@ fn lock(desk: &Desk, mods: ModMask, group: Option<Group>) {
 
 fn wait_layout(desk: &Desk, layout: &str, variant: &str) {
     desk.fake.wait_for(&format!("the layout {layout}({variant})"), |message| match message {
-        ViewerMessage::Layout(said) if said.layout == layout && said.variant == variant => {
+        ViewerMessage::KeyboardLayout(said) if said.layout == layout && said.variant == variant => {
             assert!(!said.options.contains("grp:"), "switching is the viewer's: {}", said.options);
             Some(())
         }
@@ -64,8 +73,15 @@ fn wait_layout(desk: &Desk, layout: &str, variant: &str) {
 }
 
 #[test]
-fn the_layout_in_use_is_told_and_followed() {
-    let switched = ["-layout", "us,de,fr", "-variant", ",nodeadkeys,", "-option", "grp:alt_shift_toggle,compose:caps"];
+fn the_active_layout_is_sent_and_followed() {
+    let switched = [
+        "-layout",
+        "us,de,fr",
+        "-variant",
+        ",nodeadkeys,",
+        "-option",
+        "grp:alt_shift_toggle,compose:caps",
+    ];
     let Some((desk, display)) = laid_out(&switched, &[]) else { return };
     wait_layout(&desk, "us", "");
     lock(&desk, ModMask::default(), Some(Group::M2));
@@ -77,7 +93,7 @@ fn the_layout_in_use_is_told_and_followed() {
 }
 
 #[test]
-fn a_layout_that_was_named_is_told_instead_and_none_where_the_sessions_stays() {
+fn a_named_layout_is_sent_and_none_with_the_sessions_own() {
     let Some((desk, _)) = laid_out(&["de"], &["--layout", "fr(bepo) compose:caps"]) else { return };
     wait_layout(&desk, "fr", "bepo");
     drop(desk);
@@ -85,21 +101,25 @@ fn a_layout_that_was_named_is_told_instead_and_none_where_the_sessions_stays() {
     desk.key(KEY_A, true);
     desk.key(KEY_A, false);
     desk.fake.wait_for("a key", |message| match message {
-        ViewerMessage::Layout(layout) => panic!("the session was told {layout:?}"),
-        ViewerMessage::Input(input) => matches!(input.event, InputEvent::Key { down: false, .. }).then_some(()),
+        ViewerMessage::KeyboardLayout(layout) => panic!("the session received {layout:?}"),
+        ViewerMessage::Input(input) => {
+            matches!(input.event, InputEvent::Key { down: false, .. }).then_some(())
+        }
         _ => None,
     });
 }
 
 #[test]
-fn locks_are_told_before_the_key_that_they_change() {
+fn locks_are_sent_before_the_key_that_they_affect() {
     let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
     let mut told = None;
-    for (mods, caps, num) in
-        [(ModMask::LOCK, true, false), (ModMask::LOCK | ModMask::M2, true, true), (ModMask::default(), false, false)]
-    {
+    for (mods, caps, num) in [
+        (ModMask::LOCK, true, false),
+        (ModMask::LOCK | ModMask::M2, true, true),
+        (ModMask::default(), false, false),
+    ] {
         lock(&desk, mods, None);
-        until("SDL has heard of the locks", || {
+        until("SDL has received the locks", || {
             desk.key(KEY_A, true);
             desk.key(KEY_A, false);
             loop {
@@ -115,7 +135,7 @@ fn locks_are_told_before_the_key_that_they_change() {
 }
 
 #[test]
-fn the_menu_has_the_keyboard_while_it_is_open_and_sends_what_the_desktop_keeps() {
+fn the_open_menu_takes_keys_and_sends_keys_that_the_desktop_intercepts() {
     let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
     let press = |code| {
         desk.key(code, true);
@@ -127,9 +147,12 @@ fn the_menu_has_the_keyboard_while_it_is_open_and_sends_what_the_desktop_keeps()
         press(KEY_M);
         desk.key(KEY_LEFTALT, false);
         desk.key(KEY_LEFTCTRL, false);
-        until("the menu", || desk.pixels(Rect::at(0, 0, 400, 300)).contains(&0xe8_e8e8).then_some(()));
-        // Control and Alt went down; that they went up is said by one message.
-        let keys: Vec<(u16, bool)> = desk.fake.keys(2).iter().map(|(code, _, down)| (*code, *down)).collect();
+        until("the menu", || {
+            desk.pixels(Rect::at(0, 0, 400, 300)).contains(&0xe8_e8e8).then_some(())
+        });
+        // Control and Alt went down; one message releases both.
+        let keys: Vec<(u16, bool)> =
+            desk.fake.keys(2).iter().map(|(code, _, down)| (*code, *down)).collect();
         assert_eq!(keys, [(KEY_LEFTCTRL, true), (KEY_LEFTALT, true)]);
     };
     open();
@@ -137,16 +160,17 @@ fn the_menu_has_the_keyboard_while_it_is_open_and_sends_what_the_desktop_keeps()
     press(KEY_ESC);
     desk.wait_exact();
     press(KEY_A);
-    assert_eq!(desk.fake.keys(2)[0].0, KEY_A, "the first key after the menu is the first that is told");
+    assert_eq!(desk.fake.keys(2)[0].0, KEY_A, "the first key after the menu is the first one sent");
     open();
     press(KEY_1);
-    let keys: Vec<(u16, bool)> = desk.fake.keys(6).iter().map(|(code, _, down)| (*code, *down)).collect();
+    let keys: Vec<(u16, bool)> =
+        desk.fake.keys(6).iter().map(|(code, _, down)| (*code, *down)).collect();
     assert_eq!(keys, [(29, true), (56, true), (111, true), (111, false), (56, false), (29, false)]);
     desk.wait_exact();
 }
 
 #[test]
-fn what_is_held_is_let_go_when_another_window_gets_the_keyboard() {
+fn pressed_keys_are_released_when_the_focus_is_lost() {
     let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
     desk.key(KEY_A, true);
     desk.fake.keys(1);

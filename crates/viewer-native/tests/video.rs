@@ -1,5 +1,6 @@
-//! Videos at the headless viewer, from a fake session with a real encoder: what its decoders' thread shows, and what it says of streams
-//! that cannot be shown. Over real TLS; which pictures are seen in what order is viewer-core's, and tested there.
+//! Videos at the headless viewer, from a fake session with a real encoder: what its decoder thread
+//! shows, and what it reports of streams that cannot be shown. Over real TLS; which frames are
+//! visible in what order is tested in viewer-core.
 
 mod fake;
 
@@ -8,7 +9,9 @@ use std::process::Command as Program;
 use fake::{Fake, LONG};
 use thinc_h264::{Decoder, Encoder, EncoderSettings};
 use thinc_protocol::command::Command;
-use thinc_protocol::video::{Codec, Layout, Picture, Readiness, Source, VideoCommand, VideoState};
+use thinc_protocol::video::{
+    Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
+};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
@@ -28,8 +31,8 @@ fn open(fake: &Fake, reconnect: Reconnect) -> Headless {
     Headless::open(fake.link(), options).unwrap()
 }
 
-/// What a session has of a stream: its encoder, and a decoder that sees what the viewer should.
-struct Film {
+/// A stream at the session: its encoder, and a decoder that shows what the viewer should.
+struct TestVideo {
     source: Source,
     encoder: Encoder,
     decoder: Decoder,
@@ -37,18 +40,23 @@ struct Film {
     time: u64,
 }
 
-impl Film {
-    fn new(source: Source) -> Film {
-        let settings = EncoderSettings { size: source.size, bits_per_second: 2_000_000, frames_per_second: 30 };
-        let (encoder, decoder) = (Encoder::new(settings).unwrap(), Decoder::new(source.size).unwrap());
-        Film { source, encoder, decoder, painter: Painter::new(), time: 0 }
+impl TestVideo {
+    fn new(source: Source) -> TestVideo {
+        let settings = EncoderSettings {
+            size: source.size,
+            bits_per_second: 2_000_000,
+            frames_per_second: 30,
+        };
+        let (encoder, decoder) =
+            (Encoder::new(settings).unwrap(), Decoder::new(source.size).unwrap());
+        TestVideo { source, encoder, decoder, painter: Painter::new(), time: 0 }
     }
 
-    /// A bar that moves on; its bytes, and whether it is a key.
+    /// The next frame, a moving bar: its bytes, and whether it is a keyframe.
     fn next(&mut self, key: bool) -> (Vec<u8>, bool) {
         self.time += 1;
         let mut planes = Planes::new();
-        planes.reset(self.source.size, Layout::Yuv420);
+        planes.reset(self.source.size, SampleLayout::Yuv420);
         let width = self.source.size.width as usize;
         let [luma, blue, red] = planes.planes_mut();
         for (at, sample) in luma.iter_mut().enumerate() {
@@ -59,10 +67,10 @@ impl Film {
         red.fill(150);
         let mut data = Vec::new();
         let encoded = self.encoder.encode(&planes.as_ref(), key, &mut data).unwrap();
-        (data, encoded.key)
+        (data, encoded.keyframe)
     }
 
-    /// The screen with this picture in it.
+    /// Draws this frame into the expected screen.
     fn show(&mut self, data: &[u8], clip: &Region, pixels: &mut [u32]) {
         let mut planes = Planes::new();
         self.decoder.decode(data, &mut planes).unwrap();
@@ -77,20 +85,20 @@ fn init(id: u16, codec: Codec, source: Source) -> Command<'static> {
 }
 
 fn coded<'a>(id: u16, clip: &Region, (data, key): &'a (Vec<u8>, bool)) -> Command<'a> {
-    let picture = Picture::Coded { key: *key, data };
-    Command::Video(VideoCommand::Next { id, time: 0, clip: clip.clone(), picture })
+    let frame = FrameData::Coded { keyframe: *key, data };
+    Command::Video(VideoCommand::Next { id, time: 0, clip: clip.clone(), frame })
 }
 
 fn end(id: u16) -> Command<'static> {
     Command::Video(VideoCommand::End { id })
 }
 
-fn said(id: u16, readiness: Readiness) -> VideoState {
-    VideoState { id, readiness }
+fn status(id: u16, decoder: DecoderState) -> VideoStatus {
+    VideoStatus { id, decoder }
 }
 
 #[test]
-fn pictures_are_decoded_and_seen_under_what_was_drawn_since() {
+fn frames_are_decoded_and_shown_under_newer_drawing() {
     let fake = Fake::start(SCREEN);
     let mut viewer = open(&fake, Reconnect::Never);
     let caps = fake.wait_for("its hello", |message| match message {
@@ -98,25 +106,29 @@ fn pictures_are_decoded_and_seen_under_what_was_drawn_since() {
         _ => None,
     });
     assert_eq!(caps & (ViewerCaps::VIDEO | ViewerCaps::H264), ViewerCaps::VIDEO | ViewerCaps::H264);
-    let (clip, mut film) = (Region::from(PLACE), Film::new(source(64, 48)));
-    fake.commands(&[init(1, Codec::H264, film.source)]);
-    assert_eq!(fake.video_state(), said(1, Readiness::Ready));
+    let (clip, mut video) = (Region::from(PLACE), TestVideo::new(source(64, 48)));
+    fake.commands(&[init(1, Codec::H264, video.source)]);
+    assert_eq!(fake.video_state(), status(1, DecoderState::Ready));
     let mut expected = fake.screen();
     for at in 0..12 {
-        let picture = film.next(at == 0);
-        fake.commands(&[coded(1, &clip, &picture)]);
-        film.show(&picture.0, &clip, &mut expected);
+        let frame = video.next(at == 0);
+        fake.commands(&[coded(1, &clip, &frame)]);
+        video.show(&frame.0, &clip, &mut expected);
         if at % 3 == 2 {
             viewer.barrier().unwrap();
-            assert_eq!(viewer.screen().pixels, expected, "after picture {at}");
+            assert_eq!(viewer.screen().pixels, expected, "after frame {at}");
         }
     }
-    // A menu comes right behind a picture that is still to be decoded.
-    let (picture, menu) = (film.next(false), Rect::at(60, 40, 50, 70));
-    fake.commands(&[coded(1, &clip, &picture), Command::Sfill { region: menu.into(), color: 0x44_5566 }]);
-    film.show(&picture.0, &clip, &mut expected);
+    // A menu is drawn directly after a frame that is still to be decoded.
+    let (frame, menu) = (video.next(false), Rect::at(60, 40, 50, 70));
+    fake.commands(&[
+        coded(1, &clip, &frame),
+        Command::Sfill { region: menu.into(), color: 0x44_5566 },
+    ]);
+    video.show(&frame.0, &clip, &mut expected);
     for y in menu.y1..menu.y2 {
-        expected[y as usize * SCREEN.width as usize..][menu.x1 as usize..menu.x2 as usize].fill(0x44_5566);
+        expected[y as usize * SCREEN.width as usize..][menu.x1 as usize..menu.x2 as usize]
+            .fill(0x44_5566);
     }
     fake.commands(&[end(1)]);
     viewer.wait_quiet().unwrap();
@@ -128,30 +140,30 @@ fn pictures_are_decoded_and_seen_under_what_was_drawn_since() {
     assert!(video.decode_us > 0 && video.delay_us.unwrap() <= video.delay_max_us.unwrap());
     let mut clip = clip;
     clip.subtract_rect(&menu);
-    assert_eq!(viewer.report().inexact_pixels, clip.area());
+    assert_eq!(viewer.report().lossy_pixels, clip.area());
 }
 
 #[test]
-fn another_size_and_another_connection_have_decoders_of_their_own() {
+fn a_new_size_and_a_new_connection_have_their_own_decoders() {
     let fake = Fake::start(SCREEN);
     let mut viewer = open(&fake, Reconnect::Always);
     let clip = Region::from(PLACE);
     for connection in 1..3 {
-        let mut film = Film::new(source(64 * connection, 48));
-        fake.commands(&[init(0, Codec::H264, film.source)]);
-        assert_eq!(fake.video_state(), said(0, Readiness::Ready));
+        let mut video = TestVideo::new(source(64 * connection, 48));
+        fake.commands(&[init(0, Codec::H264, video.source)]);
+        assert_eq!(fake.video_state(), status(0, DecoderState::Ready));
         let mut expected = fake.screen();
-        let pictures = [film.next(true), film.next(false)];
-        fake.commands(&[coded(0, &clip, &pictures[0]), coded(0, &clip, &pictures[1])]);
-        film.show(&pictures[0].0, &clip, &mut expected);
-        film.show(&pictures[1].0, &clip, &mut expected);
+        let frames = [video.next(true), video.next(false)];
+        fake.commands(&[coded(0, &clip, &frames[0]), coded(0, &clip, &frames[1])]);
+        video.show(&frames[0].0, &clip, &mut expected);
+        video.show(&frames[1].0, &clip, &mut expected);
         viewer.wait_quiet().unwrap();
         assert_eq!(viewer.screen().pixels, expected);
-        let mut film = Film::new(source(32, 90));
-        let sized = Command::Video(VideoCommand::SourceSize { id: 0, source: film.source });
-        let picture = film.next(true);
-        fake.commands(&[sized, coded(0, &clip, &picture)]);
-        film.show(&picture.0, &clip, &mut expected);
+        let mut video = TestVideo::new(source(32, 90));
+        let sized = Command::Video(VideoCommand::SourceSize { id: 0, source: video.source });
+        let frame = video.next(true);
+        fake.commands(&[sized, coded(0, &clip, &frame)]);
+        video.show(&frame.0, &clip, &mut expected);
         viewer.wait_quiet().unwrap();
         assert_eq!(viewer.screen().pixels, expected);
         fake.cut();
@@ -160,34 +172,36 @@ fn another_size_and_another_connection_have_decoders_of_their_own() {
 }
 
 #[test]
-fn what_cannot_be_decoded_ends_the_stream_and_nothing_else() {
+fn an_undecodable_stream_is_refused_and_nothing_else() {
     let fake = Fake::start(SCREEN);
     let mut viewer = open(&fake, Reconnect::Never);
     let clip = Region::from(PLACE);
     fake.commands(&[init(2, Codec::H264, source(64, 48))]);
-    assert_eq!(fake.video_state(), said(2, Readiness::Ready));
-    let other_size = Film::new(source(128, 96)).next(true).0;
+    assert_eq!(fake.video_state(), status(2, DecoderState::Ready));
+    let other_size = TestVideo::new(source(128, 96)).next(true).0;
     let cut_short = {
-        let whole = Film::new(source(64, 48)).next(true).0;
+        let whole = TestVideo::new(source(64, 48)).next(true).0;
         whole[..whole.len() / 2].to_vec()
     };
-    for (data, expected) in
-        [(vec![0x5a; 900], Readiness::Lost), (other_size, Readiness::Lost), (cut_short, Readiness::Refused)]
-    {
+    for (data, expected) in [
+        (vec![0x5a; 900], DecoderState::NeedsKeyframe),
+        (other_size, DecoderState::NeedsKeyframe),
+        (cut_short, DecoderState::Refused),
+    ] {
         fake.commands(&[coded(2, &clip, &(data, true))]);
-        assert_eq!(fake.video_state(), said(2, expected));
+        assert_eq!(fake.video_state(), status(2, expected));
     }
-    // Larger than any decoder here takes.
+    // Larger than any decoder here accepts.
     fake.commands(&[end(2), init(2, Codec::H264, source(8192, 8192))]);
-    assert_eq!(fake.video_state(), said(2, Readiness::Refused));
+    assert_eq!(fake.video_state(), status(2, DecoderState::Refused));
     let planes = {
         let mut planes = Planes::new();
-        planes.reset(Size { width: 8, height: 8 }, Layout::Yuv420);
+        planes.reset(Size { width: 8, height: 8 }, SampleLayout::Yuv420);
         planes.data_mut().fill(128);
         planes
     };
-    let picture = Picture::Plain { layout: Layout::Yuv420, data: planes.data() };
-    let plain = Command::Video(VideoCommand::Next { id: 2, time: 0, clip, picture });
+    let frame = FrameData::Plain { layout: SampleLayout::Yuv420, data: planes.data() };
+    let plain = Command::Video(VideoCommand::Next { id: 2, time: 0, clip, frame });
     fake.commands(&[end(2), init(2, Codec::None, source(8, 8)), plain]);
     viewer.wait_quiet().unwrap();
     assert_eq!(viewer.screen().pixel(100, 50), Some(0x82_8282));
@@ -195,29 +209,30 @@ fn what_cannot_be_decoded_ends_the_stream_and_nothing_else() {
     assert_eq!((video.refused, video.lost, video.plain, video.decoded), (2, 2, 1, 0));
 }
 
-/// All in one update: the decoder begins when they are all there.
+/// All in one update: the decoder starts when all have arrived.
 #[test]
-fn a_burst_is_cut_off_and_the_next_key_shown() {
+fn a_burst_of_frames_is_dropped_up_to_the_next_keyframe() {
     let fake = Fake::start(SCREEN);
     let mut viewer = open(&fake, Reconnect::Never);
-    let (clip, mut film) = (Region::from(PLACE), Film::new(source(64, 48)));
-    fake.commands(&[init(0, Codec::H264, film.source)]);
-    assert_eq!(fake.video_state(), said(0, Readiness::Ready));
-    let pictures: Vec<_> = (0..30).map(|at| film.next(at == 0)).collect();
-    fake.commands(&pictures.iter().map(|picture| coded(0, &clip, picture)).collect::<Vec<_>>());
-    assert_eq!(fake.video_state(), said(0, Readiness::Lost));
-    let key = film.next(true);
+    let (clip, mut video) = (Region::from(PLACE), TestVideo::new(source(64, 48)));
+    fake.commands(&[init(0, Codec::H264, video.source)]);
+    assert_eq!(fake.video_state(), status(0, DecoderState::Ready));
+    // More would be more than an update may write.
+    let frames: Vec<_> = (0..20).map(|at| video.next(at == 0)).collect();
+    fake.commands(&frames.iter().map(|frame| coded(0, &clip, frame)).collect::<Vec<_>>());
+    assert_eq!(fake.video_state(), status(0, DecoderState::NeedsKeyframe));
+    let key = video.next(true);
     fake.commands(&[coded(0, &clip, &key)]);
     viewer.wait_quiet().unwrap();
     let mut expected = fake.screen();
-    film.show(&key.0, &clip, &mut expected);
+    video.show(&key.0, &clip, &mut expected);
     assert_eq!(viewer.screen().pixels, expected);
     let video = viewer.report().video;
-    assert_eq!((video.coded, video.decoded, video.dropped), (31, 5, 26));
+    assert_eq!((video.coded, video.decoded, video.dropped), (21, 5, 16));
 }
 
 #[test]
-fn a_thousand_beginnings_make_one_decoder() {
+fn a_thousand_started_streams_make_one_decoder() {
     let fake = Fake::start(SCREEN);
     let mut viewer = open(&fake, Reconnect::Never);
     let mut commands = Vec::new();
@@ -228,18 +243,19 @@ fn a_thousand_beginnings_make_one_decoder() {
     commands.push(init(9, Codec::H264, source(64, 48)));
     fake.commands(&commands);
     viewer.wait_quiet().unwrap();
-    assert_eq!(fake.video_state(), said(9, Readiness::Ready));
-    // As many at once as there can be: those that would hold too much are refused.
-    let all: Vec<_> = (0..16).filter(|id| *id != 9).map(|id| init(id, Codec::H264, source(1920, 1080))).collect();
+    assert_eq!(fake.video_state(), status(9, DecoderState::Ready));
+    // As many at once as possible: those beyond the bound are refused.
+    let all: Vec<_> =
+        (0..16).filter(|id| *id != 9).map(|id| init(id, Codec::H264, source(1920, 1080))).collect();
     fake.commands(&all);
-    let answers: Vec<_> = all.iter().map(|_| fake.video_state().readiness).collect();
-    let ready = answers.iter().filter(|answer| **answer == Readiness::Ready).count();
+    let answers: Vec<_> = all.iter().map(|_| fake.video_state().decoder).collect();
+    let ready = answers.iter().filter(|answer| **answer == DecoderState::Ready).count();
     assert_eq!((ready, answers.len()), (8, 15));
 }
 
-/// The program with its script: what it says at the end.
+/// The program with its script: its output at the end.
 #[test]
-fn the_script_waits_for_pictures_and_the_figures_tell_of_them() {
+fn the_script_waits_for_frames_and_the_statistics_count_them() {
     let fake = Fake::start(SCREEN);
     let figures = fake.folder.join("stats.json");
     let mut program = Program::new(env!("CARGO_BIN_EXE_thinc-view"))
@@ -250,19 +266,21 @@ fn the_script_waits_for_pictures_and_the_figures_tell_of_them() {
         .stdout(std::process::Stdio::piped())
         .spawn()
         .unwrap();
-    let (clip, mut film) = (Region::from(PLACE), Film::new(source(64, 48)));
+    let (clip, mut video) = (Region::from(PLACE), TestVideo::new(source(64, 48)));
     fake.wait_for("its hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
-    fake.commands(&[init(0, Codec::H264, film.source)]);
-    assert_eq!(fake.video_state(), said(0, Readiness::Ready));
-    let picture = film.next(true);
-    fake.commands(&[coded(0, &clip, &picture)]);
+    fake.commands(&[init(0, Codec::H264, video.source)]);
+    assert_eq!(fake.video_state(), status(0, DecoderState::Ready));
+    let frame = video.next(true);
+    fake.commands(&[coded(0, &clip, &frame)]);
     let mut expected = fake.screen();
-    film.show(&picture.0, &clip, &mut expected);
-    std::io::Write::write_all(&mut program.stdin.take().unwrap(), b"wait-quiet\npixel 100 50\n").unwrap();
+    video.show(&frame.0, &clip, &mut expected);
+    std::io::Write::write_all(&mut program.stdin.take().unwrap(), b"wait-quiet\npixel 100 50\n")
+        .unwrap();
     let output = program.wait_with_output().unwrap();
     let color = expected[50 * SCREEN.width as usize + 100];
     assert_eq!(String::from_utf8_lossy(&output.stdout), format!("ok\nok {color:06x}\n"));
-    let report: serde_json::Value = serde_json::from_slice(&std::fs::read(&figures).unwrap()).unwrap();
+    let report: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&figures).unwrap()).unwrap();
     assert_eq!((&report["video"]["shown"], &report["video"]["keys"]), (&1.into(), &1.into()));
     assert_eq!(report["commands"]["video"]["count"], 2);
 }

@@ -1,76 +1,102 @@
-//! The window itself, on an X server of its own, against a fake session: what is seen is what was drawn, and what a
-//! person does arrives. Looks only at pixels and cursors of the X server and at what the session was told.
-//! Skipped, and said so, where there is no Xvfb.
+//! The window on a private X server, against a fake session: its pixels equal the session's, and
+//! user input arrives. Checks only the X server's pixels and cursors, and the messages that the
+//! session received. Skipped, with a message, without Xvfb.
 #![cfg(feature = "window")]
 
 mod desk;
 mod fake;
 
-use std::process::Command as Program;
+use std::io::{BufReader, Read as _, Write as _};
+use std::process::{ChildStdin, ChildStdout, Command as Program, Stdio};
 use std::time::Duration;
 
-use desk::{Desk, find_window, find_windows, size, until, xvfb};
-use thinc_protocol::command::{Command, Packing};
+use desk::{Desk, Ended, find_window, find_windows, size, until, xvfb};
+use fake::Fake;
+use thinc_protocol::command::{Command, Compression};
 use thinc_protocol::session::{CloseCode, CursorBits, CursorColors, SessionMessage};
-use thinc_protocol::video::{Codec, Layout, Picture, Source, VideoCommand};
+use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand};
 use thinc_protocol::viewer::{Display, InputEvent, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
 use x11rb::connection::Connection as _;
+use x11rb::protocol::Event;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
-    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ConfigureWindowAux, ConnectionExt as _, InputFocus, MOTION_NOTIFY_EVENT,
-    Window,
+    BUTTON_PRESS_EVENT, BUTTON_RELEASE_EVENT, ChangeWindowAttributesAux, ConfigureWindowAux,
+    ConnectionExt as _, EventMask, InputFocus, MOTION_NOTIFY_EVENT, Window,
 };
 
 #[test]
-fn the_window_shows_exactly_what_the_session_draws() {
+fn the_window_equals_the_sessions_screen() {
     for present in ["surface", "renderer", "gpu"] {
         let Some(mut desk) = Desk::start(size(400, 300), &["--present", present]) else { return };
-        // SDL makes the window anew when a renderer wants another visual: the one that stays is the one to look at.
-        until("the first picture", || {
+        // SDL recreates the window if a renderer needs another visual: compare with the final one.
+        until("the first update", || {
             desk.window = find_window(&desk.x, desk.root)?;
             (desk.pixels(Rect::at(0, 0, 400, 300)) == desk.fake.screen()).then_some(())
         });
         for step in 0..20 {
-            desk.fake.fill(Rect::at(step * 13, step * 7, 40, 30), 0x30_1000 + step as u32 * 0x010305, None);
+            desk.fake.fill(
+                Rect::at(step * 13, step * 7, 40, 30),
+                0x30_1000 + step as u32 * 0x010305,
+                None,
+            );
             desk.wait_exact();
         }
     }
 }
 
-/// Who paints them: this program, or a graphics processor, which here may be one that Mesa plays.
+/// Painted by the CPU, or by a GPU, which here may be Mesa's software renderer.
 #[test]
-fn videos_are_seen_to_the_bit_whoever_paints_them() {
+fn videos_are_bit_exact_with_every_presenter() {
     for present in ["surface", "gpu"] {
         let screen = size(400, 300);
         let Some(mut desk) = Desk::start(screen, &["--present", present]) else { return };
         desk.wait_exact();
-        let (source, place) =
-            (Source { size: size(64, 48), crop: Rect::at(3, 2, 60, 45) }, Rect::at(250, 40, 200, 180));
+        let (source, place) = (
+            Source { size: size(64, 48), crop: Rect::at(3, 2, 60, 45) },
+            Rect::at(250, 40, 200, 180),
+        );
         let mut planes = Planes::new();
-        planes.reset(source.size, Layout::Yuv420);
+        planes.reset(source.size, SampleLayout::Yuv420);
         let (mut painter, mut expected) = (Painter::new(), desk.fake.screen());
-        desk.fake.commands(&[Command::Video(VideoCommand::Init { id: 0, codec: Codec::None, source, place })]);
+        desk.fake.commands(&[Command::Video(VideoCommand::Init {
+            id: 0,
+            codec: Codec::None,
+            source,
+            place,
+        })]);
         let shows = |what: &str, expected: &[u32]| {
             until(what, || {
                 let shown = desk.pixels(screen.rect());
                 let same = |(shown, expected): (&u32, &u32)| *shown == expected & 0xff_ffff;
-                (shown.len() == expected.len() && shown.iter().zip(expected).all(same)).then_some(())
+                (shown.len() == expected.len() && shown.iter().zip(expected).all(same))
+                    .then_some(())
             });
         };
         for picture in 0..5_usize {
-            planes.data_mut().iter_mut().enumerate().for_each(|(at, sample)| *sample = (at * (picture + 3) * 7) as u8);
-            // A menu stands over it, in another place with each picture.
+            planes
+                .data_mut()
+                .iter_mut()
+                .enumerate()
+                .for_each(|(at, sample)| *sample = (at * (picture + 3) * 7) as u8);
+            // A menu covers part of it, elsewhere with each frame.
             let mut clip = Region::from(place.intersect(&screen.rect()));
             clip.subtract_rect(&Rect::at(260 + 9 * picture as i32, 60, 50, 70));
-            let data = Picture::Plain { layout: Layout::Yuv420, data: planes.data() };
-            let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), picture: data };
+            let data = FrameData::Plain { layout: SampleLayout::Yuv420, data: planes.data() };
+            let next = VideoCommand::Next { id: 0, time: 0, clip: clip.clone(), frame: data };
             desk.fake.commands(&[Command::Video(next)]);
-            painter.paint(&planes.as_ref(), &source, place, &clip, &mut expected, screen.width as usize);
-            shows("a picture", &expected);
+            painter.paint(
+                &planes.as_ref(),
+                &source,
+                place,
+                &clip,
+                &mut expected,
+                screen.width as usize,
+            );
+            shows("a frame", &expected);
         }
-        // A window with a part of the video in it is moved, and something drawn on what is left.
+        // A window with a part of the video in it is moved, and its old place is drawn over.
         let (moved, fill) = (Rect::at(100, 30, 160, 150), Rect::at(300, 150, 50, 50));
         let before = expected.clone();
         let at = |x: i32, y: i32| y as usize * screen.width as usize + x as usize;
@@ -84,53 +110,66 @@ fn videos_are_seen_to_the_bit_whoever_paints_them() {
             Command::Copy { region: moved.into(), dx: -140, dy: -20 },
             Command::Sfill { region: fill.into(), color: 0x30_5070 },
         ]);
-        shows("what was copied from a picture", &expected);
+        shows("pixels copied from a frame", &expected);
         desk.close();
-        let (code, said) = desk.end();
-        assert_eq!(code, Some(0), "{said}");
-        if !said.is_empty() {
-            assert!(present == "gpu" && std::env::var_os("CI").is_none(), "{said}");
-            eprintln!("skipped: {said}");
+        let (code, stderr) = desk.end();
+        assert_eq!(code, Some(0), "{stderr}");
+        if !stderr.is_empty() {
+            assert!(present == "gpu" && std::env::var_os("CI").is_none(), "{stderr}");
+            eprintln!("skipped: {stderr}");
         }
     }
 }
 
 #[test]
-fn without_a_graphics_processor_it_is_shown_all_the_same_and_said() {
-    // A library that is not there, and a driver that can do too little: before there is a window, and with one.
-    for (variable, value) in [("SDL_OPENGL_LIBRARY", "/nowhere/libGL.so"), ("MESA_GL_VERSION_OVERRIDE", "2.1")] {
+fn without_a_gpu_the_window_works_and_the_reason_is_reported() {
+    // A missing library, which fails before the window exists, and a driver without the needed
+    // version, which fails after.
+    for (variable, value) in
+        [("SDL_OPENGL_LIBRARY", "/nowhere/libGL.so"), ("MESA_GL_VERSION_OVERRIDE", "2.1")]
+    {
         let Some((server, display)) = xvfb() else { return };
-        let mut desk = Desk::start_in(server, &display, size(400, 300), &["--present", "gpu"], &[(variable, value)]);
+        let mut desk = Desk::start_in(
+            server,
+            &display,
+            size(400, 300),
+            &["--present", "gpu"],
+            &[(variable, value)],
+        );
         desk.wait_exact();
         desk.fake.fill(Rect::at(30, 30, 90, 80), 0x12_3456, None);
         desk.wait_exact();
         desk.close();
-        let (code, said) = desk.end();
-        let is_said = said.contains("shown without a graphics processor");
-        assert!(code == Some(0) && is_said, "{variable}: {code:?} {said}");
+        let (code, stderr) = desk.end();
+        let is_said = stderr.contains("presenting without a GPU");
+        assert!(code == Some(0) && is_said, "{variable}: {code:?} {stderr}");
     }
 }
 
 #[test]
-fn resizing_the_window_resizes_the_session_and_a_stubborn_one_is_shown_whole() {
+fn resizing_the_window_resizes_the_session_or_scales_its_screen() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     for (width, height) in [(500, 350), (640, 480), (320, 200)] {
         let change = ConfigureWindowAux::new().width(width).height(height);
         desk.x.configure_window(desk.window, &change).unwrap();
         desk.x.flush().unwrap();
-        desk.fake
-            .wait_for("the new size", |message| (*message == ViewerMessage::Resize(size(width, height))).then_some(()));
+        desk.fake.wait_for("the new size", |message| {
+            (*message == ViewerMessage::Resize(size(width, height))).then_some(())
+        });
         desk.wait_exact();
     }
-    // The session changes its size on its own: smaller is centred and exact, with a border.
+    // The session changes its size by itself: a smaller screen is centred and unscaled, with a
+    // border.
     desk.fake.shared.state.lock().unwrap().stubborn = true;
     desk.fake.set_size(size(200, 100));
     let screen = desk.fake.screen();
-    until("the smaller screen in the middle", || (desk.pixels(Rect::at(60, 50, 200, 100)) == screen).then_some(()));
+    until("the smaller screen in the middle", || {
+        (desk.pixels(Rect::at(60, 50, 200, 100)) == screen).then_some(())
+    });
     let border = desk.pixels(Rect::at(0, 0, 320, 50));
-    assert!(border.iter().all(|pixel| *pixel == border[0]), "one colour all round");
-    // Larger is scaled down, whole: the pointer's places follow.
+    assert!(border.iter().all(|pixel| *pixel == border[0]), "one colour all around");
+    // A larger one is scaled down: pointer positions are mapped.
     desk.fake.set_size(size(640, 400));
     desk.fake.fill(Rect::at(0, 0, 640, 400), 0x4080c0, None);
     until("one colour everywhere", || {
@@ -156,7 +195,9 @@ fn keys_and_pointer_arrive_with_the_right_codes() {
     desk.key(30, false);
     let expected = [(42, 0xffe1, true), (30, 0x41, true), (42, 0xffe1, false), (30, 0x41, false)];
     assert_eq!(desk.fake.keys(4), expected, "a release has the keysym of its press");
-    for (code, keysym) in [(28, 0xff0d), (63, 0xffc2), (103, 0xff52), (71, 0xff95), (97, 0xffe4), (125, 0xffeb)] {
+    for (code, keysym) in
+        [(28, 0xff0d), (63, 0xffc2), (103, 0xff52), (71, 0xff95), (97, 0xffe4), (125, 0xffeb)]
+    {
         desk.key(code, true);
         desk.key(code, false);
         assert_eq!(desk.fake.keys(2), [(code, keysym, true), (code, keysym, false)]);
@@ -176,13 +217,21 @@ fn keys_and_pointer_arrive_with_the_right_codes() {
 }
 
 #[test]
-fn a_held_key_is_pressed_once_and_losing_the_keyboard_releases_all() {
+fn a_key_held_down_is_pressed_once_and_losing_the_focus_releases_all() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     desk.key(31, true);
     assert_eq!(desk.fake.keys(1), [(31, 0x73, true)]);
-    // Longer than X waits before it repeats a key (0.66 s), and a few repeats.
-    std::thread::sleep(Duration::from_millis(900));
+    // X sends the presses to the viewer and to this client.
+    let presses = ChangeWindowAttributesAux::new().event_mask(EventMask::KEY_PRESS);
+    desk.x.change_window_attributes(desk.window, &presses).unwrap().check().unwrap();
+    let mut repeats = 0;
+    until("X repeats the key", || {
+        while let Some(event) = desk.x.poll_for_event().unwrap() {
+            repeats += u32::from(matches!(event, Event::KeyPress(_)));
+        }
+        (repeats >= 3).then_some(())
+    });
     let elsewhere = desk.x.generate_id().unwrap();
     desk.x
         .create_window(
@@ -200,7 +249,13 @@ fn a_held_key_is_pressed_once_and_losing_the_keyboard_releases_all() {
         )
         .unwrap();
     desk.x.map_window(elsewhere).unwrap();
-    desk.x.set_input_focus(x11rb::protocol::xproto::InputFocus::PARENT, elsewhere, x11rb::CURRENT_TIME).unwrap();
+    desk.x
+        .set_input_focus(
+            x11rb::protocol::xproto::InputFocus::PARENT,
+            elsewhere,
+            x11rb::CURRENT_TIME,
+        )
+        .unwrap();
     desk.x.flush().unwrap();
     let mut downs = 0;
     desk.fake.wait_for("everything released", |message| match message {
@@ -210,18 +265,19 @@ fn a_held_key_is_pressed_once_and_losing_the_keyboard_releases_all() {
         }
         _ => None,
     });
-    assert_eq!(downs, 0, "a repeat is the session's work");
+    assert_eq!(downs, 0, "the session generates repeats");
     desk.key(31, false);
 }
 
 #[test]
-fn the_cursor_is_the_sessions_and_warps_are_followed() {
+fn the_cursor_is_the_sessions_and_warps_move_the_pointer() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     desk.point(50, 60);
     desk.motion((50, 60));
     // Half-transparent white next to solid red: premultiplied, as X wants it.
-    let pixels: Vec<u32> = (0..16 * 16).map(|i| if i % 2 == 0 { 0x8080_8080 } else { 0xffff_0000 }).collect();
+    let pixels: Vec<u32> =
+        (0..16 * 16).map(|i| if i % 2 == 0 { 0x8080_8080 } else { 0xffff_0000 }).collect();
     desk.fake.set_cursor(size(16, 16), (5, 7), &pixels);
     let image = until("the session's cursor", || {
         let image = desk.x.xfixes_get_cursor_image().unwrap().reply().unwrap();
@@ -229,11 +285,14 @@ fn the_cursor_is_the_sessions_and_warps_are_followed() {
     });
     assert_eq!((image.width, image.height), (16, 16));
     assert_eq!(image.cursor_image, pixels);
-    // Two colours, then two others for the same planes: the left half, over a right half that ends after 12 pixels.
+    // Two colours, then two others for the same planes: the left half, over a right half that ends
+    // after 12 pixels.
     let planes = [[0xff, 0x00].repeat(16), [0xff, 0xf0].repeat(16)].concat();
-    let (red_on_blue, green_on_red) =
-        (CursorColors { fore: 0xff_0000, back: 0xff }, CursorColors { fore: 0xff00, back: 0xff_0000 });
-    let (size, packing) = (size(16, 16), Packing::Plain);
+    let (red_on_blue, green_on_red) = (
+        CursorColors { fore: 0xff_0000, back: 0xff },
+        CursorColors { fore: 0xff00, back: 0xff_0000 },
+    );
+    let (size, compression) = (size(16, 16), Compression::Plain);
     for colors in [red_on_blue, green_on_red] {
         if colors == red_on_blue {
             desk.fake.send(&SessionMessage::CursorBits(CursorBits {
@@ -241,7 +300,7 @@ fn the_cursor_is_the_sessions_and_warps_are_followed() {
                 hot_x: 1,
                 hot_y: 2,
                 colors,
-                packing,
+                compression,
                 planes: &planes,
             }));
         } else {
@@ -251,7 +310,8 @@ fn the_cursor_is_the_sessions_and_warps_are_followed() {
         until("a cursor of two colours", || {
             let image = desk.x.xfixes_get_cursor_image().unwrap().reply().unwrap();
             let row = [vec![fore; 8], vec![back; 4], vec![0; 4]].concat();
-            ((image.xhot, image.yhot) == (1, 2) && image.cursor_image == row.repeat(16)).then_some(())
+            ((image.xhot, image.yhot) == (1, 2) && image.cursor_image == row.repeat(16))
+                .then_some(())
         });
     }
     desk.fake.send(&SessionMessage::CursorMove { x: 222, y: 111 });
@@ -267,33 +327,39 @@ fn the_cursor_is_the_sessions_and_warps_are_followed() {
 }
 
 #[test]
-fn statistics_are_shown_on_a_key_and_go_without_a_trace() {
+fn statistics_are_toggled_by_a_key_and_leave_no_trace() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     let chord = || {
-        for (code, down) in [(29, true), (56, true), (31, true), (31, false), (56, false), (29, false)] {
+        for (code, down) in
+            [(29, true), (56, true), (31, true), (31, false), (56, false), (29, false)]
+        {
             desk.key(code, down);
         }
     };
     chord();
     until("a panel in the corner", || {
         let pixels = desk.pixels(Rect::at(8, 8, 60, 60));
-        (pixels.contains(&0xe8_e8e8) && pixels.iter().filter(|pixel| **pixel == 0x18_181c).count() > 1500).then_some(())
+        (pixels.contains(&0xe8_e8e8)
+            && pixels.iter().filter(|pixel| **pixel == 0x18_181c).count() > 1500)
+            .then_some(())
     });
     let keys: Vec<u16> = desk.fake.keys(4).iter().map(|(code, ..)| *code).collect();
-    assert_eq!(keys, [29, 56, 56, 29], "the letter is the viewer's own");
-    // What is drawn meanwhile is there when the panel goes.
+    assert_eq!(keys, [29, 56, 56, 29], "the viewer keeps the shortcut's key");
+    // What is drawn meanwhile is visible after the panel is hidden.
     desk.fake.fill(Rect::at(0, 0, 100, 100), 0x00ff00, None);
     chord();
     desk.wait_exact();
 }
 
 #[test]
-fn a_lost_session_is_dimmed_and_comes_back() {
+fn a_lost_session_is_dimmed_until_reconnected() {
     let Some(mut desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     desk.fake.close(CloseCode::Restart, "a new version");
-    until("back by itself", || (desk.fake.shared.state.lock().unwrap().connections == 2).then_some(()));
+    until("back by itself", || {
+        (desk.fake.shared.state.lock().unwrap().connections >= 2).then_some(())
+    });
     desk.wait_exact();
     desk.fake.fill(Rect::at(0, 0, 400, 300), 0x8040c0, None);
     desk.wait_exact();
@@ -301,21 +367,23 @@ fn a_lost_session_is_dimmed_and_comes_back() {
     desk.key(16, false);
     assert_eq!(desk.fake.keys(2)[0].0, 16, "input goes to the new connection");
     desk.fake.close(CloseCode::Replaced, "another viewer took over");
-    // All of it can still be seen but a strip at the upper edge.
-    until("an old picture, darker", || {
+    // All of it stays visible except for a strip at the top.
+    until("the stale framebuffer, dimmed", || {
         desk.pixels(Rect::at(0, 100, 400, 200)).iter().all(|pixel| *pixel == 0x402060).then_some(())
     });
-    until("what happened, in words", || desk.pixels(Rect::at(0, 0, 400, 100)).contains(&0xe8_e8e8).then_some(()));
+    until("what happened, in words", || {
+        desk.pixels(Rect::at(0, 0, 400, 100)).contains(&0xe8_e8e8).then_some(())
+    });
     for (code, down) in [(29, true), (56, true), (16, true)] {
         desk.key(code, down);
     }
-    let (code, said) = desk.end();
-    assert_eq!(code, Some(6), "{said}");
-    assert!(said.contains("another viewer took over"), "{said}");
+    let (code, stderr) = desk.end();
+    assert_eq!(code, Some(6), "{stderr}");
+    assert!(stderr.contains("another viewer took over"), "{stderr}");
 }
 
 #[test]
-fn a_key_that_is_down_at_a_cut_is_down_behind_it_and_goes_up() {
+fn a_key_down_at_a_loss_is_down_after_it_and_released() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
     {
@@ -324,17 +392,18 @@ fn a_key_that_is_down_at_a_cut_is_down_behind_it_and_goes_up() {
     }
     desk.key(16, true);
     assert_eq!(desk.fake.keys(1)[0].0, 16);
-    until("back by itself", || (desk.fake.shared.state.lock().unwrap().connections == 2).then_some(()));
-    desk.fake.shared.state.lock().unwrap().deaf = false;
-    assert_eq!(desk.fake.keys(1)[0].0, 16, "nothing was taken before the cut");
+    until("back by itself", || {
+        (desk.fake.shared.state.lock().unwrap().connections >= 2).then_some(())
+    });
+    assert_eq!(desk.fake.keys(1)[0].0, 16, "nothing was taken before the loss");
     desk.wait_exact();
     desk.key(16, false);
     let (code, _, down) = desk.fake.keys(1)[0];
-    assert_eq!((code, down), (16, false), "or it would repeat for ever");
+    assert_eq!((code, down), (16, false), "otherwise it would repeat without end");
 }
 
 #[test]
-fn what_was_seen_last_is_seen_until_a_new_connection_has_drawn() {
+fn the_old_pixels_stay_until_a_new_connection_has_drawn() {
     for present in ["surface", "gpu"] {
         let Some(desk) = Desk::start(size(400, 300), &["--present", present]) else { return };
         desk.wait_exact();
@@ -342,15 +411,17 @@ fn what_was_seen_last_is_seen_until_a_new_connection_has_drawn() {
         desk.wait_exact();
         desk.fake.shared.state.lock().unwrap().hold_picture = true;
         desk.fake.close(CloseCode::Restart, "a new version");
-        // Connected again, and input goes there: the message is gone, and the whole picture the old one.
-        until("the old picture, darker, without a word over it", || {
-            let connected = desk.fake.shared.state.lock().unwrap().connections == 2;
+        // Reconnected, and input goes there: the message is gone, and the whole framebuffer is the
+        // old one.
+        until("the stale framebuffer, dimmed, without a message", || {
+            let connected = desk.fake.shared.state.lock().unwrap().connections >= 2;
             let shown = desk.pixels(Rect::at(0, 0, 400, 300));
             (connected && shown.iter().all(|pixel| *pixel == 0x402060)).then_some(())
         });
         desk.fake.fill(Rect::at(0, 0, 200, 300), 0x204060, None);
-        until("half of the new picture beside the old one", || {
-            let (left, right) = (desk.pixels(Rect::at(0, 0, 200, 300)), desk.pixels(Rect::at(200, 0, 200, 300)));
+        until("half of the new screen beside the old one", || {
+            let (left, right) =
+                (desk.pixels(Rect::at(0, 0, 200, 300)), desk.pixels(Rect::at(200, 0, 200, 300)));
             let all = |pixels: &[u32], color| pixels.iter().all(|pixel| *pixel == color);
             (all(&left, 0x204060) && all(&right, 0x8040c0)).then_some(())
         });
@@ -358,43 +429,55 @@ fn what_was_seen_last_is_seen_until_a_new_connection_has_drawn() {
 }
 
 #[test]
-fn the_end_of_the_session_closes_the_window_in_words() {
+fn the_end_of_the_session_closes_the_window_with_its_reason() {
     let Some(mut desk) = Desk::start(size(400, 300), &["--stats"]) else { return };
-    until("a picture", || (desk.fake.shared.state.lock().unwrap().connections == 1).then_some(()));
+    until("an update", || (desk.fake.shared.state.lock().unwrap().connections >= 1).then_some(()));
     desk.fake.close(CloseCode::SessionEnded, "the command ended");
-    let (code, said) = desk.end();
-    assert_eq!((code, said.trim()), (Some(0), "thinc-view: the command ended"));
+    let (code, stderr) = desk.end();
+    assert_eq!((code, stderr.trim()), (Some(0), "thinc-view: the command ended"));
 }
 
 #[test]
-fn a_viewer_that_shows_a_resting_screen_sleeps() {
+fn a_viewer_of_a_screen_at_rest_sleeps() {
     let Some(desk) = Desk::start(size(400, 300), &[]) else { return };
     desk.wait_exact();
-    // Times any of its threads went to sleep, which is how often one woke.
+    // Voluntary context switches of its threads, which equal its wake-ups.
     let sleeps = || -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", desk.viewer.0.id())).unwrap();
         let of_task = |task: std::io::Result<std::fs::DirEntry>| {
-            let status = std::fs::read_to_string(task.unwrap().path().join("status")).unwrap();
-            let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+            // A thread may end meanwhile.
+            let status = std::fs::read_to_string(task.unwrap().path().join("status"));
+            let Ok(status) = status else { return 0 };
+            let line = status
+                .lines()
+                .find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))
+                .unwrap();
             line.trim().parse::<u64>().unwrap()
         };
         tasks.map(of_task).sum()
     };
-    std::thread::sleep(Duration::from_millis(300));
-    let before = sleeps();
-    std::thread::sleep(Duration::from_secs(2));
-    let woken = sleeps() - before;
-    assert!(woken <= 4, "it woke {woken} times in two seconds in which nothing happened");
+    // What it still had to do is done after some of these periods; a timer would wake it in each.
+    let is_at_rest = (0..10).any(|_| {
+        let before = sleeps();
+        std::thread::sleep(Duration::from_secs(2));
+        // Fewer than before if a thread has ended.
+        sleeps().checked_sub(before).is_some_and(|woken| woken <= 4)
+    });
+    assert!(is_at_rest, "it woke more than 4 times in each period of two seconds");
 }
 
 #[test]
-fn letters_beyond_ascii_come_with_the_keysym_of_the_layout() {
+fn characters_beyond_ascii_arrive_with_the_layouts_keysyms() {
     let Some((server, display)) = xvfb() else { return };
-    let set = |layout: &str| Program::new("setxkbmap").args(["-display", &display, layout]).status();
+    let set =
+        |layout: &str| Program::new("setxkbmap").args(["-display", &display, layout]).status();
     match set("de,ru") {
         Ok(status) => assert!(status.success()),
         Err(error) => {
-            assert!(std::env::var_os("CI").is_none(), "the keyboard's tests need setxkbmap: {error}");
+            assert!(
+                std::env::var_os("CI").is_none(),
+                "the keyboard's tests need setxkbmap: {error}"
+            );
             eprintln!("skipped: no setxkbmap ({error})");
             return;
         }
@@ -429,7 +512,7 @@ fn letters_beyond_ascii_come_with_the_keysym_of_the_layout() {
     desk.key(42, false);
     assert_eq!(desk.fake.keys(4)[1], (13, 0xfe50, true));
     assert!(set("ru").unwrap().success());
-    // The new layout reaches SDL as an event of its own: ask until it has.
+    // The new layout reaches SDL by a separate event: poll until it has.
     until("Cyrillic", || {
         press(16);
         (desk.fake.keys(2)[0] == (16, 0x0100_0439, true)).then_some(())
@@ -437,17 +520,21 @@ fn letters_beyond_ascii_come_with_the_keysym_of_the_layout() {
 }
 
 #[test]
-fn asked_by_a_signal_it_writes_its_figures_and_says_goodbye() {
+fn on_a_signal_it_writes_its_statistics_and_closes_the_connection() {
     let folder = std::env::temp_dir().join(format!("thinc-view-signal-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let stats = folder.join("stats.json");
-    let Some(mut desk) = Desk::start(size(400, 300), &["--stats-json", stats.to_str().unwrap()]) else { return };
+    let Some(mut desk) = Desk::start(size(400, 300), &["--stats-json", stats.to_str().unwrap()])
+    else {
+        return;
+    };
     desk.wait_exact();
     let sent = Program::new("kill").arg(desk.viewer.0.id().to_string()).status().unwrap();
     assert!(sent.success());
-    let (code, said) = desk.end();
-    assert_eq!((code, said.as_str()), (Some(0), ""));
-    desk.fake.wait_for("goodbye", |message| matches!(message, ViewerMessage::Close(_)).then_some(()));
+    let (code, stderr) = desk.end();
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    desk.fake
+        .wait_for("goodbye", |message| matches!(message, ViewerMessage::Close(_)).then_some(()));
     let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&stats).unwrap()).unwrap();
     assert_eq!((&json["width"], &json["session"]), (&400.into(), &"fake".into()));
     std::fs::remove_dir_all(&folder).unwrap();
@@ -456,16 +543,18 @@ fn asked_by_a_signal_it_writes_its_figures_and_says_goodbye() {
 #[test]
 fn fullscreen_takes_the_whole_screen() {
     let Some(desk) = Desk::start(size(400, 300), &["--fullscreen"]) else { return };
-    desk.fake
-        .wait_for("the screen's size", |message| (*message == ViewerMessage::Resize(size(1000, 800))).then_some(()));
+    desk.fake.wait_for("the screen's size", |message| {
+        (*message == ViewerMessage::Resize(size(1000, 800))).then_some(())
+    });
     desk.wait_exact();
 }
 
-/// The session is asked for displays with these rectangles.
+/// Waits until the session is asked for monitors with these rectangles.
 fn wait_for_displays(desk: &Desk, wanted: &[Rect]) {
-    let wanted: Vec<Display> = wanted.iter().map(|&rect| Display { rect, millimetres: Size::default() }).collect();
+    let wanted: Vec<Display> =
+        wanted.iter().map(|&rect| Display { rect, millimetres: Size::default() }).collect();
     desk.fake.wait_for("the displays", |message| match message {
-        ViewerMessage::Displays(said) => (said.displays == wanted).then_some(()),
+        ViewerMessage::Displays(stderr) => (stderr.displays == wanted).then_some(()),
         _ => None,
     });
 }
@@ -477,7 +566,9 @@ fn wait_shows(desk: &Desk, window: Window, part: Rect) {
             let state = desk.fake.shared.state.lock().unwrap();
             (state.size, state.pixels.clone())
         };
-        let row = |y: i32| &pixels[(y * screen.width as i32 + part.x1) as usize..][..part.width() as usize];
+        let row = |y: i32| {
+            &pixels[(y * screen.width as i32 + part.x1) as usize..][..part.width() as usize]
+        };
         if !screen.rect().contains(&part) {
             return None;
         }
@@ -487,9 +578,12 @@ fn wait_shows(desk: &Desk, window: Window, part: Rect) {
 }
 
 #[test]
-fn two_windows_are_two_displays() {
-    let Some(mut desk) = Desk::start(size(600, 200), &["--windows", "2", "--size", "300x200"]) else { return };
-    // Side by side, where the viewer puts them a moment after it has made them.
+fn two_windows_are_two_monitors() {
+    let Some(mut desk) = Desk::start(size(600, 200), &["--windows", "2", "--size", "300x200"])
+    else {
+        return;
+    };
+    // Side by side, where the viewer moves them shortly after it has created them.
     let x_of = |window: Window| desk.x.get_geometry(window).unwrap().reply().unwrap().x;
     let windows = until("two windows in a row", || {
         let windows = find_windows(&desk.x, desk.root);
@@ -500,7 +594,7 @@ fn two_windows_are_two_displays() {
         desk.x.flush().unwrap();
     };
     place(windows[0], ConfigureWindowAux::new().x(50).y(20));
-    // Not where its display lies: below the first.
+    // Below the first, unlike its monitor.
     place(windows[1], ConfigureWindowAux::new().x(150).y(400));
     let (left, right) = (Rect::at(0, 0, 300, 200), Rect::at(300, 0, 300, 200));
     wait_for_displays(&desk, &[left, right]);
@@ -515,7 +609,7 @@ fn two_windows_are_two_displays() {
     desk.motion((299, 7));
     pointer(150 + 3, 400 + 9);
     desk.motion((303, 9));
-    // A drag from the one into the other.
+    // A drag from one into the other.
     pointer(50 + 100, 20 + 100);
     desk.motion((100, 100));
     desk.test_input(BUTTON_PRESS_EVENT, 1, 0, 0);
@@ -524,7 +618,7 @@ fn two_windows_are_two_displays() {
     desk.motion((350, 60));
     desk.test_input(BUTTON_RELEASE_EVENT, 1, 0, 0);
     assert_eq!(desk.fake.input().1, InputEvent::Button { button: 1, down: false });
-    // Keys go to whichever has the focus.
+    // The window with the focus gets keys.
     for window in [windows[0], windows[1]] {
         desk.x.set_input_focus(InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
         desk.key(30, true);
@@ -537,7 +631,7 @@ fn two_windows_are_two_displays() {
     wait_for_displays(&desk, &[left, right]);
     wait_shows(&desk, windows[0], left);
     wait_shows(&desk, windows[1], right);
-    // A session that has one display only: it is in the first window, and nothing in the other.
+    // A session with a single monitor: it is in the first window, and the other is empty.
     desk.fake.shared.state.lock().unwrap().stubborn = true;
     desk.fake.send(&SessionMessage::Displays(vec![Rect::at(0, 0, 200, 100)]));
     desk.fake.set_size(size(200, 100));
@@ -551,12 +645,20 @@ fn two_windows_are_two_displays() {
     });
     desk.fake.shared.state.lock().unwrap().stubborn = false;
 
-    // The first is closed: the other is the only display, and its end is the viewer's.
+    // The first is closed: the other is the only monitor, and closing it closes the viewer.
     let close = |window: Window| {
-        let atom = |name: &str| desk.x.intern_atom(false, name.as_bytes()).unwrap().reply().unwrap().atom;
+        let atom =
+            |name: &str| desk.x.intern_atom(false, name.as_bytes()).unwrap().reply().unwrap().atom;
         let data = [atom("WM_DELETE_WINDOW"), 0, 0, 0, 0];
-        let event = x11rb::protocol::xproto::ClientMessageEvent::new(32, window, atom("WM_PROTOCOLS"), data);
-        desk.x.send_event(false, window, x11rb::protocol::xproto::EventMask::NO_EVENT, event).unwrap();
+        let event = x11rb::protocol::xproto::ClientMessageEvent::new(
+            32,
+            window,
+            atom("WM_PROTOCOLS"),
+            data,
+        );
+        desk.x
+            .send_event(false, window, x11rb::protocol::xproto::EventMask::NO_EVENT, event)
+            .unwrap();
         desk.x.flush().unwrap();
     };
     close(windows[0]);
@@ -566,4 +668,68 @@ fn two_windows_are_two_displays() {
     assert_eq!(find_windows(&desk.x, desk.root), [windows[1]]);
     close(windows[1]);
     assert_eq!(desk.end().0, Some(0));
+}
+
+/// A viewer on a terminal of its own, which has asked a question.
+struct Asking {
+    terminal: Ended,
+    typed: ChildStdin,
+    output: BufReader<ChildStdout>,
+    question: String,
+}
+
+impl Asking {
+    fn start(display: &str, arguments: &str) -> Asking {
+        let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_thinc-view"));
+        // util-linux: gives the command a terminal, and ends with its exit code.
+        let mut terminal = Program::new("script")
+            .args(["--quiet", "--return", "--command", &command, "/dev/null"])
+            .env("DISPLAY", display)
+            .env_remove("WAYLAND_DISPLAY")
+            .env("SDL_VIDEO_DRIVER", "x11")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let typed = terminal.stdin.take().unwrap();
+        let mut output = BufReader::new(terminal.stdout.take().unwrap());
+        let mut seen = Vec::new();
+        while !seen.ends_with(b"[y/N] ") {
+            let mut byte = [0];
+            let read = output.read_exact(&mut byte);
+            assert!(read.is_ok(), "no question: {}", String::from_utf8_lossy(&seen));
+            seen.push(byte[0]);
+        }
+        let question = String::from_utf8(seen).unwrap();
+        Asking { terminal: Ended(terminal), typed, output, question }
+    }
+}
+
+#[test]
+fn a_person_confirms_a_new_key_before_anything_is_sent() {
+    let Some((_server, display)) = xvfb() else { return };
+    let fake = Fake::start(size(64, 64));
+    let store = fake.folder.join("known_hosts");
+    let mut link = fake.link();
+    let pin = link.pin.take().unwrap();
+    let key: String = pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let arguments = format!("--pin-store {} '{link}'", store.display());
+
+    let mut asking = Asking::start(&display, &arguments);
+    for part in [&key, &link.authority()] {
+        assert!(asking.question.contains(part), "{part} in {}", asking.question);
+    }
+    asking.typed.write_all(b"n\n").unwrap();
+    let mut rest = String::new();
+    asking.output.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("was not confirmed: nothing was sent"), "{rest}");
+    assert_eq!(asking.terminal.0.wait().unwrap().code(), Some(4));
+    assert!(!store.exists(), "it is not remembered");
+    assert_eq!(fake.shared.state.lock().unwrap().tokens.len(), 1, "the token was not used");
+
+    let mut asking = Asking::start(&display, &arguments);
+    asking.typed.write_all(b"y\n").unwrap();
+    fake.wait_for("a hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
+    let text = std::fs::read_to_string(&store).unwrap();
+    assert_eq!(text, format!("{} {pin}\n", link.authority()));
 }

@@ -1,10 +1,12 @@
-//! Path 11/13 and 12/13: from web/transport.ts, through viewer-core, to web/present.ts.
-//! viewer-core for a browser: a C interface over WASM, called by web/decoder.ts and nobody else.
+//! Path 11/13 and 12/13: from web/transport/connection.ts, through viewer-core, to
+//! web/display/present.ts.
+//! viewer-core for a browser: a C interface over WASM, called only by web/engine/decoder.ts.
 //! Decides nothing and knows no browser: numbers and addresses in, numbers and addresses out.
 //!
-//! One instance of the module holds one viewer, that of the current connection. The page writes what it has to say into
-//! `viewer_buffer` and reads answers from the addresses that the `*_at` functions give; both stay good until the next
-//! call. The only unsafe thing here is the names that `no_mangle` claims; no export takes an address.
+//! One instance of the module holds one viewer, that of the current connection. The page writes its
+//! arguments into `viewer_buffer` and reads results at the addresses that the `*_at` functions
+//! return; both are valid until the next call. The only unsafe code is the names that `no_mangle`
+//! claims; no export takes an address.
 
 mod page;
 mod samples;
@@ -18,7 +20,7 @@ use thinc_viewer_core::Urgency;
 
 thread_local! {
     static PAGE: RefCell<Page> = const { RefCell::new(Page::new()) };
-    /// What a panic said; outlives it, for the page to show.
+    /// Message of the last panic; outlives it, so that the page can show it.
     static PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -27,7 +29,7 @@ fn with<T>(call: impl FnOnce(&mut Page) -> T) -> T {
 }
 
 fn micros(now_us: f64) -> u64 {
-    now_us as u64 // "as" takes a negative or absent moment for 0
+    now_us as u64 // "as" converts a negative time to 0
 }
 
 fn rect_of(x: u32, y: u32, width: u32, height: u32) -> Rect {
@@ -40,113 +42,132 @@ fn narrow(value: u32) -> u16 {
     u16::try_from(value).unwrap_or(u16::MAX)
 }
 
-/// Room for what the next call takes, `bytes` long; its address.
+/// Address of a buffer of `bytes` bytes for the arguments of the next call.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_buffer(bytes: u32) -> *mut u8 {
     with(|page| page.buffer(bytes as usize))
 }
 
-/// Begins a connection: the program's name lies in the buffer, and behind it 32 random bytes; width and height are the window's pixels.
+/// Begins a connection: the buffer holds the program's name, then 32 random bytes; width and height
+/// are the window's in pixels.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_open(name_bytes: u32, width: u32, height: u32) {
     std::panic::set_hook(Box::new(|info| PANIC.with_borrow_mut(|words| *words = info.to_string())));
     with(|page| page.open(name_bytes as usize, Size { width, height }));
 }
 
-/// The connection is gone: until the next one is greeted, keys are kept for it, and nothing else is.
+/// The connection is lost: until the next one's hello, keys are buffered for it, and nothing else
+/// is.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_lost() {
     with(Page::lost);
 }
 
-/// True (1) while what is typed without a connection would be sent by the next.
+/// 1 if the next connection would send what is typed without one.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_keeps(now_us: f64) -> u32 {
-    with(|page| u32::from(page.keeps(micros(now_us))))
+pub extern "C" fn viewer_can_buffer_input(now_us: f64) -> u32 {
+    with(|page| u32::from(page.can_buffer_input(micros(now_us))))
 }
 
-/// The page's own number, 16 bytes, lies in the buffer; every connection from the next `viewer_open` on says it.
+/// The buffer holds the page's identifier, 16 bytes, sent on every connection from the next
+/// `viewer_open` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_instance() {
     with(Page::set_instance);
 }
 
-/// Takes what an earlier page kept, which lies in the buffer; 0, or 1 where it is of no use for what the text says.
+/// Loads the cache of an earlier page from the buffer; 0, or 1 if it is unusable, with the reason
+/// as the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_load_cache(bytes: u32) -> u32 {
     with(|page| u32::from(page.load_cache(bytes as usize).is_err()))
 }
 
-/// Collects what is kept, for a later page; its length in bytes, 0 where nothing is new.
+/// Collects the cache for a later page; its length in bytes, 0 if nothing has changed.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_save_cache() -> u32 {
     with(|page| page.save_cache().len() as u32)
 }
 
-/// Where `viewer_save_cache` put it.
+/// Address of what `viewer_save_cache` collected.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_saved_cache_at() -> *const u8 {
-    with(|page| page.saved().as_ptr())
+    with(|page| page.saved_cache().as_ptr())
 }
 
-/// An earlier page of this tab showed a picture of this size, of this part of the session's screen: it is shown until there is a
-/// connection. 1, or 0 where it is none. Before the first `viewer_open`.
+/// Restores the picture of an earlier page of this tab: its size, and the part of the session's
+/// screen that it showed. It is shown until there is a connection. 1, or 0 if it is invalid. Before
+/// the first `viewer_open`.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_restore(width: u32, height: u32, x: u32, y: u32, part_width: u32, part_height: u32) -> u32 {
-    with(|page| u32::from(page.restore(Size { width, height }, rect_of(x, y, part_width, part_height))))
+pub extern "C" fn viewer_restore(
+    width: u32,
+    height: u32,
+    x: u32,
+    y: u32,
+    part_width: u32,
+    part_height: u32,
+) -> u32 {
+    with(|page| {
+        u32::from(page.restore(Size { width, height }, rect_of(x, y, part_width, part_height)))
+    })
 }
 
-/// A tile of it, as `viewer_tile` gave it, lies in the buffer; 1, or 0 where it is none.
+/// Restores a tile of that picture from the buffer, as `viewer_tile` returned it; 1, or 0 if it is
+/// invalid.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_restore_tile(x: u32, y: u32, bytes: u32) -> u32 {
     with(|page| u32::from(page.restore_tile(x, y, bytes as usize)))
 }
 
-/// When `viewer_tile` is to be called, in microseconds; 0 for never.
+/// When to call `viewer_tile`, in microseconds; 0 for never.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_tile_due() -> f64 {
     with(|page| page.tile_due() as f64)
 }
 
-/// Collects the next tile that a page loaded again is to have: its length in bytes, 0 for none; its x, y, width and height are where an
-/// event's numbers are. `last`: there may be no later.
+/// Collects the next tile to save for a reloaded page: its length in bytes, 0 for none; x, y, width
+/// and height are the event's numbers. `last`: also tiles that are not at rest.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_tile(last: u32, now_us: f64) -> u32 {
-    let urgency = if last != 0 { Urgency::Last } else { Urgency::Rested };
+    let urgency = if last != 0 { Urgency::Final } else { Urgency::AtRest };
     with(|page| page.next_tile(urgency, micros(now_us)).len() as u32)
 }
 
-/// Where `viewer_tile` put it.
+/// Address of what `viewer_tile` collected.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_tile_at() -> *const u8 {
     with(|page| page.tile().as_ptr())
 }
 
-/// The page has none of the tiles any more.
+/// The page has deleted the saved tiles.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_tiles_forget() {
     with(Page::forget_tiles);
 }
 
-/// Applies the session's next bytes, which lie in the buffer; 0, or 1 when the connection must end for what the text says.
+/// Handles the session's next bytes, from the buffer; 0, or 1 if the connection must end, with the
+/// reason as the text.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_bytes(bytes: u32, now_us: f64) -> u32 {
     with(|page| u32::from(page.bytes(bytes as usize, micros(now_us)).is_err()))
 }
 
-/// The same for what came beside them by itself, which lies in the buffer.
+/// The same for a datagram.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_datagram(bytes: u32, now_us: f64) -> u32 {
     with(|page| u32::from(page.datagram(bytes as usize, micros(now_us)).is_err()))
 }
 
-/// A key: evdev code and X keysym, 0 where unknown. This and the next give the input's number.
+/// A key: evdev code and X keysym, 0 if unknown. Like the functions below, returns the input's
+/// number.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_key(code: u32, keysym: u32, down: u32, now_us: f64) -> u32 {
-    with(|page| page.input(InputEvent::Key { code: narrow(code), keysym, down: down != 0 }, micros(now_us)))
+    with(|page| {
+        page.input(InputEvent::Key { code: narrow(code), keysym, down: down != 0 }, micros(now_us))
+    })
 }
 
-/// The pointer is here, in pixels of the session's screen.
+/// The pointer's position in pixels of the session's screen.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_motion(x: u32, y: u32, now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::Motion { x: narrow(x), y: narrow(y) }, micros(now_us)))
@@ -159,34 +180,36 @@ pub extern "C" fn viewer_button(button: u32, down: u32, now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::Button { button, down: down != 0 }, micros(now_us)))
 }
 
-/// The wheel, in 1/120 of a notch, right and down positive.
+/// Scrolling in 1/120 of a notch, right and down positive.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_scroll(dx: i32, dy: i32, now_us: f64) -> u32 {
     let bound = |value: i32| value.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
     with(|page| page.input(InputEvent::Scroll { dx: bound(dx), dy: bound(dy) }, micros(now_us)))
 }
 
-/// A character that no key stands for; what is none is nothing.
+/// A character that no key stands for; an invalid code point is ignored.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_char(code_point: u32, now_us: f64) -> u32 {
     let character = char::from_u32(code_point);
-    with(|page| character.map_or(0, |character| page.input(InputEvent::Char(character), micros(now_us))))
+    with(|page| {
+        character.map_or(0, |character| page.input(InputEvent::Char(character), micros(now_us)))
+    })
 }
 
-/// Which locks are on: bit 0 Caps Lock, bit 1 Num Lock.
+/// State of the locks: bit 0 Caps Lock, bit 1 Num Lock.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_locks(locks: u32, now_us: f64) -> u32 {
     let event = InputEvent::Locks { caps: locks & 1 != 0, num: locks & 2 != 0 };
     with(|page| page.input(event, micros(now_us)))
 }
 
-/// How the keyboard is laid out: the buffer holds the layout's name and then the variant's.
+/// The keyboard layout: the buffer holds the layout's name, then the variant's.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_layout(layout_bytes: u32, variant_bytes: u32) {
     with(|page| page.set_layout(layout_bytes as usize, variant_bytes as usize));
 }
 
-/// A finger: phase 0 touches, 1 moves, anything else leaves.
+/// A touch: phase 0 begins, 1 moves, any other ends it.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_touch(id: u32, phase: u32, x: u32, y: u32, now_us: f64) -> u32 {
     let id = u8::try_from(id).unwrap_or(u8::MAX);
@@ -195,46 +218,48 @@ pub extern "C" fn viewer_touch(id: u32, phase: u32, x: u32, y: u32, now_us: f64)
         1 => TouchPhase::Update,
         _ => TouchPhase::End,
     };
-    with(|page| page.input(InputEvent::Touch { id, phase, x: narrow(x), y: narrow(y) }, micros(now_us)))
+    with(|page| {
+        page.input(InputEvent::Touch { id, phase, x: narrow(x), y: narrow(y) }, micros(now_us))
+    })
 }
 
-/// The page lost the keyboard.
+/// The page lost the keyboard focus.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_release_all(now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::ReleaseAll, micros(now_us)))
 }
 
-/// Which way contents of clipboards may go, from the next `viewer_open` on.
+/// Directions in which clipboard contents may go, from the next `viewer_open` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_policy(give: u32, take: u32) {
     with(|page| page.set_clipboard(give != 0, take != 0));
 }
 
-/// The page has something to paste: formats as bits, by the protocol's numbers.
+/// The page offers clipboard content: formats as bits, by the protocol's numbers.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_offer(selection: u32, formats: u32) {
     with(|page| page.offer_clip(selection, formats));
 }
 
-/// Wants what the session has copied; the request's number, or 0 where there is no such thing.
+/// Requests what the session has copied; the request's number, or 0 if there is no such content.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_request(selection: u32, format: u32, now_us: f64) -> u32 {
     with(|page| page.request_clip(selection, format, micros(now_us)))
 }
 
-/// The content that a program in the session wants lies in the buffer.
+/// The buffer holds the content that an application in the session requested.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_provide(id: u32, bytes: u32, now_us: f64) {
     with(|page| page.provide_clip(id, Some(bytes as usize), micros(now_us)));
 }
 
-/// It cannot be had.
+/// The requested content is not available.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_refuse(id: u32, now_us: f64) {
     with(|page| page.provide_clip(id, None, micros(now_us)));
 }
 
-/// The content of the last event that brought one.
+/// Address of the content of the last `ClipReceived` event.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_at() -> *const u8 {
     with(|page| page.clip().as_ptr())
@@ -246,154 +271,200 @@ pub extern "C" fn viewer_clip_bytes() -> u32 {
     with(|page| page.clip().len() as u32)
 }
 
-/// The page has its copy of it.
+/// The page has copied it.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_clip_forget() {
     with(Page::forget_clip);
 }
 
-/// When `viewer_timeout` is to be called, in microseconds; 0 for never.
+/// When to call `viewer_timeout`, in microseconds; 0 for never.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_deadline() -> f64 {
     with(|page| page.deadline() as f64)
 }
 
-/// Nothing is heard though an answer is due: the session is asked once more.
+/// The session is unresponsive: sends another probe.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_quiet(now_us: f64) {
-    with(|page| page.quiet(micros(now_us)));
+pub extern "C" fn viewer_repeat_liveness_probe(now_us: f64) {
+    with(|page| page.repeat_liveness_probe(micros(now_us)));
 }
 
-/// It is so late: what has been waited for too long is given up.
+/// Watches the path of the connection from now on: another transport could replace this one.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_watch_path() {
+    with(Page::watch_path);
+}
+
+/// Microseconds of the round trip because of which another transport is to be tried now; 0: none
+/// is to be.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_path_change(now_us: f64) -> f64 {
+    with(|page| page.path_change(micros(now_us)) as f64)
+}
+
+/// Another transport is tried (0), cannot be used (1), or cannot take the place now (2).
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_transport_attempt(state: u32, now_us: f64) {
+    with(|page| page.transport_attempt(state, micros(now_us)));
+}
+
+/// Whether another connection may take the place of this one now.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_may_be_replaced() -> u32 {
+    with(|page| page.may_be_replaced().into())
+}
+
+/// Whether a key, a button or a finger is down.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_holds_input() -> u32 {
+    with(|page| page.holds_input().into())
+}
+
+/// Gives up whatever has waited too long at this time.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_timeout(now_us: f64) {
     with(|page| page.timeout(micros(now_us)));
 }
 
-/// The window has this size now, in device pixels.
+/// The window's size in device pixels.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_resize(width: u32, height: u32) {
     with(|page| page.resize(Size { width, height }));
 }
 
-/// The page shows this part of the session's screen, in the screen's pixels, as a picture of `width` × `height`; without a part, all of it.
+/// The page shows this part of the session's screen, in the screen's pixels, as a picture of
+/// `width` × `height`; an empty part is all of it.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_view(width: u32, height: u32, x: u32, y: u32, part_width: u32, part_height: u32) {
+pub extern "C" fn viewer_view(
+    width: u32,
+    height: u32,
+    x: u32,
+    y: u32,
+    part_width: u32,
+    part_height: u32,
+) {
     let part = rect_of(x, y, part_width, part_height);
     with(|page| page.set_view(View { size: Size { width, height }, part }));
 }
 
-/// The page is a display of this size in pixels, on which things are to be drawn so large, in percent; 0: not known.
+/// The page is a display of this size in pixels; applications should draw at this scale in percent,
+/// 0: unknown.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_display(width: u32, height: u32, scale_percent: u32) {
     with(|page| page.set_display(Size { width, height }, narrow(scale_percent)));
 }
 
-/// Whether the browser decodes H.264; said from the next `viewer_open` on.
+/// Whether the browser decodes H.264; sent from the next `viewer_open` on.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_h264(decodes: u32) {
     with(|page| page.set_h264(decodes != 0));
 }
 
-/// Whether updates may come by themselves beside the stream; said from the next `viewer_open` on.
+/// Whether the connection has datagrams; sent from the next `viewer_open` on.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_alone(takes: u32) {
-    with(|page| page.set_alone(takes != 0));
+pub extern "C" fn viewer_datagrams(takes: u32) {
+    with(|page| page.set_datagrams(takes != 0));
 }
 
-/// Takes the next thing for the browser's decoders: its kind as in `page::VideoTask`, its numbers where an event's are. Numbers of
-/// streams and pictures are whole.
+/// Takes the next task for the browser's video decoders: its kind is a `page::VideoTask`, its
+/// numbers are the event's. Numbers of streams and frames are integers.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video() -> u32 {
-    with(|page| page.next_video() as u32)
+    with(|page| page.next_video_task() as u32)
 }
 
-/// The last coded picture's bytes.
+/// Address of the last encoded frame.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_at() -> *const u8 {
-    with(|page| page.coded().as_ptr())
+    with(|page| page.encoded_frame().as_ptr())
 }
 
-/// Their number.
+/// Its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_bytes() -> u32 {
-    with(|page| page.coded().len() as u32)
+    with(|page| page.encoded_frame().len() as u32)
 }
 
-/// The stream's decoder stands ready (1), or cannot be had (0).
+/// The stream's decoder is ready (1), or not available (0).
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_ready(stream: f64, ready: u32) {
     with(|page| page.video_ready(stream as u64, ready != 0));
 }
 
-/// True (1) while some of the picture would still be seen.
+/// 1 if some of the frame would still be visible.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_wanted(serial: f64) -> u32 {
     with(|page| u32::from(page.is_video_wanted(serial as u64)))
 }
 
-/// The picture was decoded, and is not handed over as nobody would see it.
+/// The frame was decoded, and is not handed over because it would not be visible.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_skipped(serial: f64) {
     with(|page| page.video_skipped(serial as u64));
 }
 
-/// The picture could not be decoded.
+/// The frame could not be decoded.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_video_failed(serial: f64) {
     with(|page| page.video_failed(serial as u64));
 }
 
-/// Room for a decoded picture of this size, 4:2:0, rows without gaps; null where none may be so large. It stays where it is until
-/// a larger one is wanted.
+/// Address of a buffer for a decoded 4:2:0 frame of this size, rows without gaps; null if the size
+/// is over the limit. It is valid until a larger one is requested.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_video_room(width: u32, height: u32) -> *mut u8 {
-    with(|page| page.video_room(Size { width, height }))
+pub extern "C" fn viewer_video_buffer(width: u32, height: u32) -> *mut u8 {
+    with(|page| page.video_buffer(Size { width, height }))
 }
 
-/// The picture lies in that room, in one of the forms of `samples::Form`.
+/// The decoded frame is in that buffer, in a `samples::ChromaLayout`.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_video_picture(serial: f64, form: u32, width: u32, height: u32, now_us: f64) {
-    with(|page| page.video_picture(serial as u64, form, Size { width, height }, micros(now_us)));
+pub extern "C" fn viewer_video_frame(
+    serial: f64,
+    chroma: u32,
+    width: u32,
+    height: u32,
+    now_us: f64,
+) {
+    with(|page| page.video_frame(serial as u64, chroma, Size { width, height }, micros(now_us)));
 }
 
-/// Asks for a barrier; its number. At most 8 may be unanswered.
+/// Requests a barrier; its number. At most 8 may be unanswered.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_barrier() -> u32 {
     with(Page::barrier)
 }
 
-/// The person goes; the last bytes are in the output.
+/// The user leaves; the last bytes are in the output.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_close() {
     with(Page::close);
 }
 
-/// All damage taken until now is on the canvas.
+/// All damage taken so far is on the canvas.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_presented(now_us: f64) {
     with(|page| page.presented(micros(now_us)));
 }
 
-/// Collects what is to be sent; its length in bytes, 0 for nothing.
+/// Collects the bytes to send; their length, 0 if there are none.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_output() -> u32 {
     with(|page| page.collect_output().len() as u32)
 }
 
-/// Collects what may be lost, to be sent beside the stream: its length in bytes, 0 for nothing.
+/// Collects a datagram to send; its length, 0 if there is none.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_datagram_output() -> u32 {
     with(|page| page.collect_datagram().len() as u32)
 }
 
-/// Where either put it.
+/// Address of what either collected.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_output_at() -> *const u8 {
     with(|page| page.output().as_ptr())
 }
 
-/// Takes the next event: its kind as in `page::EventKind`, 0 for none.
+/// Takes the next event: its kind is a `page::EventKind`, 0 for none.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_event() -> u32 {
     with(|page| page.next_event() as u32)
@@ -405,7 +476,7 @@ pub extern "C" fn viewer_event_at() -> *const f64 {
     with(|page| page.event().as_ptr())
 }
 
-/// The last text: of an event, or of a refusal of `viewer_bytes`.
+/// Address of the last text: of an event, or of an error of `viewer_bytes`.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_text_at() -> *const u8 {
     with(|page| page.text().as_ptr())
@@ -417,7 +488,7 @@ pub extern "C" fn viewer_text_bytes() -> u32 {
     with(|page| page.text().len() as u32)
 }
 
-/// The last cursor's pixels, as straight red, green, blue, alpha.
+/// Address of the last cursor's pixels, as straight red, green, blue, alpha.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_image_at() -> *const u32 {
     with(|page| page.image().as_ptr())
@@ -429,13 +500,13 @@ pub extern "C" fn viewer_image_bytes() -> u32 {
     with(|page| size_of_val(page.image()) as u32)
 }
 
-/// The screen's pixels: blue, green, red, 255, rows without gaps.
+/// Address of the screen's pixels: blue, green, red, 255, rows without gaps.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_screen_at() -> *const u32 {
     with(|page| page.screen().as_ptr())
 }
 
-/// Width of the screen, 0 before the session has said.
+/// Width of the screen; 0 until the session has sent it.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_screen_width() -> u32 {
     with(|page| page.size().width)
@@ -447,13 +518,13 @@ pub extern "C" fn viewer_screen_height() -> u32 {
     with(|page| page.size().height)
 }
 
-/// True (1) while there is something to show.
+/// 1 if there is something to present.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_damaged() -> u32 {
     with(|page| u32::from(page.is_damaged()))
 }
 
-/// Takes the damage: how many rectangles.
+/// Takes the damage; the number of rectangles.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_damage() -> u32 {
     with(|page| page.take_damage().len() as u32)
@@ -465,43 +536,44 @@ pub extern "C" fn viewer_damage_at() -> *const [i32; 4] {
     with(|page| page.damage().as_ptr())
 }
 
-/// Collects where the screen is not exact yet: how many rectangles.
+/// Collects the lossy part of the screen; the number of rectangles.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_inexact() -> u32 {
-    with(|page| page.collect_inexact().len() as u32)
+pub extern "C" fn viewer_lossy() -> u32 {
+    with(|page| page.collect_lossy().len() as u32)
 }
 
 /// Their x, y, width and height, as i32.
 #[unsafe(no_mangle)]
-pub extern "C" fn viewer_inexact_at() -> *const [i32; 4] {
-    with(|page| page.inexact().as_ptr())
+pub extern "C" fn viewer_lossy_at() -> *const [i32; 4] {
+    with(|page| page.lossy().as_ptr())
 }
 
-/// Pixels of a rectangle as red, green, blue, 255; nothing is written for one that is not inside the screen.
+/// Pixels of a rectangle as red, green, blue, 255; nothing is written if it is not inside the
+/// screen.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_rgba(x: u32, y: u32, width: u32, height: u32) -> *const u32 {
     with(|page| page.rgba(rect_of(x, y, width, height)).as_ptr())
 }
 
-/// Collects the statistics as f64, in the order of `page::stats`; how many.
+/// Collects the statistics as f64, in the order of `page::stats`; their number.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_stats() -> u32 {
     with(|page| page.collect_stats().len() as u32)
 }
 
-/// Where `viewer_stats` put them.
+/// Address of what `viewer_stats` collected.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_stats_at() -> *const f64 {
     with(|page| page.stats().as_ptr())
 }
 
-/// What the panic said that has just stopped this instance.
+/// Address of the message of the panic that has stopped this instance.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_panic_at() -> *const u8 {
     PANIC.with_borrow(|words| words.as_ptr())
 }
 
-/// Its length in bytes, 0 when there was none.
+/// Its length in bytes, 0 if there was none.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_panic_bytes() -> u32 {
     PANIC.with_borrow(|words| words.len() as u32)

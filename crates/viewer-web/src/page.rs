@@ -1,48 +1,50 @@
 //! Path 11/13 and 12/13: from lib.rs, to viewer-core and back.
-//! What one page holds: the viewer of the current connection, and room for what passes between it and the page.
-//! Knows viewer-core's values and how they lie in memory for the page; never who reads them.
+//! The state of one page: the viewer of the current connection, and the buffers between it and the
+//! page.
+//! Knows viewer-core's values and their memory layout for the page; never who reads them.
 
-mod kept;
+mod saved;
 
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
-use thinc_protocol::session::Shows;
-use thinc_protocol::viewer::{Display, Displays, InputEvent, Layout, View, ViewerCaps};
+use thinc_protocol::session::ScreenPart;
+use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
 use thinc_viewer_core::{
-    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, Kept, SavedCacheError, VideoEvent, Viewer, ViewerConfig,
-    ViewerError, ViewerEvent,
+    CACHE_BYTES_DEFAULT, Cache, ClipboardPolicy, CursorPixels, PathChange, SavedCacheError,
+    SavedTiles, VideoEvent, Viewer, ViewerConfig, ViewerError, ViewerEvent,
 };
 
-use crate::samples::{Form, Samples};
+use crate::samples::{ChromaLayout, Samples};
 
-/// 1 MiB: of the buffer, once a content has gone through it.
+/// 1 MiB: capacity of the buffer that is kept after a large clipboard content.
 const BUFFER_BYTES_KEPT: usize = 1024 * 1024;
 
-/// Numbers of an event, at most.
+/// Most numbers that an event has.
 const NUMBERS: usize = 8;
 
-/// Kinds of events, as web/decoder.ts numbers them; behind each, its numbers.
+/// Kinds of events, as web/engine/decoder.ts numbers them; each comment names the event's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum EventKind {
     /// There is none.
     None = 0,
-    /// Width, height; width and height of the session's screen; x, y, width and height of the part of it that is shown.
+    /// Width, height; width and height of the session's screen; x, y, width and height of the part
+    /// that is shown.
     Geometry = 1,
-    /// Width, height, hot x, hot y; the pixels are the image.
+    /// Width, height, hot x, hot y; `image` has the pixels.
     Cursor = 2,
-    /// Shown.
+    /// Whether it is shown.
     CursorShow = 3,
     /// Number.
     Barrier = 4,
     /// Input's number, microseconds.
     Echo = 5,
     FrameEnd = 6,
-    /// Code; the reason is the text.
+    /// Code; `text` has the reason.
     Closed = 7,
-    /// The session's name is the text.
+    /// `text` has the session's name.
     Connected = 8,
     /// x, y.
     CursorMove = 9,
@@ -50,22 +52,23 @@ pub(crate) enum EventKind {
     ClipOffer = 16,
     /// Number, selection, format.
     ClipWanted = 17,
-    /// Number; the content is the clip.
+    /// Number; `clip` has the content.
     ClipReceived = 18,
-    /// Number, why, and where it is too long its bytes and the limit.
+    /// Number, reason and, if the content is too large, its bytes and the limit.
     ClipEnded = 19,
 }
 
-/// What the browser's decoders are to do, as web/decoder.ts numbers it; behind each, its numbers.
+/// Tasks for the browser's video decoders, as web/engine/decoder.ts numbers them; each comment
+/// names the task's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum VideoTask {
-    /// Nothing.
+    /// There is none.
     None = 0,
     /// Stream, codec, width, height.
     Begin = 1,
-    /// Stream, serial, whether it is a key, width, height; its bytes are the coded picture.
-    Picture = 2,
+    /// Stream, serial, whether it is a keyframe, width, height; `encoded_frame` has the bytes.
+    Frame = 2,
     /// Stream.
     End = 3,
 }
@@ -73,38 +76,39 @@ pub(crate) enum VideoTask {
 #[derive(Debug)]
 pub(crate) struct Page {
     viewer: Option<Viewer>,
-    /// The person sees no connection: what is typed is kept for the next.
-    away: bool,
+    /// The connection is lost: input is buffered for the next one.
+    disconnected: bool,
     /// There was a connection.
-    begun: bool,
-    /// Which page this is, on whatever connection.
+    had_connection: bool,
+    /// Identifies this page on every connection.
     instance: Option<[u8; INSTANCE_BYTES]>,
-    /// What is kept, before the first connection.
+    /// The cache before the first connection.
     cache: Option<Cache>,
-    /// The same as bytes, and the update after which it was so.
-    saved: Vec<u8>,
-    saved_update: u64,
-    /// What of the picture the page has in its store, for a page that is loaded again; and the tile that was last handed out.
-    kept: Kept,
+    /// The saved cache as bytes, and the last update that it contains.
+    saved_cache: Vec<u8>,
+    saved_at_update: u64,
+    /// The tiles that the page's store has for a reloaded page, and the tile that was collected
+    /// last.
+    saved_tiles: SavedTiles,
     tile: Vec<u8>,
     buffer: Vec<u8>,
     output: Vec<u8>,
     event: [f64; NUMBERS],
     text: String,
     image: Vec<u32>,
-    /// The browser decodes H.264.
+    /// Whether the browser decodes H.264.
     h264: bool,
-    /// The connection carries datagrams.
-    alone: bool,
-    /// The coded picture that was last handed out.
-    coded: Vec<u8>,
+    /// Whether the connection has datagrams.
+    datagrams: bool,
+    /// The encoded frame that was handed out last.
+    encoded_frame: Vec<u8>,
     samples: Samples,
     clipboard: ClipboardPolicy,
-    layout: Option<Layout>,
-    /// The content of the last event that had one.
+    layout: Option<KeyboardLayout>,
+    /// The content of the last `ClipReceived` event.
     clip: Vec<u8>,
     damage: Vec<[i32; 4]>,
-    inexact: Vec<[i32; 4]>,
+    lossy: Vec<[i32; 4]>,
     rgba: Vec<u32>,
     stats: Vec<f64>,
 }
@@ -113,13 +117,13 @@ impl Page {
     pub(crate) const fn new() -> Page {
         Page {
             viewer: None,
-            away: false,
-            begun: false,
+            disconnected: false,
+            had_connection: false,
             instance: None,
             cache: None,
-            saved: Vec::new(),
-            saved_update: 0,
-            kept: Kept::NOTHING,
+            saved_cache: Vec::new(),
+            saved_at_update: 0,
+            saved_tiles: SavedTiles::NONE,
             tile: Vec::new(),
             buffer: Vec::new(),
             output: Vec::new(),
@@ -127,20 +131,20 @@ impl Page {
             text: String::new(),
             image: Vec::new(),
             h264: false,
-            alone: false,
-            coded: Vec::new(),
+            datagrams: false,
+            encoded_frame: Vec::new(),
             samples: Samples::new(),
             clipboard: ClipboardPolicy::OFF,
             layout: None,
             clip: Vec::new(),
             damage: Vec::new(),
-            inexact: Vec::new(),
+            lossy: Vec::new(),
             rgba: Vec::new(),
             stats: Vec::new(),
         }
     }
 
-    /// Room for `bytes` bytes, which the page writes before its next call.
+    /// A buffer of `bytes` bytes, which the page writes before its next call.
     pub(crate) fn buffer(&mut self, bytes: usize) -> *mut u8 {
         if self.buffer.len() < bytes {
             self.buffer.resize(bytes, 0);
@@ -149,40 +153,43 @@ impl Page {
     }
 
     pub(crate) fn open(&mut self, name_bytes: usize, size: Size) {
-        let name = String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
+        let name =
+            String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
         let h264 = if self.h264 { ViewerCaps::H264 } else { 0 };
-        let alone = if self.alone { ViewerCaps::ALONE } else { 0 };
-        let caps = ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264 | alone;
+        let datagrams = if self.datagrams { ViewerCaps::DATAGRAMS } else { 0 };
+        let caps =
+            ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264 | datagrams;
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
-        let before = self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
+        let earlier_cache =
+            self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
         let mut viewer = Viewer::new(&ViewerConfig { name, size, caps, clipboard: self.clipboard });
         if let (Some(earlier), Some(key)) = (&mut self.viewer, key) {
-            viewer.lie_over(earlier, key);
+            viewer.continue_from(earlier, key);
         }
-        // Under its number an earlier page may have typed.
-        if !std::mem::replace(&mut self.begun, true) {
-            viewer.begin_anew();
+        // An earlier page may have sent input under the same identifier.
+        if !std::mem::replace(&mut self.had_connection, true) {
+            viewer.set_reloaded();
         }
         if let Some(number) = self.instance {
             viewer.set_instance(number);
         }
-        viewer.offer_cache(before.unwrap_or_else(|| Cache::new(CACHE_BYTES_DEFAULT)));
+        viewer.offer_cache(earlier_cache.unwrap_or_else(|| Cache::new(CACHE_BYTES_DEFAULT)));
         if let Some(layout) = &self.layout {
             viewer.set_layout(layout.clone());
         }
         self.viewer = Some(viewer);
-        self.saved_update = 0;
+        self.saved_at_update = 0;
     }
 
-    /// The page's own number lies in the buffer; said in every connection from the next one on.
+    /// Takes the page's identifier from the buffer; sent on every connection from the next one on.
     pub(crate) fn set_instance(&mut self) {
         self.instance = self.buffer.first_chunk().copied();
     }
 
-    /// What was kept by an earlier page, which lies in the buffer; offered with the first connection.
+    /// Loads the cache of an earlier page from the buffer; offered with the first connection.
     pub(crate) fn load_cache(&mut self, bytes: usize) -> Result<(), SavedCacheError> {
         let loaded = Cache::load(self.buffer.get(..bytes).unwrap_or_default(), CACHE_BYTES_DEFAULT);
-        // The buffer was never so large before, and will not be again.
+        // No other call needs a buffer of this size.
         self.buffer = Vec::new();
         match loaded {
             Ok(cache) => {
@@ -196,19 +203,19 @@ impl Page {
         }
     }
 
-    /// What is kept, as bytes for a later page; none where that is as it was.
+    /// The cache as bytes for a later page; empty if it has not changed.
     pub(crate) fn save_cache(&mut self) -> &[u8] {
-        self.saved = Vec::new();
+        self.saved_cache = Vec::new();
         let cache = self.viewer.as_ref().and_then(Viewer::cache);
-        if let Some(cache) = cache.filter(|cache| cache.update() != self.saved_update) {
-            cache.save(&mut self.saved);
-            self.saved_update = cache.update();
+        if let Some(cache) = cache.filter(|cache| cache.update() != self.saved_at_update) {
+            cache.save(&mut self.saved_cache);
+            self.saved_at_update = cache.update();
         }
-        &self.saved
+        &self.saved_cache
     }
 
-    pub(crate) fn saved(&self) -> &[u8] {
-        &self.saved
+    pub(crate) fn saved_cache(&self) -> &[u8] {
+        &self.saved_cache
     }
 
     pub(crate) fn bytes(&mut self, bytes: usize, now: Micros) -> Result<(), ViewerError> {
@@ -235,57 +242,68 @@ impl Page {
 
     pub(crate) fn input(&mut self, event: InputEvent, now: Micros) -> u32 {
         let Some(viewer) = &mut self.viewer else { return 0 };
-        if self.away { viewer.keep_input(event, now).unwrap_or(0) } else { viewer.handle_input(event, now) }
+        if self.disconnected {
+            viewer.buffer_input(event, now).unwrap_or(0)
+        } else {
+            viewer.handle_input(event, now)
+        }
     }
 
-    /// The connection is gone, and until the next is greeted what is typed is kept.
+    /// The connection is lost; until the next one's hello input is buffered.
     pub(crate) const fn lost(&mut self) {
-        self.away = true;
+        self.disconnected = true;
     }
 
-    /// What is typed would be sent by the next connection.
-    pub(crate) fn keeps(&self, now: Micros) -> bool {
-        self.viewer.as_ref().is_some_and(|viewer| viewer.keeps_input(now))
+    /// Whether the next connection would send what is typed.
+    pub(crate) fn can_buffer_input(&self, now: Micros) -> bool {
+        self.viewer.as_ref().is_some_and(|viewer| viewer.can_buffer_input(now))
     }
 
-    /// How the keyboard is laid out, now and in every later connection. The page checks names; others are none.
+    /// Sets the keyboard layout for this and later connections; ignores invalid names, which the
+    /// page does not send.
     pub(crate) fn set_layout(&mut self, layout_bytes: usize, variant_bytes: usize) {
         let name = |range: std::ops::Range<usize>| {
-            let bytes = self.buffer.get(range).filter(|bytes| bytes.len() <= LAYOUT_NAME_BYTES_MAX)?;
+            let bytes =
+                self.buffer.get(range).filter(|bytes| bytes.len() <= LAYOUT_NAME_BYTES_MAX)?;
             let known = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-".contains(byte);
             bytes.iter().all(known).then(|| String::from_utf8_lossy(bytes).into_owned())
         };
         let end = layout_bytes.saturating_add(variant_bytes);
-        let (Some(layout), Some(variant)) = (name(0..layout_bytes), name(layout_bytes..end)) else { return };
-        let layout = Layout { layout, variant, ..Layout::default() };
+        let (Some(layout), Some(variant)) = (name(0..layout_bytes), name(layout_bytes..end)) else {
+            return;
+        };
+        let layout = KeyboardLayout { layout, variant, ..KeyboardLayout::default() };
         if let Some(viewer) = &mut self.viewer {
             viewer.set_layout(layout.clone());
         }
         self.layout = Some(layout);
     }
 
-    /// Which way contents may go, from the next connection on.
+    /// Directions in which contents may go, from the next connection on.
     pub(crate) fn set_clipboard(&mut self, give: bool, take: bool) {
         self.clipboard = ClipboardPolicy { give, take, ..ClipboardPolicy::default() };
     }
 
     pub(crate) fn offer_clip(&mut self, selection: u32, formats: u32) {
-        let formats = ClipFormat::ALL.into_iter().filter(|&format| formats & 1 << format as u32 != 0);
+        let formats =
+            ClipFormat::ALL.into_iter().filter(|&format| formats & 1 << format as u32 != 0);
         if let (Some(viewer), Some(selection)) = (&mut self.viewer, selection_of(selection)) {
             viewer.offer_clipboard(selection, formats.collect::<ClipFormats>());
         }
     }
 
-    /// The request's number; 0 where the session has no such thing.
+    /// The request's number; 0 if the session has no such content.
     pub(crate) fn request_clip(&mut self, selection: u32, format: u32, now: Micros) -> u32 {
         let format = ClipFormat::ALL.get(format as usize).copied();
-        let (Some(viewer), Some(selection), Some(format)) = (&mut self.viewer, selection_of(selection), format) else {
+        let (Some(viewer), Some(selection), Some(format)) =
+            (&mut self.viewer, selection_of(selection), format)
+        else {
             return 0;
         };
         viewer.request_clipboard(selection, format, now).unwrap_or(0)
     }
 
-    /// The content lies in the buffer; none: it cannot be had.
+    /// Provides the content from the buffer; none: it is not available.
     pub(crate) fn provide_clip(&mut self, id: u32, bytes: Option<usize>, now: Micros) {
         let content = bytes.map(|bytes| self.buffer.get(..bytes).unwrap_or_default().to_vec());
         if let Some(viewer) = &mut self.viewer {
@@ -296,12 +314,12 @@ impl Page {
         self.buffer.shrink_to(BUFFER_BYTES_KEPT);
     }
 
-    /// The content of the last event that brought one.
+    /// The content of the last `ClipReceived` event.
     pub(crate) fn clip(&self) -> &[u8] {
         &self.clip
     }
 
-    /// The page has its copy.
+    /// The page has copied it.
     pub(crate) fn forget_clip(&mut self) {
         self.clip = Vec::new();
     }
@@ -317,11 +335,46 @@ impl Page {
         }
     }
 
-    /// An answer is due, and what was asked may be lost.
-    pub(crate) fn quiet(&mut self, now: Micros) {
+    /// A response is due, and the probe may be lost.
+    pub(crate) fn repeat_liveness_probe(&mut self, now: Micros) {
         if let Some(viewer) = &mut self.viewer {
-            viewer.handle_quiet(now);
+            viewer.repeat_liveness_probe(now);
         }
+    }
+
+    pub(crate) fn watch_path(&mut self) {
+        if let Some(viewer) = &mut self.viewer {
+            viewer.watch_path();
+        }
+    }
+
+    /// The round trip because of which another transport is to be tried; 0: none is to be. A page
+    /// cannot count losses.
+    pub(crate) fn path_change(&self, now: Micros) -> Micros {
+        match self.viewer.as_ref().and_then(|viewer| viewer.path_change(now)) {
+            Some(PathChange::Long(micros)) => micros,
+            Some(PathChange::Lossy) | None => 0,
+        }
+    }
+
+    /// What became of another transport: it is tried, failed, or is postponed.
+    pub(crate) fn transport_attempt(&mut self, state: u32, now: Micros) {
+        let Some(viewer) = &mut self.viewer else { return };
+        match state {
+            0 => viewer.handle_transport_attempt(),
+            1 => viewer.handle_transport_failure(now),
+            _ => viewer.handle_transport_postponed(),
+        }
+    }
+
+    /// Whether another connection may take the place of this one.
+    pub(crate) fn may_be_replaced(&self) -> bool {
+        self.viewer.as_ref().is_none_or(Viewer::may_be_replaced)
+    }
+
+    /// Whether a key, a button or a finger is down.
+    pub(crate) fn holds_input(&self) -> bool {
+        self.viewer.as_ref().is_some_and(Viewer::holds_input)
     }
 
     pub(crate) fn resize(&mut self, size: Size) {
@@ -330,14 +383,14 @@ impl Page {
         }
     }
 
-    /// What the page shows, and how large.
+    /// The part of the screen that the page shows, and its size.
     pub(crate) fn set_view(&mut self, view: View) {
         if let Some(viewer) = &mut self.viewer {
             viewer.set_view(view);
         }
     }
 
-    /// The page is a display of this size and scale, for a session that follows it.
+    /// Size and scale of the page, for a session that follows it.
     pub(crate) fn set_display(&mut self, size: Size, scale_percent: u16) {
         if let Some(viewer) = &mut self.viewer {
             let display = Display { rect: size.rect(), millimetres: Size::default() };
@@ -345,28 +398,32 @@ impl Page {
         }
     }
 
-    /// Whether the browser decodes H.264: said in every connection from the next one on.
+    /// Whether the browser decodes H.264; sent on every connection from the next one on.
     pub(crate) const fn set_h264(&mut self, decodes: bool) {
         self.h264 = decodes;
     }
 
-    /// Whether the next connection carries datagrams: said in it.
-    pub(crate) const fn set_alone(&mut self, takes: bool) {
-        self.alone = takes;
+    /// Whether the next connection has datagrams; sent in its hello.
+    pub(crate) const fn set_datagrams(&mut self, takes: bool) {
+        self.datagrams = takes;
     }
 
-    /// Takes the next thing for the browser's decoders apart into numbers and bytes.
-    pub(crate) fn next_video(&mut self) -> VideoTask {
+    /// Splits the next task for the browser's decoders into numbers and bytes.
+    pub(crate) fn next_video_task(&mut self) -> VideoTask {
         let Some(viewer) = &mut self.viewer else { return VideoTask::None };
         let Some(event) = viewer.poll_video() else { return VideoTask::None };
         let (task, numbers) = match event {
-            VideoEvent::Began { stream, codec, size } => {
-                (VideoTask::Begin, [stream as f64, f64::from(codec as u8), size.width.into(), size.height.into(), 0.0])
-            }
-            VideoEvent::Picture { stream, serial, key, size, data } => {
-                viewer.reuse_video_buffer(std::mem::replace(&mut self.coded, data));
-                let key = f64::from(u8::from(key));
-                (VideoTask::Picture, [stream as f64, serial as f64, key, size.width.into(), size.height.into()])
+            VideoEvent::Started { stream, codec, size } => (
+                VideoTask::Begin,
+                [stream as f64, f64::from(codec as u8), size.width.into(), size.height.into(), 0.0],
+            ),
+            VideoEvent::Frame { stream, serial, keyframe, size, data } => {
+                viewer.reuse_video_buffer(std::mem::replace(&mut self.encoded_frame, data));
+                let key = f64::from(u8::from(keyframe));
+                (
+                    VideoTask::Frame,
+                    [stream as f64, serial as f64, key, size.width.into(), size.height.into()],
+                )
             }
             VideoEvent::Ended { stream } => (VideoTask::End, [stream as f64, 0.0, 0.0, 0.0, 0.0]),
         };
@@ -374,12 +431,12 @@ impl Page {
         task
     }
 
-    /// The coded picture of the last `VideoTask::Picture`.
-    pub(crate) fn coded(&self) -> &[u8] {
-        &self.coded
+    /// The encoded frame of the last `VideoTask::Frame`.
+    pub(crate) fn encoded_frame(&self) -> &[u8] {
+        &self.encoded_frame
     }
 
-    /// The stream's decoder stands ready, or cannot be had.
+    /// The stream's decoder is ready, or not available.
     pub(crate) fn video_ready(&mut self, stream: u64, ready: bool) {
         match &mut self.viewer {
             Some(viewer) if ready => viewer.handle_video_ready(stream),
@@ -388,36 +445,37 @@ impl Page {
         }
     }
 
-    /// Some of the picture would still be seen.
+    /// Whether some of the frame would still be visible.
     pub(crate) fn is_video_wanted(&self, serial: u64) -> bool {
-        self.viewer.as_ref().is_some_and(|viewer| viewer.is_video_wanted(serial))
+        self.viewer.as_ref().is_some_and(|viewer| viewer.is_video_frame_visible(serial))
     }
 
-    /// The picture was decoded, and nobody would see it.
+    /// The frame was decoded and would not be visible.
     pub(crate) fn video_skipped(&mut self, serial: u64) {
         if let Some(viewer) = &mut self.viewer {
-            viewer.handle_video_skipped(serial);
+            viewer.handle_video_frame_skipped(serial);
         }
     }
 
-    /// The picture could not be decoded.
+    /// The frame could not be decoded.
     pub(crate) fn video_failed(&mut self, serial: u64) {
         if let Some(viewer) = &mut self.viewer {
-            viewer.handle_video_failed(serial);
+            viewer.handle_video_frame_failed(serial);
         }
     }
 
-    /// Room for a decoded picture of this size; null where there is none so large.
-    pub(crate) fn video_room(&mut self, size: Size) -> *mut u8 {
-        self.samples.room(size)
+    /// A buffer for a decoded frame of this size; null if the size is over the limit.
+    pub(crate) fn video_buffer(&mut self, size: Size) -> *mut u8 {
+        self.samples.buffer(size)
     }
 
-    /// The picture lies in that room, decoded.
-    pub(crate) fn video_picture(&mut self, serial: u64, form: u32, size: Size, now: Micros) {
+    /// The decoded frame is in that buffer.
+    pub(crate) fn video_frame(&mut self, serial: u64, chroma: u32, size: Size, now: Micros) {
         let Some(viewer) = &mut self.viewer else { return };
-        match Form::of_number(form).and_then(|form| self.samples.picture(form, size)) {
-            Some(planes) => viewer.handle_video_picture(serial, &planes, now),
-            None => viewer.handle_video_failed(serial),
+        match ChromaLayout::from_number(chroma).and_then(|chroma| self.samples.frame(chroma, size))
+        {
+            Some(planes) => viewer.handle_video_frame(serial, &planes, now),
+            None => viewer.handle_video_frame_failed(serial),
         }
     }
 
@@ -435,7 +493,7 @@ impl Page {
         if let Some(viewer) = &mut self.viewer {
             viewer.handle_presented(now);
         }
-        self.keep_damage(now);
+        self.track_damage(now);
     }
 
     pub(crate) fn collect_output(&mut self) -> &[u8] {
@@ -446,7 +504,7 @@ impl Page {
         &self.output
     }
 
-    /// What may be lost.
+    /// A datagram to send.
     pub(crate) fn collect_datagram(&mut self) -> &[u8] {
         self.output.clear();
         if let Some(viewer) = &mut self.viewer {
@@ -459,17 +517,20 @@ impl Page {
         &self.output
     }
 
-    /// Takes the next event apart into numbers, text and image.
+    /// Splits the next event into numbers, text and image.
     pub(crate) fn next_event(&mut self) -> EventKind {
-        let Some(event) = self.viewer.as_mut().and_then(Viewer::poll_event) else { return EventKind::None };
+        let Some(event) = self.viewer.as_mut().and_then(Viewer::poll_event) else {
+            return EventKind::None;
+        };
         let (kind, numbers) = match event {
             ViewerEvent::Connected { name } => {
                 self.text = name;
-                self.away = false;
+                self.disconnected = false;
                 (EventKind::Connected, [0.0; 4])
             }
-            ViewerEvent::Geometry { size, shows } => {
-                let Shows { screen, part } = shows.unwrap_or(Shows { screen: size, part: size.rect() });
+            ViewerEvent::Geometry { size, shown } => {
+                let ScreenPart { screen, part } =
+                    shown.unwrap_or(ScreenPart { screen: size, part: size.rect() });
                 self.event[4..].copy_from_slice(&numbers_of(&part).map(f64::from));
                 let sizes = [size.width, size.height, screen.width, screen.height];
                 (EventKind::Geometry, sizes.map(f64::from))
@@ -477,14 +538,23 @@ impl Page {
             ViewerEvent::Cursor(CursorPixels { size, hot_x, hot_y, pixels }) => {
                 self.image.clear();
                 self.image.extend(pixels.iter().map(|&pixel| straight_rgba(pixel)));
-                (EventKind::Cursor, [size.width.into(), size.height.into(), hot_x.into(), hot_y.into()])
+                (
+                    EventKind::Cursor,
+                    [size.width.into(), size.height.into(), hot_x.into(), hot_y.into()],
+                )
             }
-            // A page has one display and says of none; at most one such event waits.
+            // A page has one display and reports none; at most one such event is pending.
             ViewerEvent::Displays(_) => return self.next_event(),
-            ViewerEvent::CursorMove { x, y } => (EventKind::CursorMove, [x.into(), y.into(), 0.0, 0.0]),
-            ViewerEvent::CursorShow(shown) => (EventKind::CursorShow, [f64::from(u8::from(shown)), 0.0, 0.0, 0.0]),
+            ViewerEvent::CursorMove { x, y } => {
+                (EventKind::CursorMove, [x.into(), y.into(), 0.0, 0.0])
+            }
+            ViewerEvent::CursorShow(shown) => {
+                (EventKind::CursorShow, [f64::from(u8::from(shown)), 0.0, 0.0, 0.0])
+            }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
-            ViewerEvent::Echo { seq, latency_us } => (EventKind::Echo, [seq.into(), latency_us as f64, 0.0, 0.0]),
+            ViewerEvent::Echo { seq, latency_us } => {
+                (EventKind::Echo, [seq.into(), latency_us as f64, 0.0, 0.0])
+            }
             ViewerEvent::FrameEnd => (EventKind::FrameEnd, [0.0; 4]),
             ViewerEvent::Closed { code, reason } => {
                 self.text = reason;
@@ -494,9 +564,10 @@ impl Page {
                 let bits = formats.iter().fold(0, |bits, format| bits | 1 << format as u8);
                 (EventKind::ClipOffer, [f64::from(selection as u8), f64::from(bits), 0.0, 0.0])
             }
-            ViewerEvent::ClipWanted { id, selection, format } => {
-                (EventKind::ClipWanted, [id.into(), f64::from(selection as u8), f64::from(format as u8), 0.0])
-            }
+            ViewerEvent::ClipWanted { id, selection, format } => (
+                EventKind::ClipWanted,
+                [id.into(), f64::from(selection as u8), f64::from(format as u8), 0.0],
+            ),
             ViewerEvent::ClipReceived { id, content } => {
                 self.clip = content;
                 (EventKind::ClipReceived, [id.into(), 0.0, 0.0, 0.0])
@@ -504,7 +575,7 @@ impl Page {
             ViewerEvent::ClipEnded { id, why } => {
                 let [why, bytes, limit] = match why {
                     ClipEnd::Cancelled => [0, 0, 0],
-                    ClipEnd::Gone => [1, 0, 0],
+                    ClipEnd::Unavailable => [1, 0, 0],
                     ClipEnd::TooLarge { bytes, limit } => [2, bytes, limit],
                     ClipEnd::Failed => [3, 0, 0],
                 };
@@ -552,20 +623,20 @@ impl Page {
         &self.damage
     }
 
-    /// Where the screen is not exact yet.
-    pub(crate) fn collect_inexact(&mut self) -> &[[i32; 4]] {
-        self.inexact.clear();
+    /// The lossy part of the screen.
+    pub(crate) fn collect_lossy(&mut self) -> &[[i32; 4]] {
+        self.lossy.clear();
         if let Some(viewer) = &self.viewer {
-            self.inexact.extend(viewer.inexact().region().rects().iter().map(numbers_of));
+            self.lossy.extend(viewer.lossy().region().rects().iter().map(numbers_of));
         }
-        &self.inexact
+        &self.lossy
     }
 
-    pub(crate) fn inexact(&self) -> &[[i32; 4]] {
-        &self.inexact
+    pub(crate) fn lossy(&self) -> &[[i32; 4]] {
+        &self.lossy
     }
 
-    /// Pixels of a part of the screen in the order a canvas wants; nothing for a part that is not inside.
+    /// Pixels of a part of the screen in the order of a canvas; none if the part is not inside.
     pub(crate) fn rgba(&mut self, rect: Rect) -> &[u32] {
         self.rgba.clear();
         if let Some(viewer) = &self.viewer
@@ -579,24 +650,40 @@ impl Page {
         &self.rgba
     }
 
-    /// Updates, of those the ones that came alone, and those that came so and too late; frames, presents, bytes in and out, bytes of
-    /// packed commands as they came and unpacked, pixels not exact yet, round trip and the least of them in microseconds (0: unknown); pictures of video that were coded, shown, decoded too
-    /// late, not decoded, how often a stream was lost or refused, and microseconds from a picture to its being painted;
-    /// count, bytes and pixels of each kind of command; then microseconds from input to present of the last ones.
+    /// The statistics: updates, those that arrived as datagrams, datagram updates that were stale;
+    /// frames, presents, bytes in and out, packed bytes, unpacked bytes, lossy pixels, round trip
+    /// and its minimum in microseconds (0: unknown); video frames that were encoded, shown, decoded
+    /// too late, not decoded, keyframe requests, refused streams, and microseconds from a frame's
+    /// arrival to its painting; count, bytes and pixels of each kind of command; then the last
+    /// times from input to present in microseconds.
     pub(crate) fn collect_stats(&mut self) -> &[f64] {
         self.stats.clear();
         if let Some(viewer) = &self.viewer {
             let stats = viewer.stats();
             let rtts = [stats.rtt_us, stats.rtt_min_us].map(Option::unwrap_or_default);
-            let counts = [stats.updates, stats.updates_alone, stats.updates_late];
+            let counts = [stats.updates, stats.datagram_updates, stats.updates_late];
             let shown = [stats.frames, stats.presents, stats.bytes_in, stats.bytes_out];
-            let packed = [stats.packed_bytes, stats.unpacked_bytes, viewer.inexact().pixels()];
-            let commands = stats.commands.iter().flat_map(|kind| [kind.count, kind.bytes, kind.pixels]);
+            let packed = [stats.packed_bytes, stats.unpacked_bytes, viewer.lossy().pixels()];
+            let commands =
+                stats.commands.iter().flat_map(|kind| [kind.count, kind.bytes, kind.pixels]);
             let echoes = stats.echoes.iter().filter_map(|echo| echo.presented_us);
             let video = &stats.video;
-            let pictures = [video.coded, video.shown, video.late, video.dropped, video.lost, video.refused];
+            let pictures = [
+                video.coded,
+                video.shown,
+                video.late,
+                video.dropped,
+                video.keyframe_requests,
+                video.refused,
+            ];
             let delay = video.delay_us.unwrap_or_default();
-            let heads = counts.into_iter().chain(shown).chain(packed).chain(rtts).chain(pictures).chain([delay]);
+            let heads = counts
+                .into_iter()
+                .chain(shown)
+                .chain(packed)
+                .chain(rtts)
+                .chain(pictures)
+                .chain([delay]);
             self.stats.extend(heads.chain(commands).chain(echoes).map(|value| value as f64));
         }
         &self.stats
@@ -622,13 +709,15 @@ fn swap_red_and_blue(pixel: u32) -> u32 {
     (pixel & 0xff00_ff00) | (pixel >> 16 & 0xff) | (pixel & 0xff) << 16
 }
 
-/// As [`swap_red_and_blue`], with the alpha divided out of the colours: a canvas wants them so.
+/// As [`swap_red_and_blue`], with the alpha divided out of the colours, as a canvas expects.
 fn straight_rgba(premultiplied: u32) -> u32 {
     let alpha = premultiplied >> 24;
     if alpha == 0 {
         return 0;
     }
-    let straight = |shift: u32| ((premultiplied >> shift & 0xff) * 255 + alpha / 2).div_euclid(alpha).min(255) << shift;
+    let straight = |shift: u32| {
+        ((premultiplied >> shift & 0xff) * 255 + alpha / 2).div_euclid(alpha).min(255) << shift
+    };
     swap_red_and_blue(alpha << 24 | straight(16) | straight(8) | straight(0))
 }
 
@@ -636,17 +725,19 @@ fn straight_rgba(premultiplied: u32) -> u32 {
 mod tests {
     use thinc_protocol::VERSION;
     use thinc_protocol::command::Command;
-    use thinc_protocol::frame::Deframer;
-    use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
-    use thinc_protocol::session::{Close, CloseCode, Geometry, SessionHello, SessionMessage, Update};
+    use thinc_protocol::framing::Deframer;
+    use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
+    use thinc_protocol::session::{
+        Close, CloseCode, Geometry, SessionHello, SessionMessage, Update,
+    };
     use thinc_protocol::viewer::{Input, ViewerMessage};
 
     use super::*;
 
-    mod alone;
+    mod datagrams;
 
-    /// Says it to the page as its script would: into the buffer, then the call.
-    fn say(page: &mut Page, message: &SessionMessage<'_>) -> Result<(), ViewerError> {
+    /// Delivers a message as the page's script would: into the buffer, then the call.
+    fn deliver(page: &mut Page, message: &SessionMessage<'_>) -> Result<(), ViewerError> {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         page.buffer(bytes.len());
@@ -654,21 +745,22 @@ mod tests {
         page.bytes(bytes.len(), 1_000)
     }
 
-    fn greeted(size: Size) -> Page {
+    fn connected_page(size: Size) -> Page {
         let mut page = Page::new();
         page.buffer(4);
         page.buffer[..4].copy_from_slice(b"test");
         page.open(4, Size::default());
         let name = "a session".to_owned();
-        let hello = SessionHello { version: VERSION, caps: 0, name, frame_bytes_max: 65536 };
-        say(&mut page, &SessionMessage::Hello(hello)).unwrap();
-        say(&mut page, &SessionMessage::Geometry(Geometry { epoch: 1, size, shows: None })).unwrap();
+        let hello = SessionHello { version: VERSION, caps: 0, name, message_bytes_max: 65536 };
+        deliver(&mut page, &SessionMessage::Hello(hello)).unwrap();
+        deliver(&mut page, &SessionMessage::Geometry(Geometry { epoch: 1, size, shown: None }))
+            .unwrap();
         page
     }
 
     #[test]
-    fn a_fill_comes_out_as_damage_and_as_pixels_in_the_canvas_order() {
-        let mut page = greeted(Size { width: 4, height: 3 });
+    fn a_fill_becomes_damage_and_pixels_in_the_order_of_a_canvas() {
+        let mut page = connected_page(Size { width: 4, height: 3 });
         assert_eq!(page.next_event(), EventKind::Connected);
         assert_eq!(page.text(), "a session");
         assert_eq!(page.next_event(), EventKind::Geometry);
@@ -676,70 +768,86 @@ mod tests {
         assert_eq!(page.take_damage(), [[0, 0, 4, 3]]);
 
         let mut commands = Vec::new();
-        Command::Sfill { region: Rect::new(1, 1, 3, 2).into(), color: 0x11_22_33 }.encode(&mut commands);
-        let update =
-            Update { seq: 1, after: 0, epoch: 1, echo: None, end_of_frame: true, packed: None, commands: &commands };
-        say(&mut page, &SessionMessage::Update(update)).unwrap();
+        Command::Sfill { region: Rect::new(1, 1, 3, 2).into(), color: 0x11_22_33 }
+            .encode(&mut commands);
+        let update = Update {
+            seq: 1,
+            after: 0,
+            epoch: 1,
+            echo: None,
+            end_of_frame: true,
+            packed: None,
+            commands: &commands,
+        };
+        deliver(&mut page, &SessionMessage::Update(update)).unwrap();
         assert!(page.is_damaged());
         assert_eq!(page.take_damage(), [[1, 1, 2, 1]]);
         assert!(!page.is_damaged());
         assert_eq!(page.rgba(Rect::new(0, 1, 2, 2)), [0xff00_0000, 0xff33_2211]);
         assert_eq!(page.screen()[5], 0xff11_2233);
         assert_eq!(page.collect_stats()[0], 1.0, "one update");
-        assert_eq!(page.collect_stats().len(), 19 + 3 * thinc_viewer_core::KIND_NAMES.len(), "no input was echoed");
+        assert_eq!(
+            page.collect_stats().len(),
+            19 + 3 * thinc_viewer_core::KIND_NAMES.len(),
+            "no input was echoed"
+        );
     }
 
     #[test]
     fn a_part_outside_the_screen_gives_no_pixels() {
-        let mut page = greeted(Size { width: 4, height: 3 });
+        let mut page = connected_page(Size { width: 4, height: 3 });
         assert!(page.rgba(Rect::new(2, 0, 5, 1)).is_empty());
         assert!(page.rgba(Rect::new(0, 0, 4, 4)).is_empty());
         assert_eq!(page.rgba(Rect::new(0, 0, 4, 3)).len(), 12);
     }
 
     #[test]
-    fn the_first_output_is_the_hello_and_then_there_is_none() {
+    fn the_first_output_is_the_hello_and_nothing_follows() {
         let mut page = Page::new();
-        assert!(page.collect_output().is_empty(), "no connection, nothing to say");
+        assert!(page.collect_output().is_empty(), "no connection, no output");
         page.open(0, Size { width: 640, height: 480 });
         assert!(!page.collect_output().is_empty());
         assert!(page.collect_output().is_empty());
     }
 
     #[test]
-    fn every_connection_says_which_page_it_is_right_after_the_hello() {
+    fn every_connection_sends_the_pages_identifier_right_after_the_hello() {
         let mut page = Page::new();
         page.buffer(INSTANCE_BYTES);
         page.buffer.fill(7);
         page.set_instance();
         for _ in 0..2 {
             page.open(0, Size::default());
-            let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+            let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
             frames.push(page.collect_output());
             let hello = frames.next().unwrap().expect("a hello");
             assert!(matches!(ViewerMessage::decode(&hello).unwrap(), ViewerMessage::Hello(_)));
-            let second = frames.next().unwrap().expect("what follows it");
-            assert_eq!(ViewerMessage::decode(&second).unwrap(), ViewerMessage::Instance([7; INSTANCE_BYTES]));
+            let second = frames.next().unwrap().expect("the message after it");
+            assert_eq!(
+                ViewerMessage::decode(&second).unwrap(),
+                ViewerMessage::Instance([7; INSTANCE_BYTES])
+            );
         }
     }
 
     #[test]
-    fn what_is_typed_between_two_connections_goes_with_the_second() {
-        let mut page = greeted(Size { width: 4, height: 3 });
+    fn input_between_two_connections_is_sent_on_the_second() {
+        let mut page = connected_page(Size { width: 4, height: 3 });
         page.next_event();
         page.collect_output();
         page.lost();
         assert_ne!(page.input(InputEvent::Char('a'), 0), 0);
         assert_eq!(page.input(InputEvent::Motion { x: 1, y: 1 }, 0), 0);
-        assert!(page.keeps(0));
+        assert!(page.can_buffer_input(0));
         page.buffer(32);
         page.open(0, Size::default());
         assert_ne!(page.input(InputEvent::Char('b'), 0), 0);
-        let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
-        say(&mut page, &SessionMessage::Hello(hello)).unwrap();
+        let hello =
+            SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
+        deliver(&mut page, &SessionMessage::Hello(hello)).unwrap();
         page.collect_output();
-        say(&mut page, &SessionMessage::Seen(0)).unwrap();
-        let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+        deliver(&mut page, &SessionMessage::InputReceived(0)).unwrap();
+        let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
         frames.push(page.collect_output());
         let mut typed = String::new();
         while let Some(frame) = frames.next().unwrap() {
@@ -750,15 +858,19 @@ mod tests {
             }
         }
         assert_eq!(typed, "ab");
-        assert_eq!(page.input(InputEvent::Button { button: 1, down: true }, 0), 0, "nobody sees it yet");
-        assert!(!page.keeps(0));
+        assert_eq!(
+            page.input(InputEvent::Button { button: 1, down: true }, 0),
+            0,
+            "a button is not buffered"
+        );
+        assert!(!page.can_buffer_input(0));
         while page.next_event() != EventKind::None {}
         assert_ne!(page.input(InputEvent::Button { button: 1, down: true }, 0), 0);
     }
 
     #[test]
-    fn garbage_ends_the_connection_with_words() {
-        let mut page = greeted(Size { width: 4, height: 3 });
+    fn garbage_ends_the_connection_with_an_error_text() {
+        let mut page = connected_page(Size { width: 4, height: 3 });
         page.buffer(3);
         page.buffer[..3].copy_from_slice(&[0xee, 1, 0]);
         assert!(page.bytes(3, 0).is_err());
@@ -767,11 +879,14 @@ mod tests {
 
     #[test]
     fn a_close_carries_its_code_and_reason() {
-        let mut page = greeted(Size { width: 4, height: 3 });
+        let mut page = connected_page(Size { width: 4, height: 3 });
         let close = Close { code: CloseCode::Replaced, reason: "another viewer" };
-        say(&mut page, &SessionMessage::Close(close)).unwrap();
+        deliver(&mut page, &SessionMessage::Close(close)).unwrap();
         let kinds = [(); 4].map(|()| page.next_event());
-        assert_eq!(kinds, [EventKind::Connected, EventKind::Geometry, EventKind::Closed, EventKind::None]);
+        assert_eq!(
+            kinds,
+            [EventKind::Connected, EventKind::Geometry, EventKind::Closed, EventKind::None]
+        );
         assert_eq!(page.event()[0], f64::from(CloseCode::Replaced as u8));
         assert_eq!(page.text(), "another viewer");
     }

@@ -1,10 +1,11 @@
-//! Path beside the pixels: between an X server's selections and whoever carries them elsewhere.
-//! CLIPBOARD and PRIMARY as one X client on a thread of its own: who owns them, what they hold, and owning them for others.
-//! Knows X; never where contents come from or go to.
+//! Path beside the pixels, in both directions: between an X server's selections and the owner of
+//! the clipboard channel.
+//! CLIPBOARD and PRIMARY, as one X client on its own thread: who owns them, what they hold, and
+//! owning them for others. Knows X; never where contents come from or go to.
 //!
-//! Nothing is fetched before somebody asks, but the list of forms that each new owner has. What is owned for others is asked
-//! for when a program pastes ([`XSelectionEvent::Wanted`]). Every wait has a deadline and every list a bound, since programs
-//! hang, die in the middle, and paste without end.
+//! Only the list of targets of a new owner is fetched unasked. What is owned for others is
+//! requested when an application pastes ([`XSelectionEvent::Wanted`]). Every wait has a deadline
+//! and every list a bound, because applications hang, die during a transfer, and paste in loops.
 #![forbid(unsafe_code)]
 
 mod atoms;
@@ -23,53 +24,54 @@ use rustix::event::{EventfdFlags, eventfd};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
 
-/// What happened to the selections.
+/// An event of the selections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum XSelectionEvent {
-    /// A program owns the selection now, and has it in these formats; none: nobody does, or in no form known here.
+    /// An application owns the selection in these formats; with no format, nobody owns it, or only
+    /// in formats unknown here.
     Owned {
-        /// Which.
+        /// The selection.
         selection: Selection,
-        /// What [`XSelections::fetch`] may ask for.
+        /// Formats that [`XSelections::fetch`] may request.
         formats: ClipFormats,
-        /// Calls of [`XSelections::own`] that came before it; see [`XSelections::is_stale`].
+        /// Calls of [`XSelections::own`] before the event; see [`XSelections::is_stale`].
         after: u32,
     },
-    /// A program pastes what [`XSelections::own`] said there is; [`XSelections::provide`] answers.
+    /// An application pastes what [`XSelections::own`] offered; [`XSelections::provide`] answers.
     Wanted {
-        /// For the answer; never used twice.
+        /// Number for the answer; never reused.
         ticket: u32,
-        /// Of which selection.
+        /// The selection that is pasted.
         selection: Selection,
-        /// In which form.
+        /// The format that the application wants.
         format: ClipFormat,
     },
-    /// Whoever wanted it has gone.
+    /// The application that wanted it has gone.
     Unwanted {
-        /// Of `Wanted`.
+        /// The number of `Wanted`.
         ticket: u32,
     },
-    /// What was fetched, or why it could not be.
+    /// The result of a fetch.
     Content {
-        /// Of [`XSelections::fetch`].
+        /// The number given to [`XSelections::fetch`].
         id: u32,
         /// Text is UTF-8 with lines that end in LF, HTML is UTF-8.
         content: Result<Vec<u8>, ClipEnd>,
     },
-    /// There is no connection to the X server any more, and why; nothing follows.
+    /// The connection to the X server has ended, and why; no event follows.
     Ended(String),
 }
 
-/// Why there is no X client, or no longer.
+/// Why the X client could not start, or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum XError {
     #[error("cannot connect to the X server: {0}")]
     Connect(#[from] ConnectError),
-    #[error("the X server has gone: {0}")]
+    #[error("lost the connection to the X server: {0}")]
     Connection(#[from] ConnectionError),
-    #[error("the X server refuses: {0}")]
+    #[error("the X server refused a request: {0}")]
     Reply(#[from] ReplyError),
-    #[error("the X server refuses: {0}")]
+    #[error("the X server refused a request: {0}")]
     ReplyOrId(#[from] ReplyOrIdError),
     #[error("cannot wait for the X server: {0}")]
     Wait(#[from] rustix::io::Errno),
@@ -77,68 +79,70 @@ pub(crate) enum XError {
 
 #[derive(Debug)]
 pub(crate) enum Command {
-    /// There is a wish, among [`Wishes`].
+    /// There is a request in [`OwnRequests`].
     Own(Selection),
     Provide(u32, Result<Vec<u8>, ClipEnd>),
     Fetch(u32, Selection, ClipFormat),
     Cancel(u32),
 }
 
-/// What reaches the client's thread.
+/// Input of the client's thread.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     pub(crate) commands: Receiver<Command>,
-    pub(crate) wishes: Arc<Wishes>,
-    /// Readable where there is something new among them.
+    pub(crate) own_requests: Arc<OwnRequests>,
+    /// Readable if there is something new in them.
     pub(crate) woken: Arc<OwnedFd>,
 }
 
 /// Calls of [`XSelections::own`] for one selection.
 #[derive(Debug, Default)]
-struct Wish {
+struct OwnRequest {
     calls: u32,
-    /// Of the newest, until the client's thread takes it.
+    /// Formats of the newest call, until the client's thread takes them.
     formats: Option<ClipFormats>,
 }
 
-/// What is to be owned: of many wishes the newest counts, so that whoever makes them without end fills nothing.
+/// Requested ownership: only the newest call per selection is kept, so that a caller in a loop
+/// fills nothing.
 #[derive(Debug, Default)]
-pub(crate) struct Wishes([Mutex<Wish>; 2]);
+pub(crate) struct OwnRequests([Mutex<OwnRequest>; 2]);
 
-impl Wishes {
-    fn of(&self, selection: Selection) -> MutexGuard<'_, Wish> {
+impl OwnRequests {
+    fn of(&self, selection: Selection) -> MutexGuard<'_, OwnRequest> {
         self.0[selection as usize].lock().expect("no holder of this lock can panic")
     }
 
-    /// True where none waits already.
+    /// True if no request was pending.
     fn put(&self, selection: Selection, formats: ClipFormats) -> bool {
-        let mut wish = self.of(selection);
-        wish.calls = wish.calls.wrapping_add(1);
-        wish.formats.replace(formats).is_none()
+        let mut request = self.of(selection);
+        request.calls = request.calls.wrapping_add(1);
+        request.formats.replace(formats).is_none()
     }
 
-    /// The newest, and how many calls there were.
+    /// The newest request, and the count of calls.
     pub(crate) fn take(&self, selection: Selection) -> Option<(ClipFormats, u32)> {
-        let mut wish = self.of(selection);
-        Some((wish.formats.take()?, wish.calls))
+        let mut request = self.of(selection);
+        Some((request.formats.take()?, request.calls))
     }
 }
 
-/// The X client. Dropping it ends its connection, and with it what it owned.
+/// The X client. Dropping it closes its connection, which gives up its selections.
 #[derive(Debug)]
 pub struct XSelections {
     /// `None` only while it is dropped.
     commands: Option<Sender<Command>>,
     wake: Arc<OwnedFd>,
-    wishes: Arc<Wishes>,
+    own_requests: Arc<OwnRequests>,
 }
 
 impl XSelections {
-    /// Connects to a display (`None`: the environment's), and tells of what is owned there. Contents longer than
-    /// `bytes_max` are not fetched. Events come on the client's own thread, which waits for the callback's end.
+    /// Connects to a display (`None`: the environment's) and reports who owns the selections.
+    /// Contents longer than `bytes_max` are not fetched. The callback runs on the client's thread,
+    /// which waits for it to return.
     ///
     /// # Errors
-    /// The system has no more descriptors.
+    /// The system has no more file descriptors or threads.
     pub fn start(
         display: Option<&str>,
         bytes_max: usize,
@@ -146,54 +150,56 @@ impl XSelections {
     ) -> std::io::Result<XSelections> {
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let (sender, commands) = channel();
-        let wishes = Arc::new(Wishes::default());
-        let inbox = Inbox { commands, wishes: wishes.clone(), woken: wake.clone() };
+        let own_requests = Arc::new(OwnRequests::default());
+        let inbox = Inbox { commands, own_requests: own_requests.clone(), woken: wake.clone() };
         let display = display.map(str::to_owned);
         thread::Builder::new().name("selections".to_owned()).spawn(move || {
-            // Connected here: an X server that another client has grabbed answers when that lets go.
+            // Connects on this thread: an X server that another X client has grabbed answers
+            // only when the grab ends.
             worker::run(display.as_deref(), bytes_max, &inbox, Box::new(on_event));
         })?;
-        Ok(XSelections { commands: Some(sender), wake, wishes })
+        Ok(XSelections { commands: Some(sender), wake, own_requests })
     }
 
-    /// Takes the selection over, with these formats to be had; none: gives it up, if it is owned here. Always tells other
-    /// programs, even where the formats are as they were: there is something new to paste. Of calls that
-    /// come faster than the X server answers the newest counts.
+    /// Owns the selection in these formats; with no format, gives it up if it is owned here. Other
+    /// applications are always notified, even if the formats have not changed, because the content
+    /// has. Of calls faster than the X server answers only the newest counts.
     pub fn own(&self, selection: Selection, formats: ClipFormats) {
-        if self.wishes.put(selection, formats) {
+        if self.own_requests.put(selection, formats) {
             self.send(Command::Own(selection));
         }
     }
 
-    /// `Owned` tells of a program from which the selection has been taken over since, by [`XSelections::own`].
+    /// True if `Owned` reports an application whose ownership a later [`XSelections::own`] has
+    /// replaced.
     pub fn is_stale(&self, event: &XSelectionEvent) -> bool {
         matches!(event, XSelectionEvent::Owned { selection, after, .. }
-            if *after != self.wishes.of(*selection).calls)
+            if *after != self.own_requests.of(*selection).calls)
     }
 
-    /// Answers `Wanted`. Whoever pastes is refused where there is no content.
+    /// Answers `Wanted`. Without a content, the pasting application is refused.
     pub fn provide(&self, ticket: u32, content: Result<Vec<u8>, ClipEnd>) {
         self.send(Command::Provide(ticket, content));
     }
 
-    /// Asks the selection's owner for its content; `Content` answers to `id`.
+    /// Fetches the content from the selection's owner; `Content` answers to `id`.
     pub fn fetch(&self, id: u32, selection: Selection, format: ClipFormat) {
         self.send(Command::Fetch(id, selection, format));
     }
 
-    /// The content is no longer wanted; no `Content` answers, unless it is on its way.
+    /// Cancels a fetch; no `Content` answers, unless it is already queued.
     pub fn cancel(&self, id: u32) {
         self.send(Command::Cancel(id));
     }
 
     fn send(&self, command: Command) {
-        // A thread that has ended said so by `Ended`.
+        // A thread that has ended has reported `Ended`.
         let _ = self.commands.as_ref().map(|commands| commands.send(command));
         self.wake();
     }
 
     fn wake(&self) {
-        // Full is awake.
+        // If the counter is full, the thread is awake anyway.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
@@ -210,15 +216,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_wishes_without_end_the_newest_counts_and_one_command_waits() {
-        let wishes = Wishes::default();
+    fn of_many_requests_the_newest_is_kept_and_one_command_is_queued() {
+        let own_requests = OwnRequests::default();
         let html = ClipFormats::NONE.with(ClipFormat::Html);
-        let commands = (0..1000).filter(|_| wishes.put(Selection::Clipboard, ClipFormats::NONE)).count();
-        assert!(!wishes.put(Selection::Clipboard, html));
+        let commands =
+            (0..1000).filter(|_| own_requests.put(Selection::Clipboard, ClipFormats::NONE)).count();
+        assert!(!own_requests.put(Selection::Clipboard, html));
         assert_eq!(commands, 1);
-        assert_eq!(wishes.take(Selection::Primary), None);
-        assert_eq!(wishes.take(Selection::Clipboard), Some((html, 1001)));
-        assert_eq!(wishes.take(Selection::Clipboard), None);
-        assert!(wishes.put(Selection::Clipboard, html), "the next one is told of");
+        assert_eq!(own_requests.take(Selection::Primary), None);
+        assert_eq!(own_requests.take(Selection::Clipboard), Some((html, 1001)));
+        assert_eq!(own_requests.take(Selection::Clipboard), None);
+        assert!(own_requests.put(Selection::Clipboard, html), "the next one is a new request");
     }
 }

@@ -1,6 +1,6 @@
-//! Both selections on an X server of their own, with xclip, xsel and programs that behave badly.
-//! What is copied is told and can be fetched; what is owned is asked for when it is pasted, and arrives byte for byte.
-//! Skipped, and said so, where there is no Xvfb or no xclip.
+//! CLIPBOARD and PRIMARY on a private X server, with xclip, xsel and misbehaving clients. Copied
+//! contents are reported and can be fetched; owned ones are requested when pasted, and arrive byte
+//! for byte. Skipped, with a message, without Xvfb or xclip.
 
 use std::io::{Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
@@ -12,21 +12,21 @@ use thinc_x_selection::{XSelectionEvent, XSelections};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::{
-    Atom, AtomEnum, ConnectionExt as _, CreateWindowAux, EventMask, PropMode, SELECTION_NOTIFY_EVENT,
-    SelectionNotifyEvent, Window, WindowClass,
+    Atom, AtomEnum, ConnectionExt as _, CreateWindowAux, EventMask, PropMode,
+    SELECTION_NOTIFY_EVENT, SelectionNotifyEvent, Window, WindowClass,
 };
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{COPY_DEPTH_FROM_PARENT, COPY_FROM_PARENT, CURRENT_TIME, NONE};
 
-/// Longer than any of this takes on a machine that is busy with something else.
-const LONG: Duration = Duration::from_secs(30);
-/// Long enough for what must not come to have come.
+/// Longer than any step takes on a busy machine.
+const LONG: Duration = Duration::from_secs(120);
+/// Long enough for an unexpected event to arrive.
 const QUIET: Duration = Duration::from_millis(300);
 const LIMIT: usize = 16 << 20;
 const TEXT: ClipFormats = ClipFormats::NONE.with(ClipFormat::Text);
 
-/// Ended when the test ends, however it does.
+/// A process that is killed when the test ends.
 struct Ended(Child);
 
 impl Drop for Ended {
@@ -75,12 +75,17 @@ fn client(display: &str, limit: usize) -> (XSelections, Receiver<XSelectionEvent
     (selections.unwrap(), events)
 }
 
-/// The next event of which the answer is something.
-fn wait<T>(events: &Receiver<XSelectionEvent>, what: &str, mut is: impl FnMut(&XSelectionEvent) -> Option<T>) -> T {
+/// The first result of `is` for the next events.
+fn wait<T>(
+    events: &Receiver<XSelectionEvent>,
+    what: &str,
+    mut is: impl FnMut(&XSelectionEvent) -> Option<T>,
+) -> T {
     let end = Instant::now() + LONG;
     loop {
         let left = end.saturating_duration_since(Instant::now());
-        let event = events.recv_timeout(left).unwrap_or_else(|error| panic!("it never came to this: {what}: {error}"));
+        let event =
+            events.recv_timeout(left).unwrap_or_else(|error| panic!("timed out: {what}: {error}"));
         if let Some(found) = is(&event) {
             return found;
         }
@@ -89,14 +94,17 @@ fn wait<T>(events: &Receiver<XSelectionEvent>, what: &str, mut is: impl FnMut(&X
 
 fn owned(of: Selection, with: ClipFormats) -> impl Fn(&XSelectionEvent) -> Option<()> {
     move |event| {
-        matches!(event, XSelectionEvent::Owned { selection, formats, .. } if (*selection, *formats) == (of, with))
-            .then_some(())
+        matches!(event, XSelectionEvent::Owned { selection, formats, .. }
+            if (*selection, *formats) == (of, with))
+        .then_some(())
     }
 }
 
 fn wanted(event: &XSelectionEvent) -> Option<(u32, Selection, ClipFormat)> {
     match event {
-        XSelectionEvent::Wanted { ticket, selection, format } => Some((*ticket, *selection, *format)),
+        XSelectionEvent::Wanted { ticket, selection, format } => {
+            Some((*ticket, *selection, *format))
+        }
         _ => None,
     }
 }
@@ -127,7 +135,7 @@ impl Desk {
         wait(&self.events, what, is)
     }
 
-    /// A program that has copied this, and stays as long as it is held.
+    /// An application that has copied this, and runs until dropped.
     fn copies(&self, arguments: &[&str], bytes: &[u8]) -> Ended {
         let mut child = Command::new("xclip")
             .args(["-quiet", "-in"])
@@ -142,7 +150,7 @@ impl Desk {
         Ended(child)
     }
 
-    /// What a program pastes, asked for on a thread of its own.
+    /// An application's paste, on a separate thread.
     fn pastes(&self, program: &str, arguments: &[&str]) -> std::thread::JoinHandle<Vec<u8>> {
         let mut command = Command::new(program);
         command.args(arguments).env("DISPLAY", &self.display).stderr(Stdio::null());
@@ -150,12 +158,12 @@ impl Desk {
     }
 
     fn provides(&self, text: &[u8]) {
-        let (ticket, ..) = self.wait("somebody pastes", wanted);
+        let (ticket, ..) = self.wait("an application pastes", wanted);
         self.selections.provide(ticket, Ok(text.to_vec()));
     }
 }
 
-/// Text of so many bytes, no two lines alike.
+/// Text of this length with distinct lines.
 fn long_text(bytes: usize) -> Vec<u8> {
     let mut text = String::new();
     for line in 0.. {
@@ -168,30 +176,34 @@ fn long_text(bytes: usize) -> Vec<u8> {
 }
 
 #[test]
-fn what_programs_copy_is_told_and_fetched() {
+fn copies_of_applications_are_reported_and_fetched() {
     let Some(desk) = Desk::start() else { return };
-    for (selection, name) in [(Selection::Clipboard, "clipboard"), (Selection::Primary, "primary")] {
+    for (selection, name) in [(Selection::Clipboard, "clipboard"), (Selection::Primary, "primary")]
+    {
         for (id, bytes) in [(1, b"a\r\nline".to_vec()), (2, long_text(10 << 20))] {
             let _xclip = desk.copies(&["-selection", name], &bytes);
             desk.wait("xclip owns it", owned(selection, TEXT));
             desk.selections.fetch(id, selection, ClipFormat::Text);
             let text = desk.wait("its content", content(id)).unwrap();
-            assert_eq!(String::from_utf8(text).unwrap(), String::from_utf8(bytes).unwrap().replace("\r\n", "\n"));
+            assert_eq!(
+                String::from_utf8(text).unwrap(),
+                String::from_utf8(bytes).unwrap().replace("\r\n", "\n")
+            );
         }
         desk.wait("xclip has gone", owned(selection, ClipFormats::NONE));
         desk.selections.fetch(3, selection, ClipFormat::Text);
-        assert_eq!(desk.wait("nothing", content(3)), Err(ClipEnd::Gone));
+        assert_eq!(desk.wait("nothing", content(3)), Err(ClipEnd::Unavailable));
     }
 }
 
 #[test]
-fn pictures_and_pages_are_told_apart_from_text() {
+fn images_and_html_are_distinguished_from_text() {
     let Some(desk) = Desk::start() else { return };
     let picture = [b"\x89PNG\r\n\x1a\n".as_slice(), &[7; 300_000]].concat();
     let _png = desk.copies(&["-selection", "clipboard", "-t", "image/png"], &picture);
-    desk.wait("a picture", owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Png)));
+    desk.wait("an image", owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Png)));
     desk.selections.fetch(1, Selection::Clipboard, ClipFormat::Png);
-    assert_eq!(desk.wait("the picture", content(1)), Ok(picture));
+    assert_eq!(desk.wait("the image", content(1)), Ok(picture));
     let page: Vec<u8> = "<p>grün</p>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let _html = desk.copies(&["-selection", "clipboard", "-t", "text/html"], &page);
     desk.wait("a page", owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Html)));
@@ -200,7 +212,7 @@ fn pictures_and_pages_are_told_apart_from_text() {
 }
 
 #[test]
-fn what_is_too_long_is_not_read() {
+fn a_content_over_the_limit_is_not_read() {
     let Some(desk) = Desk::with_limit(100_000) else { return };
     let _xclip = desk.copies(&["-selection", "clipboard"], &long_text(10 << 20));
     desk.wait("xclip owns it", owned(Selection::Clipboard, TEXT));
@@ -210,16 +222,22 @@ fn what_is_too_long_is_not_read() {
 }
 
 #[test]
-fn what_is_owned_is_asked_for_when_it_is_pasted() {
+fn an_owned_selection_is_requested_when_it_is_pasted() {
     let Some(desk) = Desk::start() else { return };
     let formats = ClipFormat::ALL.into_iter().collect();
     desk.selections.own(Selection::Clipboard, formats);
     let xclip = |target| ["-o", "-selection", "clipboard", "-t", target];
-    let targets = String::from_utf8(desk.pastes("xclip", &xclip("TARGETS")).join().unwrap()).unwrap();
-    for target in ["TIMESTAMP", "MULTIPLE", "UTF8_STRING", "STRING", "TEXT", "text/html", "image/png"] {
+    let targets =
+        String::from_utf8(desk.pastes("xclip", &xclip("TARGETS")).join().unwrap()).unwrap();
+    for target in
+        ["TIMESTAMP", "MULTIPLE", "UTF8_STRING", "STRING", "TEXT", "text/html", "image/png"]
+    {
         assert!(targets.lines().any(|line| line == target), "{targets}");
     }
-    assert!(matches!(desk.events.recv_timeout(QUIET), Err(RecvTimeoutError::Timeout)), "names cost nothing");
+    assert!(
+        matches!(desk.events.recv_timeout(QUIET), Err(RecvTimeoutError::Timeout)),
+        "listing targets requests no content"
+    );
 
     let text = "grün 日本\n".as_bytes();
     for (target, pasted) in [
@@ -244,13 +262,15 @@ fn what_is_owned_is_asked_for_when_it_is_pasted() {
     }
 
     let paste = desk.pastes("xclip", &xclip("UTF8_STRING"));
-    // It tries another form of text before it gives up.
+    // It tries another text target before it gives up.
     while !paste.is_finished() {
-        if let Ok(XSelectionEvent::Wanted { ticket, .. }) = desk.events.recv_timeout(Duration::from_millis(5)) {
-            desk.selections.provide(ticket, Err(ClipEnd::Gone));
+        if let Ok(XSelectionEvent::Wanted { ticket, .. }) =
+            desk.events.recv_timeout(Duration::from_millis(5))
+        {
+            desk.selections.provide(ticket, Err(ClipEnd::Unavailable));
         }
     }
-    assert_eq!(paste.join().unwrap(), b"", "nothing, but not never");
+    assert_eq!(paste.join().unwrap(), b"", "an empty result, not a hang");
 
     desk.selections.own(Selection::Clipboard, ClipFormats::NONE);
     desk.wait("given up", owned(Selection::Clipboard, ClipFormats::NONE));
@@ -258,7 +278,7 @@ fn what_is_owned_is_asked_for_when_it_is_pasted() {
 }
 
 #[test]
-fn both_selections_are_two() {
+fn the_selections_are_independent() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Primary, TEXT);
     let _xclip = desk.copies(&["-selection", "clipboard"], b"copied");
@@ -270,10 +290,10 @@ fn both_selections_are_two() {
     assert_eq!(paste.join().unwrap(), b"marked");
 }
 
-/// What was said of a program while its selection was to be taken over was taken for stale. Given up before it came to that,
-/// the program owns it still, and nobody else would say so.
+/// An event about an application was taken for stale while its selection was about to be acquired.
+/// If the acquisition is withdrawn, the application still owns it, and must be reported again.
 #[test]
-fn who_owns_it_is_said_again_where_it_is_not_taken_over_after_all() {
+fn the_owner_is_reported_again_if_an_acquisition_is_withdrawn() {
     let Some(desk) = Desk::start() else { return };
     let _xclip = desk.copies(&["-selection", "clipboard"], b"theirs");
     desk.wait("xclip owns it", owned(Selection::Clipboard, TEXT));
@@ -281,8 +301,8 @@ fn who_owns_it_is_said_again_where_it_is_not_taken_over_after_all() {
         desk.selections.own(Selection::Clipboard, TEXT);
     }
     desk.selections.own(Selection::Clipboard, ClipFormats::NONE);
-    // Taken over and given up, it is nobody's; else it is xclip's.
-    desk.wait("it is said who owns it", |event| {
+    // After acquiring and giving up, nobody owns it; otherwise xclip does.
+    desk.wait("the owner is reported", |event| {
         let owned = matches!(event, XSelectionEvent::Owned { selection: Selection::Clipboard, .. });
         (owned && !desk.selections.is_stale(event)).then_some(())
     });
@@ -293,16 +313,18 @@ fn the_last_owner_wins() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Clipboard, TEXT);
     let _xclip = desk.copies(&["-selection", "clipboard"], b"newer");
-    let event = desk.wait("xclip owns it", |event| owned(Selection::Clipboard, TEXT)(event).map(|()| event.clone()));
+    let event = desk.wait("xclip owns it", |event| {
+        owned(Selection::Clipboard, TEXT)(event).map(|()| event.clone())
+    });
     assert!(!desk.selections.is_stale(&event));
     desk.selections.own(Selection::Clipboard, TEXT);
-    assert!(desk.selections.is_stale(&event), "it was taken over since");
+    assert!(desk.selections.is_stale(&event), "it was acquired since");
     let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard"]);
     desk.provides(b"newest");
     assert_eq!(paste.join().unwrap(), b"newest");
 }
 
-/// An X program of the test's own.
+/// An X client of the test.
 struct Program {
     x: RustConnection,
     window: Window,
@@ -313,7 +335,8 @@ impl Program {
         let (x, screen) = x11rb::connect(Some(&desk.display)).unwrap();
         let (window, root) = (x.generate_id().unwrap(), x.setup().roots[screen].root);
         let aux = CreateWindowAux::new().event_mask(EventMask::PROPERTY_CHANGE);
-        let (depth, class, visual) = (COPY_DEPTH_FROM_PARENT, WindowClass::INPUT_OUTPUT, COPY_FROM_PARENT);
+        let (depth, class, visual) =
+            (COPY_DEPTH_FROM_PARENT, WindowClass::INPUT_OUTPUT, COPY_FROM_PARENT);
         x.create_window(depth, window, root, 0, 0, 1, 1, 0, class, visual, &aux).unwrap();
         Program { x, window }
     }
@@ -323,7 +346,9 @@ impl Program {
     }
 
     fn convert(&self, target: Atom, property: Atom) {
-        self.x.convert_selection(self.window, self.atom("CLIPBOARD"), target, property, CURRENT_TIME).unwrap();
+        self.x
+            .convert_selection(self.window, self.atom("CLIPBOARD"), target, property, CURRENT_TIME)
+            .unwrap();
         self.x.flush().unwrap();
     }
 
@@ -334,7 +359,7 @@ impl Program {
     fn until_owner(&self, is: impl Fn(Window) -> bool) {
         let end = Instant::now() + LONG;
         while !is(self.owner()) {
-            assert!(Instant::now() < end, "the selection never passes on");
+            assert!(Instant::now() < end, "the selection's owner never changes");
             std::thread::yield_now();
         }
     }
@@ -348,52 +373,63 @@ impl Program {
     }
 
     fn property(&self, property: Atom) -> (Atom, Vec<u8>) {
-        let reply =
-            self.x.get_property(true, self.window, property, AtomEnum::ANY, 0, 1 << 20).unwrap().reply().unwrap();
+        let reply = self
+            .x
+            .get_property(true, self.window, property, AtomEnum::ANY, 0, 1 << 20)
+            .unwrap()
+            .reply()
+            .unwrap();
         (reply.type_, reply.value)
     }
 }
 
 #[test]
-fn several_forms_at_once() {
+fn multiple_targets_at_once() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Clipboard, TEXT);
     let program = Program::start(&desk);
-    // Asked before, X itself would refuse.
+    // Before the selection is owned, the X server itself would refuse.
     program.until_owner(|owner| owner != NONE);
     let [list, a, b, c, pair] = ["LIST", "A", "B", "C", "ATOM_PAIR"].map(|name| program.atom(name));
-    let (utf8, png, stamp) = (program.atom("UTF8_STRING"), program.atom("image/png"), program.atom("TIMESTAMP"));
-    let wishes = [utf8, a, png, b, stamp, c];
-    program.x.change_property32(PropMode::REPLACE, program.window, list, pair, &wishes).unwrap();
+    let (utf8, png, stamp) =
+        (program.atom("UTF8_STRING"), program.atom("image/png"), program.atom("TIMESTAMP"));
+    let pairs = [utf8, a, png, b, stamp, c];
+    program.x.change_property32(PropMode::REPLACE, program.window, list, pair, &pairs).unwrap();
     program.convert(program.atom("MULTIPLE"), list);
     desk.provides(b"text");
     assert_eq!(program.answer().property, list);
-    let answers: Vec<Atom> =
-        program.property(list).1.as_chunks::<4>().0.iter().map(|&four| u32::from_ne_bytes(four)).collect();
-    assert_eq!(answers, [utf8, a, png, NONE, stamp, c], "the picture is refused, all else is there");
+    let answers: Vec<Atom> = program
+        .property(list)
+        .1
+        .as_chunks::<4>()
+        .0
+        .iter()
+        .map(|&four| u32::from_ne_bytes(four))
+        .collect();
+    assert_eq!(answers, [utf8, a, png, NONE, stamp, c], "the image is refused, the rest is there");
     assert_eq!(program.property(a), (utf8, b"text".to_vec()));
     assert_eq!(program.property(c).1.len(), 4);
 }
 
 #[test]
-fn programs_that_behave_badly_keep_nobody_from_pasting() {
+fn misbehaving_clients_do_not_block_pasting() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Clipboard, TEXT);
     let (text, utf8) = (long_text(1 << 20), "UTF8_STRING");
-    // One that takes the first chunk never.
+    // A client that never reads the first chunk.
     let stuck = Program::start(&desk);
-    // Asked before, X itself would refuse.
+    // Before the selection is owned, the X server itself would refuse.
     stuck.until_owner(|owner| owner != NONE);
     stuck.convert(stuck.atom(utf8), stuck.atom("A"));
     desk.provides(&text);
     assert_eq!(stuck.property(stuck.answer().property).0, stuck.atom("INCR"));
-    // One that asks for more at a time than anybody is given.
+    // A client that requests more at a time than the limit.
     let greedy = Program::start(&desk);
     (0..100).for_each(|n| greedy.convert(greedy.atom(utf8), greedy.atom(&format!("P{n}"))));
     let refused = (0..100).take_while(|_| greedy.answer().property == NONE).take(50).count();
-    assert_eq!(refused, 50, "many are refused at once");
+    assert_eq!(refused, 50, "requests beyond the limit are refused");
     let (ticket, ..) = desk.wait("the others", wanted);
-    // Many that go while they wait: whoever fetches is told that nobody does.
+    // Many that vanish while they wait: the caller is told that the content is unwanted.
     drop(greedy);
     let gone = desk.wait("they have gone", |event| match event {
         XSelectionEvent::Unwanted { ticket } => Some(*ticket),
@@ -406,24 +442,31 @@ fn programs_that_behave_badly_keep_nobody_from_pasting() {
 }
 
 #[test]
-fn an_owner_that_dies_in_the_middle_ends_the_fetch() {
+fn an_owner_that_dies_during_a_transfer_ends_the_fetch() {
     let Some(desk) = Desk::start() else { return };
     let owner = Program::start(&desk);
     owner.x.set_selection_owner(owner.window, owner.atom("CLIPBOARD"), CURRENT_TIME).unwrap();
     owner.x.flush().unwrap();
-    let mut incr = false;
+    let mut transfer = None;
     let mut fetched = false;
-    // It answers what it has, begins to give it, and is gone.
-    while !incr {
+    // It lists its targets, starts the transfer, and dies.
+    while transfer.is_none() {
         let Event::SelectionRequest(request) = owner.x.wait_for_event().unwrap() else { continue };
         if request.target == owner.atom("TARGETS") {
             let targets = [owner.atom("UTF8_STRING")];
             let (window, property) = (request.requestor, request.property);
-            owner.x.change_property32(PropMode::REPLACE, window, property, AtomEnum::ATOM, &targets).unwrap();
+            owner
+                .x
+                .change_property32(PropMode::REPLACE, window, property, AtomEnum::ATOM, &targets)
+                .unwrap();
         } else {
-            let (window, property, type_) = (request.requestor, request.property, owner.atom("INCR"));
-            owner.x.change_property32(PropMode::REPLACE, window, property, type_, &[1_000_000]).unwrap();
-            incr = true;
+            let (window, property, type_) =
+                (request.requestor, request.property, owner.atom("INCR"));
+            owner
+                .x
+                .change_property32(PropMode::REPLACE, window, property, type_, &[1_000_000])
+                .unwrap();
+            transfer = Some((window, property));
         }
         let answer = SelectionNotifyEvent {
             response_type: SELECTION_NOTIFY_EVENT,
@@ -442,34 +485,55 @@ fn an_owner_that_dies_in_the_middle_ends_the_fetch() {
             fetched = true;
         }
     }
-    let died = Instant::now();
+    let (window, property) = transfer.unwrap();
+    let other = Program::start(&desk);
+    let utf8 = other.atom("UTF8_STRING");
     drop(owner);
-    assert_eq!(desk.wait("the end", content(1)), Err(ClipEnd::Failed));
-    assert!(died.elapsed() < Duration::from_secs(9), "its death was noticed, not waited out");
+    // Each chunk extends the transfer's time-out of 10 s, so only the owner's death can end it.
+    let end = Instant::now() + LONG;
+    let result = loop {
+        match desk.events.recv_timeout(Duration::from_secs(3)) {
+            Ok(event) => {
+                if let Some(result) = content(1)(&event) {
+                    break result;
+                }
+            }
+            Err(_) => {
+                assert!(Instant::now() < end, "its death is not detected");
+                other.x.change_property8(PropMode::REPLACE, window, property, utf8, b"x").unwrap();
+                other.x.flush().unwrap();
+            }
+        }
+    };
+    assert_eq!(result, Err(ClipEnd::Failed));
 }
 
 #[test]
-fn what_programs_do_to_the_owners_window_keeps_nobody_from_copying() {
+fn clients_that_tamper_with_the_owners_window_do_not_block_copying() {
     let Some(desk) = Desk::start() else { return };
     let program = Program::start(&desk);
-    let [clipboard, clock, utf8] = ["CLIPBOARD", "THINC_CLOCK", "UTF8_STRING"].map(|name| program.atom(name));
+    let [clipboard, clock, utf8] =
+        ["CLIPBOARD", "THINC_CLOCK", "UTF8_STRING"].map(|name| program.atom(name));
     desk.selections.own(Selection::Clipboard, TEXT);
     program.until_owner(|owner| owner != NONE);
     let theirs = program.owner();
-    // Pasted into the owner's own window, by a program that means no good; its clock is made one of letters.
+    // A malicious client pastes into the owner's own window; the clock property is changed to text.
     program.x.convert_selection(theirs, clipboard, utf8, program.atom("A"), CURRENT_TIME).unwrap();
-    program.x.change_property8(PropMode::REPLACE, theirs, clock, AtomEnum::STRING, b"noon").unwrap();
+    program
+        .x
+        .change_property8(PropMode::REPLACE, theirs, clock, AtomEnum::STRING, b"noon")
+        .unwrap();
     program.convert(utf8, program.atom("B"));
     desk.provides(b"text");
     assert_eq!(program.property(program.answer().property), (utf8, b"text".to_vec()));
-    // It can still take over what another program has.
+    // It can still acquire a selection from another client.
     program.x.set_selection_owner(program.window, clipboard, CURRENT_TIME).unwrap();
     program.until_owner(|owner| owner == program.window);
     desk.selections.own(Selection::Clipboard, TEXT);
     program.until_owner(|owner| owner == theirs);
 }
 
-/// A program that owns whatever is copied, as clipboard managers do.
+/// A client that owns every content that is copied, as clipboard managers do.
 struct Manager {
     selections: XSelections,
     events: Receiver<XSelectionEvent>,
@@ -487,7 +551,9 @@ impl Manager {
     /// True when there was something to do.
     fn turn(&mut self) -> bool {
         match self.events.try_recv() {
-            Ok(XSelectionEvent::Owned { selection: Selection::Clipboard, formats, .. }) if formats == TEXT => {
+            Ok(XSelectionEvent::Owned { selection: Selection::Clipboard, formats, .. })
+                if formats == TEXT =>
+            {
                 self.selections.fetch(1, Selection::Clipboard, ClipFormat::Text);
             }
             Ok(XSelectionEvent::Content { content, .. }) => {
@@ -495,7 +561,9 @@ impl Manager {
                 self.takings += 1;
                 self.selections.own(Selection::Clipboard, TEXT);
             }
-            Ok(XSelectionEvent::Wanted { ticket, .. }) => self.selections.provide(ticket, Ok(self.kept.clone())),
+            Ok(XSelectionEvent::Wanted { ticket, .. }) => {
+                self.selections.provide(ticket, Ok(self.kept.clone()))
+            }
             Ok(_) => {}
             Err(_) => return false,
         }
@@ -503,15 +571,17 @@ impl Manager {
     }
 }
 
-/// Lets a manager do as it likes until nothing happens any more; gives how often the desk was told that it has something
-/// new. A manager on the other side takes all of that, too, and owns it.
-fn pass_to_and_fro(desk: &Desk, manager: &mut Manager) -> usize {
+/// Runs a manager until nothing happens any more; returns how often new content was reported. A
+/// manager on the other side would copy each of these.
+fn run_until_stable(desk: &Desk, manager: &mut Manager) -> usize {
     let (mut news, mut last) = (0, Instant::now());
     while manager.takings == 0 || last.elapsed() < 3 * QUIET {
-        assert!(news < 100, "it goes on without end");
+        assert!(news < 100, "it does not end");
         let mut quiet = !manager.turn();
         match desk.events.recv_timeout(Duration::from_millis(5)) {
-            Ok(XSelectionEvent::Wanted { ticket, .. }) => desk.selections.provide(ticket, Ok(b"far text".to_vec())),
+            Ok(XSelectionEvent::Wanted { ticket, .. }) => {
+                desk.selections.provide(ticket, Ok(b"far text".to_vec()))
+            }
             Ok(XSelectionEvent::Owned { formats, .. }) if formats == TEXT => {
                 news += 1;
                 desk.selections.own(Selection::Clipboard, TEXT);
@@ -528,34 +598,37 @@ fn pass_to_and_fro(desk: &Desk, manager: &mut Manager) -> usize {
 }
 
 #[test]
-fn a_clipboard_manager_that_keeps_a_copy_has_nothing_new() {
+fn a_clipboard_managers_copy_is_not_new_content() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Clipboard, TEXT);
     let mut manager = Manager::start(&desk, |text| text);
-    assert_eq!(pass_to_and_fro(&desk, &mut manager), 0);
+    assert_eq!(run_until_stable(&desk, &mut manager), 0);
     assert_eq!((manager.takings, manager.kept.as_slice()), (1, b"far text".as_slice()));
-    // Once it has gone, what is far away can still be had.
+    // Once it has gone, the original can still be pasted.
     drop(manager);
     let again = until_pasted(&desk);
     assert_eq!(again, b"far text");
 }
 
 #[test]
-fn clipboard_managers_that_change_what_they_keep_come_to_rest() {
+fn clipboard_managers_that_modify_their_copies_are_stopped() {
     let Some(desk) = Desk::start() else { return };
     desk.selections.own(Selection::Clipboard, TEXT);
     let mut manager = Manager::start(&desk, |text| [b"kept: ".as_slice(), &text].concat());
-    let news = pass_to_and_fro(&desk, &mut manager);
-    assert!((1..10).contains(&news), "told {news} times");
+    let news = run_until_stable(&desk, &mut manager);
+    assert!((1..10).contains(&news), "reported {news} times");
 }
 
-/// Pastes until there is something: ownership passes back when the X server has noticed that its owner is gone.
+/// Pastes until there is a result: ownership returns once the X server has noticed that its owner
+/// is gone.
 fn until_pasted(desk: &Desk) -> Vec<u8> {
     let end = Instant::now() + LONG;
     loop {
         let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard"]);
         while !paste.is_finished() {
-            if let Ok(XSelectionEvent::Wanted { ticket, .. }) = desk.events.recv_timeout(Duration::from_millis(5)) {
+            if let Ok(XSelectionEvent::Wanted { ticket, .. }) =
+                desk.events.recv_timeout(Duration::from_millis(5))
+            {
                 desk.selections.provide(ticket, Ok(b"far text".to_vec()));
             }
         }

@@ -1,6 +1,6 @@
-//! Accounts in control groups: one for each group of processes, and one with a high weight for the harness itself.
-//! From the mounted hierarchies (version 2, or cpuacct and memory of version 1) to milliseconds and bytes.
-//! Knows control groups; never processes by name.
+//! Accounts in control groups: one for each group of processes, and one with a high weight for the
+//! harness itself. From the mounted hierarchies (version 2, or cpuacct and memory of version 1) to
+//! milliseconds and bytes. Knows control groups; never processes by name.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,12 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use super::{Group, Kind, behind, tree};
+use super::{Group, Kind, prefixed, tree};
 use crate::Error;
 use crate::process::wait_for;
 
-/// Of `cpu.weight`, whose default is 100: a hundred times everybody else, the most that the kernel takes.
+/// Of `cpu.weight`, whose default is 100: a hundred times everybody else, the most that the kernel
+/// takes.
 const WEIGHT: u32 = 10_000;
 /// Of `cpu.shares`, whose default is 1024: the same hundred times.
 const SHARES: u32 = 102_400;
@@ -23,7 +24,8 @@ pub(super) struct Cgroups {
     groups: [Place; 3],
     /// Folders that are this stage's alone, innermost first.
     folders: Vec<PathBuf>,
-    /// Where wrapped processes go in the `cpu` hierarchy of version 1, so that they have not the harness's weight.
+    /// Where wrapped processes go in the `cpu` hierarchy of version 1, so that they have not the
+    /// harness's weight.
     plain: Option<PathBuf>,
     /// There until this is dropped.
     harness: Option<Arc<Harness>>,
@@ -68,7 +70,8 @@ impl Cgroups {
         let harness = Harness::shared(kind)?;
         let mut folders = Vec::new();
         let opened = harness.groups(name, &mut folders);
-        let plain = harness.base.cpu.clone().filter(|_| kind == Kind::CgroupV1 && harness.has_weight);
+        let plain =
+            harness.base.cpu.clone().filter(|_| kind == Kind::CgroupV1 && harness.has_weight);
         match opened {
             Ok(groups) => Ok(Cgroups { groups, folders, plain, harness: Some(harness) }),
             Err(error) => {
@@ -87,22 +90,25 @@ impl Cgroups {
         self.harness().has_memory
     }
 
-    pub(super) fn about(&self) -> String {
-        let version = if self.harness().kind == Kind::CgroupV2 { "cgroup v2" } else { "cgroup v1" };
-        let memory = if self.harness().has_memory { "" } else { ", memory from /proc" };
-        let weight =
-            if self.harness().has_weight { "the harness weighs 100 times" } else { "the harness weighs no more" };
-        format!("{version}{memory}, {weight}")
-    }
-
-    /// A shell joins the groups before it becomes the command: whatever the command starts is in them from the beginning.
+    /// A shell joins the groups before it becomes the command: whatever the command starts is in
+    /// them from the beginning.
     pub(super) fn wrap(&self, group: Group, command: &Command) -> Command {
-        const JOIN: &str =
-            r#"while [ "$1" != -- ]; do echo $$ > "$1/cgroup.procs" || exit 126; shift; done; shift; exec "$@""#;
+        const JOIN: &str = r#"
+            while [ "$1" != -- ]; do
+                echo $$ > "$1/cgroup.procs" || exit 126
+                shift
+            done
+            shift
+            exec "$@""#;
         let place = &self.groups[group as usize];
-        let joined = [Some(&place.cpu), place.memory.as_ref(), self.plain.as_ref()].into_iter().flatten();
+        let joined =
+            [Some(&place.cpu), place.memory.as_ref(), self.plain.as_ref()].into_iter().flatten();
         let words = ["-c".as_ref(), JOIN.as_ref(), "sh".as_ref()].into_iter();
-        behind("sh", words.chain(joined.map(|folder| folder.as_os_str())).chain(["--".as_ref()]), command)
+        prefixed(
+            "sh",
+            words.chain(joined.map(|folder| folder.as_os_str())).chain(["--".as_ref()]),
+            command,
+        )
     }
 
     pub(super) fn cpu_ms(&self, group: Group) -> Result<f64, Error> {
@@ -111,15 +117,21 @@ impl Cgroups {
 
     pub(super) fn memory_bytes(&self, group: Group) -> Result<u64, Error> {
         let place = &self.groups[group as usize];
-        let Some(folder) = &place.memory.as_ref().or(Some(&place.cpu).filter(|_| self.harness().has_memory)) else {
+        let Some(folder) =
+            &place.memory.as_ref().or(Some(&place.cpu).filter(|_| self.harness().has_memory))
+        else {
             return Ok(tree::memory_bytes(&self.pids(group)?));
         };
         let file = folder.join("memory.stat");
         let text = read(&file)?;
         // Version 1 counts shared memory apart from resident, and children only under "total".
-        let names =
-            if self.harness().kind == Kind::CgroupV2 { ["anon", "shmem"] } else { ["total_rss", "total_shmem"] };
-        let value = |name| value_of(&text, name).ok_or_else(|| format!("{} has no {name}", file.display()));
+        let names = if self.harness().kind == Kind::CgroupV2 {
+            ["anon", "shmem"]
+        } else {
+            ["total_rss", "total_shmem"]
+        };
+        let value =
+            |name| value_of(&text, name).ok_or_else(|| format!("{} has no {name}", file.display()));
         Ok(value(names[0])? + value(names[1])?)
     }
 
@@ -145,7 +157,8 @@ impl Drop for Cgroups {
     }
 }
 
-/// The last one goes under the lock: whoever opens accounts meanwhile must find this process where it was before.
+/// The last one goes under the lock: accounts that are opened meanwhile must find this process
+/// where it was before.
 fn release(harness: Arc<Harness>) {
     let _current = HARNESS.lock().unwrap_or_else(PoisonError::into_inner);
     drop(harness);
@@ -157,7 +170,9 @@ impl Harness {
         let mut current = HARNESS.lock().unwrap_or_else(PoisonError::into_inner);
         match current.upgrade() {
             Some(harness) if harness.kind == kind => Ok(harness),
-            Some(harness) => Err(format!("this process keeps its accounts in {:?} already", harness.kind).into()),
+            Some(harness) => {
+                Err(format!("this process keeps its accounts in {:?} already", harness.kind).into())
+            }
             None => {
                 let harness = Arc::new(Harness::open(kind)?);
                 *current = Arc::downgrade(&harness);
@@ -167,7 +182,10 @@ impl Harness {
     }
 
     fn open(kind: Kind) -> Result<Harness, Error> {
-        let base = Bases::of(&read(Path::new("/proc/self/mountinfo"))?, &read(Path::new("/proc/self/cgroup"))?);
+        let base = Bases::of(
+            &read(Path::new("/proc/self/mountinfo"))?,
+            &read(Path::new("/proc/self/cgroup"))?,
+        );
         let own_name = format!("{PREFIX}{}", std::process::id());
         let top = match kind {
             Kind::CgroupV2 => base.unified.as_ref().ok_or("cgroup v2 is not mounted")?,
@@ -200,24 +218,26 @@ impl Harness {
         Ok(harness)
     }
 
-    /// Version 2: a group has either processes or controllers for its children, so this process moves into a leaf first.
+    /// Version 2: a group has either processes or controllers for its children, so this process
+    /// moves into a leaf first.
     fn enter_unified(&mut self, own: &Path) -> Result<(), Error> {
         let base = self.base.unified.clone().ok_or("cgroup v2 is not mounted")?;
         self.enter(own, &base)?;
         let top = own.parent().ok_or("a control group has a parent")?.to_owned();
         self.has_memory = self.turn_on(&base, "memory") && self.turn_on(&top, "memory");
-        // Hundred times only against the stage's processes together: within the stage each competes with each, as
-        // without any groups, for which the stage's groups get no CPU controller.
+        // Hundred times only against the stage's processes together: within the stage each competes
+        // with each, as without any groups, for which the stage's groups get no CPU controller.
         let weighs = self.turn_on(&base, "cpu") && self.turn_on(&top, "cpu");
         self.has_weight = weighs && fs::write(own.join("cpu.weight"), WEIGHT.to_string()).is_ok();
         Ok(())
     }
 
-    /// Gives a controller to the children of a group. Not every group can: the one that this process comes from may have
-    /// other processes, and then keeps its controllers to itself.
+    /// Gives a controller to the children of a group. Not every group can: the one that this
+    /// process comes from may have other processes, and then keeps its controllers to itself.
     fn turn_on(&mut self, folder: &Path, controller: &'static str) -> bool {
         let file = folder.join("cgroup.subtree_control");
-        let has = || read(&file).is_ok_and(|text| text.split_whitespace().any(|name| name == controller));
+        let has =
+            || read(&file).is_ok_and(|text| text.split_whitespace().any(|name| name == controller));
         if has() {
             return true;
         }
@@ -251,15 +271,17 @@ impl Harness {
     }
 
     fn make(&mut self, folder: PathBuf) -> Result<(), Error> {
-        fs::create_dir(&folder).map_err(|error| format!("no control group {}: {error}", folder.display()))?;
+        fs::create_dir(&folder)
+            .map_err(|error| format!("no control group {}: {error}", folder.display()))?;
         self.folders.insert(0, folder);
         Ok(())
     }
 
     /// Moves this process.
     fn enter(&mut self, folder: &Path, home: &Path) -> Result<(), Error> {
-        fs::write(folder.join("cgroup.procs"), std::process::id().to_string())
-            .map_err(|error| format!("cannot move into the control group {}: {error}", folder.display()))?;
+        fs::write(folder.join("cgroup.procs"), std::process::id().to_string()).map_err(
+            |error| format!("cannot move into the control group {}: {error}", folder.display()),
+        )?;
         self.home.push(home.to_owned());
         Ok(())
     }
@@ -270,7 +292,9 @@ impl Harness {
             match fs::create_dir(&folder) {
                 Ok(()) => folders.insert(0, folder.clone()),
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(format!("no control group {}: {error}", folder.display()).into()),
+                Err(error) => {
+                    return Err(format!("no control group {}: {error}", folder.display()).into());
+                }
             }
             Ok(folder)
         };
@@ -288,7 +312,8 @@ impl Harness {
             fs::write(&file, "+memory").map_err(|error| format!("{}: {error}", file.display()))?;
         }
         let mut place = |group: Group| -> Result<Place, Error> {
-            let memory = memory.as_ref().map(|memory| make(memory.join(group.name()))).transpose()?;
+            let memory =
+                memory.as_ref().map(|memory| make(memory.join(group.name()))).transpose()?;
             Ok(Place { cpu: make(stage.join(group.name()))?, memory })
         };
         Ok([place(Group::Server)?, place(Group::Apps)?, place(Group::Client)?])
@@ -323,7 +348,9 @@ impl Bases {
             let Some((left, right)) = line.split_once(" - ") else { continue };
             let left: Vec<&str> = left.split(' ').collect();
             let right: Vec<&str> = right.split(' ').collect();
-            let (&[_, _, _, root, point, ..], &[kind, _, options, ..]) = (left.as_slice(), right.as_slice()) else {
+            let (&[_, _, _, root, point, ..], &[kind, _, options, ..]) =
+                (left.as_slice(), right.as_slice())
+            else {
                 continue;
             };
             let place = |belongs: &dyn Fn(&str) -> bool| {
@@ -332,18 +359,24 @@ impl Bases {
                     let (controllers, path) = line.split_once(':')?;
                     belongs(controllers).then_some(path)
                 })?;
-                // In a container the mount shows a part of the tree; a path beside that part is not to be reached.
+                // In a container the mount shows a part of the tree; a path beside that part is not
+                // to be reached.
                 let below = if root == "/" { Some(path) } else { path.strip_prefix(root) };
                 Some(Path::new(point).join(below.unwrap_or_default().trim_start_matches('/')))
             };
             if kind == "cgroup2" {
-                bases.unified = bases.unified.or_else(|| place(&|controllers| controllers.is_empty()));
+                bases.unified =
+                    bases.unified.or_else(|| place(&|controllers| controllers.is_empty()));
             } else if kind == "cgroup" {
-                for (name, base) in
-                    [("cpuacct", &mut bases.cpuacct), ("cpu", &mut bases.cpu), ("memory", &mut bases.memory)]
-                {
+                for (name, base) in [
+                    ("cpuacct", &mut bases.cpuacct),
+                    ("cpu", &mut bases.cpu),
+                    ("memory", &mut bases.memory),
+                ] {
                     if base.is_none() && options.split(',').any(|option| option == name) {
-                        *base = place(&|controllers| controllers.split(',').any(|controller| controller == name));
+                        *base = place(&|controllers| {
+                            controllers.split(',').any(|controller| controller == name)
+                        });
                     }
                 }
             }
@@ -353,14 +386,18 @@ impl Bases {
 }
 
 /// CPU time that a control group of either version has had, milliseconds.
-pub(crate) fn usage_of(folder: &Path) -> Result<f64, Error> {
+fn usage_of(folder: &Path) -> Result<f64, Error> {
     if let Ok(text) = fs::read_to_string(folder.join("cpuacct.usage")) {
-        let nanoseconds: f64 = text.trim().parse().map_err(|_| format!("{}: no number", folder.display()))?;
+        let nanoseconds: f64 =
+            text.trim().parse().map_err(|_| format!("{}: no number", folder.display()))?;
         return Ok(nanoseconds / 1e6);
     }
     let file = folder.join("cpu.stat");
     let microseconds = value_of(&read(&file)?, "usage_usec");
-    Ok(microseconds.ok_or_else(|| format!("{} has no usage_usec: is it of cgroup v2?", file.display()))? as f64 / 1e3)
+    Ok(microseconds
+        .ok_or_else(|| format!("{} has no usage_usec: is it of cgroup v2?", file.display()))?
+        as f64
+        / 1e3)
 }
 
 fn value_of(text: &str, name: &str) -> Option<u64> {
@@ -368,7 +405,8 @@ fn value_of(text: &str, name: &str) -> Option<u64> {
 }
 
 fn read(file: &Path) -> Result<String, Error> {
-    Ok(fs::read_to_string(file).map_err(|error| format!("cannot read {}: {error}", file.display()))?)
+    Ok(fs::read_to_string(file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?)
 }
 
 /// Removes folders whose processes have just ended: the kernel may still be at it.

@@ -1,6 +1,6 @@
-//! Accounts from /proc: processes by ancestry or by a mark in their environment, and the machine as a whole.
-//! For machines on which this user may make no control group, and for processes that somebody else started.
-//! Knows process tables; never what the processes do.
+//! Accounts from /proc: processes by ancestry or by a mark in their environment, and the machine as
+//! a whole. For machines on which this user may make no control group, and for processes that
+//! somebody else started. Knows process tables; never what the processes do.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -101,11 +101,13 @@ impl Marked {
     fn members(&self, group: Group) -> Result<Vec<Process>, Error> {
         let mark = format!("{MARK}={}", self.value(group));
         let marked = |process: &Process| {
-            let environment = fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
+            let environment =
+                fs::read(format!("/proc/{}/environ", process.pid)).unwrap_or_default();
             environment.split(|&byte| byte == 0).any(|entry| entry == mark.as_bytes())
         };
         let table = table()?;
-        let roots: HashSet<u32> = table.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
+        let roots: HashSet<u32> =
+            table.iter().filter(|process| marked(process)).map(|process| process.pid).collect();
         Ok(descendants(table, roots))
     }
 
@@ -118,41 +120,18 @@ impl Marked {
 
     pub(super) fn cpu_ms(&self, group: Group) -> Result<f64, Error> {
         let members = self.members(group)?;
-        Ok(self.ledgers[group as usize].lock().unwrap_or_else(PoisonError::into_inner).handle_members(members))
+        Ok(self.ledgers[group as usize]
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .handle_members(members))
     }
 
     pub(super) fn own_ms(&self) -> f64 {
         // This process, its children that have ended, and those that live.
         let own = Process::read(std::process::id()).map_or(0.0, |process| process.cpu_ms);
-        let members = Group::ALL.into_iter().flat_map(|group| self.members(group).unwrap_or_default());
+        let members =
+            Group::ALL.into_iter().flat_map(|group| self.members(group).unwrap_or_default());
         own + members.map(|process| process.cpu_ms).sum::<f64>()
-    }
-}
-
-/// Process trees by their roots, for programs that somebody else started.
-#[derive(Debug)]
-pub(crate) struct Trees {
-    roots: HashSet<u32>,
-    ledger: Ledger,
-}
-
-impl Trees {
-    /// Those under these processes, which must be there.
-    pub(crate) fn new(roots: &[u32]) -> Result<Trees, Error> {
-        match roots.iter().find(|&&pid| Process::read(pid).is_none()) {
-            Some(pid) => Err(format!("there is no process {pid}").into()),
-            None => Ok(Trees { roots: roots.iter().copied().collect(), ledger: Ledger::default() }),
-        }
-    }
-
-    /// CPU time that they have had, milliseconds; nothing when all have ended.
-    pub(crate) fn cpu_ms(&mut self) -> Result<Option<f64>, Error> {
-        // What was in the tree stays in it when its parent ends.
-        let known = self.ledger.seen.values().map(|process| process.pid);
-        let members = descendants(table()?, self.roots.iter().copied().chain(known).collect());
-        let alive = members.iter().any(|process| !is_zombie(process.pid));
-        let total = self.ledger.handle_members(members);
-        Ok(alive.then_some(total))
     }
 }
 
@@ -160,7 +139,13 @@ impl Trees {
 fn descendants(table: Vec<Process>, mut ids: HashSet<u32>) -> Vec<Process> {
     loop {
         let before = ids.len();
-        ids.extend(table.iter().filter(|process| ids.contains(&process.parent)).map(|p| p.pid).collect::<Vec<_>>());
+        ids.extend(
+            table
+                .iter()
+                .filter(|process| ids.contains(&process.parent))
+                .map(|p| p.pid)
+                .collect::<Vec<_>>(),
+        );
         if ids.len() == before {
             return table.into_iter().filter(|process| ids.contains(&process.pid)).collect();
         }
@@ -177,40 +162,61 @@ pub(super) fn memory_bytes(pids: &[u32]) -> u64 {
     let of = |pid: &u32| {
         let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap_or_default();
         let kib = |name: &str| {
-            text.lines().find_map(|line| line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok())
+            text.lines().find_map(|line| {
+                line.strip_prefix(name)?.split_whitespace().next()?.parse::<u64>().ok()
+            })
         };
         (kib("Pss_Anon:").unwrap_or(0) + kib("Pss_Shmem:").unwrap_or(0)) * 1024
     };
     pids.iter().map(of).sum()
 }
 
+/// CPU time of the threads of one process, milliseconds. Exact to the nanosecond, unlike the ticks
+/// of `/proc/PID/stat`, but without threads that have ended.
+pub fn cpu_ms_of(pid: u32) -> Result<f64, Error> {
+    let mut total_ms = 0.0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let on_cpu_ns: f64 = text.split_whitespace().next().ok_or("schedstat is empty")?.parse()?;
+        total_ms += on_cpu_ns / 1e6;
+    }
+    Ok(total_ms)
+}
+
 /// How busy all processors have been since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Machine {
+pub(super) struct Machine {
     /// Time that was used, with what a hypervisor gave to others.
-    pub(crate) busy_ms: f64,
+    pub(super) busy_ms: f64,
     /// All time, of all processors.
-    pub(crate) all_ms: f64,
+    pub(super) all_ms: f64,
 }
 
 impl Machine {
     /// Until now.
-    pub(crate) fn now() -> Result<Machine, Error> {
-        let text = fs::read_to_string("/proc/stat").map_err(|error| format!("cannot read /proc/stat: {error}"))?;
+    pub(super) fn now() -> Result<Machine, Error> {
+        let text = fs::read_to_string("/proc/stat")
+            .map_err(|error| format!("cannot read /proc/stat: {error}"))?;
         Ok(Machine::parse(&text).ok_or("/proc/stat has no line `cpu`")?)
     }
 
     fn parse(text: &str) -> Option<Machine> {
         let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
+        let ticks: Vec<u64> =
+            line.split_whitespace().map_while(|field| field.parse().ok()).collect();
         // user nice system idle iowait irq softirq steal; guests are in user already.
-        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else { return None };
+        let &[user, nice, system, idle, iowait, irq, softirq, steal, ..] = ticks.as_slice() else {
+            return None;
+        };
         let busy = user + nice + system + irq + softirq + steal;
-        Some(Machine { busy_ms: busy as f64 * TICK_MS, all_ms: (busy + idle + iowait) as f64 * TICK_MS })
+        Some(Machine {
+            busy_ms: busy as f64 * TICK_MS,
+            all_ms: (busy + idle + iowait) as f64 * TICK_MS,
+        })
     }
 
     /// What lies between.
-    pub(crate) fn since(&self, earlier: &Machine) -> Machine {
+    pub(super) fn since(&self, earlier: &Machine) -> Machine {
         Machine { busy_ms: self.busy_ms - earlier.busy_ms, all_ms: self.all_ms - earlier.all_ms }
     }
 }
@@ -226,15 +232,20 @@ mod tests {
     #[test]
     fn a_process_is_read_whatever_its_name() {
         let text = "42 (a) b (c) S 1 42 42 0 -1 4194304 100 0 0 0 5 6 7 8 20 0 1 0 12345 1000 10";
-        assert_eq!(Process::parse(text), Some(Process { pid: 42, parent: 1, started: 12345, cpu_ms: 260.0 }));
+        assert_eq!(
+            Process::parse(text),
+            Some(Process { pid: 42, parent: 1, started: 12345, cpu_ms: 260.0 })
+        );
         assert_eq!(Process::parse("42 (short) S 1"), None);
         assert_eq!(Process::parse(""), None);
     }
 
     #[test]
     fn trees_are_found_from_their_roots() {
-        let table = vec![process(4, 3, 0.0), process(3, 2, 0.0), process(2, 1, 0.0), process(9, 1, 0.0)];
-        let pids: Vec<u32> = descendants(table, HashSet::from([2])).iter().map(|process| process.pid).collect();
+        let table =
+            vec![process(4, 3, 0.0), process(3, 2, 0.0), process(2, 1, 0.0), process(9, 1, 0.0)];
+        let pids: Vec<u32> =
+            descendants(table, HashSet::from([2])).iter().map(|process| process.pid).collect();
         assert_eq!(pids, [4, 3, 2]);
     }
 

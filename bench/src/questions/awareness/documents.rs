@@ -1,5 +1,5 @@
-//! The documents and the settings of the programs in `awareness`: made here, the same on every machine.
-//! Beside the path. Knows file formats; never what is done with them.
+//! The documents and the settings of the programs in `awareness`, the same on every machine. Knows
+//! file formats; never what is done with them.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -8,24 +8,43 @@ use std::path::{Path, PathBuf};
 
 use crate::Error;
 
-/// Nothing that moves by a clock: a caret that blinks would never let a screen rest, and a scrollbar that fades away a second
-/// later would be the last pixel of every operation.
-const GTK: &str = "[Settings]\ngtk-cursor-blink=false\ngtk-enable-animations=false\ngtk-overlay-scrolling=false\n";
+/// Nothing that changes with time: a blinking caret would never let a screen rest, and a scrollbar
+/// that fades out a second later would be the last pixel of every operation.
+const GTK: &str = "[Settings]
+gtk-cursor-blink=false
+gtk-enable-animations=false
+gtk-overlay-scrolling=false
+";
 
-/// No tip, no donation, no news, no saving in the background: each of them comes by a clock.
-const LIBREOFFICE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<oor:items xmlns:oor="http://openoffice.org/2001/registry" xmlns:xs="http://www.w3.org/2001/XMLSchema" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance">
-<item oor:path="/org.openoffice.Office.Common/Misc"><prop oor:name="FirstRun" oor:op="fuse"><value>false</value></prop></item>
-<item oor:path="/org.openoffice.Office.Common/Misc"><prop oor:name="ShowTipOfTheDay" oor:op="fuse"><value>false</value></prop></item>
-<item oor:path="/org.openoffice.Setup/Office"><prop oor:name="ooSetupInstCompleted" oor:op="fuse"><value>true</value></prop></item>
-<item oor:path="/org.openoffice.Setup/Product"><prop oor:name="ooSetupLastVersion" oor:op="fuse"><value>99.9</value></prop></item>
-<item oor:path="/org.openoffice.Setup/Product"><prop oor:name="LastTimeGetInvolvedShown" oor:op="fuse"><value>4000000000</value></prop></item>
-<item oor:path="/org.openoffice.Setup/Product"><prop oor:name="LastTimeDonateShown" oor:op="fuse"><value>4000000000</value></prop></item>
-<item oor:path="/org.openoffice.Office.Recovery/AutoSave"><prop oor:name="Enabled" oor:op="fuse"><value>false</value></prop></item>
-<item oor:path="/org.openoffice.Office.Common/AutoCorrect"><prop oor:name="SingleQuoteReplace" oor:op="fuse"><value>false</value></prop></item>
-<item oor:path="/org.openoffice.Office.Linguistic/SpellChecking"><prop oor:name="IsSpellAuto" oor:op="fuse"><value>false</value></prop></item>
-</oor:items>
-"#;
+/// No tip, no donation, no news, no saving in the background: they would change the screen at times
+/// of their own. Path below org.openoffice, property, value.
+const LIBREOFFICE: [(&str, &str, &str); 9] = [
+    ("Office.Common/Misc", "FirstRun", "false"),
+    ("Office.Common/Misc", "ShowTipOfTheDay", "false"),
+    ("Setup/Office", "ooSetupInstCompleted", "true"),
+    ("Setup/Product", "ooSetupLastVersion", "99.9"),
+    ("Setup/Product", "LastTimeGetInvolvedShown", "4000000000"),
+    ("Setup/Product", "LastTimeDonateShown", "4000000000"),
+    ("Office.Recovery/AutoSave", "Enabled", "false"),
+    ("Office.Common/AutoCorrect", "SingleQuoteReplace", "false"),
+    ("Office.Linguistic/SpellChecking", "IsSpellAuto", "false"),
+];
+
+fn libreoffice_settings() -> String {
+    let mut text = String::from(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<oor:items \
+         xmlns:oor=\"http://openoffice.org/2001/registry\" \
+         xmlns:xs=\"http://www.w3.org/2001/XMLSchema\" \
+         xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\">\n",
+    );
+    for (path, name, value) in LIBREOFFICE {
+        text.push_str(&format!(
+            "<item oor:path=\"/org.openoffice.{path}\"><prop oor:name=\"{name}\" \
+             oor:op=\"fuse\"><value>{value}</value></prop></item>\n"
+        ));
+    }
+    text + "</oor:items>\n"
+}
 
 /// Settings of all programs, in a home of their own.
 pub(crate) fn write_settings(home: &Path) -> Result<(), Error> {
@@ -39,14 +58,14 @@ pub(crate) fn write_settings(home: &Path) -> Result<(), Error> {
     // Not over what the program has written into it since.
     let items = libreoffice.join("registrymodifications.xcu");
     if !items.exists() {
-        fs::write(items, LIBREOFFICE)?;
+        fs::write(items, libreoffice_settings())?;
     }
     Ok(())
 }
 
 const WORDS: [&str; 18] = [
-    "the", "display", "server", "draws", "a", "window", "and", "sends", "small", "commands", "to", "every", "viewer",
-    "over", "the", "network", "with", "latency",
+    "the", "display", "server", "draws", "a", "window", "and", "sends", "small", "commands", "to",
+    "every", "viewer", "over", "the", "network", "with", "latency",
 ];
 
 /// `count` words, others for each seed.
@@ -72,7 +91,12 @@ pub(super) fn write_text(path: &Path) -> Result<PathBuf, Error> {
 }
 
 const OFFICE: &str = r#"<?xml version="1.0" encoding="UTF-8"?>
-<office:document xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0" xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0" office:version="1.2" office:mimetype="application/vnd.oasis.opendocument."#;
+<office:document
+xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+xmlns:text="urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+xmlns:table="urn:oasis:names:tc:opendocument:xmlns:table:1.0"
+office:version="1.2"
+office:mimetype="application/vnd.oasis.opendocument."#;
 
 /// A text of headings and paragraphs, some twenty pages.
 pub(super) fn write_pages(path: &Path) -> Result<PathBuf, Error> {
@@ -94,13 +118,17 @@ pub(super) fn write_sheets(path: &Path) -> Result<PathBuf, Error> {
     for sheet in 0..2_u32 {
         writeln!(text, "<table:table table:name=\"Sheet{}\">", sheet + 1)?;
         for row in 0..200_u32 {
-            write!(text, "<table:table-row><table:table-cell office:value-type=\"string\"><text:p>")?;
+            write!(
+                text,
+                "<table:table-row><table:table-cell office:value-type=\"string\"><text:p>"
+            )?;
             write!(text, "{}</text:p></table:table-cell>", sentence(sheet * 1000 + row, 2))?;
             for column in 0..9_u32 {
                 let value = (row * 37 + column * 211 + sheet * 7919) % 10_007;
                 write!(
                     text,
-                    "<table:table-cell office:value-type=\"float\" office:value=\"{value}\"><text:p>{value}</text:p></table:table-cell>"
+                    "<table:table-cell office:value-type=\"float\" \
+                        office:value=\"{value}\"><text:p>{value}</text:p></table:table-cell>"
                 )?;
             }
             writeln!(text, "</table:table-row>")?;

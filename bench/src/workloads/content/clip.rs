@@ -1,6 +1,6 @@
-//! The film of the video workload: 34.75 s, 834 frames of 352x240 at 24 a second, as in Lai and Nieh §2.3.3 and THINC §6, with a
-//! bar code at the top and the bottom of each frame; encoded as MPEG-1 once in a process. The same in the sizes of today.
-//! Knows frames; never the player.
+//! The video of the video workload: 34.75 s, 834 frames of 352x240 at 24 a second, as in Lai and
+//! Nieh §2.3.3 and THINC §6, with a bar code at the top and the bottom of each frame; encoded as
+//! MPEG-1 once in a process. The same in the sizes of today. Knows frames; never the player.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::Error;
 use crate::observe::barcode;
 use crate::observe::picture::Rect;
 
-/// Frames of the whole film.
+/// Frames of the whole video.
 pub const FRAMES: u32 = 834;
 /// Frames a second.
 pub const RATE: f64 = 24.0;
@@ -23,16 +23,17 @@ pub const WIDTH: usize = 352;
 pub const HEIGHT: usize = 240;
 /// Bits a second: the papers' file has 5.11 MB for 34.75 s.
 const BIT_RATE: u32 = 1_176_000;
-/// Frames of one shot, before the cut to the next: the news of that time cut every three seconds or so.
+/// Frames of one shot, before the cut to the next: the news of that time cut every three seconds or
+/// so.
 const SHOT: u32 = 70;
 /// Frames in one stretch of the reference: within one shot.
 const STRETCH: u32 = 10;
 
-/// Width from which what is filmed is painted at half its size: lenses draw softer than pixels lie.
+/// Width from which what is shown is painted at half its size: lenses draw softer than pixels lie.
 const SOFT_WIDTH_MIN: usize = 1000;
 
 /// Makes frames by their numbers.
-pub struct Film {
+pub struct TestVideo {
     size: (usize, usize),
     /// Painted when their first frame is asked for.
     shots: Vec<OnceLock<Shot>>,
@@ -42,7 +43,7 @@ pub struct Film {
 struct Shot {
     seed: u64,
     size: (usize, usize),
-    /// Pixels of the film that one of the ground's or a thing's becomes.
+    /// Pixels of the video that one of the ground's or a thing's becomes.
     soft: f32,
     /// Larger than a frame, so that the camera can move over it.
     ground: Bitmap,
@@ -70,16 +71,16 @@ struct Thing {
     radius: f32,
 }
 
-impl Film {
-    /// The film of the papers.
-    pub fn new() -> Film {
-        Film::sized(WIDTH, HEIGHT)
+impl TestVideo {
+    /// The video of the papers.
+    pub fn new() -> TestVideo {
+        TestVideo::sized(WIDTH, HEIGHT)
     }
 
     /// The same shots in frames of another size.
-    pub fn sized(width: usize, height: usize) -> Film {
+    pub fn sized(width: usize, height: usize) -> TestVideo {
         let shots = (0..FRAMES.div_ceil(SHOT)).map(|_| OnceLock::new()).collect();
-        Film { size: (width, height), shots }
+        TestVideo { size: (width, height), shots }
     }
 
     /// Columns and rows of a frame.
@@ -92,10 +93,11 @@ impl Film {
     /// # Panics
     /// Past the last frame.
     pub fn frame(&self, number: u32) -> Bitmap {
-        assert!(number < FRAMES, "the film has {FRAMES} frames and no frame {number}");
+        assert!(number < FRAMES, "the video has {FRAMES} frames and no frame {number}");
         let (width, height) = self.size;
         let at = number / SHOT;
-        let shot = self.shots[at as usize].get_or_init(|| Shot::new(0xf11a_0000 + u64::from(at), self.size));
+        let shot = self.shots[at as usize]
+            .get_or_init(|| Shot::new(0xf11a_0000 + u64::from(at), self.size));
         let mut picture = shot.frame(number % SHOT, number);
         let mut bars = vec![0; width * height];
         for place in self.codes() {
@@ -108,7 +110,7 @@ impl Film {
         picture
     }
 
-    /// Where a frame has its codes: as much of it as of the papers' film.
+    /// Where a frame has its codes: as much of it as of the papers' video.
     pub fn codes(&self) -> [Rect; 2] {
         let (width, height) = self.size;
         let code = barcode::HEIGHT as usize * height / HEIGHT;
@@ -116,9 +118,9 @@ impl Film {
     }
 }
 
-impl Default for Film {
-    fn default() -> Film {
-        Film::new()
+impl Default for TestVideo {
+    fn default() -> TestVideo {
+        TestVideo::new()
     }
 }
 
@@ -126,15 +128,18 @@ impl Shot {
     fn new(seed: u64, size: (usize, usize)) -> Shot {
         let (width, height) = size;
         let soft = if width < SOFT_WIDTH_MIN { 1 } else { 2 };
-        // All that is measured in pixels of the papers' film.
+        // All that is measured in pixels of the papers' video.
         let larger = width as f32 / WIDTH as f32;
         let mut random = Random::new(seed);
-        let scene = *random.pick(&[Scene::Landscape, Scene::Surface, Scene::Landscape, Scene::Thing]);
+        let scene =
+            *random.pick(&[Scene::Landscape, Scene::Surface, Scene::Landscape, Scene::Thing]);
         let ground = photo(random.bits(), width * 3 / 2 / soft, height * 3 / 2 / soft, scene);
         let motion = match random.below(4) {
             0 => Motion::Zoom(random.between(0.002, 0.006)),
             1 => Motion::Hand,
-            _ => Motion::Pan(random.between(-2.2, 2.2) * larger, random.between(-1.2, 1.2) * larger),
+            _ => {
+                Motion::Pan(random.between(-2.2, 2.2) * larger, random.between(-1.2, 1.2) * larger)
+            }
         };
         let things = (0..random.below(4))
             .map(|_| {
@@ -144,7 +149,8 @@ impl Shot {
                     picture: photo(random.bits(), side, side, Scene::Surface),
                     at: (
                         random.between(0.0, WIDTH as f32) * larger,
-                        random.between(40.0, HEIGHT as f32 - 40.0) * (height as f32 / HEIGHT as f32),
+                        random.between(40.0, HEIGHT as f32 - 40.0)
+                            * (height as f32 / HEIGHT as f32),
                     ),
                     speed: (random.between(-5.0, 5.0) * larger, random.between(-2.5, 2.5) * larger),
                     radius,
@@ -159,16 +165,27 @@ impl Shot {
         let ((width, height), soft) = (self.size, self.soft);
         let mut picture = Bitmap::new(width, height, [0; 3]);
         let t = time as f32;
-        let spare = (self.ground.width as f32 * soft - width as f32, self.ground.height as f32 * soft - height as f32);
+        let spare = (
+            self.ground.width as f32 * soft - width as f32,
+            self.ground.height as f32 * soft - height as f32,
+        );
         let sway = Noise::new(self.seed);
         let (x0, y0, scale) = match self.motion {
-            Motion::Pan(x, y) => (bounce(spare.0 / 2.0 + x * t, spare.0), bounce(spare.1 / 2.0 + y * t, spare.1), 1.0),
+            Motion::Pan(x, y) => (
+                bounce(spare.0 / 2.0 + x * t, spare.0),
+                bounce(spare.1 / 2.0 + y * t, spare.1),
+                1.0,
+            ),
             Motion::Zoom(share) => {
                 let scale = 1.4 * (1.0 - share * t);
                 let rest = (width as f32 * (1.5 - scale), height as f32 * (1.5 - scale));
                 (rest.0 / 2.0, rest.1 / 2.0, scale)
             }
-            Motion::Hand => (spare.0 * sway.fractal(t * 0.07, 0.0, 3), spare.1 * sway.fractal(0.0, t * 0.07, 3), 1.0),
+            Motion::Hand => (
+                spare.0 * sway.fractal(t * 0.07, 0.0, 3),
+                spare.1 * sway.fractal(0.0, t * 0.07, 3),
+                1.0,
+            ),
         };
         for y in 0..height {
             for x in 0..width {
@@ -212,18 +229,23 @@ impl Shot {
 fn title(picture: &mut Bitmap, seed: u64, time: u32) {
     let (width, height) = (picture.width, picture.height);
     for at in 0..width * height {
-        // In pixels of the papers' film.
+        // In pixels of the papers' video.
         let (x, y) = (at % width * WIDTH / width, at / width * HEIGHT / height);
         if !(HEIGHT - 56..HEIGHT - 20).contains(&y) || !(16..WIDTH - 16).contains(&x) {
             continue;
         }
         let (running, row) = (y >= HEIGHT - 36, (y - (HEIGHT - 56)) % 20);
-        // Letters are columns of 6 with strokes chosen by a seed; the lower line moves by 2 pixels a frame.
+        // Glyphs are columns of 6 with strokes chosen by a seed; the lower line moves by 2 pixels
+        // a frame.
         let column = if running { x + 2 * time as usize } else { x };
-        let letter = mix(seed ^ ((column / 6) as u64) << 1 ^ u64::from(running));
+        let glyph = mix(seed ^ ((column / 6) as u64) << 1 ^ u64::from(running));
         let (u, v) = (column % 6, row.wrapping_sub(5));
-        let stroke = u < 5 && v < 9 && !letter.is_multiple_of(6) && (letter >> (8 + u / 2 * 5 + v / 2)) & 1 == 1;
-        let (ink, ground) = if running { ([20, 20, 40], [220, 220, 210]) } else { ([250; 3], [30, 40, 110]) };
+        let stroke = u < 5
+            && v < 9
+            && !glyph.is_multiple_of(6)
+            && (glyph >> (8 + u / 2 * 5 + v / 2)) & 1 == 1;
+        let (ink, ground) =
+            if running { ([20, 20, 40], [220, 220, 210]) } else { ([250; 3], [30, 40, 110]) };
         picture.rgb[at * 3..][..3].copy_from_slice(if stroke { &ink } else { &ground });
     }
 }
@@ -236,7 +258,8 @@ fn bounce(place: f32, limit: f32) -> f32 {
 
 /// The colour between four pixels.
 fn sample(picture: &Bitmap, x: f32, y: f32) -> [u8; 3] {
-    let (x, y) = (x.clamp(0.0, picture.width as f32 - 1.001), y.clamp(0.0, picture.height as f32 - 1.001));
+    let (x, y) =
+        (x.clamp(0.0, picture.width as f32 - 1.001), y.clamp(0.0, picture.height as f32 - 1.001));
     let (fx, fy) = ((x.fract() * 256.0) as u32, (y.fract() * 256.0) as u32);
     let at = (y as usize * picture.width + x as usize) * 3;
     let below = at + picture.width * 3;
@@ -247,14 +270,16 @@ fn sample(picture: &Bitmap, x: f32, y: f32) -> [u8; 3] {
     })
 }
 
-/// The frames of a reference of `count` frames: stretches of ten from all over the film, so that few frames stand for all.
+/// The frames of a reference of `count` frames: stretches of ten from all over the video, so that
+/// few frames stand for all.
 pub fn reference_frames(count: u32) -> Vec<u32> {
     if count >= FRAMES {
         return (0..FRAMES).collect();
     }
     let stretches = count.div_ceil(STRETCH);
     let stretch = |at: u32| {
-        // The middle of the shot in which this part of the film begins: no cut lies within ten frames of it.
+        // The middle of the shot in which this part of the video begins: no cut lies within ten
+        // frames of it.
         let shot = at * FRAMES.div_ceil(SHOT) / stretches;
         let from = (shot * SHOT + SHOT / 3).min(FRAMES - STRETCH);
         from..from + STRETCH
@@ -264,8 +289,8 @@ pub fn reference_frames(count: u32) -> Vec<u32> {
 
 /// These frames as an MPEG-1 file.
 pub fn encode(numbers: &[u32]) -> Result<Vec<u8>, Error> {
-    static FILM: OnceLock<Film> = OnceLock::new();
-    let film = FILM.get_or_init(Film::new);
+    static VIDEO: OnceLock<TestVideo> = OnceLock::new();
+    let video = VIDEO.get_or_init(TestVideo::new);
     let mut ffmpeg = Command::new("ffmpeg");
     let size = format!("{WIDTH}x{HEIGHT}");
     let (rate, bits) = (RATE.to_string(), BIT_RATE.to_string());
@@ -284,7 +309,20 @@ pub fn encode(numbers: &[u32]) -> Result<Vec<u8>, Error> {
         "-i",
         "-",
     ]);
-    ffmpeg.args(["-c:v", "mpeg1video", "-b:v", &bits, "-maxrate", &bits, "-bufsize", "600k", "-g", "12", "-bf", "2"]);
+    ffmpeg.args([
+        "-c:v",
+        "mpeg1video",
+        "-b:v",
+        &bits,
+        "-maxrate",
+        &bits,
+        "-bufsize",
+        "600k",
+        "-g",
+        "12",
+        "-bf",
+        "2",
+    ]);
     // Bit-exact, and one thread: the same file on every machine with this ffmpeg.
     ffmpeg.args([
         "-threads",
@@ -309,34 +347,54 @@ pub fn encode(numbers: &[u32]) -> Result<Vec<u8>, Error> {
         (Some(frames), Some(file)) => (frames, file),
         _ => return Err("ffmpeg has no pipes".into()),
     };
-    // It writes while it reads: both ends at once, or both wait for ever.
+    // It writes while it reads: both ends at once, or both wait forever.
     let (written, encoded) = std::thread::scope(|scope| {
         let reader = scope.spawn(move || {
             let mut encoded = Vec::new();
             file.read_to_end(&mut encoded).map(|_| encoded)
         });
-        let written = numbers.iter().try_for_each(|&number| frames.write_all(&film.frame(number).rgb));
+        let written =
+            numbers.iter().try_for_each(|&number| frames.write_all(&video.frame(number).rgb));
         drop(frames);
         (written, reader.join())
     });
     let end = running.wait_with_output()?;
     if !end.status.success() {
-        return Err(format!("ffmpeg: {}: {}", end.status, String::from_utf8_lossy(&end.stderr).trim()).into());
+        return Err(format!(
+            "ffmpeg: {}: {}",
+            end.status,
+            String::from_utf8_lossy(&end.stderr).trim()
+        )
+        .into());
     }
     written.map_err(|error| format!("ffmpeg took not all frames: {error}"))?;
     Ok(encoded.map_err(|_| "the reader of ffmpeg's output failed")??)
 }
 
-/// x264's quality at which a film becomes a file: 10, about 50 dB. At 16, about 46 dB, x264 finds its own blocks and quantizers again when it is asked to make
-/// the reference of such a file, and was 0.8 dB nearer to it than to the film as it was painted, where other encoders were not; at 10 it is 0.1 dB.
+/// x264's quality at which a video becomes a file: 10, about 50 dB. At 16, about 46 dB, x264 finds
+/// its own blocks and quantizers again when it is asked to make the reference of such a file, and
+/// was 0.8 dB nearer to it than to the video as it was painted, where other encoders were not; at
+/// 10 it is 0.1 dB.
 const H264_CRF: &str = "10";
 
-/// The first frames of a film as an H.264 file that is near to them: what players and browsers play today.
-pub fn write_h264(film: &Film, frames: u32, rate: f64, file: &Path) -> Result<(), Error> {
-    let (width, height) = film.size();
+/// The first frames of a video as an H.264 file that is near to them: what players and browsers
+/// play today.
+pub fn write_h264(video: &TestVideo, frames: u32, rate: f64, file: &Path) -> Result<(), Error> {
+    let (width, height) = video.size();
     let (size, rate) = (format!("{width}x{height}"), rate.to_string());
     let mut ffmpeg = Command::new("ffmpeg");
-    ffmpeg.args(["-nostdin", "-loglevel", "error", "-y", "-f", "rawvideo", "-pix_fmt", "rgb24", "-s", &size]);
+    ffmpeg.args([
+        "-nostdin",
+        "-loglevel",
+        "error",
+        "-y",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgb24",
+        "-s",
+        &size,
+    ]);
     ffmpeg.args([
         "-r",
         &rate,
@@ -352,27 +410,53 @@ pub fn write_h264(film: &Film, frames: u32, rate: f64, file: &Path) -> Result<()
         H264_CRF,
     ]);
     // Players that are not told take another matrix for larger pictures.
-    ffmpeg.args(["-pix_fmt", "yuv420p", "-bf", "0", "-color_primaries", "smpte170m", "-color_trc", "smpte170m"]);
-    ffmpeg.args(["-colorspace", "smpte170m", "-color_range", "tv", "-movflags", "+faststart", "-f", "mp4"]).arg(file);
+    ffmpeg.args([
+        "-pix_fmt",
+        "yuv420p",
+        "-bf",
+        "0",
+        "-color_primaries",
+        "smpte170m",
+        "-color_trc",
+        "smpte170m",
+    ]);
+    ffmpeg
+        .args([
+            "-colorspace",
+            "smpte170m",
+            "-color_range",
+            "tv",
+            "-movflags",
+            "+faststart",
+            "-f",
+            "mp4",
+        ])
+        .arg(file);
     let mut running = ffmpeg
         .stdin(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .map_err(|error| format!("cannot start ffmpeg: {error}"))?;
     let mut input = running.stdin.take().ok_or("ffmpeg has no pipe")?;
-    let written = (0..frames).try_for_each(|number| input.write_all(&film.frame(number).rgb));
+    let written = (0..frames).try_for_each(|number| input.write_all(&video.frame(number).rgb));
     drop(input);
     let end = running.wait_with_output()?;
     if !end.status.success() {
-        return Err(format!("ffmpeg: {}: {}", end.status, String::from_utf8_lossy(&end.stderr).trim()).into());
+        return Err(format!(
+            "ffmpeg: {}: {}",
+            end.status,
+            String::from_utf8_lossy(&end.stderr).trim()
+        )
+        .into());
     }
     Ok(written.map_err(|error| format!("ffmpeg took not all frames: {error}"))?)
 }
 
-/// The whole film, encoded once in this process.
-pub fn film() -> Result<&'static [u8], Error> {
+/// The whole video, encoded once in this process.
+pub fn papers_video() -> Result<&'static [u8], Error> {
     static FILE: OnceLock<Result<Vec<u8>, String>> = OnceLock::new();
-    let file = FILE.get_or_init(|| encode(&reference_frames(FRAMES)).map_err(|error| error.to_string()));
+    let file =
+        FILE.get_or_init(|| encode(&reference_frames(FRAMES)).map_err(|error| error.to_string()));
     file.as_deref().map_err(|error| error.as_str().into())
 }
 
@@ -383,15 +467,23 @@ mod tests {
 
     #[test]
     fn a_frame_is_the_same_again_and_moves_against_the_one_before() {
-        let (first, second) = (Film::new(), Film::new());
+        let (first, second) = (TestVideo::new(), TestVideo::new());
         for number in [0, 1, 69, 70, 400, FRAMES - 1] {
             assert_eq!(first.frame(number), second.frame(number), "frame {number}");
         }
         for number in [5, 100, 180, 250, 333, 500, 700, 800] {
             let (a, b) = (first.frame(number), first.frame(number + 1));
             let rows = 20 * WIDTH * 3..(HEIGHT - 20) * WIDTH * 3;
-            let differs = a.rgb[rows.clone()].iter().zip(&b.rgb[rows.clone()]).filter(|(a, b)| a != b).count();
-            assert!(differs * 2 > rows.len(), "frame {number}: {differs} of {} bytes differ", rows.len());
+            let differs = a.rgb[rows.clone()]
+                .iter()
+                .zip(&b.rgb[rows.clone()])
+                .filter(|(a, b)| a != b)
+                .count();
+            assert!(
+                differs * 2 > rows.len(),
+                "frame {number}: {differs} of {} bytes differ",
+                rows.len()
+            );
         }
     }
 
@@ -403,17 +495,32 @@ mod tests {
             assert!(frames.windows(2).all(|pair| pair[0] < pair[1]), "{count}: {frames:?}");
             assert!(frames.iter().all(|&frame| frame < FRAMES));
         }
-        let shots: std::collections::HashSet<_> = reference_frames(60).iter().map(|frame| frame / SHOT).collect();
+        let shots: std::collections::HashSet<_> =
+            reference_frames(60).iter().map(|frame| frame / SHOT).collect();
         assert_eq!(shots.len(), 6, "a reference of 60 frames comes from 6 shots");
     }
 
     /// As a player shows it: decoded and scaled to the whole screen.
     #[test]
-    fn every_frame_of_the_encoded_film_can_be_read_on_a_screen_of_1024x768() {
-        let file = film().unwrap();
-        assert!((4_000_000..6_000_000).contains(&file.len()), "{} bytes; the papers' film has 5.11 MB", file.len());
+    fn every_frame_of_the_encoded_video_can_be_read_on_a_screen_of_1024x768() {
+        let file = papers_video().unwrap();
+        assert!(
+            (4_000_000..6_000_000).contains(&file.len()),
+            "{} bytes; the papers' video has 5.11 MB",
+            file.len()
+        );
         let mut ffmpeg = Command::new("ffmpeg");
-        ffmpeg.args(["-nostdin", "-loglevel", "error", "-f", "mpeg", "-i", "-", "-vf", "scale=1024:768"]);
+        ffmpeg.args([
+            "-nostdin",
+            "-loglevel",
+            "error",
+            "-f",
+            "mpeg",
+            "-i",
+            "-",
+            "-vf",
+            "scale=1024:768",
+        ]);
         ffmpeg.args(["-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "bgra", "-"]);
         let mut running = ffmpeg.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let mut input = running.stdin.take().unwrap();
@@ -423,7 +530,8 @@ mod tests {
         let mut bytes = vec![0; 1024 * 768 * 4];
         let mut count = 0;
         while output.read_exact(&mut bytes).is_ok() {
-            let pixels = bytes.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])).collect();
+            let pixels =
+                bytes.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], 0])).collect();
             let picture = Picture { width: 1024, height: 768, pixels };
             for place in [barcode::top(screen), barcode::bottom(screen)] {
                 assert_eq!(barcode::read(&picture, place), Some(count), "frame {count} at {place}");

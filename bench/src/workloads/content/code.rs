@@ -1,6 +1,6 @@
-//! Source text made from a seed, and which of its words an editor would colour: for pages of documentation, terminals and editors.
-//! The same on every machine and at every commit, as no real file of the tree would be.
-//! Knows C; never who shows it.
+//! Source text made from a seed, and which of its words an editor would colour: for pages of
+//! documentation, terminals and editors. The same on every machine and at every commit, as no real
+//! file of the tree would be. Knows C; never who shows it.
 
 use std::fmt::Write as _;
 
@@ -26,21 +26,26 @@ pub enum Token {
 }
 
 const KEYWORDS: &[&str] = &[
-    "break", "case", "const", "continue", "default", "else", "for", "if", "return", "sizeof", "static", "switch",
-    "while",
+    "break", "case", "const", "continue", "default", "else", "for", "if", "return", "sizeof",
+    "static", "switch", "while",
 ];
-const TYPES: &[&str] = &["bool", "char", "int", "long", "size_t", "struct", "uint32_t", "uint8_t", "unsigned", "void"];
+const TYPES: &[&str] =
+    &["bool", "char", "int", "long", "size_t", "struct", "uint32_t", "uint8_t", "unsigned", "void"];
 const NOUNS: &[&str] = &[
-    "buffer", "queue", "region", "window", "client", "cursor", "packet", "screen", "length", "offset", "header",
-    "table", "entry", "count", "stream", "frame", "index", "state", "limit", "source",
+    "buffer", "queue", "region", "window", "client", "cursor", "packet", "screen", "length",
+    "offset", "header", "table", "entry", "count", "stream", "frame", "index", "state", "limit",
+    "source",
 ];
-const VERBS: &[&str] =
-    &["read", "write", "find", "append", "clear", "handle", "update", "parse", "release", "map", "check", "draw"];
+const VERBS: &[&str] = &[
+    "read", "write", "find", "append", "clear", "handle", "update", "parse", "release", "map",
+    "check", "draw",
+];
 
 /// At least `lines` lines of C: functions with comments, branches, loops and tables of numbers.
 pub fn source(seed: u64, lines: usize) -> String {
     let mut random = Random::new(seed ^ 0xc0de);
-    let mut text = String::from("#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n\n");
+    let mut text =
+        String::from("#include <stdint.h>\n#include <stdlib.h>\n#include <string.h>\n\n");
     while text.lines().count() < lines {
         if random.below(6) == 0 {
             table(&mut text, &mut random)
@@ -55,9 +60,15 @@ pub fn source(seed: u64, lines: usize) -> String {
 fn function(text: &mut String, random: &mut Random) {
     let (verb, noun, other) = (*random.pick(VERBS), *random.pick(NOUNS), *random.pick(NOUNS));
     let result = *random.pick(&["int", "bool", "void", "static int", "static bool", "size_t"]);
-    let _ =
-        writeln!(text, "/* Tries to {verb} the {noun} of a {other}; the {other} stays as it is when there is none. */");
-    let _ = writeln!(text, "{result}\n{noun}_{verb}(struct {other} *{other}, const uint8_t *{noun}, size_t size)\n{{");
+    let _ = writeln!(
+        text,
+        "/* Tries to {verb} the {noun} of a {other}; the {other} stays as it is when there is \
+            none. */"
+    );
+    let _ = writeln!(
+        text,
+        "{result}\n{noun}_{verb}(struct {other} *{other}, const uint8_t *{noun}, size_t size)\n{{"
+    );
     let _ = writeln!(text, "    uint32_t total = {};", random.below(64));
     for _ in 0..1 + random.below(3) {
         block(text, random, 1, (noun, other));
@@ -74,12 +85,17 @@ fn block(text: &mut String, random: &mut Random, depth: usize, (noun, other): (&
     let verb = *random.pick(VERBS);
     match random.below(6) {
         0 if depth < 4 => {
-            let _ = writeln!(text, "{indent}for (size_t i = {}; i < size; i++) {{", random.below(4));
+            let _ =
+                writeln!(text, "{indent}for (size_t i = {}; i < size; i++) {{", random.below(4));
             block(text, random, depth + 1, (noun, other));
             let _ = writeln!(text, "{indent}}}");
         }
         1 if depth < 4 => {
-            let _ = writeln!(text, "{indent}if ({other}->{noun} == NULL || total >= 0x{:x}) {{", random.below(4096));
+            let _ = writeln!(
+                text,
+                "{indent}if ({other}->{noun} == NULL || total >= 0x{:x}) {{",
+                random.below(4096)
+            );
             block(text, random, depth + 1, (noun, other));
             let _ = writeln!(text, "{indent}}} else {{");
             block(text, random, depth + 1, (noun, other));
@@ -100,7 +116,10 @@ fn block(text: &mut String, random: &mut Random, depth: usize, (noun, other): (&
         }
         3 => {
             let _ = writeln!(text, "{indent}if (!{noun}_{verb}({other}, {noun}, size))");
-            let _ = writeln!(text, "{indent}    log_error(\"cannot {verb} the {noun}: %s\\n\", strerror(errno));");
+            let _ = writeln!(
+                text,
+                "{indent}    log_error(\"cannot {verb} the {noun}: %s\\n\", strerror(errno));"
+            );
         }
         4 => {
             let _ = writeln!(
@@ -136,26 +155,28 @@ pub fn tokens(line: &str) -> Vec<(Token, &str)> {
     let mut rest = line;
     while let Some(first) = rest.chars().next() {
         let while_true = |of: fn(char) -> bool| rest.find(|c| !of(c)).unwrap_or(rest.len());
-        let (token, length) =
-            if rest.starts_with("//") || rest.starts_with("/*") || rest.starts_with(" *") && found.is_empty() {
-                (Token::Comment, rest.len())
-            } else if first == '"' {
-                let end = rest[1..].match_indices('"').find(|(at, _)| !rest[..=*at].ends_with('\\'));
-                (Token::Text, end.map_or(rest.len(), |(at, _)| at + 2))
-            } else if first.is_ascii_digit() {
-                (Token::Number, while_true(|c| c.is_ascii_alphanumeric()))
-            } else if first == '_' || first == '#' || first.is_alphabetic() {
-                let length = while_true(|c| c == '_' || c == '#' || c.is_alphanumeric());
-                let token = match &rest[..length] {
-                    word if KEYWORDS.contains(&word) || word.starts_with('#') => Token::Keyword,
-                    word if TYPES.contains(&word) => Token::Type,
-                    _ if rest[length..].starts_with('(') => Token::Function,
-                    _ => Token::Plain,
-                };
-                (token, length)
-            } else {
-                (Token::Plain, first.len_utf8())
+        let (token, length) = if rest.starts_with("//")
+            || rest.starts_with("/*")
+            || rest.starts_with(" *") && found.is_empty()
+        {
+            (Token::Comment, rest.len())
+        } else if first == '"' {
+            let end = rest[1..].match_indices('"').find(|(at, _)| !rest[..=*at].ends_with('\\'));
+            (Token::Text, end.map_or(rest.len(), |(at, _)| at + 2))
+        } else if first.is_ascii_digit() {
+            (Token::Number, while_true(|c| c.is_ascii_alphanumeric()))
+        } else if first == '_' || first == '#' || first.is_alphabetic() {
+            let length = while_true(|c| c == '_' || c == '#' || c.is_alphanumeric());
+            let token = match &rest[..length] {
+                word if KEYWORDS.contains(&word) || word.starts_with('#') => Token::Keyword,
+                word if TYPES.contains(&word) => Token::Type,
+                _ if rest[length..].starts_with('(') => Token::Function,
+                _ => Token::Plain,
             };
+            (token, length)
+        } else {
+            (Token::Plain, first.len_utf8())
+        };
         found.push((token, &rest[..length]));
         rest = &rest[length..];
     }
@@ -182,6 +203,9 @@ mod tests {
             assert_eq!(parts, line);
         }
         assert_eq!(tokens("return \"a\\\"b\";")[2], (Token::Text, "\"a\\\"b\""));
-        assert_eq!(tokens("f(0x1f)")[..3], [(Token::Function, "f"), (Token::Plain, "("), (Token::Number, "0x1f")]);
+        assert_eq!(
+            tokens("f(0x1f)")[..3],
+            [(Token::Function, "f"), (Token::Plain, "("), (Token::Number, "0x1f")]
+        );
     }
 }

@@ -1,16 +1,15 @@
-//! What workloads show, made from seeds when a run begins: pictures, pages and a film, with no file of them in the tree.
-//! The same on every machine and in every year, so that two runs can be compared.
-//! Knows pixels and HTML; never who shows them or what they cost.
+//! What workloads show, made from seeds when a run begins: pictures, pages and a video, with no
+//! file of them in the tree. The same on every machine and in every year, so that two runs can be
+//! compared. Knows pixels and HTML; never who shows them or what they cost.
 
 pub mod clip;
 pub mod code;
-pub mod documents;
 pub mod pages;
 pub mod pictures;
 pub mod sites;
-pub mod terminal;
 
-/// A small generator of numbers that look random: SplitMix64 (Steele, Lea and Flood, 2014), the same everywhere.
+/// A small generator of numbers that look random: SplitMix64 (Steele, Lea and Flood, 2014), the
+/// same everywhere.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -55,7 +54,8 @@ pub(crate) fn mix(bits: u64) -> u64 {
     bits ^ (bits >> 31)
 }
 
-/// A landscape of heights between 0 and 1 over the plane: value noise, smooth between whole coordinates.
+/// A landscape of heights between 0 and 1 over the plane: value noise, smooth between whole
+/// coordinates.
 #[derive(Clone, Copy, Debug)]
 pub struct Noise(u64);
 
@@ -67,7 +67,8 @@ impl Noise {
 
     fn corner(self, x: i32, y: i32) -> f32 {
         let place = (u64::from(x.cast_unsigned()) << 32) | u64::from(y.cast_unsigned());
-        (mix(self.0 ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 40) as f32 / (1_u64 << 24) as f32
+        (mix(self.0 ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> 40) as f32
+            / (1_u64 << 24) as f32
     }
 
     /// Height at one place.
@@ -77,11 +78,13 @@ impl Noise {
         let (fx, fy) = (smooth(x - left), smooth(y - top));
         let (ix, iy) = (left as i32, top as i32);
         let upper = self.corner(ix, iy) + (self.corner(ix + 1, iy) - self.corner(ix, iy)) * fx;
-        let lower = self.corner(ix, iy + 1) + (self.corner(ix + 1, iy + 1) - self.corner(ix, iy + 1)) * fx;
+        let lower =
+            self.corner(ix, iy + 1) + (self.corner(ix + 1, iy + 1) - self.corner(ix, iy + 1)) * fx;
         upper + (lower - upper) * fy
     }
 
-    /// Sum of `octaves` landscapes, each twice as fine and half as high as the one before: clouds, rock, skin.
+    /// Sum of `octaves` landscapes, each twice as fine and half as high as the one before: clouds,
+    /// rock, skin.
     pub fn fractal(self, x: f32, y: f32, octaves: u32) -> f32 {
         let (mut sum, mut height, mut total, mut scale) = (0.0, 1.0, 0.0, 1.0);
         for octave in 0..octaves {

@@ -1,6 +1,6 @@
-//! The 54 pages of the web workload, as many as i-Bench's Web Text Page Load test had: text, tables and pictures mixed, some
-//! pages mostly text and some mostly pictures, some of one screen and some longer, each with pictures of its own.
-//! Knows HTML; never the browser or the network.
+//! The 54 pages of the web workload, as many as i-Bench's Web Text Page Load test had: text, tables
+//! and pictures mixed, some pages mostly text and some mostly pictures, some of one screen and some
+//! longer, each with pictures of its own. Knows HTML; never the browser or the network.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -19,7 +19,8 @@ pub const PAGES: usize = 54;
 /// Name of the page from which the test begins, before page 1.
 pub const START: &str = "start.html";
 
-/// The query that makes pages go on by themselves until this one, as those of i-Bench did, and show their numbers.
+/// The query that makes pages go on by themselves until this one, as those of i-Bench did, and show
+/// their numbers.
 pub fn run_until(page: usize) -> String {
     format!("?run={page}")
 }
@@ -27,7 +28,8 @@ pub fn run_until(page: usize) -> String {
 /// The query that makes pages show their number and wait for a key.
 pub const NUMBERED: &str = "?numbered";
 
-/// The strip at the upper left corner of a page that shows its number: two codes, one under the other.
+/// The strip at the upper left corner of a page that shows its number: two codes, one under the
+/// other.
 pub const STRIP: Rect = Rect::new(0, 0, barcode::WIDTH_MIN, 2 * barcode::HEIGHT);
 
 /// What the strip of a page says: no number that a picture shows by chance.
@@ -35,8 +37,9 @@ pub fn page_number(page: usize) -> u32 {
     0x9a9e_0000 + page as u32
 }
 
-/// How long a page that goes on by itself stays after it was loaded and painted, milliseconds: long enough that a browser on
-/// the local screen shows every page, short enough that a slow system falls behind.
+/// How long a page that goes on by itself stays after it was loaded and painted, milliseconds: long
+/// enough that a browser on the local screen shows every page, short enough that a slow system
+/// falls behind.
 pub const STAY_MS: u32 = 150;
 
 /// Name of the page that `scroll` reads.
@@ -83,8 +86,9 @@ impl Pages {
     pub fn write(&self, folder: &Path) -> Result<(), Error> {
         fs::create_dir_all(folder)?;
         for (name, content) in &self.files {
-            fs::write(folder.join(name), content)
-                .map_err(|error| format!("cannot write {}: {error}", folder.join(name).display()))?;
+            fs::write(folder.join(name), content).map_err(|error| {
+                format!("cannot write {}: {error}", folder.join(name).display())
+            })?;
         }
         Ok(())
     }
@@ -108,7 +112,8 @@ pub(super) fn strip(page: usize) -> Bitmap {
     Bitmap::of_pixels(STRIP.width as usize, STRIP.height as usize, &pixels)
 }
 
-/// Word frequencies fall as in a language, so that compressors find what they find in real text: the earlier the more often.
+/// Word frequencies fall as in a language, so that compressors find what they find in real text:
+/// the earlier the more often.
 const WORDS: &[&str] = &[
     "the",
     "of",
@@ -257,15 +262,18 @@ const WORDS: &[&str] = &[
 ];
 
 /// An animated caret, a hover or another pointer shape would be traffic that no page caused.
-pub(super) const STILL: &str =
-    "*{cursor:default!important;caret-color:transparent;animation:none!important;transition:none!important}";
+pub(super) const STILL: &str = "*{cursor:default!important;caret-color:transparent;\
+    animation:none!important;transition:none!important}";
 
 /// How the 54 pages look.
-const STYLE: &str = "html{overflow-y:scroll;background:#fff}body{margin:0;padding:12px 20px;color:#111}\
-    img{border:0;vertical-align:top}h1{margin:.3em 0;font-size:26px}h2{margin:.5em 0 .2em;font-size:18px}\
+const STYLE: &str = "html{overflow-y:scroll;background:#fff}body{margin:0;padding:12px \
+    20px;color:#111}\
+    img{border:0;vertical-align:top}h1{margin:.3em 0;font-size:26px}h2{margin:.5em 0 \
+    .2em;font-size:18px}\
     p{margin:.4em 0 .7em}a{color:#0645ad}table{border-collapse:collapse}\
     .bar{margin:-12px -20px 10px;padding:6px 20px;background:#e8ecf2;border-bottom:1px solid #9ab}\
-    .small{font-size:12px;color:#555}.left{float:left;margin:4px 14px 6px 0}.right{float:right;margin:4px 0 6px 14px}";
+    .small{font-size:12px;color:#555}.left{float:left;margin:4px 14px 6px \
+    0}.right{float:right;margin:4px 0 6px 14px}";
 
 /// Writes pages that follow each other by a key, from words and pictures of a seed.
 pub(super) struct Maker {
@@ -290,35 +298,52 @@ impl Maker {
         self.files.push((name.into(), content));
     }
 
-    /// Writes a page around `body`; `page` is its place, 0 for the start, and past the last it goes nowhere. Its title says
-    /// so once everything has been loaded and painted.
+    /// Writes a page around `body`; `page` is its place, 0 for the start, and past the last it goes
+    /// nowhere. Its title says so once everything has been loaded and painted.
     pub(super) fn html(&mut self, name: &str, page: usize, title: &str, body: &str) {
         let (style, pages) = (self.style, self.pages);
-        let next =
-            if page < pages { format!("'{}'+location.search", page_name(page + 1)) } else { String::from("null") };
-        // A key goes on, as a click did in i-Bench's time. A page that shows its number lies under the strip.
-        // The first page and the long one show their numbers always: the test begins when they are seen.
+        let next = if page < pages {
+            format!("'{}'+location.search", page_name(page + 1))
+        } else {
+            String::from("null")
+        };
+        // A key goes on, as a click did in i-Bench's time. A page that shows its number lies under
+        // the strip. The first page and the long one show their numbers always: the test begins
+        // when they are seen.
         let shows = if (1..=pages).contains(&page) { "location.search" } else { "true" };
         let script = format!(
             "const next=()=>{{const page={next};if(page)location.href=page}};\
              addEventListener('keydown',event=>{{if(event.key==='Enter'&&!event.repeat)next()}});\
-             if({shows})addEventListener('DOMContentLoaded',()=>{{const strip=new Image();strip.src='{code}';\
+             if({shows})addEventListener('DOMContentLoaded',()=>{{const strip=new \
+             Image();strip.src='{code}';\
              strip.style='position:absolute;left:0;top:0;z-index:9';document.body.append(strip)}});\
              const last=+new URLSearchParams(location.search).get('run');\
              addEventListener('load',()=>requestAnimationFrame(()=>requestAnimationFrame(()=>{{\
-             document.title='Page {page}: {title}';if({page}>0&&{page}<last)setTimeout(next,{STAY_MS})}})));",
+             document.title='Page {page}: \
+             {title}';if({page}>0&&{page}<last)setTimeout(next,{STAY_MS})}})));",
             code = code_name(page),
         );
         let html = format!(
-            "<!doctype html><html lang=en><meta charset=utf-8><title>Loading</title><style>{STILL}{style}</style><script>{script}</script>\n<body>{body}"
+            "<!doctype html><html lang=en><meta \
+                charset=utf-8><title>Loading</title><style>{STILL}{style}</style><script>{script}</script>\n<body>{body}"
         );
         self.add(name, html.into_bytes());
     }
 
     /// Adds a picture as JPEG and gives its element.
-    pub(super) fn photo(&mut self, width: usize, height: usize, class: &str) -> Result<String, Error> {
-        let scene =
-            *self.random.pick(&[Scene::Landscape, Scene::Landscape, Scene::Thing, Scene::Thing, Scene::Surface]);
+    pub(super) fn photo(
+        &mut self,
+        width: usize,
+        height: usize,
+        class: &str,
+    ) -> Result<String, Error> {
+        let scene = *self.random.pick(&[
+            Scene::Landscape,
+            Scene::Landscape,
+            Scene::Thing,
+            Scene::Thing,
+            Scene::Surface,
+        ]);
         let quality = *self.random.pick(&[70, 80, 85, 90]);
         let picture = photo(self.random.bits(), width, height, scene);
         let file = picture.jpeg(quality)?;
@@ -334,8 +359,10 @@ impl Maker {
     fn element(&mut self, picture: &Bitmap, kind: &str, file: Vec<u8>, class: &str) -> String {
         self.picture += 1;
         let name = format!("{:02}-{}.{kind}", self.page, self.picture);
-        let element =
-            format!("<img src={name} width={} height={} class='{class}' alt=''>", picture.width, picture.height);
+        let element = format!(
+            "<img src={name} width={} height={} class='{class}' alt=''>",
+            picture.width, picture.height
+        );
         self.add(name, file);
         element
     }
@@ -413,8 +440,9 @@ impl Maker {
             "14px/1.3 'DejaVu Sans',sans-serif",
         ]);
         let title = self.title();
-        let kinds = [Maker::article, Maker::portal, Maker::shop, Maker::table, Maker::gallery, Maker::text]
-            .map(|kind| kind as fn(&mut Maker) -> Result<String, Error>);
+        let kinds =
+            [Maker::article, Maker::portal, Maker::shop, Maker::table, Maker::gallery, Maker::text]
+                .map(|kind| kind as fn(&mut Maker) -> Result<String, Error>);
         let body = kinds[page % kinds.len()](self)?;
         let mut ground = String::new();
         // As pages of that time had: a tile behind the text.
@@ -426,7 +454,8 @@ impl Maker {
             ground = format!(";background:url({name})");
         }
         let body = format!(
-            "<div style=\"font:{font};margin:-12px -20px;padding:12px 20px{ground}\">{}<h1>{title}</h1>{body}</div>",
+            "<div style=\"font:{font};margin:-12px -20px;padding:12px \
+                20px{ground}\">{}<h1>{title}</h1>{body}</div>",
             self.bar()
         );
         self.html(&page_name(page), page, &title, &body);
@@ -436,7 +465,8 @@ impl Maker {
     /// An article with one or two photographs beside its text.
     fn article(&mut self) -> Result<String, Error> {
         let first = self.photo(320, 240, "right")?;
-        let second = if self.random.below(2) == 0 { self.photo(260, 180, "left")? } else { String::new() };
+        let second =
+            if self.random.below(2) == 0 { self.photo(260, 180, "left")? } else { String::new() };
         let length = 3 + self.random.below(6);
         let (before, after, heading) = (self.paragraphs(2), self.paragraphs(length), self.title());
         Ok(format!("{first}{before}<h2>{heading}</h2>{second}{after}"))
@@ -450,11 +480,16 @@ impl Maker {
             body.push_str("<td style='vertical-align:top;width:310px;padding-right:16px'>");
             for _ in 0..4 + self.random.below(3) {
                 let title = self.title();
-                let picture = if self.random.below(3) < 2 { self.photo(96, 72, "left")? } else { String::new() };
+                let picture = if self.random.below(3) < 2 {
+                    self.photo(96, 72, "left")?
+                } else {
+                    String::new()
+                };
                 let text = self.sentences(2);
                 let _ = write!(
                     body,
-                    "<h2><a href='#'>{title}</a></h2>{picture}<p class=small style='min-height:66px'>{text}</p>"
+                    "<h2><a href='#'>{title}</a></h2>{picture}<p class=small \
+                        style='min-height:66px'>{text}</p>"
                 );
             }
             if column == 2 {
@@ -479,8 +514,10 @@ impl Maker {
             let (whole, part) = (1 + self.random.below(400), self.random.below(100));
             let _ = write!(
                 body,
-                "<td style='border:1px solid #bbc;background:#fff;padding:8px;width:170px;vertical-align:top'>{picture}<br><b>{name}</b><br>\
-                 <span class=small>{text}</span><br><span style='color:#b12704'>{whole}.{part:02}</span></td>"
+                "<td style='border:1px solid \
+                    #bbc;background:#fff;padding:8px;width:170px;vertical-align:top'>{picture}<br><b>{name}</b><br>\
+                 <span class=small>{text}</span><br><span \
+                 style='color:#b12704'>{whole}.{part:02}</span></td>"
             );
         }
         Ok(body + "</tr></table>")
@@ -500,11 +537,18 @@ impl Maker {
         for row in 0..18 + self.random.below(16) {
             let shade = if row % 2 == 0 { "#fff" } else { "#eef2f7" };
             let name = self.words(2);
-            let _ = write!(body, "<tr style='background:{shade}'><td>{}</td><td>{name}</td>", self.random.pick(&signs));
+            let _ = write!(
+                body,
+                "<tr style='background:{shade}'><td>{}</td><td>{name}</td>",
+                self.random.pick(&signs)
+            );
             for column in 0..6 {
                 let digits = column % 3;
                 let number = self.random.below(100_000) as f32 / [1.0, 10.0, 100.0][digits];
-                let _ = write!(body, "<td style='text-align:right;padding:2px 9px'>{number:.digits$}</td>");
+                let _ = write!(
+                    body,
+                    "<td style='text-align:right;padding:2px 9px'>{number:.digits$}</td>"
+                );
             }
             body.push_str("</tr>");
         }
@@ -543,7 +587,9 @@ impl Maker {
     /// A long document of text, as documentation is: 30 screens and more at 1024x768.
     fn long_page(&mut self) {
         self.random = Random::new(0x5c70_1100);
-        let mut body = String::from("<div style=\"font:16px/1.4 'DejaVu Sans',sans-serif;max-width:56em;margin:2em\">");
+        let mut body = String::from(
+            "<div style=\"font:16px/1.4 'DejaVu Sans',sans-serif;max-width:56em;margin:2em\">",
+        );
         for section in 1..=60 {
             let heading = self.title();
             let _ = write!(body, "<h2>{section}. {heading}</h2>{}", self.paragraphs(5));
@@ -560,7 +606,8 @@ mod tests {
     #[test]
     fn there_are_54_pages_and_every_file_that_they_name() {
         let pages = Pages::all().unwrap();
-        let names: std::collections::HashSet<_> = pages.files.iter().map(|(name, _)| name.as_str()).collect();
+        let names: std::collections::HashSet<_> =
+            pages.files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), pages.files.len(), "a name is given twice");
         assert!(names.contains(START) && names.contains(LONG));
         for page in 1..=PAGES {
@@ -569,8 +616,10 @@ mod tests {
         let mut pictures = 0;
         for (name, content) in pages.files.iter().filter(|(name, _)| name.ends_with(".html")) {
             let html = std::str::from_utf8(content).unwrap();
-            let sources = html.split("<img src=").skip(1).map(|rest| rest.split(' ').next().unwrap());
-            let grounds = html.split("background:url(").skip(1).map(|rest| rest.split(')').next().unwrap());
+            let sources =
+                html.split("<img src=").skip(1).map(|rest| rest.split(' ').next().unwrap());
+            let grounds =
+                html.split("background:url(").skip(1).map(|rest| rest.split(')').next().unwrap());
             for file in sources.chain(grounds) {
                 assert!(names.contains(file), "{name} shows {file}, which is not there");
                 pictures += 1;
@@ -585,7 +634,8 @@ mod tests {
         assert_eq!(first.files, second.files);
         // Small signs may be alike; what a page says and its photographs may not.
         let own: Vec<_> = first.files.iter().filter(|(name, _)| !name.ends_with(".png")).collect();
-        let contents: std::collections::HashSet<_> = own.iter().map(|(_, content)| content).collect();
+        let contents: std::collections::HashSet<_> =
+            own.iter().map(|(_, content)| content).collect();
         assert_eq!(contents.len(), own.len(), "two pages or photographs are equal");
     }
 
@@ -596,8 +646,10 @@ mod tests {
         let share = |page: usize| {
             let own = format!("{page:02}");
             let bytes = |html: bool| -> usize {
-                let of_page =
-                    pages.files.iter().filter(|(name, _)| name.starts_with(&own) && name.ends_with(".html") == html);
+                let of_page = pages
+                    .files
+                    .iter()
+                    .filter(|(name, _)| name.starts_with(&own) && name.ends_with(".html") == html);
                 of_page.map(|(_, content)| content.len()).sum()
             };
             bytes(false) as f64 / (bytes(true) + bytes(false)) as f64

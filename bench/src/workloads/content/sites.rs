@@ -1,6 +1,6 @@
-//! Twenty pages as today's web has them, of four characters: an article to be read, documentation with code, a dashboard, and news
-//! with photographs; and one long documentation for page-downs, whose contents stand still beside the text.
-//! Knows HTML; never the browser or the network.
+//! Twenty pages as today's web has them, of four characters: an article to be read, documentation
+//! with code, a dashboard, and news with photographs; and one long documentation for page-downs,
+//! whose contents stand still beside the text. Knows HTML; never the browser or the network.
 
 use std::fmt::Write as _;
 use std::sync::OnceLock;
@@ -54,10 +54,13 @@ impl Character {
     }
 }
 
-/// The pages, the start before them and the long documentation: made once in a process, since they are the same every time.
+/// The pages, the start before them and the long documentation: made once in a process, since they
+/// are the same every time.
 pub fn sites() -> Result<&'static Pages, Error> {
     static MADE: OnceLock<Result<Pages, String>> = OnceLock::new();
-    MADE.get_or_init(|| make().map_err(|error| error.to_string())).as_ref().map_err(|error| error.as_str().into())
+    MADE.get_or_init(|| make().map_err(|error| error.to_string()))
+        .as_ref()
+        .map_err(|error| error.as_str().into())
 }
 
 fn make() -> Result<Pages, Error> {
@@ -85,24 +88,39 @@ fn make() -> Result<Pages, Error> {
 
 /// Fonts that Debian's browsers bring along; colours, corners and shadows of the 2020s.
 const STYLE: &str = "html{overflow-y:scroll;background:#fff}\
-    body{margin:0;color:#1f2328;font:16px/1.6 'Liberation Sans',sans-serif}a{color:#0969da;text-decoration:none}\
-    main{max-width:700px;margin:0 auto;padding:30px 24px}h1{font-size:30px;line-height:1.25;margin:.3em 0 .6em}\
-    h2{font-size:21px;margin:1.3em 0 .5em;padding-bottom:.25em;border-bottom:1px solid #d1d9e0}p{margin:0 0 1em}\
+    body{margin:0;color:#1f2328;font:16px/1.6 'Liberation \
+    Sans',sans-serif}a{color:#0969da;text-decoration:none}\
+    main{max-width:700px;margin:0 auto;padding:30px \
+    24px}h1{font-size:30px;line-height:1.25;margin:.3em 0 .6em}\
+    h2{font-size:21px;margin:1.3em 0 .5em;padding-bottom:.25em;border-bottom:1px solid \
+    #d1d9e0}p{margin:0 0 1em}\
     img{display:block}.meta{color:#59636e;font-size:13px}\
     blockquote{margin:1em 0;padding:2px 18px;border-left:4px solid #d1d9e0;color:#59636e}\
-    pre{background:#f6f8fa;border-radius:6px;padding:14px 16px;overflow:hidden;font:13px/1.5 'DejaVu Sans Mono',monospace}\
-    code{background:#eff1f3;border-radius:4px;padding:2px 5px;font:13px 'DejaVu Sans Mono',monospace}\
+    pre{background:#f6f8fa;border-radius:6px;padding:14px 16px;overflow:hidden;font:13px/1.5 \
+    'DejaVu Sans Mono',monospace}\
+    code{background:#eff1f3;border-radius:4px;padding:2px 5px;font:13px 'DejaVu Sans \
+    Mono',monospace}\
     .k{color:#cf222e}.t{color:#953800}.f{color:#8250df}.n{color:#0550ae}.s{color:#0a3069}.c{color:#59636e}\
-    nav{position:fixed;left:0;top:0;bottom:0;width:230px;background:#f6f8fa;border-right:1px solid #d1d9e0;padding:18px 14px;font-size:14px;box-sizing:border-box;overflow:hidden}\
-    nav a{display:block;padding:3px 8px;color:#1f2328}nav .on{background:#fff;border-left:3px solid #fd8c73}\
-    .doc{margin-left:230px;padding:20px 36px;max-width:720px}table{border-collapse:collapse;width:100%;font-size:14px;margin:0 0 1em}\
-    td,th{border:1px solid #d1d9e0;padding:6px 12px;text-align:left}tr:nth-child(even) td{background:#f6f8fa}\
-    .top{background:#24292f;color:#fff;padding:13px 24px;font-size:15px}.top b{margin-right:28px}.top span{margin-right:18px;color:#cdd3d9}\
-    .board{background:#f0f2f5;padding:18px 24px}.cards{display:grid;grid-template-columns:repeat(4,1fr);gap:14px}\
-    .card{background:#fff;border:1px solid #e2e5e9;border-radius:10px;padding:14px 16px;box-shadow:0 1px 3px rgba(0,0,0,.08)}\
-    .wide{grid-column:span 2}.card big{display:block;font-size:27px;font-weight:600}.card small{color:#59636e;font-size:13px}\
-    .up{color:#1a7f37}.down{color:#cf222e}.pill{border-radius:10px;padding:1px 9px;font-size:12px;color:#fff}\
-    .grid{display:grid;grid-template-columns:repeat(3,1fr);gap:20px;padding:0 24px 24px}.grid b{display:block;line-height:1.3;margin:8px 0 4px}\
+    nav{position:fixed;left:0;top:0;bottom:0;width:230px;background:#f6f8fa;border-right:1px \
+    solid #d1d9e0;padding:18px 14px;font-size:14px;box-sizing:border-box;overflow:hidden}\
+    nav a{display:block;padding:3px 8px;color:#1f2328}nav .on{background:#fff;border-left:3px \
+    solid #fd8c73}\
+    .doc{margin-left:230px;padding:20px \
+    36px;max-width:720px}table{border-collapse:collapse;width:100%;font-size:14px;margin:0 0 1em}\
+    td,th{border:1px solid #d1d9e0;padding:6px 12px;text-align:left}tr:nth-child(even) \
+    td{background:#f6f8fa}\
+    .top{background:#24292f;color:#fff;padding:13px 24px;font-size:15px}.top \
+    b{margin-right:28px}.top span{margin-right:18px;color:#cdd3d9}\
+    .board{background:#f0f2f5;padding:18px \
+    24px}.cards{display:grid;grid-template-columns:repeat(4,1fr);gap:14px}\
+    .card{background:#fff;border:1px solid #e2e5e9;border-radius:10px;padding:14px \
+    16px;box-shadow:0 1px 3px rgba(0,0,0,.08)}\
+    .wide{grid-column:span 2}.card big{display:block;font-size:27px;font-weight:600}.card \
+    small{color:#59636e;font-size:13px}\
+    .up{color:#1a7f37}.down{color:#cf222e}.pill{border-radius:10px;padding:1px \
+    9px;font-size:12px;color:#fff}\
+    .grid{display:grid;grid-template-columns:repeat(3,1fr);gap:20px;padding:0 24px 24px}.grid \
+    b{display:block;line-height:1.3;margin:8px 0 4px}\
     .hero{display:grid;grid-template-columns:640px 1fr;gap:22px;padding:20px 24px}";
 
 impl Maker {
@@ -113,11 +131,15 @@ impl Maker {
     /// Headline, text and quotations: an article, or a discussion of one.
     fn reading(&mut self, title: &str) -> Result<String, Error> {
         let (author, day) = (self.words(2), 1 + self.random.below(28));
-        let mut body = format!("<main><h1>{title}</h1><p class=meta>{author} · {day} March · {} min</p>", 4 + day % 9);
+        let mut body = format!(
+            "<main><h1>{title}</h1><p class=meta>{author} · {day} March · {} min</p>",
+            4 + day % 9
+        );
         for _ in 0..5 {
             let (heading, quotation) = (self.title(), self.sentences(2));
             body += &self.paragraphs(3);
-            let _ = write!(body, "<blockquote><p>{quotation}</p></blockquote><h2>{heading}</h2><ul>");
+            let _ =
+                write!(body, "<blockquote><p>{quotation}</p></blockquote><h2>{heading}</h2><ul>");
             for _ in 0..4 {
                 let _ = write!(body, "<li>{}", self.sentences(1));
             }
@@ -128,7 +150,10 @@ impl Maker {
             let face = icon(self.random.bits(), 40, [255; 3]);
             let (face, name) = (self.drawing(&face, "")?, self.words(2));
             let text = self.sentences(3);
-            let _ = write!(body, "<table><tr><td style='width:40px'>{face}<td><b>{name}</b><p>{text}</p></table>");
+            let _ = write!(
+                body,
+                "<table><tr><td style='width:40px'>{face}<td><b>{name}</b><p>{text}</p></table>"
+            );
         }
         Ok(body + "</main>")
     }
@@ -138,7 +163,11 @@ impl Maker {
         let headings: Vec<String> = (0..sections).map(|_| self.title()).collect();
         let mut body = String::from("<nav><b>Contents</b>");
         for (place, heading) in headings.iter().enumerate().take(22) {
-            let _ = write!(body, "<a href='#' class={}>{heading}</a>", if place == 2 { "on" } else { "off" });
+            let _ = write!(
+                body,
+                "<a href='#' class={}>{heading}</a>",
+                if place == 2 { "on" } else { "off" }
+            );
         }
         let _ = write!(body, "</nav><div class=doc><h1>{title}</h1>");
         for heading in &headings {
@@ -149,8 +178,13 @@ impl Maker {
             if self.random.below(2) == 0 {
                 body.push_str("<table><tr><th>Option<th>Default<th>Meaning");
                 for _ in 0..3 + self.random.below(4) {
-                    let (name, value, text) = (self.words(1), self.random.below(5000), self.words(9));
-                    let _ = write!(body, "<tr><td><code>{}</code><td>{value}<td>{text}.", name.to_lowercase());
+                    let (name, value, text) =
+                        (self.words(1), self.random.below(5000), self.words(9));
+                    let _ = write!(
+                        body,
+                        "<tr><td><code>{}</code><td>{value}<td>{text}.",
+                        name.to_lowercase()
+                    );
                 }
                 body.push_str("</table>");
             }
@@ -166,11 +200,13 @@ impl Maker {
         }
         body.push_str("</div><div class=board><div class=cards>");
         for _ in 0..4 {
-            let (name, figure, change) = (self.words(2), self.random.below(100_000), self.random.below(300));
+            let (name, figure, change) =
+                (self.words(2), self.random.below(100_000), self.random.below(300));
             let (class, sign) = *self.random.pick(&[("up", '▲'), ("down", '▼')]);
             let _ = write!(
                 body,
-                "<div class=card><small>{name}</small><big>{}.{}</big><small class={class}>{sign} {}.{} %</small></div>",
+                "<div class=card><small>{name}</small><big>{}.{}</big><small class={class}>{sign} \
+                    {}.{} %</small></div>",
                 figure / 10,
                 figure % 10,
                 change / 10,
@@ -183,7 +219,8 @@ impl Maker {
             let _ = write!(body, "<div class='card wide'><small>{name}</small>{picture}</div>");
         }
         body.push_str(
-            "</div><div class=card style='margin-top:14px'><table><tr><th>Name<th>State<th>Owner<th>Load<th>Since",
+            "</div><div class=card \
+                style='margin-top:14px'><table><tr><th>Name<th>State<th>Owner<th>Load<th>Since",
         );
         for _ in 0..16 {
             let (state, colour) = *self.random.pick(&[
@@ -196,8 +233,10 @@ impl Maker {
             let (hour, minute) = (self.random.below(24), self.random.below(60));
             let _ = write!(
                 body,
-                "<tr><td><a href='#'>{name}</a><td><span class=pill style='background:{colour}'>{state}</span><td>{owner}<td>\
-                 <div style='width:{load}px;height:9px;border-radius:4px;background:linear-gradient(90deg,#54aeff,#0969da)'></div><td>{hour:02}:{minute:02}"
+                "<tr><td><a href='#'>{name}</a><td><span class=pill \
+                    style='background:{colour}'>{state}</span><td>{owner}<td>\
+                 <div \
+                 style='width:{load}px;height:9px;border-radius:4px;background:linear-gradient(90deg,#54aeff,#0969da)'></div><td>{hour:02}:{minute:02}"
             );
         }
         Ok(body + "</table></div></div>")
@@ -208,12 +247,18 @@ impl Maker {
         let large = self.photo(640, 360, "")?;
         let (paper, text) = (self.words(2), self.sentences(4));
         let mut body = format!(
-            "<div class=top><b>{paper}</b></div><div class=hero><div>{large}</div><div><h1>{title}</h1><p>{text}</p></div></div><div class=grid>"
+            "<div class=top><b>{paper}</b></div><div \
+                class=hero><div>{large}</div><div><h1>{title}</h1><p>{text}</p></div></div><div \
+                class=grid>"
         );
         for _ in 0..12 {
             let picture = self.photo(310, 180, "")?;
             let (headline, text) = (self.title(), self.sentences(2));
-            let _ = write!(body, "<div>{picture}<b><a href='#'>{headline}</a></b><span class=meta>{text}</span></div>");
+            let _ = write!(
+                body,
+                "<div>{picture}<b><a href='#'>{headline}</a></b><span \
+                    class=meta>{text}</span></div>"
+            );
         }
         Ok(body + "</div>")
     }
@@ -256,13 +301,18 @@ fn lines_chart(seed: u64) -> String {
         let mut path = String::new();
         for point in 0..=60 {
             let x = 30.0 + point as f32 * (width as f32 - 34.0) / 60.0;
-            let y = height as f32 - 22.0 - (height as f32 - 40.0) * noise.fractal(point as f32 / 9.0, 0.0, 4);
+            let y = height as f32
+                - 22.0
+                - (height as f32 - 40.0) * noise.fractal(point as f32 / 9.0, 0.0, 4);
             let _ = write!(path, "{}{x:.1},{y:.1}", if point == 0 { "M" } else { "L" });
         }
         if series == 0 {
             let bottom = height - 22;
-            let _ =
-                write!(chart, "<path d='{path}L{},{bottom}L30,{bottom}Z' fill='{colour}' opacity=.15 />", width - 4);
+            let _ = write!(
+                chart,
+                "<path d='{path}L{},{bottom}L30,{bottom}Z' fill='{colour}' opacity=.15 />",
+                width - 4
+            );
         }
         let _ = write!(chart, "<path d='{path}' fill=none stroke='{colour}' stroke-width=2 />");
     }
@@ -279,7 +329,10 @@ fn columns_chart(seed: u64) -> String {
             let tall = 6 + random.below((height - 50) / 2);
             bottom -= tall;
             let x = 36 + column * (width - 44) / 14;
-            let _ = write!(chart, "<rect x={x} y={bottom} width=19 height={tall} rx=2 fill='{colour}'/>");
+            let _ = write!(
+                chart,
+                "<rect x={x} y={bottom} width=19 height={tall} rx=2 fill='{colour}'/>"
+            );
         }
     }
     chart + "</svg>"
@@ -287,8 +340,10 @@ fn columns_chart(seed: u64) -> String {
 
 fn grid() -> String {
     let (width, height) = CHART;
-    let mut chart =
-        format!("<svg width={width} height={height} font-size=10 fill='#59636e' font-family='Liberation Sans'>");
+    let mut chart = format!(
+        "<svg width={width} height={height} font-size=10 fill='#59636e' font-family='Liberation \
+            Sans'>"
+    );
     for line in 0..5 {
         let y = 14 + line * (height - 36) / 4;
         let _ = write!(
@@ -300,7 +355,13 @@ fn grid() -> String {
         );
     }
     for hour in 0..7 {
-        let _ = write!(chart, "<text x={} y={}>{:02}:00</text>", 30 + hour * (width - 60) / 6, height - 6, hour * 4);
+        let _ = write!(
+            chart,
+            "<text x={} y={}>{:02}:00</text>",
+            30 + hour * (width - 60) / 6,
+            height - 6,
+            hour * 4
+        );
     }
     chart
 }
@@ -312,7 +373,8 @@ mod tests {
     #[test]
     fn there_are_twenty_pages_five_of_each_character_and_every_file_that_they_name() {
         let pages = sites().unwrap();
-        let names: std::collections::HashSet<_> = pages.files.iter().map(|(name, _)| name.as_str()).collect();
+        let names: std::collections::HashSet<_> =
+            pages.files.iter().map(|(name, _)| name.as_str()).collect();
         assert_eq!(names.len(), pages.files.len(), "a name is given twice");
         for character in Character::ALL {
             assert_eq!((1..=SITES).filter(|&page| Character::of(page) == character).count(), 5);
@@ -321,7 +383,9 @@ mod tests {
         for page in 1..=SITES {
             let html = pages.files.iter().find(|(name, _)| *name == page_name(page)).unwrap();
             let html = std::str::from_utf8(&html.1).unwrap();
-            for source in html.split("<img src=").skip(1).map(|rest| rest.split(' ').next().unwrap()) {
+            for source in
+                html.split("<img src=").skip(1).map(|rest| rest.split(' ').next().unwrap())
+            {
                 assert!(names.contains(source), "page {page} shows {source}, which is not there");
                 photographs[(page - 1) % 4] += usize::from(source.ends_with(".jpg"));
             }
@@ -334,6 +398,9 @@ mod tests {
     fn pages_are_made_the_same_again_and_code_in_them_is_not_read_as_html() {
         let (first, second) = (make().unwrap(), make().unwrap());
         assert_eq!(first.files, second.files);
-        assert_eq!(code_block("if (a < b && c)"), "<pre><span class=k>if</span> (a &lt; b &amp;&amp; c)\n</pre>");
+        assert_eq!(
+            code_block("if (a < b && c)"),
+            "<pre><span class=k>if</span> (a &lt; b &amp;&amp; c)\n</pre>"
+        );
     }
 }

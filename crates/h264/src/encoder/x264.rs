@@ -1,9 +1,10 @@
-//! Beside encoder.rs: x264 at the preset that OpenH264 is measured by, superfast without latency, held to what the protocol allows.
-//! x264.c stands between, for only C reads the layout of its settings.
-//! Knows its rates and units; never what a picture shows.
+//! Beside encoder.rs: x264 with the preset superfast and the tuning zerolatency, restricted to what
+//! the protocol allows. It is called through x264.c, because only C knows the layout of its
+//! settings. Knows its rates and units; never what a frame shows.
 #![expect(
     unsafe_code,
-    reason = "calls of C, which this file alone makes, and an encoder that may go from thread to thread"
+    reason = "calls of C, which this file alone makes, and an encoder that may go from thread to \
+        thread"
 )]
 
 use std::ffi::c_int;
@@ -13,8 +14,9 @@ use thinc_video::PlanesRef;
 
 use super::{Codes, EncodeError, Encoded, EncoderSettings};
 
-/// 8: pictures whose bits it may spend on one, and so about the delay that a difficult one brings. A key takes most of them.
-const PICTURES_HELD: u64 = 8;
+/// 8 frames: size of the rate control's buffer, and so about the delay that a difficult frame
+/// causes. A keyframe takes most of it.
+const BUFFER_FRAMES: u64 = 8;
 
 /// `struct thinc_x264` of x264.c.
 #[repr(C)]
@@ -28,33 +30,39 @@ unsafe extern "C" {
         height: c_int,
         frames_per_second: c_int,
         kbits_per_second: c_int,
-        kbits_held: c_int,
+        buffer_kbits: c_int,
     ) -> *mut Stream;
-    fn thinc_x264_set_rate(stream: *mut Stream, kbits_per_second: c_int, kbits_held: c_int) -> c_int;
+    fn thinc_x264_set_rate(
+        stream: *mut Stream,
+        kbits_per_second: c_int,
+        buffer_kbits: c_int,
+    ) -> c_int;
     fn thinc_x264_encode(
         stream: *mut Stream,
         planes: *const [*const u8; 3],
         strides: *const [c_int; 3],
-        key: *mut c_int,
-        heads: *mut *const u8,
-        heads_bytes: *mut c_int,
+        keyframe: *mut c_int,
+        headers: *mut *const u8,
+        headers_bytes: *mut c_int,
         data: *mut *const u8,
     ) -> c_int;
     fn thinc_x264_close(stream: *mut Stream);
 }
 
-/// One stream.
+/// One stream's encoder.
 pub(super) struct X264 {
     stream: NonNull<Stream>,
-    /// x264 reckons with one count of pictures a second for as long as it lives: another one becomes another rate.
+    /// x264 has a fixed frame rate during its life; another frame rate is converted to another bit
+    /// rate.
     frames_per_second: u32,
     applied: EncoderSettings,
 }
 
-// SAFETY: an encoder of x264's with one thread keeps nothing of the thread that opened it, and `&mut self` lets one thread call it at a time.
+// SAFETY: an x264 encoder with one thread keeps no state of the thread that opened it, and `&mut
+// self` lets one thread call it at a time.
 unsafe impl Send for X264 {}
 
-// SAFETY: nothing can be done with a shared one.
+// SAFETY: there is no method on a shared reference.
 unsafe impl Sync for X264 {}
 
 impl X264 {
@@ -62,11 +70,19 @@ impl X264 {
         let size = crate::coded_size(settings.size);
         let frames_per_second = settings.frames_per_second;
         let (rate, held) = rates(settings, frames_per_second);
-        // SAFETY: takes numbers alone, within what x264 takes: `fits` said so of the size, `within` of the rates.
+        // SAFETY: it takes only numbers, within x264's limits: `fits` has checked the size,
+        // `within` the rates.
         let stream = unsafe {
-            thinc_x264_open(size.width as c_int, size.height as c_int, frames_per_second as c_int, rate, held)
+            thinc_x264_open(
+                size.width as c_int,
+                size.height as c_int,
+                frames_per_second as c_int,
+                rate,
+                held,
+            )
         };
-        let stream = NonNull::new(stream).ok_or_else(|| EncodeError::Library("x264 does not begin".into()))?;
+        let stream = NonNull::new(stream)
+            .ok_or_else(|| EncodeError::Library("x264 does not begin".into()))?;
         Ok(X264 { stream, frames_per_second, applied: *settings })
     }
 }
@@ -74,36 +90,39 @@ impl X264 {
 impl Codes for X264 {
     fn encode(
         &mut self,
-        picture: &PlanesRef<'_>,
+        frame: &PlanesRef<'_>,
         settings: &EncoderSettings,
-        key: bool,
+        keyframe: bool,
         out: &mut Vec<u8>,
     ) -> Result<Encoded, EncodeError> {
         if self.applied != *settings {
             let (rate, held) = rates(settings, self.frames_per_second);
-            // SAFETY: the stream is open until it is dropped, and `&mut self` keeps others out.
+            // SAFETY: the stream is open until it is dropped, and `&mut self` excludes other calls.
             let status = unsafe { thinc_x264_set_rate(self.stream.as_ptr(), rate, held) };
             if status < 0 {
-                return Err(EncodeError::Library(format!("x264: a rate of {rate} kbit/s: status {status}")));
+                return Err(EncodeError::Library(format!(
+                    "x264: a rate of {rate} kbit/s: status {status}"
+                )));
             }
             self.applied = *settings;
         }
-        assert_eq!(picture.size(), crate::coded_size(settings.size), "a picture of the stream's size");
-        let planes = [0, 1, 2].map(|plane| picture.plane(plane));
+        assert_eq!(frame.size(), crate::coded_size(settings.size), "a frame of the stream's size");
+        let planes = [0, 1, 2].map(|plane| frame.plane(plane));
         let strides = planes.map(|(_, stride)| stride as c_int);
         let planes = planes.map(|(samples, _)| samples.as_ptr());
-        let mut key = c_int::from(key);
-        let (mut heads, mut heads_bytes, mut data) = (ptr::null(), 0, ptr::null());
-        // SAFETY: the stream is open; it was opened for pictures of this size, and a `PlanesRef` has checked that each plane has all samples of it with its
-        // stride, of which x264 makes a copy. The rest are places for what it gives back.
+        let mut keyframe = c_int::from(keyframe);
+        let (mut headers, mut headers_bytes, mut data) = (ptr::null(), 0, ptr::null());
+        // SAFETY: the stream is open, for frames of this size; `PlanesRef` has checked that each
+        // plane has all its samples with its stride, and x264 copies them. The other pointers are
+        // to outputs.
         let bytes = unsafe {
             thinc_x264_encode(
                 self.stream.as_ptr(),
                 &planes,
                 &strides,
-                &mut key,
-                &mut heads,
-                &mut heads_bytes,
+                &mut keyframe,
+                &mut headers,
+                &mut headers_bytes,
                 &mut data,
             )
         };
@@ -111,30 +130,34 @@ impl Codes for X264 {
             return Err(EncodeError::Library(format!("x264: status {bytes}")));
         }
         if bytes == 0 {
-            return Err(EncodeError::NoPicture);
+            return Err(EncodeError::NoFrame);
         }
-        let key = key != 0;
-        if key {
-            // SAFETY: so many bytes lie there for as long as the stream is open.
-            out.extend_from_slice(unsafe { std::slice::from_raw_parts(heads, heads_bytes as usize) });
+        let keyframe = keyframe != 0;
+        if keyframe {
+            // SAFETY: so many bytes are there while the stream is open.
+            out.extend_from_slice(unsafe {
+                std::slice::from_raw_parts(headers, headers_bytes as usize)
+            });
         }
-        // SAFETY: x264 gives a picture's units one behind the other, this many bytes together, and leaves them until its next call.
+        // SAFETY: x264 returns a frame's units contiguously, this many bytes in total, and keeps
+        // them until its next call.
         out.extend_from_slice(unsafe { std::slice::from_raw_parts(data, bytes as usize) });
-        Ok(Encoded { key })
+        Ok(Encoded { keyframe })
     }
 }
 
 impl Drop for X264 {
     fn drop(&mut self) {
-        // SAFETY: it was opened, and nothing calls it again.
+        // SAFETY: it is open, and nothing calls it again.
         unsafe { thinc_x264_close(self.stream.as_ptr()) }
     }
 }
 
-/// kbit/s, and kbits that may come at once, for an encoder that reckons with so many pictures a second.
+/// Bit rate in kbit/s and buffer size in kbit, for an encoder with this fixed frame rate.
 fn rates(settings: &EncoderSettings, frames_per_second: u32) -> (c_int, c_int) {
-    let told = settings.bits_per_second * u64::from(frames_per_second) / u64::from(settings.frames_per_second);
-    let held = settings.bits_per_second * PICTURES_HELD / u64::from(settings.frames_per_second);
+    let told = settings.bits_per_second * u64::from(frames_per_second)
+        / u64::from(settings.frames_per_second);
+    let held = settings.bits_per_second * BUFFER_FRAMES / u64::from(settings.frames_per_second);
     let kbits = |bits: u64| (bits / 1000).clamp(1, 2_000_000) as c_int;
     (kbits(told), kbits(held))
 }

@@ -1,16 +1,16 @@
-//! A screen, what a viewer shows of it, and everything that a plan promises of the two.
-//! Included by the tests of plans. What each planned kind means is written here a second time, as plainly as it can be.
-//! Knows the crate's public face; never how a plan is made.
+//! A screen, a viewer, and the invariants of plans, for the tests of plans. It implements the
+//! meaning of each planned kind independently and plainly.
+//! Uses the crate's public interface; never how a plan is made.
 
 use thinc_pixels::coverage::Line;
-use thinc_pixels::{Hints, PlanSettings, Planned, RGB, Shadow, Snapshot, Verdict, plan_with};
+use thinc_pixels::{HintStats, Hints, PlanSettings, Planned, RGB, Shadow, Snapshot, plan_with};
 use thinc_region::{Rect, Region, Size};
 
 /// A screen to draw on.
 #[derive(Clone)]
 pub(crate) struct Screen {
     pub(crate) size: Size,
-    /// 0x00RRGGBB, rows without gaps.
+    /// 0x00RRGGBB, rows without padding.
     pub(crate) pixels: Vec<u32>,
 }
 
@@ -19,7 +19,7 @@ impl Screen {
         Screen { size, pixels: vec![color; size.area() as usize] }
     }
 
-    /// All of it.
+    /// The whole screen.
     pub(crate) fn region(&self) -> Region {
         self.size.rect().into()
     }
@@ -27,7 +27,8 @@ impl Screen {
     pub(crate) fn draw(&mut self, rect: &Rect, mut pixel: impl FnMut(i32, i32) -> u32) {
         for y in rect.y1..rect.y2 {
             for x in rect.x1..rect.x2 {
-                self.pixels[(y * self.size.width as i32 + x) as usize] = pixel(x - rect.x1, y - rect.y1);
+                self.pixels[(y * self.size.width as i32 + x) as usize] =
+                    pixel(x - rect.x1, y - rect.y1);
             }
         }
     }
@@ -41,7 +42,8 @@ impl Screen {
         snapshot.fill(region, |rect, dst, stride| {
             for (i, row) in dst.chunks_mut(stride).take(rect.height() as usize).enumerate() {
                 let start = (rect.y1 as usize + i) * self.size.width as usize + rect.x1 as usize;
-                row[..rect.width() as usize].copy_from_slice(&self.pixels[start..][..rect.width() as usize]);
+                row[..rect.width() as usize]
+                    .copy_from_slice(&self.pixels[start..][..rect.width() as usize]);
             }
         });
         snapshot
@@ -61,7 +63,7 @@ pub(crate) fn rect_of(planned: &Planned) -> Rect {
     }
 }
 
-/// What a viewer shows after it got this, by the meaning of each kind.
+/// Applies a planned item to the viewer, by the meaning of its kind.
 pub(crate) fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen) {
     let pixel = |x: i32, y: i32| snapshot.row(x, x + 1, y)[0] & RGB;
     let rect = rect_of(planned);
@@ -72,40 +74,53 @@ pub(crate) fn apply(planned: &Planned, snapshot: &Snapshot, viewer: &mut Screen)
                 viewer.draw(rect, |x, y| before.at(rect.x1 + x - dx, rect.y1 + y - dy));
             }
         }
-        Planned::Solid { region, color } => region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color)),
+        Planned::Solid { region, color } => {
+            region.rects().iter().for_each(|rect| viewer.draw(rect, |_, _| *color))
+        }
         Planned::Pattern { tile_width, tile_height, .. } => {
             let (w, h) = (i32::from(*tile_width), i32::from(*tile_height));
             viewer.draw(&rect, |x, y| pixel(rect.x1 + x % w, rect.y1 + y % h));
         }
         Planned::TwoColor { fg, bg, .. } => {
-            viewer.draw(&rect, |x, y| if pixel(rect.x1 + x, rect.y1 + y) == *fg { *fg } else { *bg });
+            viewer
+                .draw(&rect, |x, y| if pixel(rect.x1 + x, rect.y1 + y) == *fg { *fg } else { *bg });
         }
         Planned::Coverage { fg, bg, .. } => {
             let line = Line::new(*fg, *bg);
             viewer.draw(&rect, |x, y| {
-                line.pixel(line.coverage(pixel(rect.x1 + x, rect.y1 + y)).expect("a pixel on the line"))
+                line.pixel(
+                    line.coverage(pixel(rect.x1 + x, rect.y1 + y))
+                        .expect("every pixel must have a coverage"),
+                )
             });
         }
-        Planned::Pixels { .. } | Planned::Photo { .. } => viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y)),
-        Planned::Recall { .. } | Planned::Keep { .. } => panic!("nobody offered a cache"),
+        Planned::Pixels { .. } | Planned::Photo { .. } => {
+            viewer.draw(&rect, |x, y| pixel(rect.x1 + x, rect.y1 + y))
+        }
+        Planned::Recall { .. } | Planned::Keep { .. } => panic!("no cache was offered"),
     }
 }
 
-/// Plans, applies, and checks everything a plan promises.
-pub(crate) fn step(screen: &Screen, region: &Region, shadow: &mut Shadow, viewer: &mut Screen) -> Vec<Planned> {
+/// Plans, applies the plan, and checks its invariants.
+pub(crate) fn step(
+    screen: &Screen,
+    region: &Region,
+    shadow: &mut Shadow,
+    viewer: &mut Screen,
+) -> Vec<Planned> {
     hinted(screen, region, &Hints::NONE, shadow, viewer).0
 }
 
-/// The same, where something is said of the pixels, true or not.
+/// The same with hints, which may be wrong.
 pub(crate) fn hinted(
     screen: &Screen,
     region: &Region,
     hints: &Hints<'_>,
     shadow: &mut Shadow,
     viewer: &mut Screen,
-) -> (Vec<Planned>, Verdict) {
+) -> (Vec<Planned>, HintStats) {
     let snapshot = screen.snapshot(region);
-    let sure = shadow.known().difference(shadow.inexact());
+    let sure = shadow.known().difference(shadow.lossy());
     let before = viewer.clone();
     let mut planned = Vec::new();
     let verdict = plan_with(&snapshot, shadow, hints, PlanSettings::default(), &mut planned);
@@ -113,10 +128,13 @@ pub(crate) fn hinted(
     for planned in &planned {
         match planned {
             Planned::Shift { region: moved, dx, dy } => {
-                assert!(moved.translated(-dx, -dy).difference(&sure).is_empty(), "only what is sure is moved");
+                assert!(
+                    moved.translated(-dx, -dy).difference(&sure).is_empty(),
+                    "only known pixels may be moved"
+                );
                 assert!(
                     moved.translated(-dx, -dy).difference(region).is_empty(),
-                    "a shift reads nothing beside the snapshot"
+                    "a shift must read only the snapshot"
                 );
                 sent.add(moved);
             }
@@ -125,27 +143,31 @@ pub(crate) fn hinted(
         }
         apply(planned, &snapshot, viewer);
     }
-    assert!(sent.difference(region).is_empty(), "nothing beside the snapshot is sent");
-    assert!(region.difference(&sure).difference(&sent).is_empty(), "what is not surely shown is sent");
+    assert!(sent.difference(region).is_empty(), "only the snapshot may be sent");
+    assert!(region.difference(&sure).difference(&sent).is_empty(), "unknown pixels must be sent");
     assert!(region.difference(shadow.known()).is_empty());
-    assert!(!shadow.inexact().overlaps(region));
+    assert!(!shadow.lossy().overlaps(region));
     for y in 0..screen.size.height as i32 {
         for x in 0..screen.size.width as i32 {
             if region.contains_point(x, y) {
-                assert_eq!(viewer.at(x, y) & RGB, screen.at(x, y) & RGB, "the viewer shows ({x}, {y})");
+                assert_eq!(
+                    viewer.at(x, y) & RGB,
+                    screen.at(x, y) & RGB,
+                    "the viewer must show ({x}, {y})"
+                );
             } else {
-                assert_eq!(viewer.at(x, y), before.at(x, y), "({x}, {y}) is not touched");
+                assert_eq!(viewer.at(x, y), before.at(x, y), "({x}, {y}) must not change");
             }
-            if shadow.known().contains_point(x, y) && !shadow.inexact().contains_point(x, y) {
+            if shadow.known().contains_point(x, y) && !shadow.lossy().contains_point(x, y) {
                 let known = shadow.pixels()[(y * screen.size.width as i32 + x) as usize];
-                assert_eq!(known, viewer.at(x, y) & RGB, "the shadow knows ({x}, {y})");
+                assert_eq!(known, viewer.at(x, y) & RGB, "the shadow must have ({x}, {y})");
             }
         }
     }
     (planned, verdict)
 }
 
-/// A screen of one colour, and a viewer that shows it.
+/// A screen of one colour, its shadow, and a viewer that shows it.
 pub(crate) fn known_screen(size: Size, color: u32) -> (Screen, Shadow, Screen) {
     let screen = Screen::new(size, color);
     let mut shadow = Shadow::new(size);

@@ -1,26 +1,33 @@
-//! What the driver's tests hold records against: a reader as a session has one, and drawables as records alone would have them.
-//! Whatever was drawn lies in a DRAW record or follows from COPY records taken literally; solid colours and alpha are as said.
-//! Knows records and pixels; never who drew.
-#![allow(unreachable_pub, dead_code, reason = "each test binary that includes this uses its own part")]
+//! The model that the driver's tests compare with: a reader like a session's, and drawables as
+//! records alone describe them. Every changed pixel lies in a DRAW record or follows from COPY
+//! records taken literally; solid colours and alpha are as recorded. Knows records and pixels;
+//! never who drew.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "each test binary that includes this uses its own part"
+)]
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use thinc_region::Rect;
 use thinc_ring::{
-    Alpha, Attachment, ControlEvent, DrawRecord, DrawableId, Drawn, Framebuffer, OutputRequest, RecordKind,
+    Alpha, Attachment, ControlEvent, DrawHint, DrawRecord, DrawableId, Framebuffer, OutputRequest,
+    RecordKind,
 };
 
 use crate::xserver::wait_readable;
 
-/// Longer than any X server takes to answer on a busy machine: only a lost wake-up lasts that long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+/// 120 s: longer than an X server takes to answer on a busy machine. Only a lost wake-up lasts so
+/// long.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// What a session does with an attachment, without a viewer.
+/// The reading side of a session, without a viewer.
 pub struct Reader {
     pub attachment: Attachment,
     pub barriers: u32,
-    /// Framebuffers that were announced, until the record names them.
+    /// Framebuffers received, until a record names them.
     pub announced: Vec<Framebuffer>,
     pub applied: u32,
     pub errors: Vec<String>,
@@ -32,7 +39,9 @@ impl Reader {
     }
 
     pub fn control_events(&mut self) {
-        while let Some(event) = self.attachment.control.poll_event().expect("the control socket works") {
+        while let Some(event) =
+            self.attachment.control.poll_event().expect("the control socket works")
+        {
             match event {
                 ControlEvent::Framebuffer(framebuffer) => self.announced.push(framebuffer),
                 ControlEvent::OutputsApplied { serial } => self.applied = serial,
@@ -41,10 +50,10 @@ impl Reader {
         }
     }
 
-    /// Records up to and without `until`; sleeps as a session does.
+    /// Records up to but not including `until`; sleeps like a session.
     pub fn read_until(&mut self, mut until: impl FnMut(&DrawRecord) -> bool) -> Vec<DrawRecord> {
         let mut records = Vec::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             while let Some(record) = self.attachment.ring.poll() {
                 let record = record.expect("records parse");
@@ -56,14 +65,19 @@ impl Reader {
                 {
                     self.control_events();
                     let at = self.announced.iter().position(|fb| fb.generation() == generation);
-                    let at = at.expect("a framebuffer is announced before the record that names it");
+                    let at =
+                        at.expect("a framebuffer is announced before the record that names it");
                     self.attachment.framebuffer = self.announced.swap_remove(at);
                 }
                 records.push(record);
             }
-            assert!(Instant::now() < deadline, "no such record came: {} records read", records.len());
+            assert!(
+                Instant::now() < deadline,
+                "the record did not arrive; {} others were read",
+                records.len()
+            );
             if self.attachment.ring.prepare_sleep() {
-                wait_readable(self.attachment.ring.wake_fd(), PATIENCE);
+                wait_readable(self.attachment.ring.wake_fd(), TIMEOUT);
                 self.attachment.ring.clear_wake();
             }
         }
@@ -89,7 +103,7 @@ impl Reader {
         let before = self.applied;
         self.attachment.control.set_outputs(outputs).unwrap();
         loop {
-            assert!(wait_readable(self.attachment.control.fd(), PATIENCE), "the driver answers");
+            assert!(wait_readable(self.attachment.control.fd(), TIMEOUT), "the driver answers");
             self.control_events();
             if let Some(words) = self.errors.pop() {
                 return Err(words);
@@ -101,25 +115,25 @@ impl Reader {
     }
 }
 
-/// Not known; any other value of a pixel's alpha is.
+/// Unknown; any other value of a pixel's alpha is known.
 const ALPHA_UNKNOWN: u16 = 256;
 const OPAQUE: u16 = 255;
 
-/// A drawable as records alone would have it.
+/// A drawable as records alone describe it.
 pub struct Canvas {
     pub width: usize,
     pub height: usize,
     /// Colours, 0xRRGGBB.
     pub pixels: Vec<u32>,
-    /// True where only X knows the colour: a drawing covered it, or a copy from there did.
+    /// True if only X knows the colour: the pixel was drawn, or copied from such a pixel.
     pub pending: Vec<bool>,
-    /// None: it has no alpha, which is to be opaque.
+    /// None: the drawable has no alpha, so all of it is opaque.
     alpha: Option<Vec<u16>>,
-    /// What records touched.
+    /// Pixels touched by records.
     pub covered: Vec<bool>,
 }
 
-/// A pixel as it is copied: colour, whether that is pending, and alpha.
+/// A copied pixel: colour, whether that is pending, and alpha.
 type Pixel = (u32, bool, u16);
 
 impl Canvas {
@@ -152,19 +166,24 @@ impl Canvas {
         }
     }
 
-    fn draw(&mut self, rect: Rect, what: Drawn, alpha: Alpha) {
-        assert!(self.alpha.is_some() || alpha == Alpha::Opaque, "what has no alpha is opaque");
+    fn draw(&mut self, rect: Rect, hint: DrawHint, alpha: Alpha) {
+        assert!(
+            self.alpha.is_some() || alpha == Alpha::Opaque,
+            "a drawable without alpha is opaque"
+        );
         let rect = self.clip(rect);
         for y in rect.y1..rect.y2 {
-            for at in y as usize * self.width + rect.x1 as usize..y as usize * self.width + rect.x2 as usize {
+            for at in y as usize * self.width + rect.x1 as usize
+                ..y as usize * self.width + rect.x2 as usize
+            {
                 let was = self.pixel(at).2;
                 let alpha = match alpha {
                     Alpha::Opaque => OPAQUE,
                     Alpha::Kept if was == OPAQUE => OPAQUE,
                     Alpha::Kept | Alpha::Unknown => ALPHA_UNKNOWN,
                 };
-                let (pixel, pending) = match what {
-                    Drawn::Solid(rgb) => (rgb, false),
+                let (pixel, pending) = match hint {
+                    DrawHint::Solid(rgb) => (rgb, false),
                     _ => (self.pixels[at], true),
                 };
                 self.set(at, (pixel, pending, alpha));
@@ -172,19 +191,22 @@ impl Canvas {
         }
     }
 
-    /// Settles with X: pixels nobody covered must not have changed, copies, colours and alpha must be true.
-    fn settle(&mut self, now: &[u32]) -> Result<Said, String> {
+    /// Compares with X: pixels that no record covers must be unchanged; copies, colours and alpha
+    /// must be true.
+    fn settle(&mut self, now: &[u32]) -> Result<Verified, String> {
         assert_eq!(now.len(), self.pixels.len(), "a drawable keeps its size");
-        let mut said = Said::default();
+        let mut verified = Verified::default();
         let mut wrong = 0usize;
         let mut first = None;
         let mut around = Rect::default();
         for (at, &is) in now.iter().enumerate() {
             let (pixel, pending, alpha) = self.pixel(at);
             let alpha_known = self.alpha.is_some() && alpha != ALPHA_UNKNOWN;
-            said.colours += u64::from(self.covered[at] && !pending);
-            said.alphas += u64::from(self.covered[at] && alpha_known && alpha == OPAQUE);
-            if (!pending && pixel != is & 0x00ff_ffff) || (alpha_known && u32::from(alpha) != is >> 24) {
+            verified.colours += u64::from(self.covered[at] && !pending);
+            verified.alphas += u64::from(self.covered[at] && alpha_known && alpha == OPAQUE);
+            if (!pending && pixel != is & 0x00ff_ffff)
+                || (alpha_known && u32::from(alpha) != is >> 24)
+            {
                 let (x, y) = ((at % self.width) as i32, (at / self.width) as i32);
                 wrong += 1;
                 around = around.bound(&Rect::at(x, y, 1, 1));
@@ -193,10 +215,10 @@ impl Canvas {
             self.set(at, (is & 0x00ff_ffff, false, (is >> 24) as u16));
         }
         match first {
-            None => Ok(said),
+            None => Ok(verified),
             Some(first) => Err(format!(
-                "{wrong} pixels in {around:?} differ from what records say; \
-                 first (x, y, (colour, pending, alpha) said, is, covered): {first:x?}"
+                "{wrong} pixels in {around:?} differ from the records; \
+                 first (x, y, (colour, pending, alpha) verified, is, covered): {first:x?}"
             )),
         }
     }
@@ -208,24 +230,24 @@ impl Canvas {
     }
 }
 
-/// Covered pixels of which records said something that was held against X.
+/// Covered pixels whose recorded colour or alpha was compared with X.
 #[derive(Debug, Default)]
-pub struct Said {
+pub struct Verified {
     pub colours: u64,
     pub alphas: u64,
 }
 
-/// The screen, and every pixmap that records told of, as records alone would have them.
+/// The screen and every announced pixmap, as records alone describe them.
 pub struct Shadow {
     pub screen: Canvas,
     pixmaps: HashMap<DrawableId, Canvas>,
-    /// After records were lost one may name a pixmap that was told of before.
+    /// Records were lost: a later one may name a pixmap that was announced before.
     lost: bool,
-    /// On the screen.
+    /// Recorded area on the screen.
     pub drawn_area: u64,
-    /// Copied pixels of the screen that were known where they came from.
+    /// Pixels copied to the screen whose source was known.
     pub literal_copies: u64,
-    /// Of these, those that came from a pixmap.
+    /// Of these, pixels copied from a pixmap.
     pub literal_shows: u64,
 }
 
@@ -235,7 +257,14 @@ impl Shadow {
         let mut screen = Canvas::new(width as usize, height as usize, true);
         screen.pixels = reader.pixels();
         screen.pending.fill(false);
-        Shadow { screen, pixmaps: HashMap::new(), lost: false, drawn_area: 0, literal_copies: 0, literal_shows: 0 }
+        Shadow {
+            screen,
+            pixmaps: HashMap::new(),
+            lost: false,
+            drawn_area: 0,
+            literal_copies: 0,
+            literal_shows: 0,
+        }
     }
 
     fn get(&self, id: DrawableId) -> Option<&Canvas> {
@@ -249,14 +278,18 @@ impl Shadow {
         let mut literal = (0, 0);
         for record in records {
             let (dst, rect) = match record.kind {
-                RecordKind::Draw { dst, rect, .. } | RecordKind::Copy { dst, rect, .. } => (dst, rect),
+                RecordKind::Draw { dst, rect, .. } | RecordKind::Copy { dst, rect, .. } => {
+                    (dst, rect)
+                }
                 RecordKind::PixmapCreate { id, width, height, opaque } => {
-                    let before = self.pixmaps.insert(id, Canvas::new(width as usize, height as usize, opaque));
-                    assert!(before.is_none(), "{id:?} is told of once");
+                    let before = self
+                        .pixmaps
+                        .insert(id, Canvas::new(width as usize, height as usize, opaque));
+                    assert!(before.is_none(), "{id:?} is announced once");
                     continue;
                 }
                 RecordKind::PixmapDestroy { id } => {
-                    assert!(self.pixmaps.remove(&id).is_some(), "{id:?} was told of");
+                    assert!(self.pixmaps.remove(&id).is_some(), "{id:?} was announced");
                     continue;
                 }
                 RecordKind::Overflow => {
@@ -279,7 +312,8 @@ impl Shadow {
                 for x in rect.x1..rect.x2 {
                     let mut pixel = (0, true, ALPHA_UNKNOWN);
                     if let Some(from) = from {
-                        let inside = ((y - dy) as usize) < from.height && ((x - dx) as usize) < from.width;
+                        let inside =
+                            ((y - dy) as usize) < from.height && ((x - dx) as usize) < from.width;
                         assert!(inside, "a COPY reads from its drawable");
                         pixel = from.pixel((y - dy) as usize * from.width + (x - dx) as usize);
                         if dst == DrawableId::SCREEN && !pixel.1 && (!over || pixel.2 == OPAQUE) {
@@ -294,9 +328,13 @@ impl Shadow {
         self.literal_copies += literal.0;
         self.literal_shows += literal.1;
         let Some(dst) = target else { return };
-        let to = if dst == DrawableId::SCREEN { Some(&mut self.screen) } else { self.pixmaps.get_mut(&dst) };
+        let to = if dst == DrawableId::SCREEN {
+            Some(&mut self.screen)
+        } else {
+            self.pixmaps.get_mut(&dst)
+        };
         let Some(to) = to else {
-            assert!(self.lost, "{dst:?} was told of before it was drawn on");
+            assert!(self.lost, "{dst:?} was announced before it was drawn on");
             return;
         };
         for (at, mut pixel, over) in moved {
@@ -308,8 +346,8 @@ impl Shadow {
             to.set(at, pixel);
         }
         for record in records {
-            if let RecordKind::Draw { rect, what, alpha, .. } = record.kind {
-                to.draw(rect, what, alpha);
+            if let RecordKind::Draw { rect, hint, alpha, .. } = record.kind {
+                to.draw(rect, hint, alpha);
             }
         }
     }
@@ -318,7 +356,7 @@ impl Shadow {
         let mut start = 0;
         for (i, record) in records.iter().enumerate() {
             if let Some(next) = records.get(i + 1).filter(|_| record.more) {
-                assert_eq!(next.op, record.op, "MORE promises another record of the same op");
+                assert_eq!(next.op, record.op, "after MORE comes another record of the same op");
                 continue;
             }
             self.apply_op(&records[start..=i]);
@@ -326,18 +364,18 @@ impl Shadow {
         }
     }
 
-    /// Settles the screen with the framebuffer.
+    /// Compares the screen with the framebuffer.
     pub fn settle(&mut self, now: &[u32]) -> Result<(), String> {
-        // Who asks for what was covered has the whole of it.
+        // take_covered() also returns what this comparison would reset.
         let covered = self.screen.covered.clone();
         let settled = self.screen.settle(now);
         self.screen.covered = covered;
         settled.map(drop)
     }
 
-    /// Settles a pixmap that was told of with its pixels, as X gives them.
-    pub fn settle_pixmap(&mut self, id: DrawableId, now: &[u32]) -> Result<Said, String> {
-        let drawn = self.pixmaps.get_mut(&id).expect("records told of this pixmap");
+    /// Compares an announced pixmap with its pixels, as returned by X.
+    pub fn settle_pixmap(&mut self, id: DrawableId, now: &[u32]) -> Result<Verified, String> {
+        let drawn = self.pixmaps.get_mut(&id).expect("the pixmap was announced");
         let settled = drawn.settle(now);
         drawn.covered.fill(false);
         settled
@@ -348,7 +386,7 @@ impl Shadow {
     }
 }
 
-/// One line a record, the last fifty.
+/// The last fifty records, one per line.
 pub fn brief(records: &[DrawRecord]) -> String {
     records.iter().rev().take(50).map(|r| format!("\n{} {:?}", r.op, r.kind)).collect()
 }

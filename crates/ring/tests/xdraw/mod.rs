@@ -1,7 +1,12 @@
-//! Random drawing for a real X server: core ops with every function, plane mask, fill and clip, RENDER, windows that move,
-//! stack, redirect and carry alpha. One seed is one sequence of requests, whatever the server answers, so that two servers
-//! can be given the same. Used by the ring's tests and by those of the whole path.
-#![allow(unreachable_pub, dead_code, reason = "each test binary that includes this uses its own part")]
+//! Random drawing for a real X server: core ops with every function, plane mask, fill and clip,
+//! RENDER, and windows that move, stack, are redirected and have alpha. One seed gives one sequence
+//! of requests, whatever the server answers, so that two servers can get the same. Used by the
+//! tests of the ring and of the whole path.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "each test binary that includes this uses its own part"
+)]
 
 mod random;
 mod render_ops;
@@ -33,9 +38,10 @@ struct Target {
 pub enum Kinds {
     /// Everything.
     All,
-    /// Everything but redirected windows, which X composes whenever it gets to it: two servers differ in that.
+    /// Everything except redirected windows: X composes them at any time, so two servers would
+    /// differ.
     Plain,
-    /// RENDER and what it needs, nothing redirected.
+    /// RENDER and the requests it needs, nothing redirected.
     Render,
     /// Everything, most of it in pixmaps.
     Offscreen,
@@ -52,7 +58,8 @@ pub struct Drawer<C: Connection> {
     /// Depth 8 masks with their pictures.
     masks: Vec<Target>,
     bitmap: Target,
-    /// One pixel of colour, one of coverage, both repeating: how older clients say what newer ones have requests for.
+    /// One repeating pixel of colour and one of coverage: older clients use these where newer ones
+    /// use solid fills.
     dots: Vec<Target>,
     formats: Formats,
     visual32: Visualid,
@@ -60,7 +67,7 @@ pub struct Drawer<C: Connection> {
     glyphset: render::Glyphset,
     redirected: Option<Redirect>,
     kinds: Kinds,
-    /// The last ops in words, for a failing seed.
+    /// The last ops as text, to report a failing seed.
     pub log: VecDeque<String>,
 }
 
@@ -76,11 +83,17 @@ const PIXMAPS_MAX: usize = 8;
 const GLYPHS: u32 = 16;
 
 impl<C: Connection> Drawer<C> {
-    pub fn new(conn: C, screen: usize, seed: u64, kinds: Kinds) -> Result<Drawer<C>, ReplyOrIdError> {
+    pub fn new(
+        conn: C,
+        screen: usize,
+        seed: u64,
+        kinds: Kinds,
+    ) -> Result<Drawer<C>, ReplyOrIdError> {
         let setup = conn.setup();
         let root_screen = &setup.roots[screen];
         let root = root_screen.root;
-        let size = (i64::from(root_screen.width_in_pixels), i64::from(root_screen.height_in_pixels));
+        let size =
+            (i64::from(root_screen.width_in_pixels), i64::from(root_screen.height_in_pixels));
         let visual32 = root_screen
             .allowed_depths
             .iter()
@@ -94,17 +107,26 @@ impl<C: Connection> Drawer<C> {
         let find = |depth: u8, alpha_mask: u16, red_shift: u16| {
             formats
                 .iter()
-                .find(|f| f.depth == depth && f.direct.alpha_mask == alpha_mask && f.direct.red_shift == red_shift)
+                .find(|f| {
+                    f.depth == depth
+                        && f.direct.alpha_mask == alpha_mask
+                        && f.direct.red_shift == red_shift
+                })
                 .expect("the server has the standard picture formats")
                 .id
         };
-        let formats =
-            Formats { rgb24: find(24, 0, 16), argb32: find(32, 0xff, 16), a8: find(8, 0xff, 0), a1: find(1, 1, 0) };
+        let formats = Formats {
+            rgb24: find(24, 0, 16),
+            argb32: find(32, 0xff, 16),
+            a8: find(8, 0xff, 0),
+            a1: find(1, 1, 0),
+        };
         let colormap32 = conn.generate_id()?;
         conn.create_colormap(ColormapAlloc::NONE, colormap32, root, visual32)?;
         let glyphset = conn.generate_id()?;
         conn.render_create_glyph_set(glyphset, formats.a8)?;
-        let none = Target { id: root, gc: 0, picture: 0, width: 0, height: 0, depth: 24, window: true };
+        let none =
+            Target { id: root, gc: 0, picture: 0, width: 0, height: 0, depth: 24, window: true };
         let mut drawer = Drawer {
             conn,
             random: Random::new(seed),
@@ -133,9 +155,11 @@ impl<C: Connection> Drawer<C> {
         }
         for depth in [32, 8] {
             let dot = drawer.pixmap(1, 1, depth)?;
-            // As a mask the colour masks each channel by itself.
+            // As a mask, the colour masks each channel separately.
             let component = u32::from(depth == 32);
-            let repeat = render::ChangePictureAux::new().repeat(render::Repeat::NORMAL).componentalpha(component);
+            let repeat = render::ChangePictureAux::new()
+                .repeat(render::Repeat::NORMAL)
+                .componentalpha(component);
             drawer.conn.render_change_picture(dot.picture, &repeat)?;
             drawer.dots.push(dot);
         }
@@ -149,22 +173,29 @@ impl<C: Connection> Drawer<C> {
         Ok(drawer)
     }
 
-    /// Tells of a new size of the screen.
+    /// Sets the new size of the screen.
     pub fn resized(&mut self, width: i64, height: i64) {
         self.size = (width, height);
         self.root_target.width = width;
         self.root_target.height = height;
     }
 
-    /// Waits until the server has done everything.
+    /// Waits until the server has executed all requests.
     pub fn sync(&self) -> Result<(), ReplyError> {
         self.conn.get_input_focus()?.reply()?;
-        // Errors of requests that raced with a destroyed window arrive as events and do not matter.
+        // Errors of requests to a window destroyed meanwhile arrive as events and do not matter.
         while self.conn.poll_for_event()?.is_some() {}
         Ok(())
     }
 
-    fn target(&self, id: Drawable, width: i64, height: i64, depth: u8, window: bool) -> Result<Target, ReplyOrIdError> {
+    fn target(
+        &self,
+        id: Drawable,
+        width: i64,
+        height: i64,
+        depth: u8,
+        window: bool,
+    ) -> Result<Target, ReplyOrIdError> {
         let gc = self.conn.generate_id()?;
         self.conn.create_gc(gc, id, &CreateGCAux::new().graphics_exposures(0))?;
         let picture = self.conn.generate_id()?;
@@ -198,7 +229,8 @@ impl<C: Connection> Drawer<C> {
 
     fn make_glyphs(&mut self) -> Result<(), ReplyOrIdError> {
         for id in 0..GLYPHS {
-            let (width, height) = (self.random.within(1, 12) as u16, self.random.within(1, 14) as u16);
+            let (width, height) =
+                (self.random.within(1, 12) as u16, self.random.within(1, 14) as u16);
             let info = render::Glyphinfo {
                 width,
                 height,
@@ -208,7 +240,8 @@ impl<C: Connection> Drawer<C> {
                 y_off: self.random.within(-1, 1) as i16,
             };
             let stride = (usize::from(width) + 3) & !3;
-            let data: Vec<u8> = (0..stride * usize::from(height)).map(|_| self.random.next() as u8).collect();
+            let data: Vec<u8> =
+                (0..stride * usize::from(height)).map(|_| self.random.next() as u8).collect();
             self.conn.render_add_glyphs(self.glyphset, &[id], &[info], &data)?;
         }
         Ok(())
@@ -224,12 +257,13 @@ impl<C: Connection> Drawer<C> {
         self.random.next() as u32 | opaque
     }
 
-    /// Every pixmap that can be named: those drawn in, and those that windows are redirected to, which the caller frees.
+    /// All pixmaps with an XID: those drawn in, and those of redirected windows, which the caller
+    /// frees.
     pub fn pixmaps(&self) -> Result<(Vec<Pixmap>, Vec<Pixmap>), ReplyOrIdError> {
         let mut of_windows = Vec::new();
         for window in &self.windows {
             let pixmap = self.conn.generate_id()?;
-            // Most of the time a window is not redirected, or not on the screen.
+            // Mostly a window is not redirected, or not on the screen.
             if self.conn.composite_name_window_pixmap(window.id, pixmap)?.check().is_ok() {
                 of_windows.push(pixmap);
             }
@@ -237,14 +271,15 @@ impl<C: Connection> Drawer<C> {
         Ok((self.pixmaps.iter().map(|pixmap| pixmap.id).collect(), of_windows))
     }
 
-    // ---- windows ------------------------------------------------------------------------------------------------
+    // ---- windows --------------------------------------------------------------------------------
 
     fn create_window(&mut self) -> Result<(), ReplyOrIdError> {
         let id = self.conn.generate_id()?;
         let child = !self.windows.is_empty() && self.random.chance(35);
         let parent = if child { *self.random.pick(&self.windows) } else { self.root_target };
         let alpha = self.random.chance(12) && self.redirects();
-        let (depth, visual) = if alpha { (32, self.visual32) } else { (24, x11rb::COPY_FROM_PARENT) };
+        let (depth, visual) =
+            if alpha { (32, self.visual32) } else { (24, x11rb::COPY_FROM_PARENT) };
         if !alpha && parent.depth != 24 {
             return Ok(());
         }
@@ -252,7 +287,11 @@ impl<C: Connection> Drawer<C> {
         let aux = CreateWindowAux::new()
             .background_pixel(self.pixel())
             .border_pixel(self.random.next() as u32)
-            .bit_gravity(*self.random.pick(&[Gravity::BIT_FORGET, Gravity::NORTH_WEST, Gravity::CENTER]))
+            .bit_gravity(*self.random.pick(&[
+                Gravity::BIT_FORGET,
+                Gravity::NORTH_WEST,
+                Gravity::CENTER,
+            ]))
             .override_redirect(1);
         let aux = if alpha { aux.colormap(self.colormap32) } else { aux };
         self.conn.create_window(
@@ -287,7 +326,8 @@ impl<C: Connection> Drawer<C> {
                 "create window"
             }
             1 => {
-                // Its children go with it; requests to them fail, which is as random as anything.
+                // Its children are destroyed too; requests to them fail, which is just another
+                // random case.
                 self.conn.destroy_window(window.id)?;
                 self.windows.remove(index);
                 "destroy window"
@@ -309,12 +349,15 @@ impl<C: Connection> Drawer<C> {
                 "resize window"
             }
             5 => {
-                let mode = *self.random.pick(&[StackMode::ABOVE, StackMode::BELOW, StackMode::OPPOSITE]);
-                self.conn.configure_window(window.id, &ConfigureWindowAux::new().stack_mode(mode))?;
+                let mode =
+                    *self.random.pick(&[StackMode::ABOVE, StackMode::BELOW, StackMode::OPPOSITE]);
+                self.conn
+                    .configure_window(window.id, &ConfigureWindowAux::new().stack_mode(mode))?;
                 "stack window"
             }
             6 => {
-                let (x, y) = (self.random.within(-10, 20) as i16, self.random.within(-10, 20) as i16);
+                let (x, y) =
+                    (self.random.within(-10, 20) as i16, self.random.within(-10, 20) as i16);
                 let area = self.rectangle(&window, 200);
                 self.conn.clear_area(false, window.id, x, y, area.width, area.height)?;
                 "clear area"
@@ -333,7 +376,7 @@ impl<C: Connection> Drawer<C> {
                 )?;
                 "shape window"
             }
-            // Short: most of the time windows draw straight to the screen.
+            // Kept short: mostly windows draw straight to the screen.
             8 if self.redirects() && (self.redirected.is_some() || self.random.chance(15)) => {
                 self.redirect()?;
                 "redirect"
@@ -348,14 +391,15 @@ impl<C: Connection> Drawer<C> {
         })
     }
 
-    /// What a compositor does at its start and its end: the server composes, or `compose` does.
+    /// What a compositor does when it starts and ends: then the server composes, or `compose` does.
     fn redirect(&mut self) -> Result<(), ConnectionError> {
         match self.redirected.take() {
             Some(mode) => {
                 self.conn.composite_unredirect_subwindows(self.root, mode)?;
             }
             None => {
-                let mode = if self.random.chance(50) { Redirect::AUTOMATIC } else { Redirect::MANUAL };
+                let mode =
+                    if self.random.chance(50) { Redirect::AUTOMATIC } else { Redirect::MANUAL };
                 self.conn.composite_redirect_subwindows(self.root, mode)?;
                 self.redirected = Some(mode);
             }
@@ -363,24 +407,38 @@ impl<C: Connection> Drawer<C> {
         Ok(())
     }
 
-    /// A small compositor: every top-level window's pixmap onto the root window, as RENDER compositors do it.
+    /// A small compositor: draws every top-level window's pixmap on the root window with RENDER.
     fn compose(&mut self) -> Result<(), ReplyOrIdError> {
-        let aux = render::ChangePictureAux::new().clipmask(x11rb::NONE).subwindowmode(SubwindowMode::INCLUDE_INFERIORS);
+        let aux = render::ChangePictureAux::new()
+            .clipmask(x11rb::NONE)
+            .subwindowmode(SubwindowMode::INCLUDE_INFERIORS);
         self.conn.render_change_picture(self.root_target.picture, &aux)?;
         for window in self.conn.query_tree(self.root)?.reply()?.children {
-            let (Ok(attributes), Ok(at)) =
-                (self.conn.get_window_attributes(window)?.reply(), self.conn.get_geometry(window)?.reply())
-            else {
+            let (Ok(attributes), Ok(at)) = (
+                self.conn.get_window_attributes(window)?.reply(),
+                self.conn.get_geometry(window)?.reply(),
+            ) else {
                 continue;
             };
-            if attributes.map_state != MapState::VIEWABLE || attributes.class != WindowClass::INPUT_OUTPUT {
+            if attributes.map_state != MapState::VIEWABLE
+                || attributes.class != WindowClass::INPUT_OUTPUT
+            {
                 continue;
             }
             let (pixmap, picture) = (self.conn.generate_id()?, self.conn.generate_id()?);
             self.conn.composite_name_window_pixmap(window, pixmap)?;
             let format = if at.depth == 32 { self.formats.argb32 } else { self.formats.rgb24 };
-            self.conn.render_create_picture(picture, pixmap, format, &render::CreatePictureAux::new())?;
-            let op = if at.depth == 32 { PictOp::OVER } else { *self.random.pick(&[PictOp::SRC, PictOp::OVER]) };
+            self.conn.render_create_picture(
+                picture,
+                pixmap,
+                format,
+                &render::CreatePictureAux::new(),
+            )?;
+            let op = if at.depth == 32 {
+                PictOp::OVER
+            } else {
+                *self.random.pick(&[PictOp::SRC, PictOp::OVER])
+            };
             let border = at.border_width * 2;
             self.conn.render_composite(
                 op,
@@ -402,7 +460,7 @@ impl<C: Connection> Drawer<C> {
         Ok(())
     }
 
-    // ---- what a drawing is made of ------------------------------------------------------------------------------------
+    // ---- sources of drawing ---------------------------------------------------------------------
 
     fn drawable(&mut self) -> Target {
         if self.kinds == Kinds::Offscreen && self.random.chance(50) {
@@ -428,12 +486,14 @@ impl<C: Connection> Drawer<C> {
     fn points(&mut self, on: &Target, count_max: i64) -> (CoordMode, Vec<Point>) {
         let count = self.random.within(1, count_max);
         if self.random.chance(30) {
-            let mut points =
-                vec![Point { x: self.random.within(0, on.width) as i16, y: self.random.within(0, on.height) as i16 }];
-            points.extend(
-                (1..count)
-                    .map(|_| Point { x: self.random.within(-15, 15) as i16, y: self.random.within(-15, 15) as i16 }),
-            );
+            let mut points = vec![Point {
+                x: self.random.within(0, on.width) as i16,
+                y: self.random.within(0, on.height) as i16,
+            }];
+            points.extend((1..count).map(|_| Point {
+                x: self.random.within(-15, 15) as i16,
+                y: self.random.within(-15, 15) as i16,
+            }));
             return (CoordMode::PREVIOUS, points);
         }
         let points = (0..count).map(|_| Point {
@@ -443,7 +503,7 @@ impl<C: Connection> Drawer<C> {
         (CoordMode::ORIGIN, points.collect())
     }
 
-    /// Anything a GC can say, most of the time near its defaults.
+    /// Random GC values, mostly near the defaults.
     fn change_gc(&mut self, on: &Target) -> Result<(), ConnectionError> {
         const FUNCTIONS: [GX; 16] = [
             GX::CLEAR,
@@ -481,7 +541,12 @@ impl<C: Connection> Drawer<C> {
                 LineStyle::ON_OFF_DASH,
                 LineStyle::DOUBLE_DASH,
             ]))
-            .cap_style(*random.pick(&[CapStyle::NOT_LAST, CapStyle::BUTT, CapStyle::ROUND, CapStyle::PROJECTING]))
+            .cap_style(*random.pick(&[
+                CapStyle::NOT_LAST,
+                CapStyle::BUTT,
+                CapStyle::ROUND,
+                CapStyle::PROJECTING,
+            ]))
             .join_style(*random.pick(&[JoinStyle::MITER, JoinStyle::ROUND, JoinStyle::BEVEL]))
             .fill_rule(*random.pick(&[FillRule::EVEN_ODD, FillRule::WINDING]))
             .arc_mode(*random.pick(&[ArcMode::CHORD, ArcMode::PIE_SLICE]))
@@ -494,16 +559,26 @@ impl<C: Connection> Drawer<C> {
             .tile_stipple_x_origin(random.within(-9, 9) as i32)
             .tile_stipple_y_origin(random.within(-9, 9) as i32)
             .stipple(self.bitmap.id);
-        let tiles: Vec<Drawable> =
-            self.pixmaps.iter().filter(|p| p.depth == on.depth && p.id != on.id).map(|p| p.id).collect();
-        let mut styles = vec![FillStyle::SOLID, FillStyle::SOLID, FillStyle::STIPPLED, FillStyle::OPAQUE_STIPPLED];
+        let tiles: Vec<Drawable> = self
+            .pixmaps
+            .iter()
+            .filter(|p| p.depth == on.depth && p.id != on.id)
+            .map(|p| p.id)
+            .collect();
+        let mut styles = vec![
+            FillStyle::SOLID,
+            FillStyle::SOLID,
+            FillStyle::STIPPLED,
+            FillStyle::OPAQUE_STIPPLED,
+        ];
         if !tiles.is_empty() {
             aux = aux.tile(*random.pick(&tiles));
             styles.push(FillStyle::TILED);
         }
         self.conn.change_gc(on.gc, &aux.fill_style(*random.pick(&styles)))?;
         if self.random.chance(30) {
-            let rects: Vec<Rectangle> = (0..self.random.within(0, 8)).map(|_| self.rectangle(on, 120)).collect();
+            let rects: Vec<Rectangle> =
+                (0..self.random.within(0, 8)).map(|_| self.rectangle(on, 120)).collect();
             self.conn.set_clip_rectangles(ClipOrdering::UNSORTED, on.gc, 0, 0, &rects)?;
         } else {
             self.conn.change_gc(on.gc, &ChangeGCAux::new().clip_mask(x11rb::NONE))?;
@@ -511,7 +586,7 @@ impl<C: Connection> Drawer<C> {
         Ok(())
     }
 
-    // ---- core drawing ---------------------------------------------------------------------------------------------------
+    // ---- core drawing ---------------------------------------------------------------------------
 
     fn core_op(&mut self) -> Result<&'static str, ReplyOrIdError> {
         let on = self.drawable();
@@ -522,7 +597,8 @@ impl<C: Connection> Drawer<C> {
         let many = if self.random.chance(10) { 600 } else { 12 };
         Ok(match self.random.within(0, 17) {
             0 | 1 => {
-                let rects: Vec<Rectangle> = (0..self.random.within(1, many)).map(|_| self.rectangle(&on, 80)).collect();
+                let rects: Vec<Rectangle> =
+                    (0..self.random.within(1, many)).map(|_| self.rectangle(&on, 80)).collect();
                 self.conn.poly_fill_rectangle(id, gc, &rects)?;
                 "fill rectangles"
             }
@@ -549,7 +625,8 @@ impl<C: Connection> Drawer<C> {
                 "segments"
             }
             5 => {
-                let rects: Vec<Rectangle> = (0..self.random.within(1, 6)).map(|_| self.rectangle(&on, 80)).collect();
+                let rects: Vec<Rectangle> =
+                    (0..self.random.within(1, 6)).map(|_| self.rectangle(&on, 80)).collect();
                 self.conn.poly_rectangle(id, gc, &rects)?;
                 "rectangles"
             }
@@ -577,18 +654,41 @@ impl<C: Connection> Drawer<C> {
             }
             8 => {
                 let (mode, points) = self.points(&on, 7);
-                let shape = *self.random.pick(&[PolyShape::COMPLEX, PolyShape::COMPLEX, PolyShape::NONCONVEX]);
+                let shape = *self.random.pick(&[
+                    PolyShape::COMPLEX,
+                    PolyShape::COMPLEX,
+                    PolyShape::NONCONVEX,
+                ]);
                 self.conn.fill_poly(id, gc, shape, mode, &points)?;
                 "fill polygon"
             }
             9 | 10 => {
                 let (width, height) = (self.random.within(1, 60), self.random.within(1, 40));
-                let format = if self.random.chance(80) { ImageFormat::Z_PIXMAP } else { ImageFormat::XY_BITMAP };
-                let (depth, stride) =
-                    if format == ImageFormat::Z_PIXMAP { (on.depth, width * 4) } else { (1, (width + 31) / 32 * 4) };
-                let data: Vec<u8> = (0..stride * height).map(|_| self.random.next() as u8).collect();
+                let format = if self.random.chance(80) {
+                    ImageFormat::Z_PIXMAP
+                } else {
+                    ImageFormat::XY_BITMAP
+                };
+                let (depth, stride) = if format == ImageFormat::Z_PIXMAP {
+                    (on.depth, width * 4)
+                } else {
+                    (1, (width + 31) / 32 * 4)
+                };
+                let data: Vec<u8> =
+                    (0..stride * height).map(|_| self.random.next() as u8).collect();
                 let at = self.rectangle(&on, 1);
-                self.conn.put_image(format, id, gc, width as u16, height as u16, at.x, at.y, 0, depth, &data)?;
+                self.conn.put_image(
+                    format,
+                    id,
+                    gc,
+                    width as u16,
+                    height as u16,
+                    at.x,
+                    at.y,
+                    0,
+                    depth,
+                    &data,
+                )?;
                 "put image"
             }
             11..=13 => {
@@ -596,28 +696,40 @@ impl<C: Connection> Drawer<C> {
                 let at = self.rectangle(&from, 150);
                 let to = if from.id == on.id && self.random.chance(60) {
                     // A scroll.
-                    Rectangle { x: at.x, y: at.y + self.random.within(-20, 20) as i16, width: 0, height: 0 }
+                    Rectangle {
+                        x: at.x,
+                        y: at.y + self.random.within(-20, 20) as i16,
+                        width: 0,
+                        height: 0,
+                    }
                 } else {
                     self.rectangle(&on, 1)
                 };
                 if from.depth == on.depth && self.random.chance(85) {
-                    self.conn.copy_area(from.id, id, gc, at.x, at.y, to.x, to.y, at.width, at.height)?;
+                    self.conn
+                        .copy_area(from.id, id, gc, at.x, at.y, to.x, to.y, at.width, at.height)?;
                     "copy area"
                 } else {
                     let plane = 1u32 << self.random.within(0, 23);
-                    self.conn.copy_plane(from.id, id, gc, at.x, at.y, to.x, to.y, at.width, at.height, plane)?;
+                    self.conn.copy_plane(
+                        from.id, id, gc, at.x, at.y, to.x, to.y, at.width, at.height, plane,
+                    )?;
                     "copy plane"
                 }
             }
             14 | 15 => {
-                let text: Vec<u8> = (0..self.random.within(1, 30)).map(|_| self.random.within(32, 126) as u8).collect();
+                let text: Vec<u8> = (0..self.random.within(1, 30))
+                    .map(|_| self.random.within(32, 126) as u8)
+                    .collect();
                 let at = self.rectangle(&on, 1);
                 if self.random.chance(50) {
                     self.conn.image_text8(id, gc, at.x, at.y, &text)?;
                     "image text"
                 } else {
-                    let item: Vec<u8> =
-                        [text.len() as u8, self.random.within(-3, 3) as u8].into_iter().chain(text).collect();
+                    let item: Vec<u8> = [text.len() as u8, self.random.within(-3, 3) as u8]
+                        .into_iter()
+                        .chain(text)
+                        .collect();
                     self.conn.poly_text8(id, gc, at.x, at.y, &item)?;
                     "poly text"
                 }
@@ -631,7 +743,7 @@ impl<C: Connection> Drawer<C> {
                     "create pixmap"
                 } else {
                     let index = (self.random.next() % self.pixmaps.len() as u64) as usize;
-                    // Two stay, so that there is always something to draw with.
+                    // Two stay, so that there is always one to draw with.
                     if index >= 2 {
                         let pixmap = self.pixmaps.remove(index);
                         self.conn.render_free_picture(pixmap.picture)?;
@@ -644,20 +756,27 @@ impl<C: Connection> Drawer<C> {
         })
     }
 
-    /// What terminals and lists do: a part of a drawable moves inside it.
+    /// A scroll, as in terminals and lists: a part of a drawable moves within it.
     fn scroll(&mut self) -> Result<&'static str, ReplyOrIdError> {
         let on = if self.windows.is_empty() || self.random.chance(15) {
             self.root_target
         } else {
             *self.random.pick(&self.windows)
         };
-        let plain = ChangeGCAux::new().function(GX::COPY).plane_mask(u32::MAX).clip_mask(x11rb::NONE).subwindow_mode(
-            if self.random.chance(80) { SubwindowMode::CLIP_BY_CHILDREN } else { SubwindowMode::INCLUDE_INFERIORS },
-        );
+        let plain = ChangeGCAux::new()
+            .function(GX::COPY)
+            .plane_mask(u32::MAX)
+            .clip_mask(x11rb::NONE)
+            .subwindow_mode(if self.random.chance(80) {
+                SubwindowMode::CLIP_BY_CHILDREN
+            } else {
+                SubwindowMode::INCLUDE_INFERIORS
+            });
         self.conn.change_gc(on.gc, &plain)?;
         let (x, y) = (self.random.within(0, on.width / 2), self.random.within(0, on.height / 2));
         let (width, height) = (self.random.within(1, on.width), self.random.within(1, on.height));
-        let (dx, dy) = (self.random.within(-3, 3) * self.random.within(0, 9), self.random.within(-20, 20));
+        let (dx, dy) =
+            (self.random.within(-3, 3) * self.random.within(0, 9), self.random.within(-20, 20));
         self.conn.copy_area(
             on.id,
             on.id,
@@ -672,7 +791,7 @@ impl<C: Connection> Drawer<C> {
         Ok("scroll")
     }
 
-    /// One random request with what it needs. Nothing is awaited, but by the compositor.
+    /// Sends one random request and those it needs. Waits for nothing, except in the compositor.
     pub fn step(&mut self) -> Result<(), ReplyOrIdError> {
         if self.redirected == Some(Redirect::MANUAL) && self.random.chance(40) {
             self.compose()?;
@@ -695,7 +814,16 @@ impl<C: Connection> Drawer<C> {
     /// The root window with everything on it, as 0x00RRGGBB.
     pub fn screenshot(&self) -> Result<Vec<u32>, ReplyError> {
         let (width, height) = (self.size.0 as u16, self.size.1 as u16);
-        let image = self.conn.get_image(ImageFormat::Z_PIXMAP, self.root, 0, 0, width, height, u32::MAX)?.reply()?;
-        Ok(image.data.as_chunks::<4>().0.iter().map(|pixel| u32::from_ne_bytes(*pixel) & 0x00ff_ffff).collect())
+        let image = self
+            .conn
+            .get_image(ImageFormat::Z_PIXMAP, self.root, 0, 0, width, height, u32::MAX)?
+            .reply()?;
+        Ok(image
+            .data
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .map(|pixel| u32::from_ne_bytes(*pixel) & 0x00ff_ffff)
+            .collect())
     }
 }

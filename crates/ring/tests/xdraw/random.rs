@@ -1,6 +1,5 @@
-//! Random numbers for the generator: one seed is one sequence, on every machine.
-//! Used by xdraw and by tests beside it.
-//! Knows numbers only.
+//! Random numbers for the generator: one seed gives one sequence, on every machine. Used by xdraw
+//! and by tests next to it. Knows numbers only.
 
 /// SplitMix64: small, seedable, good enough to draw with.
 pub struct Random(u64);

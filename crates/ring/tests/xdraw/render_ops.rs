@@ -1,6 +1,5 @@
-//! Random RENDER requests: every operator, sources of every kind, masks, shapes and glyphs.
-//! A part of the generator in mod.rs.
-//! Knows requests; never what they should look like.
+//! Random RENDER requests: every operator, sources of every kind, masks, shapes and glyphs. A part
+//! of the generator in mod.rs. Knows requests; never their results.
 
 use x11rb::connection::Connection;
 use x11rb::errors::ReplyOrIdError;
@@ -12,7 +11,7 @@ use super::{Drawer, GLYPHS, Target};
 impl<C: Connection> Drawer<C> {
     fn color(&mut self) -> render::Color {
         let alpha = if self.random.chance(40) { 0xffff } else { self.random.next() as u16 };
-        // Premultiplied, as RENDER wants it.
+        // Premultiplied, as in RENDER.
         let mut part = || (self.random.next() % (u64::from(alpha) + 1)) as u16;
         let (red, green, blue) = (part(), part(), part());
         render::Color { red, green, blue, alpha }
@@ -26,11 +25,13 @@ impl<C: Connection> Drawer<C> {
         render::Pointfix { x: self.fixed(-10, on.width), y: self.fixed(-10, on.height) }
     }
 
-    /// A picture to draw from and whether it must be freed afterwards.
+    /// A source picture, and whether it must be freed afterwards.
     fn source(&mut self, not: &Target) -> Result<(render::Picture, bool), ReplyOrIdError> {
-        // Within one pixmap what is read may have been written already: that is for X to say, and the same in any X.
+        // Within one pixmap, pixels may be read after they were written: the result depends on X,
+        // but is the same in any X.
         let itself = self.random.chance(10);
-        let others: Vec<Target> = self.pixmaps.iter().filter(|p| itself || p.id != not.id).copied().collect();
+        let others: Vec<Target> =
+            self.pixmaps.iter().filter(|p| itself || p.id != not.id).copied().collect();
         match self.random.within(0, 11) {
             0 => {
                 let dot = self.dots[0];
@@ -50,11 +51,23 @@ impl<C: Connection> Drawer<C> {
                 let id = self.conn.generate_id()?;
                 let (p1, p2) = (self.fixed_point(not), self.fixed_point(not));
                 let colors = [self.color(), self.color(), self.color()];
-                self.conn.render_create_linear_gradient(id, p1, p2, &[0, 0x8000, 0x1_0000], &colors)?;
+                self.conn.render_create_linear_gradient(
+                    id,
+                    p1,
+                    p2,
+                    &[0, 0x8000, 0x1_0000],
+                    &colors,
+                )?;
                 if self.random.chance(50) {
-                    let repeat =
-                        *self.random.pick(&[render::Repeat::PAD, render::Repeat::REFLECT, render::Repeat::NORMAL]);
-                    self.conn.render_change_picture(id, &render::ChangePictureAux::new().repeat(repeat))?;
+                    let repeat = *self.random.pick(&[
+                        render::Repeat::PAD,
+                        render::Repeat::REFLECT,
+                        render::Repeat::NORMAL,
+                    ]);
+                    self.conn.render_change_picture(
+                        id,
+                        &render::ChangePictureAux::new().repeat(repeat),
+                    )?;
                 }
                 Ok((id, true))
             }
@@ -71,10 +84,17 @@ impl<C: Connection> Drawer<C> {
                     render::Repeat::PAD,
                     render::Repeat::REFLECT,
                 ]);
-                self.conn.render_change_picture(from.picture, &render::ChangePictureAux::new().repeat(repeat))?;
+                self.conn.render_change_picture(
+                    from.picture,
+                    &render::ChangePictureAux::new().repeat(repeat),
+                )?;
                 let one = 0x1_0000;
-                let mut transform =
-                    render::Transform { matrix11: one, matrix22: one, matrix33: one, ..render::Transform::default() };
+                let mut transform = render::Transform {
+                    matrix11: one,
+                    matrix22: one,
+                    matrix33: one,
+                    ..render::Transform::default()
+                };
                 if self.random.chance(15) {
                     transform.matrix13 = self.random.within(-20, 20) as i32 * one;
                     transform.matrix23 = self.random.within(-20, 20) as i32 * one;
@@ -91,18 +111,24 @@ impl<C: Connection> Drawer<C> {
 
     pub(super) fn render_op(&mut self) -> Result<&'static str, ReplyOrIdError> {
         let on = self.drawable();
-        // The others clear whole clips, and would leave nothing to compare.
+        // The other operators clear whole clips and would leave nothing to compare.
         let op = PictOp::from(if self.random.chance(88) {
             *self.random.pick(&[1u8, 3, 3, 3, 12])
         } else {
-            *self.random.pick(&[0u8, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 17, 19, 24, 33, 35, 48, 50, 58, 62])
+            *self.random.pick(&[
+                0u8, 2, 4, 5, 6, 7, 8, 9, 10, 11, 13, 16, 17, 19, 24, 33, 35, 48, 50, 58, 62,
+            ])
         });
         if self.random.chance(25) {
-            let rects: Vec<Rectangle> = (0..self.random.within(0, 5)).map(|_| self.rectangle(&on, 160)).collect();
+            let rects: Vec<Rectangle> =
+                (0..self.random.within(0, 5)).map(|_| self.rectangle(&on, 160)).collect();
             self.conn.render_set_picture_clip_rectangles(on.picture, 0, 0, &rects)?;
         } else if self.random.chance(30) {
-            let mode =
-                if self.random.chance(80) { SubwindowMode::CLIP_BY_CHILDREN } else { SubwindowMode::INCLUDE_INFERIORS };
+            let mode = if self.random.chance(80) {
+                SubwindowMode::CLIP_BY_CHILDREN
+            } else {
+                SubwindowMode::INCLUDE_INFERIORS
+            };
             let aux = render::ChangePictureAux::new().clipmask(x11rb::NONE).subwindowmode(mode);
             self.conn.render_change_picture(on.picture, &aux)?;
         }
@@ -118,18 +144,25 @@ impl<C: Connection> Drawer<C> {
                         let dot = self.dots[1];
                         let coverage = *self.random.pick(&[0x80, 0xff, 0xff]);
                         self.conn.change_gc(dot.gc, &ChangeGCAux::new().foreground(coverage))?;
-                        self.conn.poly_point(CoordMode::ORIGIN, dot.id, dot.gc, &[Point { x: 0, y: 0 }])?;
+                        self.conn.poly_point(
+                            CoordMode::ORIGIN,
+                            dot.id,
+                            dot.gc,
+                            &[Point { x: 0, y: 0 }],
+                        )?;
                         dot.picture
                     }
                     4 => self.dots[0].picture,
                     _ => x11rb::NONE,
                 };
-                self.conn
-                    .render_composite(op, source, mask, on.picture, sx, sy, 0, 0, at.x, at.y, at.width, at.height)?;
+                self.conn.render_composite(
+                    op, source, mask, on.picture, sx, sy, 0, 0, at.x, at.y, at.width, at.height,
+                )?;
                 "composite"
             }
             4 => {
-                let rects: Vec<Rectangle> = (0..self.random.within(1, 8)).map(|_| self.rectangle(&on, 100)).collect();
+                let rects: Vec<Rectangle> =
+                    (0..self.random.within(1, 8)).map(|_| self.rectangle(&on, 100)).collect();
                 let color = self.color();
                 self.conn.render_fill_rectangles(op, on.picture, color, &rects)?;
                 "composite rectangles"
@@ -138,8 +171,16 @@ impl<C: Connection> Drawer<C> {
                 let traps: Vec<render::Trapezoid> = (0..self.random.within(1, 5))
                     .map(|_| {
                         let (top, bottom) = (self.fixed(-5, on.height), self.fixed(-5, on.height));
-                        let mut line = || render::Linefix { p1: self.fixed_point(&on), p2: self.fixed_point(&on) };
-                        render::Trapezoid { top: top.min(bottom), bottom: top.max(bottom), left: line(), right: line() }
+                        let mut line = || render::Linefix {
+                            p1: self.fixed_point(&on),
+                            p2: self.fixed_point(&on),
+                        };
+                        render::Trapezoid {
+                            top: top.min(bottom),
+                            bottom: top.max(bottom),
+                            left: line(),
+                            right: line(),
+                        }
                     })
                     .collect();
                 self.conn.render_trapezoids(op, source, on.picture, format, sx, sy, &traps)?;
@@ -176,7 +217,9 @@ impl<C: Connection> Drawer<C> {
                     commands.extend((dx as i16).to_ne_bytes());
                     commands.extend((dy as i16).to_ne_bytes());
                     for _ in 0..count {
-                        commands.extend(((self.random.next() % u64::from(GLYPHS)) as u32).to_ne_bytes());
+                        commands.extend(
+                            ((self.random.next() % u64::from(GLYPHS)) as u32).to_ne_bytes(),
+                        );
                     }
                 }
                 self.conn.render_composite_glyphs32(

@@ -1,6 +1,11 @@
-//! A real X server for a test: the distribution's Xorg with the driver from driver/build (or its sanitized build), or Xvfb.
-//! Everything lives in a folder of its own and ends with the value.
-#![allow(unreachable_pub, dead_code, reason = "each test binary that includes this uses its own part")]
+//! A real X server for a test: the distribution's Xorg with the driver from driver/build (or its
+//! sanitized build), or Xvfb. Its files are in one folder, which is removed when the value is
+//! dropped.
+#![allow(
+    unreachable_pub,
+    dead_code,
+    reason = "each test binary that includes this uses its own part"
+)]
 
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};
@@ -14,8 +19,8 @@ use std::time::{Duration, Instant};
 use thinc_ring::{Attachment, XorgConf, attach};
 use x11rb::rust_connection::RustConnection;
 
-/// Starting Xorg takes a second on a quiet machine; the tests' machines are not quiet.
-const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// 60 s: Xorg starts in a second, but the machines that run tests are busy.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Build {
@@ -28,15 +33,19 @@ pub struct Options {
     pub build: Build,
     pub width: u32,
     pub height: u32,
-    /// As an ordinary user, where the test itself runs as root.
+    /// Run as an ordinary user, even if the test itself runs as root.
     pub ordinary_user: bool,
-    /// Regenerates when its last client leaves.
+    /// Regenerate the server when its last client disconnects.
     pub reset: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        let build = if std::env::var_os("THINC_TEST_SANITIZED").is_some() { Build::Sanitized } else { Build::Plain };
+        let build = if std::env::var_os("THINC_TEST_SANITIZED").is_some() {
+            Build::Sanitized
+        } else {
+            Build::Plain
+        };
         Options { build, width: 640, height: 480, ordinary_user: false, reset: false }
     }
 }
@@ -54,10 +63,10 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// The driver's module folder, built now: make does nothing where nothing changed.
+/// Builds the driver and returns its module folder; make does nothing if nothing changed.
 pub fn driver(build: Build) -> PathBuf {
     let folder = repository().join("driver");
-    // One make at a time, across test processes: the lock ends with the file.
+    // One make at a time across test processes: closing the file releases the lock.
     let lock = File::create(folder.join(".build-lock")).unwrap();
     lock.lock().unwrap();
     let mut make = Command::new("make");
@@ -69,11 +78,14 @@ pub fn driver(build: Build) -> PathBuf {
     folder.join(if build == Build::Sanitized { "build-asan" } else { "build" })
 }
 
-/// The sanitizers' libraries must be in the process before the module that needs them.
+/// The sanitizers' libraries must be loaded before the module that needs them.
 fn preload() -> String {
     ["libasan.so", "libubsan.so"]
         .map(|name| {
-            let out = Command::new("gcc").arg(format!("-print-file-name={name}")).output().expect("gcc runs");
+            let out = Command::new("gcc")
+                .arg(format!("-print-file-name={name}"))
+                .output()
+                .expect("gcc runs");
             let path = PathBuf::from(String::from_utf8(out.stdout).unwrap().trim());
             path.canonicalize().unwrap().display().to_string()
         })
@@ -81,7 +93,8 @@ fn preload() -> String {
 }
 
 fn folder() -> PathBuf {
-    let name = format!("thinc-test-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
+    let name =
+        format!("thinc-test-{}-{}", std::process::id(), FOLDERS.fetch_add(1, Ordering::Relaxed));
     let folder = std::env::temp_dir().join(name);
     fs::create_dir(&folder).unwrap();
     folder
@@ -93,8 +106,15 @@ impl XServer {
     pub fn start(options: Options) -> XServer {
         let modules = driver(options.build);
         let folder = folder();
-        let (conf, log, socket) = (folder.join("xorg.conf"), folder.join("Xorg.log"), folder.join("driver"));
-        let text = XorgConf { socket: &socket, width: options.width, height: options.height, oracle: true }.to_text();
+        let (conf, log, socket) =
+            (folder.join("xorg.conf"), folder.join("Xorg.log"), folder.join("driver"));
+        let text = XorgConf {
+            socket: &socket,
+            width: options.width,
+            height: options.height,
+            oracle: true,
+        }
+        .to_text();
         fs::write(&conf, text).unwrap();
         let mut command = Command::new("/usr/lib/xorg/Xorg");
         command.arg("-config").arg(&conf).arg("-logfile").arg(&log).arg("-modulepath");
@@ -103,45 +123,62 @@ impl XServer {
         command.arg(if options.reset { "-reset" } else { "-noreset" });
         if options.build == Build::Sanitized {
             command.env("LD_PRELOAD", preload());
-            // X leaks at its end, and its allocations are not what is tested. abort: a report must not pass unseen.
+            // X leaks at exit, and its allocations are not what is tested. abort_on_error: no
+            // report may be overlooked.
             command.env("ASAN_OPTIONS", "detect_leaks=0:abort_on_error=1:handle_segv=0");
             command.env("UBSAN_OPTIONS", "print_stacktrace=1:halt_on_error=1");
         }
         if options.ordinary_user && rustix::process::geteuid().is_root() {
-            // The test, as root, may still reach into the folder; the socket asks who connects, see `attach_as_user`.
+            // The test runs as root and may still use the folder; the socket checks the peer, see
+            // `attach_as_user`.
             std::os::unix::fs::chown(&folder, Some(NOBODY), Some(NOBODY)).unwrap();
             command.uid(NOBODY).gid(NOBODY);
         }
         XServer::run(command, folder, log)
     }
 
-    /// What the same requests give without our driver.
+    /// An X server without our driver, to compare with.
     pub fn start_xvfb(width: u32, height: u32) -> XServer {
         let folder = folder();
         let log = folder.join("Xvfb.log");
         let mut command = Command::new("Xvfb");
-        command.args(["-screen", "0", &format!("{width}x{height}x24"), "-nolisten", "tcp", "-ac", "-noreset"]);
-        // Thin lines as Xorg draws them: mi's default, octants 2 to 5, where Xvfb's is none.
+        command.args([
+            "-screen",
+            "0",
+            &format!("{width}x{height}x24"),
+            "-nolisten",
+            "tcp",
+            "-ac",
+            "-noreset",
+        ]);
+        // Draw thin lines as in Xorg: mi's default bias is octants 2 to 5, Xvfb's is none.
         command.args(["-linebias", "216"]);
         XServer::run(command, folder, log)
     }
 
     fn run(mut command: Command, folder: PathBuf, log: PathBuf) -> XServer {
         let (read, write) = rustix::pipe::pipe().unwrap();
-        // The number goes to the server by inheritance: this end must survive exec.
+        // The server inherits this descriptor, so it must survive exec.
         command.arg("-displayfd").arg(write.as_raw_fd().to_string());
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(File::create(folder.join("stderr")).unwrap());
-        let mut child = command.spawn().expect("the X server starts (install xserver-xorg-core and xvfb)");
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(folder.join("stderr")).unwrap());
+        let mut child =
+            command.spawn().expect("the X server starts (install xserver-xorg-core and xvfb)");
         drop(write);
         let display = read_display(read, START_TIMEOUT).unwrap_or_else(|| {
             let _ = child.kill();
             let stderr = fs::read_to_string(folder.join("stderr")).unwrap_or_default();
-            panic!("the X server did not start: {stderr}\n{}", fs::read_to_string(&log).unwrap_or_default());
+            panic!(
+                "the X server did not start: {stderr}\n{}",
+                fs::read_to_string(&log).unwrap_or_default()
+            );
         });
         XServer { child, display, folder, log }
     }
 
-    /// What is mapped into the server, to see that it runs what it should.
+    /// Memory maps of the server, to check which libraries it loaded.
     pub fn maps(&self) -> String {
         fs::read_to_string(format!("/proc/{}/maps", self.child.id())).unwrap_or_default()
     }
@@ -166,19 +203,19 @@ impl XServer {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Asks it to end and says whether it did so in order.
+    /// Terminates it; true if it exited cleanly.
     pub fn stop(mut self) -> bool {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
         let status = self.child.wait().unwrap();
         let ok = status.success();
         if !ok {
-            eprintln!("the X server ended with {status}: {}", self.words());
+            eprintln!("the X server ended with {status}: {}", self.messages());
         }
         ok
     }
 
-    pub fn words(&self) -> String {
+    pub fn messages(&self) -> String {
         let stderr = fs::read_to_string(self.folder.join("stderr")).unwrap_or_default();
         let log = fs::read_to_string(&self.log).unwrap_or_default();
         let tail: Vec<&str> = log.lines().rev().take(30).collect();
@@ -189,7 +226,7 @@ impl XServer {
 impl Drop for XServer {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("---- the X server says ----\n{}", self.words());
+            eprintln!("---- output of the X server ----\n{}", self.messages());
         }
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -210,24 +247,32 @@ fn read_display(pipe: OwnedFd, timeout: Duration) -> Option<u32> {
     line.trim().parse().ok()
 }
 
-/// Waits for a descriptor, `timeout` at most.
+/// Waits at most `timeout` until a descriptor is readable.
 pub fn wait_readable(fd: std::os::fd::BorrowedFd<'_>, timeout: Duration) -> bool {
     let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
-    let time =
-        rustix::event::Timespec { tv_sec: timeout.as_secs().cast_signed(), tv_nsec: i64::from(timeout.subsec_nanos()) };
+    let time = rustix::event::Timespec {
+        tv_sec: timeout.as_secs().cast_signed(),
+        tv_nsec: i64::from(timeout.subsec_nanos()),
+    };
     rustix::event::poll(&mut fds, Some(&time)).is_ok_and(|ready| ready > 0)
 }
 
-/// All tests of this binary once more, with address and undefined-behaviour sanitizers in the driver, in a process of its own.
-/// In that process: shows that it is so.
-pub fn again_with_sanitizers() {
+/// Runs all tests of this binary again in another process, with address and undefined-behaviour
+/// sanitizers in the driver. In that process: checks that they are loaded.
+pub fn rerun_with_sanitizers() {
     if std::env::var_os("THINC_TEST_SANITIZED").is_some() {
         let maps = XServer::start(Options::default()).maps();
-        assert!(maps.contains("build-asan/thinc_drv.so") && maps.contains("libasan"), "the sanitized driver is loaded");
+        assert!(
+            maps.contains("build-asan/thinc_drv.so") && maps.contains("libasan"),
+            "the sanitized driver is loaded"
+        );
         return;
     }
-    let run = Command::new(std::env::current_exe().unwrap()).env("THINC_TEST_SANITIZED", "1").output().unwrap();
-    let said = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success(), "{said}\n{}", String::from_utf8_lossy(&run.stderr));
-    assert!(said.contains(" passed; 0 failed"), "{said}");
+    let run = Command::new(std::env::current_exe().unwrap())
+        .env("THINC_TEST_SANITIZED", "1")
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success(), "{output}\n{}", String::from_utf8_lossy(&run.stderr));
+    assert!(output.contains(" passed; 0 failed"), "{output}");
 }

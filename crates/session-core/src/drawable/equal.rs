@@ -1,28 +1,28 @@
 //! Path 4/13: beside changes.rs.
-//! Where else one drawable's pixels are: "my rectangle held what the other's held, right after this stamp".
-//! Knows its own drawable's changes, which end it here; what ends it there is asked of the other's changes.
+//! Which rectangles of other drawables had identical pixels at a given stamp. Knows its own
+//! drawable's changes, which end an equality; those of the other are checked in its changes.rs.
 
 use thinc_region::Rect;
 
 use super::changes::Stamp;
 use super::rects;
 
-/// Most equalities of a drawable with the screen, and with pixmaps: the panes of a window, or the windows of a compositor's
-/// picture. Past it the smallest is forgotten.
+/// Most equalities of a drawable with the screen, and with pixmaps: the panes of a window, or the
+/// windows in a compositor's pixmap. Past it the smallest is forgotten.
 const EQUALITIES_MAX: usize = 8;
 
 /// Two rectangles that held the same pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Equality<T> {
-    /// Here.
+    /// The rectangle in this drawable.
     pub(super) rect: Rect,
     /// The other drawable.
     pub(super) other: T,
-    /// The other's rectangle is this one moved by that.
+    /// Offset of the other's rectangle.
     pub(super) dx: i32,
-    /// Down.
+    /// Offset down.
     pub(super) dy: i32,
-    /// When.
+    /// When they were equal.
     pub(super) at: Stamp,
 }
 
@@ -32,38 +32,38 @@ impl<T: Copy> Equality<T> {
         Equality { rect: self.rect.intersect(rect), ..*self }
     }
 
-    /// The rectangle there.
+    /// The rectangle in the other drawable.
     pub(super) fn there(&self) -> Rect {
         self.rect.translate(self.dx, self.dy)
     }
 
-    /// Of pixels that were moved here by a vector.
+    /// The equality of pixels that were moved by a vector in this drawable.
     pub(super) fn moved(&self, dx: i32, dy: i32) -> Equality<T> {
         Equality { rect: self.rect.translate(dx, dy), dx: self.dx - dx, dy: self.dy - dy, ..*self }
     }
 }
 
-/// Equalities of one drawable.
+/// The equalities of one drawable.
 #[derive(Debug)]
-pub(super) struct Equalities<T> {
+pub(super) struct KnownCopies<T> {
     list: Vec<Equality<T>>,
 }
 
-impl<T: Copy + PartialEq> Equalities<T> {
-    pub(super) fn new() -> Equalities<T> {
-        Equalities { list: Vec::with_capacity(EQUALITIES_MAX) }
+impl<T: Copy + PartialEq> KnownCopies<T> {
+    pub(super) fn new() -> KnownCopies<T> {
+        KnownCopies { list: Vec::with_capacity(EQUALITIES_MAX) }
     }
 
     pub(super) fn clear(&mut self) {
         self.list.clear();
     }
 
-    /// In no order; none overlaps another of the same other drawable.
+    /// In no order; none overlaps another with the same drawable.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Equality<T>> {
         self.list.iter()
     }
 
-    /// By place in the list, for who must change something else meanwhile.
+    /// By index, for callers that change something else meanwhile.
     pub(super) fn get(&self, at: usize) -> Option<Equality<T>> {
         self.list.get(at).copied()
     }
@@ -86,7 +86,8 @@ impl<T: Copy + PartialEq> Equalities<T> {
     }
 
     fn cut_where(&mut self, rect: &Rect, which: impl Fn(&Equality<T>) -> bool) {
-        // What is left of one may stand behind it, and is passed over: it has nothing of `rect`.
+        // A remaining piece may be appended after this index, and is skipped: it does not overlap
+        // `rect`.
         let mut i = 0;
         while i < self.list.len() {
             let equality = self.list[i];
@@ -95,11 +96,13 @@ impl<T: Copy + PartialEq> Equalities<T> {
                 continue;
             }
             self.list.swap_remove(i);
-            rects::for_each_piece(&equality.rect, rect, |piece| self.insert(Equality { rect: piece, ..equality }));
+            rects::for_each_piece(&equality.rect, rect, |piece| {
+                self.insert(Equality { rect: piece, ..equality })
+            });
         }
     }
 
-    /// A newer one takes the place of older ones with the same drawable.
+    /// A newer one replaces older ones with the same drawable.
     pub(super) fn add(&mut self, equality: Equality<T>) {
         if equality.rect.is_empty() {
             return;
@@ -113,19 +116,26 @@ impl<T: Copy + PartialEq> Equalities<T> {
             return self.list.push(new);
         }
         let smallest = self.list.iter_mut().min_by_key(|equality| equality.rect.area());
-        if let Some(smallest) = smallest.filter(|smallest| smallest.rect.area() <= new.rect.area()) {
+        if let Some(smallest) = smallest.filter(|smallest| smallest.rect.area() <= new.rect.area())
+        {
             *smallest = new;
         }
     }
 
     /// # Panics
-    /// When a promise of this file is broken.
+    /// If an invariant of this file does not hold.
     pub(super) fn check_invariants(&self) {
-        assert!(self.list.len() <= EQUALITIES_MAX, "at most {EQUALITIES_MAX} equalities a drawable");
+        assert!(
+            self.list.len() <= EQUALITIES_MAX,
+            "at most {EQUALITIES_MAX} equalities a drawable"
+        );
         for (i, a) in self.list.iter().enumerate() {
-            assert!(!a.rect.is_empty(), "an equality is of some pixels");
+            assert!(!a.rect.is_empty(), "an equality has pixels");
             for b in &self.list[i + 1..] {
-                assert!(a.other != b.other || !a.rect.overlaps(&b.rect), "pixels equal another drawable's once");
+                assert!(
+                    a.other != b.other || !a.rect.overlaps(&b.rect),
+                    "equalities with one drawable are disjoint"
+                );
             }
         }
     }
@@ -140,8 +150,8 @@ mod tests {
     }
 
     #[test]
-    fn a_drawing_ends_it_where_it_drew() {
-        let mut equalities = Equalities::new();
+    fn a_drawing_ends_an_equality_where_it_drew() {
+        let mut equalities = KnownCopies::new();
         equalities.add(equality(Rect::new(0, 0, 30, 30), 1, 1));
         equalities.cut(&Rect::new(10, 10, 20, 20));
         equalities.check_invariants();
@@ -151,7 +161,7 @@ mod tests {
 
     #[test]
     fn the_newest_of_one_drawable_and_the_largest_of_all_stay() {
-        let mut equalities = Equalities::new();
+        let mut equalities = KnownCopies::new();
         equalities.add(equality(Rect::new(0, 0, 30, 30), 1, 1));
         equalities.add(equality(Rect::new(0, 0, 30, 30), 2, 2));
         equalities.add(equality(Rect::new(0, 0, 30, 10), 1, 3));
@@ -162,12 +172,18 @@ mod tests {
             equalities.check_invariants();
         }
         assert!(equalities.is_full());
-        assert!(equalities.iter().any(|e| (e.other, e.rect.area()) == (2, 900)), "the largest stays");
+        assert!(
+            equalities.iter().any(|e| (e.other, e.rect.area()) == (2, 900)),
+            "the largest stays"
+        );
     }
 
     #[test]
-    fn what_moves_is_still_equal_to_what_did_not() {
+    fn moved_pixels_stay_equal_to_those_that_did_not_move() {
         let moved = equality(Rect::new(0, 0, 8, 8), 1, 1).moved(5, 6);
-        assert_eq!((moved.rect, moved.there()), (Rect::new(5, 6, 13, 14), Rect::new(100, 0, 108, 8)));
+        assert_eq!(
+            (moved.rect, moved.there()),
+            (Rect::new(5, 6, 13, 14), Rect::new(100, 0, 108, 8))
+        );
     }
 }

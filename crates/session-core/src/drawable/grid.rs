@@ -1,6 +1,7 @@
 //! Path 4/13: under map.rs.
-//! What every tile of one drawable was drawn as: one value while all of them are the same, 4 bytes each once they differ.
-//! Knows tiles and rectangles; never other drawables. All grids together have a bound, past which a drawable is unknown.
+//! What every tile of one drawable was drawn as: one value while all tiles are the same, 4 bytes
+//! each once they differ. Knows tiles and rectangles; never other drawables. All grids share a
+//! bound, past which a drawable is unknown.
 
 use thinc_region::{Rect, Size};
 
@@ -8,21 +9,22 @@ use super::tile::{Brush, TILE, TILE_SHIFT, Tile};
 
 /// Most tiles of all drawables: 8 MiB, sixty screens of 4 K.
 const TILES_MAX: usize = 2 << 20;
-/// Most buffers that wait for their next use.
+/// Most spare buffers.
 const SPARE_MAX: usize = 32;
 /// Columns of tiles joined at a time: a screen's width.
 const STRIP: usize = 64;
 
-/// Tiles of all grids: buffers are used again, so that a toolkit's pixmaps of a moment allocate nothing.
+/// The tiles of all grids: buffers are reused, so that a toolkit's short-lived pixmaps allocate
+/// nothing.
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(super) struct TilePool {
     spare: Vec<Vec<Tile>>,
-    /// Capacity of all buffers, spare ones too.
+    /// Capacity of all buffers, including spare ones.
     tiles: usize,
 }
 
-impl Pool {
-    /// Of all buffers, those that wait too.
+impl TilePool {
+    /// Capacity of all buffers, including spare ones.
     #[cfg(test)]
     pub(super) fn tiles_held(&self) -> usize {
         self.tiles
@@ -30,7 +32,8 @@ impl Pool {
 
     /// A buffer of so many tiles; None past the bound.
     fn take(&mut self, len: usize, value: Tile) -> Option<Vec<Tile>> {
-        let fits = |buffer: &Vec<Tile>| buffer.capacity() >= len && buffer.capacity() / 4 <= len.max(64);
+        let fits =
+            |buffer: &Vec<Tile>| buffer.capacity() >= len && buffer.capacity() / 4 <= len.max(64);
         if let Some(at) = self.spare.iter().position(fits) {
             let mut buffer = self.spare.swap_remove(at);
             buffer.resize(len, value);
@@ -57,7 +60,7 @@ impl Pool {
 }
 
 #[derive(Debug)]
-enum Tiles {
+enum TileStorage {
     Uniform(Tile),
     /// Row by row.
     Each(Vec<Tile>),
@@ -68,23 +71,24 @@ enum Tiles {
 pub(super) struct Grid {
     bounds: Rect,
     columns: usize,
-    tiles: Tiles,
+    tiles: TileStorage,
 }
 
-/// Tiles `from..to` meet the pixels `low..high`, and of those `whole` lie inside of them, or end where the drawable does.
-struct Span {
+/// Tiles `from..to` meet the pixels `low..high`; `whole_from..whole_to` lie inside of them, or end
+/// with the drawable.
+struct TileSpan {
     from: usize,
     to: usize,
     whole_from: usize,
     whole_to: usize,
 }
 
-impl Span {
-    fn new(low: i32, high: i32, edge: i32) -> Span {
+impl TileSpan {
+    fn new(low: i32, high: i32, edge: i32) -> TileSpan {
         let whole_from = (low + TILE - 1) >> TILE_SHIFT;
         let to = (high + TILE - 1) >> TILE_SHIFT;
         let whole_to = if high >= edge { to } else { high >> TILE_SHIFT };
-        Span {
+        TileSpan {
             from: (low >> TILE_SHIFT) as usize,
             to: to as usize,
             whole_from: whole_from as usize,
@@ -97,7 +101,8 @@ impl Span {
     }
 }
 
-/// Tiles `first..=last` of the source lie under tile `at` of the destination, as far as pixels `low..high` go.
+/// Tiles `first..=last` of the source lie under tile `at` of the destination, within pixels
+/// `low..high`.
 fn under(at: usize, low: i32, high: i32, moved: i32) -> (usize, usize) {
     let start = (at as i32) << TILE_SHIFT;
     let first = (start.max(low) - moved) >> TILE_SHIFT;
@@ -105,8 +110,9 @@ fn under(at: usize, low: i32, high: i32, moved: i32) -> (usize, usize) {
     (first as usize, last as usize)
 }
 
-/// Makes each of `tiles` what lies under it in two rows of the source, or joins it with that; `beside` is 1 where two
-/// columns lie under each, and 0 where one does: a scroll is by whole tiles in one direction at least.
+/// Sets each of `tiles` to what lies under it in two rows of the source, or joins it with that.
+/// `beside` is 1 if two columns lie under each, and 0 if one does: a scroll is by whole tiles in at
+/// least one direction.
 fn gather(
     tiles: &mut [Tile],
     top: &[Tile],
@@ -118,13 +124,17 @@ fn gather(
     for (at, tiles) in tiles.chunks_mut(STRIP).enumerate() {
         let under = at * STRIP..at * STRIP + tiles.len() + beside;
         let (top, bottom) = (&top[under.clone()], &bottom[under.clone()]);
-        // Most rows of a page are like the next, and looking is cheaper than joining.
-        let differ = top.iter().zip(bottom).fold(Tile::NOTHING, |differ, (a, b)| differ | a.difference(*b));
+        // Most rows of a page are like the next, and comparing is cheaper than joining.
+        let differ =
+            top.iter().zip(bottom).fold(Tile::NOTHING, |differ, (a, b)| differ | a.difference(*b));
         let came = if differ == Tile::NOTHING {
             top
         } else {
             let strip = &mut strip[..under.len()];
-            strip.iter_mut().zip(top.iter().zip(bottom)).for_each(|(tile, (a, b))| *tile = a.join(*b));
+            strip
+                .iter_mut()
+                .zip(top.iter().zip(bottom))
+                .for_each(|(tile, (a, b))| *tile = a.join(*b));
             strip
         };
         match (replace, beside) {
@@ -135,7 +145,10 @@ fn gather(
             }
             (false, _) => {
                 let under = came.iter().zip(&came[beside..]);
-                tiles.iter_mut().zip(under).for_each(|(tile, (a, b))| *tile = tile.join(a.join(*b)));
+                tiles
+                    .iter_mut()
+                    .zip(under)
+                    .for_each(|(tile, (a, b))| *tile = tile.join(a.join(*b)));
             }
         }
     }
@@ -145,7 +158,7 @@ impl Grid {
     /// A drawable of which nothing is known.
     pub(super) fn new(size: Size) -> Grid {
         let columns = (size.width as usize).div_ceil(TILE as usize);
-        Grid { bounds: size.rect(), columns, tiles: Tiles::Uniform(Tile::OTHER) }
+        Grid { bounds: size.rect(), columns, tiles: TileStorage::Uniform(Tile::OTHER) }
     }
 
     pub(super) fn bounds(&self) -> Rect {
@@ -156,13 +169,15 @@ impl Grid {
         self.columns * (self.bounds.y2 as usize).div_ceil(TILE as usize)
     }
 
-    /// Forgets everything, and gives the buffer back.
-    pub(super) fn forget(&mut self, pool: &mut Pool) {
+    /// Forgets everything, and returns the buffer.
+    pub(super) fn forget(&mut self, pool: &mut TilePool) {
         self.become_uniform(Tile::OTHER, pool);
     }
 
-    fn become_uniform(&mut self, tile: Tile, pool: &mut Pool) {
-        if let Tiles::Each(buffer) = std::mem::replace(&mut self.tiles, Tiles::Uniform(tile)) {
+    fn become_uniform(&mut self, tile: Tile, pool: &mut TilePool) {
+        if let TileStorage::Each(buffer) =
+            std::mem::replace(&mut self.tiles, TileStorage::Uniform(tile))
+        {
             pool.put(buffer);
         }
     }
@@ -171,61 +186,64 @@ impl Grid {
     #[cfg(test)]
     pub(super) fn at(&self, column: usize, row: usize) -> Tile {
         match &self.tiles {
-            Tiles::Uniform(tile) => *tile,
-            Tiles::Each(tiles) => tiles[row * self.columns + column],
+            TileStorage::Uniform(tile) => *tile,
+            TileStorage::Each(tiles) => tiles[row * self.columns + column],
         }
     }
 
-    /// Tiles of row `row` from column `from` to column `to`; or the one that all are.
+    /// Tiles of row `row` from column `from` to column `to`; or the value of all tiles.
     pub(super) fn row(&self, row: usize, from: usize, to: usize) -> Result<&[Tile], Tile> {
         match &self.tiles {
-            Tiles::Uniform(tile) => Err(*tile),
-            Tiles::Each(tiles) => Ok(&tiles[row * self.columns + from..row * self.columns + to]),
+            TileStorage::Uniform(tile) => Err(*tile),
+            TileStorage::Each(tiles) => {
+                Ok(&tiles[row * self.columns + from..row * self.columns + to])
+            }
         }
     }
 
-    /// One value for all tiles, if they are known to have one.
+    /// The value of all tiles, if it is known to be one.
     pub(super) fn uniform(&self) -> Option<Tile> {
         match self.tiles {
-            Tiles::Uniform(tile) => Some(tile),
-            Tiles::Each(_) => None,
+            TileStorage::Uniform(tile) => Some(tile),
+            TileStorage::Each(_) => None,
         }
     }
 
-    /// Tiles that differ, each in its place; None past the bound of all grids, and then all are unknown.
-    fn each(&mut self, pool: &mut Pool) -> Option<&mut [Tile]> {
-        if let Tiles::Uniform(tile) = self.tiles {
+    /// Tiles with a value each; None past the bound of all grids, and then all are unknown.
+    fn each(&mut self, pool: &mut TilePool) -> Option<&mut [Tile]> {
+        if let TileStorage::Uniform(tile) = self.tiles {
             let Some(buffer) = pool.take(self.tile_count(), tile) else {
-                self.tiles = Tiles::Uniform(Tile::OTHER);
+                self.tiles = TileStorage::Uniform(Tile::OTHER);
                 return None;
             };
-            self.tiles = Tiles::Each(buffer);
+            self.tiles = TileStorage::Each(buffer);
         }
         match &mut self.tiles {
-            Tiles::Each(tiles) => Some(tiles),
-            Tiles::Uniform(_) => None,
+            TileStorage::Each(tiles) => Some(tiles),
+            TileStorage::Uniform(_) => None,
         }
     }
 
     /// A drawing in `rect`, which lies inside.
-    pub(super) fn draw(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
+    pub(super) fn draw(&mut self, rect: &Rect, brush: Brush, pool: &mut TilePool) {
         match brush.replaces() {
             Some(ink) => self.replace(rect, ink, pool),
             None => self.mark(rect, brush, pool),
         }
     }
 
-    /// Some of what the tiles were is left.
-    fn mark(&mut self, rect: &Rect, brush: Brush, pool: &mut Pool) {
-        if let Tiles::Uniform(tile) = &mut self.tiles {
+    /// Some of the earlier content stays.
+    fn mark(&mut self, rect: &Rect, brush: Brush, pool: &mut TilePool) {
+        if let TileStorage::Uniform(tile) = &mut self.tiles {
             let marked = brush.over(*tile);
-            // A page of text is more text.
+            // More text on a page of text.
             if marked == *tile || rect.contains(&self.bounds) {
                 *tile = marked;
                 return;
             }
         }
-        let (columns, rows) = (Span::new(rect.x1, rect.x2, 0), Span::new(rect.y1, rect.y2, 0));
+        let (columns, rows) =
+            (TileSpan::new(rect.x1, rect.x2, 0), TileSpan::new(rect.y1, rect.y2, 0));
         let width = self.columns;
         let Some(tiles) = self.each(pool) else { return };
         for row in tiles[rows.from * width..rows.to * width].chunks_exact_mut(width) {
@@ -235,20 +253,23 @@ impl Grid {
         }
     }
 
-    /// Every pixel of `rect` is `tile` and nothing of what it was.
-    fn replace(&mut self, rect: &Rect, tile: Tile, pool: &mut Pool) {
-        if matches!(self.tiles, Tiles::Uniform(all) if all == tile) {
+    /// Every pixel of `rect` is replaced by `tile`.
+    fn replace(&mut self, rect: &Rect, tile: Tile, pool: &mut TilePool) {
+        if matches!(self.tiles, TileStorage::Uniform(all) if all == tile) {
             return;
         }
         if rect.contains(&self.bounds) {
             return self.become_uniform(tile, pool);
         }
-        let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
-        let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
+        let rows = TileSpan::new(rect.y1, rect.y2, self.bounds.y2);
+        let columns = TileSpan::new(rect.x1, rect.x2, self.bounds.x2);
         let width = self.columns;
         let Some(tiles) = self.each(pool) else { return };
-        let join = |tiles: &mut [Tile]| tiles.iter_mut().for_each(|before| *before = before.join(tile));
-        for (row, tiles) in (rows.from..).zip(tiles[rows.from * width..rows.to * width].chunks_exact_mut(width)) {
+        let join =
+            |tiles: &mut [Tile]| tiles.iter_mut().for_each(|before| *before = before.join(tile));
+        for (row, tiles) in
+            (rows.from..).zip(tiles[rows.from * width..rows.to * width].chunks_exact_mut(width))
+        {
             if !rows.is_whole(row) || columns.whole_from >= columns.whole_to {
                 join(&mut tiles[columns.from..columns.to]);
                 continue;
@@ -259,17 +280,25 @@ impl Grid {
         }
     }
 
-    /// `rect` now holds what `from` holds at `rect` less the vector.
-    pub(super) fn copy(&mut self, rect: &Rect, from: &Source<'_>, dx: i32, dy: i32, pool: &mut Pool) {
+    /// `rect` now has what `from` has at `rect` less the vector.
+    pub(super) fn copy(
+        &mut self,
+        rect: &Rect,
+        from: &TileSource<'_>,
+        dx: i32,
+        dy: i32,
+        pool: &mut TilePool,
+    ) {
         let (source, origin, stride) = match from.tiles {
             Err(tile) => return self.replace(rect, tile, pool),
             Ok(tiles) => (tiles, from.origin, from.stride),
         };
-        let rows = Span::new(rect.y1, rect.y2, self.bounds.y2);
-        let columns = Span::new(rect.x1, rect.x2, self.bounds.x2);
-        // Columns whose 16 pixels all come along: under them lie two neighbours of the source, or one, all the way.
+        let rows = TileSpan::new(rect.y1, rect.y2, self.bounds.y2);
+        let columns = TileSpan::new(rect.x1, rect.x2, self.bounds.x2);
+        // Columns whose 16 pixels are all copied: under each lie one or two columns of the source,
+        // the same number for all.
         let inner = columns.whole_from..((rect.x2 >> TILE_SHIFT) as usize).max(columns.whole_from);
-        // Beside them there is at most one column on each side.
+        // At most one partial column on each side.
         let column_under = |column: usize| {
             let (left, right) = under(column, rect.x1, rect.x2, dx);
             (left - origin.0, right - origin.0)
@@ -291,7 +320,14 @@ impl Grid {
             if let Some((left, right)) = inner_under {
                 let under = left..right + inner.len();
                 let beside = right - left;
-                gather(&mut tiles[inner.clone()], &top[under.clone()], &bottom[under], beside, whole_row, &mut strip);
+                gather(
+                    &mut tiles[inner.clone()],
+                    &top[under.clone()],
+                    &bottom[under],
+                    beside,
+                    whole_row,
+                    &mut strip,
+                );
             }
             for &(column, (left, right)) in edges.iter().flatten() {
                 let came = top[left].join(top[right]).join(bottom[left].join(bottom[right]));
@@ -301,34 +337,35 @@ impl Grid {
         }
     }
 
-    /// All of it, to be copied from.
-    pub(super) fn source(&self) -> Source<'_> {
+    /// All tiles, to copy from.
+    pub(super) fn source(&self) -> TileSource<'_> {
         let tiles = match &self.tiles {
-            Tiles::Uniform(tile) => Err(*tile),
-            Tiles::Each(tiles) => Ok(tiles.as_slice()),
+            TileStorage::Uniform(tile) => Err(*tile),
+            TileStorage::Each(tiles) => Ok(tiles.as_slice()),
         };
-        Source { tiles, origin: (0, 0), stride: self.columns }
+        TileSource { tiles, origin: (0, 0), stride: self.columns }
     }
 
-    /// The tiles under `rect` as they are now, to be copied from while this grid changes.
-    pub(super) fn before<'a>(&self, rect: &Rect, kept: &'a mut Vec<Tile>) -> Source<'a> {
-        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
+    /// The current tiles under `rect`, to copy from while this grid changes.
+    pub(super) fn before<'a>(&self, rect: &Rect, kept: &'a mut Vec<Tile>) -> TileSource<'a> {
+        let (columns, rows) =
+            (TileSpan::new(rect.x1, rect.x2, i32::MAX), TileSpan::new(rect.y1, rect.y2, i32::MAX));
         let stride = columns.to - columns.from;
         kept.clear();
         for row in rows.from..rows.to {
             match self.row(row, columns.from, columns.to) {
                 Ok(tiles) => kept.extend_from_slice(tiles),
-                Err(tile) => return Source { tiles: Err(tile), origin: (0, 0), stride },
+                Err(tile) => return TileSource { tiles: Err(tile), origin: (0, 0), stride },
             }
         }
-        Source { tiles: Ok(kept), origin: (columns.from, rows.from), stride }
+        TileSource { tiles: Ok(kept), origin: (columns.from, rows.from), stride }
     }
 
     /// # Panics
-    /// When the tiles are not as many as the drawable has.
+    /// If the number of tiles is not the drawable's.
     pub(super) fn check_invariants(&self) {
-        if let Tiles::Each(tiles) = &self.tiles {
-            assert_eq!(tiles.len(), self.tile_count(), "a grid has the drawable's tiles");
+        if let TileStorage::Each(tiles) = &self.tiles {
+            assert_eq!(tiles.len(), self.tile_count(), "a grid has the drawable's number of tiles");
         }
     }
 }
@@ -340,28 +377,31 @@ pub(super) fn tile_rect(column: usize, row: usize, to_column: usize, to_row: usi
 }
 
 /// Tiles to copy from.
-pub(super) struct Source<'a> {
+pub(super) struct TileSource<'a> {
     tiles: Result<&'a [Tile], Tile>,
     /// Column and row of the first.
     origin: (usize, usize),
     stride: usize,
 }
 
-impl Source<'_> {
-    /// Everything that is in some tile under `rect`.
+impl TileSource<'_> {
+    /// The kinds of all tiles under `rect`.
     pub(super) fn all(&self, rect: &Rect) -> Tile {
         let tiles = match self.tiles {
             Err(tile) => return tile,
             Ok(tiles) => tiles,
         };
-        let (columns, rows) = (Span::new(rect.x1, rect.x2, i32::MAX), Span::new(rect.y1, rect.y2, i32::MAX));
+        let (columns, rows) =
+            (TileSpan::new(rect.x1, rect.x2, i32::MAX), TileSpan::new(rect.y1, rect.y2, i32::MAX));
         let mut all = Tile::NOTHING;
         for row in rows.from..rows.to {
             let row = (row - self.origin.1) * self.stride;
             let from = row + columns.from - self.origin.0;
-            tiles[from..from + (columns.to - columns.from)].iter().for_each(|&tile| all = all | tile);
+            tiles[from..from + (columns.to - columns.from)]
+                .iter()
+                .for_each(|&tile| all = all | tile);
         }
-        // A ground of several colours is none.
+        // A ground of several colours is no ground.
         all.parts()
     }
 }

@@ -1,57 +1,71 @@
 //! Path 4/13: under mod.rs.
-//! One drawable: what its tiles were drawn as, where its pixels are as well, and where it changed lately.
-//! Knows itself; mod.rs knows the others.
+//! One drawable: what its tiles were drawn as, where else its pixels are, and where it changed
+//! recently. Knows itself; mod.rs knows the others.
 
 use thinc_region::{Rect, Size};
-use thinc_ring::{Alpha, DrawableId, Drawn};
+use thinc_ring::{Alpha, DrawHint, DrawableId};
 
 use super::changes::{Changes, Stamp};
-use super::equal::Equalities;
-use super::grid::{Grid, Pool};
-use super::opacity::Translucent;
+use super::equal::KnownCopies;
+use super::grid::{Grid, TilePool};
 use super::tile::Brush;
-use super::video::Videos;
-use crate::mutation::{Broken, Mutation};
+use super::translucency::Translucent;
+use super::video::VideoRects;
+#[cfg(feature = "mutations")]
+use crate::mutation::Mutation;
+use crate::mutation::mutated;
 
-/// What is known of one drawable.
+/// The contents of one drawable, as far as they are known.
 #[derive(Debug)]
-pub(super) struct Map {
+pub(super) struct DrawableMap {
     pub(super) id: DrawableId,
     pub(super) grid: Grid,
     pub(super) translucent: Translucent,
-    pub(super) videos: Videos,
+    pub(super) videos: VideoRects,
     /// Where on the screen its pixels are.
-    pub(super) shown: Equalities<()>,
-    /// In which other pixmaps they are.
-    pub(super) twins: Equalities<DrawableId>,
+    pub(super) on_screen: KnownCopies<()>,
+    /// Where in other pixmaps its pixels are.
+    pub(super) in_pixmaps: KnownCopies<DrawableId>,
     pub(super) changes: Changes,
-    /// Drawn on or copied from since the last look for one to forget.
+    /// Reference bit of the clock algorithm: drawn on or copied from since the last search for a
+    /// map to evict.
     pub(super) used: bool,
+    #[cfg(feature = "mutations")]
+    pub(super) mutation: Option<Mutation>,
 }
 
-impl Map {
-    pub(super) fn new(id: DrawableId, size: Size, opaque: bool, now: Stamp) -> Map {
-        Map {
+impl DrawableMap {
+    pub(super) fn new(id: DrawableId, size: Size, opaque: bool, now: Stamp) -> DrawableMap {
+        DrawableMap {
             id,
             grid: Grid::new(size),
             translucent: Translucent::new(size.rect(), opaque),
-            videos: Videos::new(),
-            shown: Equalities::new(),
-            twins: Equalities::new(),
+            videos: VideoRects::new(),
+            on_screen: KnownCopies::new(),
+            in_pixmaps: KnownCopies::new(),
             changes: Changes::new(now),
             used: true,
+            #[cfg(feature = "mutations")]
+            mutation: None,
         }
     }
 
     /// Becomes the map of another drawable, in the same memory.
-    pub(super) fn renew(&mut self, id: DrawableId, size: Size, opaque: bool, now: Stamp, pool: &mut Pool) {
+    pub(super) fn reuse(
+        &mut self,
+        id: DrawableId,
+        size: Size,
+        opaque: bool,
+        now: Stamp,
+        pool: &mut TilePool,
+    ) {
         self.grid.forget(pool);
         self.id = id;
         self.grid = Grid::new(size);
-        self.translucent.renew(size.rect(), opaque);
+        self.translucent.reuse(size.rect(), opaque);
         self.videos.clear();
-        self.shown.clear();
-        self.twins.clear();
+        self.on_screen.clear();
+        self.in_pixmaps.clear();
         self.changes.forget(now);
         self.used = true;
     }
@@ -61,31 +75,38 @@ impl Map {
     }
 
     /// A drawing in `rect`, which lies inside.
-    pub(super) fn draw(&mut self, rect: &Rect, what: Drawn, alpha: Alpha, now: Stamp, pool: &mut Pool, broken: Broken) {
+    pub(super) fn draw(
+        &mut self,
+        rect: &Rect,
+        what: DrawHint,
+        alpha: Alpha,
+        now: Stamp,
+        pool: &mut TilePool,
+    ) {
         let brush = Brush::new(what, alpha);
-        if !broken.is(Mutation::SolidSurvivesDrawing) || brush.replaces().is_some() {
+        if !mutated!(self.mutation, SolidSurvivesDrawing) || brush.replaces().is_some() {
             self.grid.draw(rect, brush, pool);
         }
         self.translucent.draw(rect, alpha);
         match what {
-            Drawn::Video { port, .. } => self.videos.add(rect, port),
+            DrawHint::Video { port, .. } => self.videos.add(rect, port),
             _ => self.videos.cut(rect),
         }
-        self.changed_here(rect, broken);
-        self.changed_there(rect, now, broken);
+        self.invalidate_own_copies(rect);
+        self.record_change(rect, now);
     }
 
-    /// What was equal to these pixels, as this map knows it, is not any more.
-    pub(super) fn changed_here(&mut self, rect: &Rect, broken: Broken) {
-        if !broken.is(Mutation::EqualityIgnoresChangesHere) {
-            self.shown.cut(rect);
-            self.twins.cut(rect);
+    /// Removes the equalities of these pixels from this map.
+    pub(super) fn invalidate_own_copies(&mut self, rect: &Rect) {
+        if !mutated!(self.mutation, EqualityIgnoresChangesHere) {
+            self.on_screen.cut(rect);
+            self.in_pixmaps.cut(rect);
         }
     }
 
-    /// What was equal to these pixels, as other maps know it, is not any more.
-    pub(super) fn changed_there(&mut self, rect: &Rect, now: Stamp, broken: Broken) {
-        if !broken.is(Mutation::EqualityIgnoresChangesThere) {
+    /// Records a change of these pixels, which ends the equalities that other maps have with them.
+    pub(super) fn record_change(&mut self, rect: &Rect, now: Stamp) {
+        if !mutated!(self.mutation, EqualityIgnoresChangesThere) {
             self.changes.note(rect, now);
         }
     }
@@ -93,8 +114,8 @@ impl Map {
     pub(super) fn check_invariants(&self) {
         self.grid.check_invariants();
         self.translucent.check_invariants();
-        self.shown.check_invariants();
-        self.twins.check_invariants();
+        self.on_screen.check_invariants();
+        self.in_pixmaps.check_invariants();
         self.changes.check_invariants();
     }
 }

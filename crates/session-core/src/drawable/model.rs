@@ -1,16 +1,15 @@
-//! Tests of the drawable maps: drawables with pixels, to hold every claim of the maps against.
-//! Each op draws pixels and records, and whatever the maps say after it must be so: equalities, tiles, videos, and what a
-//! viewer would show that believed them.
+//! Tests of the drawable maps: drawables with pixels, to check every claim of the maps. Each op
+//! draws pixels and records, and every claim of the maps must hold after it: equalities, tiles,
+//! videos, and what a viewer that relies on them shows.
 
 use std::collections::BTreeMap;
 
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{Alpha, DrawRecord, DrawableId, Drawn, RecordKind};
+use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 
-use super::map::Map;
+use super::map::DrawableMap;
 use super::tile::{TILE, Tile};
 use super::{Part, Proposal};
-use crate::mutation::Broken;
 use crate::translate::{Drawing, Translator};
 
 pub(super) const SCREEN: DrawableId = DrawableId::SCREEN;
@@ -39,16 +38,16 @@ pub(super) struct Canvas {
     pub(super) size: Size,
     opaque: bool,
     pub(super) pixels: Vec<Pixel>,
-    /// The reader was told of it.
-    told: bool,
+    /// The driver reported it.
+    reported: bool,
 }
 
 impl Canvas {
     fn new(size: Size, opaque: bool) -> Canvas {
-        // What it holds at first was there before.
+        // Its initial content was there before.
         let argb = if opaque { 0xff00_0000 } else { 0 };
         let pixel = Pixel { argb, kinds: Tile::NOTHING, port: None };
-        Canvas { size, opaque, pixels: vec![pixel; size.area() as usize], told: false }
+        Canvas { size, opaque, pixels: vec![pixel; size.area() as usize], reported: false }
     }
 
     fn at(&self, x: i32, y: i32) -> usize {
@@ -62,7 +61,8 @@ impl Canvas {
 
     fn put(&mut self, x: i32, y: i32, pixel: Pixel) {
         let at = self.at(x, y);
-        self.pixels[at] = Pixel { argb: pixel.argb | if self.opaque { 0xff00_0000 } else { 0 }, ..pixel };
+        self.pixels[at] =
+            Pixel { argb: pixel.argb | if self.opaque { 0xff00_0000 } else { 0 }, ..pixel };
     }
 }
 
@@ -70,40 +70,41 @@ pub(super) fn points(rect: Rect) -> impl Iterator<Item = (i32, i32)> {
     (rect.y1..rect.y2).flat_map(move |y| (rect.x1..rect.x2).map(move |x| (x, y)))
 }
 
-/// What an op did to the screen, as the translator told it.
+/// What an op did to the screen, according to the translator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct ChangeTotals {
     /// Pixels moved by derived COPYs.
     pub(super) moved: u64,
-    pub(super) same: u64,
+    pub(super) unchanged: u64,
     pub(super) drawn: u64,
 }
 
-/// An X server of a few drawables, the translator that reads its records, and a viewer that believes it.
-pub(super) struct Model {
+/// An X server of a few drawables, the translator that reads its records, and a viewer that relies
+/// on it.
+pub(super) struct DrawableModel {
     pub(super) drawables: BTreeMap<DrawableId, Canvas>,
     pub(super) translator: Translator,
     viewer: Canvas,
-    /// What the translator said of the screen and the viewer has not done.
+    /// Changes of the screen that the viewer has not executed.
     drawn: Vec<Drawing>,
     op: u64,
     pub(super) next_id: u32,
     next_color: u32,
-    pub(super) all: Told,
+    pub(super) all: ChangeTotals,
 }
 
-impl Model {
-    pub(super) fn new(size: Size, broken: Broken) -> Model {
-        let screen = Canvas { told: true, ..Canvas::new(size, true) };
-        Model {
+impl DrawableModel {
+    pub(super) fn new(size: Size) -> DrawableModel {
+        let screen = Canvas { reported: true, ..Canvas::new(size, true) };
+        DrawableModel {
             drawables: BTreeMap::from([(SCREEN, screen.clone())]),
-            translator: Translator::new(size, true, broken),
+            translator: Translator::new(size, true),
             viewer: screen,
             drawn: Vec::new(),
             op: 0,
             next_id: 1,
             next_color: 1,
-            all: Told::default(),
+            all: ChangeTotals::default(),
         }
     }
 
@@ -119,44 +120,55 @@ impl Model {
     }
 
     pub(super) fn destroy(&mut self, id: DrawableId) {
-        if self.drawables.remove(&id).is_some_and(|canvas| canvas.told) {
+        if self.drawables.remove(&id).is_some_and(|canvas| canvas.reported) {
             self.record(RecordKind::PixmapDestroy { id }, false);
         }
     }
 
-    /// Another pixmap by a number that was used before, which no X server makes.
+    /// Another pixmap with a number that was used before, which no X server makes.
     pub(super) fn reuse(&mut self, id: DrawableId, width: u32, height: u32, opaque: bool) {
         self.drawables.insert(id, Canvas::new(Size { width, height }, opaque));
     }
 
-    /// As the driver does: a pixmap is told of at its first use.
+    /// Like the driver: reports a pixmap at its first use.
     pub(super) fn tell(&mut self, id: DrawableId) {
-        let Some(canvas) = self.drawables.get_mut(&id).filter(|canvas| !canvas.told) else { return };
-        canvas.told = true;
+        let Some(canvas) = self.drawables.get_mut(&id).filter(|canvas| !canvas.reported) else {
+            return;
+        };
+        canvas.reported = true;
         let Canvas { size: Size { width, height }, opaque, .. } = *canvas;
         self.record(RecordKind::PixmapCreate { id, width, height, opaque }, false);
     }
 
     fn record(&mut self, kind: RecordKind, more: bool) {
         let drawn = self.translator.record(&DrawRecord { op: self.op, more, window: 1, kind });
-        // It stands behind what came to an end before it.
-        self.drawn.extend(std::iter::from_fn(|| self.translator.poll_drawing()).map(|(drawing, _)| drawing));
+        // It comes after the ops that ended before it.
+        self.drawn.extend(
+            std::iter::from_fn(|| self.translator.poll_drawing()).map(|(drawing, _)| drawing),
+        );
         self.drawn.extend(drawn.map(|(rect, kinds)| Drawing::Draw { rect, kinds }));
     }
 
-    /// A drawing of every rectangle, in one op. `seed` chooses among the pixels that need not change.
-    pub(super) fn draw(&mut self, id: DrawableId, rects: &[Rect], what: Drawn, alpha: Alpha) -> Told {
+    /// A drawing of every rectangle, in one op. `seed` chooses among the pixels that need not
+    /// change.
+    pub(super) fn draw(
+        &mut self,
+        id: DrawableId,
+        rects: &[Rect],
+        what: DrawHint,
+        alpha: Alpha,
+    ) -> ChangeTotals {
         self.tell(id);
         self.op += 1;
         self.paint(id, rects, what, alpha);
         for (i, &rect) in rects.iter().enumerate() {
-            self.record(RecordKind::Draw { dst: id, rect, what, alpha }, i + 1 < rects.len());
+            self.record(RecordKind::Draw { dst: id, rect, hint: what, alpha }, i + 1 < rects.len());
         }
         self.check()
     }
 
     /// The pixels of a drawing, without its records.
-    pub(super) fn paint(&mut self, id: DrawableId, rects: &[Rect], what: Drawn, alpha: Alpha) {
+    pub(super) fn paint(&mut self, id: DrawableId, rects: &[Rect], what: DrawHint, alpha: Alpha) {
         let Some(canvas) = self.drawables.get_mut(&id) else { return };
         for (x, y) in rects.iter().copied().flat_map(points) {
             self.next_color = (self.next_color + 1) & 0xff_ffff;
@@ -169,18 +181,24 @@ impl Model {
             };
             let own = |kinds| Pixel { argb: self.next_color | opacity << 24, kinds, port: None };
             let after = match what {
-                Drawn::Solid(rgb) => Pixel { argb: rgb | opacity << 24, kinds: Tile::FILLS, port: None },
-                Drawn::Pattern if alpha == Alpha::Opaque || sparse => own(Tile::PATTERN),
-                Drawn::Glyphs if sparse => own(Tile::GLYPHS),
-                Drawn::Image => own(Tile::IMAGE),
-                // What was there shines through.
-                Drawn::Composite => Pixel { kinds: before.kinds | Tile::OTHER, ..own(Tile::OTHER) },
-                Drawn::Video { port, .. } => Pixel { port: Some(port), ..own(Tile::VIDEO) },
-                Drawn::Other if sparse => own(Tile::OTHER),
-                Drawn::Pattern | Drawn::Glyphs | Drawn::Other if alpha == Alpha::Opaque => {
+                DrawHint::Solid(rgb) => {
+                    Pixel { argb: rgb | opacity << 24, kinds: Tile::FILLS, port: None }
+                }
+                DrawHint::Pattern if alpha == Alpha::Opaque || sparse => own(Tile::PATTERN),
+                DrawHint::Glyphs if sparse => own(Tile::GLYPHS),
+                DrawHint::Image => own(Tile::IMAGE),
+                // The earlier content shows through.
+                DrawHint::Composite => {
+                    Pixel { kinds: before.kinds | Tile::OTHER, ..own(Tile::OTHER) }
+                }
+                DrawHint::Video { port, .. } => Pixel { port: Some(port), ..own(Tile::VIDEO) },
+                DrawHint::Other if sparse => own(Tile::OTHER),
+                DrawHint::Pattern | DrawHint::Glyphs | DrawHint::Other
+                    if alpha == Alpha::Opaque =>
+                {
                     Pixel { argb: before.argb | 0xff00_0000, ..before }
                 }
-                Drawn::Pattern | Drawn::Glyphs | Drawn::Other => before,
+                DrawHint::Pattern | DrawHint::Glyphs | DrawHint::Other => before,
             };
             canvas.put(x, y, after);
         }
@@ -194,7 +212,7 @@ impl Model {
         rects: &[Rect],
         by: (i32, i32),
         over: bool,
-    ) -> Told {
+    ) -> ChangeTotals {
         self.tell(src);
         self.tell(dst);
         self.op += 1;
@@ -206,7 +224,14 @@ impl Model {
         self.check()
     }
 
-    fn move_pixels(&mut self, src: DrawableId, dst: DrawableId, rects: &[Rect], by: (i32, i32), over: bool) {
+    fn move_pixels(
+        &mut self,
+        src: DrawableId,
+        dst: DrawableId,
+        rects: &[Rect],
+        by: (i32, i32),
+        over: bool,
+    ) {
         let source = self.drawables[&src].clone();
         let Some(canvas) = self.drawables.get_mut(&dst) else { return };
         for (x, y) in rects.iter().copied().flat_map(points) {
@@ -217,7 +242,8 @@ impl Model {
                 _ if !over => from,
                 0 => before,
                 alpha => Pixel {
-                    argb: (before.rgb() ^ from.rgb().rotate_left(3)) & 0xff_ffff | before.alpha().max(alpha) << 24,
+                    argb: (before.rgb() ^ from.rgb().rotate_left(3)) & 0xff_ffff
+                        | before.alpha().max(alpha) << 24,
                     kinds: before.kinds | from.kinds | Tile::OTHER,
                     port: None,
                 },
@@ -226,26 +252,26 @@ impl Model {
         }
     }
 
-    /// Ops that nobody records, then the record that says so.
-    pub(super) fn overflow(&mut self, lost: impl FnOnce(&mut Model)) {
+    /// Ops without records, then the Overflow record.
+    pub(super) fn overflow(&mut self, lost: impl FnOnce(&mut DrawableModel)) {
         lost(self);
         for (&id, canvas) in &mut self.drawables {
-            canvas.told = id == SCREEN;
+            canvas.reported = id == SCREEN;
             canvas.pixels.iter_mut().for_each(|pixel| pixel.kinds = Tile::NOTHING);
         }
         self.op += 10;
         self.record(RecordKind::Overflow, false);
-        // The dirty tiles bring it up to date.
+        // The dirty tiles bring the viewer up to date.
         self.drawn.clear();
         self.viewer = self.drawables[&SCREEN].clone();
         self.check();
     }
 
     pub(super) fn resize(&mut self, size: Size) {
-        let screen = Canvas { told: true, ..Canvas::new(size, true) };
+        let screen = Canvas { reported: true, ..Canvas::new(size, true) };
         self.drawables.insert(SCREEN, screen.clone());
         for (&id, canvas) in &mut self.drawables {
-            canvas.told = id == SCREEN;
+            canvas.reported = id == SCREEN;
             canvas.pixels.iter_mut().for_each(|pixel| pixel.kinds = Tile::NOTHING);
         }
         self.viewer = screen;
@@ -253,46 +279,46 @@ impl Model {
         self.check();
     }
 
-    /// Holds everything that is claimed against the pixels.
+    /// Checks every claim against the pixels.
     ///
     /// # Panics
-    /// When a claim is wrong.
-    fn check(&mut self) -> Told {
-        let told = self.show();
-        self.all.moved += told.moved;
-        self.all.same += told.same;
-        self.all.drawn += told.drawn;
+    /// If a claim is wrong.
+    fn check(&mut self) -> ChangeTotals {
+        let totals = self.show();
+        self.all.moved += totals.moved;
+        self.all.unchanged += totals.unchanged;
+        self.all.drawn += totals.drawn;
         self.translator.drawables().check_invariants();
-        for (&id, canvas) in self.drawables.iter().filter(|(_, canvas)| canvas.told) {
+        for (&id, canvas) in self.drawables.iter().filter(|(_, canvas)| canvas.reported) {
             let maps = self.translator.drawables();
-            let place = maps.place(id).expect("a pixmap that was told of is known");
+            let place = maps.place(id).expect("a pixmap that was reported is known");
             self.check_tiles(&maps.maps[place], canvas);
             self.check_equalities(id, &maps.maps[place], canvas);
         }
         self.check_parts();
-        told
+        totals
     }
 
-    /// A viewer that does as it is told shows the screen.
-    fn show(&mut self) -> Told {
-        let mut told = Told::default();
+    /// A viewer that executes the changes shows the screen.
+    fn show(&mut self) -> ChangeTotals {
+        let mut totals = ChangeTotals::default();
         let screen = &self.drawables[&SCREEN];
         for drawing in self.drawn.drain(..) {
             match drawing {
                 Drawing::Draw { rect, .. } => {
-                    told.drawn += rect.area();
+                    totals.drawn += rect.area();
                     points(rect).for_each(|(x, y)| self.viewer.put(x, y, screen.pixel(x, y)));
                 }
                 Drawing::Many(region) => {
-                    told.drawn += region.area();
+                    totals.drawn += region.area();
                     for (x, y) in region.rects().iter().copied().flat_map(points) {
                         self.viewer.put(x, y, screen.pixel(x, y));
                     }
                 }
-                Drawing::Same(rect) => told.same += rect.area(),
+                Drawing::Unchanged(rect) => totals.unchanged += rect.area(),
                 Drawing::Copy { copy, proof, .. } => {
                     if proof == crate::copies::Proof::Derived {
-                        told.moved += copy.region.area();
+                        totals.moved += copy.region.area();
                     }
                     let before = self.viewer.clone();
                     for (x, y) in copy.region.rects().iter().copied().flat_map(points) {
@@ -305,52 +331,68 @@ impl Model {
             assert_eq!(
                 self.viewer.pixel(x, y).rgb(),
                 screen.pixel(x, y).rgb(),
-                "a viewer that does as it is told shows the screen at ({x}, {y}) after op {}",
+                "a viewer that executes the changes shows the screen at ({x}, {y}) after op {}",
                 self.op
             );
         }
-        told
+        totals
     }
 
-    fn check_tiles(&self, map: &Map, canvas: &Canvas) {
+    fn check_tiles(&self, map: &DrawableMap, canvas: &Canvas) {
         for (x, y) in points(canvas.size.rect()) {
-            let (tile, pixel) = (map.grid.at((x / TILE) as usize, (y / TILE) as usize), canvas.pixel(x, y));
-            let fault =
-                |fault: &str| panic!("{fault}: {:?} at ({x}, {y}), {tile:?}, {pixel:?}, op {}", map.id, self.op);
-            let held = if tile.has(Tile::SOLID) { tile | Tile::FILLS } else { tile };
-            if pixel.kinds.without(held) != Tile::NOTHING {
+            let (tile, pixel) =
+                (map.grid.at((x / TILE) as usize, (y / TILE) as usize), canvas.pixel(x, y));
+            let fault = |fault: &str| {
+                panic!("{fault}: {:?} at ({x}, {y}), {tile:?}, {pixel:?}, op {}", map.id, self.op)
+            };
+            let kinds = if tile.has(Tile::SOLID) { tile | Tile::FILLS } else { tile };
+            if pixel.kinds.without(kinds) != Tile::NOTHING {
                 fault("a tile has its pixels' kinds");
             }
             if pixel.kinds == Tile::NOTHING && !tile.has(Tile::OTHER) {
-                fault("a tile of what nobody told has what nobody told");
+                fault("a tile with unreported content is OTHER");
             }
             if matches!(tile.proposal(), Some(Proposal::Solid(rgb)) if rgb != pixel.rgb()) {
-                fault("a solid tile is");
+                fault("every pixel of a solid tile has its colour");
             }
-            if pixel.alpha() != 255 && !map.translucent.rects().iter().any(|rect| rect.contains_point(x, y)) {
-                fault("what is opaque is");
+            if pixel.alpha() != 255
+                && !map.translucent.rects().iter().any(|rect| rect.contains_point(x, y))
+            {
+                fault("pixels outside the translucent rectangles are opaque");
             }
         }
         for (rect, port) in map.videos.iter() {
-            assert!(points(rect).all(|(x, y)| canvas.pixel(x, y).port == Some(port)), "a video is, op {}", self.op);
+            assert!(
+                points(rect).all(|(x, y)| canvas.pixel(x, y).port == Some(port)),
+                "every pixel of a video rectangle is the port's, op {}",
+                self.op
+            );
         }
     }
 
-    fn check_equalities(&self, id: DrawableId, map: &Map, canvas: &Canvas) {
+    fn check_equalities(&self, id: DrawableId, map: &DrawableMap, canvas: &Canvas) {
         let maps = self.translator.drawables();
-        let shown = map.shown.iter().map(|equality| (SCREEN, equality.rect, equality.dx, equality.dy, equality.at));
-        let twins = map.twins.iter().map(|twin| (twin.other, twin.rect, twin.dx, twin.dy, twin.at));
-        let mut still = Vec::new();
-        for (other, rect, dx, dy, at) in shown.chain(twins) {
+        let shown = map
+            .on_screen
+            .iter()
+            .map(|equality| (SCREEN, equality.rect, equality.dx, equality.dy, equality.at));
+        let in_pixmaps =
+            map.in_pixmaps.iter().map(|twin| (twin.other, twin.rect, twin.dx, twin.dy, twin.at));
+        let mut unchanged_rects = Vec::new();
+        for (other, rect, dx, dy, at) in shown.chain(in_pixmaps) {
             assert!(canvas.size.rect().contains(&rect), "an equality lies in its drawable");
-            // Of one that is gone nothing is believed.
+            // Equalities with destroyed drawables are ignored.
             let Some(place) = maps.place(other) else { continue };
-            maps.maps[place].changes.still(&rect.translate(dx, dy), at, &mut still);
-            for (x, y) in still.iter().copied().flat_map(points) {
+            maps.maps[place].changes.unchanged_since(
+                &rect.translate(dx, dy),
+                at,
+                &mut unchanged_rects,
+            );
+            for (x, y) in unchanged_rects.iter().copied().flat_map(points) {
                 assert_eq!(
                     self.drawables[&other].pixel(x, y).rgb(),
                     canvas.pixel(x - dx, y - dy).rgb(),
-                    "({x}, {y}) of {other:?} is what {rect:?} of {id:?} is, op {}",
+                    "({x}, {y}) of {other:?} equals {rect:?} of {id:?}, op {}",
                     self.op
                 );
             }
@@ -364,11 +406,17 @@ impl Model {
         self.translator.drawables().parts(&region.extents(), &mut parts);
         let mut seen = Region::new();
         for Part { rect, what } in parts {
-            assert!(!rect.is_empty() && screen.size.rect().contains(&rect), "a part lies in its region: {rect:?}");
+            assert!(
+                !rect.is_empty() && screen.size.rect().contains(&rect),
+                "a part lies in its region: {rect:?}"
+            );
             assert!(!seen.overlaps_rect(&rect), "parts are disjoint: {rect:?}");
             seen.add_rect(rect);
             if let Proposal::Solid(rgb) = what {
-                assert!(points(rect).all(|(x, y)| screen.pixel(x, y).rgb() == rgb), "a solid part is");
+                assert!(
+                    points(rect).all(|(x, y)| screen.pixel(x, y).rgb() == rgb),
+                    "every pixel of a solid part has its colour"
+                );
             }
         }
     }

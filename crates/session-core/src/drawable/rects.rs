@@ -1,10 +1,11 @@
 //! Path 4/13: under map.rs.
-//! Short lists of rectangles and what is left of them: where regions are too dear, because they allocate.
-//! Knows rectangles; where a list has a bound, its user says what is lost past it.
+//! Short lists of rectangles and their differences, for code in which a region is too expensive
+//! because it allocates. Knows rectangles; the user of a bounded list says what is lost past the
+//! bound.
 
 use thinc_region::Rect;
 
-/// What is left of `rect` without `cut`: above, left, right, below; empty ones too.
+/// `rect` without `cut`: above, left, right, below; empty ones too.
 fn pieces(rect: &Rect, cut: &Rect) -> [Rect; 4] {
     let cut = rect.intersect(cut);
     [
@@ -15,7 +16,7 @@ fn pieces(rect: &Rect, cut: &Rect) -> [Rect; 4] {
     ]
 }
 
-/// Calls `keep` with each rectangle that is left of `rect` without `cut`.
+/// Calls `keep` with each rectangle of `rect` without `cut`.
 pub(super) fn for_each_piece(rect: &Rect, cut: &Rect, mut keep: impl FnMut(Rect)) {
     if !rect.overlaps(cut) {
         return keep(*rect);
@@ -23,7 +24,7 @@ pub(super) fn for_each_piece(rect: &Rect, cut: &Rect, mut keep: impl FnMut(Rect)
     pieces(rect, cut).into_iter().filter(|piece| !piece.is_empty()).for_each(&mut keep);
 }
 
-/// Takes `cut` out of disjoint rectangles.
+/// Removes `cut` from disjoint rectangles.
 pub(super) fn subtract(rects: &mut Vec<Rect>, cut: &Rect) {
     let mut i = 0;
     let mut unseen = rects.len();
@@ -33,7 +34,7 @@ pub(super) fn subtract(rects: &mut Vec<Rect>, cut: &Rect) {
             i += 1;
             continue;
         }
-        // The last unseen one takes its place, and what is left goes behind the unseen ones.
+        // The last unvisited one takes its place, and the pieces go behind the unvisited ones.
         unseen -= 1;
         rects.swap(i, unseen);
         rects.swap_remove(unseen);
@@ -48,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_left_is_what_a_region_says() {
+    fn a_difference_equals_that_of_regions() {
         let rect = Rect::new(4, 4, 12, 12);
         for cut in [
             Rect::new(6, 6, 8, 8),

@@ -1,23 +1,24 @@
 //! Path 4/13: beside grid.rs.
-//! Where in one drawable frames of XVideo are, by exact rectangles, so that a picture behind a compositor is found.
-//! Knows rectangles and ports; past its bound the smallest is forgotten, and is pixels like any other.
+//! Where frames of XVideo are in one drawable, by exact rectangles, so that a frame behind a
+//! compositor is found. Knows rectangles and ports; past its bound the smallest is forgotten, and
+//! is pixels like any other.
 
 use thinc_region::Rect;
 
 use super::rects;
 
-/// Most rectangles of video in a drawable: one plays, and controls over it cut it in two.
+/// Most rectangles of video in a drawable: one plays, and controls over it divide it in two.
 const VIDEOS_MAX: usize = 4;
 
 /// The videos of one drawable.
 #[derive(Debug)]
-pub(super) struct Videos {
+pub(super) struct VideoRects {
     list: Vec<(Rect, u16)>,
 }
 
-impl Videos {
-    pub(super) const fn new() -> Videos {
-        Videos { list: Vec::new() }
+impl VideoRects {
+    pub(super) const fn new() -> VideoRects {
+        VideoRects { list: Vec::new() }
     }
 
     pub(super) fn clear(&mut self) {
@@ -49,7 +50,7 @@ impl Videos {
         }
     }
 
-    /// All of `rect` is of this port's frame.
+    /// All of `rect` is this port's frame.
     pub(super) fn add(&mut self, rect: &Rect, port: u16) {
         self.cut(rect);
         self.insert(*rect, port);

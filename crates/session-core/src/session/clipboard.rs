@@ -1,37 +1,46 @@
-//! Beside the path: under session.rs, from the shell's X client, to clipboard.rs.
-//! What the shell says of the X server's selections, and what it shall do with them.
-//! Knows when to ask the hub; who owns what is ../clipboard.rs.
+//! Path beside the pixels: under session.rs, from the shell's X client, to clipboard.rs.
+//! What the shell reports about the X server's selections, and what it shall do with them. Knows
+//! when to call the `ClipboardHub` of ../clipboard.rs, which knows the owners.
 
 use thinc_clipboard::ClipboardPolicy;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 
 use super::Session;
-use crate::clipboard::{ClipRequest, Hub};
+use crate::clipboard::{ClipRequest, ClipboardHub};
 use crate::viewer::Violation;
 
 impl Session {
-    /// How the session takes part in the clipboard: `take` what viewers have, `give` what its programs have. Nothing at
-    /// all unless this is called.
+    /// How the session takes part in the clipboard: `take` what viewers offer, `give` what its
+    /// programs offer. Without this call, not at all.
     ///
     /// # Panics
-    /// When there are viewers already: their hello is answered with it.
+    /// If there are viewers already: their hello depends on it.
     pub fn set_clipboard(&mut self, policy: ClipboardPolicy) {
-        assert!(self.viewers.is_empty(), "the clipboard's policy is set before the first viewer comes");
-        self.clipboard = Hub::new(policy);
+        assert!(
+            self.viewers.is_empty(),
+            "the clipboard's policy is set before the first viewer connects"
+        );
+        self.clipboard = ClipboardHub::new(policy);
     }
 
-    /// A program owns the selection, in these formats; none: nobody does.
+    /// A program owns the selection, in these formats; without formats, nobody does.
     pub fn handle_clip_owned(&mut self, selection: Selection, formats: ClipFormats) {
         self.clipboard.owned(selection, formats, &mut self.viewers);
     }
 
     /// A program pastes what the session owns for a viewer; [`ClipRequest::Provide`] answers.
-    pub fn handle_clip_wanted(&mut self, ticket: u32, selection: Selection, format: ClipFormat, now: Micros) {
+    pub fn handle_clip_wanted(
+        &mut self,
+        ticket: u32,
+        selection: Selection,
+        format: ClipFormat,
+        now: Micros,
+    ) {
         self.clipboard.wanted(ticket, selection, format, &mut self.viewers, now);
     }
 
-    /// Whoever wanted it has gone.
+    /// The program that wanted it is gone.
     pub fn handle_clip_unwanted(&mut self, ticket: u32) {
         self.clipboard.unwanted(ticket, &mut self.viewers);
     }
@@ -39,21 +48,31 @@ impl Session {
     /// Answers [`ClipRequest::Fetch`].
     pub fn handle_clip_content(&mut self, id: u32, content: Result<Vec<u8>, ClipEnd>, now: Micros) {
         self.clipboard.content(id, content, &mut self.viewers, now);
-        self.clipboard.pump(&mut self.viewers, now);
+        self.clipboard.handle_events(&mut self.viewers, now);
     }
 
-    /// What the shell shall do with the X server's selections next; asked after viewers' messages and at deadlines.
+    /// What the shell shall do next with the X server's selections; to be polled after viewers'
+    /// messages and at deadlines.
     pub fn poll_clip(&mut self, now: Micros) -> Option<ClipRequest> {
-        if self.viewers.iter().any(|viewer| viewer.clipboard.poll_deadline().is_some_and(|at| at <= now)) {
+        if self
+            .viewers
+            .iter()
+            .any(|viewer| viewer.clipboard.poll_deadline().is_some_and(|at| at <= now))
+        {
             self.viewers.iter_mut().for_each(|viewer| viewer.clipboard.handle_timeout(now));
-            self.clipboard.pump(&mut self.viewers, now);
+            self.clipboard.handle_events(&mut self.viewers, now);
         }
         self.clipboard.poll()
     }
 
-    pub(super) fn handle_clip(&mut self, at: usize, message: &ClipMessage, now: Micros) -> Result<(), Violation> {
+    pub(super) fn handle_clip(
+        &mut self,
+        at: usize,
+        message: &ClipMessage,
+        now: Micros,
+    ) -> Result<(), Violation> {
         let taken = self.viewers[at].clipboard.handle(message, now);
-        self.clipboard.pump(&mut self.viewers, now);
+        self.clipboard.handle_events(&mut self.viewers, now);
         Ok(taken?)
     }
 }

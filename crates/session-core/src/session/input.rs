@@ -1,43 +1,54 @@
-//! The way back: under session.rs, from a viewer's input, to requests for the driver.
-//! Checks what a viewer says its hand did, gives it a number that comes back with the delivery, and lets go of what is held.
-//! Knows viewers' keys, buttons and fingers, and their order; ../input.rs knows what a key means.
+//! Path back: under session.rs, from a viewer's input, to requests for the driver.
+//! Checks the input, numbers it so that its delivery can be recognised, and releases keys that a
+//! viewer can no longer release. Knows viewers' keys, buttons and fingers, and their order;
+//! ../input.rs knows what a key means.
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::INPUT_EVENTS_PER_SECOND_MAX;
-use thinc_protocol::viewer::{Input, InputEvent, Layout, TouchPhase};
+use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, TouchPhase};
 use thinc_ring::InputMessage;
 
 use super::{DELIVERIES_MAX, Delivery, REQUESTS_MAX, Request, Session};
-use crate::input::{BATCH_MAX, KeyAction};
-use crate::viewer::{ViewerId, Violation};
+use crate::input::{BATCH_MAX, KeyAction, Locks};
+use crate::viewer::{Viewer, ViewerId, Violation};
 
-/// 1 s: a viewer that holds a key says something every half second (doc/protocol.md, section 4.1). One that says nothing
-/// for so long cannot be reached: its keys repeat no more, and an outage does not fill the terminal.
-const SILENCE_MAX: Micros = 1_000_000;
-/// 10 s: then Shift, Control and the like are let go as well. They repeat nothing, and what was typed with them before the
-/// path came back should mean what it meant.
-const SILENCE_WITH_MODIFIERS_MAX: Micros = 10_000_000;
+/// 50 ms: shortest time between two messages to the driver about the same held key, half of a
+/// viewer's interval (doc/protocol.md, section 4.1).
+const STILL_HELD_INTERVAL: Micros = 50_000;
+/// 1 s: after so long without a message a viewer that holds a key is unresponsive, and keys that
+/// repeat are released.
+const UNRESPONSIVE_TIME: Micros = 1_000_000;
+/// 10 s: then Shift, Control and other modifiers are released too. They do not repeat, and what is
+/// typed with them after a short outage should keep its meaning.
+const UNRESPONSIVE_TIME_MODIFIERS: Micros = 10_000_000;
 
-/// What is to be carried out, in order. What a key means is decided when its turn comes: by then the layout and the locks
-/// are those that were asked for before it.
+/// Requests in order. The meaning of a key is decided when its turn comes: by then the layout and
+/// the locks are those that were requested before it.
 #[derive(Clone, Debug)]
-pub(super) enum Wish {
-    /// As it is.
+pub(super) enum QueuedRequest {
+    /// A request without further decisions.
     Ready(Request),
     /// A key; `seq` is the driver's number of it.
     Key { viewer: ViewerId, seq: u32, code: u16, keysym: u32, down: bool },
     /// A character.
     Char { viewer: ViewerId, seq: u32, character: char },
-    /// The lock keys.
-    Locks { caps: bool, num: bool },
-    /// From here on this viewer's keyboard is laid out like this.
-    Layout { viewer: ViewerId, layout: Layout },
-    /// All keys that this viewer holds.
+    /// From here on this viewer's keyboard has these locks.
+    Locks { viewer: ViewerId, locks: Locks },
+    /// From here on this viewer's keyboard has this layout.
+    Layout { viewer: ViewerId, layout: KeyboardLayout },
+    /// Release all keys that this viewer holds.
     ReleaseKeys { viewer: ViewerId, seq: u32 },
+    /// From here on this viewer has no keyboard: it is gone.
+    ForgetKeyboard { viewer: ViewerId },
 }
 
 impl Session {
-    pub(super) fn handle_input(&mut self, at: usize, input: Input, now: Micros) -> Result<(), Violation> {
+    pub(super) fn handle_input(
+        &mut self,
+        at: usize,
+        input: Input,
+        now: Micros,
+    ) -> Result<(), Violation> {
         let viewer = &mut self.viewers[at];
         if now.saturating_sub(viewer.input_second) >= 1_000_000 {
             viewer.input_second = now;
@@ -51,35 +62,25 @@ impl Session {
         let id = viewer.id;
         match input.event {
             InputEvent::Motion { x, y } => {
-                let (x, y) = self.clamp(x, y);
-                self.hand.point(x, y);
-                // Where an application had put it is over: nobody's pointer goes back there.
-                self.pointer.at = None;
-                let seq = self.next_input();
-                let message = Wish::Ready(Request::Input(InputMessage::PointerMove { seq, x, y }));
-                // Where the pointer was and nobody looked is nowhere.
-                if let Some(Wish::Ready(Request::Input(InputMessage::PointerMove { .. }))) = self.requests.back() {
-                    self.requests.pop_back();
-                } else if full {
-                    return Ok(());
-                }
-                self.requests.push_back(message);
+                self.viewers[at].pointer_at = Some((x, y));
+                self.move_pointer(id, (x, y));
                 return Ok(());
             }
             InputEvent::Scroll { dx, dy } => {
                 if full {
                     return Ok(());
                 }
+                self.place_pointer(at);
                 let seq = self.expect_delivery(id, input.seq);
                 let (dx, dy) = (i32::from(dx), i32::from(dy));
-                self.ask(Request::Input(InputMessage::Scroll { seq, dx, dy }));
+                self.push_request(Request::Input(InputMessage::Scroll { seq, dx, dy }));
                 return Ok(());
             }
             InputEvent::ReleaseAll => {
-                // It passes the bound, so it counts only where it says something: said again with nothing between, it fills
-                // nothing.
+                // A release passes the bound, so it is queued only if it has an effect: repeats
+                // fill nothing.
                 let holds = self.viewers[at].buttons != 0 || self.viewers[at].fingers != 0;
-                if holds || !self.has_let_go(id) {
+                if holds || !self.has_released_all(id) {
                     self.release_all(at);
                 }
                 return Ok(());
@@ -90,13 +91,16 @@ impl Session {
         match input.event {
             InputEvent::Key { code, keysym, down } => {
                 let seq = self.expect_delivery(id, input.seq);
-                self.requests.push_back(Wish::Key { viewer: id, seq, code, keysym, down });
+                self.requests.push_back(QueuedRequest::Key { viewer: id, seq, code, keysym, down });
             }
             InputEvent::Char(character) => {
                 let seq = self.expect_delivery(id, input.seq);
-                self.requests.push_back(Wish::Char { viewer: id, seq, character });
+                self.requests.push_back(QueuedRequest::Char { viewer: id, seq, character });
             }
-            InputEvent::Locks { caps, num } => self.requests.push_back(Wish::Locks { caps, num }),
+            InputEvent::Locks { caps, num } => {
+                let locks = Locks { caps, num };
+                self.requests.push_back(QueuedRequest::Locks { viewer: id, locks });
+            }
             InputEvent::Button { button, down } => {
                 // 4 to 7 would be the wheel, which is `Scroll`.
                 if !matches!(button, 1..=3 | 8..=31) {
@@ -108,8 +112,9 @@ impl Session {
                     return Ok(());
                 }
                 viewer.buttons ^= bit;
+                self.place_pointer(at);
                 let seq = self.expect_delivery(id, input.seq);
-                self.ask(Request::Input(InputMessage::Button { seq, button, down }));
+                self.push_request(Request::Input(InputMessage::Button { seq, button, down }));
             }
             InputEvent::Touch { id: finger, phase, x, y } => {
                 let finger = finger & 15;
@@ -130,26 +135,59 @@ impl Session {
                     TouchPhase::End => thinc_ring::TouchPhase::End,
                 };
                 let message = InputMessage::Touch { seq, id: finger_id(id, finger), phase, x, y };
-                self.ask(Request::Input(message));
+                self.push_request(Request::Input(message));
             }
             InputEvent::Motion { .. } | InputEvent::Scroll { .. } | InputEvent::ReleaseAll => {}
         }
         Ok(())
     }
 
+    /// Moves X's one pointer to where a viewer has it.
+    fn move_pointer(&mut self, viewer: ViewerId, (x, y): (u16, u16)) {
+        let (x, y) = self.clamp(x, y);
+        self.input_tracker.set_pointer(x, y);
+        // The position that an application chose is no longer the newest.
+        self.pointer.at = None;
+        self.moved_by = Some(viewer);
+        let seq = self.next_input();
+        let message = QueuedRequest::Ready(Request::Input(InputMessage::PointerMove { seq, x, y }));
+        let full = self.requests.len() >= REQUESTS_MAX;
+        match self.requests.back_mut() {
+            // A position that nobody saw is not needed.
+            Some(last @ QueuedRequest::Ready(Request::Input(InputMessage::PointerMove { .. }))) => {
+                *last = message;
+            }
+            _ if full => {}
+            _ => self.requests.push_back(message),
+        }
+    }
+
+    /// Before a viewer's button or wheel: what it does, it does where this viewer's pointer is,
+    /// though another viewer has moved X's since. Where an application has moved it, it stays.
+    fn place_pointer(&mut self, at: usize) {
+        let Viewer { id, pointer_at, .. } = self.viewers[at];
+        if let Some(place) = pointer_at
+            && self.pointer.at.is_none()
+            && self.moved_by.is_some_and(|mover| mover != id)
+        {
+            self.move_pointer(id, place);
+        }
+    }
+
     fn clamp(&self, x: u16, y: u16) -> (i32, i32) {
-        let edge = |value: u16, edge: u32| u32::from(value).min(edge.saturating_sub(1)).cast_signed();
+        let edge =
+            |value: u16, edge: u32| u32::from(value).min(edge.saturating_sub(1)).cast_signed();
         (edge(x, self.size.width), edge(y, self.size.height))
     }
 
     fn next_input(&mut self) -> u32 {
         let seq = self.next_input;
-        // 0 is what the driver says where it knows no input.
+        // 0 is the driver's number for an unknown input.
         self.next_input = self.next_input.wrapping_add(1).max(1);
         seq
     }
 
-    /// A number for an input that may be answered.
+    /// A number for an input that may get an echo.
     fn expect_delivery(&mut self, viewer: ViewerId, viewer_seq: u32) -> u32 {
         let seq = self.next_input();
         if self.deliveries.len() == DELIVERIES_MAX {
@@ -159,70 +197,85 @@ impl Session {
         seq
     }
 
-    /// A viewer's keyboard is laid out like this from here on.
-    pub(super) fn handle_layout(&mut self, at: usize, layout: &Layout) -> Result<(), Violation> {
+    /// From here on a viewer's keyboard has this layout.
+    pub(super) fn handle_layout(
+        &mut self,
+        at: usize,
+        layout: &KeyboardLayout,
+    ) -> Result<(), Violation> {
         let viewer = self.viewers[at].id;
         let full = self.requests.len() >= REQUESTS_MAX;
         match self.requests.back_mut() {
-            // One that nobody typed on is nowhere.
-            Some(Wish::Layout { viewer: of, layout: last }) if *of == viewer => last.clone_from(layout),
+            // A layout on which nothing was typed is not needed.
+            Some(QueuedRequest::Layout { viewer: of, layout: last }) if *of == viewer => {
+                last.clone_from(layout)
+            }
             _ if full => return Err(Violation::InputBacklog(REQUESTS_MAX)),
-            _ => self.requests.push_back(Wish::Layout { viewer, layout: layout.clone() }),
+            _ => self.requests.push_back(QueuedRequest::Layout { viewer, layout: layout.clone() }),
         }
         Ok(())
     }
 
-    pub(super) fn ask(&mut self, request: Request) {
-        self.requests.push_back(Wish::Ready(request));
+    pub(super) fn push_request(&mut self, request: Request) {
+        self.requests.push_back(QueuedRequest::Ready(request));
     }
 
-    /// What the shell shall carry out next. None: nothing, or what is next has to wait for `keys_from`.
+    /// The next request for the shell. None: there is none, or the next one has to wait until
+    /// `keys_from`.
     pub(super) fn next_request(&mut self, now: Micros) -> Option<Request> {
-        self.release_silent(now);
+        self.release_unresponsive(now);
         while self.ready.is_empty() {
             match self.requests.pop_front()? {
-                Wish::Ready(request) => return Some(request),
-                Wish::Key { viewer, seq, code, keysym, down } => {
-                    if down && let Some(layout) = self.keyboard.take_layout(viewer) {
-                        self.requests.push_front(Wish::Key { viewer, seq, code, keysym, down });
-                        self.ready.push_back(Request::SetLayout(layout));
+                QueuedRequest::Ready(request) => return Some(request),
+                QueuedRequest::Key { viewer, seq, code, keysym, down } => {
+                    if down && let Some(change) = self.keyboard_of(viewer) {
+                        self.requests.push_front(QueuedRequest::Key {
+                            viewer,
+                            seq,
+                            code,
+                            keysym,
+                            down,
+                        });
+                        self.ready.push_back(change);
                         continue;
                     }
                     let mut actions = std::mem::take(&mut self.key_actions);
                     self.keyboard.key(viewer, code, keysym, down, &mut actions);
-                    self.carry(actions, seq);
+                    self.push_actions(actions, seq);
                 }
-                Wish::Char { viewer, seq, character } => {
-                    self.requests.push_front(Wish::Char { viewer, seq, character });
-                    match self.keyboard.take_layout(viewer) {
-                        Some(layout) => self.ready.push_back(Request::SetLayout(layout)),
+                QueuedRequest::Char { viewer, seq, character } => {
+                    self.requests.push_front(QueuedRequest::Char { viewer, seq, character });
+                    match self.keyboard_of(viewer) {
+                        Some(change) => self.ready.push_back(change),
                         None => self.type_characters(viewer, now),
                     }
                 }
-                Wish::Locks { caps, num } => {
-                    if self.keyboard.lock(caps, num) {
-                        return Some(Request::SetLocks { caps, num });
+                QueuedRequest::Locks { viewer, locks } => {
+                    if self.keyboard.set_locks(viewer, locks) {
+                        return Some(set_locks(locks));
                     }
                 }
-                Wish::Layout { viewer, layout } => {
-                    // Whoever has gone has no keyboard any more.
-                    if self.viewer(viewer).is_some()
-                        && self.keyboard.set_layout(viewer, layout)
-                        && let Some(layout) = self.keyboard.take_layout(viewer)
-                    {
+                QueuedRequest::Layout { viewer, layout } => {
+                    self.keyboard.set_layout(viewer, layout);
+                    if let Some(layout) = self.keyboard.take_reported_layout(viewer) {
                         self.ready.push_back(Request::SetLayout(layout));
                     }
                 }
-                Wish::ReleaseKeys { viewer, seq } => {
+                QueuedRequest::ForgetKeyboard { viewer } => {
+                    if self.keyboard.remove_viewer(viewer) {
+                        self.ready.push_back(Request::SetLayout(None));
+                    }
+                }
+                QueuedRequest::ReleaseKeys { viewer, seq } => {
                     let mut actions = std::mem::take(&mut self.key_actions);
                     self.keyboard.release_all(viewer, &mut actions);
-                    self.carry(actions, seq);
+                    self.push_actions(actions, seq);
                 }
             }
         }
         let from = match self.ready.front() {
-            Some(Request::Bind(bindings)) => self.keyboard.may_bind_from(bindings),
-            Some(Request::SetLayout(_)) => self.keyboard.may_lay_out_from(),
+            Some(Request::Bind { bindings, .. }) => self.keyboard.bindings_allowed_at(bindings),
+            Some(Request::SetLayout(_)) => self.keyboard.layout_change_allowed_at(),
             Some(Request::Input(InputMessage::Key { keycode, down: true, .. })) => {
                 self.keyboard.pressed(*keycode, now);
                 0
@@ -236,13 +289,25 @@ impl Session {
         self.ready.pop_front()
     }
 
-    /// Types the characters of a viewer that wait first, as many as the keymap has room for at once.
+    /// What has to change before this viewer types, if anything: the session's keyboard is that of
+    /// the viewer that types.
+    fn keyboard_of(&mut self, viewer: ViewerId) -> Option<Request> {
+        if let Some(locks) = self.keyboard.take_locks(viewer) {
+            return Some(set_locks(locks));
+        }
+        self.keyboard.take_layout(viewer).map(|layout| Request::SetLayout(Some(layout)))
+    }
+
+    /// Types the characters of a viewer at the front of the queue, as many as the keymap has room
+    /// for at once.
     fn type_characters(&mut self, viewer: ViewerId, now: Micros) {
         let (characters, seqs): (Vec<char>, Vec<u32>) = self
             .requests
             .iter()
-            .map_while(|wish| match *wish {
-                Wish::Char { viewer: of, seq, character } if of == viewer => Some((character, seq)),
+            .map_while(|queued| match *queued {
+                QueuedRequest::Char { viewer: of, seq, character } if of == viewer => {
+                    Some((character, seq))
+                }
                 _ => None,
             })
             .take(BATCH_MAX)
@@ -253,77 +318,100 @@ impl Session {
         self.ready.extend(actions.into_iter().map(|(place, action)| request(action, seqs[place])));
     }
 
-    /// Turns key actions into requests; all of them carry the number of the input they came from.
-    fn carry(&mut self, mut actions: Vec<KeyAction>, seq: u32) {
+    /// Turns key actions into requests; all carry the number of their input.
+    fn push_actions(&mut self, mut actions: Vec<KeyAction>, seq: u32) {
         self.ready.extend(actions.drain(..).map(|action| request(action, seq)));
         self.key_actions = actions;
     }
 
-    /// Lets go of the keys of viewers that cannot be reached.
-    fn release_silent(&mut self, now: Micros) {
+    /// A message of this viewer has arrived: X may go on repeating the keys that it holds. While
+    /// requests wait X is busy, and repeats nothing.
+    pub(super) fn confirm_held_keys(&mut self, at: usize) {
+        let viewer = &mut self.viewers[at];
+        let is_due = self.now >= viewer.held_at + STILL_HELD_INTERVAL;
+        if !is_due || !self.requests.is_empty() || !self.ready.is_empty() {
+            return;
+        }
+        viewer.held_at = self.now;
+        self.ready.extend(
+            self.keyboard
+                .repeating(viewer.id)
+                .map(|keycode| Request::Input(InputMessage::StillHeld { keycode })),
+        );
+    }
+
+    /// Releases the keys of unresponsive viewers.
+    fn release_unresponsive(&mut self, now: Micros) {
         for at in 0..self.viewers.len() {
-            let (id, heard) = (self.viewers[at].id, self.viewers[at].heard);
+            let (id, heard) = (self.viewers[at].id, self.viewers[at].heard_at);
             let (holds, repeats) = self.keyboard.holds(id);
             let mut actions = std::mem::take(&mut self.key_actions);
-            if holds && now >= heard + SILENCE_WITH_MODIFIERS_MAX {
+            if holds && now >= heard + UNRESPONSIVE_TIME_MODIFIERS {
                 self.keyboard.release_all(id, &mut actions);
-            } else if repeats && now >= heard + SILENCE_MAX {
+            } else if repeats && now >= heard + UNRESPONSIVE_TIME {
                 self.keyboard.release_repeating(id, &mut actions);
             }
             let seq = if actions.is_empty() { 0 } else { self.next_input() };
-            self.carry(actions, seq);
+            self.push_actions(actions, seq);
         }
     }
 
-    /// When keys may go on that wait, and when a viewer that says nothing lets go of its own.
+    /// When waiting keys may continue, and when an unresponsive viewer's keys are released.
     pub(super) fn keys_deadline(&self) -> Option<Micros> {
-        let silent = self.viewers.iter().filter_map(|viewer| {
+        let unresponsive = self.viewers.iter().filter_map(|viewer| {
             let (holds, repeats) = self.keyboard.holds(viewer.id);
-            let silence = if repeats { SILENCE_MAX } else { SILENCE_WITH_MODIFIERS_MAX };
-            holds.then_some(viewer.heard + silence)
+            let time = if repeats { UNRESPONSIVE_TIME } else { UNRESPONSIVE_TIME_MODIFIERS };
+            holds.then_some(viewer.heard_at + time)
         });
-        silent.chain(self.keys_from).min()
+        unresponsive.chain(self.keys_from).min()
     }
 
-    /// The newest that waits of this viewer's keys is that it holds none.
-    fn has_let_go(&self, id: ViewerId) -> bool {
-        let newest = self.requests.iter().rev().find_map(|wish| match wish {
-            Wish::Key { viewer, .. } if *viewer == id => Some(false),
-            Wish::ReleaseKeys { viewer, .. } if *viewer == id => Some(true),
+    /// The newest queued key request of this viewer is a release of all keys.
+    fn has_released_all(&self, id: ViewerId) -> bool {
+        let newest = self.requests.iter().rev().find_map(|queued| match queued {
+            QueuedRequest::Key { viewer, .. } if *viewer == id => Some(false),
+            QueuedRequest::ReleaseKeys { viewer, .. } if *viewer == id => Some(true),
             _ => None,
         });
         newest == Some(true)
     }
 
-    /// Lets go of what a viewer holds. These requests pass the bound: there are no more than keys, buttons and fingers.
+    /// Releases what a viewer holds. These requests pass the bound: there are no more than keys,
+    /// buttons and fingers.
     pub(super) fn release_all(&mut self, at: usize) {
         let id = self.viewers[at].id;
         let seq = self.next_input();
-        self.requests.push_back(Wish::ReleaseKeys { viewer: id, seq });
+        self.requests.push_back(QueuedRequest::ReleaseKeys { viewer: id, seq });
         let buttons = std::mem::take(&mut self.viewers[at].buttons);
         let held_by_others = self.viewers.iter().fold(0, |all, viewer| all | viewer.buttons);
         for button in (0..32).filter(|button| buttons & !held_by_others & (1 << button) != 0) {
             let seq = self.next_input();
-            self.ask(Request::Input(InputMessage::Button { seq, button, down: false }));
+            self.push_request(Request::Input(InputMessage::Button { seq, button, down: false }));
         }
         let fingers = std::mem::take(&mut self.viewers[at].fingers);
-        let (x, y) = self.hand.pointer();
+        let (x, y) = self.input_tracker.pointer();
         for finger in (0..16u8).filter(|finger| fingers & (1 << finger) != 0) {
             let seq = self.next_input();
             let (id, phase) = (finger_id(id, finger), thinc_ring::TouchPhase::End);
-            self.ask(Request::Input(InputMessage::Touch { seq, id, phase, x, y }));
+            self.push_request(Request::Input(InputMessage::Touch { seq, id, phase, x, y }));
         }
     }
+}
+
+fn set_locks(Locks { caps, num }: Locks) -> Request {
+    Request::SetLocks { caps, num }
 }
 
 fn request(action: KeyAction, seq: u32) -> Request {
     match action {
-        KeyAction::Bind(bindings) => Request::Bind(bindings),
-        KeyAction::Key { keycode, down } => Request::Input(InputMessage::Key { seq, keycode, down }),
+        KeyAction::Bind(number, bindings) => Request::Bind { number, bindings },
+        KeyAction::Key { keycode, down } => {
+            Request::Input(InputMessage::Key { seq, keycode, down })
+        }
     }
 }
 
-/// The driver's number of a finger: fingers of two viewers are two fingers.
+/// The driver's number of a finger: the fingers of two viewers are different fingers.
 fn finger_id(viewer: ViewerId, finger: u8) -> u32 {
     viewer.0.wrapping_mul(16) + u32::from(finger)
 }

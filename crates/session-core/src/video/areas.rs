@@ -1,94 +1,107 @@
 //! Path 5/13: under video.rs.
-//! Which parts of the screen that change like videos become streams of one viewer.
-//! Knows rectangles and times; never pixels, nor how it was found that they move.
+//! Which parts of the screen that change like videos become streams of one viewer: those that the
+//! shell detects in the pixels, and, on a slow path, those whose records show repeated drawing
+//! before enough plans exist. Knows rectangles and times; never pixels.
 
 use thinc_protocol::Micros;
 use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region, Size};
 
-use super::stream::{FRAME_APART, INTERVAL_MAX, INTERVAL_MIN, State, Stream, is_codable};
+use super::stream::{
+    FRAME_APART, INTERVAL_MAX, INTERVAL_MIN, StreamState, VideoStream, is_codable,
+};
 use super::{PLAIN_FROM, VideoOrigin, Videos};
 use crate::command_queue::CommandQueue;
 use crate::copies::CopyCommand;
-use crate::quality::VideoPolicy;
+use crate::quality::{RateEstimate, VideoPolicy};
 
-/// Fewest pixels of an area, and its shortest edge: what is smaller costs less as pixels than a decoder does.
+/// Fewest pixels of an area, and its shortest edge: a smaller one costs less as pixels than a
+/// decoder does.
 const AREA_MIN: u64 = 96 * 96;
 const AREA_EDGE_MIN: i32 = 48;
-/// An area becomes a stream when it was told to move so often, for so long, with no longer pause than this. The shell tells of it when
-/// it has done so for most of a second: a page that is scrolled, a line that is typed and a cursor that blinks end before, pause
-/// longer, or are moved.
+/// An area becomes a stream after so many reports of motion over so long, without a longer pause
+/// than this. The shell reports after most of a second of motion: scrolling pages, typed lines and
+/// blinking cursors end before, pause longer, or are moved by COPYs.
 const AREA_REPORTS: u32 = 5;
-const AREA_LASTS: Micros = 300_000;
+const AREA_TIME_MIN: Micros = 300_000;
 const AREA_PAUSE: Micros = 200_000;
-/// Areas that may become streams, at most.
+/// Most areas that may become streams.
 pub(super) const CANDIDATES_MAX: usize = 8;
-/// Areas that are streams, and that are told at once, at most.
+/// Most areas that are streams, and that are reported at once.
 const AREAS_MAX: usize = 4;
-/// Bytes that an exact pixel of a picture that moves takes.
+/// Weight of a plan in the average of moving text: a third of a second at 24 frames a second.
+const TEXT_WEIGHT: f64 = 0.125;
+/// Most rectangles of text that may be lossy in frames; past it the set becomes coarser, and pixels
+/// of the video that rest are refreshed while the rest moves.
+const TEXT_RECTS_MAX: usize = 256;
+/// Bytes of a lossless pixel of moving content.
 const PIXEL_BYTES: f64 = 1.5;
 
-/// What is drawn again and again, with no longer pause than this.
+/// Longest pause between drawings of a redrawn area.
 const REDRAWN_PAUSE: Micros = 150_000;
-/// So many of them are followed, at most.
+/// Most redrawn areas that are tracked.
 pub(super) const REDRAWN_MAX: usize = 4;
-/// After so many drawings the path is known not to keep up with them where frames wait: they are sent less sharp.
-const HURRIES_FROM: u32 = 3;
-/// What was drawn over and over for so long, and was all new each time it was looked at, becomes a stream before that was often: where
-/// the path carries no two exact ones in the time between two drawings, and where it carries less than a quarter of one. There hardly
-/// two are seen before a person has noticed that the film does not move.
+/// After so many drawings the path is known not to keep up: frames are sent at lower quality.
+const OUTPACED_DRAWINGS_MIN: u32 = 3;
+/// An area that was redrawn so often and for so long, and was all new each time it was planned,
+/// becomes a stream before the shell reports it: if the path carries less than two lossless frames
+/// in the time between drawings, or, with the shorter time, less than a quarter of one. There a
+/// person sees almost no frame before noticing that the video does not move.
 const REDRAWN_TIMES: u32 = 6;
-const REDRAWN_LASTS: Micros = 500_000;
-const REDRAWN_LASTS_SLOW: Micros = 200_000;
+const REDRAWN_TIME_MIN: Micros = 500_000;
+const REDRAWN_TIME_MIN_SLOW: Micros = 200_000;
 const SLOW: f64 = 4.0;
-/// Plans that have to find it new, and of how many: what opens is new once, and a page that scrolls now and then.
-const NEW_MIN: u32 = 2;
-const NEW: (u32, u32) = (1, 2);
+/// Plans that must find it new, and their least share: an opened window is new once, a scrolled
+/// page now and then.
+const NEW_PLANS_MIN: u32 = 2;
+const NEW_SHARE: (u32, u32) = (1, 2);
 /// Plans after which half of them are forgotten.
-const LOOKED_MAX: u32 = 16;
-/// Share of two rectangles by which they are one: three quarters. And of a rectangle a part that tells of it: an eighth.
-const ALIKE: (u64, u64) = (3, 4);
-const PART: u64 = 8;
+const PLANS_MAX: u32 = 16;
+/// Share by which two rectangles are the same: three quarters. And the least share of a rectangle
+/// that represents it: an eighth.
+const SAME_SHARE: (u64, u64) = (3, 4);
+const PART_MIN: u64 = 8;
 
-/// A part of the screen whose drawings cover each other, one soon after the other: a film, or a page that scrolls. Drawings tell of it
-/// however seldom the path lets anybody look.
+/// A part of the screen with drawings that cover each other, one soon after the other: a video, or
+/// a page that scrolls. Drawings show this even if the path allows few plans.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Redrawn {
+pub(super) struct RedrawnArea {
     rect: Rect,
     since: Micros,
     last: Micros,
     times: u32,
-    /// Plans of it or of parts, and those that found nearly all of that new.
-    looked: u32,
+    /// Plans of it or of parts of it, and those that found nearly all pixels new.
+    plans: u32,
     new: u32,
-    /// What of it is looked at now.
-    looking: Rect,
+    /// The part of it that is being planned.
+    planned_rect: Rect,
 }
 
-impl Redrawn {
-    fn first(rect: Rect, now: Micros) -> Redrawn {
-        Redrawn { rect, since: now, last: now, times: 1, looked: 0, new: 0, looking: rect }
+impl RedrawnArea {
+    fn first(rect: Rect, now: Micros) -> RedrawnArea {
+        RedrawnArea { rect, since: now, last: now, times: 1, plans: 0, new: 0, planned_rect: rect }
     }
 
-    /// Each time it is another picture.
+    /// Each plan finds other pixels.
     fn is_new(&self) -> bool {
-        self.new > 0 && self.new * NEW.1 >= self.looked * NEW.0
+        self.new > 0 && self.new * NEW_SHARE.1 >= self.plans * NEW_SHARE.0
     }
 
     fn is_alike(&self, rect: &Rect) -> bool {
         shares(&self.rect, rect, self.rect.area().max(rect.area()))
     }
 
-    /// It lies in this, and is enough of it: what is late is taken back and sent again in parts.
+    /// The rectangle lies in this area and is enough of it: late updates are withdrawn and sent
+    /// again in parts.
     fn has_part(&self, rect: &Rect) -> bool {
-        shares(&self.rect, rect, rect.area()) && rect.area() * PART >= self.rect.area()
+        shares(&self.rect, rect, rect.area()) && rect.area() * PART_MIN >= self.rect.area()
     }
 
-    fn goes_on(&self, now: Micros) -> bool {
+    fn continues(&self, now: Micros) -> bool {
         now.saturating_sub(self.last) <= REDRAWN_PAUSE
     }
 
-    /// Between two drawings.
+    /// The interval between two drawings.
     fn interval(&self) -> f64 {
         let apart = (self.last - self.since) as f64 / f64::from(self.times.max(2) - 1);
         apart.clamp(INTERVAL_MIN, INTERVAL_MAX)
@@ -97,7 +110,7 @@ impl Redrawn {
 
 /// A part of the screen that may become a stream.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Candidate {
+pub(super) struct VideoCandidate {
     rect: Rect,
     since: Micros,
     last: Micros,
@@ -105,31 +118,38 @@ pub(super) struct Candidate {
 }
 
 impl Videos {
-    /// The area that a drawing in `region` is a frame of, in part.
+    /// The video area to whose frame a drawing in `region` belongs.
     pub(crate) fn area(&mut self, region: &Region, now: Micros) -> Option<(u16, Rect)> {
-        let meets = |stream: &&mut Stream| stream.is_area() && region.overlaps_rect(&stream.place);
+        let meets =
+            |stream: &&mut VideoStream| stream.is_area() && region.overlaps_rect(&stream.place);
         let stream = self.streams.iter_mut().find(meets)?;
         stream.drawn(now);
-        (stream.state == State::Ready).then_some((stream.id, stream.place))
+        (stream.state == StreamState::Ready).then_some((stream.id, stream.place))
     }
 
-    /// Pictures were drawn in `region`; `rate` is what the path carries, in bytes a second.
-    pub(crate) fn redrawn(&mut self, region: &Region, queue: &mut CommandQueue, rate: u64, now: Micros) {
+    /// Images were drawn in `region`; `rate` is the path's, in bytes a second.
+    pub(crate) fn redrawn(
+        &mut self,
+        region: &Region,
+        queue: &mut CommandQueue,
+        rate: u64,
+        now: Micros,
+    ) {
         let rect = region.extents();
         if !self.takes_coded || rect.is_empty() || !is_large(&rect) {
             return;
         }
         let Some(at) = self.redrawn.iter().position(|redrawn| redrawn.is_alike(&rect)) else {
-            self.redrawn.retain(|redrawn| redrawn.goes_on(now));
+            self.redrawn.retain(|redrawn| redrawn.continues(now));
             if self.redrawn.len() >= REDRAWN_MAX {
                 self.redrawn.remove(0);
             }
-            self.redrawn.push(Redrawn::first(rect, now));
+            self.redrawn.push(RedrawnArea::first(rect, now));
             return;
         };
         let redrawn = &mut self.redrawn[at];
-        if !redrawn.goes_on(now) {
-            *redrawn = Redrawn::first(rect, now);
+        if !redrawn.continues(now) {
+            *redrawn = RedrawnArea::first(rect, now);
         } else if now.saturating_sub(redrawn.last) >= FRAME_APART {
             redrawn.last = now;
             redrawn.times += 1;
@@ -137,62 +157,71 @@ impl Videos {
         }
     }
 
-    /// These pixels are looked at next.
-    pub(crate) fn looked_at(&mut self, region: &Region) {
+    /// These pixels are planned next.
+    pub(crate) fn planned(&mut self, region: &Region) {
         let rect = region.extents();
         if let Some(redrawn) = self.redrawn.iter_mut().find(|redrawn| redrawn.has_part(&rect)) {
-            if redrawn.looked >= LOOKED_MAX {
-                (redrawn.looked, redrawn.new) = (redrawn.looked / 2, redrawn.new / 2);
+            if redrawn.plans >= PLANS_MAX {
+                (redrawn.plans, redrawn.new) = (redrawn.plans / 2, redrawn.new / 2);
             }
-            redrawn.looked += 1;
-            redrawn.looking = rect;
+            redrawn.plans += 1;
+            redrawn.planned_rect = rect;
         }
     }
 
     /// A plan found nearly all of this new.
-    pub(crate) fn new_at_once(&mut self, rect: &Rect, queue: &mut CommandQueue, rate: u64, now: Micros) {
-        if !self.takes_coded || !self.is_news(rect) {
+    pub(crate) fn fully_changed(
+        &mut self,
+        rect: &Rect,
+        queue: &mut CommandQueue,
+        rate: u64,
+        now: Micros,
+    ) {
+        if !self.takes_coded || !self.is_new_area(rect) {
             return;
         }
-        let looked_at = |redrawn: &Redrawn| shares(&redrawn.looking, rect, redrawn.looking.area().max(rect.area()));
+        let looked_at = |redrawn: &RedrawnArea| {
+            shares(&redrawn.planned_rect, rect, redrawn.planned_rect.area().max(rect.area()))
+        };
         if let Some(at) = self.redrawn.iter().position(looked_at) {
             self.redrawn[at].new += 1;
             self.begin_redrawn(at, queue, rate, now);
         }
     }
 
-    /// What is drawn over and over becomes a stream, where it is one and the path needs it.
+    /// A redrawn area becomes a stream, if it is a video and the path requires it.
     fn begin_redrawn(&mut self, at: usize, queue: &mut CommandQueue, rate: u64, now: Micros) {
         let redrawn = self.redrawn[at];
         let lasted = redrawn.last - redrawn.since;
-        if redrawn.new < NEW_MIN
+        if redrawn.new < NEW_PLANS_MIN
             || !redrawn.is_new()
             || rate == 0
-            || lasted < REDRAWN_LASTS_SLOW
+            || lasted < REDRAWN_TIME_MIN_SLOW
             || redrawn.times < REDRAWN_TIMES
         {
             return;
         }
         let takes = redrawn.rect.area() as f64 * PIXEL_BYTES * 1e6 / redrawn.interval();
         let slow = takes / rate as f64;
-        let lasts = if slow > SLOW { REDRAWN_LASTS_SLOW } else { REDRAWN_LASTS };
+        let lasts = if slow > SLOW { REDRAWN_TIME_MIN_SLOW } else { REDRAWN_TIME_MIN };
         let known = self.streams.iter().any(|stream| stream.place.overlaps(&redrawn.rect));
-        if !known && lasted >= lasts && slow * PLAIN_FROM > 1.0 && now >= self.area_refusal.until {
+        if !known && lasted >= lasts && slow * PLAIN_FROM > 1.0 && now >= self.area_backoff.until {
             self.begin_area(redrawn.rect, redrawn.interval(), queue, now);
         }
     }
 
-    /// Most of this is drawn faster than the path carries it, each time anew.
-    pub(crate) fn hurries(&self, region: &Region, now: Micros) -> bool {
+    /// Most of this is redrawn with new content faster than the path carries it.
+    pub(crate) fn outpaces_path(&self, region: &Region, now: Micros) -> bool {
         self.redrawn.iter().any(|redrawn| {
-            redrawn.times >= HURRIES_FROM
-                && redrawn.goes_on(now)
+            redrawn.times >= OUTPACED_DRAWINGS_MIN
+                && redrawn.continues(now)
                 && redrawn.is_new()
                 && redrawn.has_part(&region.extents())
         })
     }
 
-    /// Pixels were moved: what scrolls is no video, and what is carried along with all around it is one elsewhere.
+    /// Pixels were moved: what scrolls is no video, and an area that is moved with its surroundings
+    /// continues elsewhere.
     pub(crate) fn copied(&mut self, copy: &CopyCommand, screen: Rect) {
         if self.streams.is_empty() && self.candidates.is_empty() && self.redrawn.is_empty() {
             return;
@@ -204,14 +233,18 @@ impl Videos {
                 stream.shown.subtract(&copy.region);
             }
             let moved = stream.place.translate(copy.dx, copy.dy);
-            if stream.is_area() && screen.contains(&moved) && Region::from(moved).difference(&copy.region).is_empty() {
+            if stream.is_area()
+                && screen.contains(&moved)
+                && Region::from(moved).difference(&copy.region).is_empty()
+            {
                 stream.place = moved;
+                stream.text.translate(copy.dx, copy.dy);
             }
         }
     }
 
-    /// These parts of the screen change like a video; `rate` is what the path carries, in bytes a second.
-    pub(crate) fn moving<'a>(
+    /// These parts of the screen change like a video; `rate` is the path's, in bytes a second.
+    pub(crate) fn report_areas<'a>(
         &mut self,
         areas: impl Iterator<Item = &'a Rect>,
         screen: Rect,
@@ -225,15 +258,19 @@ impl Videos {
         self.candidates.retain(|candidate| now.saturating_sub(candidate.last) <= AREA_PAUSE);
         for area in areas.take(AREAS_MAX) {
             let area = area.intersect(&screen);
-            if area.is_empty() || !is_large(&area) || !self.is_news(&area) {
+            if area.is_empty() || !is_large(&area) || !self.is_new_area(&area) {
                 continue;
             }
             let candidate = self.candidate(area, now);
             let lasted = now.saturating_sub(candidate.since);
-            if candidate.reports < AREA_REPORTS || lasted < AREA_LASTS || now < self.area_refusal.until {
+            if candidate.reports < AREA_REPORTS
+                || lasted < AREA_TIME_MIN
+                || now < self.area_backoff.until
+            {
                 continue;
             }
-            let interval = (lasted as f64 / f64::from(candidate.reports - 1)).clamp(INTERVAL_MIN, INTERVAL_MAX);
+            let interval = (lasted as f64 / f64::from(candidate.reports - 1))
+                .clamp(INTERVAL_MIN, INTERVAL_MAX);
             let takes = candidate.rect.area() as f64 * PIXEL_BYTES * 1e6 / interval;
             let carried = rate as f64 >= takes * PLAIN_FROM && self.policy != VideoPolicy::H264;
             if !carried {
@@ -242,23 +279,50 @@ impl Videos {
         }
     }
 
-    /// True where it is not, for the most part, of a stream.
-    fn is_news(&mut self, area: &Rect) -> bool {
+    /// Moving text is in an area's frames from when it and the video are more than a full path
+    /// carried, until the path carries both.
+    pub(super) fn decide_text(&mut self, rate: RateEstimate) {
+        for stream in self.streams.iter_mut().filter(|stream| stream.is_area()) {
+            let text = stream.text_pixels * PIXEL_BYTES * stream.rate();
+            let takes = text + stream.bits_wanted() / 8.0;
+            match rate {
+                RateEstimate::Measured(rate) => stream.takes_text = takes > rate as f64,
+                RateEstimate::AtLeast(rate) if takes <= rate as f64 => stream.takes_text = false,
+                RateEstimate::AtLeast(_) | RateEstimate::Unknown => {}
+            }
+        }
+    }
+
+    /// A plan of an area found this moving text, which was in the frame if frames take it.
+    pub(crate) fn moving_text(&mut self, id: u16, region: &Region) {
+        let of_area = |stream: &&mut VideoStream| stream.id == id && stream.is_area();
+        let Some(stream) = self.streams.iter_mut().find(of_area) else { return };
+        stream.text_pixels += (region.area() as f64 - stream.text_pixels) * TEXT_WEIGHT;
+        if stream.takes_text && !region.is_empty() {
+            stream.text.add(region);
+            if stream.text.rect_count() > TEXT_RECTS_MAX {
+                stream.text = stream.text.simplified(TEXT_RECTS_MAX / 2);
+            }
+        }
+    }
+
+    /// True if most of it belongs to no stream.
+    fn is_new_area(&mut self, area: &Rect) -> bool {
         for stream in &mut self.streams {
             let shared = stream.place.intersect(area);
             let shared = if shared.is_empty() { 0 } else { shared.area() };
             if shared * 2 < area.area() {
                 continue;
             }
-            stream.moved();
-            // One that reaches far beyond has become larger, or another.
+            stream.confirm_motion();
+            // An area that reaches far beyond a stream has grown, or is another.
             return stream.is_area() && (area.area() - shared) * 4 > stream.place.area();
         }
         true
     }
 
-    fn candidate(&mut self, area: Rect, now: Micros) -> Candidate {
-        let alike = |candidate: &&mut Candidate| {
+    fn candidate(&mut self, area: Rect, now: Micros) -> VideoCandidate {
+        let alike = |candidate: &&mut VideoCandidate| {
             let shared = candidate.rect.intersect(&area);
             !shared.is_empty() && shared.area() * 2 >= candidate.rect.area().max(area.area())
         };
@@ -271,14 +335,16 @@ impl Videos {
         if self.candidates.len() >= CANDIDATES_MAX {
             self.candidates.remove(0);
         }
-        let candidate = Candidate { rect: area, since: now, last: now, reports: 1 };
+        let candidate = VideoCandidate { rect: area, since: now, last: now, reports: 1 };
         self.candidates.push(candidate);
         candidate
     }
 
     fn begin_area(&mut self, place: Rect, interval: f64, queue: &mut CommandQueue, now: Micros) {
         self.candidates.retain(|candidate| !candidate.rect.overlaps(&place));
-        while let Some(at) = self.streams.iter().position(|stream| stream.is_area() && stream.place.overlaps(&place)) {
+        while let Some(at) =
+            self.streams.iter().position(|stream| stream.is_area() && stream.place.overlaps(&place))
+        {
             self.end(at, queue);
         }
         let areas = self.streams.iter().filter(|stream| stream.is_area()).count();
@@ -297,7 +363,7 @@ impl Videos {
     }
 }
 
-/// Enough for a stream.
+/// Large enough for a stream.
 fn is_large(rect: &Rect) -> bool {
     rect.area() >= AREA_MIN && rect.width().min(rect.height()) >= AREA_EDGE_MIN
 }
@@ -305,5 +371,5 @@ fn is_large(rect: &Rect) -> bool {
 /// Two rectangles share nearly all of an area.
 fn shares(one: &Rect, other: &Rect, of: u64) -> bool {
     let shared = one.intersect(other);
-    !shared.is_empty() && shared.area() * ALIKE.1 >= of * ALIKE.0
+    !shared.is_empty() && shared.area() * SAME_SHARE.1 >= of * SAME_SHARE.0
 }

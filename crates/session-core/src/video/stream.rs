@@ -1,46 +1,47 @@
 //! Path 5/13: under video.rs.
-//! One stream of pictures, what names it, and a frame that is drawn for it.
-//! Knows rectangles, sizes and times; never which stream goes next.
+//! One video stream, its number, and a frame that is drawn for it.
+//! Knows rectangles, sizes and times; never which stream is sent next.
 
 use thinc_protocol::Micros;
 use thinc_protocol::limits::VIDEO_EDGE_MAX;
 use thinc_protocol::video::Source;
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::Drawn;
+use thinc_ring::DrawHint;
 
-use super::{Coding, VideoOrigin, pace};
+use super::{Coding, VideoOrigin, bitrate};
 use crate::update::JobId;
 
-/// Longest edge of a place, and how far it may lie, as the protocol has it.
+/// Longest edge and farthest position of a place, as in the protocol.
 const PLACE_MAX: i32 = 32768;
-/// A port has rested, and what it shows is made exact, when so many of its frames have not come, within these bounds: the shortest
-/// spares a video of four frames a second, the longest is what a person takes for a pause.
+/// A port is at rest, and is refreshed, after so many missing frames, within these bounds: the
+/// shortest spares a video of four frames a second, the longest is what a person takes for a pause.
 const REST_FRAMES: u64 = 3;
 const REST_MIN: Micros = 250_000;
 const REST_MAX: Micros = 1_000_000;
-/// After a refusal or a failure nothing of the kind is begun for so long, doubled each time and at most so often.
-const REFUSAL_PAUSE: Micros = 2_000_000;
-const REFUSALS_DOUBLED_MAX: u32 = 5;
-/// A stream that lasted for so long says that what was refused before is forgotten.
-const LIVED_WELL: Micros = 30_000_000;
-/// An area ends when nothing was drawn in it for so long, or when its pictures were looked at for so long and it was not told to move. Where
-/// the path lets nobody look, nobody knows that it does not.
-const AREA_ENDS: Micros = 500_000;
-/// A frame's interval before two were seen, and within which bounds it is believed.
+/// After a failure nothing of the kind is begun for so long, doubled each time and at most so
+/// often.
+const RETRY_AFTER: Micros = 2_000_000;
+const RETRY_DOUBLINGS_MAX: u32 = 5;
+/// A stream that lasted for so long resets the backoff.
+const STABLE_TIME: Micros = 30_000_000;
+/// An area ends after so long without a drawing, or after its frames were planned for so long
+/// without a report of motion. If the path allows no plans, motion is unknown.
+const AREA_IDLE_MAX: Micros = 500_000;
+/// Interval of frames before two were drawn, and bounds of a measured one.
 const INTERVAL_INITIAL: f64 = 33_333.0;
 pub(super) const INTERVAL_MIN: f64 = 8_000.0;
 pub(super) const INTERVAL_MAX: f64 = 500_000.0;
 /// Weight of a new interval.
 const INTERVAL_WEIGHT: f64 = 0.125;
-/// Drawings closer than this are of one frame of an area.
+/// Drawings closer together than this belong to one frame of an area.
 pub(super) const FRAME_APART: Micros = 5_000;
-/// The newest frame of a port is one that no record told of.
+/// The newest frame of a port is one whose record is missing.
 pub(super) const OP_UNKNOWN: u64 = u64::MAX;
 
-/// Largest picture that is coded, upright or lying: what OpenH264 takes.
+/// Largest frame that is coded, upright or not: the limit of OpenH264.
 pub(crate) const CODED_MAX: Size = Size { width: 3840, height: 2160 };
 
-/// An encoder takes pictures of this size.
+/// An encoder takes frames of this size.
 pub(super) fn is_codable(size: Size) -> bool {
     let (long, short) = (size.width.max(size.height), size.width.min(size.height));
     long <= CODED_MAX.width && short <= CODED_MAX.height
@@ -50,23 +51,29 @@ pub(super) fn is_codable(size: Size) -> bool {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PortFrame {
     pub(super) port: u16,
-    /// The drawing it is.
+    /// The op that drew it.
     pub(super) op: u64,
     pub(super) source: Source,
     pub(crate) place: Rect,
-    /// Of its samples.
+    /// Bytes of its samples.
     pub(super) bytes: u64,
 }
 
 impl PortFrame {
-    /// None where that is no frame of a video.
-    pub(crate) fn of(what: Drawn, op: u64) -> Option<PortFrame> {
-        let Drawn::Video { port, layout, size, crop, place } = what else { return None };
-        Some(PortFrame { port, op, source: Source { size, crop }, place, bytes: layout.bytes(size) as u64 })
+    /// None if the drawing is no frame of a video.
+    pub(crate) fn of(what: DrawHint, op: u64) -> Option<PortFrame> {
+        let DrawHint::Video { port, layout, size, crop, place } = what else { return None };
+        Some(PortFrame {
+            port,
+            op,
+            source: Source { size, crop },
+            place,
+            bytes: layout.bytes(size) as u64,
+        })
     }
 
-    /// A stream can be said to show it.
-    pub(super) fn is_sayable(&self) -> bool {
+    /// The protocol can express it as a frame of a stream.
+    pub(super) fn is_representable(&self) -> bool {
         let Size { width, height } = self.source.size;
         let near = |edge: i32| (-PLACE_MAX..=PLACE_MAX).contains(&edge);
         let long = |edge: i32| (1..=PLACE_MAX).contains(&edge);
@@ -81,73 +88,85 @@ impl PortFrame {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    /// Its INIT is still to be said.
+pub(super) enum StreamState {
+    /// Its INIT is still to be sent.
     New,
-    /// The viewer makes its decoder ready.
+    /// The viewer prepares its decoder.
     Offered,
     Ready,
 }
 
 /// A frame that was committed.
 #[derive(Debug)]
-pub(super) struct Committed {
+pub(super) struct CommittedFrame {
     pub(super) job: JobId,
     pub(super) coding: Coding,
-    /// What was to be shown, and the drawing that its clip is of.
+    /// The region to show, and the op that drew the frame of its clip.
     pub(super) region: Region,
     pub(super) op: u64,
-    /// A coded picture of it has come from the encoder.
-    pub(super) came: bool,
+    /// The encoder has returned a coded frame.
+    pub(super) has_coded: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Stream {
+pub(super) struct VideoStream {
     pub(super) id: u16,
     pub(super) origin: VideoOrigin,
-    pub(super) state: State,
+    pub(super) state: StreamState,
     pub(super) source: Source,
     pub(super) place: Rect,
-    /// What the viewer takes them to be.
-    pub(super) told: (Source, Rect),
-    /// Its INIT said that coded pictures may come.
+    /// The source and place that the viewer was told.
+    pub(super) announced: (Source, Rect),
+    /// Its INIT announced coded frames.
     pub(super) codable: bool,
-    /// Of its samples; of an area 0, for it is never plain.
+    /// Bytes of plain samples; 0 for an area, which is never plain.
     pub(super) plain_bytes: u64,
-    /// Its pictures are plain for now.
+    /// Its frames are plain for now.
     pub(super) is_plain: bool,
-    /// Where the newest frame of the port is seen, and the drawing it was.
+    /// Where the newest frame of the port is visible, and the op that drew it.
     pub(super) shown: Region,
     pub(super) op: u64,
     pub(super) begun_at: Micros,
-    /// When the newest frame was drawn, and how long after the one before.
+    /// When the newest frame was drawn, and the average interval.
     pub(super) drawn_at: Micros,
     pub(super) interval: f64,
-    /// An area: when the first of its pictures went to be looked at of which nobody has told that it moves.
-    unmoved_since: Option<Micros>,
-    /// The next coded picture leans on none, and goes from then on.
-    pub(super) key_wanted: bool,
-    pub(super) key_from: Micros,
-    /// The newest frame that was committed; it may have left.
-    pub(super) committed: Option<Committed>,
-    /// The one before it.
-    pub(super) behind: Option<JobId>,
-    /// Since when a frame waits for the path and nothing else.
-    pub(super) held_since: Option<Micros>,
-    /// Read when a later frame may have been in the samples than the clip is of, and which op that may be.
-    pub(super) late: Region,
-    pub(super) late_tag: u64,
+    /// For an area: when the first frame was planned since the last report of motion.
+    unconfirmed_since: Option<Micros>,
+    /// The next coded frame is a keyframe, and may be sent from then on.
+    pub(super) keyframe_wanted: bool,
+    pub(super) keyframe_from: Micros,
+    /// The newest frame that was committed; it may have been sent.
+    pub(super) committed: Option<CommittedFrame>,
+    /// The job of the frame before it.
+    pub(super) previous_job: Option<JobId>,
+    /// Since when a frame waits for nothing but the path.
+    pub(super) delayed_since: Option<Micros>,
+    /// Pixels that may show a later frame than that of their clip, and the newest op that may have
+    /// drawn it.
+    pub(super) uncertain: Region,
+    pub(super) uncertain_tag: u64,
+    /// Of an area: text that moved while it was in the frames, and may be lossy; pixels of moving
+    /// text in a plan, on average; and whether it is in the frames now.
+    pub(super) text: Region,
+    pub(super) text_pixels: f64,
+    pub(super) takes_text: bool,
 }
 
-impl Stream {
-    pub(super) fn new(id: u16, origin: VideoOrigin, source: Source, place: Rect, now: Micros) -> Stream {
-        Stream {
+impl VideoStream {
+    pub(super) fn new(
+        id: u16,
+        origin: VideoOrigin,
+        source: Source,
+        place: Rect,
+        now: Micros,
+    ) -> VideoStream {
+        VideoStream {
             id,
             origin,
-            state: State::New,
+            state: StreamState::New,
             source,
             place,
-            told: (source, place),
+            announced: (source, place),
             codable: false,
             plain_bytes: 0,
             is_plain: false,
@@ -156,14 +175,17 @@ impl Stream {
             begun_at: now,
             drawn_at: now,
             interval: INTERVAL_INITIAL,
-            unmoved_since: None,
-            key_wanted: true,
-            key_from: now,
+            unconfirmed_since: None,
+            keyframe_wanted: true,
+            keyframe_from: now,
             committed: None,
-            behind: None,
-            held_since: None,
-            late: Region::new(),
-            late_tag: 0,
+            previous_job: None,
+            delayed_since: None,
+            uncertain: Region::new(),
+            uncertain_tag: 0,
+            text: Region::new(),
+            text_pixels: 0.0,
+            takes_text: false,
         }
     }
 
@@ -183,64 +205,70 @@ impl Stream {
         }
         self.drawn_at = now;
         if apart < INTERVAL_MAX as Micros {
-            let seen = (apart as f64).max(INTERVAL_MIN);
-            self.interval += (seen - self.interval) * INTERVAL_WEIGHT;
+            let sample = (apart as f64).max(INTERVAL_MIN);
+            self.interval += (sample - self.interval) * INTERVAL_WEIGHT;
         }
     }
 
-    /// A picture of it is looked at.
-    pub(super) fn looked_at(&mut self, now: Micros) {
-        self.unmoved_since.get_or_insert(now);
+    /// A frame of it is planned.
+    pub(super) fn planned(&mut self, now: Micros) {
+        self.unconfirmed_since.get_or_insert(now);
     }
 
-    /// It moves, as was seen.
-    pub(super) fn moved(&mut self) {
-        self.unmoved_since = None;
+    /// The shell reports its motion.
+    pub(super) fn confirm_motion(&mut self) {
+        self.unconfirmed_since = None;
     }
 
-    /// When it will have rested, if nothing more comes.
+    /// When it will be at rest without further frames.
     pub(super) fn rests_at(&self) -> Micros {
         match self.origin {
-            VideoOrigin::Port(_) => self.drawn_at + (self.interval as Micros * REST_FRAMES).clamp(REST_MIN, REST_MAX),
-            VideoOrigin::Area => self.unmoved_since.map_or(self.drawn_at, |since| since.min(self.drawn_at)) + AREA_ENDS,
+            VideoOrigin::Port(_) => {
+                self.drawn_at + (self.interval as Micros * REST_FRAMES).clamp(REST_MIN, REST_MAX)
+            }
+            VideoOrigin::Area => {
+                self.unconfirmed_since.map_or(self.drawn_at, |since| since.min(self.drawn_at))
+                    + AREA_IDLE_MAX
+            }
         }
     }
 
-    /// Bytes a second that its plain pictures take.
+    /// Bytes a second of plain frames.
     pub(super) fn plain_rate(&self) -> f64 {
         self.plain_bytes as f64 * self.rate()
     }
 
     pub(super) fn bits_wanted(&self) -> f64 {
-        pace::bits_wanted(self.source.crop.area(), self.rate())
+        bitrate::bits_wanted(self.source.crop.area(), self.rate())
     }
 }
 
-/// Whether a number can name a stream.
+/// Whether a number can identify a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Number {
+pub(super) enum StreamNumber {
     Free,
     Taken,
-    /// Its END is still to leave.
+    /// Its END is still to be sent.
     Ending,
-    /// Once the viewer has applied this update, nothing it says is about the stream that had it.
+    /// Once the viewer has applied this update, it can no longer report about the stream with this
+    /// number.
     FreeAfter(u64),
 }
 
-/// Until when streams of a kind are not begun, and how often that was.
+/// Until when streams of a kind are not begun, and how often they failed.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Refusal {
+pub(super) struct RetryBackoff {
     pub(super) until: Micros,
     pub(super) times: u32,
 }
 
-impl Refusal {
-    /// This stream came to its end before its time.
-    pub(super) fn again(&mut self, stream: &Stream, now: Micros) {
-        if stream.state == State::Ready && now >= stream.begun_at + LIVED_WELL {
+impl RetryBackoff {
+    /// A stream failed.
+    pub(super) fn failed(&mut self, stream: &VideoStream, now: Micros) {
+        if stream.state == StreamState::Ready && now >= stream.begun_at + STABLE_TIME {
             self.times = 0;
         }
-        self.until = now + (REFUSAL_PAUSE << self.times.min(REFUSALS_DOUBLED_MAX));
+        self.until = now + (RETRY_AFTER << self.times.min(RETRY_DOUBLINGS_MAX));
         self.times += 1;
     }
 }

@@ -1,6 +1,7 @@
-//! Beside the path: under viewer.rs, from the viewer's end of the clipboard's channel, to its frames.
-//! When contents leave: behind everything of the display, in pieces that an update takes to pass.
-//! Knows that they wait and how many bytes they are; what is in them is thinc-clipboard's business.
+//! Path beside the pixels: under viewer.rs, from the viewer's end of the clipboard channel, to its
+//! messages.
+//! When clipboard content is sent: after everything of the display, in chunks as large as an
+//! update. Knows that chunks wait and their size; thinc-clipboard knows what they contain.
 
 use thinc_protocol::Micros;
 use thinc_protocol::session::SessionMessage;
@@ -8,13 +9,13 @@ use thinc_protocol::session::SessionMessage;
 use super::Viewer;
 use crate::command_queue::Lane;
 
-/// A quarter of a second: how long a display that always has something to show may keep a piece of a content waiting.
-/// A paste that ends is worth 2 KiB, which is 6 % of 1 Mbit/s.
+/// A quarter of a second: how long a busy display may delay a piece of content. 2 KiB each time are
+/// 6 % of 1 Mbit/s, so that a paste completes.
 const WAIT_MAX: Micros = 250_000;
 const LATE_BYTES: usize = 2 * 1024;
 
 impl Viewer {
-    /// Something of the display waits to leave.
+    /// Something of the display waits to be sent.
     fn shows(&self) -> bool {
         !self.queue.is_empty() || self.updates.unsent_len() > 0
     }
@@ -26,16 +27,19 @@ impl Viewer {
         }
     }
 
-    /// One piece that the display has kept waiting for too long, unless it answers a hand just now.
+    /// Sends one piece that the display has delayed for too long, unless an input response is next.
     pub(super) fn transmit_late_clip(&mut self, now: Micros, out: &mut Vec<u8>) {
         let late = self.clip_waits_since.is_some_and(|since| now >= since + WAIT_MAX);
-        let hand = || self.updates.next(now).is_some_and(|at| self.updates.next_bytes(at).0 == Lane::RealTime);
-        if late && !hand() {
+        let is_input_response = || {
+            self.updates.next(now).is_some_and(|at| self.updates.next_bytes(at).0 == Lane::RealTime)
+        };
+        if late && !is_input_response() {
             self.transmit_clip(LATE_BYTES, now, out);
         }
     }
 
-    /// Pieces, while nothing of the display waits. They share no chunk with an update: it would be seen when they have come.
+    /// Sends pieces while nothing of the display waits. They share no chunk with an update, which
+    /// would be shown only after them.
     pub(super) fn transmit_clips(&mut self, now: Micros, start: usize, out: &mut Vec<u8>) {
         if self.clipboard.piece_bytes(now) == 0 {
             self.clip_waits_since = None;
@@ -62,11 +66,16 @@ impl Viewer {
         true
     }
 
-    /// When a piece may leave although nothing happens; None where only an acknowledgement or the display's rest helps.
+    /// When a piece may be sent without an event; None if only an acknowledgement or an idle
+    /// display helps.
     pub(super) fn clip_deadline(&self, now: Micros) -> Option<Micros> {
         let since = self.clip_waits_since.filter(|_| self.clipboard.piece_bytes(now) > 0);
         let leaves = since.and_then(|since| {
-            if self.shows() { Some(since + WAIT_MAX).filter(|&at| at > now) } else { self.flow.room_at(now) }
+            if self.shows() {
+                Some(since + WAIT_MAX).filter(|&at| at > now)
+            } else {
+                self.flow.room_at(now)
+            }
         });
         leaves.into_iter().chain(self.clipboard.poll_deadline()).min()
     }

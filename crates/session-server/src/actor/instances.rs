@@ -1,6 +1,6 @@
-//! Path back: under actor.rs, for a viewer that comes on another connection than before.
-//! Its older connection is over, and the new one hears which of its input was taken: what it says again is typed once.
-//! Knows which viewers were here; never what they typed.
+//! Path back: under actor.rs, for a viewer that reconnects: its older connection is closed, and the
+//! new one learns which of its input was received, so that input which the viewer repeats is
+//! applied once. Knows which viewers were connected; never what they typed.
 
 use std::collections::VecDeque;
 
@@ -9,59 +9,76 @@ use thinc_protocol::session::CloseCode;
 use tracing::info;
 
 use super::Actor;
-use crate::connection::{ConnectionId, Ending};
+use crate::connection::{ConnectionId, EndReason};
 
-/// 16: as many viewers as there may be at once. One that is forgotten says nothing again.
-const LEFT_MAX: usize = 16;
+/// 16: as many viewers as there may be at once. One that is forgotten does not repeat its input.
+const DEPARTED_MAX: usize = 16;
 
-/// The viewers that have gone, and the newest input that was taken of each; the last to go at the end.
+/// Disconnected viewers and the newest input that was received from each; the last to leave is at
+/// the end.
 #[derive(Debug, Default)]
-pub(super) struct Left {
-    seen: VecDeque<([u8; INSTANCE_BYTES], u32)>,
+pub(super) struct DepartedViewers {
+    received: VecDeque<([u8; INSTANCE_BYTES], u32)>,
 }
 
-impl Left {
-    fn push(&mut self, instance: [u8; INSTANCE_BYTES], seen: u32) {
+impl DepartedViewers {
+    fn push(&mut self, instance: [u8; INSTANCE_BYTES], received: u32) {
         self.take(instance);
-        if self.seen.len() == LEFT_MAX {
-            self.seen.pop_front();
+        if self.received.len() == DEPARTED_MAX {
+            self.received.pop_front();
         }
-        self.seen.push_back((instance, seen));
+        self.received.push_back((instance, received));
     }
 
     fn take(&mut self, instance: [u8; INSTANCE_BYTES]) -> Option<u32> {
-        let at = self.seen.iter().position(|&(of, _)| of == instance)?;
-        self.seen.remove(at).map(|(_, seen)| seen)
+        let at = self.received.iter().position(|&(of, _)| of == instance)?;
+        self.received.remove(at).map(|(_, received)| received)
     }
 }
 
 impl Actor {
-    /// A viewer has come back: what may still come over its older connection comes too late, and what it held there it
-    /// holds no more.
-    pub(super) fn leave_older(&mut self, id: ConnectionId, instance: [u8; INSTANCE_BYTES]) {
-        let of_it: Vec<ConnectionId> =
-            self.seats.iter().filter(|(_, seat)| seat.instance == Some(instance)).map(|(&other, _)| other).collect();
-        // Numbers of connections grow: bytes of one that was given up may come after those of the next.
-        if of_it.iter().any(|&other| other > id) {
-            return self.close(id, CloseCode::Replaced, "a newer connection of this viewer is here");
+    /// A viewer has reconnected: closes its older connections, so that input which still arrives
+    /// there is ignored and its keys are released.
+    pub(super) fn close_older_connections(
+        &mut self,
+        id: ConnectionId,
+        instance: [u8; INSTANCE_BYTES],
+    ) {
+        let older: Vec<ConnectionId> = self
+            .connections
+            .iter()
+            .filter(|(_, connection)| connection.instance == Some(instance))
+            .map(|(&other, _)| other)
+            .collect();
+        // Connection IDs grow: bytes of a connection that was given up may arrive after those of
+        // the next.
+        if older.iter().any(|&other| other > id) {
+            return self.close(
+                id,
+                CloseCode::Replaced,
+                "a newer connection of this viewer is here",
+            );
         }
-        for other in of_it {
-            if let Some(seat) = self.seats.get(&other) {
-                info!("{}: came back on another connection", seat.label);
-                seat.task.abort();
-                self.gone(other, &Ending::Closed);
+        for other in older {
+            if let Some(connection) = self.connections.get(&other) {
+                info!("{}: reconnected", connection.label);
+                connection.task.abort();
+                self.handle_closed(other, &EndReason::Closed);
             }
         }
-        let seen = self.left.take(instance);
-        if let Some(seat) = self.seats.get_mut(&id) {
-            seat.instance = Some(instance);
-            seat.viewer.into_iter().for_each(|viewer| self.core.set_seen(viewer, seen));
+        let received = self.departed.take(instance);
+        if let Some(connection) = self.connections.get_mut(&id) {
+            connection.instance = Some(instance);
+            connection
+                .viewer
+                .into_iter()
+                .for_each(|viewer| self.core.set_input_received(viewer, received));
         }
     }
 
-    /// A viewer's connection is over; it may come back on another.
-    pub(super) fn remember_left(&mut self, instance: [u8; INSTANCE_BYTES], seen: u32) {
-        self.left.push(instance, seen);
+    /// A viewer has disconnected, and may reconnect.
+    pub(super) fn remember_departed(&mut self, instance: [u8; INSTANCE_BYTES], received: u32) {
+        self.departed.push(instance, received);
     }
 }
 
@@ -70,13 +87,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_viewers_that_left_the_last_sixteen_are_known() {
-        let mut left = Left::default();
-        (0..20).for_each(|number| left.push([number; INSTANCE_BYTES], number.into()));
-        left.push([9; INSTANCE_BYTES], 900);
-        assert_eq!(left.take([3; INSTANCE_BYTES]), None, "the oldest are forgotten");
-        assert_eq!(left.take([4; INSTANCE_BYTES]), Some(4));
-        assert_eq!(left.take([9; INSTANCE_BYTES]), Some(900), "the newest word counts");
-        assert_eq!(left.take([9; INSTANCE_BYTES]), None, "it is here again");
+    fn the_last_sixteen_departed_viewers_are_remembered() {
+        let mut departed = DepartedViewers::default();
+        (0..20).for_each(|number| departed.push([number; INSTANCE_BYTES], number.into()));
+        departed.push([9; INSTANCE_BYTES], 900);
+        assert_eq!(departed.take([3; INSTANCE_BYTES]), None, "the oldest are forgotten");
+        assert_eq!(departed.take([4; INSTANCE_BYTES]), Some(4));
+        assert_eq!(departed.take([9; INSTANCE_BYTES]), Some(900), "the newest value counts");
+        assert_eq!(departed.take([9; INSTANCE_BYTES]), None, "it is connected again");
     }
 }

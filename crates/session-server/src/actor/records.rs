@@ -1,6 +1,6 @@
-//! Path 3/13: under actor.rs, from the driver's ring and socket, to session-core and whoever records them.
-//! As many as there is time for in a turn: where they are dearer than programs make them, viewers get their turn all the same.
-//! Knows what each record stands for in shared memory; never what follows from it.
+//! Path 3/13: under actor.rs, from the driver's ring and socket, to session-core and the recorder.
+//! Handles as many records as a turn has time for: a flood of expensive records must not starve the
+//! viewers. Knows what each record refers to in shared memory; never what follows from it.
 
 use std::io;
 
@@ -13,17 +13,18 @@ use super::{Actor, NEXT_FRAMEBUFFERS_MAX, size_of};
 use crate::SessionError;
 use crate::recorder::{self, Recorder};
 
-/// After this long no further records are taken before viewers and connections get their turn.
-const RECORDS_TIME_PER_TURN: Micros = 2_000;
+/// After this long no further records are read before viewers and connections get their turn.
+const RECORD_TIME_PER_TURN: Micros = 2_000;
 
-/// Records taken without a look at the clock: 20 us of a flood, and still no longer than a turn where each costs fifty times as much.
-const RECORDS_PER_LOOK: usize = 64;
+/// Records between two reads of the clock: 20 us of a flood, and still no longer than a turn if
+/// each record costs fifty times as much.
+const RECORDS_PER_CLOCK_READ: usize = 64;
 
 impl Actor {
-    /// Takes the records there are, but not for ever; true when there are more.
+    /// Handles the records in the ring for at most RECORD_TIME_PER_TURN; true if there are more.
     pub(super) fn drain_ring(&mut self) -> Result<bool, SessionError> {
-        let begun = self.now();
-        let mut now = begun;
+        let started = self.now();
+        let mut now = started;
         let mut cursor = false;
         let mut behind = true;
         for count in 1_usize.. {
@@ -31,20 +32,21 @@ impl Actor {
                 behind = false;
                 break;
             };
-            let broken = |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
-            let record = DrawRecord::parse(&bytes).map_err(broken)?;
+            let invalid =
+                |error| SessionError::Driver(io::Error::new(io::ErrorKind::InvalidData, error));
+            let record = DrawRecord::parse(&bytes).map_err(invalid)?;
             if let Some(recorder) = &mut self.recorder {
                 recorder.record(&bytes, &record);
             }
             self.core.handle_record(&record, now);
             match record.kind {
-                RecordKind::Geometry { generation } => self.take_geometry(generation)?,
+                RecordKind::Geometry { generation } => self.handle_geometry(generation)?,
                 RecordKind::Cursor => cursor = true,
                 RecordKind::Overflow => {
                     let mut dirty = Region::new();
                     self.ring.take_dirty_tiles(|tile| dirty.add_rect(tile));
                     dirty.intersect_rect(&self.core.size().rect());
-                    debug!("the ring overflowed: {} pixels are read again", dirty.area());
+                    debug!("the ring overflowed: reading {} pixels again", dirty.area());
                     if let Some(recorder) = &mut self.recorder {
                         recorder.dirty(&dirty);
                     }
@@ -52,16 +54,16 @@ impl Actor {
                 }
                 _ => {}
             }
-            if count.is_multiple_of(RECORDS_PER_LOOK) {
+            if count.is_multiple_of(RECORDS_PER_CLOCK_READ) {
                 now = self.now();
-                if now >= begun + RECORDS_TIME_PER_TURN {
+                if now >= started + RECORD_TIME_PER_TURN {
                     break;
                 }
             }
         }
-        // Once for all of them: the block holds the newest, and each image is compressed.
+        // Once for all of them: the block holds the newest image, and compressing one takes time.
         if cursor {
-            self.take_cursor();
+            self.handle_cursor();
         }
         if let Some(recorder) = &mut self.recorder
             && !recorder.end_turn(now, &self.ring, &self.framebuffer)
@@ -71,8 +73,8 @@ impl Actor {
         Ok(behind)
     }
 
-    /// The trace begins with all there is: this framebuffer, every pixel of it, and the cursor.
-    pub(super) fn begin_recording(&mut self, mut recorder: Recorder) {
+    /// The trace begins with the whole state: this framebuffer, all its pixels, and the cursor.
+    pub(super) fn start_recording(&mut self, mut recorder: Recorder) {
         recorder.geometry(&self.framebuffer);
         if let Some(cursor) = self.ring.cursor() {
             recorder.cursor(&cursor);
@@ -80,40 +82,43 @@ impl Actor {
         self.recorder = Some(recorder);
     }
 
-    pub(super) fn record_to(&mut self, stream: std::os::unix::net::UnixStream) {
+    pub(super) fn start_trace(&mut self, stream: std::os::unix::net::UnixStream) {
         if self.recorder.as_ref().is_some_and(|recorder| !recorder.is_over()) {
             return recorder::refuse(&stream, "the session is being traced already");
         }
         match Recorder::to_stream(stream, self.now()) {
             Ok(recorder) => {
-                info!("somebody takes a trace");
-                self.begin_recording(recorder);
+                info!("recording a trace");
+                self.start_recording(recorder);
             }
-            Err(error) => warn!("no trace can be taken: {error}"),
+            Err(error) => warn!("cannot record a trace: {error}"),
         }
     }
 
-    /// From here on records mean the framebuffer of this generation.
-    pub(super) fn take_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
+    /// From here on records refer to the framebuffer of this generation.
+    pub(super) fn handle_geometry(&mut self, generation: u32) -> Result<(), SessionError> {
         self.core.handle_leds(self.ring.leds());
         if self.framebuffer.generation() == generation {
-            self.take_outputs();
+            self.read_outputs();
             return Ok(());
         }
         // The driver sends the descriptor before the record.
         self.drain_control()?;
-        let Some(at) = self.next_framebuffers.iter().position(|next| next.generation() == generation) else {
+        let Some(at) =
+            self.next_framebuffers.iter().position(|next| next.generation() == generation)
+        else {
             // Replaced while the record waited: the record of the newer one follows.
             return Ok(());
         };
-        self.framebuffer = self.next_framebuffers.drain(..=at).next_back().expect("its place was just found");
+        self.framebuffer =
+            self.next_framebuffers.drain(..=at).next_back().expect("its index was just found");
         let size = size_of(&self.framebuffer);
-        info!("the screen is {} × {} now", size.width, size.height);
+        info!("the screen is now {} × {}", size.width, size.height);
         if let Some(recorder) = &mut self.recorder {
             recorder.geometry(&self.framebuffer);
         }
         self.core.handle_geometry(size);
-        self.take_outputs();
+        self.read_outputs();
         Ok(())
     }
 
@@ -127,19 +132,17 @@ impl Actor {
                     self.next_framebuffers.push(framebuffer);
                 }
                 ControlEvent::OutputsApplied { .. } => {}
-                ControlEvent::Error(text) => warn!("the driver says: {text}"),
+                ControlEvent::Error(text) => warn!("the driver reports: {text}"),
             }
         }
         Ok(())
     }
 
-    pub(super) fn take_cursor(&mut self) {
-        let Some(cursor) = self.ring.cursor() else {
-            return self.cursor.is_not_there_yet();
-        };
+    pub(super) fn handle_cursor(&mut self) {
+        let Some(cursor) = self.ring.cursor() else { return };
         if let Some(recorder) = &mut self.recorder {
             recorder.cursor(&cursor);
         }
-        self.cursor.tell(&cursor, &mut self.encoder, &mut self.core);
+        self.cursor.publish(&cursor, &mut self.encoder, &mut self.core);
     }
 }

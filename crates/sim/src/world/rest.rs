@@ -1,24 +1,35 @@
-//! Beside the path: what must be so when everything has come to rest, and when a barrier is answered.
-//! Under world.rs, to a divergence or nothing.
-//! Knows what X has drawn and what viewers show; never how it came there.
+//! Beside the path: the checks after all queues have drained, and when a barrier is answered.
+//! Called by world.rs; returns a divergence or nothing. Knows what X has drawn and what viewers
+//! show; never how it got there.
 
 use thinc_region::Rect;
 use thinc_ring::RecordKind;
 
-use super::picture::expected;
-use super::{BarrierAsked, Connection, Divergence, World};
-use crate::datagrams::Lossy;
+use super::scaled::expected;
+use super::{BarrierRequest, Connection, Divergence, World};
+use crate::datagrams::DatagramPath;
 use crate::op::Op;
 use crate::pipeline::Pipeline;
 use crate::surface::{RGB, pixels};
 
 impl<P: Pipeline> World<P> {
-    /// Every pixel that was drawn before the barrier, and not since, must be there, if it can still be `seen`.
-    pub(super) fn check_barrier(&mut self, at: usize, number: u32, seen: bool) -> Result<(), Divergence> {
+    /// Every pixel that was drawn before the barrier, and not since, must be shown, if it can still
+    /// be `seen`.
+    pub(super) fn check_barrier(
+        &mut self,
+        at: usize,
+        number: u32,
+        seen: bool,
+    ) -> Result<(), Divergence> {
         let id = self.connections[at].id;
-        let found = self.barriers.iter().find(|(_, asked)| asked.viewer == id && asked.number == number);
-        let Some((&key, &BarrierAsked { answer, epoch, .. })) = found else {
-            return Err(Divergence(format!("viewer {at} was answered a barrier {number} that it did not ask for")));
+        let found = self
+            .barriers
+            .iter()
+            .find(|(_, request)| request.viewer == id && request.number == number);
+        let Some((&key, &BarrierRequest { answer, epoch, .. })) = found else {
+            return Err(Divergence(format!(
+                "viewer {at} got an answer to barrier {number}, which it did not request"
+            )));
         };
         let Some((op, generation)) = answer else {
             return Err(Divergence(format!(
@@ -27,7 +38,11 @@ impl<P: Pipeline> World<P> {
         };
         self.barriers.remove(&key);
         let (size, shown) = self.connections[at].pipeline.shown();
-        if !seen || self.connections[at].lost || generation != self.x_generation() || epoch != self.session.epoch(id) {
+        if !seen
+            || self.connections[at].lost
+            || generation != self.x_generation()
+            || epoch != self.session.epoch(id)
+        {
             return Ok(());
         }
         let by = self.session.view(id);
@@ -36,20 +51,23 @@ impl<P: Pipeline> World<P> {
         if size != wanted_size {
             return Ok(());
         }
-        // The newest op in any of the screen's pixels that this one is made of.
+        // The newest op in any of the screen's pixels that contribute to this one.
         let changed = |(x, y): (usize, usize)| {
             let at = Rect::at(x as i32, y as i32, 1, 1);
             let of = by.map_or(at, |by| by.source(&at));
             pixels(&of).map(|(x, y)| self.x.changed()[screen.at(x, y)]).max().unwrap_or(0)
         };
-        for (i, (shown, wanted)) in shown.iter().zip(&wanted).enumerate().filter(|(_, (a, b))| (*a ^ *b) & RGB != 0) {
+        for (i, (shown, wanted)) in
+            shown.iter().zip(&wanted).enumerate().filter(|(_, (a, b))| (*a ^ *b) & RGB != 0)
+        {
             let place = (i % size.width as usize, i / size.width as usize);
-            // A barrier says that all was sent, and not that it was sent exactly.
-            let exact = !self.connections[at].pipeline.is_inexact(place);
+            // A barrier covers that everything was sent, but not that it was lossless.
+            let exact = !self.connections[at].pipeline.is_lossy(place);
             let changed = changed(place);
             if changed <= op && exact {
                 return Err(Divergence(format!(
-                    "barrier {number} of viewer {at} came before {place:?}, drawn by op {changed} of {op}: {shown:06x}, not {wanted:06x}"
+                    "barrier {number} of viewer {at} was answered before {place:?} was sent, \
+                     drawn by op {changed} of {op}: {shown:06x}, not {wanted:06x}"
                 )));
             }
         }
@@ -57,10 +75,9 @@ impl<P: Pipeline> World<P> {
         Ok(())
     }
 
-    /// Lets everything come to rest, and compares.
+    /// Drains all queues, and compares.
     ///
-    /// # Errors
-    /// A viewer whose framebuffer is not the X screen, or a world that does not come to rest.
+    /// # Errors A viewer whose framebuffer differs from the X screen, or queues that do not drain.
     pub fn drain(&mut self) -> Result<(), Divergence> {
         self.x.finish();
         for connection in &mut self.connections {
@@ -68,18 +85,27 @@ impl<P: Pipeline> World<P> {
         }
         for _ in 0..60_000 {
             if self.x.unread() == 0 {
-                self.x.publish_surely(RecordKind::Idle);
+                self.x.publish_reliably(RecordKind::Idle);
             }
             self.apply(&Op::Shell)?;
             self.deliver()?;
             self.apply(&Op::Shell)?;
-            let next =
-                |c: &Connection<P>| [c.down.next_at(), c.up.next_at(), c.lossy.as_ref().and_then(Lossy::next_at)];
+            let next = |c: &Connection<P>| {
+                [
+                    c.down.next_at(),
+                    c.up.next_at(),
+                    c.datagrams.as_ref().and_then(DatagramPath::next_at),
+                ]
+            };
             let next = self.connections.iter().flat_map(next).flatten().min();
             match next {
                 Some(at) => self.now = self.now.max(at),
-                None if self.at_rest() => {
-                    let views = self.connections.iter().filter(|c| self.session.view(c.id).is_some()).count();
+                None if self.is_drained() => {
+                    let views = self
+                        .connections
+                        .iter()
+                        .filter(|c| self.session.view(c.id).is_some())
+                        .count();
                     self.tally.views += views as u64;
                     self.connections.iter_mut().for_each(|connection| connection.lost = false);
                     return self.compare();
@@ -87,19 +113,22 @@ impl<P: Pipeline> World<P> {
                 None => self.now += 1_000,
             }
         }
-        Err(Divergence(format!("the world does not come to rest: {}", self.unrest())))
+        Err(Divergence(format!("the queues do not drain: {}", self.viewer_stats())))
     }
 
-    fn at_rest(&self) -> bool {
+    fn is_drained(&self) -> bool {
         self.x.unread() == 0
             && self.connections.iter().all(|c| {
                 let stats = self.session.stats(c.id).unwrap_or_default();
-                c.jobs.is_empty() && c.encodings.is_empty() && c.inbox.is_empty() && stats.in_flight == 0
+                c.jobs.is_empty()
+                    && c.encodings.is_empty()
+                    && c.inbox.is_empty()
+                    && stats.in_flight == 0
             })
             && self.session.is_drained()
     }
 
-    fn unrest(&self) -> String {
+    fn viewer_stats(&self) -> String {
         let viewers = self.connections.iter().map(|c| format!("{:?}", self.session.stats(c.id)));
         viewers.collect::<Vec<_>>().join("; ")
     }
@@ -111,25 +140,34 @@ impl<P: Pipeline> World<P> {
             let view = self.session.view(connection.id);
             let (wanted_size, wanted) = expected(view.as_ref(), screen.size, &screen.pixels);
             if size != wanted_size {
-                return Err(Divergence(format!("viewer {at} shows {size:?}, and should {wanted_size:?}")));
+                return Err(Divergence(format!(
+                    "viewer {at} shows {size:?} instead of {wanted_size:?}"
+                )));
             }
             let wrong = |(a, b): (&u32, &u32)| (a ^ b) & RGB != 0;
             let count = shown.iter().zip(&wanted).filter(|&pair| wrong(pair)).count();
             if let Some(i) = shown.iter().zip(&wanted).position(wrong) {
                 let (x, y) = (i as u32 % size.width, i as u32 / size.width);
                 return Err(Divergence(format!(
-                    "viewer {at} differs from {} in {count} pixels, first ({x}, {y}): {:06x}, not {:06x}",
-                    view.map_or("the screen".to_owned(), |view| format!("what {view:?} shows of the screen")),
+                    "viewer {at} differs from {} in {count} pixels, first ({x}, {y}): {:06x}, \
+                     expected {:06x}",
+                    view.map_or("the screen".to_owned(), |view| format!(
+                        "the screen seen through {view:?}"
+                    )),
                     shown[i] & RGB,
                     wanted[i] & RGB
                 )));
             }
-            let inexact = connection.pipeline.inexact_len();
-            if inexact > 0 {
-                return Err(Divergence(format!("viewer {at} is told that {inexact} pixels are not exact")));
+            let lossy = connection.pipeline.lossy_pixels();
+            if lossy > 0 {
+                return Err(Divergence(format!("viewer {at} still has {lossy} lossy pixels")));
             }
-            if !connection.last_ends_frame && connection.lossy.is_none() || connection.pipeline.is_in_frame() {
-                return Err(Divergence(format!("viewer {at} still waits for the end of a frame")));
+            if !connection.last_ends_frame && connection.datagrams.is_none()
+                || connection.pipeline.is_in_frame()
+            {
+                return Err(Divergence(format!(
+                    "viewer {at} still waits for the end of a displayed frame"
+                )));
             }
         }
         Ok(())

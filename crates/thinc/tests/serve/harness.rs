@@ -1,6 +1,5 @@
-//! Starts `thinc`, speaks to its port as a viewer or a browser would, and clears everything away.
-//! Used by every test here.
-//! Knows processes, TLS and HTTP in their simplest form.
+//! Starts `thinc`, connects to its port like a viewer or a browser, and cleans up. Used by every
+//! test here. Knows processes, TLS and HTTP in their simplest form.
 
 use std::collections::HashMap;
 use std::fs;
@@ -9,39 +8,57 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::SESSION_FRAME_BYTES_MAX;
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerHello, ViewerMessage};
 use thinc_region::Size;
 use thinc_transport::{ConnectOptions, Connection, Link, Reader, Writer, connect};
 
-/// No step of these tests takes this long, not even on a busy machine: what does, hangs.
-pub(crate) const LONG: Duration = Duration::from_secs(60);
+/// No step of these tests takes this long, even on a busy machine: one that does hangs.
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Folders of one test, and the environment that leads `thinc` to them.
-pub(crate) struct Place {
+/// Options that wait as long as these tests do.
+pub(crate) fn connect_options() -> ConnectOptions {
+    ConnectOptions { timeout: TIMEOUT, answer_timeout: TIMEOUT, ..ConnectOptions::default() }
+}
+
+/// Waits for a result that no event announces.
+pub(crate) fn wait_until<T>(what: &str, mut result: impl FnMut() -> Option<T>) -> T {
+    let deadline = Instant::now() + TIMEOUT;
+    loop {
+        if let Some(result) = result() {
+            return result;
+        }
+        assert!(Instant::now() < deadline, "timed out: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The folders of one test, and the environment that makes `thinc` use them.
+pub(crate) struct TestEnvironment {
     pub(crate) folder: PathBuf,
 }
 
-impl Place {
-    pub(crate) fn new() -> Place {
+impl TestEnvironment {
+    pub(crate) fn new() -> TestEnvironment {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        // Short: a socket's path has 107 bytes.
-        let name = format!("thinc-t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        // Short: a socket's path has at most 107 bytes.
+        let name =
+            format!("thinc-t{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
         let _ = fs::remove_dir_all(&folder);
         for part in ["run", "state"] {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(folder.join(part)).unwrap();
         }
-        Place { folder }
+        TestEnvironment { folder }
     }
 
     pub(crate) fn thinc(&self, arguments: &[&str]) -> Command {
@@ -52,14 +69,17 @@ impl Place {
             .env("XDG_STATE_HOME", self.folder.join("state"));
         if std::env::var_os("THINC_DRIVER_DIR").is_none() {
             let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver/build");
-            assert!(driver.join("thinc_drv.so").is_file(), "the driver is not built: make -C driver");
+            assert!(
+                driver.join("thinc_drv.so").is_file(),
+                "the driver is not built: make -C driver"
+            );
             command.env("THINC_DRIVER_DIR", driver);
         }
         command.stdin(Stdio::null());
         command
     }
 
-    /// Runs to its end, which has to come.
+    /// Runs `thinc` until it ends.
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         let mut command = self.thinc(arguments);
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -70,26 +90,27 @@ impl Place {
         output
     }
 
-    /// Must fail; what it said.
+    /// Runs `thinc`, which must fail; returns its error output.
     pub(crate) fn fails(&self, arguments: &[&str]) -> String {
         failed(&self.run(arguments))
     }
 
     pub(crate) fn log(&self, session: &str, log: &str) -> String {
-        fs::read_to_string(self.folder.join("state/thinc/log").join(session).join(log)).unwrap_or_default()
+        fs::read_to_string(self.folder.join("state/thinc/log").join(session).join(log))
+            .unwrap_or_default()
     }
 }
 
 pub(crate) fn failed(output: &Output) -> String {
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(!output.status.success(), "it was to fail, but did not: {words}");
+    assert!(!output.status.success(), "it did not fail: {words}");
     words
 }
 
-impl Drop for Place {
+impl Drop for TestEnvironment {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("left for a look: {}", self.folder.display());
+            eprintln!("kept for inspection: {}", self.folder.display());
         } else {
             let _ = fs::remove_dir_all(&self.folder);
         }
@@ -97,13 +118,15 @@ impl Drop for Place {
 }
 
 /// Kills a process that takes too long, so that a test fails instead of hanging.
-struct Watchdog(#[expect(dead_code, reason = "its end is what counts")] std::sync::mpsc::Sender<()>);
+struct Watchdog(
+    #[expect(dead_code, reason = "dropping it ends the watch")] std::sync::mpsc::Sender<()>,
+);
 
 impl Watchdog {
     fn new(pid: Pid) -> Watchdog {
         let (sender, receiver) = std::sync::mpsc::channel::<()>();
         std::thread::spawn(move || {
-            if receiver.recv_timeout(LONG) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
+            if receiver.recv_timeout(TIMEOUT) == Err(std::sync::mpsc::RecvTimeoutError::Timeout) {
                 let _ = rustix::process::kill_process(pid, Signal::KILL);
             }
         });
@@ -113,62 +136,98 @@ impl Watchdog {
 
 /// A running session.
 pub(crate) struct Session {
-    pub(crate) place: Place,
+    pub(crate) environment: TestEnvironment,
     pub(crate) name: String,
     pub(crate) child: Child,
-    /// What it prints, read as far as "ready".
-    pub(crate) said: Vec<String>,
+    /// The lines that it printed until it was ready.
+    pub(crate) output: Vec<String>,
     pub(crate) ready: serde_json::Value,
+    errors: Arc<Mutex<String>>,
     _watch: Watchdog,
 }
 
 impl Session {
     /// With a command that draws nothing and ends with its X server.
     pub(crate) fn start(options: &[&str]) -> Session {
-        Session::start_with(Place::new(), options, &["sleep", "1000"])
+        Session::start_with(TestEnvironment::new(), options, &["sleep", "1000"])
     }
 
-    pub(crate) fn start_with(place: Place, options: &[&str], command: &[&str]) -> Session {
-        let ready = place.folder.join("ready.json");
-        let mut arguments =
-            vec!["serve", "--listen", "127.0.0.1:0", "--name", "t", "--ready-json", ready.to_str().unwrap()];
+    pub(crate) fn start_with(
+        environment: TestEnvironment,
+        options: &[&str],
+        command: &[&str],
+    ) -> Session {
+        let ready = environment.folder.join("ready.json");
+        let mut arguments = vec![
+            "serve",
+            "--listen",
+            "127.0.0.1:0",
+            "--name",
+            "t",
+            "--ready-json",
+            ready.to_str().unwrap(),
+        ];
         arguments.extend(options);
+        arguments.extend(["--window-manager", "none"]);
         arguments.push("--");
         arguments.extend(command);
-        let mut command = place.thinc(&arguments);
-        // A job of its own, as a shell starts it.
+        let mut command = environment.thinc(&arguments);
+        // In a process group of its own, as a shell starts jobs.
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let watch = Watchdog::new(Pid::from_child(&child));
+        let errors = Arc::new(Mutex::new(String::new()));
+        std::thread::spawn({
+            let (lines, errors) = (BufReader::new(child.stderr.take().unwrap()), errors.clone());
+            move || {
+                for line in lines.lines().map_while(Result::ok) {
+                    eprintln!("{line}");
+                    *errors.lock().unwrap() += &(line + "\n");
+                }
+            }
+        });
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut said = Vec::new();
+        let mut output = Vec::new();
         loop {
-            let line = lines.next().expect("it said no more, and was never ready").unwrap();
+            let line = lines.next().expect("it ended its output and was never ready").unwrap();
             let last = line.starts_with("Ctrl-C");
-            said.push(line);
+            output.push(line);
             if last {
                 break;
             }
         }
-        // Held open until the end: its writer must not meet a closed pipe.
+        // Read until the end: the program must not write to a closed pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let ready = serde_json::from_slice(&fs::read(&ready).unwrap()).unwrap();
-        Session { place, name: "t".into(), child, said, ready, _watch: watch }
+        Session { environment, name: "t".into(), child, output, ready, errors, _watch: watch }
+    }
+
+    /// What it has written to its error output so far, which contains this.
+    pub(crate) fn errors_with(&self, words: &str) -> String {
+        wait_until(words, || {
+            let errors = self.errors.lock().unwrap();
+            errors.contains(words).then(|| errors.clone())
+        })
     }
 
     pub(crate) fn pid(&self, part: &str) -> u32 {
         u32::try_from(self.ready["pids"][part].as_u64().unwrap()).unwrap()
     }
 
-    /// As the supervisor says it now.
+    /// The supervisor's current status.
     pub(crate) fn status(&self) -> serde_json::Value {
-        let output = self.place.run(&["list", "--json"]);
+        let output = self.environment.run(&["list", "--json"]);
         let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-        list.as_array().unwrap().iter().find(|status| status["name"] == self.name.as_str()).unwrap().clone()
+        list.as_array()
+            .unwrap()
+            .iter()
+            .find(|status| status["name"] == self.name.as_str())
+            .unwrap()
+            .clone()
     }
 
     pub(crate) fn link(&self) -> Link {
-        let output = self.place.run(&["link", &self.name]);
+        let output = self.environment.run(&["link", &self.name]);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap().parse().unwrap()
     }
@@ -178,15 +237,15 @@ impl Session {
     }
 
     pub(crate) fn viewer(&self) -> Viewer {
-        Viewer::new(connect(&self.link(), &ConnectOptions::default()).unwrap())
+        Viewer::new(connect(&self.link(), &connect_options()).unwrap())
     }
 
-    /// Waits for its end and gives its exit code.
+    /// Waits until it ends; returns its exit code.
     pub(crate) fn end_code(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
 
-    /// To the whole job, as a terminal does.
+    /// Sends a signal to the whole process group, as a terminal does.
     pub(crate) fn signal_job(&self, signal: Signal) {
         rustix::process::kill_process_group(Pid::from_child(&self.child), signal).unwrap();
     }
@@ -205,33 +264,39 @@ impl Drop for Session {
     }
 }
 
-/// Waits for the end of a process that is not ours, as the kernel tells it.
+/// Waits for the end of a process that is not our child.
 pub(crate) fn wait_for_end(pid: u32) {
     let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    let Ok(fd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else { return };
+    let Ok(fd) = rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()) else {
+        return;
+    };
     let mut fds = [rustix::event::PollFd::new(&fd, rustix::event::PollFlags::IN)];
-    let timeout = rustix::event::Timespec { tv_sec: LONG.as_secs() as i64, tv_nsec: 0 };
-    assert_eq!(rustix::event::poll(&mut fds, Some(&timeout)).unwrap(), 1, "process {pid} did not end");
+    let timeout = rustix::event::Timespec { tv_sec: TIMEOUT.as_secs() as i64, tv_nsec: 0 };
+    assert_eq!(
+        rustix::event::poll(&mut fds, Some(&timeout)).unwrap(),
+        1,
+        "process {pid} did not end"
+    );
 }
 
-/// True while there is such a process, zombies not counted.
-pub(crate) fn lives(pid: u32) -> bool {
+/// True while the process runs; zombies do not count.
+pub(crate) fn is_running(pid: u32) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat"))
         .is_ok_and(|stat| !stat.rsplit(')').next().unwrap().trim().starts_with('Z'))
 }
 
-/// A viewer that says hello and acknowledges.
+/// A viewer that sends a hello and acknowledges updates.
 pub(crate) struct Viewer {
     reader: Reader,
     pub(crate) writer: Writer,
     frames: Deframer,
-    pub(crate) session_key: Vec<u8>,
+    pub(crate) session_credential: Vec<u8>,
     pub(crate) acknowledges: bool,
 }
 
-/// What a session said, as far as these tests look.
+/// A message of the session, reduced to what these tests check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Message {
     Hello(String),
     Geometry(Size),
     Update { seq: u64, bytes: usize },
@@ -248,35 +313,42 @@ impl Viewer {
     }
 
     pub(crate) fn with_caps(connection: Connection, caps: u32) -> Viewer {
-        let session_key = connection.session_key.clone();
+        let session_credential = connection.session_credential.clone();
         let (reader, writer) = connection.split();
-        let mut viewer =
-            Viewer { reader, writer, frames: Deframer::new(SESSION_FRAME_BYTES_MAX), session_key, acknowledges: true };
+        let mut viewer = Viewer {
+            reader,
+            writer,
+            frames: Deframer::new(SESSION_MESSAGE_BYTES_MAX),
+            session_credential,
+            acknowledges: true,
+        };
         let ViewerMessage::Hello(hello) = hello() else { unreachable!() };
-        viewer.say(&ViewerMessage::Hello(ViewerHello { caps, ..hello }));
+        viewer.send(&ViewerMessage::Hello(ViewerHello { caps, ..hello }));
         viewer
     }
 
-    pub(crate) fn say(&mut self, message: &ViewerMessage) {
-        self.try_say(message).unwrap();
+    pub(crate) fn send(&mut self, message: &ViewerMessage) {
+        self.try_send(message).unwrap();
     }
 
-    fn try_say(&mut self, message: &ViewerMessage) -> std::io::Result<()> {
+    fn try_send(&mut self, message: &ViewerMessage) -> std::io::Result<()> {
         let mut bytes = Vec::new();
         message.encode(&mut bytes);
         self.writer.write_all(&bytes)
     }
 
     /// The next message; `None` at the end of the connection.
-    pub(crate) fn next(&mut self) -> Option<Said> {
+    pub(crate) fn next(&mut self) -> Option<Message> {
         loop {
             if let Some(frame) = self.frames.next().unwrap() {
-                let said = look(&SessionMessage::decode(&frame).unwrap());
-                if let (Said::Update { seq, .. }, true) = (&said, self.acknowledges) {
-                    // A session that ends may have hung up already; its last words are still to be read.
-                    let _ = self.try_say(&ViewerMessage::Ack(Ack { update: *seq, presented: None }));
+                let message = summarize(&SessionMessage::decode(&frame).unwrap());
+                if let (Message::Update { seq, .. }, true) = (&message, self.acknowledges) {
+                    // A session that ends may have closed already; its last messages still have to
+                    // be read.
+                    let _ =
+                        self.try_send(&ViewerMessage::Ack(Ack { update: *seq, presented: None }));
                 }
-                return Some(said);
+                return Some(message);
             }
             let mut buffer = [0; 4096];
             match self.reader.read(&mut buffer) {
@@ -286,27 +358,34 @@ impl Viewer {
         }
     }
 
-    /// Reads on until a message that `wanted` is true for.
-    pub(crate) fn until(&mut self, wanted: impl Fn(&Said) -> bool) -> Said {
+    /// Reads until a message for which `wanted` is true.
+    pub(crate) fn until(&mut self, wanted: impl Fn(&Message) -> bool) -> Message {
         loop {
-            let said = self.next().expect("the connection ended first");
-            if wanted(&said) {
-                return said;
+            let message = self.next().expect("the connection ended first");
+            if wanted(&message) {
+                return message;
             }
         }
     }
 
-    /// The screen's size, once all that was drawn so far has been sent.
-    pub(crate) fn whole(&mut self) -> Size {
-        let Said::Geometry(size) = self.until(|said| matches!(said, Said::Geometry(_))) else { unreachable!() };
-        self.say(&ViewerMessage::Barrier(1));
-        self.until(|said| *said == Said::Barrier(1));
+    /// Waits until everything drawn so far was sent; returns the screen's size.
+    pub(crate) fn wait_complete(&mut self) -> Size {
+        let Message::Geometry(size) = self.until(|message| matches!(message, Message::Geometry(_)))
+        else {
+            unreachable!()
+        };
+        self.send(&ViewerMessage::Barrier(1));
+        self.until(|message| *message == Message::Barrier(1));
         size
     }
 
-    /// Reads to the end; why the session closed.
+    /// Reads to the end; returns why the session closed.
     pub(crate) fn closed(&mut self) -> (CloseCode, String) {
-        let Said::Close(code, reason) = self.until(|said| matches!(said, Said::Close(..))) else { unreachable!() };
+        let Message::Close(code, reason) =
+            self.until(|message| matches!(message, Message::Close(..)))
+        else {
+            unreachable!()
+        };
         assert_eq!(self.next(), None, "nothing follows a close");
         (code, reason)
     }
@@ -317,29 +396,31 @@ pub(crate) fn hello() -> ViewerMessage {
         version: thinc_protocol::VERSION,
         caps: 0,
         size: Size { width: 0, height: 0 },
-        frame_bytes_max: SESSION_FRAME_BYTES_MAX as u32,
+        message_bytes_max: SESSION_MESSAGE_BYTES_MAX as u32,
         name: "test".into(),
     })
 }
 
-fn look(message: &SessionMessage<'_>) -> Said {
+fn summarize(message: &SessionMessage<'_>) -> Message {
     match message {
-        SessionMessage::Hello(hello) => Said::Hello(hello.name.clone()),
-        SessionMessage::Geometry(geometry) => Said::Geometry(geometry.size),
-        SessionMessage::Update(update) => Said::Update { seq: update.seq, bytes: update.commands.len() },
-        SessionMessage::Barrier(id) => Said::Barrier(*id),
-        SessionMessage::Pong(_) => Said::Pong,
-        SessionMessage::Seen(input) => Said::Seen(*input),
-        SessionMessage::Close(close) => Said::Close(close.code, close.reason.to_owned()),
-        _ => Said::Other,
+        SessionMessage::Hello(hello) => Message::Hello(hello.name.clone()),
+        SessionMessage::Geometry(geometry) => Message::Geometry(geometry.size),
+        SessionMessage::Update(update) => {
+            Message::Update { seq: update.seq, bytes: update.commands.len() }
+        }
+        SessionMessage::Barrier(id) => Message::Barrier(*id),
+        SessionMessage::Pong(_) => Message::Pong,
+        SessionMessage::InputReceived(input) => Message::Seen(*input),
+        SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
+        _ => Message::Other,
     }
 }
 
-/// Takes any certificate, as a browser whose person pressed "go on".
+/// Accepts any certificate, like a browser whose user ignored the warning.
 #[derive(Debug)]
-struct Careless(Arc<rustls::crypto::CryptoProvider>);
+struct AcceptAnyCertificate(Arc<rustls::crypto::CryptoProvider>);
 
-impl rustls::client::danger::ServerCertVerifier for Careless {
+impl rustls::client::danger::ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -373,7 +454,7 @@ impl rustls::client::danger::ServerCertVerifier for Careless {
 
 pub(crate) type Tls = StreamOwned<ClientConnection, TcpStream>;
 
-/// A TLS connection that offers these versions and this protocol; the handshake has been done.
+/// A TLS connection that offers these versions and this protocol, after the handshake.
 pub(crate) fn tls(
     address: SocketAddr,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -384,12 +465,12 @@ pub(crate) fn tls(
         .with_protocol_versions(versions)
         .unwrap()
         .dangerous()
-        .with_custom_certificate_verifier(Arc::new(Careless(provider)))
+        .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth();
     config.alpn_protocols.extend(alpn.map(<[u8]>::to_vec));
     let name = ServerName::try_from("localhost").unwrap();
     let tcp = TcpStream::connect(address)?;
-    tcp.set_read_timeout(Some(LONG))?;
+    tcp.set_read_timeout(Some(TIMEOUT))?;
     let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), tcp);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
@@ -397,7 +478,7 @@ pub(crate) fn tls(
     Ok(stream)
 }
 
-/// Everything until the other side closes, however it does.
+/// Everything until the peer closes the connection, in order or not.
 pub(crate) fn read_to_end(stream: &mut impl Read) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut buffer = [0; 4096];
@@ -407,13 +488,15 @@ pub(crate) fn read_to_end(stream: &mut impl Read) -> Vec<u8> {
     bytes
 }
 
-/// A browser, as far as the session can tell.
+/// A browser, from the session's point of view.
 pub(crate) struct Browser {
     pub(crate) address: SocketAddr,
     pub(crate) cookie: Option<String>,
+    /// The origin secret, as in the answer to a login.
+    pub(crate) secret: Option<String>,
 }
 
-/// What was answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -429,15 +512,15 @@ impl Answer {
 
 impl Browser {
     pub(crate) fn new(session: &Session) -> Browser {
-        Browser { address: session.address(), cookie: None }
+        Browser { address: session.address(), cookie: None, secret: None }
     }
 
-    /// A connection on which nothing has been asked yet.
+    /// A connection without requests so far.
     pub(crate) fn connect(&self) -> Tls {
         tls(self.address, &[&rustls::version::TLS13], Some(b"http/1.1")).unwrap()
     }
 
-    /// One request on a connection of its own, which stays open for what may follow an upgrade.
+    /// One request on a new connection, which stays open for what may follow an upgrade.
     pub(crate) fn open(
         &self,
         method: &str,
@@ -445,11 +528,11 @@ impl Browser {
         extra: &[(&str, &str)],
         body: &str,
     ) -> (Answer, BufReader<Tls>) {
-        self.ask(self.connect(), method, path, extra, body)
+        self.request_on(self.connect(), method, path, extra, body)
     }
 
     /// The same on this connection.
-    fn ask(
+    fn request_on(
         &self,
         mut stream: Tls,
         method: &str,
@@ -457,8 +540,11 @@ impl Browser {
         extra: &[(&str, &str)],
         body: &str,
     ) -> (Answer, BufReader<Tls>) {
-        let mut request =
-            format!("{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n", self.address, body.len());
+        let mut request = format!(
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n",
+            self.address,
+            body.len()
+        );
         if let Some(cookie) = &self.cookie {
             request += &format!("Cookie: other=1; {cookie}\r\n");
         }
@@ -469,7 +555,12 @@ impl Browser {
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line).unwrap();
-        let status = line.split(' ').nth(1).unwrap_or_else(|| panic!("no status in {line:?}")).parse().unwrap();
+        let status = line
+            .split(' ')
+            .nth(1)
+            .unwrap_or_else(|| panic!("no status in {line:?}"))
+            .parse()
+            .unwrap();
         let mut headers = HashMap::new();
         loop {
             let mut line = String::new();
@@ -477,7 +568,8 @@ impl Browser {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             headers.insert(name.to_ascii_lowercase(), value.to_owned());
         }
-        let length = headers.get("content-length").map_or(0, |length: &String| length.parse().unwrap());
+        let length =
+            headers.get("content-length").map_or(0, |length: &String| length.parse().unwrap());
         let mut body = vec![0; if method == "HEAD" { 0 } else { length }];
         reader.read_exact(&mut body).unwrap();
         (Answer { status, headers, body }, reader)
@@ -487,7 +579,14 @@ impl Browser {
         self.open("GET", path, &[], "").0
     }
 
-    /// Shows the link's token; keeps the cookie.
+    /// As the page requests it: with the origin secret.
+    pub(crate) fn get_as_page(&self, path: &str) -> Answer {
+        let headers: Vec<_> =
+            self.secret.iter().map(|secret| ("Thinc-Origin-Secret", secret.as_str())).collect();
+        self.open("GET", path, &headers, "").0
+    }
+
+    /// Logs in with the link's token; keeps the cookie and the origin secret.
     pub(crate) fn login(&mut self, link: &Link) -> Answer {
         let token = thinc_transport::base64url::encode(link.token.as_ref().unwrap());
         let path = format!("{}login", link.base_path);
@@ -496,6 +595,8 @@ impl Browser {
         let (answer, _) = self.open("POST", &path, &headers, &format!("{{\"token\":\"{token}\"}}"));
         if let Some(cookie) = answer.headers.get("set-cookie") {
             self.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+            let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+            self.secret = Some(body["originSecret"].as_str().unwrap().to_owned());
         }
         answer
     }
@@ -504,7 +605,11 @@ impl Browser {
         self.websocket_over(self.connect(), origin)
     }
 
-    pub(crate) fn websocket_over(&self, connection: Tls, origin: Option<&str>) -> (Answer, BufReader<Tls>) {
+    pub(crate) fn websocket_over(
+        &self,
+        connection: Tls,
+        origin: Option<&str>,
+    ) -> (Answer, BufReader<Tls>) {
         let mut headers = vec![
             ("Connection", "keep-alive, Upgrade"),
             ("Upgrade", "websocket"),
@@ -512,14 +617,20 @@ impl Browser {
             ("Sec-WebSocket-Key", "dGhlIHNhbXBsZSBub25jZQ=="),
         ];
         headers.extend(origin.map(|origin| ("Origin", origin)));
-        self.ask(connection, "GET", "/ws", &headers, "")
+        let protocols = match &self.secret {
+            Some(secret) => format!("thinc, thinc.origin-secret.{secret}"),
+            None => "thinc".into(),
+        };
+        headers.push(("Sec-WebSocket-Protocol", &protocols));
+        self.request_on(connection, "GET", "/ws", &headers, "")
     }
 }
 
 /// A masked binary message of at most 125 bytes, as browsers send them.
 pub(crate) fn websocket_message(bytes: &[u8]) -> Vec<u8> {
     let mut message = vec![0x82, 0x80 | u8::try_from(bytes.len()).unwrap(), 1, 2, 3, 4];
-    message.extend(bytes.iter().zip([1, 2, 3, 4].into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
+    message
+        .extend(bytes.iter().zip([1, 2, 3, 4].into_iter().cycle()).map(|(byte, mask)| byte ^ mask));
     message
 }
 
@@ -539,11 +650,4 @@ pub(crate) fn next_websocket_message(stream: &mut impl Read) -> Option<Vec<u8>> 
     let mut bytes = vec![0; length as usize];
     stream.read_exact(&mut bytes).ok()?;
     Some(bytes)
-}
-
-/// How long something took.
-pub(crate) fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
-    let start = Instant::now();
-    let value = work();
-    (value, start.elapsed())
 }

@@ -1,6 +1,6 @@
-//! `thinc` as a person or a script meets it: the real binary, a real Xorg with the driver, real sockets.
-//! Each test has folders of its own, so all may run at once; each waits for what it waits for, never for a time.
-//! Knows the outside of the program only.
+//! `thinc` as a user or a script runs it: the real binary, a real Xorg with the driver, real
+//! sockets. Each test has its own folders, so all may run at once; each waits for events, never for
+//! a time. Knows only the outside of the program.
 
 mod ending;
 mod harness;

@@ -1,39 +1,45 @@
-//! Viewers: native and browser on one port, together, and one that misbehaves among them.
+//! Viewers: native and browser together on one port, and one among them that misbehaves.
 
-use std::io::{Read as _, Write as _};
+use std::io::{BufReader, ErrorKind, Read as _, Write as _};
 
 use rustix::process::{Pid, Signal, kill_process};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::{INSTANCE_BYTES, SESSION_FRAME_BYTES_MAX};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::{INSTANCE_BYTES, SESSION_MESSAGE_BYTES_MAX};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
 use thinc_transport::{ConnectOptions, Scheme, connect};
 
-use crate::harness::{Browser, Place, Said, Session, Viewer, hello, next_websocket_message, websocket_message};
+use crate::harness::{
+    Browser, Message, Session, TestEnvironment, Tls, Viewer, connect_options, hello,
+    next_websocket_message, wait_until, websocket_message,
+};
 
 #[test]
-fn both_forms_of_a_link_open_the_session_in_a_native_viewer() {
+fn links_of_both_schemes_open_the_session_in_a_native_viewer() {
     let session = Session::start(&[]);
     for scheme in [Scheme::Https, Scheme::Thinc] {
         let link = session.link().with_scheme(scheme).to_string();
-        let mut viewer = Viewer::new(connect(&link.parse().unwrap(), &ConnectOptions::default()).unwrap());
-        assert_eq!(viewer.next(), Some(Said::Hello("t".into())));
-        assert_eq!(viewer.whole(), Size { width: 1280, height: 800 });
+        let mut viewer = Viewer::new(connect(&link.parse().unwrap(), &connect_options()).unwrap());
+        assert_eq!(viewer.next(), Some(Message::Hello("t".into())));
+        assert_eq!(viewer.wait_complete(), Size { width: 1280, height: 800 });
     }
 }
 
 #[test]
-fn a_session_key_opens_it_again_and_again() {
+fn a_session_credential_opens_the_session_repeatedly() {
     let session = Session::start(&[]);
     let link = session.link();
-    let mut viewer = Viewer::new(connect(&link, &ConnectOptions::default()).unwrap());
+    let mut viewer = Viewer::new(connect(&link, &connect_options()).unwrap());
     for _ in 0..3 {
-        viewer.whole();
-        let options = ConnectOptions { session_key: Some(viewer.session_key.clone()), ..ConnectOptions::default() };
+        viewer.wait_complete();
+        let options = ConnectOptions {
+            session_credential: Some(viewer.session_credential.clone()),
+            ..connect_options()
+        };
         viewer = Viewer::new(connect(&link, &options).unwrap());
     }
-    viewer.whole();
+    viewer.wait_complete();
 }
 
 #[test]
@@ -42,66 +48,76 @@ fn a_browser_opens_the_websocket_of_its_own_site_only() {
     let mut browser = Browser::new(&session);
     let own = format!("https://{}", session.address());
     assert_eq!(browser.websocket(Some(&own)).0.status, 401, "no cookie yet");
-    assert_eq!(browser.login(&session.link()).status, 204);
+    assert_eq!(browser.login(&session.link()).status, 200);
     for foreign in [Some("https://evil.example"), Some("http://127.0.0.1"), Some("null"), None] {
         assert_eq!(browser.websocket(foreign).0.status, 403, "{foreign:?}");
     }
     let (answer, mut stream) = browser.websocket(Some(&own));
     assert_eq!(answer.status, 101);
-    assert_eq!(answer.headers["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=", "RFC 6455 §1.3");
+    assert_eq!(
+        answer.headers["sec-websocket-accept"], "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
+        "RFC 6455 §1.3"
+    );
+    assert_eq!(answer.headers["sec-websocket-protocol"], "thinc", "and not the secret");
     let mut message = Vec::new();
     hello().encode(&mut message);
     stream.get_mut().write_all(&websocket_message(&message)).unwrap();
     let mut frames = Deframer::new(1 << 20);
     frames.push(&next_websocket_message(&mut stream).expect("an answer"));
     let frame = frames.next().unwrap().expect("the hello is short");
-    assert!(matches!(SessionMessage::decode(&frame).unwrap(), SessionMessage::Hello(hello) if hello.name == "t"));
+    let message = SessionMessage::decode(&frame).unwrap();
+    assert!(matches!(message, SessionMessage::Hello(hello) if hello.name == "t"));
 }
 
 #[test]
-fn the_screen_takes_the_size_a_viewer_asks_for() {
+fn the_screen_takes_the_size_that_a_viewer_requests() {
     let session = Session::start(&[]);
     let mut viewer = session.viewer();
-    viewer.whole();
-    viewer.say(&ViewerMessage::Resize(Size { width: 333, height: 222 }));
-    // Without the capability the wish is none of its business.
-    viewer.say(&ViewerMessage::Ping(1));
-    assert_eq!(viewer.until(|said| *said == Said::Pong || matches!(said, Said::Geometry(_))), Said::Pong);
-    let (mut reader, mut writer) = connect(&session.link(), &ConnectOptions::default()).unwrap().split();
+    viewer.wait_complete();
+    viewer.send(&ViewerMessage::Resize(Size { width: 333, height: 222 }));
+    // Without the capability the request is ignored.
+    viewer.send(&ViewerMessage::Ping(1));
+    assert_eq!(
+        viewer
+            .until(|message| *message == Message::Pong || matches!(message, Message::Geometry(_))),
+        Message::Pong
+    );
+    let (mut reader, mut writer) = connect(&session.link(), &connect_options()).unwrap().split();
     let ViewerMessage::Hello(mut able) = hello() else { unreachable!() };
     able.caps = thinc_protocol::viewer::ViewerCaps::RESIZE;
     able.size = Size { width: 1001, height: 701 };
     let mut bytes = Vec::new();
     ViewerMessage::Hello(able).encode(&mut bytes);
     writer.write_all(&bytes).unwrap();
-    // The other viewer, which asked for nothing, is told as well.
-    viewer.until(|said| *said == Said::Geometry(Size { width: 1001, height: 701 }));
+    // The other viewer, which requested nothing, gets the new size too.
+    viewer.until(|message| *message == Message::Geometry(Size { width: 1001, height: 701 }));
     assert!(reader.read(&mut [0; 64]).unwrap() > 0);
 }
 
 #[test]
-fn a_screen_no_viewer_could_take_is_refused_to_whoever_asks() {
+fn a_screen_larger_than_any_viewer_supports_is_refused() {
     let script = "xrandr --fb 16384x16384; xsetroot -solid red; sleep 1000";
-    let session = Session::start_with(Place::new(), &[], &["sh", "-c", script]);
+    let session = Session::start_with(TestEnvironment::new(), &[], &["sh", "-c", script]);
     let mut viewer = session.viewer();
-    let size = viewer.whole();
+    let size = viewer.wait_complete();
     assert_eq!((size.width, size.height), (1280, 800));
-    // xrandr has had its answer when it says so.
-    while !session.place.log("t", "command.log").contains("X Error") {
-        viewer.say(&ViewerMessage::Barrier(2));
-        viewer.until(|said| *said == Said::Barrier(2));
+    // xrandr prints this once it has its answer.
+    while !session.environment.log("t", "command.log").contains("X Error") {
+        viewer.send(&ViewerMessage::Barrier(2));
+        viewer.until(|message| *message == Message::Barrier(2));
     }
-    assert_eq!(session.viewer().whole(), size);
+    assert_eq!(session.viewer().wait_complete(), size);
 }
 
 #[test]
-fn wishes_without_end_while_x_does_not_answer_end_nothing() {
+fn endless_requests_while_x_does_not_answer_do_no_harm() {
     let session = Session::start(&[]);
     let mut viewer = session.viewer();
-    viewer.whole();
+    viewer.wait_complete();
     let xorg = Pid::from_raw(i32::try_from(session.pid("xorg")).unwrap()).unwrap();
     kill_process(xorg, Signal::STOP).unwrap();
-    // Each viewer may wait for 16 barriers, and leave them behind: more than the socket to a stopped X holds.
+    // Each viewer may have 16 barriers outstanding when it disconnects: together more than the
+    // socket to a stopped X server holds.
     for round in 0..40 {
         let mut guest = session.viewer();
         let mut bytes = Vec::new();
@@ -110,91 +126,123 @@ fn wishes_without_end_while_x_does_not_answer_end_nothing() {
         }
         ViewerMessage::Ping(round).encode(&mut bytes);
         guest.writer.write_all(&bytes).unwrap();
-        // Whatever was said before the answer to the ping has been taken.
-        guest.until(|said| *said == Said::Pong);
+        // Everything that was sent before the ping has been handled once it is answered.
+        guest.until(|message| *message == Message::Pong);
     }
     kill_process(xorg, Signal::CONT).unwrap();
-    viewer.say(&ViewerMessage::Barrier(2));
-    viewer.until(|said| *said == Said::Barrier(2));
+    viewer.send(&ViewerMessage::Barrier(2));
+    viewer.until(|message| *message == Message::Barrier(2));
     assert_eq!(session.status()["restarts"], 0);
 }
 
-/// What was on its way over a connection that a viewer has given up may arrive behind the next one's first words.
+/// Bytes of a connection that a viewer has given up may arrive after the first ones of the next
+/// connection.
 #[test]
-fn of_a_viewers_connections_the_newest_stays() {
+fn the_newest_connection_of_a_viewer_stays() {
     let session = Session::start(&[]);
     let [mut first, mut second, mut third] = [session.viewer(), session.viewer(), session.viewer()];
     let instance = ViewerMessage::Instance([7; INSTANCE_BYTES]);
-    second.say(&instance);
-    second.whole();
-    first.say(&instance);
-    assert_eq!(first.closed(), (CloseCode::Replaced, "a newer connection of this viewer is here".to_owned()));
-    third.say(&instance);
-    third.whole();
+    second.send(&instance);
+    second.wait_complete();
+    first.send(&instance);
+    assert_eq!(
+        first.closed(),
+        (CloseCode::Replaced, "a newer connection of this viewer is here".to_owned())
+    );
+    third.send(&instance);
+    third.wait_complete();
     while second.next().is_some() {}
-    third.say(&ViewerMessage::Barrier(2));
-    third.until(|said| *said == Said::Barrier(2));
+    third.send(&ViewerMessage::Barrier(2));
+    third.until(|message| *message == Message::Barrier(2));
 }
 
-/// It types the rest, and nothing twice.
+/// It sends the rest of its input, and repeats nothing that was received.
 #[test]
-fn a_viewer_that_comes_back_hears_what_was_taken_of_it() {
+fn a_viewer_that_reconnects_learns_which_of_its_input_was_received() {
     let session = Session::start(&[]);
-    let come = |number| {
-        let connection = connect(&session.link(), &ConnectOptions::default()).unwrap();
-        let mut viewer = Viewer::with_caps(connection, ViewerCaps::TYPED);
-        assert!(matches!(viewer.next(), Some(Said::Hello(_))), "the hello waits for nothing");
-        viewer.say(&ViewerMessage::Instance([number; INSTANCE_BYTES]));
+    let connect_as = |number| {
+        let connection = connect(&session.link(), &connect_options()).unwrap();
+        let mut viewer = Viewer::with_caps(connection, ViewerCaps::RESUME_INPUT);
+        assert!(matches!(viewer.next(), Some(Message::Hello(_))), "the hello is sent at once");
+        viewer.send(&ViewerMessage::Instance([number; INSTANCE_BYTES]));
         viewer
     };
     let type_to = |viewer: &mut Viewer, seq| {
-        viewer.say(&ViewerMessage::Input(Input { seq, event: InputEvent::Char('x') }));
-        viewer.say(&ViewerMessage::Ping(seq));
-        viewer.until(|said| *said == Said::Pong);
+        viewer.send(&ViewerMessage::Input(Input { seq, event: InputEvent::Char('x') }));
+        viewer.send(&ViewerMessage::Ping(seq));
+        viewer.until(|message| *message == Message::Pong);
     };
-    let mut first = come(7);
-    assert!(matches!(first.next(), Some(Said::Geometry(_))), "nobody knows it");
+    let mut first = connect_as(7);
+    assert!(matches!(first.next(), Some(Message::Geometry(_))), "it is unknown");
     type_to(&mut first, 1);
     type_to(&mut first, 2);
-    // Its older connection is there still.
-    let mut second = come(7);
-    assert_eq!(second.next(), Some(Said::Seen(2)));
-    assert!(matches!(second.next(), Some(Said::Geometry(_))));
+    // Its older connection is still open.
+    let mut second = connect_as(7);
+    assert_eq!(second.next(), Some(Message::Seen(2)));
+    assert!(matches!(second.next(), Some(Message::Geometry(_))));
     while first.next().is_some() {}
     drop(second);
-    // It said nothing there, and has gone.
-    let mut third = come(7);
-    assert_eq!(third.next(), Some(Said::Seen(2)));
+    // It sent nothing there, and has disconnected.
+    let mut third = connect_as(7);
+    assert_eq!(third.next(), Some(Message::Seen(2)));
     type_to(&mut third, 9);
-    let mut other = come(8);
-    assert!(matches!(other.next(), Some(Said::Geometry(_))), "another viewer is another");
+    let mut other = connect_as(8);
+    assert!(matches!(other.next(), Some(Message::Geometry(_))), "another viewer has its own count");
     drop(third);
-    let mut fourth = come(7);
-    assert_eq!(fourth.next(), Some(Said::Seen(9)));
-    // Who does not ask is not told.
+    let mut fourth = connect_as(7);
+    assert_eq!(fourth.next(), Some(Message::Seen(9)));
+    // A viewer without the capability gets no count.
     let mut plain = session.viewer();
-    plain.say(&ViewerMessage::Instance([7; INSTANCE_BYTES]));
-    assert!(matches!(plain.until(|said| !matches!(said, Said::Hello(_))), Said::Geometry(_)));
+    plain.send(&ViewerMessage::Instance([7; INSTANCE_BYTES]));
+    assert!(matches!(
+        plain.until(|message| !matches!(message, Message::Hello(_))),
+        Message::Geometry(_)
+    ));
 }
 
-/// A proxy may send what a page asks for later down a connection that it opened earlier.
 #[test]
-fn of_a_pages_connections_the_newest_stays_whatever_carries_it() {
+fn connections_with_a_cookie_have_a_limit_and_the_newest_work() {
     let session = Session::start(&[]);
     let mut browser = Browser::new(&session);
-    assert_eq!(browser.login(&session.link()).status, 204);
+    let link = session.link();
+    assert_eq!(browser.login(&link).status, 200);
+    let open: Vec<_> = (0..200)
+        .map(|_| {
+            let (answer, connection) = browser.open("GET", &link.base_path, &[], "");
+            assert_eq!(answer.status, 200);
+            connection
+        })
+        .collect();
+    let is_open = |connection: &BufReader<Tls>| {
+        let tcp = &connection.get_ref().sock;
+        tcp.set_nonblocking(true).unwrap();
+        matches!(tcp.peek(&mut [0]), Err(error) if error.kind() == ErrorKind::WouldBlock)
+    };
+    wait_until("the oldest to be closed", || {
+        (open.iter().filter(|connection| is_open(connection)).count() <= 96).then_some(())
+    });
+    assert!(open[104..].iter().all(is_open), "the newest were closed");
+    assert_eq!(browser.get(&link.base_path).status, 200);
+}
+
+/// A proxy may send a page's later request over a connection that it opened earlier.
+#[test]
+fn the_newest_connection_of_a_page_stays_on_any_tcp_connection() {
+    let session = Session::start(&[]);
+    let mut browser = Browser::new(&session);
+    assert_eq!(browser.login(&session.link()).status, 200);
     let own = format!("https://{}", session.address());
     let mut words = Vec::new();
     hello().encode(&mut words);
     ViewerMessage::Instance([7; INSTANCE_BYTES]).encode(&mut words);
     ViewerMessage::Ping(1).encode(&mut words);
-    let joined = |connection| {
+    let open_websocket = |connection| {
         let (answer, mut stream) = browser.websocket_over(connection, Some(&own));
         assert_eq!(answer.status, 101);
         stream.get_mut().write_all(&websocket_message(&words)).unwrap();
-        let mut frames = Deframer::new(SESSION_FRAME_BYTES_MAX);
+        let mut frames = Deframer::new(SESSION_MESSAGE_BYTES_MAX);
         loop {
-            frames.push(&next_websocket_message(&mut stream).expect("an answer to the ping comes first"));
+            frames.push(&next_websocket_message(&mut stream).expect("an answer to the ping"));
             while let Some(frame) = frames.next().unwrap() {
                 if let SessionMessage::Pong(_) = SessionMessage::decode(&frame).unwrap() {
                     return stream;
@@ -203,8 +251,8 @@ fn of_a_pages_connections_the_newest_stays_whatever_carries_it() {
         }
     };
     let opened_first = browser.connect();
-    let mut first = joined(browser.connect());
-    let mut second = joined(opened_first);
+    let mut first = open_websocket(browser.connect());
+    let mut second = open_websocket(opened_first);
     while next_websocket_message(&mut first).is_some() {}
     let mut ping = Vec::new();
     ViewerMessage::Ping(2).encode(&mut ping);
@@ -213,18 +261,18 @@ fn of_a_pages_connections_the_newest_stays_whatever_carries_it() {
 }
 
 #[test]
-fn a_violation_ends_that_viewer_with_the_reason() {
+fn a_protocol_violation_disconnects_the_viewer_with_a_reason() {
     let session = Session::start(&[]);
-    let mut honest = session.viewer();
-    honest.whole();
+    let mut other = session.viewer();
+    other.wait_complete();
     let mut ahead = session.viewer();
-    ahead.say(&ViewerMessage::Ack(Ack { update: 1_000_000, presented: None }));
+    ahead.send(&ViewerMessage::Ack(Ack { update: 1_000_000, presented: None }));
     let (code, reason) = ahead.closed();
     assert_eq!(code, CloseCode::Protocol);
     assert!(reason.contains("1000000"), "{reason}");
 
     let mut twice = session.viewer();
-    twice.say(&hello());
+    twice.send(&hello());
     assert_eq!(twice.closed().0, CloseCode::Protocol);
 
     let mut noisy = session.viewer();
@@ -234,63 +282,66 @@ fn a_violation_ends_that_viewer_with_the_reason() {
     let mut flood = session.viewer();
     let mut bytes = Vec::new();
     for seq in 1..=5000 {
-        ViewerMessage::Input(Input { seq, event: InputEvent::Motion { x: 1, y: 1 } }).encode(&mut bytes);
+        ViewerMessage::Input(Input { seq, event: InputEvent::Motion { x: 1, y: 1 } })
+            .encode(&mut bytes);
     }
-    // The session may hang up before it has taken all of it.
+    // The session may close before it has read everything.
     let _ = flood.writer.write_all(&bytes);
     assert!(flood.closed().1.contains("input events"), "a flood of input");
 
-    honest.say(&ViewerMessage::Barrier(2));
-    honest.until(|said| *said == Said::Barrier(2));
+    other.send(&ViewerMessage::Barrier(2));
+    other.until(|message| *message == Message::Barrier(2));
 }
 
 #[test]
-fn one_that_acknowledges_nothing_is_told_and_dropped_and_others_see_everything() {
-    // Something moves all the time, so that there is always more to send.
+fn a_viewer_that_acknowledges_nothing_is_dropped_with_a_reason() {
+    // The screen changes all the time, so that there is always more to send.
     let script = "while :; do xsetroot -solid red; xsetroot -solid blue; done";
-    let session = Session::start_with(Place::new(), &["--size", "640x480"], &["sh", "-c", script]);
-    let mut silent = session.viewer();
-    silent.acknowledges = false;
+    let session =
+        Session::start_with(TestEnvironment::new(), &["--size", "640x480"], &["sh", "-c", script]);
+    let mut unresponsive = session.viewer();
+    unresponsive.acknowledges = false;
     let watcher = std::thread::spawn({
-        let mut honest = session.viewer();
+        let mut other = session.viewer();
         move || {
             let mut updates = 0;
-            while let Some(said) = honest.next() {
-                updates += u32::from(matches!(said, Said::Update { .. }));
+            while let Some(message) = other.next() {
+                updates += u32::from(matches!(message, Message::Update { .. }));
             }
             updates
         }
     });
     let mut held = 0;
     let (code, reason) = loop {
-        match silent.next().expect("a reason comes before the end") {
-            Said::Close(code, reason) => break (code, reason),
-            Said::Update { bytes, .. } => held += bytes,
+        match unresponsive.next().expect("a reason before the end") {
+            Message::Close(code, reason) => break (code, reason),
+            Message::Update { bytes, .. } => held += bytes,
             _ => {}
         }
     };
     assert_eq!(code, CloseCode::TooSlow, "{reason}");
     assert!(held < 1 << 20, "{held} bytes were sent to a viewer that acknowledged none");
-    assert!(session.place.run(&["stop", "t"]).status.success());
+    assert!(session.environment.run(&["stop", "t"]).status.success());
     assert!(watcher.join().unwrap() > 10, "the other viewer saw the screen change all the time");
 }
 
 #[test]
-fn one_that_does_not_read_is_dropped_and_the_session_is_not_held_up() {
+fn a_viewer_that_does_not_read_is_dropped_and_does_not_block_the_session() {
     let script = "while :; do xsetroot -mod 7 5 -fg red; xsetroot -mod 9 3 -fg blue; done";
-    let session = Session::start_with(Place::new(), &["--size", "640x480"], &["sh", "-c", script]);
-    let deaf = session.viewer();
-    let mut honest = session.viewer();
-    honest.whole();
-    // The log names the viewer that was dropped; the honest one keeps both of us awake until then.
+    let session =
+        Session::start_with(TestEnvironment::new(), &["--size", "640x480"], &["sh", "-c", script]);
+    let stalled = session.viewer();
+    let mut other = session.viewer();
+    other.wait_complete();
+    // The log names the viewer that was dropped; until then the other one keeps the session busy.
     loop {
-        honest.until(|said| matches!(said, Said::Update { .. }));
-        if session.place.log("t", "session.log").contains("was acknowledged for") {
+        other.until(|message| matches!(message, Message::Update { .. }));
+        if session.environment.log("t", "session.log").contains("was acknowledged for") {
             break;
         }
     }
-    drop(deaf);
-    honest.say(&ViewerMessage::Barrier(9));
-    honest.until(|said| *said == Said::Barrier(9));
+    drop(stalled);
+    other.send(&ViewerMessage::Barrier(9));
+    other.until(|message| *message == Message::Barrier(9));
     assert_eq!(session.status()["restarts"], 0);
 }

@@ -1,6 +1,6 @@
-//! Path 10/13: beside client.rs; QUIC and TCP set out for a session at the same time, and one of them is kept.
-//! Both shake hands and check the key; only the one that is kept says the token, which is good once.
-//! Knows times; never what is said.
+//! Path 10/13: beside client.rs; QUIC and TCP connect to a session at the same time; one is kept.
+//! Both complete the handshake and check the key; only the one that is kept sends the token, which
+//! is valid once. Knows times; never what is sent.
 
 use std::io;
 use std::net::SocketAddr;
@@ -9,56 +9,63 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::{ConnectError, Deadlines, Opening, TransportChoice, Trust, Via, quic, remaining, tcp};
+use super::{
+    ConnectError, Deadlines, SecureTransport, TransportChoice, TransportKind, Trust, quic,
+    remaining, tcp,
+};
 
-/// 1 ms: a session that answers TCP's first packet so soon is on this machine or behind a cable. There nothing gets lost, and QUIC
-/// would cost three times the CPU for each bit.
-const NEAR: Duration = Duration::from_millis(1);
-/// 200 ms that TCP waits for QUIC once its hands are shaken. QUIC needs a round trip less, so it is there already but where packets
-/// of it were lost, which are said again after 60, 180 and 420 ms, or where no UDP gets through: there it is time that a person
-/// who has just started a viewer does not notice, and where packets are lost, TCP is what they notice.
-const GRACE: Duration = Duration::from_millis(200);
+/// 1 ms: a session that completes TCP's handshake so soon is on a wired network. One on this
+/// machine, which may be busy and take longer, is known by its address. No packets get lost there,
+/// and QUIC would cost three times the CPU for each bit.
+pub(super) const NEAR_RTT_MAX: Duration = Duration::from_millis(1);
+/// 200 ms that TCP waits for QUIC after its own handshake. QUIC needs a round trip less, so it is
+/// slower only if packets were lost, which are retransmitted after 60, 180 and 420 ms, or if UDP is
+/// blocked. If it is blocked, a person who has just started a viewer does not notice the delay; if
+/// packets are lost, that person would notice TCP.
+const QUIC_GRACE: Duration = Duration::from_millis(200);
 
-enum Arrival {
-    /// TCP's first packet was answered, after this time.
-    Answered(Duration),
-    Shaken(Via, Result<Box<dyn Opening>, ConnectError>),
+enum RaceEvent {
+    /// TCP's connection was established: with a session that is near, or not.
+    TcpConnected {
+        is_near: bool,
+    },
+    Handshake(TransportKind, Result<Box<dyn SecureTransport>, ConnectError>),
 }
 
-/// The way that is kept.
-type Kept = (Via, Box<dyn Opening>);
+/// The transport that is kept.
+type Winner = (TransportKind, Box<dyn SecureTransport>);
 
-/// What has arrived so far, and what that means.
+/// The results so far.
 #[derive(Default)]
-struct Standing {
-    near: bool,
-    tcp: Option<Box<dyn Opening>>,
-    quic: Option<Box<dyn Opening>>,
+struct Race {
+    is_near: bool,
+    tcp: Option<Box<dyn SecureTransport>>,
+    quic: Option<Box<dyn SecureTransport>>,
     tcp_error: Option<ConnectError>,
     quic_error: Option<ConnectError>,
-    /// Until then TCP, or what it says of its failure, waits for QUIC.
+    /// Until then TCP, or its error, waits for QUIC.
     grace_ends: Option<Instant>,
 }
 
-impl Standing {
-    /// Which is kept, once that is clear.
-    fn kept(&mut self, now: Instant) -> Option<Result<Kept, ConnectError>> {
+impl Race {
+    /// The transport that is kept, or the error, once it is determined.
+    fn winner(&mut self, now: Instant) -> Option<Result<Winner, ConnectError>> {
         let tcp_may_come = self.tcp_error.is_none() && self.tcp.is_none();
-        if (!self.near || self.tcp_error.is_some())
+        if (!self.is_near || self.tcp_error.is_some())
             && let Some(quic) = self.quic.take()
         {
-            return Some(Ok((Via::Quic, quic)));
+            return Some(Ok((TransportKind::Quic, quic)));
         }
         let over = self.grace_ends.is_some_and(|at| at <= now);
-        if (self.near || self.quic_error.is_some() || over)
+        if (self.is_near || self.quic_error.is_some() || over)
             && let Some(tcp) = self.tcp.take()
         {
-            return Some(Ok((Via::Tcp, tcp)));
+            return Some(Ok((TransportKind::Tcp, tcp)));
         }
         if tcp_may_come || self.tcp.is_some() {
             return None;
         }
-        // TCP says more clearly what is wrong, and sooner: no UDP port refuses anybody.
+        // TCP's error is clearer and comes sooner: a closed UDP port refuses nothing.
         if self.quic_error.is_none() && !over {
             return None;
         }
@@ -66,43 +73,58 @@ impl Standing {
     }
 }
 
-/// Connects by the way that was chosen, or by the better of both.
+/// Connects over the chosen transport, or over the better of both.
 pub(super) fn run(
     addresses: Vec<SocketAddr>,
     trust: Trust,
     choice: TransportChoice,
     deadlines: Deadlines,
-) -> Result<Kept, ConnectError> {
+) -> Result<Winner, ConnectError> {
     let (send, receive) = channel();
     let authority = trust.authority.clone();
     let failed = |error| ConnectError::Connect(authority.clone(), error);
-    let late = || failed(io::Error::new(io::ErrorKind::TimedOut, "nothing came back"));
-    let mut standing = Standing::default();
-    // Whoever is not there when this returns is not waited for any more.
-    let (_waits, wanted) = oneshot::channel();
+    let no_answer = match choice {
+        TransportChoice::Quic => "there was no answer over UDP",
+        TransportChoice::Auto | TransportChoice::Tcp => "there was no answer",
+    };
+    let timed_out = || failed(io::Error::new(io::ErrorKind::TimedOut, no_answer));
+    let mut race = Race::default();
+    // Dropping this when the function returns cancels QUIC's attempt.
+    let (_still_racing, cancelled) = oneshot::channel();
     if choice != TransportChoice::Tcp {
         let (addresses, trust, send) = (addresses.clone(), trust.clone(), send.clone());
         std::thread::Builder::new()
             .name("thinc-quic".into())
             .spawn(move || {
-                quic::run(&addresses, &trust, deadlines.quic_shakes, wanted, |result| {
-                    report(&send, Via::Quic, result.map(|quic| Box::new(quic) as Box<dyn Opening>));
+                quic::run(&addresses, &trust, deadlines.quic_handshake, cancelled, |result| {
+                    report(
+                        &send,
+                        TransportKind::Quic,
+                        result.map(|quic| Box::new(quic) as Box<dyn SecureTransport>),
+                    );
                 });
             })
             .map_err(failed)?;
     } else {
-        standing.quic_error = Some(late());
+        race.quic_error = Some(timed_out());
     }
     if choice != TransportChoice::Quic {
         std::thread::Builder::new()
             .name("thinc-tcp".into())
             .spawn(move || {
-                let begun = Instant::now();
-                let opened = tcp::open(&addresses, &trust.authority, deadlines.tcp_answers).and_then(|tcp| {
-                    let _ = send.send(Arrival::Answered(begun.elapsed()));
-                    tcp::shake_hands(tcp, &trust, deadlines.all)
-                });
-                report(&send, Via::Tcp, opened.map(|tcp| Box::new(tcp) as Box<dyn Opening>));
+                let started = Instant::now();
+                let opened = tcp::open(&addresses, &trust.authority, deadlines.tcp_connect)
+                    .and_then(|tcp| {
+                        let is_near =
+                            started.elapsed() < NEAR_RTT_MAX || tcp::is_on_this_machine(&tcp);
+                        let _ = send.send(RaceEvent::TcpConnected { is_near });
+                        tcp::handshake(tcp, &trust, deadlines.all)
+                    });
+                report(
+                    &send,
+                    TransportKind::Tcp,
+                    opened.map(|tcp| Box::new(tcp) as Box<dyn SecureTransport>),
+                );
             })
             .map_err(failed)?;
     } else {
@@ -110,33 +132,47 @@ pub(super) fn run(
     }
     loop {
         let now = Instant::now();
-        if let Some(result) = standing.kept(now) {
+        if let Some(result) = race.winner(now) {
             return result;
         }
-        let until = standing.grace_ends.map_or(deadlines.all, |at| at.min(deadlines.all));
+        let until = race.grace_ends.map_or(deadlines.all, |at| at.min(deadlines.all));
         match receive.recv_timeout(remaining(until)) {
-            Ok(Arrival::Answered(time)) => standing.near = time < NEAR && choice == TransportChoice::Auto,
-            Ok(Arrival::Shaken(Via::Tcp, Ok(tcp))) => {
-                standing.tcp = Some(tcp);
-                standing.grace_ends = Some(Instant::now() + GRACE);
+            Ok(RaceEvent::TcpConnected { is_near }) => {
+                race.is_near = is_near && choice == TransportChoice::Auto
             }
-            Ok(Arrival::Shaken(Via::Quic, Ok(quic))) => standing.quic = Some(quic),
-            Ok(Arrival::Shaken(Via::Tcp, Err(error))) => {
-                standing.tcp_error = Some(error);
-                standing.grace_ends = Some(Instant::now() + GRACE);
+            Ok(RaceEvent::Handshake(TransportKind::Tcp, Ok(tcp))) => {
+                race.tcp = Some(tcp);
+                race.grace_ends = Some(Instant::now() + QUIC_GRACE);
             }
-            // There was no other way to wait for.
-            Ok(Arrival::Shaken(Via::Quic, Err(error))) if choice == TransportChoice::Quic => return Err(error),
-            Ok(Arrival::Shaken(Via::Quic, Err(error))) => standing.quic_error = Some(error),
-            Err(_) if Instant::now() >= deadlines.all => return Err(standing.tcp_error.take().unwrap_or_else(late)),
+            Ok(RaceEvent::Handshake(TransportKind::Quic, Ok(quic))) => race.quic = Some(quic),
+            Ok(RaceEvent::Handshake(TransportKind::Tcp, Err(error))) => {
+                race.tcp_error = Some(error);
+                race.grace_ends = Some(Instant::now() + QUIC_GRACE);
+            }
+            // There is no other transport to wait for.
+            Ok(RaceEvent::Handshake(TransportKind::Quic, Err(error)))
+                if choice == TransportChoice::Quic =>
+            {
+                return Err(error);
+            }
+            Ok(RaceEvent::Handshake(TransportKind::Quic, Err(error))) => {
+                race.quic_error = Some(error)
+            }
+            Err(_) if Instant::now() >= deadlines.all => {
+                return Err(race.tcp_error.take().unwrap_or_else(timed_out));
+            }
             Err(_) => {}
         }
     }
 }
 
-/// Whoever is no longer waited for is dropped, and with that closed.
-fn report(send: &Sender<Arrival>, via: Via, result: Result<Box<dyn Opening>, ConnectError>) {
-    let _ = send.send(Arrival::Shaken(via, result));
+/// A result that nobody waits for is dropped, which closes its connection.
+fn report(
+    send: &Sender<RaceEvent>,
+    kind: TransportKind,
+    result: Result<Box<dyn SecureTransport>, ConnectError>,
+) {
+    let _ = send.send(RaceEvent::Handshake(kind, result));
 }
 
 #[cfg(test)]
@@ -146,9 +182,9 @@ mod tests {
     use crate::pin::SpkiPin;
 
     #[derive(Debug)]
-    struct Way;
+    struct FakeTransport;
 
-    impl Opening for Way {
+    impl SecureTransport for FakeTransport {
         fn pin(&self) -> SpkiPin {
             SpkiPin([0; 32])
         }
@@ -157,70 +193,84 @@ mod tests {
             ([127, 0, 0, 1], 1).into()
         }
 
-        fn takes_datagrams(&self) -> bool {
+        fn supports_datagrams(&self) -> bool {
             false
         }
 
-        fn say(&mut self, _: &[u8], _: Instant) -> io::Result<()> {
+        fn send(&mut self, _: &[u8], _: Instant) -> io::Result<()> {
             Ok(())
         }
 
-        fn hear(&mut self, _: &mut Vec<u8>, _: Instant) -> io::Result<usize> {
+        fn receive(&mut self, _: &mut Vec<u8>, _: Instant) -> io::Result<usize> {
             Ok(0)
         }
 
-        fn split(self: Box<Self>) -> io::Result<(ReadHalf, WriteHalf)> {
+        fn split(self: Box<Self>, _leftover: u64) -> io::Result<(ReadHalf, WriteHalf)> {
             Err(io::ErrorKind::Unsupported.into())
         }
     }
 
-    fn way() -> Option<Box<dyn Opening>> {
-        Some(Box::new(Way))
+    fn fake() -> Option<Box<dyn SecureTransport>> {
+        Some(Box::new(FakeTransport))
     }
 
     fn error(words: &str) -> Option<ConnectError> {
         Some(ConnectError::NotThinc(words.to_owned()))
     }
 
-    fn via(mut standing: Standing, now: Instant) -> Option<Via> {
-        standing.kept(now).map(|result| result.map_or_else(|error| panic!("{error}"), |(via, _)| via))
+    fn winner_of(mut race: Race, now: Instant) -> Option<TransportKind> {
+        race.winner(now)
+            .map(|result| result.map_or_else(|error| panic!("{error}"), |(kind, _)| kind))
     }
 
     #[test]
     fn quic_is_kept_as_soon_as_it_is_there() {
         let now = Instant::now();
-        assert_eq!(via(Standing { quic: way(), ..Standing::default() }, now), Some(Via::Quic));
-        let both = Standing { quic: way(), tcp: way(), grace_ends: Some(now), ..Standing::default() };
-        assert_eq!(via(both, now), Some(Via::Quic));
+        assert_eq!(
+            winner_of(Race { quic: fake(), ..Race::default() }, now),
+            Some(TransportKind::Quic)
+        );
+        let both = Race { quic: fake(), tcp: fake(), grace_ends: Some(now), ..Race::default() };
+        assert_eq!(winner_of(both, now), Some(TransportKind::Quic));
     }
 
     #[test]
-    fn tcp_waits_for_quic_no_longer_than_its_grace_and_not_where_that_has_failed() {
+    fn tcp_waits_for_quic_until_the_grace_ends_or_quic_fails() {
         let now = Instant::now();
-        let waiting = || Standing { tcp: way(), grace_ends: Some(now + GRACE), ..Standing::default() };
-        assert_eq!(via(waiting(), now), None);
-        assert_eq!(via(waiting(), now + GRACE), Some(Via::Tcp));
-        assert_eq!(via(Standing { quic_error: error("no"), ..waiting() }, now), Some(Via::Tcp));
+        let waiting =
+            || Race { tcp: fake(), grace_ends: Some(now + QUIC_GRACE), ..Race::default() };
+        assert_eq!(winner_of(waiting(), now), None);
+        assert_eq!(winner_of(waiting(), now + QUIC_GRACE), Some(TransportKind::Tcp));
+        assert_eq!(
+            winner_of(Race { quic_error: error("no"), ..waiting() }, now),
+            Some(TransportKind::Tcp)
+        );
     }
 
     #[test]
-    fn nearby_tcp_is_kept_unless_it_fails() {
+    fn tcp_to_a_near_session_is_kept_unless_it_fails() {
         let now = Instant::now();
-        assert_eq!(via(Standing { near: true, quic: way(), ..Standing::default() }, now), None);
-        assert_eq!(via(Standing { near: true, tcp: way(), ..Standing::default() }, now), Some(Via::Tcp));
-        let failed = Standing { near: true, quic: way(), tcp_error: error("no"), ..Standing::default() };
-        assert_eq!(via(failed, now), Some(Via::Quic));
+        assert_eq!(winner_of(Race { is_near: true, quic: fake(), ..Race::default() }, now), None);
+        assert_eq!(
+            winner_of(Race { is_near: true, tcp: fake(), ..Race::default() }, now),
+            Some(TransportKind::Tcp)
+        );
+        let failed =
+            Race { is_near: true, quic: fake(), tcp_error: error("no"), ..Race::default() };
+        assert_eq!(winner_of(failed, now), Some(TransportKind::Quic));
     }
 
     #[test]
-    fn where_both_fail_tcp_says_why() {
+    fn if_both_fail_the_error_of_tcp_is_returned() {
         let now = Instant::now();
-        assert!(Standing { tcp_error: error("tcp"), ..Standing::default() }.kept(now).is_none());
-        let mut both = Standing { tcp_error: error("tcp"), quic_error: error("quic"), ..Standing::default() };
-        let words = both.kept(now).unwrap().err().unwrap().to_string();
+        assert!(Race { tcp_error: error("tcp"), ..Race::default() }.winner(now).is_none());
+        let mut both =
+            Race { tcp_error: error("tcp"), quic_error: error("quic"), ..Race::default() };
+        let words = both.winner(now).unwrap().err().unwrap().to_string();
         assert!(words.starts_with("tcp "), "{words}");
-        let mut refused = Standing { tcp_error: error("tcp"), grace_ends: Some(now + GRACE), ..Standing::default() };
-        assert!(refused.kept(now).is_none());
-        assert!(refused.kept(now + GRACE).unwrap().is_err());
+        let mut refused =
+            Race { tcp_error: error("tcp"), grace_ends: Some(now + QUIC_GRACE), ..Race::default() };
+        assert!(refused.winner(now).is_none());
+        assert!(refused.winner(now + QUIC_GRACE).unwrap().is_err());
     }
 }

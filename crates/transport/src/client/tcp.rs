@@ -1,5 +1,6 @@
-//! Path 10/13, the viewer's end over TCP: TLS 1.3 in two halves for two threads, neither of which waits for the other.
-//! From client.rs, to the session's socket. Knows bytes; never what they say.
+//! Path 10/13, the viewer's end over TCP: TLS 1.3 in two halves for two threads, neither of which
+//! waits for the other.
+//! From client.rs, to the session's socket. Knows bytes; never what they mean.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -9,20 +10,22 @@ use std::time::{Duration, Instant};
 use rustls::ClientConnection;
 use rustls::pki_types::ServerName;
 
-use super::{ConnectError, Opening, Trust, remaining};
+use super::{ConnectError, SecureTransport, Trust, remaining};
 use crate::ALPN_NATIVE;
 use crate::pin::SpkiPin;
+use crate::socket;
 
 /// 32 KiB: two TLS records, the most that is taken from the socket at once.
 const SOCKET_READ_BYTES: usize = 32 * 1024;
 
-/// 10 s: a network that answers nothing for so long is taken for gone. Longer than a change from one network to another
-/// or the worst pause of a mobile one, and about as long as a person waits before doing something about it.
-const SILENCE_MAX: Duration = Duration::from_secs(10);
+/// 10 s: a network that answers nothing for so long counts as gone. That is longer than a change of
+/// networks or the worst pause of a mobile one, and about as long as a person waits before doing
+/// something about it.
+const UNRESPONSIVE_MAX: Duration = Duration::from_secs(10);
 
-/// Shaken hands, and not yet let in.
+/// A connection whose TLS handshake is complete, before authentication.
 #[derive(Debug)]
-pub(super) struct Handshaken {
+pub(super) struct SecureStream {
     tcp: TcpStream,
     tls: ClientConnection,
     pin: SpkiPin,
@@ -34,8 +37,9 @@ struct Shared {
     tcp: TcpStream,
     /// Held for moments only, never during a system call.
     tls: Mutex<ClientConnection>,
-    /// Held while TLS bytes go out, so that two writers cannot swap their records. Taken before `tls`.
-    order: Mutex<()>,
+    /// Held while TLS records are written, so that two writers cannot swap theirs. Locked before
+    /// `tls`.
+    write_order: Mutex<()>,
 }
 
 /// The half that reads; blocks until bytes come.
@@ -43,7 +47,7 @@ struct Shared {
 pub(super) struct Reader {
     shared: Arc<Shared>,
     raw: Box<[u8; SOCKET_READ_BYTES]>,
-    /// Where in `raw` the bytes lie that rustls has not taken yet.
+    /// The bytes in `raw` that rustls has not taken yet.
     raw_rest: std::ops::Range<usize>,
 }
 
@@ -53,15 +57,19 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
 }
 
-/// Tries each address of the name in turn; each gets an equal part of the time that is left.
-pub(super) fn open(addresses: &[SocketAddr], authority: &str, deadline: Instant) -> Result<TcpStream, ConnectError> {
+/// Tries each address of the name in turn; each gets an equal part of the remaining time.
+pub(super) fn open(
+    addresses: &[SocketAddr],
+    authority: &str,
+    deadline: Instant,
+) -> Result<TcpStream, ConnectError> {
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for (tried, address) in addresses.iter().enumerate() {
-        let share = remaining(deadline) / (addresses.len() - tried) as u32;
-        match TcpStream::connect_timeout(address, share.max(Duration::from_millis(1))) {
+        let time = remaining(deadline) / (addresses.len() - tried) as u32;
+        match TcpStream::connect_timeout(address, time.max(Duration::from_millis(1))) {
             Ok(tcp) => {
                 tcp.set_nodelay(true)
-                    .and_then(|()| notice_silence(&tcp))
+                    .and_then(|()| enable_liveness_detection(&tcp))
                     .map_err(|error| ConnectError::Connect(authority.to_owned(), error))?;
                 return Ok(tcp);
             }
@@ -71,53 +79,68 @@ pub(super) fn open(addresses: &[SocketAddr], authority: &str, deadline: Instant)
     Err(ConnectError::Connect(authority.to_owned(), last))
 }
 
-/// Lets the kernel end a connection whose network has gone away without a word, so that the viewer can look for another
-/// way to its session; the session still takes the newest connection if this one was given up too early.
-fn notice_silence(tcp: &TcpStream) -> io::Result<()> {
-    rustix::net::sockopt::set_tcp_user_timeout(tcp, SILENCE_MAX.as_millis() as u32)?;
+/// True if the other end is on this machine: nothing is lost on the way, however busy it is.
+pub(super) fn is_on_this_machine(tcp: &TcpStream) -> bool {
+    let ends = (tcp.local_addr(), tcp.peer_addr());
+    let (Ok(local), Ok(peer)) = ends else { return false };
+    peer.ip().to_canonical().is_loopback() || local.ip() == peer.ip()
+}
+
+/// Makes the kernel end a connection whose network has silently gone away, so that the viewer
+/// reconnects. If that is too early, the session still accepts the newest connection.
+fn enable_liveness_detection(tcp: &TcpStream) -> io::Result<()> {
+    rustix::net::sockopt::set_tcp_user_timeout(tcp, UNRESPONSIVE_MAX.as_millis() as u32)?;
     rustix::net::sockopt::set_socket_keepalive(tcp, true)?;
-    rustix::net::sockopt::set_tcp_keepidle(tcp, SILENCE_MAX / 2)?;
-    rustix::net::sockopt::set_tcp_keepintvl(tcp, SILENCE_MAX / 10)?;
+    rustix::net::sockopt::set_tcp_keepidle(tcp, UNRESPONSIVE_MAX / 2)?;
+    rustix::net::sockopt::set_tcp_keepintvl(tcp, UNRESPONSIVE_MAX / 10)?;
     rustix::net::sockopt::set_tcp_keepcnt(tcp, 5)?;
     Ok(())
 }
 
-/// Shakes hands over a connection; the key that the session must show is checked before anything is said.
-pub(super) fn shake_hands(mut tcp: TcpStream, trust: &Trust, deadline: Instant) -> Result<Handshaken, ConnectError> {
+/// Completes the TLS handshake; the session's key is checked before anything is sent.
+pub(super) fn handshake(
+    mut tcp: TcpStream,
+    trust: &Trust,
+    deadline: Instant,
+) -> Result<SecureStream, ConnectError> {
     let (config, verifier) = trust.tls();
     let name = ServerName::try_from(trust.host.clone())
-        .unwrap_or_else(|_| ServerName::try_from(super::NO_NAME).expect("a valid name"));
+        .unwrap_or_else(|_| ServerName::try_from(super::PLACEHOLDER_NAME).expect("a valid name"));
     let mut tls = ClientConnection::new(Arc::new(config), name)
         .map_err(|error| ConnectError::Tls(trust.authority.clone(), error))?;
     let refused = |error: io::Error| {
         let seen = verifier.seen();
         match error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) {
-            Some(tls) => trust.refusal(seen, tls.clone()),
+            Some(tls) => trust.handshake_error(seen, tls.clone()),
             None => ConnectError::Broken(trust.authority.clone(), error),
         }
     };
     while tls.is_handshaking() {
-        arm(&tcp, deadline).and_then(|()| tls.complete_io(&mut tcp)).map_err(refused)?;
+        set_deadline(&tcp, deadline).and_then(|()| tls.complete_io(&mut tcp)).map_err(refused)?;
     }
     if tls.alpn_protocol() != Some(ALPN_NATIVE) {
         return Err(ConnectError::NotThinc(trust.authority.clone()));
     }
     let pin = verifier.seen().expect("the handshake shows a certificate");
-    let peer = tcp.peer_addr().map_err(|error| ConnectError::Broken(trust.authority.clone(), error))?;
-    Ok(Handshaken { tcp, tls, pin, peer })
+    let peer =
+        tcp.peer_addr().map_err(|error| ConnectError::Broken(trust.authority.clone(), error))?;
+    Ok(SecureStream { tcp, tls, pin, peer })
 }
 
-/// Lets the next system call wait until the deadline and no longer.
-fn arm(tcp: &TcpStream, deadline: Instant) -> io::Result<()> {
+/// Limits the next system calls to the time until the deadline.
+fn set_deadline(tcp: &TcpStream, deadline: Instant) -> io::Result<()> {
     let left = remaining(deadline);
     if left.is_zero() {
-        return Err(io::Error::new(io::ErrorKind::TimedOut, "it took too long"));
+        return Err(io::Error::new(
+            io::ErrorKind::TimedOut,
+            "the time-out of the attempt has passed",
+        ));
     }
     tcp.set_read_timeout(Some(left))?;
     tcp.set_write_timeout(Some(left))
 }
 
-impl Opening for Handshaken {
+impl SecureTransport for SecureStream {
     fn pin(&self) -> SpkiPin {
         self.pin
     }
@@ -126,22 +149,22 @@ impl Opening for Handshaken {
         self.peer
     }
 
-    fn takes_datagrams(&self) -> bool {
+    fn supports_datagrams(&self) -> bool {
         false
     }
 
-    fn say(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
+    fn send(&mut self, bytes: &[u8], deadline: Instant) -> io::Result<()> {
         self.tls.writer().write_all(bytes)?;
         while self.tls.wants_write() {
-            arm(&self.tcp, deadline)?;
+            set_deadline(&self.tcp, deadline)?;
             self.tls.write_tls(&mut self.tcp)?;
         }
         Ok(())
     }
 
-    fn hear(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
+    fn receive(&mut self, into: &mut Vec<u8>, deadline: Instant) -> io::Result<usize> {
         loop {
-            arm(&self.tcp, deadline)?;
+            set_deadline(&self.tcp, deadline)?;
             let more = self.tls.read_tls(&mut self.tcp)?;
             let state = self.tls.process_new_packets().map_err(as_io)?;
             let (at, count) = (into.len(), state.plaintext_bytes_to_read());
@@ -153,10 +176,14 @@ impl Opening for Handshaken {
         }
     }
 
-    fn split(self: Box<Self>) -> io::Result<(super::ReadHalf, super::WriteHalf)> {
+    fn split(self: Box<Self>, _leftover: u64) -> io::Result<(super::ReadHalf, super::WriteHalf)> {
         self.tcp.set_read_timeout(None)?;
         self.tcp.set_write_timeout(None)?;
-        let shared = Arc::new(Shared { tcp: self.tcp, tls: Mutex::new(self.tls), order: Mutex::new(()) });
+        let shared = Arc::new(Shared {
+            tcp: self.tcp,
+            tls: Mutex::new(self.tls),
+            write_order: Mutex::new(()),
+        });
         let raw = Box::new([0; SOCKET_READ_BYTES]);
         let reader = Reader { shared: shared.clone(), raw, raw_rest: 0..0 };
         Ok((super::ReadHalf::Tcp(reader), super::WriteHalf::Tcp(Writer { shared })))
@@ -174,15 +201,16 @@ fn as_io(error: rustls::Error) -> io::Error {
 }
 
 impl Read for Reader {
-    /// Bytes of the session; 0 when it ended the connection in order, `UnexpectedEof` when it just broke.
+    /// Bytes from the session; 0 if it closed the connection in order, `UnexpectedEof` if the
+    /// connection broke.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
         }
         let mut ended = false;
         loop {
-            // A key update that rustls wants answered leaves with the next write: this half never writes, so that it
-            // can never be held up by a session that does not read.
+            // The answer to a key update is sent with the next write: this half never writes, so
+            // that a session that does not read cannot block it.
             match self.shared.tls().reader().read(into) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && !ended => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -203,7 +231,8 @@ impl Read for Reader {
             loop {
                 tls.read_tls(&mut rest)?;
                 let state = tls.process_new_packets().map_err(as_io)?;
-                // rustls keeps about one record of plain bytes and takes no more before they are read.
+                // rustls buffers about one decrypted record and accepts no more before that is
+                // read.
                 if rest.is_empty() || state.plaintext_bytes_to_read() > 0 {
                     break;
                 }
@@ -216,46 +245,53 @@ impl Read for Reader {
 impl Write for Writer {
     /// Takes all of `bytes`, encrypts and sends it.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        // One piece at a time, so that the TLS layer never holds more than that.
+        // One piece at a time: the TLS layer never buffers more than that.
         let piece = &bytes[..bytes.len().min(SOCKET_READ_BYTES)];
-        let _order = self.shared.order.lock().expect("no holder of this lock can panic");
-        let mut sealed = Vec::with_capacity(piece.len() + 128);
+        let _write_order =
+            self.shared.write_order.lock().expect("no holder of this lock can panic");
+        let mut records = Vec::with_capacity(piece.len() + 128);
         {
             let mut tls = self.shared.tls();
             tls.writer().write_all(piece)?;
             while tls.wants_write() {
-                tls.write_tls(&mut sealed)?;
+                tls.write_tls(&mut records)?;
             }
         }
-        (&self.shared.tcp).write_all(&sealed)?;
+        (&self.shared.tcp).write_all(&records)?;
         Ok(piece.len())
     }
 
-    /// Nothing is held back; there is nothing to flush.
+    /// Nothing is buffered.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
 }
 
 impl Writer {
-    /// Ends the connection both ways and drops what has been written and not arrived, as far as this machine holds it.
+    /// Segments of this end that the path has lost.
+    pub(super) fn lost_segments(&self) -> u64 {
+        socket::lost_segments(&self.shared.tcp)
+    }
+
+    /// Closes both directions and drops written bytes that this machine still holds.
     pub(super) fn abort(&mut self) {
-        // Takes effect when the last half has gone, which this makes both do.
+        // Takes effect when both halves are dropped, which the shutdown makes both threads do.
         let _ = rustix::net::sockopt::set_socket_linger(&self.shared.tcp, Some(Duration::ZERO));
         let _ = self.shared.tcp.shutdown(Shutdown::Both);
     }
 
-    /// Ends the connection both ways; a `read` that waits in another thread returns.
+    /// Closes both directions; a `read` that waits in another thread returns.
     pub(super) fn close(&mut self) {
-        let mut sealed = Vec::new();
-        if let Ok(_order) = self.shared.order.try_lock() {
+        let mut records = Vec::new();
+        if let Ok(_write_order) = self.shared.write_order.try_lock() {
             let mut tls = self.shared.tls();
             tls.send_close_notify();
-            while tls.wants_write() && tls.write_tls(&mut sealed).is_ok() {}
+            while tls.wants_write() && tls.write_tls(&mut records).is_ok() {}
             drop(tls);
-            // A courtesy that may not block: where the socket is full, the end of TCP has to do.
+            // The close_notify alert must not block: if the socket is full, TCP's own end has to
+            // suffice.
             let _ = self.shared.tcp.set_nonblocking(true);
-            let _ = (&self.shared.tcp).write(&sealed);
+            let _ = (&self.shared.tcp).write(&records);
         }
         let _ = self.shared.tcp.shutdown(Shutdown::Both);
     }

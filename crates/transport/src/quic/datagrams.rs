@@ -1,6 +1,8 @@
-//! Path 10/13 over UDP: beside the stream, what goes alone. It may be lost, and goes ahead of all that waits.
-//! From either end's shell, to quinn, which drops what it has no room for without a word: so nobody hands it more.
-//! Knows lengths, and in HTTP/3 whose they are; never what the bytes mean.
+//! Path 10/13 over UDP: datagrams, beside the stream. They may be lost, and are sent ahead of all
+//! stream data that waits.
+//! From either end's shell, to quinn, which silently drops what its buffer has no room for: callers
+//! check [`Datagrams::max_len`] first. Knows lengths, and in HTTP/3 the session ID; never what the
+//! bytes mean.
 
 use std::io;
 use std::sync::Arc;
@@ -9,87 +11,113 @@ use quinn::VarInt;
 use quinn_proto::StreamId;
 use quinn_proto::coding::Codec as _;
 
-use super::as_io;
+use super::{DATAGRAM_QUEUE_BYTES, DATAGRAM_SEND_BUFFER_BYTES, as_io};
 use crate::congestion::Meter;
 
-/// RFC 9297, 5.2: a datagram of HTTP/3 does not say whose it is.
+/// RFC 9297, 5.2: an HTTP/3 datagram has no valid session ID.
 const H3_DATAGRAM_ERROR: VarInt = VarInt::from_u32(0x33);
-/// Session numbers are below it (2.1): a quarter of those that streams have.
-const SESSIONS_MAX: u64 = 1 << 60;
+/// Quarter stream IDs are below it (RFC 9297, 2.1).
+const SESSION_IDS_MAX: u64 = 1 << 60;
 
 /// The datagrams of one connection.
 #[derive(Clone, Debug)]
 pub struct Datagrams {
     connection: quinn::Connection,
-    /// Counts what was handed over.
+    /// Counts the bytes that were handed to quinn.
     meter: Option<Arc<Meter>>,
-    /// Of HTTP/3, whose session they are of stands before each.
+    /// In HTTP/3 the session ID stands before each datagram's content.
     session: Option<VarInt>,
-    head: Vec<u8>,
+    session_prefix: Vec<u8>,
 }
 
 impl Datagrams {
     pub(crate) fn of(connection: &quinn::Connection, meter: Option<Arc<Meter>>) -> Datagrams {
-        Datagrams { connection: connection.clone(), meter, session: None, head: Vec::new() }
+        Datagrams {
+            connection: connection.clone(),
+            meter,
+            session: None,
+            session_prefix: Vec::new(),
+        }
     }
 
-    /// Of the session that was asked for by this stream (RFC 9297, 2.1).
-    pub(super) fn of_session(self, asked_by: StreamId) -> Datagrams {
-        // A quarter, as a browser opens every fourth of all streams: those that it may send on and be answered.
-        let session = VarInt::from_u64(asked_by.index()).expect("streams have no larger numbers");
-        let mut head = Vec::new();
-        session.encode(&mut head);
-        Datagrams { session: Some(session), head, ..self }
+    /// Datagrams of the WebTransport session that was requested on this stream (RFC 9297, 2.1).
+    pub(super) fn with_session(self, request_stream: StreamId) -> Datagrams {
+        // The quarter stream ID: a client's bidirectional streams have every fourth ID.
+        let session =
+            VarInt::from_u64(request_stream.index()).expect("streams have no larger numbers");
+        let mut session_prefix = Vec::new();
+        session.encode(&mut session_prefix);
+        Datagrams { session: Some(session), session_prefix, ..self }
     }
 
-    /// The other end takes them.
-    pub fn are_taken(&self) -> bool {
+    /// The peer accepts datagrams.
+    pub fn are_supported(&self) -> bool {
         self.connection.max_datagram_size().is_some()
     }
 
-    /// Longest that may be handed over now; 0 while as many wait as may.
-    pub fn room(&self) -> usize {
-        let longest = self.connection.max_datagram_size().unwrap_or(0);
-        let has_space = self.connection.datagram_send_buffer_space() >= longest;
-        if has_space { longest.saturating_sub(self.head.len()) } else { 0 }
+    /// Longest datagram that can be sent now; 0 while so many wait that an update had better be
+    /// sent on the stream.
+    pub fn max_len(&self) -> usize {
+        self.max_len_beside(DATAGRAM_QUEUE_BYTES)
     }
 
-    /// Hands one over that is no longer than [`Datagrams::room`]. Whether it arrives, only the other end can say.
+    /// The same for parities, which may fill the whole send buffer.
+    pub fn parity_max_len(&self) -> usize {
+        self.max_len_beside(DATAGRAM_SEND_BUFFER_BYTES)
+    }
+
+    /// Longest datagram that can be sent if at most so many bytes may wait.
+    fn max_len_beside(&self, queue: usize) -> usize {
+        let longest = self.connection.max_datagram_size().unwrap_or(0);
+        let waiting =
+            DATAGRAM_SEND_BUFFER_BYTES.saturating_sub(self.connection.datagram_send_buffer_space());
+        let has_space = waiting + longest <= queue;
+        if has_space { longest.saturating_sub(self.session_prefix.len()) } else { 0 }
+    }
+
+    /// Packets that were sent, and that were lost, since the connection began.
+    pub fn packets(&self) -> (u64, u64) {
+        let path = self.connection.stats().path;
+        (path.sent_packets, path.lost_packets)
+    }
+
+    /// Sends a datagram of at most [`Datagrams::max_len`] bytes. Only the peer can tell whether it
+    /// arrives.
     pub fn send(&self, bytes: &[u8]) {
-        // The path may have become narrower just now: that is a loss like any other.
-        let datagram = [&self.head, bytes].concat();
+        // A path whose MTU has just shrunk makes this fail, which is a loss like any other.
+        let datagram = [&self.session_prefix, bytes].concat();
         let count = datagram.len() as u64;
         if self.connection.send_datagram(datagram.into()).is_ok()
             && let Some(meter) = &self.meter
         {
-            meter.written(count);
+            meter.add_unsent(count);
         }
     }
 
-    /// The same with one that asks whether the path carries: it goes though as much is under way as may be.
-    pub fn ask(&self, bytes: &[u8]) {
+    /// Sends a probe: a datagram that may leave although the congestion window is full.
+    pub fn send_probe(&self, bytes: &[u8]) {
         if let Some(meter) = &self.meter {
-            meter.ask();
+            meter.allow_probe();
         }
         self.send(bytes);
     }
 
-    /// Waits for the next.
+    /// Waits for the next datagram.
     ///
     /// # Errors
-    /// How the connection ended, which it does with one that says of no session whether it is its.
+    /// How the connection ended. A datagram without a valid session ID ends it.
     pub async fn receive(&self) -> io::Result<Vec<u8>> {
         loop {
             let mut datagram = self.connection.read_datagram().await.map_err(as_io)?;
             let Some(session) = self.session else { return Ok(datagram.into()) };
             match VarInt::decode(&mut datagram).map(VarInt::into_inner) {
                 Ok(number) if number == session.into_inner() => return Ok(datagram.into()),
-                // Of one that is over, or was never asked for.
-                Ok(..SESSIONS_MAX) => {}
+                // Of a session that is over or was never requested.
+                Ok(..SESSION_IDS_MAX) => {}
                 _ => {
-                    let words = "a datagram of no session";
-                    self.connection.close(H3_DATAGRAM_ERROR, words.as_bytes());
-                    return Err(io::Error::new(io::ErrorKind::InvalidData, words));
+                    let reason = "a datagram without a session ID";
+                    self.connection.close(H3_DATAGRAM_ERROR, reason.as_bytes());
+                    return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
                 }
             }
         }

@@ -1,19 +1,22 @@
-//! A viewer with streams of video, fed by hand, and pictures of one grey each: so a test sees which of them is shown.
-//! For the tests of videos; knows viewer-core's public face.
+//! A viewer with video streams, driven by the test, whose frames each have one grey, so that a test
+//! sees which one is shown. For the tests of videos; knows viewer-core's public interface.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use thinc_protocol::command::Command;
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::session::{CacheGrant, Geometry, SessionHello, SessionMessage, Shows, Update};
-use thinc_protocol::video::{Codec, Layout, Picture, Source, VideoCommand, VideoState};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::session::{
+    CacheGrant, Geometry, ScreenPart, SessionHello, SessionMessage, Update,
+};
+use thinc_protocol::video::{Codec, FrameData, SampleLayout, Source, VideoCommand, VideoStatus};
 use thinc_protocol::viewer::{ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_video::{Painter, Planes};
 use thinc_viewer_core::{Cache, ClipboardPolicy, VideoEvent, Viewer, ViewerConfig, ViewerError};
 
 pub(crate) const SIZE: Size = Size { width: 48, height: 32 };
-/// What pictures are in most streams.
-pub(crate) const SOURCE: Source = Source { size: Size { width: 16, height: 8 }, crop: Rect::at(0, 0, 16, 8) };
+/// Source of most streams.
+pub(crate) const SOURCE: Source =
+    Source { size: Size { width: 16, height: 8 }, crop: Rect::at(0, 0, 16, 8) };
 
 pub(crate) struct Shown {
     pub(crate) viewer: Viewer,
@@ -21,11 +24,12 @@ pub(crate) struct Shown {
     epoch: u32,
     seq: u64,
     said: Deframer,
-    /// What a shell shows that paints videos itself.
+    /// The screen of a shell that paints videos itself.
     mirror: Option<Mirror>,
 }
 
-/// As a graphics processor does it: what is damaged comes from the framebuffer, and from layers where there are some.
+/// Like the GPU presenter: damaged pixels come from the framebuffer, and from layers if there are
+/// any.
 #[derive(Default)]
 struct Mirror {
     size: Size,
@@ -39,7 +43,11 @@ impl Mirror {
         if self.size != framebuffer.size() {
             self.size = framebuffer.size();
             self.pixels = vec![0xdead_beef; self.size.area() as usize];
-            assert_eq!(damage, Region::from(self.size.rect()), "another size is damaged all over");
+            assert_eq!(
+                damage,
+                Region::from(self.size.rect()),
+                "a new geometry is damaged all over"
+            );
         }
         let width = self.size.width as usize;
         let mut below = damage.clone();
@@ -47,11 +55,19 @@ impl Mirror {
             assert!(layer.region().rect_count() <= 64 && !layer.region().is_empty());
             let clip = layer.region().intersection(&damage);
             below.subtract(&clip);
-            Painter::new().paint(&layer.planes(), layer.source(), layer.place(), &clip, &mut self.pixels, width);
+            Painter::new().paint(
+                &layer.planes(),
+                layer.source(),
+                layer.place(),
+                &clip,
+                &mut self.pixels,
+                width,
+            );
         }
         for rect in below.rects() {
             for y in rect.y1..rect.y2 {
-                let span = y as usize * width + rect.x1 as usize..y as usize * width + rect.x2 as usize;
+                let span =
+                    y as usize * width + rect.x1 as usize..y as usize * width + rect.x2 as usize;
                 self.pixels[span.clone()].copy_from_slice(&framebuffer.pixels()[span]);
             }
         }
@@ -64,14 +80,16 @@ impl Shown {
     }
 
     pub(crate) fn with(caps: u32) -> Shown {
-        let config = ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
+        let config =
+            ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
         Shown::greet(Viewer::new(&config))
     }
 
-    /// With memory for what is to be shown again.
+    /// A viewer that offers a cache.
     pub(crate) fn with_cache(cache: Cache) -> Shown {
         let caps = ViewerCaps::VIDEO | ViewerCaps::H264;
-        let config = ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
+        let config =
+            ViewerConfig { name: "test".into(), size: SIZE, caps, clipboard: ClipboardPolicy::OFF };
         let mut viewer = Viewer::new(&config);
         viewer.offer_cache(cache);
         let mut shown = Shown::greet(viewer);
@@ -79,14 +97,14 @@ impl Shown {
         shown
     }
 
-    /// From here on the shell paints videos itself.
+    /// The shell paints videos itself from now on.
     pub(crate) fn paint_elsewhere(&mut self) {
         self.viewer.set_video_layers(true);
         self.mirror = Some(Mirror::default());
         self.follow();
     }
 
-    /// The shell shows what there is.
+    /// The shell presents the screen.
     pub(crate) fn follow(&mut self) {
         if let Some(mirror) = &mut self.mirror {
             mirror.follow(&mut self.viewer);
@@ -94,8 +112,16 @@ impl Shown {
     }
 
     fn greet(viewer: Viewer) -> Shown {
-        let mut shown = Shown { viewer, now: 1_000, epoch: 0, seq: 0, said: Deframer::new(1 << 24), mirror: None };
-        let hello = SessionHello { version: 1, caps: 0, name: String::new(), frame_bytes_max: 65536 };
+        let mut shown = Shown {
+            viewer,
+            now: 1_000,
+            epoch: 0,
+            seq: 0,
+            said: Deframer::new(1 << 24),
+            mirror: None,
+        };
+        let hello =
+            SessionHello { version: 1, caps: 0, name: String::new(), message_bytes_max: 65536 };
         shown.say(&SessionMessage::Hello(hello)).unwrap();
         shown.geometry(SIZE);
         shown.fill(SIZE.rect(), 0);
@@ -110,23 +136,35 @@ impl Shown {
 
     pub(crate) fn geometry(&mut self, size: Size) {
         self.epoch += 1;
-        let geometry = Geometry { epoch: self.epoch, size, shows: None };
+        let geometry = Geometry { epoch: self.epoch, size, shown: None };
         self.say(&SessionMessage::Geometry(geometry)).unwrap();
     }
 
-    /// The same of a viewer that has said what it wants to show.
-    pub(crate) fn shows(&mut self, size: Size, shows: Shows) {
+    /// A viewer that has requested a view.
+    pub(crate) fn set_shown(&mut self, size: Size, shown: ScreenPart) {
         self.epoch += 1;
-        let geometry = Geometry { epoch: self.epoch, size, shows: Some(shows) };
+        let geometry = Geometry { epoch: self.epoch, size, shown: Some(shown) };
         self.say(&SessionMessage::Geometry(geometry)).unwrap();
     }
 
-    pub(crate) fn update(&mut self, commands: &[Command<'_>], end_of_frame: bool) -> Result<(), ViewerError> {
+    pub(crate) fn update(
+        &mut self,
+        commands: &[Command<'_>],
+        end_of_frame: bool,
+    ) -> Result<(), ViewerError> {
         let mut bytes = Vec::new();
         commands.iter().for_each(|command| command.encode(&mut bytes));
         self.seq += 1;
         let (seq, epoch) = (self.seq, self.epoch);
-        let update = Update { seq, after: 0, epoch, echo: None, end_of_frame, packed: None, commands: &bytes };
+        let update = Update {
+            seq,
+            after: 0,
+            epoch,
+            echo: None,
+            end_of_frame,
+            packed: None,
+            commands: &bytes,
+        };
         self.say(&SessionMessage::Update(update))
     }
 
@@ -146,45 +184,51 @@ impl Shown {
         self.video(VideoCommand::Init { id, codec, source: SOURCE, place }).unwrap();
     }
 
-    /// Begins a stream whose decoder is ready; gives its number.
+    /// Starts a stream whose decoder is ready; returns its number.
     pub(crate) fn begin_coded(&mut self, id: u16, place: Rect) -> u64 {
         self.begin(id, Codec::H264, place);
-        let Some(VideoEvent::Began { stream, codec: Codec::H264, .. }) = self.viewer.poll_video() else {
-            panic!("the shell hears of the stream")
+        let Some(VideoEvent::Started { stream, codec: Codec::H264, .. }) = self.viewer.poll_video()
+        else {
+            panic!("the shell is told of the stream")
         };
         self.viewer.handle_video_ready(stream);
         stream
     }
 
-    pub(crate) fn coded(&mut self, id: u16, clip: impl Into<Region>, key: bool, data: &[u8]) {
-        self.video(next(id, clip, Picture::Coded { key, data })).unwrap();
+    pub(crate) fn coded(&mut self, id: u16, clip: impl Into<Region>, keyframe: bool, data: &[u8]) {
+        self.video(next(id, clip, FrameData::Coded { keyframe, data })).unwrap();
     }
 
     pub(crate) fn plain(&mut self, id: u16, clip: impl Into<Region>, luma: u8) {
         let planes = grey(SOURCE.size, luma);
-        self.video(next(id, clip, Picture::Plain { layout: Layout::Yuv420, data: planes.data() })).unwrap();
+        self.video(next(
+            id,
+            clip,
+            FrameData::Plain { layout: SampleLayout::Yuv420, data: planes.data() },
+        ))
+        .unwrap();
     }
 
-    /// The next picture for the decoder.
+    /// The next frame for the decoder.
     pub(crate) fn take(&mut self) -> (u64, Vec<u8>) {
         match self.viewer.poll_video() {
-            Some(VideoEvent::Picture { serial, data, .. }) => (serial, data),
-            other => panic!("a picture is to be decoded, and not {other:?}"),
+            Some(VideoEvent::Frame { serial, data, .. }) => (serial, data),
+            other => panic!("expected a frame to decode, got {other:?}"),
         }
     }
 
-    /// A picture comes back from the decoder.
+    /// The decoder returns a frame.
     pub(crate) fn decoded(&mut self, serial: u64, luma: u8) {
         let mut planes = grey(SOURCE.size, luma);
         if self.mirror.is_some() {
             self.viewer.handle_video_planes(serial, &mut planes, self.now);
         } else {
-            self.viewer.handle_video_picture(serial, &planes.as_ref(), self.now);
+            self.viewer.handle_video_frame(serial, &planes.as_ref(), self.now);
         }
     }
 
-    /// What the viewer has said since this was last asked, of videos.
-    pub(crate) fn answers(&mut self) -> Vec<VideoState> {
+    /// The video reports that the viewer has sent since the last call.
+    pub(crate) fn answers(&mut self) -> Vec<VideoStatus> {
         self.messages().into_iter().filter_map(video_of).collect()
     }
 
@@ -199,29 +243,31 @@ impl Shown {
         messages
     }
 
-    /// What is shown.
+    /// The pixel that is shown.
     pub(crate) fn at(&self, x: usize, y: usize) -> u32 {
         let painted = || self.viewer.framebuffer().row(y)[x];
-        self.mirror.as_ref().map_or_else(painted, |mirror| mirror.pixels[y * mirror.size.width as usize + x])
+        self.mirror
+            .as_ref()
+            .map_or_else(painted, |mirror| mirror.pixels[y * mirror.size.width as usize + x])
             & 0x00ff_ffff
     }
 }
 
-fn video_of(message: ViewerMessage) -> Option<VideoState> {
+fn video_of(message: ViewerMessage) -> Option<VideoStatus> {
     match message {
         ViewerMessage::Video(state) => Some(state),
         _ => None,
     }
 }
 
-pub(crate) fn next(id: u16, clip: impl Into<Region>, picture: Picture<'_>) -> VideoCommand<'_> {
-    VideoCommand::Next { id, time: 0, clip: clip.into(), picture }
+pub(crate) fn next(id: u16, clip: impl Into<Region>, frame: FrameData<'_>) -> VideoCommand<'_> {
+    VideoCommand::Next { id, time: 0, clip: clip.into(), frame }
 }
 
 /// All samples of one grey.
 pub(crate) fn grey(size: Size, luma: u8) -> Planes {
     let mut planes = Planes::new();
-    planes.reset(size, Layout::Yuv420);
+    planes.reset(size, SampleLayout::Yuv420);
     let [samples, blue, red] = planes.planes_mut();
     samples.fill(luma);
     blue.fill(128);
@@ -229,7 +275,7 @@ pub(crate) fn grey(size: Size, luma: u8) -> Planes {
     planes
 }
 
-/// What a picture of that grey shows (doc/protocol.md, section 9).
+/// The pixel of a frame of that grey (doc/protocol.md, section 9).
 pub(crate) fn shade(luma: u8) -> u32 {
     let value = (298 * (i32::from(luma) - 16) + 128) >> 8;
     value.clamp(0, 255) as u32 * 0x01_0101

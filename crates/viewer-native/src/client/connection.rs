@@ -1,58 +1,95 @@
-//! Path 10/13 and 11/13: beside client.rs; from transport's bytes, to viewer-core, and its words back to transport.
-//! One thread connects, reads and comes back after a loss; one per connection writes.
-//! Knows ways to a session and when one is over; never what is shown, nor by whom.
+//! Path 10/13 and 11/13: beside client.rs; from transport's bytes, to viewer-core, and its messages
+//! back to transport.
+//! One thread connects, reads, and reconnects after a loss; one per connection writes. Knows
+//! transports and when a connection has ended; never what is shown, nor by whom.
 
 use std::io::{self, Write as _};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use thinc_protocol::Micros;
 use thinc_protocol::viewer::ViewerCaps;
-use thinc_transport::{Came, ConnectOptions};
+use thinc_transport::{
+    ConnectError, ConnectOptions, Established, Link, Received, TransportChoice, TransportKind,
+};
 use thinc_viewer_core::{Cache, ViewerEvent};
 
-use super::{LINGER, Reconnect, SILENT, Shared, State, Status, USUAL_SCALE, new_viewer, random_number};
+use super::{
+    LINGER, NewKeys, Reconnect, SCALE_DEFAULT, Shared, State, Status, UNRESPONSIVE, new_viewer,
+    random_number,
+};
 use crate::backoff::{self, Backoff};
 use crate::error::ViewError;
+use crate::liveness::{Liveness, time_slept};
+use crate::question;
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
-use crate::ssh::{Attempt, Login};
 use crate::target::Target;
-use crate::watch::{Watch, slept};
 use crate::wire::{Reader, Writer};
 
-/// What has come of a session.
-enum Bytes<'a> {
+/// Bytes received from a session.
+enum Incoming<'a> {
     Stream(&'a [u8]),
     Datagram(&'a [u8]),
 }
 
-/// 64 KiB: what is taken from the connection at once; the picture is locked while so much is applied.
+/// 64 KiB: read from the connection at once; the framebuffer is locked while so much is applied.
 const READ_BYTES: usize = 64 * 1024;
+/// 20 ms, in microseconds: after the framebuffer was locked for longer, other threads get a turn.
+const LOCK_HELD_MAX: Micros = 20_000;
+/// How long that turn is at least.
+const LOCK_PAUSE: Duration = Duration::from_micros(200);
 
-/// What one connection leaves to the next.
+/// 5 s: longest wait for the session's answer on a connection over QUIC that replaces another; the
+/// other is closed by then. As long as for any connection that does not answer (liveness.rs).
+pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(5);
+
+/// State that one connection leaves to the next.
 #[derive(Default)]
-struct Way {
-    /// Opens a port again.
-    session_key: Option<Vec<u8>>,
-    /// Where the session was, where that has a name.
-    peer: Option<SocketAddr>,
-    /// The session was reached before.
-    was_open: bool,
-    /// The last connection ended in silence.
-    silent: bool,
+pub(super) struct Session {
+    /// Authenticates the next connection to the same port.
+    pub(super) session_credential: Option<Vec<u8>>,
+    /// The session's last address, if the link names a host.
+    pub(super) peer: Option<SocketAddr>,
+    /// A connection has succeeded before.
+    pub(super) was_connected: bool,
+    /// The last connection ended because the session was unresponsive.
+    pub(super) was_unresponsive: bool,
+    /// Times that another transport was left for QUIC, and the session could not be opened there.
+    pub(super) quic_failures: u32,
+}
+
+/// An open connection.
+pub(super) struct Opened {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
+    /// What is done beside it.
+    pub(super) beside: Beside,
+}
+
+/// What is done while a connection is served.
+pub(super) enum Beside {
+    /// Nothing.
+    Nothing,
+    /// If the session does not answer, another connection is sought.
+    Rescue(Link, ConnectOptions),
+    /// The same, and if the path changes, QUIC is tried.
+    RescueAndRechoose(Link, ConnectOptions),
+    /// A connection over QUIC is tried, which takes this one's place.
+    Switch(Link, ConnectOptions),
 }
 
 impl Shared {
-    /// The network thread: connect, serve, and again.
+    /// The network thread: connects, serves, and reconnects.
     pub(super) fn run(self: &Arc<Self>) {
-        let mut way = Way::default();
+        let mut session = Session::default();
         let mut backoff = Backoff::default();
         loop {
-            let error = match self.open(&mut way) {
-                Ok((reader, writer)) => {
+            let error = match self.open(&mut session) {
+                Ok(opened) => {
                     self.lock().retry = false;
-                    self.serve(reader, writer, &way, &mut backoff)
+                    self.serve(opened, &mut backoff)
                 }
                 Err(error) => error,
             };
@@ -61,86 +98,181 @@ impl Shared {
             if state.stop {
                 return;
             }
-            way.silent = std::mem::take(&mut state.silent);
+            session.was_unresponsive = std::mem::take(&mut state.unresponsive);
             if state.rescue.is_some() {
                 continue;
             }
+            state.switching = false;
+            let is_login = state.direct.is_none();
             drop(state);
-            let come_back = self.config.reconnect == Reconnect::Always && way.was_open && error.is_passing();
-            if !come_back {
+            let reconnects = self.config.reconnect == Reconnect::Always
+                && session.was_connected
+                && error.is_transient();
+            if !reconnects {
                 self.set_status(Status::Ended(error));
                 return;
             }
-            // Where nothing answered, other attempts have been made all the while.
+            // If nothing answered, other attempts ran all the while.
             let longest = match self.config.target {
-                Target::Link(_) => backoff::LONGEST,
-                Target::Ssh(_) => backoff::LONGEST_BY_SSH,
+                Target::Ssh(_) if is_login => backoff::WAIT_MAX_SSH,
+                Target::Link(_) | Target::Ssh(_) => backoff::WAIT_MAX,
             };
-            let wait = if error.is_unanswered() { backoff.count() } else { backoff.next_wait(longest) };
+            let wait =
+                if error.is_unanswered() { backoff.count() } else { backoff.next_wait(longest) };
             let why = match error {
-                // That it is lost, whoever shows it says already.
+                // The message that shows it says already that it is lost.
                 ViewError::Lost(why) => why,
                 error => error.to_string(),
             };
             self.set_status(Status::Lost { why, attempts: backoff.attempts() });
-            if !self.rest(wait) {
+            if !self.back_off(wait) {
                 return;
             }
         }
     }
 
-    /// Connects, the way that was named.
-    fn open(&self, way: &mut Way) -> Result<(Reader, Writer), ViewError> {
-        let halves = match &self.config.target {
-            Target::Link(link) => {
-                let options = self.options(way);
-                let rescue = self.lock().rescue.take();
-                let reached = match rescue {
-                    Some(reached) => reached,
-                    None if way.was_open => self.seek(link, &options, |state| !state.stop)?,
-                    None => thinc_transport::reach(link, &options)?,
-                };
-                self.open_cache(&self.config.target.cache_name(Some(&reached.pin())));
-                self.begin(reached.takes_datagrams());
-                let mut first = Vec::new();
-                self.lock().active().poll_transmit(&mut first);
-                // A path that has died again is left soon; a session that has just shaken hands may be busy.
-                let limit = if way.was_open { self.patience(&options) } else { options.timeout };
-                let connection = reached.enter(&first, limit).inspect_err(|_| self.lock().end_connection())?;
-                way.session_key = Some(connection.session_key.clone());
-                way.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);
-                self.lock().transport = Some(connection.via.name());
-                let (reader, writer) = connection.split();
-                (Reader::Link(Box::new(reader)), Writer::Link(writer))
-            }
-            Target::Ssh(target) => {
-                let login = Login::start(target, Attempt { again: way.was_open, alone: way.silent })?;
-                // The person may close the viewer instead of logging in.
-                self.lock().closer = Some(Writer::Ssh(login.writer()));
-                let (reader, writer) = login.greet()?;
-                self.open_cache(&self.config.target.cache_name(None));
-                self.begin(false);
-                self.lock().transport = Some("ssh");
-                (Reader::Ssh(reader), Writer::Ssh(writer))
-            }
+    /// Connects to the configured target.
+    fn open(self: &Arc<Self>, session: &mut Session) -> Result<Opened, ViewError> {
+        let opened = match &self.config.target {
+            Target::Link(link) => self.open_by_link(link, session)?,
+            Target::Ssh(target) => self.open_ssh(target, session)?,
         };
-        way.was_open = true;
-        Ok(halves)
+        session.was_connected = true;
+        Ok(opened)
     }
 
-    fn options(&self, way: &Way) -> ConnectOptions {
+    /// Opens a session that a link names: on a connection that was found already, or on a new one.
+    fn open_by_link(
+        self: &Arc<Self>,
+        link: &Link,
+        session: &mut Session,
+    ) -> Result<Opened, ViewError> {
+        let options = self.options(session);
+        let (rescue, switching) = {
+            let mut state = self.lock();
+            (state.rescue.take(), state.switching)
+        };
+        let mut reached = match rescue {
+            Some(reached) => reached,
+            None if session.was_connected => self.reconnect(link, &options, |state| !state.stop)?,
+            None => self.first_contact(link, &options)?,
+        };
+        let mut kind = reached.kind();
+        let (reader, writer) = if switching {
+            match self.open_link(link, reached, ANSWER_WAIT.min(options.timeout), session) {
+                Ok(opened) => opened,
+                Err(error) => {
+                    // UDP passes, but not for long: TCP does, which was in use until now.
+                    self.forget_replacement(session, &error.to_string());
+                    let options = ConnectOptions { transport: TransportChoice::Tcp, ..options };
+                    reached = self.reconnect(link, &options, |state| !state.stop)?;
+                    kind = reached.kind();
+                    let limit = self.slow_answer_timeout(&options);
+                    self.open_link(link, reached, limit, session)?
+                }
+            }
+        } else {
+            // An answer time-out for a session that is unresponsive again; a session on first
+            // contact may just be busy.
+            let limit = if session.was_connected {
+                self.slow_answer_timeout(&options)
+            } else {
+                options.timeout
+            };
+            self.open_link(link, reached, limit, session)?
+        };
+        let options = self.options(session);
+        let beside = if self.may_choose_again(kind, session) {
+            Beside::RescueAndRechoose(link.clone(), options)
+        } else {
+            Beside::Rescue(link.clone(), options)
+        };
+        Ok(Opened { reader, writer, beside })
+    }
+
+    /// Connects for the first time. A key that is new here is confirmed before anything is sent, or
+    /// the person is told that nobody has.
+    fn first_contact(
+        &self,
+        link: &Link,
+        options: &ConnectOptions,
+    ) -> Result<Established, ViewError> {
+        let reached = thinc_transport::establish(link, options)?;
+        if !reached.has_new_key() {
+            return Ok(reached);
+        }
+        let authority = link.authority();
+        let key: String = reached.pin().0.iter().map(|byte| format!("{byte:02x}")).collect();
+        let mut output = io::stderr();
+        if self.config.new_keys == NewKeys::Ask && question::can_ask() {
+            let _ = writeln!(
+                output,
+                "The link names no key of {authority}, and no key is remembered for it. It shows \
+                 the public key with the SHA-256\n  {key}\nwhich thinc serve has printed there."
+            );
+            if !question::ask("Is it the same?") {
+                return Err(ConnectError::NotConfirmed(authority).into());
+            }
+            // The session has not waited for the answer; it has to show this key again.
+            reached.remember_key()?;
+            return Ok(thinc_transport::establish(link, options)?);
+        }
+        let words = format!(
+            "Nobody has confirmed the key of {authority}, which is new here; another one will be \
+             refused from now on."
+        );
+        let _ = writeln!(output, "thinc-view: {words} Its SHA-256: {key}");
+        self.lock().news.notice = Some(words);
+        Ok(reached)
+    }
+
+    /// Authenticates on a connection whose key was checked, and sends the hello.
+    pub(super) fn open_link(
+        &self,
+        link: &Link,
+        reached: Established,
+        limit: Duration,
+        session: &mut Session,
+    ) -> Result<(Reader, Writer), ViewError> {
+        self.open_cache(&self.config.target.cache_name(Some(&reached.pin())));
+        self.begin(reached.supports_datagrams());
+        let mut first = Vec::new();
+        {
+            let is_watched = self.may_choose_again(reached.kind(), session);
+            let mut state = self.lock();
+            if is_watched {
+                state.active().watch_path();
+            }
+            state.active().poll_transmit(&mut first);
+        }
+        let connection =
+            reached.authenticate(&first, limit).inspect_err(|_| self.lock().end_connection())?;
+        session.session_credential = Some(connection.session_credential.clone());
+        session.peer = link.host.parse::<IpAddr>().is_err().then_some(connection.peer);
+        let mut state = self.lock();
+        state.transport = Some(connection.transport.name());
+        state.transport_reason = state.replaced_for.take();
+        if connection.transport == TransportKind::Quic {
+            state.quic_failure = None;
+        }
+        drop(state);
+        let (reader, writer) = connection.split();
+        Ok((Reader::Link(Box::new(reader)), Writer::Link(writer)))
+    }
+
+    fn options(&self, session: &Session) -> ConnectOptions {
         ConnectOptions {
             timeout: self.config.connect_timeout,
             known_hosts: self.config.known_hosts.clone(),
-            address: way.peer,
-            session_key: way.session_key.clone(),
+            address: session.peer,
+            session_credential: session.session_credential.clone(),
             transport: self.config.transport,
             ..ConnectOptions::default()
         }
     }
 
-    /// What was kept here before under this name, when a session is first spoken to.
-    fn open_cache(&self, name: &str) {
+    /// Loads the cache saved under this name, at the first connection.
+    pub(super) fn open_cache(&self, name: &str) {
         let options = &self.config.cache;
         let is_first = options.bytes > 0 && self.lock().cache.is_none();
         if is_first {
@@ -151,8 +283,8 @@ impl Shared {
         }
     }
 
-    /// Waits out a backoff; false when the viewer was closed meanwhile.
-    fn rest(&self, wait: Duration) -> bool {
+    /// Waits out a backoff; false if the viewer was closed meanwhile.
+    fn back_off(&self, wait: Duration) -> bool {
         let until = Instant::now() + wait;
         let mut state = self.lock();
         while !state.stop {
@@ -163,21 +295,22 @@ impl Shared {
             if left.is_zero() {
                 return true;
             }
-            state = self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
+            state =
+                self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
         }
         false
     }
 
-    /// Makes the viewer of the next connection, over the picture of the last.
-    fn begin(&self, takes_datagrams: bool) {
+    /// Creates the viewer of the next connection, which continues from the last.
+    pub(super) fn begin(&self, takes_datagrams: bool) {
         let mut guard = self.lock();
         let state = &mut *guard;
-        let alone = if takes_datagrams { ViewerCaps::ALONE } else { 0 };
-        let mut viewer = new_viewer(state.window, self.config.clipboard, alone);
+        let caps = if takes_datagrams { ViewerCaps::DATAGRAMS | ViewerCaps::PARITY } else { 0 };
+        let mut viewer = new_viewer(state.window, self.config.clipboard, caps);
         state.clipboard.begin(&mut viewer);
         viewer.set_instance(state.instance);
         viewer.set_video_layers(state.video_layers);
-        viewer.lie_over(&mut state.viewer, random_number());
+        viewer.continue_from(&mut state.viewer, random_number());
         if let Some(cache) = state.cache.take() {
             viewer.offer_cache(cache);
         }
@@ -187,55 +320,68 @@ impl Shared {
         if let Some(layout) = &state.layout {
             viewer.set_layout(layout.clone());
         }
-        state.fresh = Some(viewer);
+        state.pending = Some(viewer);
     }
 
-    /// Serves one connection until it ends, and says why it did.
-    fn serve(self: &Arc<Self>, mut reader: Reader, mut closer: Writer, way: &Way, backoff: &mut Backoff) -> ViewError {
+    /// Serves one connection until it ends; returns the reason.
+    fn serve(self: &Arc<Self>, opened: Opened, backoff: &mut Backoff) -> ViewError {
+        let Opened { mut reader, writer: mut closer, beside } = opened;
         {
             let mut state = self.lock();
-            state.watch = Watch::new(slept());
+            state.has_picture = false;
+            state.liveness = Liveness::new(time_slept());
             state.closer = Some(closer.clone());
-            state.serving += 1;
+            state.connection_number += 1;
             state.writing = true;
         }
         let writing = std::thread::Builder::new().name("thinc-send".into()).spawn({
             let (shared, writer) = (self.clone(), closer.clone());
             move || shared.write_out(writer)
         });
-        if let Target::Link(link) = &self.config.target
-            && self.config.reconnect == Reconnect::Always
-        {
-            self.stand_by(link, self.options(way));
+        if let Beside::RescueAndRechoose(link, options) = &beside {
+            self.start_rechoosing(link, options);
+        }
+        match beside {
+            Beside::Rescue(link, options) | Beside::RescueAndRechoose(link, options)
+                if self.config.reconnect == Reconnect::Always =>
+            {
+                self.start_rescue(&link, options);
+            }
+            Beside::Switch(link, options) => self.start_switch(link, options),
+            Beside::Rescue(..) | Beside::RescueAndRechoose(..) | Beside::Nothing => {}
         }
         let error = match &writing {
             Ok(_) => self.read_in(&mut reader, backoff),
             Err(error) => {
                 self.lock().writing = false;
-                ViewError::Lost(format!("no thread to write with: {error}"))
+                ViewError::Lost(format!("cannot start the writer thread: {error}"))
             }
         };
         let mut state = self.lock();
         state.leaving = state.stop || matches!(error, ViewError::Protocol(_));
         if state.leaving {
-            // Last words wait in viewer-core: goodbye, or what the session did wrong. They go out before the end.
+            // viewer-core still has a close message to send: sent before the end.
             state.unsent.notify_all();
             let until = Instant::now() + LINGER;
             while state.writing && Instant::now() < until {
                 let left = until.saturating_duration_since(Instant::now());
-                state = self.changed.wait_timeout(state, left).expect("no holder of this lock can panic").0;
+                state = self
+                    .changed
+                    .wait_timeout(state, left)
+                    .expect("no holder of this lock can panic")
+                    .0;
             }
         }
         state.leaving = false;
         state.end_connection();
         state.closer = None;
         state.resize_barrier = None;
-        state.barriers_asked = 0;
+        state.barriers_pending = 0;
         state.pacer = ResizePacer::default();
         state.unsent.notify_all();
         drop(state);
         self.changed.notify_all();
-        // Where the path has died this has been done more thoroughly.
+        // An unresponsive connection has been aborted already.
         closer.close();
         if let Ok(thread) = writing {
             assert!(thread.join().is_ok(), "the writer's thread panicked");
@@ -243,23 +389,28 @@ impl Shared {
         error
     }
 
-    /// Feeds the new connection's viewer; it replaces the old one when it has a screen to show.
+    /// Passes bytes to the new connection's viewer, which replaces the old one once it has a screen
+    /// to show.
     fn read_in(&self, reader: &mut Reader, backoff: &mut Backoff) -> ViewError {
         let mut buffer = vec![0; READ_BYTES];
         let mut datagram;
         loop {
-            let mut came = match reader.next(&mut buffer) {
-                Ok(Came::Bytes(count @ 1..)) => Bytes::Stream(&buffer[..count]),
-                Ok(Came::Datagram(bytes)) => {
+            let mut incoming = match reader.next(&mut buffer) {
+                Ok(Received::Bytes(count @ 1..)) => Incoming::Stream(&buffer[..count]),
+                Ok(Received::Datagram(bytes)) => {
                     datagram = bytes;
-                    Bytes::Datagram(&datagram)
+                    Incoming::Datagram(&datagram)
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Ok(Came::Bytes(0)) => return self.why_lost(Ok(())),
+                Ok(Received::Bytes(0)) => return self.why_lost(Ok(())),
                 Err(error) => return self.why_lost(Err(error)),
             };
+            let repaired = reader.take_repaired();
+            if repaired > 0 {
+                self.lock().repaired_bytes += repaired;
+            }
             loop {
-                match self.apply(std::mem::replace(&mut came, Bytes::Stream(&[])), backoff) {
+                match self.apply(std::mem::replace(&mut incoming, Incoming::Stream(&[])), backoff) {
                     Ok(true) => {}
                     Ok(false) => break,
                     Err(error) => return error,
@@ -268,31 +419,39 @@ impl Shared {
         }
     }
 
-    /// Applies what came, up to the end of a picture; true when there may be more.
-    fn apply(&self, came: Bytes<'_>, backoff: &mut Backoff) -> Result<bool, ViewError> {
+    /// Applies received bytes up to the end of a drawing burst; true if there may be more.
+    fn apply(&self, incoming: Incoming<'_>, backoff: &mut Backoff) -> Result<bool, ViewError> {
         let mut state = self.lock_for_next();
         if state.stop {
             return Err(ViewError::Lost("the viewer was closed".into()));
         }
         let now = state.clock.now();
-        state.news.status |= state.watch.handle_heard();
-        let handled = match came {
-            Bytes::Stream(bytes) => state.active().handle_picture(bytes, now),
-            Bytes::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
+        state.news.status |= state.liveness.handle_received();
+        let handled = match incoming {
+            Incoming::Stream(bytes) => state.active().handle_bytes_until_frame_end(bytes, now),
+            Incoming::Datagram(bytes) => state.active().handle_datagram(bytes, now).map(|()| false),
         };
-        if state.fresh.as_ref().is_some_and(|viewer| viewer.framebuffer().size().area() > 0) {
+        if state.pending.as_ref().is_some_and(|viewer| viewer.framebuffer().size().area() > 0) {
             state.become_connected();
-            backoff.handle_good();
+            backoff.handle_success();
         }
-        let closed = if state.fresh.is_some() { state.refused() } else { state.absorb() };
+        let closed = if state.pending.is_some() { state.refused() } else { state.take_events() };
         state.flush();
         if state.viewer.has_video() {
             state.video_due.notify_one();
         }
-        let wake = state.news.is_worth_waking();
+        let (wake, goes_on) = (state.news.is_worth_waking(), state.watch_path());
+        let held = state.clock.now() - now;
         drop(state);
+        if held > LOCK_HELD_MAX {
+            // The lock is not fair: taken again at once, it would keep the thread out that watches
+            // the time.
+            std::thread::sleep(LOCK_PAUSE);
+        }
         if wake {
             self.announce();
+        } else if goes_on {
+            self.changed.notify_all();
         }
         match closed {
             Some(closed) => Err(closed),
@@ -300,17 +459,19 @@ impl Shared {
         }
     }
 
-    /// Why nothing more comes.
+    /// Why the connection ended.
     fn why_lost(&self, ended: io::Result<()>) -> ViewError {
         ViewError::Lost(match ended {
-            _ if self.lock().silent => SILENT.to_owned(),
-            Ok(()) => "the session closed the connection without a word".to_owned(),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => "the connection broke".to_owned(),
+            _ if self.lock().unresponsive => UNRESPONSIVE.to_owned(),
+            Ok(()) => "the session closed the connection without a reason".to_owned(),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                "the connection broke".to_owned()
+            }
             Err(error) => error.to_string(),
         })
     }
 
-    /// The writer's thread: says what viewer-core has to say, until the connection is over.
+    /// The writer thread: sends viewer-core's bytes until the connection is over.
     fn write_out(&self, mut writer: Writer) {
         let (mut bytes, mut datagram) = (Vec::new(), Vec::new());
         while self.next_bytes(&mut bytes, &mut datagram) {
@@ -323,30 +484,31 @@ impl Shared {
             }
             bytes.clear();
         }
-        // Whatever ended it, the reader must not wait for ever.
+        // However it ended, the reader must not wait forever.
         writer.close();
         self.lock().writing = false;
         self.changed.notify_all();
     }
 
-    /// Waits for bytes to send; false when the connection is over, or the viewer closes and has said so.
+    /// Waits for bytes to send; false if the connection is over, or the viewer is closing and has
+    /// sent everything.
     fn next_bytes(&self, into: &mut Vec<u8>, datagram: &mut Vec<u8>) -> bool {
         let mut state = self.lock();
         let unsent = state.unsent.clone();
         while state.closer.is_some() {
-            let alone = state.active().poll_datagram(datagram);
-            if state.active().poll_transmit(into) || alone {
+            let has_datagram = state.active().poll_datagram(datagram);
+            if state.active().poll_transmit(into) || has_datagram {
                 return true;
             }
             if state.stop || state.leaving {
                 return false;
             }
-            let was_quiet = state.watch.is_quiet();
-            state.check_path();
-            if state.silent {
+            let was_unresponsive = state.liveness.is_unresponsive();
+            state.check_liveness();
+            if state.unresponsive {
                 return false;
             }
-            if state.watch.is_quiet() != was_quiet {
+            if state.liveness.is_unresponsive() != was_unresponsive {
                 drop(state);
                 self.announce();
                 state = self.lock();
@@ -354,14 +516,15 @@ impl Shared {
             }
             let now = state.clock.now();
             let since = state.active().unanswered_since();
-            let silent_at = state.watch.ends_at(since).into_iter().chain(state.quiet_at());
+            let liveness_at =
+                state.liveness.ends_at(since).into_iter().chain(state.unresponsive_at());
             let deadline = state.active().poll_deadline();
-            state = match deadline.into_iter().chain(silent_at).min() {
+            state = match deadline.into_iter().chain(liveness_at).min() {
                 None => unsent.wait(state).expect("no holder of this lock can panic"),
                 Some(at) if at <= now => {
                     state.active().handle_timeout(now);
-                    // What was waited for in vain is an event; the session has said nothing.
-                    let _ = if state.is_connected() { state.absorb() } else { None };
+                    // Expired deadlines produce events; the session has not closed.
+                    let _ = if state.is_connected() { state.take_events() } else { None };
                     if state.news.is_worth_waking() {
                         drop(state);
                         self.announce();
@@ -381,17 +544,18 @@ impl Shared {
 }
 
 impl State {
-    /// The fresh connection has a screen: from now on it is the picture.
+    /// The new connection has a screen: from now on it is shown.
     fn become_connected(&mut self) {
-        self.viewer = self.fresh.take().expect("a fresh connection");
+        self.viewer = self.pending.take().expect("a pending connection");
         self.status = Status::Connected;
+        self.switching = false;
         self.news.status = true;
         self.connections += 1;
         self.pacer = ResizePacer::default();
-        // What the hello asked for may have been overtaken by the window meanwhile.
-        self.scale_said = false;
+        // The window may have been resized since the hello was sent.
+        self.scale_sent = false;
         self.displays.clear();
-        if self.scale_percent == USUAL_SCALE && self.arrangement.is_empty() {
+        if self.scale_percent == SCALE_DEFAULT && self.arrangement.is_empty() {
             let _ = self.pacer.handle_geometry(self.viewer.framebuffer().size());
         }
         if self.window.area() > 0
@@ -401,18 +565,18 @@ impl State {
         }
     }
 
-    /// What the connection leaves to the next.
+    /// Keeps what the next connection continues from.
     fn end_connection(&mut self) {
         self.cache = self.active().take_cache();
-        if let Some(mut fresh) = self.fresh.take() {
-            self.viewer.take_typed(&mut fresh);
+        if let Some(mut pending) = self.pending.take() {
+            self.viewer.take_unacked_input(&mut pending);
         }
     }
 
-    /// Why the fresh connection was closed before it had a screen, if it was.
+    /// Why the new connection was closed before it had a screen, if it was.
     fn refused(&mut self) -> Option<ViewError> {
-        // Its other events are said again by what follows the geometry, or are void with it.
-        let viewer = self.fresh.as_mut()?;
+        // Its other events are repeated after the geometry, or are stale with it.
+        let viewer = self.pending.as_mut()?;
         if !viewer.is_closed() {
             return None;
         }

@@ -1,6 +1,8 @@
-//! Path 11/13: beside client.rs; from viewer-core's coded pictures, to a decoder of each stream, and back.
-//! A thread that pulls one picture at a time: what it has no time for stays with viewer-core, which has the bounds.
-//! Knows streams and decoders; never what a picture covers. It holds the lock to take a picture and to paint it, not to decode.
+//! Path 11/13: beside client.rs; from viewer-core's compressed frames, to a decoder per stream, and
+//! back.
+//! A thread pulls one frame at a time; frames it has no time for stay in viewer-core, which bounds
+//! them. Knows streams and decoders; never what a frame covers. It holds the lock to take and to
+//! paint a frame, not to decode it.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -13,17 +15,19 @@ use thinc_viewer_core::VideoEvent;
 
 use super::{DecodeTimes, Shared, State};
 
-/// 16 Mi: samples of all streams that are decoded at a time, eight of 1920 × 1080; a decoder holds several pictures.
+/// 16 Mi: luma samples of all streams decoded at a time, eight of 1920 × 1080; a decoder holds
+/// several frames.
 const SAMPLES_MAX: u64 = 16 * 1024 * 1024;
 
-/// One for each stream.
+/// A decoder per stream.
 #[derive(Default)]
 struct Decoders {
     streams: HashMap<u64, (Size, Decoder)>,
 }
 
 impl Decoders {
-    /// A decoder for pictures of this size; nothing where there can be none.
+    /// Creates a decoder for frames of this size; None if the bound or the decoder does not allow
+    /// it.
     fn make(&mut self, stream: u64, size: Size) -> Option<&mut Decoder> {
         self.streams.remove(&stream);
         let others: u64 = self.streams.values().map(|(size, _)| size.area()).sum();
@@ -34,7 +38,7 @@ impl Decoders {
         Some(&mut self.streams.entry(stream).insert_entry((size, decoder)).into_mut().1)
     }
 
-    /// The stream's, or another where its pictures have another size now.
+    /// The stream's decoder, or a new one if the frames' size has changed.
     fn of(&mut self, stream: u64, size: Size) -> Option<&mut Decoder> {
         if self.streams.get(&stream).is_some_and(|(made_for, _)| *made_for == size) {
             return self.streams.get_mut(&stream).map(|(_, decoder)| decoder);
@@ -44,7 +48,7 @@ impl Decoders {
 }
 
 impl Shared {
-    /// The decoders' thread, until the viewer is closed.
+    /// The decoder thread; runs until the viewer is closed.
     pub(super) fn decode_videos(&self) {
         let mut decoders = Decoders::default();
         let mut decoders_of = 0;
@@ -54,7 +58,7 @@ impl Shared {
                 (decoders, decoders_of) = (Decoders::default(), connection);
             }
             match event {
-                VideoEvent::Began { stream, codec: Codec::H264, size } => {
+                VideoEvent::Started { stream, codec: Codec::H264, size } => {
                     let ready = decoders.make(stream, size).is_some();
                     self.answer(connection, |state| {
                         if ready {
@@ -64,10 +68,10 @@ impl Shared {
                         }
                     });
                 }
-                VideoEvent::Began { stream, codec: Codec::None, .. } => {
-                    unreachable!("stream {stream} is said to be coded, and is not")
+                VideoEvent::Started { stream, codec: Codec::None, .. } => {
+                    unreachable!("stream {stream} has no compressed frames")
                 }
-                VideoEvent::Picture { stream, serial, size, data, .. } => {
+                VideoEvent::Frame { stream, serial, size, data, .. } => {
                     let Some(decoder) = decoders.of(stream, size) else {
                         self.answer(connection, |state| state.viewer.handle_video_refused(stream));
                         continue;
@@ -81,13 +85,13 @@ impl Shared {
                             Ok(()) => {
                                 state.decode_times.count(took);
                                 let now = state.clock.now();
-                                if state.viewer.is_video_wanted(serial) {
+                                if state.viewer.is_video_frame_visible(serial) {
                                     state.viewer.handle_video_planes(serial, &mut planes, now);
                                 } else {
-                                    state.viewer.handle_video_skipped(serial);
+                                    state.viewer.handle_video_frame_skipped(serial);
                                 }
                             }
-                            Err(_) => state.viewer.handle_video_failed(serial),
+                            Err(_) => state.viewer.handle_video_frame_failed(serial),
                         }
                     });
                 }
@@ -96,7 +100,7 @@ impl Shared {
         }
     }
 
-    /// Waits for something to do, and of which connection; none when the viewer is closed.
+    /// Waits for work; returns it with its connection's number, None once the viewer is closed.
     fn next_video(&self) -> Option<(u32, VideoEvent)> {
         let mut state = self.lock();
         let due = state.video_due.clone();
@@ -111,16 +115,16 @@ impl Shared {
         }
     }
 
-    /// Tells the viewer of that connection, if it is still the one that is shown, and whoever waits for what comes of it. What is shown
-    /// whole is not painted over before it was.
+    /// Reports to that connection's viewer, if it is still the current one, and wakes the window if
+    /// needed. A whole drawing burst is presented first.
     fn answer(&self, connection: u32, tell: impl FnOnce(&mut State)) {
         let mut state = self.lock_for_next();
         if state.connections != connection || state.stop {
             return;
         }
         tell(&mut state);
-        // Frames and barriers; after a loss there is nobody to tell.
-        let _ = if state.is_connected() { state.absorb() } else { None };
+        // Frame ends and barriers; after a loss nobody needs them.
+        let _ = if state.is_connected() { state.take_events() } else { None };
         state.flush();
         let wake = state.news.is_worth_waking();
         drop(state);
@@ -132,7 +136,7 @@ impl Shared {
 
 impl DecodeTimes {
     fn count(&mut self, took: Duration) {
-        self.pictures += 1;
+        self.frames += 1;
         self.total += took;
         self.longest = self.longest.max(took);
     }

@@ -1,6 +1,6 @@
-//! Path beside the pixels: the desktop of a viewer that has none, for scripts and tests.
-//! Holds what a script copied, gives it when the session asks, and keeps what the session gave until the script takes it.
-//! Knows contents by selection and format; never files.
+//! Path beside the pixels: the desktop of a headless viewer, for scripts and tests.
+//! Holds what a script copied, provides it to the session, and keeps what the session sent until
+//! the script takes it. Knows contents by selection and format; never files.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 
 use super::{Desktop, DesktopEvent};
 
-/// What a script copies and pastes; one handle is the client's desktop, the other the script's.
+/// A script's clipboard; one handle is the client's desktop, the other the script's.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Board {
     inner: Arc<Mutex<Inner>>,
@@ -25,8 +25,15 @@ struct Inner {
 }
 
 impl Board {
-    /// Copies something: all of the selection, or one more of its forms where `more`. What the client is to be told.
-    pub(crate) fn copy(&self, selection: Selection, format: ClipFormat, content: Vec<u8>, more: bool) -> DesktopEvent {
+    /// Copies a content: it replaces the selection, or adds a format if `more`. Returns the event
+    /// for the client.
+    pub(crate) fn copy(
+        &self,
+        selection: Selection,
+        format: ClipFormat,
+        content: Vec<u8>,
+        more: bool,
+    ) -> DesktopEvent {
         let mut inner = self.inner();
         if !more {
             inner.copied.retain(|(other, _), _| *other != selection);
@@ -35,12 +42,12 @@ impl Board {
         inner.owned(selection)
     }
 
-    /// What a desktop says at its beginning.
+    /// The event that a desktop reports first.
     pub(crate) fn owned(&self, selection: Selection) -> DesktopEvent {
         self.inner().owned(selection)
     }
 
-    /// Begins to paste: the ticket, and what the client is to be told.
+    /// Starts to paste: returns the ticket and the event for the client.
     pub(crate) fn paste(&self, selection: Selection, format: ClipFormat) -> (u32, DesktopEvent) {
         let mut inner = self.inner();
         inner.last_ticket += 1;
@@ -48,7 +55,7 @@ impl Board {
         (ticket, DesktopEvent::Wanted { ticket, selection, format })
     }
 
-    /// What came for this ticket.
+    /// The content received for this ticket.
     pub(crate) fn pasted(&self, ticket: u32) -> Option<Result<Vec<u8>, ClipEnd>> {
         self.inner().pasted.remove(&ticket)
     }
@@ -60,7 +67,11 @@ impl Board {
 
 impl Inner {
     fn owned(&self, selection: Selection) -> DesktopEvent {
-        let formats = self.copied.keys().filter(|(copied, _)| *copied == selection).map(|(_, format)| *format);
+        let formats = self
+            .copied
+            .keys()
+            .filter(|(copied, _)| *copied == selection)
+            .map(|(_, format)| *format);
         let after = self.owns[selection as usize];
         DesktopEvent::Owned { selection, formats: formats.collect::<ClipFormats>(), after }
     }
@@ -77,9 +88,18 @@ impl Desktop for Board {
         self.inner().pasted.insert(ticket, content);
     }
 
-    fn fetch(&mut self, _: u32, selection: Selection, format: ClipFormat) -> Option<Result<Vec<u8>, ClipEnd>> {
-        Some(self.inner().copied.get(&(selection, format)).cloned().ok_or(ClipEnd::Gone))
+    fn fetch(
+        &mut self,
+        _: u32,
+        selection: Selection,
+        format: ClipFormat,
+    ) -> Option<Result<Vec<u8>, ClipEnd>> {
+        Some(self.inner().copied.get(&(selection, format)).cloned().ok_or(ClipEnd::Unavailable))
     }
 
     fn cancel(&mut self, _: u32) {}
+
+    fn is_a_persons(&self) -> bool {
+        false
+    }
 }

@@ -1,7 +1,7 @@
-//! Path beside the pixels: between clipboard/ and the desktop of the window.
-//! On X both selections, through an X client of their own: in every form, and nothing before it is pasted. Elsewhere SDL's
-//! clipboard, which takes and gives texts only at once: what is copied in the session is fetched when it is copied.
-//! Knows which desktop this is; who owns what is clipboard/'s.
+//! Path beside the pixels: between clipboard/ and the window's desktop.
+//! On X both selections, through a separate X client: every format, transferred only when pasted.
+//! Elsewhere SDL's clipboard, which takes and returns only texts and at once: what is copied in the
+//! session is fetched when it is copied. Knows the desktop; clipboard/ knows who owns a selection.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -15,16 +15,16 @@ use thinc_x_selection::{XSelectionEvent, XSelections};
 use crate::client::Client;
 use crate::clipboard::{Desktop, DesktopEvent};
 
-/// The clipboard of the desktop that the window is on.
+/// The clipboard of the window's desktop.
 pub(super) enum WindowClipboard {
-    /// It has threads of its own, or there is none.
+    /// Served by its own threads, or not shared.
     Elsewhere,
-    /// SDL's, which only the window's thread may touch.
+    /// SDL's, which only the window's thread may use.
     Sdl(SdlClipboard),
 }
 
 impl WindowClipboard {
-    /// Joins the desktop's clipboard to the session's, as far as the policy goes.
+    /// Connects the desktop's clipboard with the session's, as far as the policy permits.
     pub(super) fn join(
         client: &Client,
         policy: ClipboardPolicy,
@@ -36,7 +36,8 @@ impl WindowClipboard {
             _ if !policy.give && !policy.take => WindowClipboard::Elsewhere,
             "x11" => {
                 let tell = client.desktop_events();
-                // Held until the client knows its desktop, whose first word is what it has.
+                // Locked until the client has its desktop, whose first event reports its
+                // selections.
                 let mut state = client.lock();
                 let bytes_max = usize::try_from(policy.bytes_max).unwrap_or(usize::MAX);
                 match XSelections::start(None, bytes_max, move |event| tell(desktop_event(event))) {
@@ -49,17 +50,17 @@ impl WindowClipboard {
         }
     }
 
-    /// The desktop says that its clipboard is another one.
+    /// The desktop's clipboard has changed.
     pub(super) fn handle_update(&mut self, client: &Client) {
         if let WindowClipboard::Sdl(clipboard) = self {
             clipboard.handle_update(client);
         }
     }
 
-    /// What the client wants of the desktop.
-    pub(super) fn handle_wishes(&mut self, client: &Client) {
+    /// Handles the client's requests to the desktop.
+    pub(super) fn handle_requests(&mut self, client: &Client) {
         if let WindowClipboard::Sdl(clipboard) = self {
-            clipboard.handle_wishes(client);
+            clipboard.handle_requests(client);
         }
     }
 }
@@ -77,7 +78,12 @@ impl Desktop for XDesktop {
         self.0.provide(ticket, content);
     }
 
-    fn fetch(&mut self, id: u32, selection: Selection, format: ClipFormat) -> Option<Result<Vec<u8>, ClipEnd>> {
+    fn fetch(
+        &mut self,
+        id: u32,
+        selection: Selection,
+        format: ClipFormat,
+    ) -> Option<Result<Vec<u8>, ClipEnd>> {
         self.0.fetch(id, selection, format);
         None
     }
@@ -85,45 +91,54 @@ impl Desktop for XDesktop {
     fn cancel(&mut self, id: u32) {
         self.0.cancel(id);
     }
+
+    fn is_a_persons(&self) -> bool {
+        true
+    }
 }
 
 fn desktop_event(event: XSelectionEvent) -> DesktopEvent {
     match event {
-        XSelectionEvent::Owned { selection, formats, after } => DesktopEvent::Owned { selection, formats, after },
-        XSelectionEvent::Wanted { ticket, selection, format } => DesktopEvent::Wanted { ticket, selection, format },
+        XSelectionEvent::Owned { selection, formats, after } => {
+            DesktopEvent::Owned { selection, formats, after }
+        }
+        XSelectionEvent::Wanted { ticket, selection, format } => {
+            DesktopEvent::Wanted { ticket, selection, format }
+        }
         XSelectionEvent::Unwanted { ticket } => DesktopEvent::Unwanted { ticket },
         XSelectionEvent::Content { id, content } => DesktopEvent::Content { id, content },
         XSelectionEvent::Ended(why) => DesktopEvent::Ended(why),
     }
 }
 
-/// What the client's threads want of SDL, which the window's thread does at its next turn. Where that is long in coming, the newest
-/// owner of each selection counts, and no more texts wait than the clipboard's channel carries at a time.
+/// Requests of the client's threads to SDL, which the window's thread handles at its next turn. If
+/// that is long in coming, only the newest owner of each selection counts, and queued texts are
+/// bounded by the channel's transfers.
 #[derive(Debug, Default)]
-struct Wishes {
-    /// What is to be owned, and calls of [`Desktop::own`] since the last turn.
+struct Requests {
+    /// Formats to own, and calls of [`Desktop::own`] since the last turn.
     owned: [(Option<ClipFormats>, u32); 2],
-    /// Texts that came, by ticket.
+    /// Received texts, by ticket.
     texts: Vec<(u32, Vec<u8>)>,
-    /// Texts that are wanted, by the client's number.
+    /// Requested texts, by the client's number.
     fetches: Vec<(u32, Selection)>,
 }
 
-/// SDL's clipboard: texts only, and both selections.
+/// SDL's clipboard: texts only, both selections.
 pub(super) struct SdlClipboard {
     sdl: ClipboardUtil,
-    wishes: Arc<Mutex<Wishes>>,
+    requests: Arc<Mutex<Requests>>,
     owns: [u32; 2],
-    /// Texts of the session's that were asked for: ticket and selection, the newest of each.
-    asked: [Option<u32>; 2],
+    /// Newest ticket of a text requested from the session, per selection.
+    requested: [Option<u32>; 2],
     last_ticket: u32,
-    /// What this viewer put there itself: SDL tells of that too.
+    /// Text that this viewer set itself: SDL reports that too.
     put: [Option<String>; 2],
 }
 
 struct SdlDesktop {
-    wishes: Arc<Mutex<Wishes>>,
-    /// Gives the window's thread a turn.
+    requests: Arc<Mutex<Requests>>,
+    /// Wakes the window's thread.
     wake: Arc<dyn Fn() + Send + Sync>,
 }
 
@@ -134,53 +149,72 @@ impl fmt::Debug for SdlDesktop {
 }
 
 impl SdlDesktop {
-    fn wish(&self, change: impl FnOnce(&mut Wishes)) {
-        change(&mut self.wishes.lock().expect("no holder of this lock can panic"));
+    fn request(&self, change: impl FnOnce(&mut Requests)) {
+        change(&mut self.requests.lock().expect("no holder of this lock can panic"));
         (self.wake)();
     }
 }
 
 impl Desktop for SdlDesktop {
     fn own(&mut self, selection: Selection, formats: ClipFormats) {
-        self.wish(|wishes| {
-            let (newest, calls) = &mut wishes.owned[selection as usize];
+        self.request(|requests| {
+            let (newest, calls) = &mut requests.owned[selection as usize];
             (*newest, *calls) = (Some(formats), *calls + 1);
         });
     }
 
     fn provide(&mut self, ticket: u32, content: Result<Vec<u8>, ClipEnd>) {
         let Ok(content) = content else { return };
-        self.wish(|wishes| {
-            // Only the newest ticket of a selection is waited for.
-            if wishes.texts.len() == CLIP_TRANSFERS_MAX {
-                wishes.texts.remove(0);
+        self.request(|requests| {
+            // Only the newest ticket of a selection is needed.
+            if requests.texts.len() == CLIP_TRANSFERS_MAX {
+                requests.texts.remove(0);
             }
-            wishes.texts.push((ticket, content));
+            requests.texts.push((ticket, content));
         });
     }
 
-    fn fetch(&mut self, id: u32, selection: Selection, format: ClipFormat) -> Option<Result<Vec<u8>, ClipEnd>> {
+    fn fetch(
+        &mut self,
+        id: u32,
+        selection: Selection,
+        format: ClipFormat,
+    ) -> Option<Result<Vec<u8>, ClipEnd>> {
         let mut room = format == ClipFormat::Text;
-        self.wish(|wishes| {
-            room &= wishes.fetches.len() < CLIP_TRANSFERS_MAX;
+        self.request(|requests| {
+            room &= requests.fetches.len() < CLIP_TRANSFERS_MAX;
             if room {
-                wishes.fetches.push((id, selection));
+                requests.fetches.push((id, selection));
             }
         });
-        if room { None } else { Some(Err(ClipEnd::Gone)) }
+        if room { None } else { Some(Err(ClipEnd::Unavailable)) }
     }
 
     fn cancel(&mut self, id: u32) {
-        self.wish(|wishes| wishes.fetches.retain(|(wanted, _)| *wanted != id));
+        self.request(|requests| requests.fetches.retain(|(wanted, _)| *wanted != id));
+    }
+
+    fn is_a_persons(&self) -> bool {
+        true
     }
 }
 
 impl SdlClipboard {
-    fn join(client: &Client, sdl: ClipboardUtil, wake: Arc<dyn Fn() + Send + Sync>) -> SdlClipboard {
-        let wishes = Arc::<Mutex<Wishes>>::default();
-        client.lock().set_desktop(Box::new(SdlDesktop { wishes: wishes.clone(), wake }));
-        let mut clipboard =
-            SdlClipboard { sdl, wishes, owns: [0; 2], asked: [None; 2], last_ticket: 0, put: [None, None] };
+    fn join(
+        client: &Client,
+        sdl: ClipboardUtil,
+        wake: Arc<dyn Fn() + Send + Sync>,
+    ) -> SdlClipboard {
+        let requests = Arc::<Mutex<Requests>>::default();
+        client.lock().set_desktop(Box::new(SdlDesktop { requests: requests.clone(), wake }));
+        let mut clipboard = SdlClipboard {
+            sdl,
+            requests,
+            owns: [0; 2],
+            requested: [None; 2],
+            last_ticket: 0,
+            put: [None, None],
+        };
         for selection in Selection::ALL {
             clipboard.tell(client, selection);
         }
@@ -204,15 +238,18 @@ impl SdlClipboard {
     }
 
     fn tell(&mut self, client: &Client, selection: Selection) {
-        let formats =
-            if self.has_text(selection) { ClipFormats::NONE.with(ClipFormat::Text) } else { ClipFormats::NONE };
+        let formats = if self.has_text(selection) {
+            ClipFormats::NONE.with(ClipFormat::Text)
+        } else {
+            ClipFormats::NONE
+        };
         let after = self.owns[selection as usize];
         client.lock().desktop_event(DesktopEvent::Owned { selection, formats, after });
     }
 
     fn handle_update(&mut self, client: &Client) {
         for selection in Selection::ALL {
-            // SDL does not say which of the two it is, nor that it was this viewer.
+            // SDL does not report which of the two it is, nor that this viewer set it.
             let text = self.text(selection);
             if text != self.put[selection as usize] {
                 self.put[selection as usize] = text;
@@ -221,29 +258,39 @@ impl SdlClipboard {
         }
     }
 
-    fn handle_wishes(&mut self, client: &Client) {
-        let wishes = std::mem::take(&mut *self.wishes.lock().expect("no holder of this lock can panic"));
+    fn handle_requests(&mut self, client: &Client) {
+        let requests =
+            std::mem::take(&mut *self.requests.lock().expect("no holder of this lock can panic"));
         for selection in Selection::ALL {
-            let (Some(formats), calls) = wishes.owned[selection as usize] else { continue };
+            let (Some(formats), calls) = requests.owned[selection as usize] else { continue };
             self.owns[selection as usize] += calls;
-            self.asked[selection as usize] = None;
+            self.requested[selection as usize] = None;
             if formats.has(ClipFormat::Text) {
                 self.last_ticket += 1;
                 let ticket = self.last_ticket;
-                self.asked[selection as usize] = Some(ticket);
-                client.lock().desktop_event(DesktopEvent::Wanted { ticket, selection, format: ClipFormat::Text });
+                self.requested[selection as usize] = Some(ticket);
+                client.lock().desktop_event(DesktopEvent::Wanted {
+                    ticket,
+                    selection,
+                    format: ClipFormat::Text,
+                });
             }
         }
-        for (ticket, content) in wishes.texts {
-            let asked = Selection::ALL.into_iter().find(|&asked| self.asked[asked as usize] == Some(ticket));
+        for (ticket, content) in requests.texts {
+            let requested = Selection::ALL
+                .into_iter()
+                .find(|&requested| self.requested[requested as usize] == Some(ticket));
             let text = String::from_utf8(content).ok().filter(|text| !text.contains('\0'));
-            if let (Some(selection), Some(text)) = (asked, text) {
+            if let (Some(selection), Some(text)) = (requested, text) {
                 self.put(selection, text);
             }
         }
-        for (id, selection) in wishes.fetches {
+        for (id, selection) in requests.fetches {
             let text = self.text(selection).map(|text| text.replace("\r\n", "\n").into_bytes());
-            client.lock().desktop_event(DesktopEvent::Content { id, content: text.ok_or(ClipEnd::Gone) });
+            client.lock().desktop_event(DesktopEvent::Content {
+                id,
+                content: text.ok_or(ClipEnd::Unavailable),
+            });
         }
     }
 
@@ -254,7 +301,9 @@ impl SdlClipboard {
         };
         match done {
             Ok(()) => self.put[selection as usize] = Some(text),
-            Err(error) => eprintln!("thinc-view: the desktop does not take what was copied in the session: {error}"),
+            Err(error) => eprintln!(
+                "thinc-view: cannot copy the session's selection to the local clipboard: {error}"
+            ),
         }
     }
 }

@@ -1,42 +1,47 @@
-//! The first step back, beside keyboard.rs: how the keyboard here is laid out, and when that changes.
-//! From the X server's rules and group in use, or from what the system says of itself; to the session, through the client.
-//! Runs on a thread of its own, for a desktop may take its time; knows names of layouts and no keys.
+//! Path back, beside keyboard.rs: from the X server's rules and active group, or from the system's
+//! settings, to the session through client.rs.
+//! The local keyboard's layout and its changes. Runs on its own thread, because the desktop may be
+//! slow to answer. Knows names of layouts and no keys.
 
 use std::process::{Command, Stdio};
 use std::thread;
 
 use thinc_protocol::limits::LAYOUT_NAME_BYTES_MAX;
-use thinc_protocol::viewer::Layout;
+use thinc_protocol::viewer::KeyboardLayout;
 use x11rb::connection::Connection as _;
 use x11rb::protocol::Event;
-use x11rb::protocol::xkb::{ConnectionExt as _, EventType, ID, SelectEventsAux, SelectEventsAuxStateNotify, StatePart};
-use x11rb::protocol::xproto::{AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window};
+use x11rb::protocol::xkb::{
+    ConnectionExt as _, EventType, ID, SelectEventsAux, SelectEventsAuxStateNotify, StatePart,
+};
+use x11rb::protocol::xproto::{
+    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, EventMask, Window,
+};
 use x11rb::rust_connection::RustConnection;
 
-/// Longest `_XKB_RULES_NAMES` that is read, in units of four bytes: five names.
+/// Longest `_XKB_RULES_NAMES` read, in units of four bytes: five names.
 const NAMES_WORDS_MAX: u32 = (5 * (LAYOUT_NAME_BYTES_MAX as u32 + 1)).div_ceil(4);
 
-/// Tells the layout, where it can be known, now and whenever it changes.
-pub(super) fn follow(driver: &str, told: impl Fn(Layout) + Send + 'static) {
+/// Reports the layout, if it can be determined, now and whenever it changes.
+pub(super) fn follow(driver: &str, report: impl Fn(KeyboardLayout) + Send + 'static) {
     let x11 = driver == "x11";
-    // Without a thread the session keeps its own layout, and keysyms count all the same.
+    // Without the thread the session keeps its own layout, and keysyms are honoured all the same.
     let _ = thread::Builder::new().name("thinc-layout".into()).spawn(move || {
         if !x11 {
-            system_layout().into_iter().for_each(told);
-        } else if let Err(error) = follow_x(told) {
-            // The X server has gone, or knows nothing of XKB: nothing more is told.
+            system_layout().into_iter().for_each(report);
+        } else if let Err(error) = follow_x(report) {
+            // The X server has ended, or has no XKB: nothing more is reported.
             let _ = error;
         }
     });
 }
 
 /// Follows the X server's layout until it is gone.
-fn follow_x(told: impl Fn(Layout)) -> Result<(), Box<dyn std::error::Error>> {
+fn follow_x(report: impl Fn(KeyboardLayout)) -> Result<(), Box<dyn std::error::Error>> {
     let (x, screen) = x11rb::connect(None)?;
     let root = x.setup().roots[screen].root;
-    // Its keymap comes from the Wayland desktop; its rules are its own and say nothing of that.
+    // Xwayland's keymap comes from the Wayland desktop; its rules names do not describe it.
     if x.query_extension(b"XWAYLAND")?.reply()?.present {
-        system_layout().into_iter().for_each(told);
+        system_layout().into_iter().for_each(report);
         return Ok(());
     }
     let names = x.intern_atom(false, b"_XKB_RULES_NAMES")?.reply()?.atom;
@@ -51,10 +56,10 @@ fn follow_x(told: impl Fn(Layout)) -> Result<(), Box<dyn std::error::Error>> {
     let mut last = None;
     loop {
         let now = read(&x, root, names)?;
-        // A program that changes the layout first takes the names away.
+        // setxkbmap deletes the property before it sets the new layout.
         if now.is_some() && now != last {
             last.clone_from(&now);
-            now.into_iter().for_each(&told);
+            now.into_iter().for_each(&report);
         }
         loop {
             match x.wait_for_event()? {
@@ -66,15 +71,21 @@ fn follow_x(told: impl Fn(Layout)) -> Result<(), Box<dyn std::error::Error>> {
     }
 }
 
-fn read(x: &RustConnection, root: Window, names: u32) -> Result<Option<Layout>, x11rb::errors::ReplyError> {
-    let property = x.get_property(false, root, names, AtomEnum::STRING, 0, NAMES_WORDS_MAX)?.reply()?;
+fn read(
+    x: &RustConnection,
+    root: Window,
+    names: u32,
+) -> Result<Option<KeyboardLayout>, x11rb::errors::ReplyError> {
+    let property =
+        x.get_property(false, root, names, AtomEnum::STRING, 0, NAMES_WORDS_MAX)?.reply()?;
     let state = x.xkb_get_state(ID::USE_CORE_KBD.into())?.reply()?;
     Ok(of_rules(&property.value, usize::from(u8::from(state.group))))
 }
 
-/// The layout of one group, from what `setxkbmap` leaves on the root window: rules, model, layouts, variants and options,
-/// each ended by a zero. Only the group in use is told: the session then has no other, and none to get out of step with.
-fn of_rules(names: &[u8], group: usize) -> Option<Layout> {
+/// The layout of one group, from the property that `setxkbmap` sets on the root window: rules,
+/// model, layouts, variants and options, each ended by a zero byte. Only the active group is
+/// reported, so that the session has a single group that cannot get out of step.
+fn of_rules(names: &[u8], group: usize) -> Option<KeyboardLayout> {
     let text = std::str::from_utf8(names).ok()?;
     let mut names = text.split('\0').skip(1);
     let mut name = || names.next().unwrap_or_default();
@@ -82,8 +93,9 @@ fn of_rules(names: &[u8], group: usize) -> Option<Layout> {
     let at = |list: &str, group: usize| list.split(',').nth(group).map(str::to_owned);
     let found = if layouts.split(',').count() > group { group } else { 0 };
     let layout = at(layouts, found).filter(|layout| !layout.is_empty())?;
-    let options: Vec<&str> = options.split(',').filter(|option| !option.starts_with("grp:")).collect();
-    checked(Layout {
+    let options: Vec<&str> =
+        options.split(',').filter(|option| !option.starts_with("grp:")).collect();
+    checked(KeyboardLayout {
         model: model.to_owned(),
         layout,
         variant: at(variants, found).unwrap_or_default(),
@@ -91,48 +103,64 @@ fn of_rules(names: &[u8], group: usize) -> Option<Layout> {
     })
 }
 
-/// A layout that the protocol can carry; none for one with names like no other.
-fn checked(layout: Layout) -> Option<Layout> {
+/// The layout, if the protocol can carry its names.
+fn checked(layout: KeyboardLayout) -> Option<KeyboardLayout> {
     let fits = |name: &String| {
-        let known = |byte: u8| byte.is_ascii_alphanumeric() || b"_-,:()+".contains(&byte);
-        name.len() <= LAYOUT_NAME_BYTES_MAX && name.bytes().all(known)
+        let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || b"_-,:()+".contains(&byte);
+        name.len() <= LAYOUT_NAME_BYTES_MAX && name.bytes().all(is_valid)
     };
-    let all_fit = [&layout.model, &layout.layout, &layout.variant, &layout.options].into_iter().all(fits);
+    let all_fit =
+        [&layout.model, &layout.layout, &layout.variant, &layout.options].into_iter().all(fits);
     all_fit.then_some(layout)
 }
 
-/// Where no X server can be asked: what libxkbcommon takes from the environment, else what the system was set to. A Wayland
-/// desktop tells its programs what keys mean, and not by which names.
-fn system_layout() -> Option<Layout> {
-    let of_environment = |name: &str| std::env::var(format!("XKB_DEFAULT_{name}")).unwrap_or_default();
+/// Without an X server: the variables that libxkbcommon reads, otherwise the system's setting. A
+/// Wayland compositor sends its clients a keymap without the names of its layout.
+fn system_layout() -> Option<KeyboardLayout> {
+    let of_environment =
+        |name: &str| std::env::var(format!("XKB_DEFAULT_{name}")).unwrap_or_default();
     let first = |list: &str| list.split(',').next().unwrap_or_default().to_owned();
     let layout = first(&of_environment("LAYOUT"));
     if !layout.is_empty() {
         let (model, variant) = (of_environment("MODEL"), first(&of_environment("VARIANT")));
-        return checked(Layout { model, layout, variant, options: of_environment("OPTIONS") });
+        return checked(KeyboardLayout {
+            model,
+            layout,
+            variant,
+            options: of_environment("OPTIONS"),
+        });
     }
-    let output = Command::new("localectl").arg("status").stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+    let output = Command::new("localectl")
+        .arg("status")
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .ok()?;
     of_localectl(&String::from_utf8_lossy(&output.stdout))
 }
 
-/// From the lines of `localectl status`.
-fn of_localectl(status: &str) -> Option<Layout> {
-    let said = |what: &str| {
-        let line = status.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(':'));
+/// Parses the lines of `localectl status`.
+fn of_localectl(status: &str) -> Option<KeyboardLayout> {
+    let value_of = |what: &str| {
+        let line =
+            status.lines().find_map(|line| line.trim().strip_prefix(what)?.strip_prefix(':'));
         line.map(|value| value.trim().to_owned()).unwrap_or_default()
     };
     let first = |list: String| list.split(',').next().unwrap_or_default().to_owned();
-    let layout = first(said("X11 Layout"));
-    // "(unset)", or nothing at all.
+    let layout = first(value_of("X11 Layout"));
+    // "(unset)", or missing.
     if layout.is_empty() || layout.starts_with('(') {
         return None;
     }
-    let options: Vec<String> =
-        said("X11 Options").split(',').filter(|option| !option.starts_with("grp:")).map(str::to_owned).collect();
-    checked(Layout {
-        model: said("X11 Model"),
+    let options: Vec<String> = value_of("X11 Options")
+        .split(',')
+        .filter(|option| !option.starts_with("grp:"))
+        .map(str::to_owned)
+        .collect();
+    checked(KeyboardLayout {
+        model: value_of("X11 Model"),
         layout,
-        variant: first(said("X11 Variant")),
+        variant: first(value_of("X11 Variant")),
         options: options.join(","),
     })
 }
@@ -141,27 +169,38 @@ fn of_localectl(status: &str) -> Option<Layout> {
 mod tests {
     use super::*;
 
-    fn names(layout: Option<Layout>) -> Option<[String; 4]> {
+    fn names(layout: Option<KeyboardLayout>) -> Option<[String; 4]> {
         layout.map(|layout| [layout.model, layout.layout, layout.variant, layout.options])
     }
 
     #[test]
-    fn the_group_in_use_is_told_alone() {
+    fn only_the_active_group_is_reported() {
         let rules = b"evdev\0pc105\0us,de,ru\0,nodeadkeys\0grp:alt_shift_toggle,compose:caps\0";
         let layout = |group| names(of_rules(rules, group));
-        let wanted = |layout: &str, variant: &str| Some(["pc105", layout, variant, "compose:caps"].map(str::to_owned));
+        let wanted = |layout: &str, variant: &str| {
+            Some(["pc105", layout, variant, "compose:caps"].map(str::to_owned))
+        };
         assert_eq!(layout(0), wanted("us", ""));
         assert_eq!(layout(1), wanted("de", "nodeadkeys"));
         assert_eq!(layout(2), wanted("ru", ""), "there are fewer variants than layouts");
         assert_eq!(layout(3), wanted("us", ""), "a group that has no layout");
-        for wrong in [&b""[..], b"evdev\0pc105\0\0\0\0", b"evdev\0pc105\0/etc/passwd\0\0\0", b"\xff\0\0us\0"] {
+        for wrong in
+            [&b""[..], b"evdev\0pc105\0\0\0\0", b"evdev\0pc105\0/etc/passwd\0\0\0", b"\xff\0\0us\0"]
+        {
             assert_eq!(names(of_rules(wrong, 0)), None, "{wrong:?}");
         }
     }
 
     #[test]
-    fn what_the_system_was_set_to_is_read() {
-        let status = "System Locale: LANG=de_DE.UTF-8\n    VC Keymap: de\n   X11 Layout: de,us\n    X11 Model: pc105\n  X11 Variant: nodeadkeys,\n  X11 Options: terminate:ctrl_alt_bksp,grp:alt_shift_toggle\n";
+    fn the_systems_setting_is_parsed() {
+        let status = concat!(
+            "System Locale: LANG=de_DE.UTF-8\n",
+            "    VC Keymap: de\n",
+            "   X11 Layout: de,us\n",
+            "    X11 Model: pc105\n",
+            "  X11 Variant: nodeadkeys,\n",
+            "  X11 Options: terminate:ctrl_alt_bksp,grp:alt_shift_toggle\n",
+        );
         let wanted = ["pc105", "de", "nodeadkeys", "terminate:ctrl_alt_bksp"].map(str::to_owned);
         assert_eq!(names(of_localectl(status)), Some(wanted));
         assert_eq!(names(of_localectl("   VC Keymap: (unset)\n  X11 Layout: (unset)\n")), None);

@@ -1,6 +1,6 @@
-//! Beside gpu.rs: as much of OpenGL as it needs, behind functions that are safe to call.
-//! From gpu.rs's rectangles and slices, to the graphics processor's driver.
-//! Knows textures, programs and rectangles; never what is in them. All calls of this crate into OpenGL are here.
+//! Beside gpu.rs: the part of OpenGL that it needs, as safe functions.
+//! From gpu.rs's rectangles and slices, to the GPU's driver. Knows textures, programs and
+//! rectangles; never their content. All calls of this crate into OpenGL are here.
 #![allow(unsafe_code, reason = "every function of OpenGL is foreign")]
 
 use glow::HasContext as _;
@@ -8,16 +8,18 @@ use sdl3::VideoSubsystem;
 use sdl3::video::{GLContext, SwapInterval, Window};
 use thinc_region::{Rect, Size};
 
-/// What the driver says of a processor that is none: Mesa's three, SwiftShader's, and what Mesa calls itself where it has no other name.
-const SOFTWARE: [&str; 5] = ["llvmpipe", "softpipe", "swrast", "SwiftShader", "Software Rasterizer"];
+/// Renderer names of software implementations: Mesa's three, SwiftShader's, and what Mesa calls
+/// itself if it has no other name.
+const SOFTWARE: [&str; 5] =
+    ["llvmpipe", "softpipe", "swrast", "SwiftShader", "Software Rasterizer"];
 
-/// One triangle that holds all of the target; what is drawn of it the scissors say.
+/// One triangle that covers the whole target; the scissor box limits what is drawn.
 const VERTICES: &str = "#version 140
 void main() {
     gl_Position = vec4(gl_VertexID == 1 ? 3.0 : -1.0, gl_VertexID == 2 ? 3.0 : -1.0, 0.0, 1.0);
 }";
 
-/// A context, and the functions that its driver has.
+/// A context and its driver's functions.
 pub(super) struct Gl {
     functions: glow::Context,
     context: GLContext,
@@ -25,12 +27,12 @@ pub(super) struct Gl {
     edge_max: u32,
 }
 
-/// What a texture holds for each pixel.
+/// Format of a texture's pixel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
-    /// Four bytes, in the order in which they lie in memory; a program reads each as 0 to 1.
+    /// Four bytes in memory order; a program reads each as 0 to 1.
     Pixels,
-    /// A byte.
+    /// One byte.
     Samples,
     /// 32 bits.
     Numbers,
@@ -44,7 +46,7 @@ impl Format {
         }
     }
 
-    /// Inside, and of what is given and taken: the order of its parts, and each one's kind.
+    /// Internal format, and order and type of the components in client memory.
     const fn names(self) -> (u32, u32, u32) {
         match self {
             Format::Pixels => (glow::RGBA8, glow::RGBA, glow::UNSIGNED_BYTE),
@@ -54,7 +56,7 @@ impl Format {
     }
 }
 
-/// An image that programs read, and draw to where it was made for that.
+/// A texture that programs read, and draw to if it was created as a target.
 pub(super) struct Texture {
     name: glow::NativeTexture,
     target: Option<glow::NativeFramebuffer>,
@@ -68,7 +70,7 @@ impl Texture {
     }
 }
 
-/// What is drawn to.
+/// A render target.
 #[derive(Clone, Copy)]
 pub(super) enum Target<'a> {
     /// The window, of this size in pixels.
@@ -77,16 +79,16 @@ pub(super) enum Target<'a> {
     Texture(&'a Texture),
 }
 
-/// How pixels are made.
+/// A shader program.
 pub(super) struct Program {
     name: glow::NativeProgram,
     numbers: Option<glow::NativeUniformLocation>,
 }
 
-/// Asks for a context as [`Gl::new`] wants it, of windows that are made after this.
+/// Requests a context as [`Gl::new`] needs it, for windows created after this.
 pub(super) fn ask(video: &VideoSubsystem) {
     let wanted = video.gl_attr();
-    // The first version that reads single pixels of textures and counts in whole numbers; whatever a driver gives with it or above.
+    // The first version with texelFetch and integers, or any later one.
     wanted.set_context_version(3, 1);
     wanted.set_double_buffer(true);
     wanted.set_red_size(8);
@@ -97,48 +99,55 @@ pub(super) fn ask(video: &VideoSubsystem) {
 }
 
 impl Gl {
-    /// A context of this window, which is the thread's from now on.
+    /// Creates a context for this window and makes it the thread's.
     pub(super) fn new(video: &VideoSubsystem, window: &Window) -> Result<Gl, String> {
         let context = window.gl_create_context().map_err(|error| error.to_string())?;
         window.gl_make_current(&context).map_err(|error| error.to_string())?;
-        let address =
-            |name: &str| video.gl_get_proc_address(name).map_or(std::ptr::null(), |function| function as *const _);
-        // SAFETY: the context is this thread's, and the addresses are those that SDL has for it, of functions of these names.
+        let address = |name: &str| {
+            video
+                .gl_get_proc_address(name)
+                .map_or(std::ptr::null(), |function| function as *const _)
+        };
+        // SAFETY: the context is this thread's, and the addresses are those that SDL has for it, of
+        // functions of these names.
         let functions = unsafe { glow::Context::from_loader_function(address) };
         let version = functions.version();
         if version.is_embedded || (version.major, version.minor) < (3, 1) {
             return Err(format!("OpenGL {}.{} is too old", version.major, version.minor));
         }
-        // SAFETY: the names are of a string and of one number, both of every version; what is made is this context's.
+        // SAFETY: the constants name a string and one number, which exist in every version; the
+        // object created belongs to this context.
         let (name, edge_max) = unsafe {
             functions.bind_vertex_array(Some(functions.create_vertex_array()?));
             functions.pixel_store_i32(glow::UNPACK_ALIGNMENT, 1);
             functions.pixel_store_i32(glow::PACK_ALIGNMENT, 1);
-            let edge_max = functions.get_parameter_i32(glow::MAX_TEXTURE_SIZE).max(0).cast_unsigned();
+            let edge_max =
+                functions.get_parameter_i32(glow::MAX_TEXTURE_SIZE).max(0).cast_unsigned();
             (functions.get_parameter_string(glow::RENDERER), edge_max)
         };
-        // Whoever waits for the display here keeps the session's next picture waiting too. Not every desktop lets it be chosen.
+        // Waiting for the display here would delay the session's next update too. Not every desktop
+        // lets this be set.
         let _ = video.gl_set_swap_interval(SwapInterval::Immediate);
         Ok(Gl { functions, context, name, edge_max })
     }
 
-    /// The functions, of which none may be called while another context is the thread's.
+    /// The functions; they must not be called while another context is current.
     fn functions(&self) -> &glow::Context {
         assert!(self.context.is_current(), "a context is made current before it is used");
         &self.functions
     }
 
-    /// What the driver calls the processor.
+    /// The renderer's name.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// It is the processor that runs this program, too.
+    /// True if it is a software renderer.
     pub(super) fn is_software(&self) -> bool {
         SOFTWARE.iter().any(|name| self.name.contains(name))
     }
 
-    /// What is called from here on concerns this window. The context is the window's own.
+    /// Makes this window current for the calls that follow. The context is the window's own.
     pub(super) fn make_current(&self, window: &Window) -> Result<(), String> {
         if self.context.is_current() {
             return Ok(());
@@ -146,23 +155,26 @@ impl Gl {
         window.gl_make_current(&self.context).map_err(|error| error.to_string())
     }
 
-    /// What of the calls since the last time went wrong.
+    /// The error of a call since the last check.
     pub(super) fn check(&self) -> Result<(), String> {
         // SAFETY: it takes nothing.
         match unsafe { self.functions().get_error() } {
             glow::NO_ERROR => Ok(()),
-            glow::OUT_OF_MEMORY => Err("its memory is full".to_owned()),
+            glow::OUT_OF_MEMORY => Err("out of video memory".to_owned()),
             error => Err(format!("OpenGL error {error:#x}")),
         }
     }
 
-    /// A program for each pixel, in GLSL 1.40. Its textures have these names, in the order in which `draw` gets them; `numbers` are an array of four each.
+    /// Compiles a fragment program in GLSL 1.40. Its textures have these names, in the order in
+    /// which `draw` gets them; `numbers` is an array of vectors of four.
     pub(super) fn program(&self, pixels: &str, textures: &[&str]) -> Result<Program, String> {
         let gl = self.functions();
-        // SAFETY: names of shaders, programs and uniforms are those that this context has just given, and none is used after its end.
+        // SAFETY: names of shaders, programs and uniforms are those that this context has just
+        // given, and none is used after its end.
         unsafe {
             let name = gl.create_program()?;
-            for (kind, source) in [(glow::VERTEX_SHADER, VERTICES), (glow::FRAGMENT_SHADER, pixels)] {
+            for (kind, source) in [(glow::VERTEX_SHADER, VERTICES), (glow::FRAGMENT_SHADER, pixels)]
+            {
                 let shader = gl.create_shader(kind)?;
                 gl.shader_source(shader, source);
                 gl.compile_shader(shader);
@@ -184,10 +196,10 @@ impl Gl {
         }
     }
 
-    /// A texture whose content is to be written.
+    /// Creates a texture whose content will be written.
     pub(super) fn texture(&self, format: Format, size: Size) -> Result<Texture, String> {
         if size.width.max(size.height) > self.edge_max || size.area() == 0 {
-            return Err(format!("it holds no picture of {} x {}", size.width, size.height));
+            return Err(format!("textures of {} x {} are not supported", size.width, size.height));
         }
         let gl = self.functions();
         let (inside, parts, kind) = format.names();
@@ -201,12 +213,22 @@ impl Gl {
             gl.tex_parameter_i32(glow::TEXTURE_2D, glow::TEXTURE_MAX_LEVEL, 0);
             let (width, height) = (size.width as i32, size.height as i32);
             let none = glow::PixelUnpackData::Slice(None);
-            gl.tex_image_2d(glow::TEXTURE_2D, 0, inside as i32, width, height, 0, parts, kind, none);
+            gl.tex_image_2d(
+                glow::TEXTURE_2D,
+                0,
+                inside as i32,
+                width,
+                height,
+                0,
+                parts,
+                kind,
+                none,
+            );
             Ok(Texture { name, target: None, format, size })
         }
     }
 
-    /// A texture of pixels that can be drawn to.
+    /// Creates a texture that can be drawn to.
     pub(super) fn target(&self, size: Size) -> Result<Texture, String> {
         let mut texture = self.texture(Format::Pixels, size)?;
         let gl = self.functions();
@@ -219,10 +241,10 @@ impl Gl {
             gl.framebuffer_texture_2d(glow::FRAMEBUFFER, point, of, Some(texture.name), 0);
             gl.check_framebuffer_status(glow::FRAMEBUFFER) == glow::FRAMEBUFFER_COMPLETE
         };
-        if is_whole { Ok(texture) } else { Err("it does not draw to pictures".to_owned()) }
+        if is_whole { Ok(texture) } else { Err("cannot render to textures".to_owned()) }
     }
 
-    /// The texture is not needed any more.
+    /// Deletes a texture.
     pub(super) fn delete(&self, texture: Texture) {
         let gl = self.functions();
         // SAFETY: the names are this context's, and nobody has them after this.
@@ -232,27 +254,49 @@ impl Gl {
         }
     }
 
-    /// Writes a rectangle of a texture. The first byte is the rectangle's corner, rows begin `stride` pixels apart.
+    /// Writes a rectangle of a texture. The first byte is the rectangle's corner, rows start
+    /// `stride` pixels apart.
     pub(super) fn write(&self, texture: &Texture, rect: &Rect, bytes: &[u8], stride: usize) {
         let (width, height) = (rect.width() as usize, rect.height() as usize);
-        assert!(!rect.is_empty() && texture.size.rect().contains(rect), "{rect:?} is a part of {:?}", texture.size);
+        assert!(
+            !rect.is_empty() && texture.size.rect().contains(rect),
+            "{rect:?} is a part of {:?}",
+            texture.size
+        );
         let len = ((height - 1) * stride + width) * texture.format.bytes();
         assert!(stride >= width && bytes.len() >= len, "the bytes are as many as {rect:?} has");
         let gl = self.functions();
         let (_, parts, kind) = texture.format.names();
-        // SAFETY: the name is this context's. The driver reads rows of `stride` pixels without gaps (alignment 1), the last only as far as
-        // the rectangle is wide: `len` bytes, which are there; and it has read them when the call returns, no buffer being bound.
+        // SAFETY: the name is this context's. The driver reads rows of `stride` pixels without gaps
+        // (alignment 1), the last only as far as the rectangle is wide: `len` bytes, which are
+        // there; and it has read them when the call returns, no buffer being bound.
         unsafe {
             gl.bind_texture(glow::TEXTURE_2D, Some(texture.name));
             gl.pixel_store_i32(glow::UNPACK_ROW_LENGTH, stride as i32);
             let data = glow::PixelUnpackData::Slice(Some(&bytes[..len]));
             let (x, y) = (rect.x1, rect.y1);
-            gl.tex_sub_image_2d(glow::TEXTURE_2D, 0, x, y, rect.width(), rect.height(), parts, kind, data);
+            gl.tex_sub_image_2d(
+                glow::TEXTURE_2D,
+                0,
+                x,
+                y,
+                rect.width(),
+                rect.height(),
+                parts,
+                kind,
+                data,
+            );
         }
     }
 
-    /// The same of numbers of 32 bits: pixels, too, as they lie in memory.
-    pub(super) fn write_numbers(&self, texture: &Texture, rect: &Rect, numbers: &[u32], stride: usize) {
+    /// As [`Gl::write`], for 32-bit numbers, which include pixels.
+    pub(super) fn write_numbers(
+        &self,
+        texture: &Texture,
+        rect: &Rect,
+        numbers: &[u32],
+        stride: usize,
+    ) {
         // SAFETY: each number is four bytes, and any bytes are.
         let (before, bytes, after) = unsafe { numbers.align_to::<u8>() };
         assert!(before.is_empty() && after.is_empty(), "bytes lie anywhere");
@@ -272,8 +316,8 @@ impl Gl {
         }
     }
 
-    /// Runs the program for each pixel of these rectangles of the target. Rows count from above; a program that draws to the window
-    /// turns them over, which has them from below.
+    /// Runs the program for each pixel of these rectangles of the target. Rows count from the top;
+    /// a program that draws to the window flips them, because OpenGL counts them from the bottom.
     pub(super) fn draw(
         &self,
         target: Target<'_>,
@@ -284,8 +328,8 @@ impl Gl {
     ) {
         self.aim(target);
         let gl = self.functions();
-        // SAFETY: the names are this context's. A program reads no vertices from memory, and what it reads beyond a texture is
-        // whatever the driver says, and no memory of ours.
+        // SAFETY: the names are this context's. A program reads no vertices from memory, and what
+        // it reads beyond a texture is whatever the driver says, and no memory of ours.
         unsafe {
             gl.use_program(Some(program.name));
             gl.uniform_4_i32_slice(program.numbers.as_ref(), numbers.as_flattened());
@@ -322,22 +366,24 @@ impl Gl {
         }
     }
 
-    /// Waits until everything has been drawn.
+    /// Waits until everything is drawn.
     #[cfg(test)]
     pub(super) fn finish(&self) {
         // SAFETY: it takes nothing.
         unsafe { self.functions().finish() };
     }
 
-    /// All pixels of a texture that can be drawn to, as they lie in memory.
+    /// All pixels of a target texture, in memory order.
     #[cfg(test)]
     pub(super) fn read(&self, texture: &Texture) -> Vec<u32> {
         self.aim(Target::Texture(texture));
         let mut bytes = vec![0; texture.size.area() as usize * 4];
         let (width, height) = (texture.size.width as i32, texture.size.height as i32);
         let into = glow::PixelPackData::Slice(Some(&mut bytes));
-        // SAFETY: as many bytes are written as such a picture has without gaps (alignment 1).
-        unsafe { self.functions().read_pixels(0, 0, width, height, glow::RGBA, glow::UNSIGNED_BYTE, into) };
+        // SAFETY: the driver writes as many bytes as such a texture has without gaps (alignment 1).
+        unsafe {
+            self.functions().read_pixels(0, 0, width, height, glow::RGBA, glow::UNSIGNED_BYTE, into)
+        };
         bytes.as_chunks().0.iter().map(|&pixel| u32::from_le_bytes(pixel)).collect()
     }
 }

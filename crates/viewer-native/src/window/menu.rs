@@ -1,22 +1,23 @@
-//! The viewer's own menu, over the picture: keys that the desktop here would keep, and what the window can do.
-//! Beside the first step back: while it is open, keys choose from it and none goes to the session.
-//! Knows names of keys and commands; never SDL, the connection or pixels.
+//! The viewer's menu over the framebuffer: keys that the local desktop would intercept, and the
+//! window's commands.
+//! Path back, beside keyboard.rs: while the menu is open, keys select from it and none is sent to
+//! the session. Knows names of keys and commands; never SDL, the connection or pixels.
 
 use super::Command;
 use super::zoom::Step;
 
-/// What a choice does.
+/// Effect of a choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// These keys are pressed in the session, and released.
+    /// Presses these keys in the session, and releases them.
     Send(&'static [&'static str]),
-    /// The viewer does it.
+    /// Runs a command of the viewer.
     Do(Command),
-    /// The menu closes.
+    /// Closes the menu.
     Close,
 }
 
-/// The key that chooses, what the menu says, and what happens.
+/// Key, label and effect of each choice.
 const CHOICES: &[(char, &str, Choice)] = &[
     ('1', "Ctrl+Alt+Del", Choice::Send(&["Control_L", "Alt_L", "Delete"])),
     ('2', "Alt+Tab", Choice::Send(&["Alt_L", "Tab"])),
@@ -24,14 +25,18 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('4', "Super", Choice::Send(&["Super_L"])),
     ('5', "Print", Choice::Send(&["Print"])),
     ('6', "Ctrl+Esc", Choice::Send(&["Control_L", "Escape"])),
-    ('f', "fullscreen on and off", Choice::Do(Command::Fullscreen)),
-    ('g', "the desktop's keys go to the session, or no longer", Choice::Do(Command::Grab)),
-    ('s', "statistics on and off", Choice::Do(Command::Statistics)),
-    ('e', "hatch what is not exact yet", Choice::Do(Command::Hatch)),
-    ('i', "zoom in, at the pointer; Ctrl+Alt and + as well, and arrows pan", Choice::Do(Command::Zoom(Step::In))),
-    ('o', "zoom out; -", Choice::Do(Command::Zoom(Step::Out))),
-    ('n', "as large as it is; 0", Choice::Do(Command::Zoom(Step::Reset))),
-    ('q', "close the viewer; the session goes on", Choice::Do(Command::Quit)),
+    ('f', "Toggle fullscreen", Choice::Do(Command::Fullscreen)),
+    ('g', "Toggle keyboard grab", Choice::Do(Command::Grab)),
+    ('s', "Toggle statistics", Choice::Do(Command::Statistics)),
+    ('e', "Show lossy areas", Choice::Do(Command::LossyAreas)),
+    (
+        'i',
+        "Zoom in at the pointer; also Ctrl+Alt and +, arrows pan",
+        Choice::Do(Command::Zoom(Step::In)),
+    ),
+    ('o', "Zoom out; also -", Choice::Do(Command::Zoom(Step::Out))),
+    ('n', "Reset zoom; also 0", Choice::Do(Command::Zoom(Step::Reset))),
+    ('q', "Close the viewer; the session goes on", Choice::Do(Command::Quit)),
 ];
 
 /// Ctrl+Alt+F1 to F12, which switch between the consoles of a machine.
@@ -61,20 +66,21 @@ pub(super) enum Pressed {
     Other,
 }
 
-/// What the menu says.
+/// The menu's text.
 pub(super) fn text() -> String {
-    let mut text = "Keys for the session\n".to_owned();
+    let mut text = "Send keys to the session\n".to_owned();
     for (key, words, choice) in CHOICES {
         if *key == 'f' {
-            text += " F1 to F12  Ctrl+Alt+F1 to Ctrl+Alt+F12\n\nThe viewer, also with Ctrl+Alt\n";
+            text +=
+                " F1 to F12  Ctrl+Alt+F1 to Ctrl+Alt+F12\n\nViewer commands, also with Ctrl+Alt\n";
         }
         debug_assert!(*choice != Choice::Close, "Escape closes");
         text += &format!(" {}  {words}\n", key.to_ascii_uppercase());
     }
-    text + "\n Esc  closes this menu"
+    text + "\n Esc  Close this menu"
 }
 
-/// What a key chooses. None: nothing, and the menu stays.
+/// The choice of a key. None: no choice, and the menu stays open.
 pub(super) fn choose(pressed: Pressed) -> Option<Choice> {
     match pressed {
         Pressed::Character(character) => {
@@ -94,7 +100,7 @@ mod tests {
     use crate::keys;
 
     #[test]
-    fn every_choice_stands_in_the_menu_once_and_its_keys_exist() {
+    fn every_choice_is_in_the_menu_and_its_keys_exist() {
         let text = text();
         for (key, words, choice) in CHOICES {
             assert!(text.contains(&format!(" {}  {words}\n", key.to_ascii_uppercase())), "{words}");
@@ -104,7 +110,9 @@ mod tests {
             }
         }
         for number in 1..=12 {
-            let Some(Choice::Send(names)) = choose(Pressed::Function(number)) else { panic!("F{number}") };
+            let Some(Choice::Send(names)) = choose(Pressed::Function(number)) else {
+                panic!("F{number}")
+            };
             assert_eq!(names.last(), Some(&format!("F{number}").as_str()));
         }
         assert_eq!(choose(Pressed::Function(13)), None);

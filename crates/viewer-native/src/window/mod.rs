@@ -1,6 +1,7 @@
-//! Path 13/13 and the first step back: SDL's events and window, to and from the client.
-//! One loop that sleeps until something happens: an event of the desktop, or news of the client (which wakes it by an
-//! SDL event). Presents as soon as an update ends a frame, and only what changed. Knows SDL; decides no protocol.
+//! Path 13/13, and path back: from SDL's events to client.rs, and from client.rs to the window.
+//! One loop that sleeps until an event of the desktop or news of the viewer's connection, which
+//! wakes it by an SDL event. Presents as soon as a drawing burst is complete, and only the damage.
+//! Knows SDL; decides nothing about the protocol.
 
 mod clipboard;
 mod cursor;
@@ -14,9 +15,9 @@ mod gpu;
 mod gpu;
 mod keyboard;
 mod layout;
-mod look;
 mod menu;
 mod panes;
+mod place_view;
 mod pointer;
 mod present;
 mod statistics;
@@ -31,13 +32,13 @@ use std::time::{Duration, Instant};
 use sdl3::event::{Event, EventSender};
 use sdl3::keyboard::{Keycode, Mod};
 use thinc_protocol::session::CloseCode;
-use thinc_protocol::viewer::{InputEvent, Layout};
+use thinc_protocol::viewer::{InputEvent, KeyboardLayout};
 use thinc_region::{Rect, Region, Size};
 use thinc_transport::TransportChoice;
 use thinc_viewer_core::ClipboardPolicy;
 
-use crate::cli::{KeyboardLayout, Present};
-use crate::client::{Client, ClientConfig, News, Reconnect, State, Status};
+use crate::cli::{LayoutChoice, Present};
+use crate::client::{Client, ClientConfig, NewKeys, News, Reconnect, State, Status};
 use crate::compose::Scene;
 use crate::error::ViewError;
 use crate::keys;
@@ -49,57 +50,58 @@ use crate::view::ViewChoice;
 
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
-use keyboard::{Keyboard, Texts};
+use keyboard::{Keyboard, TextInput};
 use panes::Pane;
 use pointer::Pointer;
 use present::Drawn;
 use zoom::{Step, Zoom};
 
-pub use panes::Desk;
+pub use panes::WindowMode;
 
-/// 1 s: how often the statistics are drawn anew, and a round trip timed, while they are shown and nothing else happens.
-const STATISTICS_EVERY: Duration = Duration::from_secs(1);
-/// 6 s: how long a notice stays, which is time to read two lines.
+/// 1 s: how often the statistics are redrawn, and a round trip measured, while they are shown and
+/// nothing else happens.
+const STATISTICS_INTERVAL: Duration = Duration::from_secs(1);
+/// 6 s: how long a notice is shown; enough to read two lines.
 const NOTICE_SHOWN: Duration = Duration::from_secs(6);
 
 /// How the window is started.
 #[derive(Clone, Debug)]
 pub struct WindowOptions {
-    /// The whole screen.
+    /// Start in fullscreen.
     pub fullscreen: bool,
-    /// One window, or one for each of several displays.
-    pub desk: Desk,
-    /// Size of window and session, or of each window.
+    /// One window, or one for each of several monitors.
+    pub mode: WindowMode,
+    /// Size of the window and the session, or of each window.
     pub size: Option<Size>,
-    /// What is shown of the session, where that was chosen.
+    /// The view chosen on the command line, if any.
     pub view: Option<ViewChoice>,
-    /// Begins with the statistics.
+    /// Show the statistics from the start.
     pub statistics: bool,
-    /// How to present.
+    /// Which presenter to use.
     pub present: Present,
-    /// How the session's keyboard is to be laid out.
-    pub layout: KeyboardLayout,
-    /// Limit of one attempt to connect.
+    /// Keyboard layout of the session.
+    pub layout: LayoutChoice,
+    /// Time-out of one connection attempt.
     pub timeout: Duration,
-    /// Where keys of links without a pin are remembered.
+    /// File of remembered server keys, for links without a pin.
     pub known_hosts: Option<PathBuf>,
-    /// By which way to connect to a link.
+    /// Transport to use for a link.
     pub transport: TransportChoice,
-    /// Where the figures go at the end.
+    /// File for the statistics at the end.
     pub stats_json: Option<PathBuf>,
-    /// What may be kept of what was shown.
+    /// The pixel cache: its size and folder.
     pub cache: CacheOptions,
-    /// Which way contents of clipboards may go.
+    /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
 }
 
-/// The client has news.
+/// SDL event: the client has news.
 struct Wake;
 
-/// The keyboard here is laid out like this.
-struct LaidOut(Layout);
+/// SDL event: the local keyboard has this layout.
+struct LayoutChanged(KeyboardLayout);
 
-/// Shows the session until the person closes the window or the session ends.
+/// Shows the session until the user closes the window or the session ends.
 pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
     let host = target.host();
     let limit = target.connect_limit(options.timeout);
@@ -112,7 +114,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
                 && !pending.swap(true, Ordering::AcqRel)
                 && sender.push_custom_event(Wake).is_err()
             {
-                // The queue is full or SDL is going down; the next news tries again.
+                // The queue is full or SDL is shutting down; the next news tries again.
                 pending.store(false, Ordering::Release);
             }
         })
@@ -120,9 +122,10 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
     let config = ClientConfig {
         target,
         known_hosts: options.known_hosts.clone(),
+        new_keys: NewKeys::Ask,
         transport: options.transport,
-        // Several windows say what they are when they are there.
-        size: options.size.filter(|_| options.desk == Desk::One).unwrap_or_default(),
+        // Several windows announce their sizes once they are open.
+        size: options.size.filter(|_| options.mode == WindowMode::One).unwrap_or_default(),
         view: options.view.and_then(ViewChoice::view),
         connect_timeout: options.timeout,
         reconnect: Reconnect::Always,
@@ -130,20 +133,23 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         clipboard: options.clipboard,
     };
     let woken = wake.clone();
-    let client = Client::start(config, move || woken()).map_err(|error| ViewError::Lost(error.to_string()))?;
-    // The window opens when there is something to show, at the size it has; what fails until then is said on stderr.
+    let client = Client::start(config, move || woken())
+        .map_err(|error| ViewError::Lost(error.to_string()))?;
+    // The window opens when there is something to show, at the session's size; earlier errors are
+    // printed on stderr.
     let size = wait_for_screen(&client, limit)?;
 
     let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
     for (hint, value) in [
-        // Without a graphics processor the picture goes through shared memory, not through software OpenGL.
+        // Without a GPU, pixels are passed through shared memory, not through software OpenGL.
         ("SDL_FRAMEBUFFER_ACCELERATION", "0"),
-        // A finger is a finger, and a mouse a mouse.
+        // No emulation of mouse events by touch, or the other way round.
         ("SDL_TOUCH_MOUSE_EVENTS", "0"),
         ("SDL_MOUSE_TOUCH_EVENTS", "0"),
-        // A click that gives the window the focus is a click for the session.
+        // The session also gets the click that focuses the window.
         ("SDL_MOUSE_FOCUS_CLICKTHROUGH", "1"),
-        // Fullscreen stays when another screen gets the focus, and Alt+Tab is the session's when keys are grabbed.
+        // Fullscreen remains when another monitor gets the focus, and the session gets Alt+Tab
+        // while the keyboard is grabbed.
         ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
         ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
         ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
@@ -152,8 +158,9 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         sdl3::hint::set(hint, value);
     }
     let sdl = sdl3::init().map_err(|error| window_error(&error))?;
-    // Video and window are left to the end of the process: SDL wakes this loop by an event that it sends to the window
-    // through a second X connection, and one still on its way when the window goes is an X error, which ends the program.
+    // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
+    // to the window through a second X connection, and an event still in flight when the window is
+    // destroyed is an X error, which ends the program.
     let video = ManuallyDrop::new(sdl.video().map_err(|error| {
         ViewError::Window(format!(
             "{error}; is this a desktop (DISPLAY or WAYLAND_DISPLAY)? --headless works without one"
@@ -161,7 +168,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
     })?);
     let events = sdl.event().map_err(|error| window_error(&error))?;
     events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
-    events.register_custom_event::<LaidOut>().map_err(|error| window_error(&error))?;
+    events.register_custom_event::<LayoutChanged>().map_err(|error| window_error(&error))?;
     let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
     let _ = sender.set(events.event_sender());
 
@@ -170,7 +177,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         return Err(ViewError::Window("the desktop has no monitor".to_owned()));
     }
     let driver = video.current_video_driver();
-    client.lock().show_whole();
+    client.lock().present_whole_bursts();
     let mut app = App {
         client: &client,
         pending: &pending,
@@ -186,7 +193,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         mouse_at: (0, 0.0, 0.0),
         zoom: Zoom::new(options.view),
         statistics: options.statistics,
-        hatched: false,
+        marks_lossy: false,
         panels: Vec::new(),
         message: None,
         host,
@@ -200,22 +207,28 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         menu: false,
         title: String::new(),
         input: sdl.keyboard(),
-        texts: video.text_input(),
+        text_input: video.text_input(),
         notice: None,
-        clipboard: WindowClipboard::join(&client, options.clipboard, driver, video.clipboard(), wake),
+        clipboard: WindowClipboard::join(
+            &client,
+            options.clipboard,
+            driver,
+            video.clipboard(),
+            wake,
+        ),
     };
     app.follow_layout(&options.layout, driver, events.event_sender());
     for index in 0..app.panes.len() {
-        app.start_texts(index);
+        app.start_text_input(index);
         app.handle_window_size(index);
     }
     app.choose_painter();
-    let grabs = options.fullscreen || options.desk == Desk::Monitors;
+    let grabs = options.fullscreen || options.mode == WindowMode::Monitors;
     app.keyboard.set_grab(app.panes[0].presenter.window_mut(), grabs);
-    // News from before the sender was set.
+    // News that arrived before the sender was set.
     app.handle_news(&pump);
     while !app.quit {
-        let first = match app.next_turn() {
+        let first = match app.redraw_in() {
             Some(wait) => pump.wait_event_timeout(wait),
             None => Some(pump.wait_event()),
         };
@@ -225,21 +238,23 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         while let Some(event) = pump.poll_event() {
             app.handle_event(event);
         }
-        app.tell_keys(|keyboard, out| keyboard.decide(out));
+        app.with_keyboard(|keyboard, out| keyboard.decide(out));
         app.flush_pointer();
         if std::mem::take(&mut app.monitors_changed) {
             app.handle_monitors()?;
         }
-        app.clipboard.handle_wishes(&client);
+        app.clipboard.handle_requests(&client);
         app.handle_news(&pump);
     }
     if let Some(path) = &options.stats_json {
-        Report::new(&client.lock()).write(path).map_err(|error| ViewError::File { path: path.clone(), error })?;
+        Report::new(&client.lock())
+            .write(path)
+            .map_err(|error| ViewError::File { path: path.clone(), error })?;
     }
     match app.ended.take() {
-        // The person logged out there: nothing went wrong here.
+        // The user logged out in the session: not an error.
         Some(ViewError::Closed { code: CloseCode::SessionEnded, reason }) => {
-            eprintln!("thinc-view: {reason}");
+            crate::error::report(reason);
             Ok(())
         }
         Some(error) => Err(error),
@@ -250,9 +265,10 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
 fn wait_for_screen(client: &Client, timeout: Duration) -> Result<Size, ViewError> {
     let found = client.wait_until(Instant::now() + timeout, |state| match &mut state.status {
         Status::Connected => Some(Ok(state.viewer.framebuffer().size())),
-        Status::Ended(error) => {
-            Some(Err(std::mem::replace(error, ViewError::Lost("the connection has ended".to_owned()))))
-        }
+        Status::Ended(error) => Some(Err(std::mem::replace(
+            error,
+            ViewError::Lost("the connection has ended".to_owned()),
+        ))),
         _ => None,
     });
     found.unwrap_or(Err(ViewError::Timeout { what: "connecting", limit: timeout }))
@@ -264,48 +280,51 @@ struct App<'a> {
     video: &'a sdl3::VideoSubsystem,
     options: &'a WindowOptions,
     panes: ManuallyDrop<Vec<Pane>>,
-    /// The window that the person is at, which also shows the panels.
+    /// The window that has or last had the focus, which also shows the panels.
     front: usize,
     monitors_changed: bool,
     mouse: sdl3::mouse::MouseUtil,
     cursor: LocalCursor,
     keyboard: Keyboard,
     pointer: Pointer,
-    /// Where SDL said last that it is: the window, and the place there.
+    /// The mouse's last position reported by SDL: the window, and the point in it.
     mouse_at: (u32, f32, f32),
     zoom: Zoom,
     statistics: bool,
-    /// What is not exact yet is hatched.
-    hatched: bool,
-    /// Statistics, then the message and the notice: drawn when they change.
+    /// Lossy pixels are marked.
+    marks_lossy: bool,
+    /// Statistics, then the message and the notice, with their positions; drawn when they change.
     panels: Vec<(Panel, i32, i32)>,
     message: Option<String>,
     host: String,
     ended: Option<ViewError>,
     quit: bool,
-    /// The picture is old.
+    /// The framebuffer is stale and drawn dimmed.
     dimmed: bool,
-    /// The whole window is to be drawn.
+    /// The whole window has to be redrawn.
     redraw: bool,
     row: Vec<u32>,
     statistics_at: Instant,
-    /// Of which connection the title, the size and the held keys are.
+    /// Connection number for which title, size and buttons were set.
     connections: u32,
-    /// The viewer's menu is open, and has the keyboard.
+    /// The viewer's menu is open and takes keys.
     menu: bool,
-    /// The window's, where nothing is being composed.
+    /// The window's title, while nothing is being composed.
     title: String,
     input: sdl3::keyboard::KeyboardUtil,
-    texts: sdl3::keyboard::TextInputUtil,
-    /// Words at the window's lower edge, and until when.
+    text_input: sdl3::keyboard::TextInputUtil,
+    /// Notice at the window's lower edge, and its expiry.
     notice: Option<(String, Instant)>,
     clipboard: WindowClipboard,
 }
 
 impl App<'_> {
     fn handle_event(&mut self, event: Event) {
-        if !matches!(event, Event::KeyDown { .. } | Event::TextInput { .. } | Event::TextEditing { .. }) {
-            self.tell_keys(|keyboard, out| keyboard.decide(out));
+        if !matches!(
+            event,
+            Event::KeyDown { .. } | Event::TextInput { .. } | Event::TextEditing { .. }
+        ) {
+            self.with_keyboard(|keyboard, out| keyboard.decide(out));
         }
         match event {
             Event::Quit { .. } => self.quit = true,
@@ -314,25 +333,30 @@ impl App<'_> {
                     self.handle_window(index, &win_event);
                 }
             }
-            // Monitors are looked at once after the batch, which tells of each that changed.
+            // Monitors are queried once after the batch, which has an event for each change.
             Event::Display { .. } => self.monitors_changed = true,
             Event::KeyDown { keycode, scancode, keymod, repeat, raw, timestamp, .. } => {
                 self.flush_pointer();
                 if repeat {
-                    self.tell_keys(|keyboard, out| keyboard.key_again(scancode, raw, keymod, timestamp, out));
+                    self.with_keyboard(|keyboard, out| {
+                        keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
+                    });
                 } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
                 } else if self.menu {
                     self.choose(keycode);
                 } else {
-                    self.tell_keys(|keyboard, out| keyboard.key_down(scancode, raw, keymod, timestamp, out));
+                    self.with_keyboard(|keyboard, out| {
+                        keyboard.key_down(scancode, raw, keymod, timestamp, out)
+                    });
                 }
             }
             Event::TextInput { text, .. } => {
                 if !self.menu
-                    && let Err(too_long) = self.tell_keys(|keyboard, out| keyboard.text(&text, out))
+                    && let Err(too_long) =
+                        self.with_keyboard(|keyboard, out| keyboard.text(&text, out))
                 {
-                    self.say(too_long.to_string());
+                    self.show_notice(too_long.to_string());
                 }
             }
             Event::TextEditing { text, .. } => self.show_composition(&text),
@@ -374,10 +398,10 @@ impl App<'_> {
                 self.redraw = true;
             }
             _ => {
-                if let Some(LaidOut(layout)) = event.as_user_event_type::<LaidOut>() {
+                if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
                     self.client.lock().set_layout(layout);
                 } else {
-                    // Takes the box of a `Wake` back; the news are looked at after the batch.
+                    // Frees the box of a `Wake`; the news are read after the batch.
                     let _ = event.as_user_event_type::<Wake>();
                 }
             }
@@ -388,9 +412,10 @@ impl App<'_> {
         match command {
             Command::Quit => self.quit = true,
             Command::Fullscreen => {
-                let on = self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off;
+                let on =
+                    self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off;
                 if let Err(error) = self.front().presenter.window_mut().set_fullscreen(on) {
-                    eprintln!("thinc-view: no fullscreen: {error}");
+                    crate::error::report(format_args!("no fullscreen: {error}"));
                 }
             }
             Command::Statistics => {
@@ -398,8 +423,8 @@ impl App<'_> {
                 self.statistics_at = Instant::now();
                 self.redraw = true;
             }
-            Command::Hatch => {
-                self.hatched = !self.hatched;
+            Command::LossyAreas => {
+                self.marks_lossy = !self.marks_lossy;
                 self.redraw = true;
             }
             Command::Grab => {
@@ -409,13 +434,13 @@ impl App<'_> {
             Command::Menu => {
                 self.menu = !self.menu;
                 self.redraw = true;
-                // Ctrl and Alt, which opened it, are not for the session.
+                // The session must not keep Ctrl and Alt, which opened the menu, pressed.
                 self.release_all();
                 self.sync_locks();
             }
             Command::Retry => self.client.retry_now(),
             Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
-                self.say("One window zooms; several show their displays as they are".to_owned());
+                self.show_notice("Zoom needs a single window".to_owned());
             }
             Command::Zoom(step) => self.zoom(|zoom, seen, at| {
                 if !zoom.is_in() {
@@ -433,8 +458,8 @@ impl App<'_> {
     /// A key was pressed while the menu is open.
     fn choose(&mut self, keycode: Option<Keycode>) {
         let number = keycode.map_or(0, |keycode| keycode as i32).cast_unsigned();
-        let function =
-            keys::by_scancode((number & 0xffff) as u16).and_then(|key| key.name.strip_prefix('F')?.parse().ok());
+        let function = keys::by_scancode((number & 0xffff) as u16)
+            .and_then(|key| key.name.strip_prefix('F')?.parse().ok());
         let pressed = match (keycode, function) {
             (Some(keycode), _) if is_modifier(keycode) => return,
             (_, Some(function)) if keys::is_scancode(number) => menu::Pressed::Function(function),
@@ -448,7 +473,11 @@ impl App<'_> {
         match choice {
             menu::Choice::Send(names) => {
                 let keys: Vec<_> = names.iter().filter_map(|name| keys::by_name(name)).collect();
-                let event = |key: &keys::Key, down| InputEvent::Key { code: key.code, keysym: key.keysym, down };
+                let event = |key: &keys::Key, down| InputEvent::Key {
+                    code: key.code,
+                    keysym: key.keysym,
+                    down,
+                };
                 keys.iter().for_each(|key| self.send(event(key, true)));
                 keys.iter().rev().for_each(|key| self.send(event(key, false)));
             }
@@ -457,56 +486,60 @@ impl App<'_> {
         }
     }
 
-    /// Nothing is held any more.
+    /// Releases all keys, buttons and touches.
     fn release_all(&mut self) {
         self.keyboard.forget();
         self.pointer.forget();
         self.send(InputEvent::ReleaseAll);
     }
 
-    /// Says what the keyboard makes of something.
-    fn tell_keys<T>(&mut self, act: impl FnOnce(&mut Keyboard, &mut Vec<InputEvent>) -> T) -> T {
+    /// Calls the keyboard state and sends the events it returns.
+    fn with_keyboard<T>(
+        &mut self,
+        act: impl FnOnce(&mut Keyboard, &mut Vec<InputEvent>) -> T,
+    ) -> T {
         let mut out = Vec::new();
         let answer = act(&mut self.keyboard, &mut out);
         out.into_iter().for_each(|event| self.send(event));
         answer
     }
 
-    /// Tells the person something, for a while.
-    fn say(&mut self, words: String) {
+    /// Shows a notice for a while.
+    fn show_notice(&mut self, words: String) {
         self.notice = Some((words, Instant::now() + NOTICE_SHOWN));
         self.redraw = true;
     }
 
-    /// Texts come besides keys from this window too, where they do.
-    fn start_texts(&mut self, index: usize) {
+    /// Starts text input in this window, if text follows keys.
+    fn start_text_input(&mut self, index: usize) {
         let driver = self.video.current_video_driver();
-        if texts_follow(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
-            self.texts.start(self.panes[index].window());
-            self.keyboard.set_texts(Texts::Follow);
+        if text_follows_keys(driver, std::env::var("XMODIFIERS").ok().as_deref()) {
+            self.text_input.start(self.panes[index].window());
+            self.keyboard.set_texts(TextInput::Follow);
         }
     }
 
     fn sync_locks(&mut self) {
         let keymod = self.input.mod_state();
-        self.tell_keys(|keyboard, out| keyboard.sync_locks(keymod, out));
+        self.with_keyboard(|keyboard, out| keyboard.sync_locks(keymod, out));
     }
 
-    /// What is being composed stands in the title: the font over the picture has no letters for it. Its candidates open
-    /// where the pointer was pressed last.
+    /// Shows the text being composed in the title, because the overlay's font has no glyphs for it.
+    /// The candidate list opens at the last click.
     fn show_composition(&mut self, text: &str) {
-        let title = if text.is_empty() { self.title.clone() } else { format!("{text} - {}", self.title) };
+        let title =
+            if text.is_empty() { self.title.clone() } else { format!("{text} - {}", self.title) };
         let _ = self.front().presenter.window_mut().set_title(&title);
     }
 
-    /// Tells the session how the keyboard here is laid out, as far as that is wanted and known.
-    fn follow_layout(&mut self, choice: &KeyboardLayout, driver: &str, sender: EventSender) {
+    /// Sends the local keyboard's layout to the session, as far as that is wanted and known.
+    fn follow_layout(&mut self, choice: &LayoutChoice, driver: &str, sender: EventSender) {
         match choice {
-            KeyboardLayout::Session => {}
-            KeyboardLayout::Named(layout) => self.client.lock().set_layout(layout.clone()),
-            KeyboardLayout::Auto => follow::follow(driver, move |layout| {
-                // A full queue or the end of SDL: then nobody types.
-                let _ = sender.push_custom_event(LaidOut(layout));
+            LayoutChoice::Session => {}
+            LayoutChoice::Named(layout) => self.client.lock().set_layout(layout.clone()),
+            LayoutChoice::Auto => follow::follow(driver, move |layout| {
+                // The queue is full or SDL is shutting down: then nobody types.
+                let _ = sender.push_custom_event(LayoutChanged(layout));
             }),
         }
     }
@@ -518,10 +551,10 @@ impl App<'_> {
         (window_id, x, y): (u32, f32, f32),
         at_ns: u64,
     ) {
-        // Where the button went down counts, even if no motion was reported to there.
+        // The button's own position counts, even without a motion to it.
         if let Some(index) = self.pane_of(window_id) {
             let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
-            self.texts.set_rect(self.panes[index].window(), at, 0);
+            self.text_input.set_rect(self.panes[index].window(), at, 0);
         }
         self.pointer.handle_motion(self.screen_at(window_id, x, y));
         self.flush_pointer();
@@ -530,7 +563,12 @@ impl App<'_> {
         }
     }
 
-    fn handle_finger(&mut self, id: u64, phase: pointer::Finger, (window_id, x, y): (u32, f32, f32)) {
+    fn handle_finger(
+        &mut self,
+        id: u64,
+        phase: pointer::Finger,
+        (window_id, x, y): (u32, f32, f32),
+    ) {
         let placement = self.panes[self.pane_of(window_id).unwrap_or(self.front)].placement;
         let window = placement.window;
         let at = placement.to_screen(x * window.width as f32, y * window.height as f32);
@@ -539,7 +577,7 @@ impl App<'_> {
         }
     }
 
-    /// Motions of one batch are one motion: only the last place matters.
+    /// Sends the last motion of a batch: only the final position matters.
     fn flush_pointer(&mut self) {
         if let Some(event) = self.pointer.take_motion() {
             self.send(event);
@@ -547,26 +585,41 @@ impl App<'_> {
     }
 
     fn send(&mut self, event: InputEvent) {
-        let _ = self.client.lock().input_or_keep(event);
+        let _ = self.client.lock().input_or_buffer(event);
     }
 
-    /// Looks at what the client has, and presents what is due.
+    /// Takes the client's news, and presents what is due.
     fn handle_news(&mut self, pump: &sdl3::EventPump) {
         self.pending.store(false, Ordering::Release);
         let client = self.client;
         let mut state = client.lock();
         let news = state.take_news();
-        let News { status, geometry, displays, cursor, cursor_move, cursor_show, frame_end, notice, .. } = news;
+        let News {
+            status,
+            geometry,
+            displays,
+            cursor,
+            cursor_move,
+            cursor_show,
+            frame_end,
+            notice,
+            ..
+        } = news;
         if status {
-            let (is_quiet, keeps) = (state.is_quiet(), state.keeps_input());
+            let (is_unresponsive, buffers) = (state.is_unresponsive(), state.can_buffer_input());
             self.message = match &mut state.status {
-                // A word: it may be over before a sentence is read, and lies over somebody's work.
-                Status::Connected if is_quiet => Some("No answer".to_owned()),
+                // Short: it may be over before a sentence is read, and it covers the user's work.
+                Status::Connected if is_unresponsive => Some("No answer".to_owned()),
                 Status::Connecting | Status::Connected => None,
                 Status::Lost { why, attempts } => Some(format!(
-                    "The connection to {} is lost: {why}\n{}. Trying again{}. Ctrl+Alt+R: now, Ctrl+Alt+Q: close",
+                    "Connection to {} lost: {why}\n{}. Reconnecting{}. Ctrl+Alt+R: now, \
+                        Ctrl+Alt+Q: close",
                     self.host,
-                    if keeps { "What you type is sent when it is back" } else { "What you type is not sent" },
+                    if buffers {
+                        "What you type is sent when it is back"
+                    } else {
+                        "What you type is not sent"
+                    },
                     if *attempts > 1 { format!(" (attempt {attempts})") } else { String::new() },
                 )),
                 Status::Ended(error) => {
@@ -574,16 +627,18 @@ impl App<'_> {
                     if matches!(error, ViewError::Closed { code: CloseCode::SessionEnded, .. }) {
                         self.quit = true;
                     } else {
-                        eprintln!("thinc-view: {error}");
+                        crate::error::report(&error);
                     }
                     let text = format!("{error}\nCtrl+Alt+Q: close");
                     self.ended = Some(error);
                     Some(text)
                 }
             };
-            if state.is_connected() && std::mem::replace(&mut self.connections, state.connections) != state.connections
+            if state.is_connected()
+                && std::mem::replace(&mut self.connections, state.connections) != state.connections
             {
-                // Held buttons belong to the connection before; keys are kept, and go up here when the person lets them go.
+                // Pressed buttons belong to the previous connection; keys stay down until the user
+                // releases them.
                 self.keyboard.forget_locks();
                 self.pointer.forget();
                 self.title = match state.session_name() {
@@ -591,14 +646,19 @@ impl App<'_> {
                     None => format!("{} - thinc", self.host),
                 };
                 self.name_windows();
-                if self.has_displays() || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off {
-                    // The window may be smaller than the session it was opened for.
+                if self.has_displays()
+                    || self.front().window().fullscreen_state() == sdl3::video::FullscreenType::Off
+                {
+                    // The window may be smaller than the session.
                     self.tell_size(&mut state);
                 }
             }
             self.redraw = true;
         }
-        if geometry.is_some() || displays || state.viewer.framebuffer().size() != self.panes[0].placement.screen {
+        if geometry.is_some()
+            || displays
+            || state.viewer.framebuffer().size() != self.panes[0].placement.screen
+        {
             self.place(&mut state);
         }
         if let Some(image) = cursor {
@@ -611,25 +671,29 @@ impl App<'_> {
             self.warp(x, y);
         }
         if let Some(words) = notice {
-            self.say(words);
+            self.show_notice(words);
         } else if self.notice.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
             self.notice = None;
             self.redraw = true;
         }
-        let refresh = self.statistics && self.statistics_at.elapsed() >= STATISTICS_EVERY;
+        let refresh = self.statistics && self.statistics_at.elapsed() >= STATISTICS_INTERVAL;
         if frame_end || self.redraw || refresh {
             if refresh {
                 self.statistics_at = Instant::now();
             }
             if let Err(error) = self.present(pump, state) {
-                eprintln!("thinc-view: {error}");
+                crate::error::report(&error);
                 self.redraw = true;
             }
         }
     }
 
-    /// Draws what changed and shows it.
-    fn present(&mut self, pump: &sdl3::EventPump, mut state: MutexGuard<'_, State>) -> Result<(), ViewError> {
+    /// Draws the damage and presents it.
+    fn present(
+        &mut self,
+        pump: &sdl3::EventPump,
+        mut state: MutexGuard<'_, State>,
+    ) -> Result<(), ViewError> {
         let has_pixels = |pane: &Pane| pane.open && pane.placement.window.area() > 0;
         if !self.panes.iter().any(has_pixels) {
             return Ok(());
@@ -640,31 +704,37 @@ impl App<'_> {
         for (panel, x, y) in &self.panels {
             panels.add_rect(panel_rect(panel, *x, *y));
         }
-        // After a loss the old picture is, until the session has drawn its own over it.
-        let old = !state.is_connected() || state.viewer.stats().frames == 0;
-        self.redraw |= std::mem::replace(&mut self.dimmed, old) != old;
+        // After a loss the framebuffer is stale until the session's first burst.
+        let stale = !state.is_connected() || state.viewer.stats().frames == 0;
+        self.redraw |= std::mem::replace(&mut self.dimmed, stale) != stale;
         self.draw_panels(&state);
         for (panel, x, y) in &self.panels {
             panels.add_rect(panel_rect(panel, *x, *y));
         }
         let redraw = std::mem::take(&mut self.redraw);
-        let (mut drawn, mut fallen) = (Vec::new(), Vec::new());
-        for (index, pane) in self.panes.iter_mut().enumerate().filter(|(_, pane)| has_pixels(pane)) {
+        let (mut drawn, mut failed) = (Vec::new(), Vec::new());
+        for (index, pane) in self.panes.iter_mut().enumerate().filter(|(_, pane)| has_pixels(pane))
+        {
             let (window, is_front) = (pane.placement.window.rect(), index == self.front);
             let due: Region = if redraw {
                 window.into()
             } else {
-                let mut due: Region = damage.rects().iter().map(|rect| pane.placement.cover(rect)).collect();
+                let mut due: Region =
+                    damage.rects().iter().map(|rect| pane.placement.cover(rect)).collect();
                 panels.rects().iter().filter(|_| is_front).for_each(|rect| due.add_rect(*rect));
                 due
             };
-            let due: Vec<Rect> =
-                due.rects().iter().map(|rect| rect.intersect(&window)).filter(|rect| !rect.is_empty()).collect();
+            let due: Vec<Rect> = due
+                .rects()
+                .iter()
+                .map(|rect| rect.intersect(&window))
+                .filter(|rect| !rect.is_empty())
+                .collect();
             let scene = Scene {
                 placement: pane.placement,
                 screen: state.viewer.framebuffer().pixels(),
                 dimmed: self.dimmed,
-                hatched: self.hatched.then(|| state.viewer.inexact()),
+                marked: self.marks_lossy.then(|| state.viewer.lossy()),
                 panels: if is_front { &self.panels } else { &[] },
             };
             if due.is_empty() {
@@ -673,18 +743,18 @@ impl App<'_> {
             match pane.presenter.draw(pump, &due, (&state.viewer, &scene), &mut self.row)? {
                 Drawn::Whole => drawn.push((index, due)),
                 Drawn::Later => {}
-                Drawn::Never => fallen.push(index),
+                Drawn::Never => failed.push(index),
             }
         }
-        if !fallen.is_empty() {
-            for index in fallen {
+        if !failed.is_empty() {
+            for index in failed {
                 self.panes[index].do_without_gpu(self.video)?;
             }
             state.set_video_layers(false);
             self.redraw = true;
             return self.present(pump, state);
         }
-        // Showing may wait for the display; the network thread goes on meanwhile.
+        // Presenting may block on the display; the network thread goes on meanwhile.
         drop(state);
         for (index, due) in &drawn {
             self.panes[*index].presenter.show(pump, due)?;
@@ -706,7 +776,8 @@ impl App<'_> {
         if let Some(message) = self.message.as_ref().or(menu.as_ref()) {
             let panel = Panel::draw_within(message, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
-            // What was shown last stays to be read under a message, which may stand there for long.
+            // A message, which may stay for long, is shown at the top so that the framebuffer stays
+            // readable.
             let middle = (window.height as i32 - panel.size.height as i32).max(0) / 2;
             let y = if self.message.is_some() { 0 } else { middle };
             self.panels.push((panel, x, y));
@@ -719,10 +790,11 @@ impl App<'_> {
         }
     }
 
-    /// When something is to be drawn though nothing happens; `None`: never.
-    fn next_turn(&self) -> Option<Duration> {
-        let notice = self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
-        notice.into_iter().chain(self.statistics.then_some(STATISTICS_EVERY)).min()
+    /// When something has to be redrawn without an event; `None`: never.
+    fn redraw_in(&self) -> Option<Duration> {
+        let notice =
+            self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
+        notice.into_iter().chain(self.statistics.then_some(STATISTICS_INTERVAL)).min()
     }
 }
 
@@ -730,34 +802,46 @@ fn panel_rect(panel: &Panel, x: i32, y: i32) -> Rect {
     panel.size.rect().translate(x, y)
 }
 
-/// Whether texts come besides keys: from the Wayland desktop, or from an input method of X that somebody has set up. Without
-/// one, Xlib would compose dead keys by itself, which the session's programs do as well.
-fn texts_follow(driver: &str, xmodifiers: Option<&str>) -> bool {
-    let method = xmodifiers.and_then(|words| words.split('@').find_map(|word| word.strip_prefix("im=")));
+/// Whether text follows keys: from the Wayland compositor, or from a configured X input method.
+/// Without one, Xlib would compose dead keys itself, as the session's applications do.
+fn text_follows_keys(driver: &str, xmodifiers: Option<&str>) -> bool {
+    let method =
+        xmodifiers.and_then(|words| words.split('@').find_map(|word| word.strip_prefix("im=")));
     driver == "wayland" || method.is_some_and(|method| !["", "none", "local"].contains(&method))
 }
 
 fn is_modifier(keycode: Keycode) -> bool {
     use Keycode as K;
-    matches!(keycode, K::LCtrl | K::RCtrl | K::LAlt | K::RAlt | K::LShift | K::RShift | K::LGui | K::RGui | K::Mode)
+    matches!(
+        keycode,
+        K::LCtrl
+            | K::RCtrl
+            | K::LAlt
+            | K::RAlt
+            | K::LShift
+            | K::RShift
+            | K::LGui
+            | K::RGui
+            | K::Mode
+    )
 }
 
-/// What the viewer does itself with a key.
+/// A shortcut's command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Command {
     Fullscreen,
     Statistics,
-    Hatch,
+    LossyAreas,
     Grab,
     Menu,
     Quit,
     Retry,
     Zoom(Step),
-    /// By so many quarters of what is seen.
+    /// By this many quarters of the visible part.
     Pan(i32, i32),
 }
 
-/// `zoomed`: arrows pan; else they are the session's.
+/// The command of a shortcut. If `zoomed`, arrows pan; otherwise the session gets them.
 fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Command> {
     let with = |either: Mod| keymod.intersects(either);
     if !with(Mod::LCTRLMOD | Mod::RCTRLMOD) || !with(Mod::LALTMOD | Mod::RALTMOD) {
@@ -766,7 +850,7 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Comma
     Some(match keycode? {
         Keycode::F => Command::Fullscreen,
         Keycode::S => Command::Statistics,
-        Keycode::E => Command::Hatch,
+        Keycode::E => Command::LossyAreas,
         Keycode::G => Command::Grab,
         Keycode::M => Command::Menu,
         Keycode::Q => Command::Quit,

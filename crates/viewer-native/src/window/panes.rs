@@ -1,9 +1,11 @@
-//! Path 13/13 and the first step back: the windows. One that is all of the session's screen, or several, each a display of it.
-//! From SDL's windows and monitors to what the session is told of them, and from the session's displays to the place of the picture in each.
-//! Knows SDL's windows; where displays lie is arrange.rs's, pixels are present.rs's.
+//! Path 13/13: from the session's monitors, to the framebuffer's place in each window. Path back:
+//! from SDL's windows and monitors, to the sizes and monitors announced to the session.
+//! One window that shows the whole session's screen, or several, each one monitor of it. Knows
+//! SDL's windows; arrange.rs lays monitors out, present.rs handles pixels.
 //!
-//! Windows live until the process ends: SDL wakes its loop by an event that it sends to a window through a second X connection, and
-//! one still on its way when the window goes is an X error, which ends the program. One that is closed is hidden, and used again.
+//! Windows live until the process ends: SDL wakes its loop by an event sent to a window through a
+//! second X connection, and an event still in flight when the window is destroyed is an X error,
+//! which ends the program. A closed window is hidden and reused.
 
 use sdl3::VideoSubsystem;
 use sdl3::event::WindowEvent;
@@ -19,13 +21,13 @@ use crate::client::State;
 use crate::error::ViewError;
 use crate::place::Placement;
 
-/// Which windows there are.
+/// Which windows the viewer opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Desk {
-    /// One, which is the session's screen.
+pub enum WindowMode {
+    /// One, which shows the session's screen.
     #[default]
     One,
-    /// So many, each a display of the session beside the last.
+    /// This many, each a monitor of the session beside the last.
     Windows(usize),
     /// One on each monitor.
     Monitors,
@@ -35,22 +37,35 @@ pub enum Desk {
 pub(super) struct Pane {
     pub(super) presenter: Presenter<'static>,
     pub(super) placement: Placement,
-    /// It has not been closed, and its monitor is there.
+    /// It is not closed, and its monitor is connected.
     pub(super) open: bool,
-    /// Its monitor, as the desktop has it.
+    /// Its monitor's rectangle on the desktop.
     monitor: Rect,
 }
 
 impl Pane {
-    pub(super) fn new(video: &VideoSubsystem, window: Window, present: Present) -> Result<Pane, ViewError> {
+    pub(super) fn new(
+        video: &VideoSubsystem,
+        window: Window,
+        present: Present,
+    ) -> Result<Pane, ViewError> {
         let placement = Placement::new(Size::default(), Size::default());
-        Ok(Pane { presenter: presenter(video, window, present)?, placement, open: true, monitor: Rect::default() })
+        Ok(Pane {
+            presenter: presenter(video, window, present)?,
+            placement,
+            open: true,
+            monitor: Rect::default(),
+        })
     }
 
-    /// The way to the screen is none any more: the window takes one that needs no graphics processor.
+    /// The GPU failed: the window switches to a presenter without one.
     pub(super) fn do_without_gpu(&mut self, video: &VideoSubsystem) -> Result<(), ViewError> {
-        let way = if video.current_video_driver() == "x11" { Present::Surface } else { Present::Renderer };
-        self.presenter = presenter(video, self.window().clone(), way)?;
+        let present = if video.current_video_driver() == "x11" {
+            Present::Surface
+        } else {
+            Present::Renderer
+        };
+        self.presenter = presenter(video, self.window().clone(), present)?;
         Ok(())
     }
 
@@ -58,42 +73,50 @@ impl Pane {
         self.presenter.window()
     }
 
-    /// Where the window is on the desktop, in the desktop's own measure.
+    /// The window's rectangle in the desktop's coordinates.
     fn bounds(&self) -> Rect {
         let ((x, y), (width, height)) = (self.window().position(), self.window().size());
         Rect::at(x, y, width as i32, height as i32)
     }
 }
 
-/// Windows live as long as the program, and so does what shows something in them.
-fn presenter(video: &VideoSubsystem, window: Window, present: Present) -> Result<Presenter<'static>, ViewError> {
+/// Windows live as long as the program, and so do their presenters.
+fn presenter(
+    video: &VideoSubsystem,
+    window: Window,
+    present: Present,
+) -> Result<Presenter<'static>, ViewError> {
     let slot = Box::leak(Box::new(Slot::new(video, window, present)?));
     Ok(slot.presenter())
 }
 
-/// Opens the windows that there are to be.
+/// Opens the windows that the options ask for.
 pub(super) fn open(
     video: &VideoSubsystem,
     host: &str,
     session: Size,
     options: &WindowOptions,
 ) -> Result<Vec<Pane>, ViewError> {
-    match options.desk {
-        Desk::One => {
+    match options.mode {
+        WindowMode::One => {
             let window = open_window(video, host, session, options)?;
             Ok(vec![Pane::new(video, window, options.present)?])
         }
-        Desk::Windows(count) => {
-            // Together they are as large as the session, so that coming back changes nothing.
+        WindowMode::Windows(count) => {
+            // Together they are as large as the session, so that reconnecting changes nothing.
             let share = Size { width: session.width.div_ceil(count.max(1) as u32), ..session };
             let mut panes = Vec::new();
             for _ in 0..count {
-                panes.push(Pane::new(video, open_window(video, host, share, options)?, options.present)?);
+                panes.push(Pane::new(
+                    video,
+                    open_window(video, host, share, options)?,
+                    options.present,
+                )?);
             }
             set_in_a_row(video, &mut panes);
             Ok(panes)
         }
-        Desk::Monitors => {
+        WindowMode::Monitors => {
             let on_monitor = |monitor: Rect| {
                 let window = open_on(video, host, monitor, options.present)?;
                 let mut pane = Pane::new(video, window, options.present)?;
@@ -114,8 +137,8 @@ fn open_window(
     let mut size = options.size.unwrap_or(session);
     let display = video.get_primary_display();
     if options.fullscreen {
-        // At once at the size it will have, so that the session is asked for one size; and where no window manager
-        // makes it fullscreen, it covers the screen all the same.
+        // At its final size at once, so that the session is resized once; and without a window
+        // manager it covers the screen all the same.
         if let Ok(bounds) = display.and_then(|display| display.get_bounds()) {
             size = Size { width: bounds.width(), height: bounds.height() };
         }
@@ -125,7 +148,8 @@ fn open_window(
         size.width = size.width.min(bounds.width());
         size.height = size.height.min(bounds.height());
     }
-    let mut builder = video.window(&format!("{host} - thinc"), size.width.max(1), size.height.max(1));
+    let mut builder =
+        video.window(&format!("{host} - thinc"), size.width.max(1), size.height.max(1));
     builder.position_centered().resizable().high_pixel_density();
     if options.fullscreen {
         builder.fullscreen();
@@ -133,23 +157,30 @@ fn open_window(
     build(video, builder, options.present)
 }
 
-/// Makes the window, fit for a graphics processor where that is wanted and can be.
-fn build(video: &VideoSubsystem, mut builder: WindowBuilder, present: Present) -> Result<Window, ViewError> {
+/// Creates the window, with OpenGL if that is wanted and possible.
+fn build(
+    video: &VideoSubsystem,
+    mut builder: WindowBuilder,
+    present: Present,
+) -> Result<Window, ViewError> {
     if present::wants_gpu(present) {
         gpu::ask(video);
         let flags = builder.window_flags();
         match builder.opengl().build() {
             Ok(window) => return Ok(window),
-            Err(error) => present::say_without_gpu(&error.to_string()),
+            Err(error) => present::report_no_gpu(&error.to_string()),
         }
         builder.set_window_flags(flags);
     }
     builder.build().map_err(|error| ViewError::Window(error.to_string()))
 }
 
-/// Puts windows side by side, in the middle of the desktop, where they fit; where they do not, the person moves them.
+/// Puts windows side by side in the middle of the desktop if they fit; otherwise the user moves
+/// them.
 fn set_in_a_row(video: &VideoSubsystem, panes: &mut [Pane]) {
-    let Some(bounds) = video.get_primary_display().ok().and_then(|display| display.get_usable_bounds().ok()) else {
+    let Some(bounds) =
+        video.get_primary_display().ok().and_then(|display| display.get_usable_bounds().ok())
+    else {
         return;
     };
     let width: u32 = panes.iter().map(|pane| pane.window().size().0).sum();
@@ -157,42 +188,54 @@ fn set_in_a_row(video: &VideoSubsystem, panes: &mut [Pane]) {
     let mut x = bounds.x() + spare as i32 / 2;
     for pane in panes {
         let (_, y) = pane.window().position();
-        pane.presenter.window_mut().set_position(WindowPos::Positioned(x), WindowPos::Positioned(y));
+        pane.presenter
+            .window_mut()
+            .set_position(WindowPos::Positioned(x), WindowPos::Positioned(y));
         x += pane.window().size().0 as i32;
     }
 }
 
-/// A window that is all of a monitor.
-fn open_on(video: &VideoSubsystem, host: &str, monitor: Rect, present: Present) -> Result<Window, ViewError> {
-    let mut builder = video.window(&format!("{host} - thinc"), monitor.width() as u32, monitor.height() as u32);
+/// A window that fills a monitor.
+fn open_on(
+    video: &VideoSubsystem,
+    host: &str,
+    monitor: Rect,
+    present: Present,
+) -> Result<Window, ViewError> {
+    let mut builder =
+        video.window(&format!("{host} - thinc"), monitor.width() as u32, monitor.height() as u32);
     builder.position(monitor.x1, monitor.y1).borderless().high_pixel_density().fullscreen();
     build(video, builder, present)
 }
 
-/// The monitors as the desktop has them, the primary one first.
+/// The desktop's monitors, the primary one first.
 fn monitors(video: &VideoSubsystem) -> Vec<Rect> {
     let primary = video.get_primary_display().ok();
     let mut displays = video.displays().unwrap_or_default();
     displays.sort_by_key(|display| Some(*display) != primary);
     let bounds = displays.iter().filter_map(|display| display.get_bounds().ok());
-    bounds.map(|bounds| Rect::at(bounds.x(), bounds.y(), bounds.width() as i32, bounds.height() as i32)).collect()
+    bounds
+        .map(|bounds| {
+            Rect::at(bounds.x(), bounds.y(), bounds.width() as i32, bounds.height() as i32)
+        })
+        .collect()
 }
 
 impl App<'_> {
-    /// The window that the person is at.
+    /// The window that has the focus, or had it last.
     pub(super) fn front(&mut self) -> &mut Pane {
         &mut self.panes[self.front]
     }
 
-    /// Pictures of videos are painted by the windows where all of them do it.
+    /// Video frames are painted by the windows if all of them can.
     pub(super) fn choose_painter(&mut self) {
         let paint = self.panes.iter().all(|pane| pane.presenter.paints_videos());
         self.client.lock().set_video_layers(paint);
     }
 
-    /// Each window is a display of the session.
+    /// True if each window is a monitor of the session.
     pub(super) fn has_displays(&self) -> bool {
-        self.options.desk != Desk::One
+        self.options.mode != WindowMode::One
     }
 
     pub(super) fn pane_of(&self, window_id: u32) -> Option<usize> {
@@ -202,12 +245,16 @@ impl App<'_> {
     pub(super) fn handle_window(&mut self, index: usize, event: &WindowEvent) {
         match event {
             WindowEvent::CloseRequested => self.close(index),
-            WindowEvent::PixelSizeChanged(..) | WindowEvent::Resized(..) | WindowEvent::DisplayChanged(..) => {
+            WindowEvent::PixelSizeChanged(..)
+            | WindowEvent::Resized(..)
+            | WindowEvent::DisplayChanged(..) => {
                 self.handle_window_size(index);
             }
             WindowEvent::Exposed | WindowEvent::Shown | WindowEvent::Restored => self.redraw = true,
-            // From one of these windows to another, a drag goes on; keys SDL lets go itself.
-            WindowEvent::FocusLost if self.input.focused_window_id().and_then(|id| self.pane_of(id)).is_none() => {
+            // Between these windows a drag continues; SDL releases keys itself.
+            WindowEvent::FocusLost
+                if self.input.focused_window_id().and_then(|id| self.pane_of(id)).is_none() =>
+            {
                 self.flush_pointer();
                 self.release_all();
                 self.menu = false;
@@ -221,7 +268,7 @@ impl App<'_> {
                 }
                 self.sync_locks();
             }
-            // Releases of what was held may have gone to another window meanwhile.
+            // Releases may have been sent to another window meanwhile.
             WindowEvent::EnterFullscreen => {
                 self.release_all();
                 self.keyboard.set_grab(self.panes[index].presenter.window_mut(), true);
@@ -234,7 +281,7 @@ impl App<'_> {
         }
     }
 
-    /// A window was closed: its display goes, and with the last one the viewer.
+    /// A window was closed: its monitor is removed; with the last one the viewer quits.
     fn close(&mut self, index: usize) {
         self.panes[index].open = false;
         let Some(other) = self.panes.iter().position(|pane| pane.open) else {
@@ -248,11 +295,11 @@ impl App<'_> {
         self.rearrange();
     }
 
-    /// A window has another size: the old picture is placed anew and the session is asked to follow.
+    /// A window has a new size: the framebuffer is placed again, and the session is resized.
     pub(super) fn handle_window_size(&mut self, index: usize) {
         let (width, height) = self.panes[index].window().size_in_pixels();
         let window = Size { width, height };
-        // 0 where SDL does not know; what a session cannot draw it brings nearer itself.
+        // 0 if SDL does not know it; the session rounds a scale that it cannot use.
         let scale = self.panes[index].window().display_scale();
         if scale > 0.0 && index == self.first() {
             self.client.lock().set_scale((scale * 100.0).round() as u16);
@@ -278,30 +325,34 @@ impl App<'_> {
         self.tell_size(&mut state);
     }
 
-    /// Asks the session to be as large as the window, or to have a display for each.
+    /// Requests a session as large as the window, or a monitor for each window.
     pub(super) fn tell_size(&mut self, state: &mut State) {
         let open = || self.panes.iter().filter(|pane| pane.open);
-        match self.options.desk {
-            Desk::One => {
+        match self.options.mode {
+            WindowMode::One => {
                 let window = self.panes[0].placement.window;
                 if window.area() > 0 && !self.zoom.keeps_screen() {
                     state.resize(window);
                 }
             }
-            // While windows open, their number is not complete: one arrangement is asked for, not one for each.
+            // While windows are being opened, not all are known: one arrangement is requested, not
+            // one each.
             _ if open().any(|pane| pane.placement.window.area() == 0) => {}
-            Desk::Windows(_) => {
-                state.arrange(arrange::in_a_row(&open().map(|pane| pane.placement.window).collect::<Vec<_>>()));
+            WindowMode::Windows(_) => {
+                state.arrange(arrange::in_a_row(
+                    &open().map(|pane| pane.placement.window).collect::<Vec<_>>(),
+                ));
             }
-            Desk::Monitors => {
+            WindowMode::Monitors => {
                 let monitors = open().map(|pane| (pane.monitor, pane.placement.window));
                 state.arrange(arrange::as_monitors(&monitors.collect::<Vec<_>>()));
             }
         }
     }
 
-    /// Places the picture in windows that are displays. A session with fewer displays than windows (one that is too old for several, or whose
-    /// size somebody else controls) is seen in the first of them; the others stay dark.
+    /// Places the framebuffer in windows that are monitors. If the session has fewer monitors than
+    /// there are windows (an old one, or one whose size another viewer controls), the other windows
+    /// stay dark.
     pub(super) fn place_displays(&mut self, state: &State) {
         let picture = state.viewer.framebuffer().size();
         let whole = [picture.rect()];
@@ -312,13 +363,13 @@ impl App<'_> {
         }
     }
 
-    /// A monitor came, went or is another one: each has its window again.
+    /// Monitors were plugged in or out: each gets its window.
     pub(super) fn handle_monitors(&mut self) -> Result<(), ViewError> {
-        if self.options.desk != Desk::Monitors {
+        if self.options.mode != WindowMode::Monitors {
             return Ok(());
         }
         let monitors = monitors(self.video);
-        // None for a moment, while the desktop changes from one to another: it will say which.
+        // Empty for a moment while the desktop switches monitors; another event follows.
         if monitors.is_empty() {
             return Ok(());
         }
@@ -327,7 +378,7 @@ impl App<'_> {
                 let window = open_on(self.video, &self.host, monitor, self.options.present)?;
                 self.panes.push(Pane::new(self.video, window, self.options.present)?);
                 self.choose_painter();
-                self.start_texts(index);
+                self.start_text_input(index);
             }
             let pane = &mut self.panes[index];
             let was = std::mem::replace(&mut pane.monitor, monitor);
@@ -339,7 +390,10 @@ impl App<'_> {
                     window.set_fullscreen(false).map_err(moved)?;
                     window.sync();
                 }
-                window.set_position(WindowPos::Positioned(monitor.x1), WindowPos::Positioned(monitor.y1));
+                window.set_position(
+                    WindowPos::Positioned(monitor.x1),
+                    WindowPos::Positioned(monitor.y1),
+                );
                 let _ = window.set_size(monitor.width() as u32, monitor.height() as u32);
                 window.show();
                 window.set_fullscreen(true).map_err(moved)?;
@@ -358,18 +412,20 @@ impl App<'_> {
         Ok(())
     }
 
-    /// The screen's pixel under a point of a window. A drag may have left its window for another one of these, which lies elsewhere on the
-    /// desktop than its display in the session.
+    /// The screen's pixel under a point of a window. A drag may have left its window for another of
+    /// these, whose position on the desktop differs from its monitor's position in the session.
     pub(super) fn screen_at(&self, window_id: u32, x: f32, y: f32) -> Option<(u16, u16)> {
         let mut index = self.pane_of(window_id).unwrap_or(self.front);
         let (mut x, mut y) = (x, y);
         let (width, height) = self.panes[index].window().size();
         let inside = (0.0..width as f32).contains(&x) && (0.0..height as f32).contains(&y);
-        // Wayland tells nobody where windows are.
+        // Wayland does not reveal window positions.
         if !inside && self.has_displays() && self.video.current_video_driver() != "wayland" {
             let from = self.panes[index].bounds();
             let (desk_x, desk_y) = (x + from.x1 as f32, y + from.y1 as f32);
-            let under = |pane: &Pane| pane.open && pane.bounds().contains_point(desk_x as i32, desk_y as i32);
+            let under = |pane: &Pane| {
+                pane.open && pane.bounds().contains_point(desk_x as i32, desk_y as i32)
+            };
             if let Some(other) = self.panes.iter().position(under) {
                 let bounds = self.panes[other].bounds();
                 (index, x, y) = (other, desk_x - bounds.x1 as f32, desk_y - bounds.y1 as f32);
@@ -380,7 +436,7 @@ impl App<'_> {
         pane.placement.to_screen(x * density, y * density)
     }
 
-    /// An application put the pointer there.
+    /// An application moved the pointer.
     pub(super) fn warp(&mut self, x: u16, y: u16) {
         if self.mouse.focused_window_id().and_then(|id| self.pane_of(id)).is_none() {
             return;
@@ -388,7 +444,7 @@ impl App<'_> {
         self.pointer.handle_warp(x, y);
         let shows = |pane: &&Pane| {
             let (x, y) = pane.placement.to_window(x, y);
-            pane.open && pane.placement.seen.contains_point(x as i32, y as i32)
+            pane.open && pane.placement.visible.contains_point(x as i32, y as i32)
         };
         let pane = self.panes.iter().find(shows).unwrap_or(&self.panes[self.front]);
         let (x, y) = pane.placement.to_window(x, y);
@@ -396,10 +452,14 @@ impl App<'_> {
         self.mouse.warp_mouse_in_window(pane.window(), x / density, y / density);
     }
 
-    /// The windows are called what the session is called.
+    /// Sets the windows' titles to the session's name.
     pub(super) fn name_windows(&mut self) {
         for (index, pane) in self.panes.iter_mut().enumerate() {
-            let title = if index == 0 { self.title.clone() } else { format!("{}, display {}", self.title, index + 1) };
+            let title = if index == 0 {
+                self.title.clone()
+            } else {
+                format!("{}, display {}", self.title, index + 1)
+            };
             let _ = pane.presenter.window_mut().set_title(&title);
         }
     }

@@ -1,16 +1,16 @@
-//! The first step back: mouse, wheel and fingers, to events of the session's screen.
-//! Motions of one batch are merged; a button or a finger the session was told of goes up exactly once.
-//! Knows places on the screen; placing a window's point there is place.rs's.
+//! Path back: from mouse, wheel and touch, to input events in screen coordinates.
+//! Motions of one batch are merged; every press or touch reported to the session is released
+//! exactly once. Knows positions on the screen; place.rs maps a window's point to them.
 
 use sdl3::mouse::MouseButton;
 use thinc_protocol::viewer::{InputEvent, TouchPhase};
 
 use crate::scroll::Scroll;
 
-/// Fingers the protocol has numbers for.
+/// 16: touches that the protocol has numbers for.
 const FINGERS: usize = 16;
 
-/// What a finger did.
+/// What a touch did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finger {
     Down,
@@ -18,24 +18,25 @@ pub(super) enum Finger {
     Up,
 }
 
-/// Everything but the keyboard.
+/// All input but the keyboard's.
 #[derive(Debug, Default)]
 pub(super) struct Pointer {
-    /// Where it is, and not said yet.
+    /// The newest position, not sent yet.
     pending: Option<(u16, u16)>,
-    /// Where the session knows it to be.
+    /// The position last sent to the session.
     sent: Option<(u16, u16)>,
     scroll: Scroll,
     /// Bit n: button n is down.
     buttons: u16,
-    /// The last button let go, and when (SDL's nanoseconds).
+    /// The last button released, and when (SDL's nanoseconds).
     released: Option<(u8, u64)>,
     fingers: [Option<u64>; FINGERS],
 }
 
-/// 15 ms: no finger presses a button again so soon, but SDL 3.4 on X says a short click twice: as the mouse's own, and
-/// once more as the master pointer's when the window manager, which takes every click first, has passed it on.
-const AGAIN_NS_MIN: u64 = 15_000_000;
+/// 15 ms: nobody presses a button again so soon, but SDL 3.4 on X reports a short click twice: from
+/// the physical device, and again from the master pointer when the window manager, which grabs
+/// every click first, has replayed it.
+const REPRESS_NS_MIN: u64 = 15_000_000;
 
 impl Pointer {
     /// The pointer is over this pixel of the screen.
@@ -43,7 +44,7 @@ impl Pointer {
         self.pending = at.or(self.pending);
     }
 
-    /// What is to be said about where it is.
+    /// Takes the motion to send.
     pub(super) fn take_motion(&mut self) -> Option<InputEvent> {
         let at = self.pending.take()?;
         (self.sent != Some(at)).then(|| {
@@ -52,14 +53,19 @@ impl Pointer {
         })
     }
 
-    /// An application moved the pointer there: the motion SDL reports for it is nothing new to the session.
+    /// An application moved the pointer: SDL's motion event for it is not sent back.
     pub(super) fn handle_warp(&mut self, x: u16, y: u16) {
         self.pending = None;
         self.sent = Some((x, y));
     }
 
     /// A button went down or up; `at_ns` is SDL's time of it.
-    pub(super) fn handle_button(&mut self, button: MouseButton, down: bool, at_ns: u64) -> Option<InputEvent> {
+    pub(super) fn handle_button(
+        &mut self,
+        button: MouseButton,
+        down: bool,
+        at_ns: u64,
+    ) -> Option<InputEvent> {
         let button = match button {
             MouseButton::Left => 1,
             MouseButton::Middle => 2,
@@ -72,7 +78,10 @@ impl Pointer {
         if (self.buttons & bit != 0) == down {
             return None;
         }
-        if down && self.released.is_some_and(|(last, then)| last == button && at_ns.saturating_sub(then) < AGAIN_NS_MIN)
+        if down
+            && self.released.is_some_and(|(last, then)| {
+                last == button && at_ns.saturating_sub(then) < REPRESS_NS_MIN
+            })
         {
             return None;
         }
@@ -81,16 +90,21 @@ impl Pointer {
         Some(InputEvent::Button { button, down })
     }
 
-    /// The wheel turned, in notches as SDL counts them: positive is right and away from the person.
+    /// The wheel turned, in SDL's notches: positive is right and away from the user.
     pub(super) fn handle_wheel(&mut self, x: f32, y: f32) -> Option<InputEvent> {
         self.scroll.add(x, -y).map(|(dx, dy)| InputEvent::Scroll { dx, dy })
     }
 
-    /// A finger touched, moved or left; the seventeenth finger is not there.
-    pub(super) fn handle_finger(&mut self, id: u64, did: Finger, at: Option<(u16, u16)>) -> Option<InputEvent> {
+    /// A touch began, moved or ended; the seventeenth at a time is ignored.
+    pub(super) fn handle_finger(
+        &mut self,
+        id: u64,
+        did: Finger,
+        at: Option<(u16, u16)>,
+    ) -> Option<InputEvent> {
         let (x, y) = at?;
-        let held = self.fingers.iter().position(|finger| *finger == Some(id));
-        let (slot, phase) = match (did, held) {
+        let slot = self.fingers.iter().position(|finger| *finger == Some(id));
+        let (slot, phase) = match (did, slot) {
             (Finger::Down, None) => {
                 let slot = self.fingers.iter().position(Option::is_none)?;
                 self.fingers[slot] = Some(id);
@@ -106,7 +120,7 @@ impl Pointer {
         Some(InputEvent::Touch { id: slot as u8, phase, x, y })
     }
 
-    /// Nothing is held any more, and the session may think the pointer is anywhere.
+    /// Nothing is pressed any more, and the session's pointer position is unknown.
     pub(super) fn forget(&mut self) {
         self.buttons = 0;
         self.fingers = [None; FINGERS];
@@ -120,7 +134,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn motions_are_merged_and_said_once() {
+    fn motions_are_merged_and_sent_once() {
         let mut pointer = Pointer::default();
         pointer.handle_motion(Some((1, 1)));
         pointer.handle_motion(Some((2, 3)));
@@ -148,21 +162,32 @@ mod tests {
     }
 
     #[test]
-    fn a_short_click_that_is_said_twice_is_one_and_a_double_click_is_two() {
+    fn a_click_reported_twice_is_one_and_a_double_click_is_two() {
         let mut pointer = Pointer::default();
         let mut clicks = |times_ms: &[(bool, u64)]| {
-            let said = times_ms
-                .iter()
-                .filter_map(|&(down, ms)| pointer.handle_button(MouseButton::Left, down, ms * 1_000_000));
+            let said = times_ms.iter().filter_map(|&(down, ms)| {
+                pointer.handle_button(MouseButton::Left, down, ms * 1_000_000)
+            });
             said.count()
         };
-        assert_eq!(clicks(&[(true, 100), (false, 100), (true, 101), (false, 101)]), 2, "one press, one release");
-        assert_eq!(clicks(&[(true, 200), (false, 201), (true, 260), (false, 261)]), 4, "two of each");
-        assert!(pointer.handle_button(MouseButton::Right, true, 262_000_000).is_some(), "another button");
+        assert_eq!(
+            clicks(&[(true, 100), (false, 100), (true, 101), (false, 101)]),
+            2,
+            "one press, one release"
+        );
+        assert_eq!(
+            clicks(&[(true, 200), (false, 201), (true, 260), (false, 261)]),
+            4,
+            "two of each"
+        );
+        assert!(
+            pointer.handle_button(MouseButton::Right, true, 262_000_000).is_some(),
+            "another button"
+        );
     }
 
     #[test]
-    fn the_wheel_towards_the_person_is_down() {
+    fn the_wheel_towards_the_user_is_down() {
         let mut pointer = Pointer::default();
         assert_eq!(pointer.handle_wheel(0.0, -1.0), Some(InputEvent::Scroll { dx: 0, dy: 120 }));
         assert_eq!(pointer.handle_wheel(0.5, 0.0), Some(InputEvent::Scroll { dx: 60, dy: 0 }));

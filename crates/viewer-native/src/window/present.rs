@@ -1,6 +1,7 @@
-//! Path 13/13: pixels of the window's changed rectangles, to the screen, by one of three ways.
-//! `Gpu` leaves all to a graphics processor (gpu.rs); `Surface` copies them to the window through shared memory; `Renderer` uploads them to a
-//! texture the size of the window, for a desktop without the ways before. Knows SDL and rectangles; never what is shown.
+//! Path 13/13: from the window's damaged rectangles, to the screen.
+//! One of three presenters: `Gpu` leaves all to a GPU (gpu.rs); `Surface` copies pixels to the
+//! window through shared memory; `Renderer` uploads them to a texture of the window's size, for
+//! desktops without the other two. Knows SDL and rectangles; never what is shown.
 
 use sdl3::pixels::PixelFormat;
 use sdl3::rect::Rect as SdlRect;
@@ -10,73 +11,93 @@ use sdl3::{EventPump, VideoSubsystem};
 use thinc_region::{Rect, Region, Size};
 use thinc_viewer_core::Viewer;
 
-use super::gpu::{Gpu, Processor};
+use super::gpu::{Gpu, Renderers};
 use crate::cli::Present;
 use crate::compose::{Order, Scene};
 use crate::error::ViewError;
 
-/// Owns the window; a presenter borrows from it, because a texture may not outlive what made it.
+/// Owns the window; a presenter borrows from it, because a texture must not outlive its creator.
 pub(super) enum Slot {
     Gpu(std::cell::RefCell<Option<(Window, Box<Gpu>)>>),
     Surface(std::cell::RefCell<Option<Window>>),
     Renderer(std::cell::RefCell<Option<WindowCanvas>>, TextureCreator<WindowContext>),
 }
 
-/// One of the three ways.
+/// One of the three presenters.
 pub(super) enum Presenter<'a> {
-    Gpu { window: Window, gpu: Box<Gpu> },
+    Gpu {
+        window: Window,
+        gpu: Box<Gpu>,
+    },
     Surface(Window),
-    Renderer { canvas: WindowCanvas, creator: &'a TextureCreator<WindowContext>, texture: Option<Texture<'a>> },
+    Renderer {
+        canvas: WindowCanvas,
+        creator: &'a TextureCreator<WindowContext>,
+        texture: Option<Texture<'a>>,
+    },
 }
 
 impl Slot {
-    /// Chooses a way for this window. What a graphics processor does not do is said, and done without it.
-    pub(super) fn new(video: &VideoSubsystem, window: Window, choice: Present) -> Result<Slot, ViewError> {
+    /// Chooses a presenter for this window. If the GPU is unusable, the reason is reported and
+    /// another one is chosen.
+    pub(super) fn new(
+        video: &VideoSubsystem,
+        window: Window,
+        choice: Present,
+    ) -> Result<Slot, ViewError> {
         if wants_gpu(choice) {
-            let processor = if choice == Present::Gpu { Processor::Any } else { Processor::Real };
-            match Gpu::new(video, &window, processor) {
+            let renderers =
+                if choice == Present::Gpu { Renderers::Any } else { Renderers::Hardware };
+            match Gpu::new(video, &window, renderers) {
                 Ok(gpu) => return Ok(Slot::Gpu(Some((window, Box::new(gpu))).into())),
-                Err(why) => say_without_gpu(&why),
+                Err(why) => report_no_gpu(&why),
             }
         }
         let renderer = match choice {
             Present::Surface => false,
             Present::Renderer => true,
-            // X takes pixels through shared memory at once; elsewhere SDL would put a renderer in between anyway.
+            // X takes pixels through shared memory directly; elsewhere SDL would use a renderer
+            // internally.
             Present::Auto | Present::Gpu => video.current_video_driver() != "x11",
         };
         if !renderer {
             return Ok(Slot::Surface(Some(window).into()));
         }
         let canvas = sdl3::render::create_renderer(window, None).map_err(|error| {
-            ViewError::Window(format!("no renderer ({error}); --present surface works without one"))
+            ViewError::Window(format!(
+                "cannot create a renderer ({error}); --present surface works without one"
+            ))
         })?;
         let creator = canvas.texture_creator();
         Ok(Slot::Renderer(Some(canvas).into(), creator))
     }
 
-    /// The presenter; asked for once.
+    /// Takes the presenter; call it once.
     pub(super) fn presenter(&self) -> Presenter<'_> {
         match self {
             Slot::Gpu(gpu) => {
-                let (window, gpu) = gpu.take().expect("asked for once");
+                let (window, gpu) = gpu.take().expect("the presenter is taken once");
                 Presenter::Gpu { window, gpu }
             }
-            Slot::Surface(window) => Presenter::Surface(window.take().expect("asked for once")),
-            Slot::Renderer(canvas, creator) => {
-                Presenter::Renderer { canvas: canvas.take().expect("asked for once"), creator, texture: None }
+            Slot::Surface(window) => {
+                Presenter::Surface(window.take().expect("the presenter is taken once"))
             }
+            Slot::Renderer(canvas, creator) => Presenter::Renderer {
+                canvas: canvas.take().expect("the presenter is taken once"),
+                creator,
+                texture: None,
+            },
         }
     }
 }
 
-/// What became of drawing.
+/// Result of drawing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Drawn {
     Whole,
-    /// The window's size has changed under it, and another event will say so.
+    /// The window's size has changed meanwhile; another event follows.
     Later,
-    /// This way is none any more, and another one is to be chosen.
+    /// The presenter has failed for good; another one has to be chosen.
     Never,
 }
 
@@ -97,7 +118,7 @@ impl Presenter<'_> {
         }
     }
 
-    /// It paints the pictures of videos, so that nobody before it has to.
+    /// True if it paints video frames itself.
     pub(super) fn paints_videos(&self) -> bool {
         match self {
             Presenter::Gpu { .. } => true,
@@ -105,24 +126,24 @@ impl Presenter<'_> {
         }
     }
 
-    /// The viewer shows something else here, whether or not this window is drawn now.
+    /// The framebuffer is damaged here, whether or not this window is drawn now.
     pub(super) fn handle_damage(&mut self, damage: &Region) {
         match self {
             Presenter::Gpu { gpu, .. } => gpu.handle_damage(damage),
-            // What they keep is the window's, and drawn whole when it is seen again.
+            // They keep no copy; the window is redrawn as a whole when it becomes visible.
             Presenter::Surface(_) | Presenter::Renderer { .. } => {}
         }
     }
 
-    /// The window has another size or lost its pixels: the next `draw` is of the whole window.
+    /// The window has a new size or lost its pixels: the next `draw` covers the whole window.
     pub(super) fn forget(&mut self) {
         if let Presenter::Renderer { texture, .. } = self {
             *texture = None;
         }
     }
 
-    /// Draws these rectangles of the scene, which lie inside the window; the picture is locked meanwhile, so nothing
-    /// here waits.
+    /// Draws these rectangles of the scene, which are inside the window. The state is locked
+    /// meanwhile, so it must not block.
     pub(super) fn draw(
         &mut self,
         pump: &EventPump,
@@ -136,7 +157,7 @@ impl Presenter<'_> {
             Presenter::Gpu { window, gpu } => match gpu.draw(window, viewer, scene) {
                 Ok(()) => Ok(Drawn::Whole),
                 Err(why) => {
-                    say_without_gpu(&why);
+                    report_no_gpu(&why);
                     Ok(Drawn::Never)
                 }
             },
@@ -162,7 +183,9 @@ impl Presenter<'_> {
                 let Some(texture) = texture else { return Ok(Drawn::Later) };
                 for rect in rects {
                     texture
-                        .with_lock(sdl_rect(rect), |bytes, pitch| scene.write(rect, bytes, pitch, Order::Rgb, row))
+                        .with_lock(sdl_rect(rect), |bytes, pitch| {
+                            scene.write(rect, bytes, pitch, Order::Rgb, row)
+                        })
                         .map_err(|error| failed(&error))?;
                 }
                 Ok(Drawn::Whole)
@@ -170,14 +193,17 @@ impl Presenter<'_> {
         }
     }
 
-    /// Shows what was drawn; may wait for the display.
+    /// Presents what was drawn; may block on the display.
     pub(super) fn show(&mut self, pump: &EventPump, rects: &[Rect]) -> Result<(), ViewError> {
         let failed = |error: sdl3::Error| ViewError::Window(error.to_string());
         match self {
             Presenter::Gpu { window, gpu } => gpu.show(window).map_err(ViewError::Window),
             Presenter::Surface(window) => {
                 let rects: Vec<SdlRect> = rects.iter().map(sdl_rect).collect();
-                window.surface(pump).and_then(|surface| surface.update_window_rects(&rects)).map_err(failed)
+                window
+                    .surface(pump)
+                    .and_then(|surface| surface.update_window_rects(&rects))
+                    .map_err(failed)
             }
             Presenter::Renderer { canvas, texture, .. } => {
                 if let Some(texture) = texture {
@@ -190,7 +216,10 @@ impl Presenter<'_> {
     }
 }
 
-fn new_texture(creator: &TextureCreator<WindowContext>, size: Size) -> Result<Texture<'_>, ViewError> {
+fn new_texture(
+    creator: &TextureCreator<WindowContext>,
+    size: Size,
+) -> Result<Texture<'_>, ViewError> {
     creator
         .create_texture_streaming(PixelFormat::XRGB8888, size.width, size.height)
         .map_err(|error| ViewError::Window(error.to_string()))
@@ -202,7 +231,9 @@ fn order_of(format: PixelFormat) -> Result<Order, ViewError> {
     } else if format == PixelFormat::XBGR8888 || format == PixelFormat::ABGR8888 {
         Ok(Order::Bgr)
     } else {
-        Err(ViewError::Window(format!("the display's pixels are {format:?}; --present renderer can show them")))
+        Err(ViewError::Window(format!(
+            "unsupported pixel format {format:?}; --present renderer supports it"
+        )))
     }
 }
 
@@ -210,27 +241,32 @@ fn sdl_rect(rect: &Rect) -> SdlRect {
     SdlRect::new(rect.x1, rect.y1, rect.width() as u32, rect.height() as u32)
 }
 
-/// Whether windows are made for a graphics processor.
+/// Whether windows are created for a GPU.
 pub(super) fn wants_gpu(choice: Present) -> bool {
     match choice {
         Present::Gpu => true,
-        Present::Auto => cfg!(feature = "gpu") && has_graphics_processor(),
+        Present::Auto => cfg!(feature = "gpu") && has_gpu(),
         Present::Surface | Present::Renderer => false,
     }
 }
 
-/// For whoever looks for the reason why a viewer is slow.
-pub(super) fn say_without_gpu(why: &str) {
-    eprintln!("thinc-view: shown without a graphics processor: {}", why.trim_end());
+/// Reports why presenting may be slow.
+pub(super) fn report_no_gpu(why: &str) {
+    eprintln!("thinc-view: presenting without a GPU: {}", why.trim_end());
 }
 
-/// True where the kernel drives a graphics processor that we may use; its software stand-ins do not count.
-fn has_graphics_processor() -> bool {
+/// True if the kernel has a driver for a GPU that we may open; virtual drivers do not count.
+fn has_gpu() -> bool {
     let Ok(nodes) = std::fs::read_dir("/sys/class/drm") else { return false };
-    nodes.filter_map(Result::ok).filter(|node| node.file_name().to_string_lossy().starts_with("renderD")).any(|node| {
-        let driver = std::fs::read_link(node.path().join("device/driver"));
-        let name = driver.ok().and_then(|link| link.file_name().map(|name| name.to_string_lossy().into_owned()));
-        let open = std::fs::File::open(std::path::Path::new("/dev/dri").join(node.file_name()));
-        name.is_some_and(|name| name != "vgem" && name != "vkms") && open.is_ok()
-    })
+    nodes
+        .filter_map(Result::ok)
+        .filter(|node| node.file_name().to_string_lossy().starts_with("renderD"))
+        .any(|node| {
+            let driver = std::fs::read_link(node.path().join("device/driver"));
+            let name = driver
+                .ok()
+                .and_then(|link| link.file_name().map(|name| name.to_string_lossy().into_owned()));
+            let open = std::fs::File::open(std::path::Path::new("/dev/dri").join(node.file_name()));
+            name.is_some_and(|name| name != "vgem" && name != "vkms") && open.is_ok()
+        })
 }

@@ -1,4 +1,4 @@
-//! What the statistics panel says: viewer-core's counts, as lines a person can read at a glance.
+//! Text of the statistics panel, from viewer-core's counters.
 
 use std::fmt::Write as _;
 
@@ -6,8 +6,11 @@ use thinc_viewer_core::KIND_NAMES;
 
 use crate::client::State;
 
-/// Latencies shown, newest last.
-const KEYS_SHOWN: usize = 6;
+/// 6: newest echo latencies shown, newest last.
+const ECHOES_SHOWN: usize = 6;
+
+/// 60: characters of a reason that are shown.
+const REASON_CHARS_MAX: usize = 60;
 
 /// The panel's lines.
 pub(super) fn text(state: &State) -> String {
@@ -16,27 +19,57 @@ pub(super) fn text(state: &State) -> String {
     let mut text = String::new();
     let name = state.session_name().unwrap_or("session");
     let transport = state.transport.unwrap_or("-");
-    let _ = writeln!(text, "{name}  {}x{}  by {transport}", size.width, size.height);
-    let _ = writeln!(text, "round trip      {} (least {})", millis(stats.rtt_us), millis(stats.rtt_min_us));
+    let _ = writeln!(text, "{name}  {}x{}  over {transport}", size.width, size.height);
+    if let Some(why) = &state.transport_reason {
+        let _ = writeln!(text, "since {why}");
+    }
+    if let Some(why) = &state.quic_failure {
+        let _ = writeln!(text, "not over QUIC: {}", shortened(why));
+    }
+    let _ = writeln!(
+        text,
+        "round trip      {} (min {})",
+        millis(stats.rtt_us),
+        millis(stats.rtt_min_us)
+    );
     let mut keys = String::new();
-    for echo in stats.echoes.iter().rev().take(KEYS_SHOWN).rev() {
+    for echo in stats.echoes.iter().rev().take(ECHOES_SHOWN).rev() {
         let _ = write!(keys, " {}", millis(Some(echo.presented_us.unwrap_or(echo.applied_us))));
     }
-    let _ = writeln!(text, "key to picture  {} of{}", millis(stats.echo_presented_median_us()), keys);
+    let _ =
+        writeln!(text, "key to screen   {} of{}", millis(stats.echo_presented_median_us()), keys);
     let _ = writeln!(text, "present         {} after receipt", millis(stats.present_delay_us));
-    let _ = writeln!(text, "updates {}  frames {}  presents {}", stats.updates, stats.frames, stats.presents);
+    let _ = writeln!(
+        text,
+        "updates {}  frames {}  presents {}",
+        stats.updates, stats.frames, stats.presents
+    );
     let _ = writeln!(text, "bytes in {}  out {}", bytes(stats.bytes_in), bytes(stats.bytes_out));
     let (packed, unpacked) = (bytes(stats.packed_bytes), bytes(stats.unpacked_bytes));
     let _ = writeln!(text, "packed   {packed}, unpacked {unpacked}");
-    let _ = writeln!(text, "exact    {}", exact(state.viewer.inexact().pixels(), size.area()));
+    let _ = writeln!(text, "lossless {}", lossless(state.viewer.lossy().pixels(), size.area()));
     if stats.video.streams > 0 {
         let (video, times) = (stats.video, state.decode_times);
-        let mean = (times.pictures > 0).then(|| times.total.as_micros() as u64 / times.pictures.max(1));
-        let (active, waiting) = (state.viewer.videos_active(), state.viewer.videos_waiting());
-        let _ = writeln!(text, "video    {active} of {} streams  {waiting} pictures waiting", video.streams);
+        let mean = (times.frames > 0).then(|| times.total.as_micros() as u64 / times.frames.max(1));
+        let (active, waiting) =
+            (state.viewer.video_streams_active(), state.viewer.video_frames_waiting());
+        let _ = writeln!(
+            text,
+            "video    {active} of {} streams  {waiting} frames waiting",
+            video.streams
+        );
         let (shown, late, dropped) = (video.shown, video.late, video.dropped);
-        let _ = writeln!(text, "         shown {shown}  late {late}  dropped {dropped}  lost {}", video.lost);
-        let _ = writeln!(text, "         decode {}, painted {} after receipt", millis(mean), millis(video.delay_us));
+        let _ = writeln!(
+            text,
+            "         shown {shown}  late {late}  dropped {dropped}  keyframes requested {}",
+            video.keyframe_requests
+        );
+        let _ = writeln!(
+            text,
+            "         decode {}, painted {} after receipt",
+            millis(mean),
+            millis(video.delay_us)
+        );
     }
     for (name, command) in KIND_NAMES.iter().zip(&stats.commands) {
         let _ = writeln!(text, "  {name:<7} {:>8}  {:>9}", command.count, bytes(command.bytes));
@@ -45,14 +78,22 @@ pub(super) fn text(state: &State) -> String {
     text
 }
 
-/// How much of the screen is exact; never "all" while a pixel is not.
-fn exact(inexact: u64, area: u64) -> String {
-    match inexact {
+/// The panel is as wide as its longest line.
+fn shortened(words: &str) -> String {
+    match words.char_indices().nth(REASON_CHARS_MAX) {
+        Some((end, _)) => format!("{}…", &words[..end]),
+        None => words.to_owned(),
+    }
+}
+
+/// The lossless part of the screen; "all" only if no pixel is lossy.
+fn lossless(lossy: u64, area: u64) -> String {
+    match lossy {
         0 => "all".to_owned(),
         // In tenths of a percent, rounded down.
         _ => {
-            let tenths = (area - inexact) * 1000 / area.max(1);
-            format!("{}.{} %, not yet {inexact} pixels", tenths / 10, tenths % 10)
+            let tenths = (area - lossy) * 1000 / area.max(1);
+            format!("{}.{} %, {lossy} pixels lossy", tenths / 10, tenths % 10)
         }
     }
 }
@@ -80,8 +121,10 @@ mod tests {
         assert_eq!(bytes(9_999), "9999 B");
         assert_eq!(bytes(10_000), "10 KB");
         assert_eq!(bytes(12_345_678), "12 MB");
-        assert_eq!(exact(0, 480_000), "all");
-        assert_eq!(exact(1, 480_000), "99.9 %, not yet 1 pixels");
-        assert_eq!(exact(480_000, 480_000), "0.0 %, not yet 480000 pixels");
+        assert_eq!(lossless(0, 480_000), "all");
+        assert_eq!(shortened("é"), "é");
+        assert_eq!(shortened(&"é".repeat(61)), format!("{}…", "é".repeat(60)));
+        assert_eq!(lossless(1, 480_000), "99.9 %, 1 pixels lossy");
+        assert_eq!(lossless(480_000, 480_000), "0.0 %, 480000 pixels lossy");
     }
 }

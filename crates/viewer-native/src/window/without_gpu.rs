@@ -1,5 +1,5 @@
-//! Beside the path, in place of gpu.rs where the program is built without the feature "gpu": a graphics processor that there never is.
-//! From present.rs, which asks, and back with the reason why not. Knows nothing else.
+//! Beside the path: replaces gpu.rs in builds without the feature "gpu", for present.rs, which gets
+//! the reason. Knows nothing else.
 
 use sdl3::VideoSubsystem;
 use sdl3::video::Window;
@@ -8,24 +8,24 @@ use thinc_viewer_core::Viewer;
 
 use crate::compose::Scene;
 
-/// None can be made.
+/// Cannot be constructed.
 pub(super) enum Gpu {}
 
-/// Which processors would do.
+/// Which renderers are acceptable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Processor {
-    /// A graphics processor.
-    Real,
-    /// Also one that this program's processor plays.
+pub(super) enum Renderers {
+    /// Only a GPU.
+    Hardware,
+    /// Also a software renderer.
     Any,
 }
 
-/// Windows need nothing of the kind.
+/// Windows need no OpenGL attributes.
 pub(super) fn ask(_: &VideoSubsystem) {}
 
 impl Gpu {
-    pub(super) fn new(_: &VideoSubsystem, _: &Window, _: Processor) -> Result<Gpu, String> {
-        Err("this program was built without it (feature \"gpu\")".to_owned())
+    pub(super) fn new(_: &VideoSubsystem, _: &Window, _: Renderers) -> Result<Gpu, String> {
+        Err("built without the feature \"gpu\"".to_owned())
     }
 
     pub(super) fn handle_damage(&mut self, _: &Region) {

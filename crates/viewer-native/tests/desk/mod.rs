@@ -1,5 +1,5 @@
-//! An X server of the test's own, a fake session, and the viewer's window between them.
-//! For the tests of this crate that look at a real window; what it looks at are pixels, and what the session was told.
+//! A private X server, a fake session, and the viewer's window between them. For the tests of this
+//! crate that use a real window: they check its pixels, and the messages that the session received.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::Read as _;
@@ -11,7 +11,8 @@ use thinc_region::{Rect, Size};
 use x11rb::connection::Connection as _;
 use x11rb::protocol::xfixes::ConnectionExt as _;
 use x11rb::protocol::xproto::{
-    ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT, MapState, Window,
+    ConnectionExt as _, ImageFormat, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, MOTION_NOTIFY_EVENT,
+    MapState, Window,
 };
 use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
@@ -22,7 +23,7 @@ pub(crate) fn size(width: u32, height: u32) -> Size {
     Size { width, height }
 }
 
-/// Ended when the test ends, however it does.
+/// A process that is killed when the test ends.
 pub(crate) struct Ended(pub(crate) Child);
 
 impl Drop for Ended {
@@ -65,14 +66,14 @@ pub(crate) fn xvfb() -> Option<(Ended, String)> {
     Some((Ended(child), format!(":{number}")))
 }
 
-/// Asks until it is so; for what the X server shows, which sends nobody an event.
+/// Polls until the condition holds; for the X server's screen, which sends no events.
 pub(crate) fn until<T>(what: &str, mut ready: impl FnMut() -> Option<T>) -> T {
     let end = Instant::now() + LONG;
     loop {
         if let Some(found) = ready() {
             return found;
         }
-        assert!(Instant::now() < end, "it never came to this: {what}");
+        assert!(Instant::now() < end, "timed out: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -82,12 +83,13 @@ pub(crate) fn find_window(x: &RustConnection, parent: Window) -> Option<Window> 
     find_windows(x, parent).first().copied()
 }
 
-/// The viewer's windows, from the first that it made on: numbers of X's grow.
+/// The viewer's windows in order of creation: window ids increase.
 pub(crate) fn find_windows(x: &RustConnection, parent: Window) -> Vec<Window> {
     let tree = x.query_tree(parent).ok().and_then(|cookie| cookie.reply().ok());
     let mut windows = tree.map_or(Vec::new(), |tree| tree.children);
     windows.retain(|window| {
-        let attributes = x.get_window_attributes(*window).ok().and_then(|cookie| cookie.reply().ok());
+        let attributes =
+            x.get_window_attributes(*window).ok().and_then(|cookie| cookie.reply().ok());
         let geometry = x.get_geometry(*window).ok().and_then(|cookie| cookie.reply().ok());
         attributes.is_some_and(|attributes| attributes.map_state == MapState::VIEWABLE)
             && geometry.is_some_and(|geometry| geometry.width > 50)
@@ -106,7 +108,7 @@ impl Desk {
         Desk::start_in(server, display, screen, arguments, &[])
     }
 
-    /// The same, with these variables in the viewer's environment.
+    /// As above, with these variables in the viewer's environment.
     pub(crate) fn start_in(
         server: Ended,
         display: &str,
@@ -130,8 +132,9 @@ impl Desk {
         x.xfixes_query_version(5, 0).unwrap().reply().unwrap();
         let root = x.setup().roots[number].root;
         let window = until("a window", || find_window(&x, root));
-        // Without a window manager nobody else gives a window the keyboard.
-        x.set_input_focus(x11rb::protocol::xproto::InputFocus::PARENT, window, x11rb::CURRENT_TIME).unwrap();
+        // Without a window manager nobody else focuses a window.
+        x.set_input_focus(x11rb::protocol::xproto::InputFocus::PARENT, window, x11rb::CURRENT_TIME)
+            .unwrap();
         x.flush().unwrap();
         Desk { viewer, fake, x, root, window, _server: server }
     }
@@ -141,25 +144,28 @@ impl Desk {
         size(geometry.width.into(), geometry.height.into())
     }
 
-    /// What the window shows.
+    /// The window's pixels.
     pub(crate) fn pixels(&self, rect: Rect) -> Vec<u32> {
         self.pixels_of(self.window, rect)
     }
 
-    /// What one of several windows shows.
+    /// The pixels of one of several windows.
     pub(crate) fn pixels_of(&self, window: Window, rect: Rect) -> Vec<u32> {
         let (x, y) = (rect.x1 as i16, rect.y1 as i16);
         let (width, height) = (rect.width() as u16, rect.height() as u16);
-        let cookie = self.x.get_image(ImageFormat::Z_PIXMAP, window, x, y, width, height, !0).unwrap();
-        // The window may have another size by now; then nothing is shown there.
+        let cookie =
+            self.x.get_image(ImageFormat::Z_PIXMAP, window, x, y, width, height, !0).unwrap();
+        // The window may have been resized; then there is nothing to compare.
         let Ok(reply) = cookie.reply() else { return Vec::new() };
         let data = reply.data;
-        data.chunks_exact(4).map(|p| u32::from_le_bytes(p.try_into().unwrap()) & 0xff_ffff).collect()
+        data.chunks_exact(4)
+            .map(|p| u32::from_le_bytes(p.try_into().unwrap()) & 0xff_ffff)
+            .collect()
     }
 
-    /// Waits until the window shows exactly the session's picture.
+    /// Waits until the window equals the session's screen.
     pub(crate) fn wait_exact(&self) {
-        until("the window shows the session's picture", || {
+        until("the window equals the session's screen", || {
             let shown = self.window_size();
             let (screen, pixels) = {
                 let state = self.fake.shared.state.lock().unwrap();
@@ -179,27 +185,34 @@ impl Desk {
         self.test_input(kind, (evdev + 8) as u8, 0, 0);
     }
 
-    /// Moves the pointer to a place in the window.
+    /// Moves the pointer to a point of the window.
     pub(crate) fn point(&self, x: i16, y: i16) {
-        let at = self.x.translate_coordinates(self.window, self.root, x, y).unwrap().reply().unwrap();
+        let at =
+            self.x.translate_coordinates(self.window, self.root, x, y).unwrap().reply().unwrap();
         self.test_input(MOTION_NOTIFY_EVENT, 0, at.dst_x, at.dst_y);
     }
 
     pub(crate) fn motion(&self, wanted: (u16, u16)) {
         self.fake.wait_for(&format!("a motion to {wanted:?}"), |message| match message {
-            ViewerMessage::Input(input) if input.event == (InputEvent::Motion { x: wanted.0, y: wanted.1 }) => Some(()),
+            ViewerMessage::Input(input)
+                if input.event == (InputEvent::Motion { x: wanted.0, y: wanted.1 }) =>
+            {
+                Some(())
+            }
             _ => None,
         });
     }
 
-    /// The person closes the viewer.
+    /// Closes the viewer's window.
     pub(crate) fn close(&self) {
-        for (code, down) in [(29, true), (56, true), (16, true), (16, false), (56, false), (29, false)] {
+        for (code, down) in
+            [(29, true), (56, true), (16, true), (16, false), (56, false), (29, false)]
+        {
             self.key(code, down);
         }
     }
 
-    /// The viewer's exit code and what it said.
+    /// The viewer's exit code and its standard error.
     pub(crate) fn end(&mut self) -> (Option<i32>, String) {
         let status = until("the viewer ends", || self.viewer.0.try_wait().unwrap());
         let mut said = String::new();

@@ -1,5 +1,5 @@
-//! A session that is not one: real TLS and real bytes, a picture made of numbers, and a log of what the viewer said.
-//! For the tests of this crate; what a real session does is session-core's.
+//! A fake session: real TLS and real messages, a generated screen, and a log of the viewer's
+//! messages. For the tests of this crate; the behaviour of a real session is session-core's.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::io::{Read, Write};
@@ -13,21 +13,21 @@ use std::time::{Duration, Instant};
 use rustls::ServerConnection;
 use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::command::{Command, Encoding};
-use thinc_protocol::frame::Deframer;
-use thinc_protocol::limits::VIEWER_FRAME_BYTES_MAX;
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{
     Close, CloseCode, CursorImage, Geometry, SessionCaps, SessionHello, SessionMessage, Update,
 };
-use thinc_protocol::video::VideoState;
+use thinc_protocol::video::VideoStatus;
 use thinc_protocol::viewer::{InputEvent, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_transport::identity::Identity;
 use thinc_transport::{Link, Scheme};
 
-/// Longest wait for something that should be there at once.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// Longest wait for an event: longer than any step takes on a busy machine.
+pub(crate) const LONG: Duration = Duration::from_secs(120);
 
-/// The fake.
+/// The fake session.
 pub(crate) struct Fake {
     pub(crate) shared: Arc<Shared>,
     pub(crate) said: Receiver<ViewerMessage>,
@@ -46,21 +46,24 @@ pub(crate) struct State {
     pub(crate) size: Size,
     pub(crate) pixels: Vec<u32>,
     pub(crate) tokens: Vec<Vec<u8>>,
-    pub(crate) session_key: Vec<u8>,
+    pub(crate) session_credential: Vec<u8>,
     /// Geometries are not answered: the session keeps its size.
     pub(crate) stubborn: bool,
     /// Barriers are remembered and not answered.
     pub(crate) hold_barriers: bool,
-    /// A viewer that says hello hears how large the screen is, and not yet what it shows.
+    /// A viewer that connects gets the geometry, but no pixels yet.
     pub(crate) hold_picture: bool,
-    /// Pings are not answered, as if the path had died.
+    /// Pings are not answered until the viewer has another connection, as if the path were dead.
     pub(crate) deaf: bool,
-    /// The newest input that it says it has taken, to a viewer that comes back.
+    /// Connections are accepted, and their handshakes wait.
+    pub(crate) hold_handshakes: bool,
+    /// The newest input that it reports to a viewer that reconnects.
     pub(crate) seen: Option<u32>,
     pub(crate) held_barriers: Vec<u32>,
     pub(crate) connections: u32,
-    /// Those of them that have not ended, and most at once.
+    /// Authenticated connections that are open.
     open: u32,
+    /// The maximum of these and one that is accepted.
     pub(crate) open_most: u32,
     stop: bool,
     epoch: u32,
@@ -69,7 +72,7 @@ pub(crate) struct State {
     cursor: Option<(Size, u16, u16, Vec<u8>)>,
 }
 
-/// The open connection's way out.
+/// The sending half of the open connection.
 struct Wire {
     tcp: TcpStream,
     tls: Mutex<ServerConnection>,
@@ -89,7 +92,7 @@ impl Wire {
     }
 }
 
-/// A picture in which no pixel is its neighbour.
+/// A screen in which no pixel equals its neighbour.
 pub(crate) fn ramp(size: Size) -> Vec<u32> {
     (0..size.area() as u32).map(|i| i.wrapping_mul(0x0009_1F35) & 0xff_ffff).collect()
 }
@@ -98,8 +101,9 @@ impl Fake {
     pub(crate) fn start(size: Size) -> Fake {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
-        let folder = std::env::temp_dir().join(format!("thinc-view-test-{}-{port}", std::process::id()));
-        let identity = Identity::load_or_make(&folder).unwrap();
+        let folder =
+            std::env::temp_dir().join(format!("thinc-view-test-{}-{port}", std::process::id()));
+        let identity = Identity::load_or_create(&folder).unwrap();
         let config = identity.server_config().unwrap();
         let (log, said) = mpsc::channel();
         let shared = Arc::new(Shared {
@@ -107,11 +111,12 @@ impl Fake {
                 size,
                 pixels: ramp(size),
                 tokens: vec![b"first".to_vec()],
-                session_key: b"the key of this session".to_vec(),
+                session_credential: b"the key of this session".to_vec(),
                 stubborn: false,
                 hold_barriers: false,
                 hold_picture: false,
                 deaf: false,
+                hold_handshakes: false,
                 seen: None,
                 held_barriers: Vec::new(),
                 connections: 0,
@@ -155,7 +160,7 @@ impl Fake {
         self.shared.state.lock().unwrap().pixels.clone()
     }
 
-    /// Fills a rectangle and says so in an update.
+    /// Fills a rectangle and sends it in an update.
     pub(crate) fn fill(&self, rect: Rect, color: u32, echo: Option<u32>) {
         let mut state = self.shared.state.lock().unwrap();
         let width = state.size.width as usize;
@@ -167,22 +172,22 @@ impl Fake {
         state.update(&commands, echo);
     }
 
-    /// Any commands, in one update that ends a frame.
+    /// Sends commands in one update that ends a burst.
     pub(crate) fn commands(&self, commands: &[Command<'_>]) {
         let mut bytes = Vec::new();
         commands.iter().for_each(|command| command.encode(&mut bytes));
         self.shared.state.lock().unwrap().update(&bytes, None);
     }
 
-    /// The next thing the viewer says of a video.
-    pub(crate) fn video_state(&self) -> VideoState {
+    /// The viewer's next video report.
+    pub(crate) fn video_state(&self) -> VideoStatus {
         self.wait_for("how a stream stands", |message| match message {
             ViewerMessage::Video(state) => Some(*state),
             _ => None,
         })
     }
 
-    /// Another size, and a new picture in it.
+    /// Changes the size, with a new screen.
     pub(crate) fn set_size(&self, size: Size) {
         self.shared.state.lock().unwrap().set_size(size);
     }
@@ -207,7 +212,7 @@ impl Fake {
         state.cut();
     }
 
-    /// The connection breaks, without a word.
+    /// Aborts the connection without a close message.
     pub(crate) fn cut(&self) {
         self.shared.state.lock().unwrap().cut();
     }
@@ -218,12 +223,19 @@ impl Fake {
         wire.expect("a connection").send(bytes);
     }
 
-    /// The next thing the viewer says that `wanted` takes; what comes before is passed over.
-    pub(crate) fn wait_for<T>(&self, what: &str, mut wanted: impl FnMut(&ViewerMessage) -> Option<T>) -> T {
+    /// The viewer's next message that `wanted` accepts; earlier ones are skipped.
+    pub(crate) fn wait_for<T>(
+        &self,
+        what: &str,
+        mut wanted: impl FnMut(&ViewerMessage) -> Option<T>,
+    ) -> T {
         let until = Instant::now() + LONG;
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            let message = self.said.recv_timeout(left).unwrap_or_else(|_| panic!("the viewer never said: {what}"));
+            let message = self
+                .said
+                .recv_timeout(left)
+                .unwrap_or_else(|_| panic!("the viewer never sent: {what}"));
             if let Some(found) = wanted(&message) {
                 return found;
             }
@@ -245,7 +257,7 @@ impl Fake {
             .collect()
     }
 
-    /// The next input event that is no motion.
+    /// The next input event other than a motion.
     pub(crate) fn input(&self) -> (u32, InputEvent) {
         self.wait_for("an input event", |message| match message {
             ViewerMessage::Input(input) if !matches!(input.event, InputEvent::Motion { .. }) => {
@@ -259,7 +271,8 @@ impl Fake {
 impl Drop for Fake {
     fn drop(&mut self) {
         {
-            let mut state = self.shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            let mut state =
+                self.shared.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
             state.stop = true;
             state.cut();
         }
@@ -289,8 +302,15 @@ impl State {
 
     fn update(&mut self, commands: &[u8], echo: Option<u32>) {
         self.seq += 1;
-        let update =
-            Update { seq: self.seq, after: 0, epoch: self.epoch, echo, end_of_frame: true, packed: None, commands };
+        let update = Update {
+            seq: self.seq,
+            after: 0,
+            epoch: self.epoch,
+            echo,
+            end_of_frame: true,
+            packed: None,
+            commands,
+        };
         self.send(&SessionMessage::Update(update));
     }
 
@@ -309,17 +329,19 @@ impl State {
     }
 
     fn send_geometry(&mut self) {
-        let geometry = Geometry { epoch: self.epoch, size: self.size, shows: None };
+        let geometry = Geometry { epoch: self.epoch, size: self.size, shown: None };
         self.send(&SessionMessage::Geometry(geometry));
     }
 
-    /// Geometry and the whole picture.
+    /// Sends the geometry and the whole screen.
     fn send_all(&mut self) {
         self.send_geometry();
         self.send_cursor();
-        let data: Vec<u8> = self.pixels.iter().flat_map(|p| p.to_le_bytes()[..3].to_vec()).collect();
+        let data: Vec<u8> =
+            self.pixels.iter().flat_map(|p| p.to_le_bytes()[..3].to_vec()).collect();
         let mut commands = Vec::new();
-        Command::Raw { rect: self.size.rect(), encoding: Encoding::Plain, data: &data }.encode(&mut commands);
+        Command::Raw { rect: self.size.rect(), encoding: Encoding::Plain, data: &data }
+            .encode(&mut commands);
         self.update(&commands, None);
     }
 }
@@ -327,15 +349,19 @@ impl State {
 impl Shared {
     fn serve(self: &Arc<Shared>, tcp: TcpStream, mut tls: ServerConnection) {
         tcp.set_nodelay(true).unwrap();
+        loop {
+            let mut state = self.state.lock().unwrap();
+            state.open_most = state.open_most.max(state.open + 1);
+            if !state.hold_handshakes || state.stop {
+                break;
+            }
+            drop(state);
+            std::thread::sleep(Duration::from_millis(5));
+        }
         while tls.is_handshaking() {
             if tls.complete_io(&mut &tcp).is_err() {
                 return;
             }
-        }
-        {
-            let mut state = self.state.lock().unwrap();
-            state.open += 1;
-            state.open_most = state.open_most.max(state.open);
         }
         let wire = Arc::new(Wire { tcp, tls: Mutex::new(tls) });
         // One connection at a time: the newest.
@@ -344,11 +370,12 @@ impl Shared {
     }
 
     fn read(&self, wire: &Arc<Wire>) {
-        let mut frames = Deframer::new(VIEWER_FRAME_BYTES_MAX);
+        let mut frames = Deframer::new(VIEWER_MESSAGE_BYTES_MAX);
         let mut raw = vec![0; 32 * 1024];
         let mut authenticated = false;
         let mut plain = Vec::new();
-        // What came with the end of the handshake lies in `tls` already, so the first round reads nothing.
+        // Bytes that arrived with the end of the handshake are in `tls` already, so the first round
+        // reads nothing.
         let mut count = 0;
         loop {
             plain.clear();
@@ -370,20 +397,19 @@ impl Shared {
             while let Some(frame) = frames.next().unwrap() {
                 if authenticated {
                     let message = ViewerMessage::decode(&frame).unwrap();
-                    self.handle(&message);
+                    self.handle(wire, &message);
                     let _ = self.log.lock().unwrap().send(message);
                 } else {
                     authenticated = self.authenticate(wire, &Auth::decode(&frame).unwrap());
                     if !authenticated {
                         let _ = wire.tcp.shutdown(Shutdown::Both);
-                        self.state.lock().unwrap().open -= 1;
                         return;
                     }
                 }
             }
             match (&wire.tcp).read(&mut raw) {
                 Ok(0) | Err(_) => {
-                    self.state.lock().unwrap().open -= 1;
+                    self.state.lock().unwrap().open -= u32::from(authenticated);
                     return;
                 }
                 Ok(more) => count = more,
@@ -399,31 +425,46 @@ impl Shared {
                 state.tokens.retain(|other| other != token);
                 state.tokens.len() < before
             }
-            Auth::SessionKey(key) => state.session_key == *key,
+            Auth::SessionCredential(key) => state.session_credential == *key,
         };
         let mut bytes = Vec::new();
         if good {
-            AuthOk { session_key: &state.session_key }.encode(&mut bytes);
+            AuthOk { session_credential: &state.session_credential }.encode(&mut bytes);
             state.wire = Some(wire.clone());
             state.connections += 1;
+            state.open += 1;
+            state.deaf = false;
         } else {
             let reason = "this link was used already";
-            SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason }).encode(&mut bytes);
+            SessionMessage::Close(Close { code: CloseCode::Unauthorized, reason })
+                .encode(&mut bytes);
         }
         wire.send(&bytes);
         good
     }
 
-    fn handle(&self, message: &ViewerMessage) {
+    fn handle(&self, wire: &Arc<Wire>, message: &ViewerMessage) {
         let mut state = self.state.lock().unwrap();
+        // What a connection sent before the next one replaced it is not answered on that one.
+        if !state.wire.as_ref().is_some_and(|current| Arc::ptr_eq(current, wire)) {
+            return;
+        }
         match message {
             ViewerMessage::Hello(hello) => {
                 let caps = SessionCaps::CLIPBOARD;
-                let answer = SessionHello { version: 1, caps, name: "fake".into(), frame_bytes_max: 65536 };
+                let answer = SessionHello {
+                    version: 1,
+                    caps,
+                    name: "fake".into(),
+                    message_bytes_max: 65536,
+                };
                 state.send(&SessionMessage::Hello(answer));
                 if let Some(input) = state.seen.filter(|_| state.connections > 1) {
-                    assert!(hello.caps & ViewerCaps::TYPED != 0, "it wants to know");
-                    state.send(&SessionMessage::Seen(input));
+                    assert!(
+                        hello.caps & ViewerCaps::RESUME_INPUT != 0,
+                        "the viewer has asked for it"
+                    );
+                    state.send(&SessionMessage::InputReceived(input));
                 }
                 if hello.size.area() > 0 && !state.stubborn {
                     state.size = hello.size;
@@ -442,8 +483,10 @@ impl Shared {
             ViewerMessage::Barrier(id) => state.send(&SessionMessage::Barrier(*id)),
             ViewerMessage::Resize(size) if !state.stubborn => state.set_size(*size),
             ViewerMessage::Displays(displays) if !state.stubborn => {
-                let rects: Vec<Rect> = displays.displays.iter().map(|display| display.rect).collect();
-                let edge = |far: fn(&Rect) -> i32| rects.iter().map(far).max().unwrap_or(1).unsigned_abs();
+                let rects: Vec<Rect> =
+                    displays.displays.iter().map(|display| display.rect).collect();
+                let edge =
+                    |far: fn(&Rect) -> i32| rects.iter().map(far).max().unwrap_or(1).unsigned_abs();
                 state.set_size(Size { width: edge(|rect| rect.x2), height: edge(|rect| rect.y2) });
                 state.send(&SessionMessage::Displays(rects));
             }

@@ -1,0 +1,165 @@
+//! Path 10/13, and path back: under update.rs, for updates that were sent.
+//! Which updates are known to be applied or lost, and what follows for later ones. Knows regions
+//! and numbers; never pixels, bytes or times.
+
+use std::ops::RangeInclusive;
+
+use thinc_region::Region;
+
+use super::{AckState, EncodeState, SentUpdate, Updates};
+use crate::effects::{DeliveryOrder, Effects};
+use crate::job::JobId;
+use crate::job_outcomes::JobOutcome;
+use crate::mutation::mutated;
+use crate::parts::Touched;
+
+impl Updates {
+    /// The next part of the update at `at` may be sent as a datagram: it may be lost and waits for
+    /// nothing in flight on the stream. Cached content and video streams depend on earlier updates,
+    /// so they may not.
+    pub(crate) fn fits_datagram(&self, at: usize, commands_max: usize) -> bool {
+        let parts = &self.unsent[at].parts;
+        let Some(part) = parts.first().filter(|part| parts.commands(part).len() <= commands_max)
+        else {
+            return false;
+        };
+        let touched = &part.touched;
+        let meets = |sent: &SentUpdate| {
+            !sent.datagram && sent.ack == AckState::InFlight && touched.conflicts(&sent.touched)
+        };
+        self.order == DeliveryOrder::Mixed
+            && !touched.uses_slots()
+            && touched.streams == 0
+            && (mutated!(self.mutation, DatagramDoesNotWait) || !self.sent.iter().any(meets))
+    }
+
+    /// Rule 5. Update `seq` will not be applied. Returns what the viewer lacks, after everything
+    /// committed: all that it wrote, and what later updates copied from there, except what they
+    /// wrote over it. Empty if it is known to be applied.
+    ///
+    /// Pixels that were equal to what it wrote, and so not sent by a later update, are included:
+    /// only sent pixels repair.
+    pub(crate) fn lost(&mut self, seq: u64) -> Option<Region> {
+        let Ok(at) = self.sent.binary_search_by_key(&seq, |sent| sent.seq) else {
+            return Some(Region::new());
+        };
+        let sent = &mut self.sent[at];
+        if sent.ack != AckState::InFlight {
+            return Some(Region::new());
+        }
+        sent.ack = AckState::Lost;
+        let writes = sent.touched.writes.clone();
+        let (job, known) = (sent.job, seq > self.history_after);
+        if let Some(job) = job {
+            self.discard(job);
+        }
+        self.discard_kept(Some(&writes).filter(|_| known), at);
+        let stale = if known { self.follow(&writes, seq) } else { None };
+        self.forget_sent();
+        stale
+    }
+
+    /// Some of a job, or something that a part of it refers to, is lost.
+    fn discard(&mut self, job: JobId) {
+        for sent in self.sent.iter_mut().filter(|sent| sent.job == Some(job)) {
+            sent.is_last = false;
+        }
+        match self.unsent.iter_mut().find(|update| update.id == job) {
+            Some(update) => update.discard(&mut self.outcomes),
+            None => self.outcomes.push(job, JobOutcome::Discarded),
+        }
+    }
+
+    /// Discards jobs whose KEEPs, after the update at `at`, stored pixels without what that wrote.
+    /// None: any of them may have.
+    fn discard_kept(&mut self, writes: Option<&Region>, at: usize) {
+        if !self.outcomes.is_wanted() {
+            return;
+        }
+        let mut discarded = Vec::new();
+        let mut stale = writes.cloned();
+        for sent in self.sent.iter().skip(at + 1).filter(|sent| sent.ack != AckState::Lost) {
+            let keeps = keeps_stale(&sent.touched, &sent.effects, &mut stale);
+            discarded.extend(sent.job.filter(|_| keeps));
+        }
+        for update in &self.unsent {
+            // The commands of a job that is being encoded are not known yet.
+            let meets = |stale: &Region| stale.overlaps(&update.region);
+            let mut keeps =
+                update.state == EncodeState::Committed && stale.as_ref().is_none_or(meets);
+            for part in update.parts.iter() {
+                keeps |= keeps_stale(&part.touched, &part.effects, &mut stale);
+            }
+            discarded.extend(keeps.then_some(update.id));
+        }
+        discarded.dedup();
+        discarded.into_iter().for_each(|job| self.discard(job));
+    }
+
+    /// These updates were applied, in any order; `each` is called for those that were not known to
+    /// be.
+    pub(crate) fn applied(&mut self, seqs: &RangeInclusive<u64>, mut each: impl FnMut(u64)) {
+        for sent in self
+            .sent
+            .iter_mut()
+            .filter(|sent| sent.ack == AckState::InFlight && seqs.contains(&sent.seq))
+        {
+            sent.ack = AckState::Applied;
+            if !sent.datagram {
+                self.acked_in_order = self.acked_in_order.max(sent.seq);
+            }
+            each(sent.seq);
+        }
+        self.forget_sent();
+    }
+
+    /// All updates on the stream before the newest one known to be applied are applied too, though
+    /// the viewer reports only the newest gaps. `each` is called for them.
+    pub(crate) fn apply_implied(&mut self, mut each: impl FnMut(u64)) {
+        if self.order != DeliveryOrder::Mixed {
+            return;
+        }
+        let known = self.acked_in_order;
+        let unreported = |sent: &&mut SentUpdate| sent.ack == AckState::InFlight && !sent.datagram;
+        for sent in self.sent.iter_mut().take_while(|sent| sent.seq < known).filter(unreported) {
+            sent.ack = AckState::Applied;
+            each(sent.seq);
+        }
+        self.forget_sent();
+    }
+
+    /// It was sent, and is neither applied nor lost.
+    pub(crate) fn is_in_flight(&self, seq: u64) -> bool {
+        self.sent
+            .binary_search_by_key(&seq, |sent| sent.seq)
+            .is_ok_and(|at| self.sent[at].ack == AckState::InFlight)
+    }
+
+    /// Pixels before the first update in flight cannot become stale. Only then is a job applied,
+    /// since what it keeps is made of earlier pixels.
+    fn forget_sent(&mut self) {
+        while let Some(sent) = self.sent.pop_front_if(|sent| sent.ack != AckState::InFlight) {
+            self.acked_seq = sent.seq;
+            if let Some(job) = sent.job.filter(|_| sent.is_last && sent.ack == AckState::Applied) {
+                self.outcomes.push(job, JobOutcome::Applied);
+            }
+            self.forget_effects(&sent);
+        }
+    }
+
+    fn forget_effects(&mut self, sent: &SentUpdate) {
+        if sent.seq > self.history_after {
+            self.history_after = sent.seq;
+            self.history_rects -= sent.effects.rects();
+        }
+    }
+}
+
+/// Whether the commands KEEP stale pixels, before or after their COPYs move them. None: everything
+/// is stale.
+fn keeps_stale(touched: &Touched, effects: &Effects, stale: &mut Option<Region>) -> bool {
+    let Some(stale) = stale else { return touched.uses_slots() };
+    let before = touched.keeps_any_of(stale);
+    effects.follow(stale);
+    before || touched.keeps_any_of(stale)
+}

@@ -1,0 +1,191 @@
+//! Path 10/13: beside connection.rs; the transport is chosen again while a connection is served.
+//! When viewer-core says that the path of a connection over TCP has changed, QUIC is tried beside
+//! it; a connection that has answered takes its place, also that of ssh's tunnel (switch.rs). Knows
+//! attempts and times; never messages.
+
+use std::sync::Arc;
+use std::thread::Builder;
+use std::time::Duration;
+
+use thinc_transport::{ConnectOptions, Established, Link, TransportChoice, TransportKind};
+use thinc_viewer_core::PathChange;
+
+use super::connection::Session;
+use super::{Shared, State, Status};
+
+/// 3 s: how long a connection over QUIC waits for a picture that is on its way over the old one and
+/// would be sent twice, and until nothing is held down, which the change would release. The session
+/// waits 10 s for its authentication.
+const READY_WAIT: Duration = Duration::from_secs(3);
+/// 10 s: limit of one attempt: that of the session.
+const ATTEMPT_MAX: Duration = Duration::from_secs(10);
+/// 3: so often QUIC answered and did not open the session; then the old transport stays.
+pub(super) const FAILURES_MAX: u32 = 3;
+
+/// What became of a connection that has answered.
+pub(super) enum Replaced {
+    /// It takes the other's place.
+    Yes,
+    /// Something was held down all the while.
+    Held,
+    /// The other connection has ended.
+    Over,
+}
+
+impl Shared {
+    /// Whether this connection over TCP is watched: QUIC may be used, and did not fail too often.
+    pub(super) fn may_choose_again(&self, kind: TransportKind, session: &Session) -> bool {
+        kind == TransportKind::Tcp
+            && self.config.transport == TransportChoice::Auto
+            && session.quic_failures < FAILURES_MAX
+    }
+
+    /// Tries QUIC whenever the path of the served connection has changed.
+    pub(super) fn start_rechoosing(self: &Arc<Self>, link: &Link, options: &ConnectOptions) {
+        let (shared, link, connection_number) =
+            (self.clone(), link.clone(), self.lock().connection_number);
+        let options = ConnectOptions {
+            transport: TransportChoice::Quic,
+            timeout: options.timeout.min(ATTEMPT_MAX),
+            ..options.clone()
+        };
+        // Nobody joins the thread. Without it, TCP stays.
+        let _ = Builder::new()
+            .name("thinc-rechoose".into())
+            .spawn(move || shared.rechoose(connection_number, &link, &options));
+    }
+
+    fn rechoose(&self, connection_number: u64, link: &Link, options: &ConnectOptions) {
+        let mut state = self.lock();
+        while state.serves(connection_number) {
+            let Some(change) = state.path_change() else {
+                state = self.changed.wait(state).expect("no holder of this lock can panic");
+                continue;
+            };
+            state.viewer.handle_transport_attempt();
+            drop(state);
+            let reached = try_quic(change, link, options);
+            state = self.lock();
+            if !state.serves(connection_number) {
+                return;
+            }
+            let now = state.clock.now();
+            match reached {
+                Ok(reached) => {
+                    drop(state);
+                    let why = Some(change.to_string());
+                    match self.replace(connection_number, reached, |state| state.replaced_for = why)
+                    {
+                        Replaced::Yes | Replaced::Over => return,
+                        Replaced::Held => {}
+                    }
+                    state = self.lock();
+                    // The viewer may be that of the next connection, which has an attempt of its
+                    // own.
+                    if state.serves(connection_number) {
+                        state.viewer.handle_transport_postponed();
+                    }
+                }
+                Err(why) => {
+                    state.viewer.handle_transport_failure(now);
+                    state.quic_failure = Some(why);
+                }
+            }
+        }
+    }
+
+    /// Closes the served connection for one that has completed its handshake.
+    pub(super) fn replace(
+        &self,
+        connection_number: u64,
+        reached: Established,
+        note: impl FnOnce(&mut State),
+    ) -> Replaced {
+        let mut state = self.lock();
+        state.awaits_release = true;
+        (state, _) = self
+            .changed
+            .wait_timeout_while(state, READY_WAIT, |state| {
+                state.serves(connection_number)
+                    && !(state.has_picture && state.viewer.may_be_replaced())
+            })
+            .expect("no holder of this lock can panic");
+        state.awaits_release = false;
+        if !state.serves(connection_number) {
+            return Replaced::Over;
+        }
+        if state.viewer.holds_input() {
+            return Replaced::Held;
+        }
+        state.switching = state.is_connected();
+        state.rescue = Some(reached);
+        note(&mut state);
+        // What was written arrives, or the next connection sends it again: the session says which
+        // input it has received.
+        if let Some(closer) = &mut state.closer {
+            closer.close();
+        }
+        drop(state);
+        self.announce();
+        Replaced::Yes
+    }
+
+    /// A connection over QUIC was reached and did not open the session.
+    pub(super) fn forget_replacement(&self, session: &mut Session, why: &str) {
+        session.quic_failures += 1;
+        let mut state = self.lock();
+        state.switching = false;
+        state.replaced_for = None;
+        state.quic_failure = Some(why.to_owned());
+        state.status = Status::Lost { why: why.to_owned(), attempts: 0 };
+        state.news.status = true;
+        drop(state);
+        self.announce();
+    }
+}
+
+impl State {
+    /// This connection is served, and no other takes its place yet.
+    pub(super) fn serves(&self, connection_number: u64) -> bool {
+        self.connection_number == connection_number
+            && self.closer.is_some()
+            && self.rescue.is_none()
+            && !self.unresponsive
+            && !self.stop
+    }
+
+    /// Why another transport is to be tried.
+    fn path_change(&self) -> Option<PathChange> {
+        self.is_connected().then(|| self.viewer.path_change(self.clock.now()))?
+    }
+
+    /// After bytes were handled: counts losses if viewer-core wants them. True if a thread that
+    /// waits to change the transport may go on.
+    pub(super) fn watch_path(&mut self) -> bool {
+        if !self.is_connected() {
+            return false;
+        }
+        if self.viewer.wants_losses() {
+            let lost = self.closer.as_ref().and_then(|closer| closer.lost_segments());
+            self.viewer.handle_losses(lost.unwrap_or_default(), self.clock.now());
+        }
+        self.path_change().is_some() || self.awaits_release && self.viewer.may_be_replaced()
+    }
+}
+
+/// Connects over QUIC, unless a path that seemed long is short by the kernel at the other end.
+fn try_quic(
+    change: PathChange,
+    link: &Link,
+    options: &ConnectOptions,
+) -> Result<Established, String> {
+    let is_near = match change {
+        // Where nothing answers over TCP now, QUIC may.
+        PathChange::Long(_) => thinc_transport::is_near(link, options, options.timeout),
+        PathChange::Lossy => Ok(false),
+    };
+    if is_near.unwrap_or(false) {
+        return Err("the session is near".to_owned());
+    }
+    thinc_transport::establish(link, options).map_err(|error| error.to_string())
+}

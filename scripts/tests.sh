@@ -1,0 +1,281 @@
+# `./dev test`: what the tests are, in which order they run and which run side by side.
+# Read by ./dev, whose steps and builds it uses.
+# Knows steps and cargo's packages; what a test asserts, only the test knows.
+# shellcheck shell=bash disable=SC2034,SC2154  # ./dev has "root", "cargo", "locked" and the lists
+# A lane counts in a subshell of its own, and its results come back through a file.
+# shellcheck disable=SC2030,SC2031
+
+tests_passed=0 tests_failed=0
+
+# Adds up the closing lines of cargo's test runner, of node's, and of the scripts
+# ("N passed, N failed"); a step that prints neither counts as one test.
+count_results() { # LOG STATUS
+    local counts passed failed
+    counts=$(awk '
+        /^test result: / { p += $4; f += $6; seen = 1 }
+        /^([a-z]+: )?[0-9]+ passed, [0-9]+ failed/ {
+            sub(/^[a-z]+: /, "")
+            p += $1
+            f += $3
+            seen = 1
+        }
+        /^(# |ℹ )(pass|fail) [0-9]+$/ { if ($2 == "pass") p += $3; else f += $3; seen = 1 }
+        END { if (seen) print p + 0, f + 0; else print "none" }' "$1")
+    if [[ $counts == none ]]; then
+        if (($2 == 0)); then passed=1 failed=0; else passed=0 failed=1; fi
+    else
+        read -r passed failed <<<"$counts"
+        (($2 == 0 || failed > 0)) || failed=1
+    fi
+    tests_passed=$((tests_passed + passed)) tests_failed=$((tests_failed + failed))
+}
+
+test_step() { # NAME COMMAND…: a failure is shown and counted, and the next step runs
+    run_step "$@"
+    count_results "$step_log" "$step_status"
+    ((step_status == 0)) || show_failures
+}
+
+# -------------------------------------------------------------------------------------------------
+# Lanes: sequences of steps that run side by side
+
+lane_pids=()
+
+# A lane is a process of its own; its results are in FILE when it ends.
+start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…
+    (
+        trap leave EXIT
+        trap 'exit 143' TERM
+        on_terminal=no lane_pids=()
+        tests_passed=0 tests_failed=0 step_times=() step_index=$3
+        lane_results=$1
+        renice -n "$2" "$BASHPID" >/dev/null
+        shift 3
+        for entry in "$@"; do test_step "${entry%%:*}" "${entry#*:}"; done
+        {
+            echo "$tests_passed $tests_failed"
+            printf '%s\n' "${step_times[@]}"
+        } >"$lane_results"
+    ) &
+    lane_pids+=($!)
+}
+
+# Waits for all lanes and adds their results; a lane that ended without results failed.
+join_lanes() { # FILE…
+    local file passed failed times
+    wait "${lane_pids[@]}" || true
+    lane_pids=()
+    for file in "$@"; do
+        if [[ ! -s $file ]]; then
+            tests_failed=$((tests_failed + 1))
+            continue
+        fi
+        {
+            read -r passed failed
+            mapfile -t times
+        } <"$file"
+        tests_passed=$((tests_passed + passed)) tests_failed=$((tests_failed + failed))
+        step_times+=("${times[@]}")
+    done
+}
+
+end_lanes() {
+    ((${#lane_pids[@]} > 0)) || return 0
+    kill -TERM "${lane_pids[@]}" 2>/dev/null || true
+    wait "${lane_pids[@]}" 2>/dev/null || true
+    lane_pids=()
+}
+
+# -------------------------------------------------------------------------------------------------
+# cargo's tests
+
+# Three sets of packages, each compiled once. The programs and what is tested with them, as they are
+# published; the end-to-end tests, which use the programs from outside; all others, with features
+# that no program has: rules of the queue that can be switched off, encoders that are optional.
+cargo_set() { # programs|end-to-end|libraries: sets "selection"
+    selection=("${locked[@]}" --release)
+    case $1 in
+    programs) selection+=("${with_programs[@]}") ;;
+    end-to-end) selection+=(-p thinc-e2e) ;;
+    libraries)
+        selection+=(--workspace "${with_programs[@]/#-p/--exclude}" --exclude thinc-e2e
+            --features thinc-h264/x264)
+        ;;
+    esac
+}
+
+# Compiles a set, and writes "FOLDER PROGRAM" for each of its test programs to its list.
+build_tests() { # SET
+    local selection
+    cargo_set "$1"
+    mkdir -p target/tests
+    # Programs that are not tests are among the artifacts too: the profile tells them apart.
+    local field='"manifest_path":"\([^"]*\)/Cargo.toml"'
+    field+='.*"profile":{[^}]*"test":true}.*"executable":"\([^"]*\)"'
+    "$cargo" test "${selection[@]}" --no-run --message-format=json-render-diagnostics |
+        sed -n "s|.*$field.*|\\1 \\2|p" >"target/tests/$1"
+    [[ -s target/tests/$1 ]]
+}
+
+# Runs the test programs of a set, each in its package's folder, as cargo does. Not by cargo: it
+# would wait for the lock of the target folder, in which another lane compiles.
+# Documentation has no examples that run, so there are no doc tests.
+run_tests() { # SET [THREADS [WORD]]: threads in each program; only programs with WORD in their name
+    local threads=${2:-$(nproc)} word=${3:-} folder program status=0
+    while read -r folder program; do
+        [[ ${program##*/} == *"$word"* ]] || continue
+        echo "     Running ${program#"$root"/}"
+        (
+            cd "$folder"
+            # Without the list as its input: some tests start programs that read theirs.
+            CARGO_MANIFEST_DIR=$folder exec "$program" --test-threads "$threads" </dev/null
+        ) || status=1
+    done <"target/tests/$1"
+    return $status
+}
+
+# Tests that start programs and wait for them: more of them at once than there are cores.
+test_programs() {
+    [[ -s target/tests/programs ]] || build_tests_with_programs
+    run_tests programs $(($(nproc) * 2))
+}
+test_libraries() {
+    build_tests libraries
+    run_tests libraries
+}
+test_end_to_end() {
+    [[ -s target/tests/end-to-end ]] || build_tests_with_programs
+    run_tests end-to-end 1
+}
+
+test_smoke() { target/release/thinc-bench smoke; }
+
+# -------------------------------------------------------------------------------------------------
+# The page
+
+test_web() { (cd web && npm test); }
+
+# -------------------------------------------------------------------------------------------------
+# All of it
+
+# A compiler on a full disk names the file that it could not write, not the full disk.
+test_disk_mb=6000
+say_disk() {
+    local free
+    free=$(df -Pm . | awk 'END { print $4 }')
+    ((free >= test_disk_mb)) || [[ -d target/release ]] ||
+        say "The disk has $free MB left; all tests take up to $test_disk_mb MB below $root/target."
+}
+
+# Name and function of each step. First what is quick and tells the most.
+test_steps_first=(
+    "format:lint_format"
+    "shell scripts:lint_shell"
+    "rules of the tree:lint_tree"
+    "clippy:lint_clippy"
+    "test programs:build_tests_with_programs"
+)
+# Two lanes. These steps wait most of the time, for programs, browsers and network paths …
+test_steps_waiting=(
+    "program tests:test_programs"
+    "web lint:lint_web"
+    "web tests:test_web"
+    "end to end:test_end_to_end"
+    "smoke:test_smoke"
+    "packages:test_packages"
+)
+# … and these compute. They leave the processor to the others when those want it.
+test_steps_computing=(
+    "library tests:test_libraries"
+    "fuzz:test_fuzz"
+)
+
+# What the waiting lane runs, so that it never waits for a compiler of the other lane.
+build_tests_with_programs() {
+    build_tests programs
+    build_tests end-to-end
+    build_manuals
+    build_notices
+    # The programs as they are published are what the tests start.
+    build_programs
+}
+
+# Steps with WORD in their name, one after the other.
+test_some() { # WORD
+    local entry chosen=()
+    local all=("${test_steps_first[@]}" "${test_steps_waiting[@]}" "${test_steps_computing[@]}")
+    for entry in "${all[@]}"; do
+        [[ ${entry%%:*} != *"$1"* ]] || chosen+=("$entry")
+    done
+    ((${#chosen[@]} > 0)) || die "no step has '$1' in its name:" "${all[@]%%:*}"
+    steps_total=$((3 + ${#chosen[@]}))
+    rm -f target/tests/*
+    build_all
+    for entry in "${chosen[@]}"; do test_step "${entry%%:*}" "${entry#*:}"; done
+}
+
+test_all() {
+    local entry results_of=("$log_dir/waiting.results" "$log_dir/computing.results")
+    local waiting=${#test_steps_waiting[@]} computing=${#test_steps_computing[@]}
+    steps_total=$((3 + ${#test_steps_first[@]} + waiting + computing))
+    rm -f target/tests/*
+    build_all
+    for entry in "${test_steps_first[@]}"; do test_step "${entry%%:*}" "${entry#*:}"; done
+    rm -f "${results_of[@]}"
+    start_lane "${results_of[0]}" 0 "$step_index" "${test_steps_waiting[@]}"
+    start_lane "${results_of[1]}" 19 $((step_index + waiting)) "${test_steps_computing[@]}"
+    join_lanes "${results_of[@]}"
+    step_index=$((step_index + waiting + computing))
+}
+
+# What takes hours or another Debian: more seeds, all fuzzers, the other release.
+test_long() {
+    local minutes=${THINC_LONG_MINUTES:-60} release
+    if [[ $(this_debian_release) == 13 ]]; then release=12; else release=13; fi
+    test_all
+    step_minutes_max_else=$((minutes + 90))
+    steps_end_at=''
+    fuzz_steps "$minutes"
+    if ((EUID == 0)); then
+        steps_total=$((steps_total + 1))
+        test_step "Debian $release" ./dev test --fresh "$release"
+    else
+        say "Left out, since it needs root: ./dev test --fresh $release"
+    fi
+}
+
+cmd_test() { # [--fresh [RELEASE] | --only WORD | --long]
+    local began=$SECONDS what=${1:-all} word=${2:-}
+    case $what in
+    --fresh)
+        cmd_test_fresh "${@:2}"
+        return
+        ;;
+    --only)
+        [[ -n $word ]] || die "--only needs a word of a step's name:" \
+            "${test_steps_first[@]%%:*}" "${test_steps_waiting[@]%%:*}" \
+            "${test_steps_computing[@]%%:*}"
+        ;;
+    --long | all) ;;
+    *) die "./dev test has no option '$what'." \
+        "It has --only WORD, --long and --fresh [RELEASE]." ;;
+    esac
+    command -v /usr/sbin/sshd >/dev/null ||
+        say "openssh-server's package starts a service ('systemctl disable --now ssh' ends it);" \
+            "the tests start their own, on loopback."
+    need_packages "${packages_native[@]}" "${packages_web[@]}" "${packages_run[@]}" \
+        "${packages_test[@]}" "${packages_package[@]}" "${packages_root[@]}"
+    choose_rust lint
+    steps_end_at=$((test_minutes_max * 60))
+    say_disk
+    case $what in
+    --only) test_some "$word" ;;
+    --long) test_long ;;
+    all) test_all ;;
+    esac
+    say "What each step took; the last ones ran side by side:"
+    say_step_times
+    say "All of it took $(duration $((SECONDS - began)))."
+    say "$tests_passed passed, $tests_failed failed"
+    ((tests_failed == 0))
+}

@@ -1,0 +1,754 @@
+// viewer-core in WASM, seen from TypeScript: bytes in, bytes out, events, damage and pixels.
+// Path 11/13 and 12/13: from connection.ts through crates/viewer-web, to present.ts.
+// Calls and copies only: every decision and all parsing are on the other side of these exports.
+
+import type { Rect, Size, ViewRequest } from "../display/view";
+import type { Picture, Tile } from "../store/tiles";
+import type { AttemptEnd } from "../transport/connection";
+import type {
+  ClipboardPolicy,
+  ClipFailure,
+  ClipFormat,
+  CommandStats,
+  TouchPhase,
+  VideoStats,
+} from "./messages";
+
+/** The exports of crates/viewer-web/src/lib.rs; addresses and lengths are bytes of `memory`. */
+interface Exports {
+  memory: WebAssembly.Memory;
+  viewer_buffer(bytes: number): number;
+  viewer_open(nameBytes: number, width: number, height: number): void;
+  viewer_instance(): void;
+  viewer_lost(): void;
+  viewer_can_buffer_input(nowUs: number): number;
+  viewer_load_cache(bytes: number): number;
+  viewer_save_cache(): number;
+  viewer_saved_cache_at(): number;
+  viewer_restore(
+    width: number,
+    height: number,
+    x: number,
+    y: number,
+    partWidth: number,
+    partHeight: number,
+  ): number;
+  viewer_restore_tile(x: number, y: number, bytes: number): number;
+  viewer_tile_due(): number;
+  viewer_tile(last: number, nowUs: number): number;
+  viewer_tile_at(): number;
+  viewer_tiles_forget(): void;
+  viewer_bytes(bytes: number, nowUs: number): number;
+  viewer_datagram(bytes: number, nowUs: number): number;
+  viewer_key(code: number, keysym: number, down: number, nowUs: number): number;
+  viewer_char(codePoint: number, nowUs: number): number;
+  viewer_locks(locks: number, nowUs: number): number;
+  viewer_layout(layoutBytes: number, variantBytes: number): void;
+  viewer_motion(x: number, y: number, nowUs: number): number;
+  viewer_button(button: number, down: number, nowUs: number): number;
+  viewer_scroll(dx: number, dy: number, nowUs: number): number;
+  viewer_touch(id: number, phase: number, x: number, y: number, nowUs: number): number;
+  viewer_release_all(nowUs: number): number;
+  viewer_clip_policy(give: number, take: number): void;
+  viewer_clip_offer(selection: number, formats: number): void;
+  viewer_clip_request(selection: number, format: number, nowUs: number): number;
+  viewer_clip_provide(id: number, bytes: number, nowUs: number): void;
+  viewer_clip_refuse(id: number, nowUs: number): void;
+  viewer_clip_at(): number;
+  viewer_clip_bytes(): number;
+  viewer_clip_forget(): void;
+  viewer_deadline(): number;
+  viewer_repeat_liveness_probe(nowUs: number): void;
+  viewer_watch_path(): void;
+  viewer_path_change(nowUs: number): number;
+  viewer_transport_attempt(state: number, nowUs: number): void;
+  viewer_may_be_replaced(): number;
+  viewer_holds_input(): number;
+  viewer_timeout(nowUs: number): void;
+  viewer_resize(width: number, height: number): void;
+  viewer_view(
+    width: number,
+    height: number,
+    x: number,
+    y: number,
+    partWidth: number,
+    partHeight: number,
+  ): void;
+  viewer_display(width: number, height: number, scalePercent: number): void;
+  viewer_h264(supported: number): void;
+  viewer_datagrams(supported: number): void;
+  viewer_video(): number;
+  viewer_video_at(): number;
+  viewer_video_bytes(): number;
+  viewer_video_ready(stream: number, ready: number): void;
+  viewer_video_wanted(serial: number): number;
+  viewer_video_skipped(serial: number): void;
+  viewer_video_failed(serial: number): void;
+  viewer_video_buffer(width: number, height: number): number;
+  viewer_video_frame(
+    serial: number,
+    chroma: number,
+    width: number,
+    height: number,
+    nowUs: number,
+  ): void;
+  viewer_barrier(): number;
+  viewer_close(): void;
+  viewer_presented(nowUs: number): void;
+  viewer_output(): number;
+  viewer_datagram_output(): number;
+  viewer_output_at(): number;
+  viewer_event(): number;
+  viewer_event_at(): number;
+  viewer_text_at(): number;
+  viewer_text_bytes(): number;
+  viewer_image_at(): number;
+  viewer_image_bytes(): number;
+  viewer_screen_at(): number;
+  viewer_screen_width(): number;
+  viewer_screen_height(): number;
+  viewer_damaged(): number;
+  viewer_damage(): number;
+  viewer_damage_at(): number;
+  viewer_lossy(): number;
+  viewer_lossy_at(): number;
+  viewer_rgba(x: number, y: number, width: number, height: number): number;
+  viewer_stats(): number;
+  viewer_stats_at(): number;
+  viewer_panic_at(): number;
+  viewer_panic_bytes(): number;
+}
+
+/**
+ * An event of viewer-core; the numbers in `event` are those of `EventKind` in
+ * crates/viewer-web/src/page.rs.
+ */
+export type DecoderEvent =
+  /** The picture's size, the session's screen, and the part of it that the picture shows. */
+  | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
+  | {
+      type: "cursor";
+      width: number;
+      height: number;
+      hotX: number;
+      hotY: number;
+      rgba: Uint8ClampedArray;
+    }
+  | { type: "cursorShow"; shown: boolean }
+  | { type: "barrier"; id: number }
+  | { type: "frameEnd" }
+  | { type: "hello"; name: string }
+  | { type: "closed"; code: number; reason: string }
+  | { type: "clipOffer"; selection: number; formats: number }
+  | { type: "clipWanted"; id: number; selection: number; format: ClipFormat }
+  | { type: "clipContent"; id: number; bytes: Uint8Array<ArrayBuffer> }
+  | { type: "clipEnded"; id: number; why: ClipFailure; bytes: number; limit: number };
+
+/**
+ * Tasks for the browser's video decoders, in order; the numbers in `video` are those of `VideoTask`
+ * in crates/viewer-web/src/page.rs.
+ */
+export type VideoTask =
+  | { type: "begin"; stream: number; size: Size }
+  | EncodedFrame
+  | { type: "end"; stream: number };
+
+export interface EncodedFrame {
+  type: "frame";
+  stream: number;
+  serial: number;
+  /** It refers to no other frame. */
+  keyframe: boolean;
+  size: Size;
+  /** One access unit; a view that the next call invalidates. */
+  data: Uint8Array<ArrayBuffer>;
+}
+
+/**
+ * Memory layout of a decoded 4:2:0 frame; as `ChromaLayout` of crates/viewer-web/src/samples.rs.
+ */
+export enum ChromaLayout {
+  /** Planes Y, Cb, Cr (I420). */
+  Planar = 0,
+  /** Plane Y, then Cb and Cr interleaved (NV12). */
+  Interleaved = 1,
+}
+
+/** As `Selection` of crates/protocol/src/clip.rs; browsers have no counterpart of PRIMARY. */
+export const CLIPBOARD = 0;
+
+/** The session's bytes violated the protocol or one of our limits: the connection must end. */
+export class DecoderError extends Error {}
+
+/** Key of the hashes of retained tiles: without it nobody can draw content with the same hash. */
+const RETAINED_KEY_BYTES = 32;
+
+const COMMAND_NAMES = [
+  "COPY",
+  "SFILL",
+  "PFILL",
+  "BITMAP",
+  "RAW",
+  "KEEP",
+  "RECALL",
+  "VIDEO",
+] as const;
+
+export interface DecoderStats {
+  updates: number;
+  /**
+   * How many of them arrived as datagrams. `lateUpdates` arrived as datagrams, already replaced,
+   * and are not counted in `updates`.
+   */
+  datagramUpdates: number;
+  lateUpdates: number;
+  bytesIn: number;
+  bytesOut: number;
+  packedBytes: number;
+  unpackedBytes: number;
+  lossyPixels: number;
+  rttUs: number;
+  rttMinUs: number;
+  video: VideoStats;
+  /** Time from an input to the presentation of its echo, oldest first. */
+  inputToPresentUs: number[];
+  commands: CommandStats[];
+}
+
+export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Module> {
+  const response = await fetch(wasmUrl);
+  if (!response.ok) throw new Error(`${wasmUrl}: the server answered ${response.status}`);
+  // compileStreaming requires this MIME type, which a proxy may have changed.
+  if (response.headers.get("content-type") === "application/wasm")
+    return WebAssembly.compileStreaming(response);
+  return WebAssembly.compile(await response.arrayBuffer());
+}
+
+/** One instance of the WASM module; it holds the viewer of the current connection. */
+export class Decoder {
+  private readonly calls: Exports;
+
+  private constructor(instance: WebAssembly.Instance) {
+    this.calls = instance.exports as unknown as Exports;
+  }
+
+  static async load(module: WebAssembly.Module): Promise<Decoder> {
+    return new Decoder(await WebAssembly.instantiate(module, {}));
+  }
+
+  /**
+   * Begins a connection: the last one's picture stays until the session sends the differences.
+   * Width and height are the window's.
+   */
+  open(name: string, width: number, height: number): void {
+    const bytes = new TextEncoder().encode(name);
+    const nameAndKey = new Uint8Array(bytes.length + RETAINED_KEY_BYTES);
+    nameAndKey.set(bytes);
+    crypto.getRandomValues(nameAndKey.subarray(bytes.length));
+    this.writeInput(nameAndKey);
+    this.calls.viewer_open(bytes.length, width, height);
+  }
+
+  /**
+   * This page's identifier, 16 bytes: the session ends its older connection when a newer one sends
+   * it too. Before `open`.
+   */
+  instance(number: Uint8Array): void {
+    this.writeInput(number);
+    this.calls.viewer_instance();
+  }
+
+  /** The connection is lost: keys are buffered until the next one's hello. */
+  lost(): void {
+    this.calls.viewer_lost();
+  }
+
+  /** Whether the next connection would send what is typed without one. */
+  canBufferInput(nowUs: number): boolean {
+    return this.calls.viewer_can_buffer_input(nowUs) !== 0;
+  }
+
+  /**
+   * Loads the cache that an earlier page saved, before the first connection; the reason if it is
+   * unusable.
+   */
+  loadCache(saved: Uint8Array): string | undefined {
+    return this.calls.viewer_load_cache(this.writeInput(saved)) === 0 ? undefined : this.text();
+  }
+
+  /** The cache for a later page; undefined if nothing has changed. */
+  saveCache(): Uint8Array<ArrayBuffer> | undefined {
+    const length = this.calls.viewer_save_cache();
+    return length === 0
+      ? undefined
+      : new Uint8Array(
+          this.calls.memory.buffer,
+          this.calls.viewer_saved_cache_at() >>> 0,
+          length >>> 0,
+        ).slice();
+  }
+
+  /**
+   * Restores the picture of an earlier page; the first connection updates it. False if it is
+   * invalid. Before `open`.
+   */
+  restore({ width, height, part }: Picture): boolean {
+    return this.calls.viewer_restore(width, height, part.x, part.y, part.width, part.height) !== 0;
+  }
+
+  /** Restores one of its tiles; an invalid one is ignored. */
+  restoreTile({ x, y, pixels }: Tile): void {
+    this.calls.viewer_restore_tile(x, y, this.writeInput(pixels));
+  }
+
+  /** When `nextTile` is to be called, in microseconds; undefined for never. */
+  tileDue(): number | undefined {
+    return this.calls.viewer_tile_due() || undefined;
+  }
+
+  /**
+   * The next tile to save for the tab's next page: one that no longer changes or, with `last`, any.
+   * It then counts as saved.
+   */
+  nextTile(nowUs: number, last: boolean): Tile | undefined {
+    const length = this.calls.viewer_tile(Number(last), nowUs);
+    if (length === 0) return undefined;
+    const [x = 0, y = 0] = this.eventFields();
+    return {
+      x,
+      y,
+      pixels: new Uint8Array(
+        this.calls.memory.buffer,
+        this.calls.viewer_tile_at() >>> 0,
+        length,
+      ).slice(),
+    };
+  }
+
+  /** No tile is saved any more. */
+  forgetTiles(): void {
+    this.calls.viewer_tiles_forget();
+  }
+
+  /** Handles the next bytes of the stream. */
+  bytes(bytes: Uint8Array, nowUs: number): void {
+    if (this.calls.viewer_bytes(this.writeInput(bytes), nowUs) !== 0)
+      throw new DecoderError(this.text());
+  }
+
+  /** Handles a datagram. */
+  datagram(bytes: Uint8Array, nowUs: number): void {
+    if (this.calls.viewer_datagram(this.writeInput(bytes), nowUs) !== 0)
+      throw new DecoderError(this.text());
+  }
+
+  key(code: number, keysym: number, down: boolean, nowUs: number): void {
+    this.calls.viewer_key(code, keysym, Number(down), nowUs);
+  }
+
+  char(codePoint: number, nowUs: number): void {
+    this.calls.viewer_char(codePoint, nowUs);
+  }
+
+  locks(caps: boolean, num: boolean, nowUs: number): void {
+    this.calls.viewer_locks(Number(caps) | (Number(num) << 1), nowUs);
+  }
+
+  /** For this connection, if there is one, and later ones. */
+  layout(layout: string, variant: string): void {
+    const bytes = this.writeInput(new TextEncoder().encode(layout + variant));
+    this.calls.viewer_layout(layout.length, bytes - layout.length);
+  }
+
+  motion(x: number, y: number, nowUs: number): void {
+    this.calls.viewer_motion(x, y, nowUs);
+  }
+
+  button(button: number, down: boolean, nowUs: number): void {
+    this.calls.viewer_button(button, Number(down), nowUs);
+  }
+
+  scroll(dx: number, dy: number, nowUs: number): void {
+    this.calls.viewer_scroll(dx, dy, nowUs);
+  }
+
+  touch(id: number, phase: TouchPhase, x: number, y: number, nowUs: number): void {
+    this.calls.viewer_touch(id, phase, x, y, nowUs);
+  }
+
+  releaseAll(nowUs: number): void {
+    this.calls.viewer_release_all(nowUs);
+  }
+
+  /** For this connection and later ones; before `open`. */
+  clipPolicy({ toSession, fromSession }: ClipboardPolicy): void {
+    this.calls.viewer_clip_policy(Number(toSession), Number(fromSession));
+  }
+
+  /** Offers content of the browser's clipboard in these formats. */
+  clipOffer(formats: number): void {
+    this.calls.viewer_clip_offer(CLIPBOARD, formats);
+  }
+
+  /**
+   * Requests what the session has copied; the number that `clipContent` or `clipEnded` will have,
+   * undefined if there is nothing.
+   */
+  clipRequest(format: ClipFormat, nowUs: number): number | undefined {
+    return this.calls.viewer_clip_request(CLIPBOARD, format, nowUs) >>> 0 || undefined;
+  }
+
+  /** Answers `clipWanted`; without bytes the content is not available. */
+  clipProvide(id: number, bytes: Uint8Array | undefined, nowUs: number): void {
+    if (bytes === undefined) this.calls.viewer_clip_refuse(id, nowUs);
+    else this.calls.viewer_clip_provide(id, this.writeInput(bytes), nowUs);
+  }
+
+  /** When `timeout` is to be called, in microseconds; undefined for never. */
+  deadline(): number | undefined {
+    return this.calls.viewer_deadline() || undefined;
+  }
+
+  /** The session is unresponsive: sends another probe. */
+  repeatLivenessProbe(nowUs: number): void {
+    this.calls.viewer_repeat_liveness_probe(nowUs);
+  }
+
+  /** Another transport could replace the connection's: watches its path. */
+  watchPath(): void {
+    this.calls.viewer_watch_path();
+  }
+
+  /** The round trip because of which another transport is to be tried now, in microseconds. */
+  pathChange(nowUs: number): number | undefined {
+    return this.calls.viewer_path_change(nowUs) || undefined;
+  }
+
+  /** Another transport is tried, or what became of it. */
+  transportAttempt(state: "begun" | AttemptEnd, nowUs: number): void {
+    this.calls.viewer_transport_attempt(["begun", "failed", "postponed"].indexOf(state), nowUs);
+  }
+
+  /**
+   * Whether another connection may take the place of this one now: nothing is held down, and no
+   * picture is on its way.
+   */
+  get mayBeReplaced(): boolean {
+    return this.calls.viewer_may_be_replaced() !== 0;
+  }
+
+  /** Whether a key, a button or a finger is down. */
+  get holdsInput(): boolean {
+    return this.calls.viewer_holds_input() !== 0;
+  }
+
+  timeout(nowUs: number): void {
+    this.calls.viewer_timeout(nowUs);
+  }
+
+  resize(width: number, height: number): void {
+    this.calls.viewer_resize(width, height);
+  }
+
+  /** What the page shows, so that the session sends it. */
+  view({ size, part }: ViewRequest): void {
+    this.calls.viewer_view(size.width, size.height, part.x, part.y, part.width, part.height);
+  }
+
+  /** The page is a display of this size; applications should draw at this scale. */
+  display(size: Size, scalePercent: number): void {
+    this.calls.viewer_display(size.width, size.height, scalePercent);
+  }
+
+  /** Whether this browser decodes H.264; before `open`. */
+  h264(supported: boolean): void {
+    this.calls.viewer_h264(Number(supported));
+  }
+
+  /** Whether the connection has datagrams; before `open`. */
+  datagrams(supported: boolean): void {
+    this.calls.viewer_datagrams(Number(supported));
+  }
+
+  /** The next task for the browser's decoders, or undefined. */
+  video(): VideoTask | undefined {
+    const kind = this.calls.viewer_video();
+    if (kind === 0) return undefined;
+    const [stream = 0, b = 0, c = 0, d = 0, e = 0] = this.eventFields();
+    switch (kind) {
+      case 1:
+        return { type: "begin", stream, size: { width: c, height: d } };
+      case 2: {
+        const at = this.calls.viewer_video_at() >>> 0;
+        const data = new Uint8Array(
+          this.calls.memory.buffer as ArrayBuffer,
+          at,
+          this.calls.viewer_video_bytes(),
+        );
+        return {
+          type: "frame",
+          stream,
+          serial: b,
+          keyframe: c !== 0,
+          size: { width: d, height: e },
+          data,
+        };
+      }
+      default:
+        return { type: "end", stream };
+    }
+  }
+
+  /** The stream's decoder is ready, or not available (any more). */
+  videoReady(stream: number, ready: boolean): void {
+    this.calls.viewer_video_ready(stream, Number(ready));
+  }
+
+  /** Whether some of the frame would still be visible. */
+  videoWanted(serial: number): boolean {
+    return this.calls.viewer_video_wanted(serial) !== 0;
+  }
+
+  /** The frame was decoded and would not be visible. */
+  videoSkipped(serial: number): void {
+    this.calls.viewer_video_skipped(serial);
+  }
+
+  videoFailed(serial: number): void {
+    this.calls.viewer_video_failed(serial);
+  }
+
+  /**
+   * Memory for a decoded 4:2:0 frame of this size, rows without gaps; undefined if the size is over
+   * the limit. It is valid until a larger one is requested; but if the WASM memory grows, the view
+   * has no bytes any more.
+   */
+  videoBuffer({ width, height }: Size): Uint8Array<ArrayBuffer> | undefined {
+    const at = this.calls.viewer_video_buffer(width, height) >>> 0;
+    const bytes = width * height + 2 * Math.ceil(width / 2) * Math.ceil(height / 2);
+    return at === 0
+      ? undefined
+      : new Uint8Array(this.calls.memory.buffer as ArrayBuffer, at, bytes);
+  }
+
+  /** The decoded frame is in that memory. */
+  videoFrame(serial: number, chroma: ChromaLayout, { width, height }: Size, nowUs: number): void {
+    this.calls.viewer_video_frame(serial, chroma, width, height, nowUs);
+  }
+
+  barrier(): number {
+    return this.calls.viewer_barrier() >>> 0;
+  }
+
+  close(): void {
+    this.calls.viewer_close();
+  }
+
+  presented(nowUs: number): void {
+    this.calls.viewer_presented(nowUs);
+  }
+
+  /** Bytes to send now, empty if there are none; a view that the next call invalidates. */
+  output(): Uint8Array {
+    return this.outputOf(this.calls.viewer_output() >>> 0);
+  }
+
+  /** A datagram to send now, which may be lost; likewise. */
+  datagramOutput(): Uint8Array {
+    return this.outputOf(this.calls.viewer_datagram_output() >>> 0);
+  }
+
+  private outputOf(bytes: number): Uint8Array {
+    return new Uint8Array(this.calls.memory.buffer, this.calls.viewer_output_at() >>> 0, bytes);
+  }
+
+  /** The next event, or undefined. */
+  event(): DecoderEvent | undefined {
+    for (;;) {
+      const kind = this.calls.viewer_event();
+      const [a = 0, b = 0, c = 0, d = 0, x = 0, y = 0, width = 0, height = 0] = this.eventFields();
+      switch (kind) {
+        case 0:
+          return undefined;
+        case 1:
+          return {
+            type: "geometry",
+            width: a,
+            height: b,
+            screen: { width: c, height: d },
+            part: { x, y, width, height },
+          };
+        case 2: {
+          const at = this.calls.viewer_image_at() >>> 0;
+          const bytes = this.calls.viewer_image_bytes() >>> 0;
+          const rgba = new Uint8ClampedArray(this.calls.memory.buffer, at, bytes).slice();
+          return { type: "cursor", width: a, height: b, hotX: c, hotY: d, rgba };
+        }
+        case 3:
+          return { type: "cursorShow", shown: a !== 0 };
+        case 4:
+          return { type: "barrier", id: a };
+        case 6:
+          return { type: "frameEnd" };
+        case 7:
+          return { type: "closed", code: a, reason: this.text() };
+        case 8:
+          return { type: "hello", name: this.text() };
+        case 16:
+          return { type: "clipOffer", selection: a, formats: b };
+        case 17:
+          return { type: "clipWanted", id: a, selection: b, format: c };
+        case 18: {
+          const bytes = new Uint8Array(
+            this.calls.memory.buffer,
+            this.calls.viewer_clip_at() >>> 0,
+            this.calls.viewer_clip_bytes() >>> 0,
+          ).slice();
+          this.calls.viewer_clip_forget();
+          return { type: "clipContent", id: a, bytes };
+        }
+        case 19:
+          return { type: "clipEnded", id: a, why: b, bytes: c, limit: d };
+        default:
+          // Unused here: echoes (they are in the statistics) and pointer motions of the session (a
+          // page cannot follow).
+          continue;
+      }
+    }
+  }
+
+  get width(): number {
+    return this.calls.viewer_screen_width();
+  }
+
+  get height(): number {
+    return this.calls.viewer_screen_height();
+  }
+
+  /**
+   * The screen in WASM memory: 4 bytes a pixel, blue, green, red, 255; a view that the next call
+   * invalidates.
+   */
+  screen(): Uint8Array {
+    const at = this.calls.viewer_screen_at() >>> 0;
+    return new Uint8Array(this.calls.memory.buffer, at, this.width * this.height * 4);
+  }
+
+  /** Whether there is something to present. */
+  get damaged(): boolean {
+    return this.calls.viewer_damaged() !== 0;
+  }
+
+  /** Rectangles that have changed since the last call: x, y, width, height of each, disjoint. */
+  takeDamage(): Int32Array {
+    const rects = this.calls.viewer_damage();
+    return new Int32Array(
+      this.calls.memory.buffer,
+      this.calls.viewer_damage_at() >>> 0,
+      rects * 4,
+    ).slice();
+  }
+
+  /** The lossy parts of the screen: x, y, width, height of each rectangle, disjoint. */
+  lossy(): Int32Array {
+    const rects = this.calls.viewer_lossy();
+    return new Int32Array(
+      this.calls.memory.buffer,
+      this.calls.viewer_lossy_at() >>> 0,
+      rects * 4,
+    ).slice();
+  }
+
+  /** A rectangle's pixels as red, green, blue, 255; a view that the next call invalidates. */
+  rgba(x: number, y: number, width: number, height: number): Uint8ClampedArray {
+    const at = this.calls.viewer_rgba(x, y, width, height) >>> 0;
+    return new Uint8ClampedArray(this.calls.memory.buffer, at, width * height * 4);
+  }
+
+  stats(): DecoderStats {
+    const count = this.calls.viewer_stats();
+    const values = new Float64Array(
+      this.calls.memory.buffer,
+      this.calls.viewer_stats_at() >>> 0,
+      count,
+    );
+    const [
+      updates = 0,
+      datagramUpdates = 0,
+      lateUpdates = 0,
+      ,
+      ,
+      bytesIn = 0,
+      bytesOut = 0,
+      ...afterTransport
+    ] = values;
+    const [
+      packedBytes = 0,
+      unpackedBytes = 0,
+      lossyPixels = 0,
+      rttUs = 0,
+      rttMinUs = 0,
+      ...afterPixels
+    ] = afterTransport;
+    const [
+      coded = 0,
+      shown = 0,
+      skipped = 0,
+      dropped = 0,
+      keyframeRequests = 0,
+      refused = 0,
+      delayUs = 0,
+      ...afterVideo
+    ] = afterPixels;
+    const video = { coded, shown, skipped, dropped, keyframeRequests, refused, delayUs };
+    const commands = COMMAND_NAMES.map((name, i) => ({
+      name,
+      count: afterVideo[3 * i] ?? 0,
+      bytes: afterVideo[3 * i + 1] ?? 0,
+    }));
+    const inputToPresentUs = afterVideo.slice(3 * COMMAND_NAMES.length);
+    const pixels = { packedBytes, unpackedBytes, lossyPixels };
+    return {
+      updates,
+      datagramUpdates,
+      lateUpdates,
+      bytesIn,
+      bytesOut,
+      ...pixels,
+      rttUs,
+      rttMinUs,
+      video,
+      commands,
+      inputToPresentUs,
+    };
+  }
+
+  /**
+   * Message of the panic that one of these calls has just thrown; the instance is unusable after
+   * it.
+   */
+  panicMessage(): string | undefined {
+    const bytes = this.calls.viewer_panic_bytes();
+    return bytes === 0 ? undefined : this.decode(this.calls.viewer_panic_at() >>> 0, bytes);
+  }
+
+  /** Numeric fields of the last event or task. */
+  private eventFields(): Float64Array {
+    return new Float64Array(this.calls.memory.buffer, this.calls.viewer_event_at() >>> 0, 8);
+  }
+
+  /** Copies bytes into the input buffer of the next call; their count. */
+  private writeInput(bytes: Uint8Array): number {
+    const at = this.calls.viewer_buffer(bytes.length) >>> 0;
+    new Uint8Array(this.calls.memory.buffer, at, bytes.length).set(bytes);
+    return bytes.length;
+  }
+
+  private text(): string {
+    return this.decode(this.calls.viewer_text_at() >>> 0, this.calls.viewer_text_bytes());
+  }
+
+  private decode(at: number, bytes: number): string {
+    return new TextDecoder().decode(new Uint8Array(this.calls.memory.buffer, at, bytes));
+  }
+}

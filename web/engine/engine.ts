@@ -1,0 +1,966 @@
+// The viewer: joins connection, decoder and canvas, in a worker if the browser can, else in the
+// page.
+// Path 10/13 to 13/13: from connection.ts, through decoder.ts, to present.ts; input goes back the
+// same way.
+// Decoding and acknowledging follow the socket, presenting follows the display: neither waits for
+// the other.
+
+import { choosePresenter, type Presenter } from "../display/present";
+import type { Rect, Size, ViewRequest } from "../display/view";
+import { loadCache, saveCache } from "../store/cache";
+import { type SavedPicture, TileSaver } from "../store/saver";
+import type { Picture } from "../store/tiles";
+import { logout, NEW_LINK } from "../store/token";
+import { Connection } from "../transport/connection";
+import { CLIPBOARD, compileDecoder, Decoder, DecoderError, type DecoderEvent } from "./decoder";
+import {
+  type ClipboardPolicy,
+  ClipFailure,
+  type ConnectionState,
+  type DisplaySize,
+  type FromEngine,
+  INSTANCE_BYTES,
+  nowUs,
+  type Pixels,
+  type Stats,
+  type ToEngine,
+} from "./messages";
+import { decodesH264, VideoDecoders } from "./video";
+
+/** An input must be answered within two round trips and this time. */
+const INPUT_RESPONSE_MS_MAX = 170;
+/** Upper bound of the round trip, and its value before it is measured: that of a satellite. */
+const ROUND_TRIP_MS_MAX = 700;
+/**
+ * If nothing else was answered for this time, or nothing was received for IDLE_MS_MAX, the session
+ * is probed: the user may be watching a picture that stands still for another reason.
+ */
+const RESPONSE_MS_MAX = 5_000;
+const IDLE_MS_MAX = 20_000;
+/** A probe must be answered within this time, which a satellite needs; then the user is told … */
+const PROBE_MS_MAX = 1_500;
+/**
+ * … and after this time more the connection is dropped: the socket alone needs minutes to notice.
+ */
+const DEAD_MS_MAX = 5_000;
+/**
+ * Interval of the probes until then, as in the native viewer: when the path works again, a new
+ * probe finds out soonest.
+ */
+const PROBE_INTERVAL_MS = 200;
+/**
+ * Other transports are tried beside a connection that has been unresponsive for this time. Over
+ * WebTransport each probe is a packet of its own that no lost packet delays, and lost data is
+ * retransmitted as soon as a probe arrives: a new connection would not be faster.
+ */
+const TRY_OTHERS_MS = { websocket: 500, webtransport: 2_000 } as const;
+/** After waking up, a path is more likely dead than slow. */
+const WAKE_DEAD_MS_MAX = 1_000;
+/** viewer-core sends no ping sooner after the last one. */
+const PING_MS = 1_000;
+/** An open socket on which no session answers for this time leads to none. */
+const HELLO_MS_MAX = 10_000;
+/** The same for one that took the place of another, which worked. As in a native viewer. */
+const REPLACED_HELLO_MS_MAX = 5_000;
+/** Attempts to fetch the WASM module, with a growing delay: 15 s in all. */
+const FETCHES_MAX = 6;
+const FETCH_RETRY_MS = 500;
+/** Interval of the clock check, and a jump that a busy machine does not cause: it slept. */
+const CLOCK_MS = 2_000;
+const CLOCK_JUMP_MS_MIN = 4_000;
+/** Half of what viewer-core permits. */
+const BARRIERS_MAX = 4;
+/**
+ * A session that has not taken a new size after this time will not, because another viewer controls
+ * it: the next request may follow.
+ */
+const RESIZE_ANSWER_MS_MAX = 1_000;
+/**
+ * After a new size or connection the old picture stays until the new one is complete, but no longer
+ * than this.
+ */
+const HOLD_MS_MAX = 400;
+/**
+ * Interval at which the cache is saved; also saved when the page is hidden, for a page that closes
+ * has no time for it.
+ */
+const SAVE_MS = 60_000;
+/**
+ * Reading the picture that an earlier page of the tab saved delays the first connection no longer
+ * than this.
+ */
+const RESTORE_MS_MAX = 1_000;
+// As `CloseCode` of crates/protocol/src/session.rs.
+const CLOSE = {
+  ended: 1,
+  version: 2,
+  unauthorized: 3,
+  protocol: 4,
+  tooSlow: 5,
+  replaced: 6,
+  restart: 7,
+} as const;
+
+interface Waiter {
+  resolve(): void;
+  reject(error: Error): void;
+}
+
+export class Engine {
+  private module: WebAssembly.Module | undefined;
+  private decoder: Decoder | undefined;
+  private connection: Connection | undefined;
+  /** What ends the browser's login. */
+  private login: { url: string; secret: string } | undefined;
+  /**
+   * Random identifier of this page, sent on every connection: the session then ignores keys that
+   * arrive late over a dead path.
+   */
+  private instance = crypto.getRandomValues(new Uint8Array(INSTANCE_BYTES));
+  private presenter: Presenter | undefined;
+  /** Deadline of the response that is expected; undefined if none is. */
+  private expected: { atMs: number; timer: ReturnType<typeof setTimeout> } | undefined;
+  private othersTimer: ReturnType<typeof setTimeout> | undefined;
+  private probeTimer: ReturnType<typeof setInterval> | undefined;
+  /** The user has been told that the session does not answer. */
+  private unresponsive = false;
+  /** Chunks handed to the transport. */
+  private sends = 0;
+  private receivedAtMs = 0;
+
+  private connected = false;
+  /** The session has answered this connection's hello. */
+  private greeted = false;
+  private closed = false;
+  /** Whether keys typed without a connection will be sent; as the page was told last. */
+  private buffering = true;
+  /**
+   * The size that the session's screen is to have, and whether the session has been asked for it.
+   */
+  private wanted: DisplaySize = { width: 0, height: 0, scale: 0 };
+  private resizeState: "asked" | "unasked" | "settled" = "settled";
+  private resizeTimer: ReturnType<typeof setTimeout> | undefined;
+
+  private visible = true;
+  private presentScheduled = false;
+  private presents = 0;
+  private postsLossy = false;
+  /** Key of the saved cache (the session's address), and whether a save is in progress. */
+  private cacheKey: string | undefined;
+  private saving = false;
+  /** Until when the old picture stays while the new one is incomplete; 0: not at all. */
+  private holdUntilMs = 0;
+  private newPicture: { width: number; height: number; screen: Size; part: Rect } | undefined;
+  /** What the page shows, if it has said; sent on every connection. */
+  private view: ViewRequest | undefined;
+  /** Saves the picture for the tab's next page. */
+  private tileSaver: TileSaver | undefined;
+  /**
+   * The picture of an earlier page is still being read; "opened": a connection has opened and waits
+   * for it.
+   */
+  private restoring: "reading" | "opened" | undefined;
+  private videoDecoders: VideoDecoders | undefined;
+  /** A frame of the last connection still occupies the sample buffer. */
+  private copying: Promise<void> | undefined;
+  private takingVideoTasks = false;
+  private h264 = false;
+
+  private clipPolicy: ClipboardPolicy = { toSession: false, fromSession: false };
+  /**
+   * The page's newest clipboard offer, repeated on a new connection; no formats if the session has
+   * copied something since.
+   */
+  private localOffer = { number: 0, formats: 0 };
+  /** Clipboard contents requested from the session: viewer-core's numbers → the page's. */
+  private readonly clipRequests = new Map<number, number>();
+  /**
+   * The connection's first picture was shown: what the session offers from now on was copied just
+   * now.
+   */
+  private pictureShown = false;
+  private deadlineTimer: ReturnType<typeof setTimeout> | undefined;
+  private deadlineUs = 0;
+  /** The keyboard layout, sent on every connection. */
+  private layout: { layout: string; variant: string } | undefined;
+
+  private readonly barriers = new Map<number, Waiter>();
+  private readonly awaitPicture: Waiter[] = [];
+  private readonly awaitPresent: Waiter[] = [];
+
+  constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {}
+
+  /** Handles one message of the page. Never throws; errors are posted. */
+  handle(message: ToEngine): void {
+    switch (message.type) {
+      case "start":
+        this.start(message).catch((error: unknown) =>
+          this.close("The viewer cannot start", messageOf(error), false),
+        );
+        break;
+      case "key":
+        this.input((decoder) =>
+          decoder.key(message.code, message.keysym, message.down, message.timeUs),
+        );
+        break;
+      case "char":
+        this.input((decoder) => decoder.char(message.codePoint, nowUs()));
+        break;
+      case "locks":
+        this.input((decoder) => decoder.locks(message.caps, message.num, nowUs()), "page");
+        break;
+      case "layout":
+        this.layout = message;
+        this.withDecoder((decoder) => decoder.layout(message.layout, message.variant));
+        break;
+      case "button":
+        this.input((decoder) => decoder.button(message.button, message.down, message.timeUs));
+        break;
+      case "motion":
+        this.withDecoder((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
+        break;
+      case "scroll":
+        this.withDecoder((decoder) => decoder.scroll(message.dx, message.dy, nowUs()));
+        break;
+      case "touch":
+        this.withDecoder((decoder) =>
+          decoder.touch(message.id, message.phase, message.x, message.y, nowUs()),
+        );
+        break;
+      case "releaseAll":
+        this.input((decoder) => decoder.releaseAll(nowUs()), "page");
+        break;
+      case "display":
+        this.wanted = message.display;
+        if (this.wanted.width === 0) break; // the session keeps its size
+        if (this.resizeState === "settled") this.askResize();
+        else this.resizeState = "unasked";
+        break;
+      case "view":
+        this.view = message.view;
+        this.withDecoder((decoder) => decoder.view(message.view));
+        break;
+      case "visible":
+        this.visible = message.visible;
+        if (this.visible) this.schedulePresent();
+        else {
+          void this.save();
+          void this.tileSaver?.save("last");
+        }
+        break;
+      case "reportLossy":
+        this.postsLossy = message.report;
+        this.postLossy();
+        break;
+      case "clipOffer":
+        this.localOffer = { number: message.number, formats: message.formats };
+        this.withDecoder((decoder) => decoder.clipOffer(message.formats));
+        break;
+      case "clipRequest": {
+        const id = this.withDecoder((decoder) => decoder.clipRequest(message.format, nowUs()));
+        if (id !== undefined) this.clipRequests.set(id, message.request);
+        else
+          this.post({
+            type: "clipFailed",
+            request: message.request,
+            why: ClipFailure.Gone,
+            bytes: 0,
+            limit: 0,
+          });
+        break;
+      }
+      case "clipProvide":
+        this.withDecoder((decoder) => decoder.clipProvide(message.id, message.bytes, nowUs()));
+        break;
+      case "wake":
+        this.wake();
+        break;
+      case "retry":
+        this.retry().catch((error: unknown) =>
+          this.close("The viewer cannot start", messageOf(error), false),
+        );
+        break;
+      case "disconnect":
+        void this.disconnect();
+        break;
+      case "query":
+        this.answer(message.what).then(
+          (value) =>
+            this.post(
+              { type: "answer", id: message.id, value },
+              value && "data" in value ? [value.data.buffer] : [],
+            ),
+          (error: unknown) =>
+            this.post({ type: "failed", id: message.id, reason: messageOf(error) }),
+        );
+        break;
+    }
+  }
+
+  private async start(message: Extract<ToEngine, { type: "start" }>): Promise<void> {
+    this.wanted = message.display;
+    this.clipPolicy = message.clipboard;
+    this.presenter = choosePresenter(message.canvas, message.presenter, () => this.presentAll());
+    this.login = { url: message.logoutUrl, secret: message.secret };
+    const session = {
+      socket: message.socketUrl,
+      webTransport: message.webTransportUrl,
+      login: message.loginUrl,
+      secret: message.secret,
+    };
+    this.connection = new Connection(session, message.transport, {
+      connecting: (attempt) => this.state({ name: "connecting", attempt }),
+      opened: () => this.opened(),
+      received: (bytes) => this.received((decoder) => decoder.bytes(bytes, nowUs())),
+      receivedDatagram: (bytes) => this.received((decoder) => decoder.datagram(bytes, nowUs())),
+      dropped: (retryMs, failures) => {
+        this.lost(new Error("the connection dropped"));
+        this.state({ name: "waiting", retryMs, failures });
+      },
+      replaced: () => {
+        this.lost(new Error("another connection took the place of this one"));
+        this.post({ type: "clipInterrupted" });
+      },
+      mayBeReplaced: () => this.mayBeReplaced,
+      holdsInput: () => this.decoder?.holdsInput === true,
+      notImproved: (end) => this.decoder?.transportAttempt(end, nowUs()),
+      refused: () => {
+        this.clearSavedState();
+        this.close(
+          "This link is no longer valid",
+          `The session does not know this browser any more. ${NEW_LINK}`,
+          false,
+        );
+      },
+    });
+    this.connection.prepare();
+    const { tab } = message;
+    if (tab) {
+      this.instance = tab.instance;
+      this.tileSaver = new TileSaver(tab, () => this.decoder);
+    }
+    const before = tab?.reloaded ? this.tileSaver?.read(RESTORE_MS_MAX) : undefined;
+    if (before) this.restoring = "reading";
+    const h264 = decodesH264();
+    this.module = await this.fetchDecoder(message.wasmUrl);
+    this.decoder = await Decoder.load(this.module);
+    if (message.persistCache) await this.load(this.decoder, message.socketUrl);
+    this.h264 = await h264;
+    this.watchClock();
+    this.connection.open();
+    if (before) this.finishRestoring(await before);
+  }
+
+  /** The saved picture has been read; a connection may have opened meanwhile. */
+  private finishRestoring(kept: SavedPicture | undefined): void {
+    const { decoder, restoring } = this;
+    this.restoring = undefined;
+    if (kept && decoder && !this.closed)
+      this.showRestored(decoder, this.tileSaver?.restore(decoder, kept));
+    if (restoring === "opened") this.opened();
+  }
+
+  /**
+   * Shows the picture of an earlier page as if the connection had dropped, and requests the same
+   * view.
+   */
+  private showRestored(decoder: Decoder, picture: Picture | undefined): void {
+    const { presenter } = this;
+    if (picture === undefined || presenter === undefined) return;
+    const { width, height, screen, part } = picture;
+    const whole = part.width === screen.width && part.height === screen.height;
+    if (!whole || width !== part.width || height !== part.height)
+      this.view ??= { size: { width, height }, part };
+    presenter.resize(width, height);
+    this.post({ type: "geometry", width, height, screen, part });
+    presenter.present(decoder, decoder.takeDamage());
+    this.postBuffering();
+  }
+
+  /** Closes the connection and ends the login, also if the session cannot be told. */
+  private async disconnect(): Promise<void> {
+    this.withDecoder((decoder) => decoder.close());
+    this.clearSavedState();
+    this.post({ type: "forgetLogin" });
+    const title = "Disconnected";
+    this.close(title, `The session continues without you. ${NEW_LINK}`, false);
+    if (this.login === undefined || (await logout(this.login.url, this.login.secret))) return;
+    const reason =
+      "This browser has forgotten its login, but the session could not be told: the login itself " +
+      "is valid until thinc link --revoke or the session's end.";
+    this.state({ name: "closed", title, reason, canRetry: false });
+  }
+
+  /** Deletes what the browser has stored of this session. */
+  private clearSavedState(): void {
+    this.tileSaver?.forget();
+    this.post({ type: "clearSavedState" });
+  }
+
+  /** The connection may have dropped while the module was fetched. */
+  private async fetchDecoder(url: string): Promise<WebAssembly.Module> {
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await compileDecoder(url);
+      } catch (error) {
+        if (attempt === FETCHES_MAX) throw error;
+        const retryMs = FETCH_RETRY_MS * 2 ** (attempt - 1);
+        this.state({ name: "waiting", retryMs, failures: attempt });
+        await new Promise((resolve) => setTimeout(resolve, retryMs));
+        this.state({ name: "connecting", attempt: attempt + 1 });
+      }
+    }
+  }
+
+  /** Loads the cache that an earlier page saved, and starts saving it. */
+  private async load(decoder: Decoder, session: string): Promise<void> {
+    this.cacheKey = session;
+    setInterval(() => void this.save(), SAVE_MS);
+    try {
+      const saved = await loadCache(session);
+      const refused = saved && decoder.loadCache(saved);
+      if (refused !== undefined) console.warn(`thinc: the saved cache is not used: ${refused}`);
+    } catch (error) {
+      console.warn(`thinc: the saved cache cannot be read: ${messageOf(error)}`);
+    }
+  }
+
+  private async save(): Promise<void> {
+    if (this.cacheKey === undefined || this.saving) return;
+    const bytes = this.decoder?.saveCache();
+    if (bytes === undefined) return;
+    this.saving = true;
+    try {
+      await saveCache(this.cacheKey, bytes);
+    } catch (error) {
+      console.warn(`thinc: the cache cannot be saved: ${messageOf(error)}`);
+      this.cacheKey = undefined;
+    } finally {
+      this.saving = false;
+    }
+  }
+
+  private async retry(): Promise<void> {
+    if (this.connected || this.module === undefined) return;
+    // An instance that panicked is unusable.
+    this.decoder ??= await Decoder.load(this.module);
+    this.closed = false;
+    this.connection?.retryNow();
+  }
+
+  private opened(): void {
+    if (this.restoring !== undefined) {
+      this.restoring = "opened";
+      return;
+    }
+    this.connected = true;
+    this.holdUntilMs = performance.now() + HOLD_MS_MAX;
+    this.pictureShown = false;
+    const helloMs = this.connection?.reason === undefined ? HELLO_MS_MAX : REPLACED_HELLO_MS_MAX;
+    this.expect(helloMs, () => this.connection?.drop());
+    this.videoDecoders = new VideoDecoders((call) => this.withDecoder(call), this.copying);
+    this.withDecoder((decoder) => {
+      decoder.instance(this.instance);
+      decoder.h264(this.h264);
+      decoder.datagrams(this.connection?.carriesDatagrams ?? false);
+      decoder.clipPolicy(this.clipPolicy);
+      if (this.layout) decoder.layout(this.layout.layout, this.layout.variant);
+      decoder.open("thinc-web", this.wanted.width, this.wanted.height);
+      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
+      if (this.view) decoder.view(this.view);
+      if (this.localOffer.formats !== 0) decoder.clipOffer(this.localOffer.formats);
+      if (this.connection?.canImprove) decoder.watchPath();
+    });
+  }
+
+  private received(take: (decoder: Decoder) => void): void {
+    this.receivedAtMs = performance.now();
+    this.connection?.bytesReceived();
+    this.becomeResponsive();
+    this.withDecoder(take);
+    this.improveTransport();
+  }
+
+  /** Tries another transport beside this one if the path has become long. */
+  private improveTransport(): void {
+    const { decoder, connection } = this;
+    if (!this.connected || decoder === undefined || !connection?.canImprove) return;
+    const roundTripUs = decoder.pathChange(nowUs());
+    if (roundTripUs === undefined) return;
+    decoder.transportAttempt("begun", nowUs());
+    connection.improve(`the round trip grew to ${(roundTripUs / 1000).toFixed(1)} ms`);
+  }
+
+  // Liveness. An acknowledgement needs no answer, so the lack of one proves nothing; but
+  // viewer-core sends a ping with any call that is due one, and passing it no bytes is such a call.
+
+  /** A response must arrive within `ms`; an earlier deadline stays. */
+  private expect(ms: number, then: () => void): void {
+    const atMs = performance.now() + ms;
+    if (this.expected !== undefined && this.expected.atMs <= atMs) return;
+    clearTimeout(this.expected?.timer);
+    this.expected = { atMs, timer: setTimeout(then, ms) };
+  }
+
+  private sent(by: "user" | "page"): void {
+    this.sends += 1;
+    if (!this.greeted || this.unresponsive) return;
+    if (by === "user")
+      this.expect(2 * this.roundTripMs() + INPUT_RESPONSE_MS_MAX, () =>
+        this.becomeUnresponsive(DEAD_MS_MAX),
+      );
+    else this.expect(RESPONSE_MS_MAX, () => this.probe(DEAD_MS_MAX));
+  }
+
+  /** The minimum: time spent in a queue behind a picture must not count. */
+  private roundTripMs(): number {
+    const us = this.decoder?.stats().rttMinUs ?? 0;
+    return us > 0 ? Math.min(us / 1000, ROUND_TRIP_MS_MAX) : ROUND_TRIP_MS_MAX;
+  }
+
+  /**
+   * Tells the user, probes the session, tries other transports beside the active one, and drops the
+   * connection if none has opened by the deadline.
+   */
+  private becomeUnresponsive(deadMs: number): void {
+    if (this.connection) this.connection.roundTripMs = this.roundTripMs();
+    clearTimeout(this.expected?.timer);
+    this.expected = undefined;
+    this.unresponsive = true;
+    this.state({ name: "unresponsive" });
+    this.othersTimer = setTimeout(
+      () => this.connection?.tryOthers(),
+      TRY_OTHERS_MS[this.connection?.kind ?? "websocket"],
+    );
+    this.expect(deadMs, () => this.connection?.drop());
+    const probe = () => this.withDecoder((decoder) => decoder.repeatLivenessProbe(nowUs()));
+    clearInterval(this.probeTimer);
+    this.probeTimer = setInterval(probe, PROBE_INTERVAL_MS);
+    probe();
+  }
+
+  private becomeResponsive(): void {
+    clearTimeout(this.expected?.timer);
+    this.expected = undefined;
+    clearTimeout(this.othersTimer);
+    clearInterval(this.probeTimer);
+    if (this.unresponsive && this.connected) this.state({ name: "connected" });
+    this.unresponsive = false;
+  }
+
+  /**
+   * Probes the session; if it does not answer, the user is told, and `deadMs` later the connection
+   * is dropped.
+   */
+  private probe(deadMs: number, attempts = 2): void {
+    if (!this.greeted) return; // HELLO_MS_MAX bounds a new connection
+    clearTimeout(this.expected?.timer);
+    this.expected = undefined;
+    const before = this.sends;
+    this.withDecoder((decoder) => decoder.bytes(new Uint8Array(), nowUs()));
+    if (this.sends === before && attempts > 1) {
+      this.expect(PING_MS, () => this.probe(deadMs, attempts - 1));
+      return;
+    }
+    this.expect(PROBE_MS_MAX, () => this.becomeUnresponsive(deadMs));
+  }
+
+  /** The machine or page slept, or the network came back: probes the connection. */
+  private wake(): void {
+    if (this.greeted) this.probe(WAKE_DEAD_MS_MAX);
+    else if (!this.closed) this.connection?.wake();
+  }
+
+  private watchClock(): void {
+    let lastMs = Date.now();
+    setInterval(() => {
+      const nowMs = Date.now();
+      const slept = nowMs - lastMs > CLOCK_MS + CLOCK_JUMP_MS_MIN;
+      lastMs = nowMs;
+      if (slept) this.wake();
+      else if (
+        this.visible &&
+        performance.now() - this.receivedAtMs > IDLE_MS_MAX &&
+        this.expected === undefined
+      ) {
+        this.probe(DEAD_MS_MAX);
+      }
+    }, CLOCK_MS);
+  }
+
+  /**
+   * Calls the decoder, sends its output and handles its events: the only entry, so that none is
+   * forgotten. Output that may wait stays in viewer-core while the transport is congested; a newer
+   * pointer position replaces it there.
+   */
+  private withDecoder<T>(
+    call: (decoder: Decoder) => T,
+    urgency: "now" | "may wait" = "now",
+    by: "user" | "page" = "page",
+  ): T | undefined {
+    const decoder = this.decoder;
+    if (!this.connected || decoder === undefined) return undefined;
+    return this.guarded(decoder, () => {
+      const result = call(decoder);
+      const datagram = decoder.datagramOutput();
+      if (datagram.length > 0) this.connection?.sendDatagram(datagram);
+      if (urgency === "now" || this.connection?.congested === false) {
+        const output = decoder.output();
+        if (output.length > 0 && this.connection?.send(output)) this.sent(by);
+      }
+      for (let event = decoder.event(); event !== undefined; event = decoder.event())
+        this.handleEvent(event);
+      this.takeVideoTasks(decoder);
+      if (decoder.damaged) this.schedulePresent();
+      this.scheduleTimeout(decoder);
+      if (this.connection?.awaitsTurn && this.mayBeReplaced) this.replaceLater();
+      return result;
+    });
+  }
+
+  /** Whether nothing is released, sent twice or requested in vain if the connection ends now. */
+  private get mayBeReplaced(): boolean {
+    return this.decoder?.mayBeReplaced !== false && this.clipRequests.size === 0;
+  }
+
+  /**
+   * The connection may be replaced now, and a transport waits for that. Later: the caller may go on
+   * with this one.
+   */
+  private replaceLater(): void {
+    setTimeout(() => {
+      if (this.mayBeReplaced) this.connection?.replace();
+    });
+  }
+
+  /** An error of the decoder ends the connection. */
+  private guarded<T>(decoder: Decoder, call: () => T): T | undefined {
+    try {
+      return call();
+    } catch (error) {
+      if (error instanceof DecoderError) {
+        this.close("The connection failed", error.message, true);
+      } else {
+        this.decoder = undefined;
+        this.close(
+          "The viewer failed",
+          `This is a bug of thinc: ${decoder.panicMessage() ?? messageOf(error)}`,
+          true,
+        );
+      }
+      return undefined;
+    }
+  }
+
+  /**
+   * Sends user input, or buffers it for the next connection; without a connection viewer-core
+   * buffers keys and text and only notes the rest.
+   */
+  private input(call: (decoder: Decoder) => void, by: "user" | "page" = "user"): void {
+    const decoder = this.decoder;
+    if (this.connected) this.withDecoder(call, "now", by);
+    else if (decoder !== undefined && !this.closed) this.guarded(decoder, () => call(decoder));
+    if (!this.greeted) this.postBuffering();
+  }
+
+  private postBuffering(): void {
+    const buffering = this.decoder?.canBufferInput(nowUs()) ?? false;
+    if (buffering !== this.buffering) this.post({ type: "buffering", buffering });
+    this.buffering = buffering;
+  }
+
+  /** In their order: tasks that appear while one is handled are taken by the same loop. */
+  private takeVideoTasks(decoder: Decoder): void {
+    if (this.takingVideoTasks) return;
+    this.takingVideoTasks = true;
+    try {
+      for (let task = decoder.video(); task !== undefined; task = decoder.video())
+        this.videoDecoders?.take(task);
+    } finally {
+      this.takingVideoTasks = false;
+    }
+  }
+
+  /** Calls the decoder's timeout at its deadline. */
+  private scheduleTimeout(decoder: Decoder): void {
+    const deadline = decoder.deadline();
+    if (deadline === undefined || (this.deadlineTimer !== undefined && deadline >= this.deadlineUs))
+      return;
+    clearTimeout(this.deadlineTimer);
+    this.deadlineUs = deadline;
+    this.deadlineTimer = setTimeout(
+      () => {
+        this.deadlineTimer = undefined;
+        this.withDecoder((decoder) => decoder.timeout(nowUs()));
+      },
+      Math.max(0, (deadline - nowUs()) / 1000),
+    );
+  }
+
+  private handleEvent(event: DecoderEvent): void {
+    switch (event.type) {
+      case "hello":
+        this.greeted = true;
+        this.connection?.proven();
+        this.state({ name: "connected" });
+        this.post({ type: "name", name: event.name });
+        break;
+      case "geometry":
+        this.newPicture = event;
+        this.tileSaver?.setPicture(event);
+        this.holdUntilMs = performance.now() + HOLD_MS_MAX;
+        this.resizeAnswered();
+        setTimeout(() => this.schedulePresent(), HOLD_MS_MAX);
+        break;
+      case "frameEnd":
+        this.holdUntilMs = 0;
+        this.schedulePresent();
+        break;
+      case "cursor": {
+        const { width, height, hotX, hotY, rgba } = event;
+        this.post({ type: "cursor", width, height, hotX, hotY, rgba }, [rgba.buffer]);
+        break;
+      }
+      case "cursorShow":
+        this.post({ type: "cursorShow", shown: event.shown });
+        break;
+      case "barrier":
+        this.barriers.get(event.id)?.resolve();
+        this.barriers.delete(event.id);
+        break;
+      case "closed":
+        this.sessionClosed(event.code, event.reason);
+        break;
+      case "clipOffer":
+        if (event.selection !== CLIPBOARD) break;
+        if (event.formats !== 0) this.localOffer.formats = 0;
+        this.post({
+          type: "clipOffer",
+          after: this.localOffer.number,
+          formats: event.formats,
+          copied: this.pictureShown,
+        });
+        break;
+      case "clipWanted":
+        this.post({ type: "clipWanted", id: event.id, format: event.format });
+        break;
+      case "clipContent": {
+        const request = this.clipRequests.get(event.id);
+        this.clipRequests.delete(event.id);
+        if (request !== undefined)
+          this.post({ type: "clipContent", request, bytes: event.bytes }, [event.bytes.buffer]);
+        break;
+      }
+      case "clipEnded": {
+        const { id, why, bytes, limit } = event;
+        const request = this.clipRequests.get(id);
+        this.clipRequests.delete(id);
+        this.post(
+          request !== undefined
+            ? { type: "clipFailed", request, why, bytes, limit }
+            : { type: "clipRefused", why, bytes, limit },
+        );
+        break;
+      }
+    }
+  }
+
+  private sessionClosed(code: number, reason: string): void {
+    switch (code) {
+      case CLOSE.restart:
+      case CLOSE.tooSlow:
+        this.connection?.drop();
+        break;
+      case CLOSE.ended:
+        this.clearSavedState();
+        this.close(
+          "The session has ended",
+          `${sentence(reason)}Start it again with thinc serve on its machine, and open its link.`,
+          false,
+        );
+        break;
+      case CLOSE.replaced:
+        this.close("Another viewer took over", reason, true);
+        break;
+      case CLOSE.version:
+        this.close("This page and the session have different protocol versions", reason, true);
+        break;
+      case CLOSE.unauthorized:
+        this.clearSavedState();
+        this.close("This link is no longer valid", `${sentence(reason)}${NEW_LINK}`, false);
+        break;
+      default:
+        this.close("The session closed the connection", reason, true);
+    }
+  }
+
+  // Presenting
+
+  private schedulePresent(): void {
+    if (this.presentScheduled || !this.visible) return;
+    this.presentScheduled = true;
+    requestAnimationFrame(() => {
+      this.presentScheduled = false;
+      this.present();
+    });
+  }
+
+  private present(): void {
+    const decoder = this.decoder;
+    const presenter = this.presenter;
+    if (decoder === undefined || presenter === undefined) return;
+    if (this.newPicture !== undefined) {
+      // the end of a frame, or the timer set with the hold, calls again
+      if (performance.now() < this.holdUntilMs) return;
+      const { width, height, screen, part } = this.newPicture;
+      this.newPicture = undefined;
+      presenter.resize(width, height);
+      this.post({ type: "geometry", width, height, screen, part });
+    }
+    const damage = decoder.takeDamage();
+    presenter.present(decoder, damage);
+    this.pictureShown = decoder.width > 0;
+    if (this.connected) this.presents += 1;
+    this.postLossy();
+    this.withDecoder(() => decoder.presented(nowUs()));
+    this.tileSaver?.schedule();
+    // A restored picture is not the session's yet.
+    if (this.connected) for (const waiter of this.awaitPicture.splice(0)) waiter.resolve();
+    for (const waiter of this.awaitPresent.splice(0)) waiter.resolve();
+  }
+
+  private postLossy(): void {
+    if (!this.postsLossy || this.decoder === undefined) return;
+    const rects = this.decoder.lossy();
+    this.post({ type: "lossy", rects }, [rects.buffer]);
+  }
+
+  /** The canvas lost its content. */
+  private presentAll(): void {
+    const decoder = this.decoder;
+    if (decoder === undefined) return;
+    this.presenter?.present(decoder, Int32Array.of(0, 0, decoder.width, decoder.height));
+  }
+
+  // The session follows the tab's size: one request is in flight, and only the newest size waits
+  // behind it.
+
+  private askResize(): void {
+    this.resizeState = "asked";
+    this.withDecoder((decoder) => {
+      decoder.resize(this.wanted.width, this.wanted.height);
+      if (this.wanted.scale !== 0) decoder.display(this.wanted, this.wanted.scale);
+    });
+    clearTimeout(this.resizeTimer);
+    this.resizeTimer = setTimeout(() => this.resizeAnswered(), RESIZE_ANSWER_MS_MAX);
+  }
+
+  private resizeAnswered(): void {
+    clearTimeout(this.resizeTimer);
+    if (this.resizeState === "unasked") this.askResize();
+    else this.resizeState = "settled";
+  }
+
+  // Queries of the page
+
+  private async answer(
+    what: "idle" | "saved" | "pixels" | "stats",
+  ): Promise<undefined | Pixels | Stats> {
+    if (what === "saved") return this.tileSaver?.save("last").then(() => undefined);
+    if (what === "stats") return this.stats();
+    if (what === "pixels") {
+      const decoder = this.decoder;
+      if (decoder === undefined) throw new Error("there is no picture");
+      const { width, height } = decoder;
+      return { width, height, data: decoder.rgba(0, 0, width, height).slice() };
+    }
+    return this.idle();
+  }
+
+  /**
+   * Resolves when a barrier's round trip brought no update and all earlier ones are on the canvas.
+   */
+  private async idle(): Promise<undefined> {
+    if (this.presents === 0)
+      await new Promise<void>((resolve, reject) => this.awaitPicture.push({ resolve, reject }));
+    for (let before = -1; before !== this.updates(); ) {
+      before = this.updates();
+      await new Promise<void>((resolve, reject) => {
+        const id =
+          this.barriers.size < BARRIERS_MAX
+            ? this.withDecoder((decoder) => decoder.barrier())
+            : undefined;
+        if (id === undefined)
+          reject(new Error(`no connection, or ${BARRIERS_MAX} barriers in flight`));
+        else this.barriers.set(id, { resolve, reject });
+      });
+    }
+    if (this.presentScheduled)
+      await new Promise<void>((resolve, reject) => this.awaitPresent.push({ resolve, reject }));
+    return undefined;
+  }
+
+  private updates(): number {
+    return this.decoder?.stats().updates ?? 0;
+  }
+
+  private stats(): Stats {
+    const decoder = this.decoder;
+    if (decoder === undefined) throw new Error("there is no viewer");
+    return {
+      ...decoder.stats(),
+      transport: this.connection?.kind,
+      transportReason: this.connection?.reason,
+      presenter: this.presenter?.kind ?? "2d",
+      width: decoder.width,
+      height: decoder.height,
+      presents: this.presents,
+    };
+  }
+
+  // Ends
+
+  private lost(why: Error): void {
+    this.connected = false;
+    this.greeted = false;
+    if (this.restoring === "opened") this.restoring = "reading";
+    this.decoder?.lost();
+    if (this.videoDecoders) this.copying = this.videoDecoders.close();
+    this.videoDecoders = undefined;
+    this.becomeResponsive();
+    clearTimeout(this.resizeTimer);
+    this.resizeState = "settled";
+    this.clipRequests.clear();
+    clearTimeout(this.deadlineTimer);
+    this.deadlineTimer = undefined;
+    for (const waiter of this.barriers.values()) waiter.reject(why);
+    this.barriers.clear();
+  }
+
+  private close(title: string, reason: string, canRetry: boolean): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.lost(new Error(title));
+    for (const waiter of this.awaitPicture.splice(0))
+      waiter.reject(new Error(`${title}. ${reason}`));
+    this.connection?.end();
+    this.state({ name: "closed", title, reason, canRetry });
+  }
+
+  private state(state: ConnectionState): void {
+    if (state.name !== "closed") this.closed = false;
+    this.postBuffering();
+    this.post({ type: "state", state });
+  }
+}
+
+/** The session's reason as a sentence, ready for the next one. */
+function sentence(reason: string): string {
+  const words = reason.trim();
+  if (words === "") return "";
+  return `${words.charAt(0).toUpperCase()}${words.slice(1)}${/[.!?]$/.test(words) ? " " : ". "}`;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

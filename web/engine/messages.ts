@@ -1,0 +1,239 @@
+// Messages between page and engine, across a worker's boundary or inside one thread.
+// Path 13/13, and path back: main.ts and input.ts on one side, engine.ts on the other.
+// Plain data only; bytes of the protocol stay in the engine.
+
+/** Microseconds since 1970, from one clock on both sides of the worker's boundary. */
+export function nowUs(): number {
+  return Math.round((performance.timeOrigin + performance.now()) * 1000);
+}
+
+import type { Rect, Size, ViewRequest } from "../display/view";
+import type { Tab } from "../store/tab";
+import type { TransportChoice } from "../transport/connection";
+import type { TransportKind } from "../transport/transports";
+
+/**
+ * Length of the identifier by which the session knows a viewer; as in
+ * crates/protocol/src/limits.rs.
+ */
+export const INSTANCE_BYTES = 16;
+
+export type PresenterKind = "webgl2" | "2d";
+
+/** Messages of the page to the engine. */
+export type ToEngine =
+  | {
+      type: "start";
+      canvas: OffscreenCanvas | HTMLCanvasElement;
+      /** wss:// address of the session. */
+      socketUrl: string;
+      /** https:// address of its WebTransport. */
+      webTransportUrl: string;
+      transport: TransportChoice;
+      wasmUrl: string;
+      /** Requested when no transport opens: answers whether the browser's login is valid. */
+      loginUrl: string;
+      /** Ends the login. */
+      logoutUrl: string;
+      /** Of the origin; a connection needs it beside the cookie. */
+      secret: string;
+      /** The size that the session's screen is to have; 0 × 0 keeps its size. */
+      display: DisplaySize;
+      /** Forces a presenter, for tests; otherwise the engine chooses. */
+      presenter?: PresenterKind;
+      /** Saves the viewer's cache in the browser's store. */
+      persistCache: boolean;
+      /** What the tab's pages have in common; undefined if this browser stores nothing. */
+      tab?: Tab;
+      /** Directions in which clipboard contents may go. */
+      clipboard: ClipboardPolicy;
+    }
+  | { type: "key"; code: number; keysym: number; down: boolean; timeUs: number }
+  /** A typed character that no key stands for. */
+  | { type: "char"; codePoint: number }
+  /** The state of this keyboard's locks. */
+  | { type: "locks"; caps: boolean; num: boolean }
+  /** The layout of this keyboard, by X's names. */
+  | { type: "layout"; layout: string; variant: string }
+  | { type: "motion"; x: number; y: number }
+  | { type: "button"; button: number; down: boolean; timeUs: number }
+  | { type: "scroll"; dx: number; dy: number }
+  | { type: "touch"; id: number; phase: TouchPhase; x: number; y: number }
+  | { type: "releaseAll" }
+  /** The size that the session's screen is to have; 0 × 0: any. */
+  | { type: "display"; display: DisplaySize }
+  /** The page shows this; the session is to send it. */
+  | { type: "view"; view: ViewRequest }
+  | { type: "visible"; visible: boolean }
+  /** Whether the engine is to report the lossy parts of the screen. */
+  | { type: "reportLossy"; report: boolean }
+  /**
+   * The page offers clipboard content under its own number, from 1. `formats` has bit 2ⁿ for
+   * `ClipFormat` n.
+   */
+  | { type: "clipOffer"; number: number; formats: number }
+  /**
+   * Requests what the session has copied; `clipContent` or `clipFailed` answers with this number.
+   */
+  | { type: "clipRequest"; request: number; format: ClipFormat }
+  /** Answers `clipWanted`; without bytes the content is not available. */
+  | { type: "clipProvide"; id: number; bytes: Uint8Array<ArrayBuffer> | undefined }
+  /** The user asks for another attempt. */
+  | { type: "retry" }
+  /** The machine or page may have slept: the connection has to be probed. */
+  | { type: "wake" }
+  | { type: "disconnect" }
+  | { type: "query"; id: number; what: "idle" | "saved" | "pixels" | "stats" };
+
+/** As `InputEvent::Touch` numbers its phases. */
+export enum TouchPhase {
+  Begin = 0,
+  Update = 1,
+  End = 2,
+}
+
+/** Formats, as `ClipFormat` of crates/protocol/src/clip.rs numbers them. */
+export enum ClipFormat {
+  Text = 0,
+  Html = 1,
+  Png = 2,
+}
+
+/** Why clipboard content is not delivered; as `ClipEnd` there. */
+export enum ClipFailure {
+  Cancelled = 0,
+  Gone = 1,
+  TooLarge = 2,
+  Failed = 3,
+}
+
+/** Directions in which clipboard contents may go. */
+export interface ClipboardPolicy {
+  toSession: boolean;
+  fromSession: boolean;
+}
+
+export interface DisplaySize extends Size {
+  /** Scale at which applications should draw, in percent; 0: unknown. */
+  scale: number;
+}
+
+export interface Pixels {
+  width: number;
+  height: number;
+  /** Red, green, blue, 255; row after row. */
+  data: Uint8ClampedArray;
+}
+
+export interface CommandStats {
+  name: string;
+  count: number;
+  bytes: number;
+}
+
+/** Frames of video since the connection began. */
+export interface VideoStats {
+  /** Received encoded. */
+  coded: number;
+  /** Painted, encoded or not. */
+  shown: number;
+  /** Decoded, and not painted because nothing of them was visible any more. */
+  skipped: number;
+  /** Not decoded. */
+  dropped: number;
+  /** How often a keyframe was requested, and how often a stream was refused. */
+  keyframeRequests: number;
+  refused: number;
+  /** From the last frame's arrival to its painting. */
+  delayUs: number;
+}
+
+export interface Stats {
+  /** The transport in use; undefined without a connection. */
+  transport: TransportKind | undefined;
+  /** Why it took another's place; undefined if it was the first choice. */
+  transportReason: string | undefined;
+  presenter: PresenterKind;
+  width: number;
+  height: number;
+  updates: number;
+  /**
+   * How many of them arrived as datagrams. `lateUpdates` arrived as datagrams, already replaced,
+   * and are not counted in `updates`.
+   */
+  datagramUpdates: number;
+  lateUpdates: number;
+  presents: number;
+  bytesIn: number;
+  bytesOut: number;
+  /** Bytes of packed commands, before and after unpacking. */
+  packedBytes: number;
+  unpackedBytes: number;
+  /** Pixels that are lossy now. */
+  lossyPixels: number;
+  /** Round trip in microseconds, smoothed and minimal; 0 if unknown. */
+  rttUs: number;
+  rttMinUs: number;
+  video: VideoStats;
+  /**
+   * Time from an input to the presentation of its echo, of the last keys and buttons, in
+   * microseconds, oldest first.
+   */
+  inputToPresentUs: number[];
+  commands: CommandStats[];
+}
+
+export type ConnectionState =
+  /** The first connection, or a reconnection, is in progress. */
+  | { name: "connecting"; attempt: number }
+  | { name: "connected" }
+  /** Connected, but the session does not answer. */
+  | { name: "unresponsive" }
+  /** The connection was lost; the engine reconnects by itself. */
+  | { name: "waiting"; retryMs: number; failures: number }
+  /** Closed for this reason; `canRetry` if another attempt can help. */
+  | { name: "closed"; title: string; reason: string; canRetry: boolean };
+
+/** Messages of the engine to the page. */
+export type FromEngine =
+  | { type: "supported"; supported: boolean }
+  | { type: "state"; state: ConnectionState }
+  /** Whether the next connection will send what is typed without one. */
+  | { type: "buffering"; buffering: boolean }
+  /** The canvas has this size, and shows this part of the session's screen. */
+  | { type: "geometry"; width: number; height: number; screen: Size; part: Rect }
+  | { type: "name"; name: string }
+  /** The tab's next page is to start without saved state. */
+  | { type: "clearSavedState" }
+  /** The browser's login is to be forgotten. */
+  | { type: "forgetLogin" }
+  | {
+      type: "cursor";
+      width: number;
+      height: number;
+      hotX: number;
+      hotY: number;
+      rgba: Uint8ClampedArray;
+    }
+  | { type: "cursorShow"; shown: boolean }
+  /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
+  | { type: "lossy"; rects: Int32Array }
+  /**
+   * The session offers clipboard content, or none (no formats). `copied`: it was copied after the
+   * connection began. `after`: the number of the page's last offer that the session had received.
+   */
+  | { type: "clipOffer"; after: number; formats: number; copied: boolean }
+  /** An application pastes what the page has offered. */
+  | { type: "clipWanted"; id: number; format: ClipFormat }
+  | { type: "clipContent"; request: number; bytes: Uint8Array<ArrayBuffer> }
+  /**
+   * The requested content is not delivered. `bytes` and `limit` belong to `TooLarge`; 0 bytes:
+   * unknown.
+   */
+  | { type: "clipFailed"; request: number; why: ClipFailure; bytes: number; limit: number }
+  /** Another connection took the place of the one that was to deliver what was requested. */
+  | { type: "clipInterrupted" }
+  /** The session did not take the page's content. */
+  | { type: "clipRefused"; why: ClipFailure; bytes: number; limit: number }
+  | { type: "answer"; id: number; value: undefined | Pixels | Stats }
+  | { type: "failed"; id: number; reason: string };

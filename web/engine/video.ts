@@ -1,0 +1,363 @@
+// The browser's video decoders: encoded frames from viewer-core in, decoded frames back to it.
+// Path 11/13: beside decoder.ts, between a stream's encoded frames and viewer-core, which paints
+// them.
+// Knows WebCodecs and the frames that a decoder has; never where they are visible, nor the
+// protocol.
+
+import type { Size } from "../display/view";
+import { ChromaLayout, type Decoder, type EncodedFrame, type VideoTask } from "./decoder";
+import { nowUs } from "./messages";
+
+/** Calls viewer-core, and sends its output. */
+type WithDecoder = <T>(call: (decoder: Decoder) => T) => T | undefined;
+
+/** A decoder that has not decoded a frame of 16 × 16 pixels after this time is useless. */
+const TRIAL_MS_MAX = 2_000;
+/**
+ * 16 Mi: luma samples of one frame of each stream, added up; two of 3840 × 2160. A decoder keeps
+ * several frames.
+ */
+const SAMPLES_MAX = 16 * 1024 * 1024;
+/** Constrained baseline. */
+const PROFILE = "avc1.42E0";
+/**
+ * Levels of H.264 by the macroblocks of a frame (ITU-T H.264, table A-1), as the last byte of a
+ * codec string.
+ */
+const LEVELS = [
+  [3600, "1F"], // 3.1: 1280 × 720
+  [8192, "28"], // 4: 1920 × 1088
+  [36864, "33"], // 5.1: 4096 × 2304
+] as const;
+/**
+ * A gray keyframe, made by `ffmpeg -f lavfi -i color=gray:size=16x16 -frames:v 1 -profile:v
+ * baseline`, without its SEI.
+ */
+const GRAY_KEYFRAME = "AAAAAWdCwAqmEXsBEAAAAwAQAAADACDxImEYAAAAAWjIQg8sgAAAAWWIggK+TFAAEC3A";
+
+/** The pixel formats that viewer-core accepts. Others are in a GPU's memory, or are RGB. */
+const CHROMA_LAYOUTS = new Map<VideoPixelFormat | null, ChromaLayout>([
+  ["I420", ChromaLayout.Planar],
+  ["NV12", ChromaLayout.Interleaved],
+]);
+
+/** A decoder's configuration for frames of this size; undefined if no level permits it. */
+function configOf(
+  { width, height }: Size,
+  hardwareAcceleration: HardwareAcceleration,
+): VideoDecoderConfig | undefined {
+  const macroblocks = Math.ceil(width / 16) * Math.ceil(height / 16);
+  const level = LEVELS.find(([most]) => macroblocks <= most)?.[1];
+  if (level === undefined) return undefined;
+  return {
+    codec: PROFILE + level,
+    codedWidth: width,
+    codedHeight: height,
+    optimizeForLatency: true,
+    hardwareAcceleration,
+  };
+}
+
+/** How this browser decodes frames of this size; undefined if it does not. */
+async function supported(size: Size): Promise<HardwareAcceleration | undefined> {
+  if (typeof VideoDecoder !== "function") return undefined;
+  // The samples are needed in memory: frames that a GPU decoded would have to be read back.
+  for (const acceleration of ["prefer-software", "no-preference"] as const) {
+    const config = configOf(size, acceleration);
+    try {
+      if (config !== undefined && (await VideoDecoder.isConfigSupported(config)).supported === true)
+        return acceleration;
+    } catch {
+      // It does not know a part of the configuration.
+    }
+  }
+  return undefined;
+}
+
+/** Whether this browser decodes H.264 into a pixel format that viewer-core accepts. */
+export async function decodesH264(): Promise<boolean> {
+  const acceleration = await supported({ width: 1280, height: 720 });
+  const config = acceleration && configOf({ width: 16, height: 16 }, acceleration);
+  if (config === undefined) return false;
+  let decoder: VideoDecoder | undefined;
+  const format = new Promise<VideoPixelFormat | null>((resolve) => {
+    const output = (frame: VideoFrame) => {
+      resolve(frame.format);
+      frame.close();
+    };
+    decoder = new VideoDecoder({ output, error: () => resolve(null) });
+    decoder.configure(config);
+    const data = Uint8Array.from(atob(GRAY_KEYFRAME), (character) => character.charCodeAt(0));
+    decoder.decode(new EncodedVideoChunk({ type: "key", timestamp: 0, data }));
+    decoder.flush().then(
+      () => resolve(null),
+      () => resolve(null),
+    );
+    setTimeout(() => resolve(null), TRIAL_MS_MAX);
+  });
+  try {
+    return CHROMA_LAYOUTS.has(await format);
+  } catch {
+    return false;
+  } finally {
+    if (decoder !== undefined && decoder.state !== "closed") decoder.close();
+  }
+}
+
+interface DecodedFrame {
+  stream: number;
+  serial: number;
+  size: Size;
+  frame: VideoFrame;
+}
+
+/**
+ * The streams of one connection. Memory is bounded: viewer-core issues a few frames of each
+ * stream, and no more until those have come back or the stream has ended.
+ */
+export class VideoDecoders {
+  private readonly streams = new Map<number, Stream>();
+  /** Streams that have ended; their pending frames are still decoded, and use memory until then. */
+  private readonly ending = new Map<Stream, Promise<void>>();
+  /** Decoded frames in order, not copied yet. */
+  private readonly decoded: DecodedFrame[] = [];
+  /** Settles when the last of them is copied. */
+  private copying: Promise<void> | undefined;
+  private closed = false;
+
+  /** `previousCopy`: what `close` of the last connection's decoders returned. */
+  constructor(
+    private readonly withDecoder: WithDecoder,
+    private readonly previousCopy: Promise<void> | undefined,
+  ) {}
+
+  take(task: VideoTask): void {
+    if (this.closed) return;
+    switch (task.type) {
+      case "begin":
+        void this.begin(task.stream, task.size);
+        break;
+      case "frame": {
+        const stream = this.streams.get(task.stream);
+        if (stream) stream.decode(task);
+        else this.failed(task.serial);
+        break;
+      }
+      case "end":
+        this.end(task.stream);
+        break;
+    }
+  }
+
+  /**
+   * The connection is closed: the next one may use the same numbers for other frames. Until the
+   * returned promise settles, a frame still occupies the sample buffer.
+   */
+  close(): Promise<void> | undefined {
+    this.closed = true;
+    for (const stream of this.all()) stream.close();
+    this.streams.clear();
+    for (const { frame } of this.decoded.splice(0)) frame.close();
+    return this.copying;
+  }
+
+  private *all(): Iterable<Stream> {
+    yield* this.streams.values();
+    yield* this.ending.keys();
+  }
+
+  private end(number: number): void {
+    const stream = this.streams.get(number);
+    if (stream === undefined) return;
+    this.streams.delete(number);
+    this.ending.set(
+      stream,
+      stream.end().finally(() => this.ending.delete(stream)),
+    );
+  }
+
+  private async begin(number: number, size: Size): Promise<void> {
+    const stream: Stream = new Stream(size, {
+      decoded: (frame, { serial, size }) => this.show({ stream: number, serial, size, frame }),
+      failed: (serial) => this.failed(serial),
+      fits: (size) => this.samples(stream) + size.width * size.height <= SAMPLES_MAX,
+    });
+    this.streams.set(number, stream);
+    const fits = () => this.samples(stream) + stream.samples <= SAMPLES_MAX;
+    if (!fits()) await Promise.all(this.ending.values());
+    if (fits()) stream.acceleration = await supported(size);
+    if (this.streams.get(number) !== stream) return;
+    const ready = stream.acceleration !== undefined;
+    if (!ready) this.streams.delete(number);
+    this.withDecoder((decoder) => decoder.videoReady(number, ready));
+  }
+
+  /** Samples of all other streams. */
+  private samples(but: Stream): number {
+    let sum = 0;
+    for (const stream of this.all()) if (stream !== but) sum += stream.samples;
+    return sum;
+  }
+
+  private failed(serial: number): void {
+    if (!this.closed) this.withDecoder((decoder) => decoder.videoFailed(serial));
+  }
+
+  private show(decoded: DecodedFrame): void {
+    if (this.closed) return decoded.frame.close();
+    this.decoded.push(decoded);
+    this.copying ??= this.copyAll();
+  }
+
+  /** One after the other: there is memory for one. */
+  private async copyAll(): Promise<void> {
+    await this.previousCopy;
+    for (let next = this.decoded.shift(); next; next = this.decoded.shift()) {
+      try {
+        await this.copy(next);
+      } catch {
+        this.failed(next.serial); // its GPU is gone
+      } finally {
+        next.frame.close();
+      }
+    }
+    this.copying = undefined;
+  }
+
+  private async copy({ stream, serial, size, frame }: DecodedFrame): Promise<void> {
+    if (this.withDecoder((decoder) => decoder.videoWanted(serial)) !== true) {
+      this.withDecoder((decoder) => decoder.videoSkipped(serial));
+      return;
+    }
+    const chroma = CHROMA_LAYOUTS.get(frame.format);
+    const { visibleRect } = frame;
+    if (chroma === undefined || visibleRect === null) {
+      this.streams.get(stream)?.close();
+      this.streams.delete(stream);
+      this.withDecoder((decoder) => decoder.videoReady(stream, false));
+      return;
+    }
+    // Padding of the decoder is cut off; viewer-core refuses a frame that is too small.
+    const { x, y } = visibleRect;
+    const [width, height] = [
+      Math.min(size.width, visibleRect.width),
+      Math.min(size.height, visibleRect.height),
+    ];
+    const [half, luma] = [Math.ceil(width / 2), width * height];
+    const chromaBytes = half * Math.ceil(height / 2);
+    const planar = [
+      { offset: luma, stride: half },
+      { offset: luma + chromaBytes, stride: half },
+    ];
+    const interleaved = [{ offset: luma, stride: 2 * half }];
+    const layout = [
+      { offset: 0, stride: width },
+      ...(chroma === ChromaLayout.Planar ? planar : interleaved),
+    ];
+    for (;;) {
+      const buffer = this.withDecoder((decoder) => decoder.videoBuffer({ width, height }));
+      if (buffer === undefined) return this.failed(serial);
+      await frame.copyTo(buffer, { rect: { x, y, width, height }, layout });
+      if (this.closed) return;
+      // The WASM memory has grown meanwhile, and this view is detached.
+      if (buffer.byteLength > 0) break;
+    }
+    this.withDecoder((decoder) => decoder.videoFrame(serial, chroma, { width, height }, nowUs()));
+  }
+}
+
+interface StreamOptions {
+  decoded(frame: VideoFrame, info: { serial: number; size: Size }): void;
+  failed(serial: number): void;
+  /** Whether frames of this size fit beside those of the other streams. */
+  fits(size: Size): boolean;
+}
+
+/** One stream's decoder; after an error, the next keyframe starts a new one. */
+class Stream {
+  /** Undefined while unknown, and if nothing decodes it. */
+  acceleration: HardwareAcceleration | undefined;
+  private decoder: VideoDecoder | undefined;
+  /** Frames in the decoder, in the order of its output. */
+  private pending: { serial: number; size: Size }[] = [];
+  private closed = false;
+
+  constructor(
+    private size: Size,
+    private readonly options: StreamOptions,
+  ) {}
+
+  /** Luma samples of a frame. */
+  get samples(): number {
+    return this.size.width * this.size.height;
+  }
+
+  decode({ serial, keyframe, size, data }: EncodedFrame): void {
+    try {
+      // Copied first: calls about other frames may reuse its memory.
+      const chunk = new EncodedVideoChunk({
+        type: keyframe ? "key" : "delta",
+        timestamp: serial,
+        data,
+      });
+      const resized = size.width !== this.size.width || size.height !== this.size.height;
+      // Browsers reclaim the decoders of hidden tabs.
+      if (keyframe && (resized || this.decoder?.state !== "configured")) this.restart(size);
+      if (this.closed || this.decoder === undefined)
+        throw new Error("no decoder, and this is not a keyframe");
+      this.pending.push({ serial, size });
+      this.decoder.decode(chunk);
+    } catch {
+      this.discard();
+      this.options.failed(serial);
+    }
+  }
+
+  /** Ends after the pending frames are decoded. */
+  async end(): Promise<void> {
+    this.closed = true;
+    if (this.decoder?.state === "configured") await this.decoder.flush().catch(() => undefined);
+    this.discard();
+  }
+
+  /** Ends at once. */
+  close(): void {
+    this.closed = true;
+    this.pending = [];
+    this.discard();
+  }
+
+  private restart(size: Size): void {
+    this.discard();
+    const config =
+      this.closed || this.acceleration === undefined
+        ? undefined
+        : configOf(size, this.acceleration);
+    if (config === undefined || !this.options.fits(size)) return;
+    const decoder: VideoDecoder = new VideoDecoder({
+      output: (frame) => (this.decoder === decoder ? this.handleFrame(frame) : frame.close()),
+      error: () => this.decoder === decoder && this.discard(),
+    });
+    this.decoder = decoder;
+    this.size = size;
+    decoder.configure(config);
+  }
+
+  private handleFrame(frame: VideoFrame): void {
+    const at = this.pending.findIndex(({ serial }) => serial === frame.timestamp);
+    const info = this.pending[at];
+    if (info === undefined) return frame.close();
+    // The decoder has skipped those before it.
+    const skipped = this.pending.splice(0, at + 1).slice(0, -1);
+    for (const { serial } of skipped) this.options.failed(serial);
+    this.options.decoded(frame, info);
+  }
+
+  /** Closes the decoder; pending frames fail. */
+  private discard(): void {
+    const { decoder } = this;
+    this.decoder = undefined;
+    if (decoder !== undefined && decoder.state !== "closed") decoder.close();
+    for (const { serial } of this.pending.splice(0)) this.options.failed(serial);
+  }
+}
