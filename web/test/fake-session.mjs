@@ -336,16 +336,31 @@ class Connection {
   #arrived = resolvers();
   #stream = { bytes: Buffer.alloc(0) };
   #frames = Buffer.alloc(0);
+  #greeted;
   /** Answers nothing, like a dead path. */
   mute = false;
   /** Pings answered. */
   pongs = 0;
+  #ended = false;
 
-  constructor(socket) {
+  /** `greeted` is called with the viewer's first message. */
+  constructor(socket, greeted) {
     this.socket = socket;
+    this.#greeted = greeted;
     socket.setNoDelay(true);
     socket.on("data", (bytes) => this.#take(bytes));
     socket.on("error", () => undefined);
+    socket.on("close", () => this.#end());
+  }
+
+  #end() {
+    this.#ended = true;
+    this.#wake();
+  }
+
+  #wake() {
+    this.#arrived.resolve();
+    this.#arrived = resolvers();
   }
 
   send(...parts) {
@@ -364,11 +379,17 @@ class Connection {
     this.send(message.pong(id));
   }
 
-  /** The first message that `matches`, received already or later. */
+  /** The first message that `matches`, received already or later; an error if none can follow. */
   async receive(matches) {
     for (;;) {
       const found = this.received.find(matches);
       if (found) return found;
+      if (this.#ended)
+        throw new Error(
+          `the connection has ended, and nothing on it matched ${matches}; ` +
+            `the last of ${this.received.length} messages: ` +
+            JSON.stringify(this.received.slice(-5)),
+        );
       await this.#arrived.promise;
     }
   }
@@ -392,14 +413,15 @@ class Connection {
       this.#frames = frames.subarray(at + 4 + length);
     }
     for (const one of parseMessages(this.#stream)) {
+      this.#greeted?.(this);
+      this.#greeted = undefined;
       // The test has sent its messages before: both may be answered at once.
       if (this.mute) this.received.push(one);
       else if (one.kind === "ping") this.#pong(one.id);
       else if (one.kind === "barrier") this.send(message.barrier(one.id));
       else this.received.push(one);
     }
-    this.#arrived.resolve();
-    this.#arrived = resolvers();
+    this.#wake();
   }
 }
 
@@ -419,9 +441,16 @@ export class FakeSession {
   logouts = 0;
   /** A logout fails. */
   refusesLogout = false;
+  /**
+   * Those on which a viewer has sent its first message, in that order: a page that waits too long
+   * for a handshake begins another, and closes the first one unused.
+   */
   connections = [];
+  #sockets = new Set();
   /** Scripts that run before these files' own. */
   scripts = new Map();
+  /** Handshakes of WebSockets that are not answered, from now on. */
+  stalls = 0;
   /** Files that are cut off in the middle, and how often still. */
   cuts = new Map();
   #paused = false;
@@ -471,7 +500,7 @@ export class FakeSession {
     return `${this.url}${query}#t=${token}`;
   }
 
-  /** The nth viewer that connects, counted from 0. */
+  /** The nth viewer that greets, counted from 0. */
   async viewer(index) {
     while (this.connections.length <= index) await this.#arrived.promise;
     return this.connections[index];
@@ -487,7 +516,7 @@ export class FakeSession {
   }
 
   stop() {
-    for (const { socket } of this.connections) socket.destroy();
+    for (const socket of this.#sockets) socket.destroy();
     this.server.closeAllConnections();
     this.server.close();
   }
@@ -574,6 +603,14 @@ export class FakeSession {
       socket.end("HTTP/1.1 401 Unauthorized\r\nconnection: close\r\n\r\n");
       return;
     }
+    this.#sockets.add(socket);
+    socket.on("close", () => this.#sockets.delete(socket));
+    if (this.stalls > 0) {
+      this.stalls -= 1;
+      // Read, so that its end is noticed.
+      socket.on("error", () => undefined).resume();
+      return;
+    }
     const accept = createHash("sha1")
       .update(`${request.headers["sec-websocket-key"]}258EAFA5-E914-47DA-95CA-C5AB0DC85B11`)
       .digest("base64");
@@ -581,8 +618,10 @@ export class FakeSession {
       "HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n" +
         `sec-websocket-protocol: thinc\r\nsec-websocket-accept: ${accept}\r\n\r\n`,
     );
-    this.connections.push(new Connection(socket));
-    this.#arrived.resolve();
-    this.#arrived = resolvers();
+    new Connection(socket, (viewer) => {
+      this.connections.push(viewer);
+      this.#arrived.resolve();
+      this.#arrived = resolvers();
+    });
   }
 }

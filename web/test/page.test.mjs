@@ -360,12 +360,13 @@ async function recallSquare(page, viewer, token) {
   assert.deepEqual(pixel, [0x34, 0x56, 0x78]);
 }
 
-test("the cache outlives the connection", async (t) => {
+test("the cache outlives the connection, and a handshake that is given up", async (t) => {
   const { session, page, viewer } = await opened(t);
   const nothing = await viewer.receive((m) => m.kind === "cache");
   assert.equal(nothing.token, "\0".repeat(16));
   keepSquare(viewer, "a token 16 long.");
   await quiet(page);
+  session.stalls = 1;
   viewer.socket.destroy();
   await recallSquare(page, await session.viewer(1), "a token 16 long.");
   assert.deepEqual(
