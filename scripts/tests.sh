@@ -5,12 +5,16 @@
 # A lane counts in a subshell of its own, and its results come back through a file.
 # shellcheck disable=SC2030,SC2031
 
-tests_passed=0 tests_failed=0
+tests_passed=0 tests_failed=0 tests_flaky=0
+# A test that failed beside others and passes when it is repeated alone is flaky: it is named, and
+# its first output stays in the log of its step. More of them than this are a failure.
+tests_flaky_max=3
 
 # Adds up the closing lines of cargo's test runner, of node's, and of the scripts
-# ("N passed, N failed"); a step that prints neither counts as one test.
+# ("N passed, N failed"); a step that prints neither counts as one test. What was repeated counts
+# as it ended the second time.
 count_results() { # LOG STATUS
-    local counts passed failed
+    local counts passed failed line
     counts=$(awk '
         /^test result: / { p += $4; f += $6; seen = 1 }
         /^([a-z]+: )?[0-9]+ passed, [0-9]+ failed/ {
@@ -20,6 +24,7 @@ count_results() { # LOG STATUS
             seen = 1
         }
         /^(# |ℹ )(pass|fail) [0-9]+$/ { if ($2 == "pass") p += $3; else f += $3; seen = 1 }
+        /^repeated: / { f -= 1 }
         END { if (seen) print p + 0, f + 0; else print "none" }' "$1")
     if [[ $counts == none ]]; then
         if (($2 == 0)); then passed=1 failed=0; else passed=0 failed=1; fi
@@ -28,6 +33,10 @@ count_results() { # LOG STATUS
         (($2 == 0 || failed > 0)) || failed=1
     fi
     tests_passed=$((tests_passed + passed)) tests_failed=$((tests_failed + failed))
+    while read -r line; do
+        tests_flaky=$((tests_flaky + 1))
+        say "      $line passed when it was repeated; its failure is in ${1#"$root"/}"
+    done < <(grep -a '^flaky: ' "$1")
 }
 
 test_step() { # NAME COMMAND…: a failure is shown and counted, and the next step runs
@@ -47,13 +56,13 @@ start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…
         trap leave EXIT
         trap 'exit 143' TERM
         on_terminal=no lane_pids=()
-        tests_passed=0 tests_failed=0 step_times=() step_index=$3
+        tests_passed=0 tests_failed=0 tests_flaky=0 step_times=() step_index=$3
         lane_results=$1
         renice -n "$2" "$BASHPID" >/dev/null
         shift 3
         for entry in "$@"; do test_step "${entry%%:*}" "${entry#*:}"; done
         {
-            echo "$tests_passed $tests_failed"
+            echo "$tests_passed $tests_failed $tests_flaky"
             printf '%s\n' "${step_times[@]}"
         } >"$lane_results"
     ) &
@@ -62,7 +71,7 @@ start_lane() { # FILE NICENESS FIRST_INDEX NAME:FUNCTION…
 
 # Waits for all lanes and adds their results; a lane that ended without results failed.
 join_lanes() { # FILE…
-    local file passed failed times
+    local file passed failed flaky times
     wait "${lane_pids[@]}" || true
     lane_pids=()
     for file in "$@"; do
@@ -71,10 +80,11 @@ join_lanes() { # FILE…
             continue
         fi
         {
-            read -r passed failed
+            read -r passed failed flaky
             mapfile -t times
         } <"$file"
         tests_passed=$((tests_passed + passed)) tests_failed=$((tests_failed + failed))
+        tests_flaky=$((tests_flaky + flaky))
         step_times+=("${times[@]}")
     done
 }
@@ -121,16 +131,40 @@ build_tests() { # SET
 # would wait for the lock of the target folder, in which another lane compiles.
 # Documentation has no examples that run, so there are no doc tests.
 run_tests() { # SET [THREADS [WORD]]: threads in each program; only programs with WORD in their name
-    local threads=${2:-$(nproc)} word=${3:-} folder program status=0
+    local threads=${2:-$(nproc)} word=${3:-} folder program status=0 before
     while read -r folder program; do
         [[ ${program##*/} == *"$word"* ]] || continue
         echo "     Running ${program#"$root"/}"
-        (
-            cd "$folder"
-            # Without the list as its input: some tests start programs that read theirs.
-            CARGO_MANIFEST_DIR=$folder exec "$program" --test-threads "$threads" </dev/null
-        ) || status=1
+        before=$(stat -c %s "$step_log")
+        run_test_program "$folder" "$program" --test-threads "$threads" ||
+            repeat_failed "$folder" "$program" "$before" || status=1
     done <"target/tests/$1"
+    return $status
+}
+
+run_test_program() { # FOLDER PROGRAM OPTION…
+    (
+        cd "$1" || exit
+        # Without the list as its input: some tests start programs that read theirs.
+        CARGO_MANIFEST_DIR=$1 exec "${@:2}" </dev/null
+    )
+}
+
+# Repeats, alone, each test that has failed in the step's log behind byte BEFORE; succeeds if all of
+# them pass. A program that ended without naming a test has failed.
+repeat_failed() { # FOLDER PROGRAM BEFORE
+    local failed name status=0
+    mapfile -t failed < <(tail -c "+$(($3 + 1))" "$step_log" |
+        sed -n 's/^test \([^ ]*\) .*\.\.\. FAILED$/\1/p')
+    ((${#failed[@]} > 0 && ${#failed[@]} <= tests_flaky_max)) || return 1
+    for name in "${failed[@]}"; do
+        echo "repeated: $name"
+        if run_test_program "$1" "$2" --exact "$name"; then
+            echo "flaky: $name"
+        else
+            status=1
+        fi
+    done
     return $status
 }
 
@@ -276,6 +310,8 @@ cmd_test() { # [--fresh [RELEASE] | --only WORD | --long]
     say "What each step took; the last ones ran side by side:"
     say_step_times
     say "All of it took $(duration $((SECONDS - began)))."
+    ((tests_flaky == 0)) ||
+        say "$tests_flaky flaky: passed when repeated; more than $tests_flaky_max are a failure"
     say "$tests_passed passed, $tests_failed failed"
-    ((tests_failed == 0))
+    ((tests_failed == 0 && tests_flaky <= tests_flaky_max))
 }
