@@ -8,6 +8,7 @@ mod links;
 #[cfg(feature = "manuals")]
 mod manuals;
 mod notices;
+mod security;
 mod source;
 mod words;
 
@@ -47,6 +48,7 @@ const CHECKS: &[(&str, Check)] = &[
     ("no retired word is used", words::check_retired),
     ("no line is longer than 100 columns", words::check_columns),
     ("each relative link in the documents has a target", links::check),
+    ("what doc/security.md names as a source or a test exists", security::check),
 ];
 
 struct Tree {
