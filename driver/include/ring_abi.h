@@ -11,7 +11,7 @@
 /* Raise the version with any change of a size, an offset or a meaning below. The driver refuses
  * every other version with an error message. */
 #define THINC_ABI_MAGIC 0x434e4854u /* "THNC" read as little-endian */
-#define THINC_ABI_VERSION 4u
+#define THINC_ABI_VERSION 5u
 
 /* ---- the ring memfd -----------------------------------------------------------------------------
  *      0  header: constants, positions, counters, geometry, video ports   one page
@@ -143,7 +143,8 @@ struct thinc_cursor {
     /* 1: an X core cursor: `argb` holds enum thinc_cursor_pixel, `fore` and `back` the colours. */
     uint32_t two_colors;
     uint32_t fore, back; /* 0xRRGGBB; they may change while the image stays (RecolorCursor) */
-    uint32_t reserved[3];
+    uint32_t use;        /* bits of enum thinc_pointer_use */
+    uint32_t reserved[2];
     uint32_t argb[THINC_CURSOR_MAX * THINC_CURSOR_MAX]; /* premultiplied, rows of `width` */
 };
 
@@ -151,6 +152,15 @@ enum thinc_cursor_pixel {
     THINC_CURSOR_OUTSIDE = 0, /* not in the mask */
     THINC_CURSOR_BACK = 1,
     THINC_CURSOR_FORE = 2,
+};
+
+/* What X clients do with the pointer. From this the session concludes whether one of them wants
+ * relative motion. */
+enum thinc_pointer_use {
+    THINC_POINTER_HIDDEN = 1,   /* the cursor is hidden, or all of its image is transparent */
+    THINC_POINTER_GRABBED = 2,  /* an X client grabs it, and not by a button that is pressed */
+    THINC_POINTER_CONFINED = 4, /* that grab confines it to a window other than the root */
+    THINC_POINTER_RAW = 8,      /* that X client has selected raw motion */
 };
 
 /* ---- records --------------------------------------------------------------------------------- */
@@ -267,6 +277,7 @@ enum thinc_input_type {
     THINC_KEY = 4,          /* code: X keycode (evdev + 8), state: 1 down, 0 up, 2 is still held */
     THINC_TOUCH = 5, /* code: touch id; state: 0 end, 1 begin, 2 update; x, y: screen pixels */
     THINC_RELEASE_ALL = 6,
+    THINC_POINTER_MOVE_BY = 7, /* x, y: how far the user has moved it, in screen pixels */
 };
 
 struct thinc_input {
@@ -298,6 +309,7 @@ THINC_SIZE(thinc_header, 4096);
 THINC_SIZE(thinc_video, 64);
 THINC_AT(thinc_video, writing, 48);
 THINC_AT(thinc_cursor, two_colors, 40);
+THINC_AT(thinc_cursor, use, 52);
 THINC_AT(thinc_cursor, argb, 64);
 THINC_SIZE(thinc_cursor, 64 + THINC_CURSOR_MAX * THINC_CURSOR_MAX * 4);
 THINC_AT(thinc_record, window, 12);

@@ -11,12 +11,47 @@
 #include <mipointer.h>
 #include <mipointrst.h>
 
+#include <X11/extensions/XI2.h>
+
 /* Our copy outlives every ring; a fresh ring gets a copy of it. Written by X's main thread only. */
 static struct thinc_cursor cursor;
 static Bool (*wrapped_SetCursorPosition)(DeviceIntPtr, ScreenPtr, int, int, Bool);
 static RecolorCursorProcPtr wrapped_RecolorCursor;
 
 enum image { WITHOUT_IMAGE, WITH_IMAGE };
+/* No pixel of the image is visible: toolkits hide a cursor by such an image. */
+static bool transparent;
+
+/* An X client selects raw motion on the root, for all masters or the core pointer. */
+static bool selects_raw_motion(CARD32 client) {
+    const OtherInputMasks *masks = wOtherInputMasks(thinc.screen->root);
+    const InputClients *at = masks ? masks->inputClients : NULL;
+    while (at && CLIENT_BITS(at->resource) != client)
+        at = at->next;
+    if (!at || !at->xi2mask || at->xi2mask->mask_size <= XI_RawMotion / 8)
+        return false;
+    const size_t devices[] = {XIAllDevices, XIAllMasterDevices, (size_t)inputInfo.pointer->id};
+    for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
+        if (devices[i] < at->xi2mask->nmasks &&
+            BitIsOn(at->xi2mask->masks[devices[i]], XI_RawMotion))
+            return true;
+    }
+    return false;
+}
+
+static uint32_t pointer_use(void) {
+    uint32_t use = !cursor.visible || transparent ? THINC_POINTER_HIDDEN : 0;
+    const GrabInfoRec *info = &inputInfo.pointer->deviceGrab;
+    const GrabPtr grab = info->grab;
+    if (!grab || info->fromPassiveGrab || info->implicitGrab)
+        return use;
+    use |= THINC_POINTER_GRABBED;
+    if (grab->confineTo && grab->confineTo != thinc.screen->root)
+        use |= THINC_POINTER_CONFINED;
+    if (selects_raw_motion(CLIENT_BITS(grab->resource)))
+        use |= THINC_POINTER_RAW;
+    return use;
+}
 
 static void publish(enum image mode) {
     struct thinc_cursor *shared = ring_cursor();
@@ -37,6 +72,8 @@ static void publish(enum image mode) {
     shared->two_colors = cursor.two_colors;
     shared->fore = cursor.fore;
     shared->back = cursor.back;
+    cursor.use = pointer_use();
+    shared->use = cursor.use;
     if (mode == WITH_IMAGE)
         memcpy(shared->argb, cursor.argb, (size_t)cursor.width * cursor.height * 4);
     block_end(&shared->seq);
@@ -96,11 +133,15 @@ static bool take_image(const CursorBits *bits) {
                    at_most((uint32_t)(bits->yhot - y1), cursor.height - (cursor.height > 0)));
     changed |= set(&cursor.two_colors, !bits->argb);
     int stride = BitmapBytePad(bits->width);
-    uint32_t *to = cursor.argb;
+    uint32_t *to = cursor.argb, seen = 0;
     for (int y = 0; y < (int)cursor.height; y++) {
-        for (int x = 0; x < (int)cursor.width; x++)
-            changed |= set(to++, pixel_of(bits, stride, x1 + x, y1 + y));
+        for (int x = 0; x < (int)cursor.width; x++) {
+            uint32_t pixel = pixel_of(bits, stride, x1 + x, y1 + y);
+            seen |= pixel;
+            changed |= set(to++, pixel);
+        }
     }
+    transparent = (cursor.two_colors ? seen : seen >> 24) == 0;
     if (changed)
         cursor.serial++;
     return changed;
@@ -169,7 +210,7 @@ static void publish_set(int x, int y) {
     ring_publish_event(THINC_CURSOR, 0, NULL, 0);
 }
 
-void cursor_judge_moves(void) {
+static void judge_moves(void) {
     int x, y;
     if (moves.source == NO_EVENT)
         return;
@@ -189,7 +230,7 @@ static void event_processed(CallbackListPtr *list, void *closure, void *data) {
     DeviceIntPtr device = ((const DeviceEventInfoRec *)data)->device;
     if (IsMaster(device) || !IsPointerDevice(device) || !is_core(device))
         return;
-    cursor_judge_moves();
+    judge_moves();
     moves.source = input_is_ours(device) ? EVENT_OF_OURS : EVENT_OF_OTHERS;
     GetSpritePosition(inputInfo.pointer, &moves.x, &moves.y);
 }
@@ -197,7 +238,7 @@ static void event_processed(CallbackListPtr *list, void *closure, void *data) {
 /* A position set by an application, a grab or RandR. */
 static Bool set_cursor_position(DeviceIntPtr device, ScreenPtr screen, int x, int y, Bool event) {
     int old_x, old_y;
-    cursor_judge_moves();
+    judge_moves();
     miPointerGetPosition(device, &old_x, &old_y);
     screen->SetCursorPosition = wrapped_SetCursorPosition;
     Bool ok = screen->SetCursorPosition(device, screen, x, y, event);
@@ -206,6 +247,15 @@ static Bool set_cursor_position(DeviceIntPtr device, ScreenPtr screen, int x, in
     if (is_core(device) && (cursor.serial != 0 || event) && (x != old_x || y != old_y))
         publish_set(x, y);
     return ok;
+}
+
+void cursor_block(void) {
+    judge_moves();
+    /* X tells nobody of a grab, so it is looked at before X sleeps. */
+    if (!ring_attached() || pointer_use() == cursor.use)
+        return;
+    publish(WITHOUT_IMAGE);
+    ring_publish_event(THINC_CURSOR, 0, NULL, 0);
 }
 
 bool cursor_init(ScreenPtr screen) {

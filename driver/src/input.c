@@ -1,11 +1,12 @@
 /* Path back: from the session's input socket, to X clients.
- * Three devices, created at run time by the video driver's own module: an absolute pointer with
- * smooth scrolling, a keyboard, a touch screen. X's input thread reads one socket for all three, so
+ * Three devices, created at run time by the video driver's own module: a pointer with smooth
+ * scrolling, a keyboard, a touch screen. X's input thread reads one socket for all three, so
  * that a click never overtakes a key. Knows X's devices; never viewers. */
 #include "thinc.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -221,15 +222,50 @@ static void release_all(void) {
             post_touch(touches[i].id, 0, (int)touches[i].x, (int)touches[i].y);
 }
 
+/* The position of the last absolute motion. */
+static struct { int x, y; } asked;
+
+static void post_motion(int flags, int x, int y) {
+    valuator_mask_zero(mask);
+    valuator_mask_set(mask, 0, x);
+    valuator_mask_set(mask, 1, y);
+    QueuePointerEvents(devices[POINTER]->dev, MotionNotify, 0, flags, mask);
+}
+
+/* The axes are those of a mouse: raw events carry how far the user has moved it, whether the
+ * session knows that or only a position, and nothing accelerates it. A position is posted without a
+ * raw event of its own, which would carry the position; XTEST's does, and SDL 2 and others that read
+ * raw events would take it for a distance.
+ * The distance to a position is that from the previous one, or from where the pointer is, whichever
+ * is nearer: programs and other viewers move the pointer as well, a grab holds it back, and viewers
+ * may have heard of that or not. */
+static void post_position(int x, int y) {
+    const DeviceIntPtr master = GetMaster(devices[POINTER]->dev, MASTER_POINTER);
+    int dx = x - asked.x, dy = y - asked.y;
+    if (master) {
+        int from_x = x - (int)master->last.valuators[0];
+        int from_y = y - (int)master->last.valuators[1];
+        if (abs(from_x) + abs(from_y) < abs(dx) + abs(dy)) {
+            dx = from_x;
+            dy = from_y;
+        }
+    }
+    asked.x = x;
+    asked.y = y;
+    if (dx || dy)
+        post_motion(POINTER_RELATIVE | POINTER_RAWONLY, dx, dy);
+    post_motion(POINTER_ABSOLUTE | POINTER_NORAW, x, y);
+}
+
 static void post(const struct thinc_input *in) {
     switch (in->type) {
     case THINC_POINTER_MOVE:
-        if (!ready(POINTER))
-            return;
-        valuator_mask_zero(mask);
-        valuator_mask_set(mask, 0, in->x);
-        valuator_mask_set(mask, 1, in->y);
-        xf86PostMotionEventM(devices[POINTER]->dev, Absolute, mask);
+        if (ready(POINTER))
+            post_position(in->x, in->y);
+        return;
+    case THINC_POINTER_MOVE_BY:
+        if (ready(POINTER) && (in->x || in->y))
+            post_motion(POINTER_RELATIVE, in->x, in->y);
         return;
     case THINC_SCROLL:
         if (!ready(POINTER))
@@ -300,8 +336,10 @@ static bool init_pointer(DeviceIntPtr device) {
     labels[6] = label(BTN_LABEL_PROP_BTN_HWHEEL_RIGHT);
     labels[7] = label(BTN_LABEL_PROP_BTN_BACK);
     labels[8] = label(BTN_LABEL_PROP_BTN_FORWARD);
-    axes[0] = label(AXIS_LABEL_PROP_ABS_X);
-    axes[1] = label(AXIS_LABEL_PROP_ABS_Y);
+    /* Positions are posted as well (post_position), but an X client that reads raw motion has to see
+     * a mouse: it keeps the mode of an axis that it has seen first. */
+    axes[0] = label(AXIS_LABEL_PROP_REL_X);
+    axes[1] = label(AXIS_LABEL_PROP_REL_Y);
     axes[2] = label(AXIS_LABEL_PROP_REL_VSCROLL);
     axes[3] = label(AXIS_LABEL_PROP_REL_HSCROLL);
     if (!InitPointerDeviceStruct(&device->public, map, BUTTONS, labels, pointer_control,
@@ -310,7 +348,7 @@ static bool init_pointer(DeviceIntPtr device) {
     /* No limits: X then takes the values as screen pixels, whatever size the screen gets. */
     for (int i = 0; i < 4; i++)
         if (!InitValuatorAxisStruct(device, i, axes[i], NO_AXIS_LIMITS, NO_AXIS_LIMITS, 0, 0, 0,
-                                    i < 2 ? Absolute : Relative))
+                                    Relative))
             return false;
     return SetScrollValuator(device, 2, SCROLL_TYPE_VERTICAL, NOTCH, SCROLL_FLAG_PREFERRED) &&
            SetScrollValuator(device, 3, SCROLL_TYPE_HORIZONTAL, NOTCH, SCROLL_FLAG_NONE);

@@ -168,7 +168,7 @@ static void block_handler(ScreenPtr screen, void *timeout) {
     wrapped_BlockHandler = screen->BlockHandler;
     screen->BlockHandler = block_handler;
     randr_publish(false);
-    cursor_judge_moves();
+    cursor_block();
     slots_block();
     /* A timeout of 0: X polls for more work and does not sleep. */
     ring_block(*(int *)timeout != 0);

@@ -174,8 +174,9 @@ uint32_t window_top_level(WindowPtr window);
 
 bool cursor_init(ScreenPtr screen);
 void cursor_attach(void); /* fills the cursor block of a fresh ring */
-/* Publishes a position that a program has set by a device of its own. */
-void cursor_judge_moves(void);
+/* From the BlockHandler: publishes a position that a program has set by a device of its own, and
+ * what X clients do with the pointer. */
+void cursor_block(void);
 bool video_init(ScreenPtr screen);
 bool slots_create(void); /* video_slot.c: memory for the frames of a new session */
 void slots_destroy(void);

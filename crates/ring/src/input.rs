@@ -19,6 +19,15 @@ pub enum InputMessage {
         /// Screen pixel.
         y: i32,
     },
+    /// The user moved the pointer this far, from wherever it is.
+    PointerMoveBy {
+        /// Names this input.
+        seq: u32,
+        /// Screen pixels, right is positive.
+        dx: i32,
+        /// Screen pixels, down is positive.
+        dy: i32,
+    },
     /// A button: 1 left, 2 middle, 3 right, 8 back, 9 forward.
     Button {
         /// Names this input.
@@ -105,6 +114,7 @@ impl InputMessage {
                 (5, seq, id, state, x, y)
             }
             InputMessage::ReleaseAll { seq } => (6, seq, 0, 0, 0, 0),
+            InputMessage::PointerMoveBy { seq, dx, dy } => (7, seq, 0, 0, dx, dy),
         };
         let mut out = [0; 32];
         let words = [kind, seq, code, state, x.cast_unsigned(), y.cast_unsigned()];

@@ -17,6 +17,8 @@ pub use control::{AttachError, Attachment, Control, ControlEvent, OutputRequest,
 pub use framebuffer::Framebuffer;
 pub use input::{InputMessage, InputSender, TouchPhase};
 pub use record::{Alpha, DrawHint, DrawRecord, DrawableId, RecordError, RecordKind, VideoLayout};
-pub use ring::{CursorImage, CursorPixel, CursorState, Geometry, Output, Ring, RingStats};
+pub use ring::{
+    CursorImage, CursorPixel, CursorState, Geometry, Output, PointerUse, Ring, RingStats,
+};
 pub use video::VideoInfo;
 pub use xorg_conf::XorgConf;

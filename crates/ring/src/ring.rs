@@ -34,6 +34,31 @@ pub struct Ring {
     head: u64,
 }
 
+/// What X clients do with the pointer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PointerUse {
+    /// The cursor is hidden, or all of its image is transparent.
+    pub hidden: bool,
+    /// An X client grabs it, and not by a button that is pressed.
+    pub grabbed: bool,
+    /// That grab confines it to a window other than the root.
+    pub confined: bool,
+    /// That X client has selected raw motion.
+    pub raw: bool,
+}
+
+impl PointerUse {
+    /// `enum thinc_pointer_use`.
+    fn from_word(word: u32) -> PointerUse {
+        PointerUse {
+            hidden: word & 1 != 0,
+            grabbed: word & 2 != 0,
+            confined: word & 4 != 0,
+            raw: word & 8 != 0,
+        }
+    }
+}
+
 /// The cursor shown by X.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorState {
@@ -49,6 +74,8 @@ pub struct CursorState {
     /// Counts positions set by a program or a resize. While it stays, only the user moves the
     /// pointer.
     pub warps: u32,
+    /// What X clients do with the pointer.
+    pub pointer_use: PointerUse,
     /// Hot spot inside the image.
     pub hot_x: u16,
     /// Hot spot inside the image.
@@ -297,6 +324,7 @@ impl Ring {
                 width: width as u16,
                 height: height as u16,
                 warps: word(9),
+                pointer_use: PointerUse::from_word(word(13)),
                 image,
             }
         })

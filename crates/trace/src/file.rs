@@ -15,6 +15,8 @@ pub const MAGIC: &[u8; 8] = b"THINCTRC";
 const VERSION: u32 = 1;
 /// Version of the records before those of XVideo frames named their place; all others are the same.
 const ABI_BEFORE_VIDEO: u32 = 2;
+/// Version of the same records, before the cursor block said what X clients do with the pointer.
+const ABI_BEFORE_POINTER_USE: u32 = 4;
 const HEAD_BYTES: usize = 24;
 const CHUNK_HEAD_BYTES: usize = 16;
 const FLAG_REDACTED: u32 = 1;
@@ -57,8 +59,8 @@ pub enum Unreadable {
     Version(u32),
     /// Its records have another version of the ABI.
     #[error(
-        "its records have version {0} of the driver's ABI; this thinc reads {ABI_BEFORE_VIDEO} and \
-            {ABI_VERSION}"
+        "its records have version {0} of the driver's ABI; this thinc reads {ABI_BEFORE_VIDEO}, \
+            {ABI_BEFORE_POINTER_USE} and {ABI_VERSION}"
     )]
     Abi(u32),
     /// The file ends too early.
@@ -210,7 +212,7 @@ impl<R: Read> Reader<R> {
             return Err(wrong(8, Unreadable::Version(word(8))));
         }
         match word(12) {
-            ABI_VERSION => {}
+            ABI_VERSION | ABI_BEFORE_POINTER_USE => {}
             ABI_BEFORE_VIDEO => reader.events.frames_are_pixels = true,
             other => return Err(wrong(12, Unreadable::Abi(other))),
         }
