@@ -25,7 +25,7 @@ use thinc_protocol::session::{
 use thinc_protocol::video::{
     Codec, DecoderState, FrameData, SampleLayout, Source, VideoCommand, VideoStatus,
 };
-use thinc_protocol::viewer::{CacheOffer, Early, ViewerHello, ViewerMessage};
+use thinc_protocol::viewer::{CacheOffer, Early, Input, InputEvent, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
 use thinc_ring::{DrawRecord, RecordKind};
 use thinc_transport::host::HostReport;
@@ -166,6 +166,7 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         }),
         ViewerMessage::Arrived(Arrived { applied: vec![290..=300, 1..=280], discarded: vec![285] }),
         ViewerMessage::Early(Early { offset: 300, bytes: vec![5, 1, 7] }),
+        ViewerMessage::Input(Input { seq: 300, event: InputEvent::MotionBy { dx: -10, dy: 300 } }),
         ViewerMessage::Ping(300),
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
@@ -326,6 +327,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         }),
         SessionMessage::Displays(vec![Rect::at(0, 0, 640, 768), Rect::at(640, 0, 384, 768)]),
         SessionMessage::CursorMove { x: 5, y: 600 },
+        SessionMessage::RelativeWanted(true),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,

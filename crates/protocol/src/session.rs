@@ -39,6 +39,9 @@ pub enum SessionMessage<'a> {
     },
     /// Shows or hides the cursor; its image stays.
     CursorShow(bool),
+    /// Whether an application wants to know how far the user moves the pointer, and not where it
+    /// is; to a viewer with `ViewerCaps::RELATIVE`.
+    RelativeWanted(bool),
     /// Answers a ping.
     Pong(u32),
     /// Answers the viewer's barrier of this number, after everything that was drawn before it has
@@ -96,6 +99,8 @@ impl SessionCaps {
     pub const DATAGRAMS: u32 = 1 << 1;
     /// Accepts copies of the viewer's stream in datagrams: `Early`.
     pub const EARLY: u32 = 1 << 2;
+    /// Accepts `InputEvent::MotionBy`.
+    pub const RELATIVE: u32 = 1 << 3;
 }
 
 /// Size of the viewer's framebuffer, and the epoch that identifies it.
@@ -235,6 +240,7 @@ mod kind {
     pub(super) const CACHE: u8 = 0x0d;
     pub(super) const DISPLAYS: u8 = 0x0e;
     pub(super) const INPUT_RECEIVED: u8 = 0x0f;
+    pub(super) const RELATIVE_WANTED: u8 = 0x16;
 }
 
 /// Bits of an update's first byte.
@@ -269,6 +275,7 @@ impl<'a> SessionMessage<'a> {
     /// 0x0d CACHE        resumed u8 (0, 1) | token 16 bytes
     /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
     /// 0x0f INPUT RECEIVED  input varint
+    /// 0x16 RELATIVE WANTED u8 (0 not wanted, 1 wanted)
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -310,6 +317,9 @@ impl<'a> SessionMessage<'a> {
             }),
             SessionMessage::CursorShow(shown) => {
                 put_message(out, kind::CURSOR_SHOW, |out| out.push(u8::from(*shown)))
+            }
+            SessionMessage::RelativeWanted(wanted) => {
+                put_message(out, kind::RELATIVE_WANTED, |out| out.push(u8::from(*wanted)))
             }
             SessionMessage::Pong(number) => {
                 put_message(out, kind::PONG, |out| put_varint(out, u64::from(*number)))
@@ -376,6 +386,17 @@ impl<'a> SessionMessage<'a> {
                 other => {
                     return Err(WireError::Unknown {
                         what: "a cursor's show",
+                        value: u64::from(other),
+                    });
+                }
+            },
+            kind::RELATIVE_WANTED => match reader.u8("whether relative motion is wanted")? {
+                wanted @ 0..=1 => {
+                    (SessionMessage::RelativeWanted(wanted == 1), "whether motion is wanted")
+                }
+                other => {
+                    return Err(WireError::Unknown {
+                        what: "whether relative motion is wanted",
                         value: u64::from(other),
                     });
                 }

@@ -167,6 +167,8 @@ impl ViewerCaps {
     pub const DATAGRAMS: u32 = 1 << 7;
     /// Repairs its stream from `Parity` messages; only with `DATAGRAMS`.
     pub const PARITY: u32 = 1 << 10;
+    /// Accepts `RelativeWanted`.
+    pub const RELATIVE: u32 = 1 << 11;
 }
 
 /// Acknowledges updates.
@@ -251,6 +253,14 @@ pub enum InputEvent {
         /// Num Lock.
         num: bool,
     },
+    /// The user moved the pointer this far, from wherever it is in the session; only to a session
+    /// with `SessionCaps::RELATIVE`.
+    MotionBy {
+        /// Pixels, right is positive.
+        dx: i16,
+        /// Pixels, down is positive.
+        dy: i16,
+    },
 }
 
 /// Phase of a touch.
@@ -299,6 +309,7 @@ mod event {
     pub(super) const RELEASE_ALL: u8 = 9;
     pub(super) const CHAR: u8 = 10;
     pub(super) const LOCKS: u8 = 11;
+    pub(super) const MOTION_BY: u8 = 12;
 }
 
 impl ViewerMessage {
@@ -577,6 +588,7 @@ impl Input {
     /// 9 RELEASE ALL                 seq
     /// 10 CHAR                       seq | character varint
     /// 11 LOCKS                      seq | locks u8
+    /// 12 MOTION BY                  seq | dx zigzag | dy zigzag
     /// ```
     fn encode_body(&self, out: &mut Vec<u8>) {
         let event = match self.event {
@@ -592,6 +604,7 @@ impl Input {
             InputEvent::ReleaseAll => event::RELEASE_ALL,
             InputEvent::Char(_) => event::CHAR,
             InputEvent::Locks { .. } => event::LOCKS,
+            InputEvent::MotionBy { .. } => event::MOTION_BY,
         };
         out.push(event);
         put_varint(out, u64::from(self.seq));
@@ -602,7 +615,7 @@ impl Input {
             }
             InputEvent::Motion { x, y } => put_point(out, x, y),
             InputEvent::Button { button, .. } => out.push(button),
-            InputEvent::Scroll { dx, dy } => {
+            InputEvent::Scroll { dx, dy } | InputEvent::MotionBy { dx, dy } => {
                 put_zigzag(out, i64::from(dx));
                 put_zigzag(out, i64::from(dy));
             }
@@ -664,6 +677,10 @@ impl Input {
             event::LOCKS => match reader.u8("locks")? {
                 locks @ 0..=3 => InputEvent::Locks { caps: locks & 1 != 0, num: locks & 2 != 0 },
                 other => return Err(WireError::Unknown { what: "locks", value: u64::from(other) }),
+            },
+            event::MOTION_BY => InputEvent::MotionBy {
+                dx: reader.zigzag16("a motion's dx")?,
+                dy: reader.zigzag16("a motion's dy")?,
             },
             other => {
                 return Err(WireError::Unknown {

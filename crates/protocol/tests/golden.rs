@@ -83,6 +83,10 @@ fn viewer_messages_have_these_bytes() {
         (input(InputEvent::Char('\u{20ac}')), vec![4, 5, 10, 0xac, 2, 0xac, 0x41]),
         (input(InputEvent::Locks { caps: false, num: true }), vec![4, 4, 11, 0xac, 2, 2]),
         (
+            input(InputEvent::MotionBy { dx: -10, dy: i16::MAX }),
+            vec![4, 7, 12, 0xac, 2, 19, 0xfe, 0xff, 3],
+        ),
+        (
             ViewerMessage::KeyboardLayout(KeyboardLayout {
                 layout: "de,us".into(),
                 variant: "neo,".into(),
@@ -293,6 +297,8 @@ fn session_messages_have_these_bytes() {
         ),
         (SessionMessage::CursorShow(true), vec![7, 1, 1]),
         (SessionMessage::CursorShow(false), vec![7, 1, 0]),
+        (SessionMessage::RelativeWanted(false), vec![22, 1, 0]),
+        (SessionMessage::RelativeWanted(true), vec![22, 1, 1]),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
         (SessionMessage::InputReceived(0), vec![15, 1, 0]),
         (SessionMessage::InputReceived(300), vec![15, 2, 0xac, 2]),
@@ -327,6 +333,7 @@ fn session_messages_out_of_bounds_are_refused() {
         (5, &[1, 1, 2, 0, 1], "a hot spot outside"),
         (5, &[0x81, 2, 1, 0, 0, 1], "a cursor too wide"),
         (7, &[2], "neither shown nor hidden"),
+        (22, &[2], "neither wanted nor not"),
         (10, &[0, 0], "no such close"),
         (11, &[1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0], "no planes for a cursor"),
         (11, &[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "planes for an empty cursor"),

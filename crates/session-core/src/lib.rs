@@ -26,6 +26,7 @@ mod parts;
 mod pointer;
 mod quality;
 mod refresh;
+mod relative;
 mod repeats;
 mod scheduler;
 mod session;

@@ -6,6 +6,8 @@ use thinc_protocol::command::Compression;
 use thinc_protocol::session::{CursorBits, CursorColors, CursorImage, SessionMessage};
 use thinc_region::Size;
 
+use crate::relative::RelativeWish;
+
 /// A cursor's image as the shell made it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CursorImageOwned {
@@ -41,7 +43,10 @@ pub(crate) struct Pointer {
     pub(crate) colors: CursorColors,
     /// Where an application has moved the pointer, until a user moves it.
     pub(crate) at: Option<(u16, u16)>,
+    /// The user last moved it by a distance: no viewer knows where it is.
+    pub(crate) moved_by_distance: bool,
     pub(crate) shown: bool,
+    pub(crate) relative: RelativeWish,
 }
 
 impl Pointer {

@@ -23,7 +23,7 @@ use thinc_protocol::limits::SCREEN_AREA_MAX;
 use thinc_protocol::session::{CacheGrant, CloseCode, CursorColors};
 use thinc_protocol::viewer::{KeyboardLayout, ViewerHello, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
-use thinc_ring::{DrawRecord, InputMessage, RecordKind};
+use thinc_ring::{DrawRecord, InputMessage, PointerUse, RecordKind};
 
 use crate::clipboard::ClipboardHub;
 use crate::command_queue::{Echo, Kinds, Lane, Origin};
@@ -360,7 +360,24 @@ impl Session {
 
     /// An application moved the pointer.
     pub fn handle_cursor_move(&mut self, x: u16, y: u16) {
+        self.pointer.relative.handle_warp(self.now);
+        self.tell_position(x, y);
+    }
+
+    /// What X clients do with the pointer, which is at this position. Called after
+    /// `handle_cursor_move` if both change.
+    pub fn handle_pointer_use(&mut self, used: PointerUse, x: u16, y: u16) {
+        let was_wanted = self.pointer.relative.is_wanted();
+        self.pointer.relative.handle_use(used);
+        if was_wanted && !self.pointer.relative.is_wanted() && self.pointer.moved_by_distance {
+            // From here on positions count, and viewers begin with this one.
+            self.tell_position(x, y);
+        }
+    }
+
+    fn tell_position(&mut self, x: u16, y: u16) {
         self.pointer.at = Some((x, y));
+        self.pointer.moved_by_distance = false;
         self.input_tracker.set_pointer(i32::from(x), i32::from(y));
         for viewer in &mut self.viewers {
             viewer.pointer_at = Some((x, y));

@@ -222,6 +222,8 @@ pub(crate) struct Viewer {
     pub(crate) id: ViewerId,
     pub(crate) resizes: bool,
     local_cursor: bool,
+    /// It accepts `RelativeWanted`, and what it was told last.
+    relative: Option<bool>,
     /// The screen it asks for, by its displays or its window.
     pub(crate) wanted: Option<Arrangement>,
     /// It has reported displays, and is told the session's.
@@ -306,6 +308,7 @@ impl Viewer {
             id,
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
+            relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             view: ViewState::new(),
@@ -706,7 +709,8 @@ impl Viewer {
             let mut name = screen.name.to_owned();
             name.truncate(name.floor_char_boundary(NAME_BYTES_MAX));
             let clipboard = if screen.clipboard.take { SessionCaps::CLIPBOARD } else { 0 };
-            let caps = clipboard | self.datagram_caps();
+            let relative = if self.relative.is_some() { SessionCaps::RELATIVE } else { 0 };
+            let caps = clipboard | relative | self.datagram_caps();
             let hello = SessionHello {
                 version: self.version,
                 caps,
@@ -741,6 +745,11 @@ impl Viewer {
         // The cursor is replaceable: while the path is full, the newest waits here.
         if self.local_cursor && self.flow.may_send_real_time() {
             control.cursor.transmit(screen.pointer, out);
+        }
+        let wanted = screen.pointer.relative.is_wanted();
+        if let Some(told) = self.relative.as_mut().filter(|told| **told != wanted) {
+            *told = wanted;
+            SessionMessage::RelativeWanted(wanted).encode(out);
         }
         self.transmit_clip_control(out);
     }

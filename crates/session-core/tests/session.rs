@@ -97,6 +97,7 @@ impl Shell {
                 }
                 SessionMessage::CursorMove { .. } => Received::CursorMove,
                 SessionMessage::CursorShow(shown) => Received::CursorShow(shown),
+                SessionMessage::RelativeWanted(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),
                 SessionMessage::Displays(rects) => Received::Displays(rects),

@@ -31,10 +31,12 @@ impl CursorPublisher {
             self.serial = Some(cursor.serial);
         }
         core.handle_cursor_show(cursor.visible);
+        let on_screen = |value: i32| value.clamp(0, i32::from(u16::MAX)) as u16;
+        let (x, y) = (on_screen(cursor.x), on_screen(cursor.y));
         if self.warps.replace(cursor.warps).is_some_and(|warps| warps != cursor.warps) {
-            let on_screen = |value: i32| value.clamp(0, i32::from(u16::MAX)) as u16;
-            core.handle_cursor_move(on_screen(cursor.x), on_screen(cursor.y));
+            core.handle_cursor_move(x, y);
         }
+        core.handle_pointer_use(cursor.pointer_use, x, y);
     }
 }
 

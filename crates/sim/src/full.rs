@@ -115,7 +115,7 @@ impl Full {
         (earlier, wish): (Option<&mut Viewer>, Option<View>),
         breakage: Option<Breakage>,
     ) -> Full {
-        let caps = ViewerCaps::LOCAL_CURSOR | ViewerCaps::DATAGRAMS;
+        let caps = ViewerCaps::LOCAL_CURSOR | ViewerCaps::DATAGRAMS | ViewerCaps::RELATIVE;
         let mut viewer = Viewer::new(&ViewerConfig {
             name: "sim".into(),
             size: Size::default(),

@@ -234,6 +234,7 @@ impl ModelViewer {
             | SessionMessage::CursorColor(_)
             | SessionMessage::CursorMove { .. }
             | SessionMessage::CursorShow(_)
+            | SessionMessage::RelativeWanted(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

@@ -405,6 +405,7 @@ impl Workload {
     fn input(&mut self) -> InputEvent {
         let (x, y) = (self.random.below(60) as u16, self.random.below(60) as u16);
         match self.random.below(6) {
+            0 if x & 1 != 0 => InputEvent::MotionBy { dx: x as i16 - 30, dy: y as i16 - 30 },
             0 => InputEvent::Motion { x, y },
             1 => InputEvent::Button { button: 1, down: self.random.one_in(2) },
             2 => InputEvent::Scroll { dx: 0, dy: 120 },

@@ -73,6 +73,10 @@ pub(crate) struct State {
     pub(crate) unacked_input: UnackedInput,
     /// Sequence number of the newest input.
     pub(crate) last_input: u32,
+    /// The session accepts `InputEvent::MotionBy`.
+    pub(crate) takes_relative: bool,
+    /// An application wants it.
+    pub(crate) relative_wanted: bool,
     /// Pixels written since the shell last asked for a pause, roughly.
     pub(crate) work: u64,
     /// Pings in flight and when they were sent, oldest first.
@@ -143,6 +147,8 @@ impl State {
             ended_seq: 0,
             unacked_input: UnackedInput::default(),
             last_input: 0,
+            takes_relative: false,
+            relative_wanted: false,
             work: 0,
             pings: VecDeque::new(),
             barriers: Vec::new(),
@@ -181,6 +187,7 @@ impl State {
                 self.greeted = true;
                 self.order.is_on = self.takes_datagrams && hello.caps & SessionCaps::DATAGRAMS != 0;
                 self.stream_tail.is_on = self.order.is_on && hello.caps & SessionCaps::EARLY != 0;
+                self.takes_relative = hello.caps & SessionCaps::RELATIVE != 0;
                 self.clipboard.handle_hello(&hello);
                 self.events.push(ViewerEvent::Connected { name: hello.name });
             }
@@ -208,6 +215,10 @@ impl State {
                 self.events.push(ViewerEvent::CursorMove { x, y });
             }
             SessionMessage::CursorShow(shown) => self.events.push(ViewerEvent::CursorShow(shown)),
+            SessionMessage::RelativeWanted(wanted) => {
+                self.relative_wanted = wanted;
+                self.events.push(ViewerEvent::RelativeWanted(wanted));
+            }
             SessionMessage::Pong(number) => {
                 // Older pings stay unanswered: of several, a session may answer only the newest.
                 let Some(at) = self.pings.iter().position(|&(asked, _)| asked == number) else {

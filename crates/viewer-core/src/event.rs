@@ -39,6 +39,9 @@ pub enum ViewerEvent {
     },
     /// Whether the cursor is shown.
     CursorShow(bool),
+    /// Whether an application wants to know how far the user moves the pointer
+    /// (`InputEvent::MotionBy`), and not where it is. At the start of a connection none does.
+    RelativeWanted(bool),
     /// Everything drawn before this barrier was requested has been applied.
     Barrier(u32),
     /// The effect of this input has been applied.

@@ -1,6 +1,6 @@
 //! Path back: from viewer.rs, to transport.
-//! Messages that wait to be sent: acknowledgements are merged, and queued motions are replaced by
-//! the newest. Keys are kept until 1 MiB is unsent; past that, every message is dropped and
+//! Messages that wait to be sent: acknowledgements are merged, queued positions are replaced by the
+//! newest, and queued distances are added. Keys are kept until 1 MiB is unsent; past that, every message is dropped and
 //! counted. Knows messages and bytes; never the network.
 
 use thinc_protocol::limits::INSTANCE_BYTES;
@@ -23,8 +23,8 @@ pub(crate) struct Outbox {
     /// session sends.
     retained_tiles: Option<RetainedTiles>,
     bytes: Vec<u8>,
-    /// Offset in `bytes` of a motion that is still the last message.
-    motion_at: Option<usize>,
+    /// A motion that is still the last message, and its offset in `bytes`.
+    motion: Option<(usize, InputEvent)>,
     ack: Option<Ack>,
     /// Presented since the last acknowledgement was sent.
     presented: Option<Presented>,
@@ -61,11 +61,13 @@ impl Outbox {
             self.dropped += 1;
             return;
         }
-        self.motion_at = None;
+        self.motion = None;
         message.encode(&mut self.bytes);
     }
 
-    pub(crate) fn push_input(&mut self, input: Input) {
+    /// Queues an input. A distance that follows another one which was not sent is added to it: the
+    /// sum has this input's number, and is returned.
+    pub(crate) fn push_input(&mut self, input: Input) -> Option<InputEvent> {
         let droppable = matches!(
             input.event,
             InputEvent::Motion { .. }
@@ -74,15 +76,20 @@ impl Outbox {
         );
         if droppable && self.bytes.len() >= DROPPABLE_BYTES_MAX {
             self.dropped += 1;
-            return;
+            return None;
         }
-        let motion = matches!(input.event, InputEvent::Motion { .. });
-        if let Some(at) = self.motion_at.filter(|_| motion) {
+        let sum = self.motion.and_then(|(_, before)| sum(before, input.event));
+        let is_position = |event| matches!(event, InputEvent::Motion { .. });
+        if let Some((at, before)) = self.motion
+            && (sum.is_some() || is_position(before) && is_position(input.event))
+        {
             self.bytes.truncate(at);
         }
-        let at = self.bytes.len();
-        self.push(&ViewerMessage::Input(input));
-        self.motion_at = motion.then_some(at);
+        let (at, event) = (self.bytes.len(), sum.unwrap_or(input.event));
+        self.push(&ViewerMessage::Input(Input { event, ..input }));
+        self.motion = matches!(event, InputEvent::Motion { .. } | InputEvent::MotionBy { .. })
+            .then_some((at, event));
+        sum
     }
 
     pub(crate) fn set_view(&mut self, view: View) {
@@ -116,7 +123,7 @@ impl Outbox {
             ViewerMessage::Ack(Ack { presented: self.presented.take(), ..ack }).encode(out);
         }
         out.append(&mut self.bytes);
-        self.motion_at = None;
+        self.motion = None;
         self.displays
             .take()
             .into_iter()
@@ -128,4 +135,14 @@ impl Outbox {
             .for_each(|tiles| ViewerMessage::RetainedTiles(tiles).encode(out));
         out.len() > before
     }
+}
+
+/// The sum of two distances, if it has a place in a message.
+fn sum(one: InputEvent, two: InputEvent) -> Option<InputEvent> {
+    let (InputEvent::MotionBy { dx, dy }, InputEvent::MotionBy { dx: more_x, dy: more_y }) =
+        (one, two)
+    else {
+        return None;
+    };
+    Some(InputEvent::MotionBy { dx: dx.checked_add(more_x)?, dy: dy.checked_add(more_y)? })
 }

@@ -12,6 +12,9 @@ use thinc_protocol::viewer::{InputEvent, TouchPhase};
 /// 1024 events: twice what a person types in the longest outage. Beyond it nothing is sent: part of
 /// a shell command is worse than none.
 const EVENTS_MAX: usize = 1024;
+/// 512 distances, half a second of the fastest mice: the oldest is not sent again, so that motion
+/// takes no place of keys.
+const DISTANCES_MAX: usize = 512;
 /// 30 s: if the oldest key is older, nothing is sent; the user has moved on.
 const AGE_MAX: Micros = 30_000_000;
 /// 16: most modifiers tracked as down.
@@ -99,10 +102,28 @@ impl UnackedInput {
             *last = logged;
             return;
         }
+        let is_distance = |logged: &Logged| matches!(logged.event, InputEvent::MotionBy { .. });
+        if is_distance(&logged)
+            && self.log.len() >= DISTANCES_MAX
+            && self.log.iter().filter(|logged| is_distance(logged)).count() >= DISTANCES_MAX
+        {
+            let oldest = self.log.iter().position(is_distance).expect("there are that many");
+            self.log.remove(oldest);
+        }
         if self.log.len() >= EVENTS_MAX || self.is_old(now) {
             self.discard(seq);
         }
         self.log.push_back(logged);
+    }
+
+    /// This distance includes the newest one of the log, which has not been sent.
+    pub(crate) fn replace_motion(&mut self, seq: u32, sum: InputEvent, at: Micros) {
+        let newest = self.log.pop_back();
+        assert!(
+            newest.is_none_or(|newest| matches!(newest.event, InputEvent::MotionBy { .. })),
+            "only distances are added"
+        );
+        self.log.push_back(Logged { seq, event: sum, at });
     }
 
     /// Discards the log: nothing up to this input is resent.

@@ -376,6 +376,17 @@ impl Viewer {
         }
     }
 
+    /// True if the session accepts `InputEvent::MotionBy`; otherwise it is ignored.
+    pub fn takes_relative(&self) -> bool {
+        self.state.takes_relative
+    }
+
+    /// True if an application wants `InputEvent::MotionBy`; known by the end of a connection's
+    /// first drawing burst.
+    pub fn relative_wanted(&self) -> bool {
+        self.state.relative_wanted
+    }
+
     /// Number of the newest input that was sent or buffered.
     pub fn newest_input(&self) -> u32 {
         self.state.last_input
@@ -395,7 +406,9 @@ impl Viewer {
         {
             self.state.stats.input_made(seq, now);
         }
-        if !self.held.handle(event) {
+        if !self.held.handle(event)
+            || matches!(event, InputEvent::MotionBy { .. }) && !self.state.takes_relative
+        {
             return seq;
         }
         self.keepalive_at = now + KEEPALIVE_INTERVAL_US;
@@ -405,8 +418,10 @@ impl Viewer {
             self.input_at.get_or_insert(now);
             self.state.stream_tail.schedule(self.state.stats.rtt_us, now);
         }
-        self.state.outbox.push_input(Input { seq, event });
-        self.state.unacked_input.push(seq, event, made, now);
+        match self.state.outbox.push_input(Input { seq, event }) {
+            Some(sum) => self.state.unacked_input.replace_motion(seq, sum, made),
+            None => self.state.unacked_input.push(seq, event, made, now),
+        }
         self.state.stats.inputs_dropped = self.state.outbox.dropped();
         self.unprobed_input = true;
         self.ping(now);

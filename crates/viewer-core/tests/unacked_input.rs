@@ -3,7 +3,7 @@
 //! interface, and a session that takes what the test says.
 
 use thinc_protocol::framing::Deframer;
-use thinc_protocol::session::{Geometry, SessionHello, SessionMessage};
+use thinc_protocol::session::{Geometry, SessionCaps, SessionHello, SessionMessage};
 use thinc_protocol::viewer::{Input, InputEvent, TouchPhase, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
 use thinc_viewer_core::{ClipboardPolicy, Viewer, ViewerConfig};
@@ -430,4 +430,69 @@ fn a_reloaded_page_continues_the_sessions_input_numbers() {
     receive(&mut second, &hello(), 0);
     receive(&mut second, &SessionMessage::InputReceived(500), 0);
     assert_eq!(text(&events(&mut second)), "d");
+}
+
+/// A session that accepts distances.
+fn relative_hello() -> SessionMessage<'static> {
+    SessionMessage::Hello(SessionHello {
+        version: 1,
+        caps: SessionCaps::RELATIVE,
+        name: "demo".into(),
+        message_bytes_max: 65536,
+    })
+}
+
+#[test]
+fn every_distance_counts_once_whatever_the_session_took() {
+    let by = |dx: i16| InputEvent::MotionBy { dx, dy: 0 };
+    let distance = |input: &Input| match input.event {
+        InputEvent::MotionBy { dx, .. } => i32::from(dx),
+        _ => 0,
+    };
+    // Three are sent alone, the last two together.
+    for taken in 0..=4 {
+        let mut first = viewer();
+        receive(&mut first, &relative_hello(), 0);
+        receive(&mut first, &geometry(), 0);
+        let mut all = Vec::new();
+        for dx in [1, 10, 100] {
+            first.handle_input(by(dx), 0);
+            all.extend(inputs(&mut first));
+        }
+        first.handle_input(by(1_000), 0);
+        first.handle_input(by(10_000), 0);
+        all.extend(inputs(&mut first));
+        assert_eq!(all.len(), 4);
+        let received = if taken == 0 { 0 } else { all[taken - 1].seq };
+        let mut second = next(&mut first);
+        receive(&mut second, &relative_hello(), SECOND);
+        receive(&mut second, &SessionMessage::InputReceived(received), SECOND);
+        receive(&mut second, &geometry(), SECOND);
+        let again: i32 = inputs(&mut second).iter().map(distance).sum();
+        let before: i32 = all[..taken].iter().map(distance).sum();
+        assert_eq!(before + again, 11_111, "{taken} were taken");
+    }
+}
+
+#[test]
+fn distances_take_no_place_of_keys() {
+    let mut first = viewer();
+    receive(&mut first, &relative_hello(), 0);
+    receive(&mut first, &geometry(), 0);
+    type_text(&mut first, "abc", 0);
+    for _ in 0..5_000 {
+        first.handle_input(InputEvent::MotionBy { dx: 1, dy: 0 }, 0);
+        inputs(&mut first);
+    }
+    let mut second = next(&mut first);
+    receive(&mut second, &relative_hello(), SECOND);
+    receive(&mut second, &SessionMessage::InputReceived(0), SECOND);
+    receive(&mut second, &geometry(), SECOND);
+    let again = events(&mut second);
+    assert_eq!(text(&again), "abc");
+    let moved: i32 = again
+        .iter()
+        .map(|event| if let InputEvent::MotionBy { dx, .. } = event { (*dx).into() } else { 0 })
+        .sum();
+    assert_eq!(moved, 512, "the newest of them");
 }

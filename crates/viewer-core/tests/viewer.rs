@@ -3,7 +3,7 @@
 use thinc_protocol::command::{BitmapDepth, Command, Compression, Encoding};
 use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::session::{
-    Close, CloseCode, CursorImage, Geometry, SessionHello, SessionMessage, Update,
+    Close, CloseCode, CursorImage, Geometry, SessionCaps, SessionHello, SessionMessage, Update,
 };
 use thinc_protocol::viewer::{Ack, Input, InputEvent, Presented, ViewerCaps, ViewerMessage};
 use thinc_region::{Rect, Region, Size};
@@ -365,6 +365,54 @@ fn queued_motions_are_merged_and_keys_stay_in_order() {
     let want =
         [(2, motion(2)), (3, button), (6, motion(5))].map(|(seq, event)| Input { seq, event });
     assert_eq!(inputs, want);
+}
+
+#[test]
+fn queued_distances_are_added_and_none_is_lost() {
+    let mut viewer = new_viewer();
+    let by = |dx, dy| InputEvent::MotionBy { dx, dy };
+    let caps = SessionCaps::RELATIVE;
+    let hello = SessionHello { version: 1, caps, name: "demo".into(), message_bytes_max: 65536 };
+    say(&mut viewer, &SessionMessage::Hello(hello), 0).unwrap();
+    sent(&mut viewer);
+    let inputs = |viewer: &mut Viewer| -> Vec<_> {
+        sent(viewer)
+            .into_iter()
+            .filter_map(|m| if let ViewerMessage::Input(input) = m { Some(input) } else { None })
+            .collect()
+    };
+    let button = InputEvent::Button { button: 1, down: true };
+    let position = InputEvent::Motion { x: 5, y: 5 };
+    for event in [by(1, -2), by(3, 4), button, by(5, 0), by(i16::MAX, 1), position, by(7, 7)] {
+        viewer.handle_input(event, 0);
+    }
+    let want = [
+        (2, by(4, 2)),
+        (3, button),
+        (4, by(5, 0)),
+        (5, by(i16::MAX, 1)),
+        (6, position),
+        (7, by(7, 7)),
+    ];
+    assert_eq!(inputs(&mut viewer), want.map(|(seq, event)| Input { seq, event }));
+    viewer.handle_input(by(8, 8), 0);
+    assert_eq!(inputs(&mut viewer), [Input { seq: 8, event: by(8, 8) }], "the last was sent");
+    // A stalled path.
+    for _ in 0..20_000 {
+        viewer.handle_input(InputEvent::Scroll { dx: 0, dy: 120 }, 0);
+    }
+    (0..1_000).for_each(|_| {
+        viewer.handle_input(by(-3, 2), 0);
+    });
+    assert_eq!(inputs(&mut viewer).last().map(|input| input.event), Some(by(-3_000, 2_000)));
+}
+
+#[test]
+fn an_older_session_is_sent_no_distances() {
+    let mut viewer = connected();
+    assert!(!viewer.takes_relative());
+    viewer.handle_input(InputEvent::MotionBy { dx: 1, dy: 1 }, 0);
+    assert!(!sent(&mut viewer).iter().any(|sent| matches!(sent, ViewerMessage::Input(_))));
 }
 
 #[test]

@@ -352,6 +352,7 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   key NAME[+NAME…]    presses keys in order and releases them: key Control_L+c, key Return, key F5
   keydown NAME, keyup NAME
   move X Y            moves the pointer
+  move-by DX DY       moves the pointer by a distance, as a captured pointer does
   click N, buttondown N, buttonup N   N: 1 left, 2 middle, 3 right, 8 back, 9 forward
   scroll DX DY        in 1/120 of a wheel notch; positive is right and down
   touch ID begin|update|end X Y
@@ -371,6 +372,8 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   cursor              answers `ok WxH+HOTX+HOTY` of the cursor's image, or `ok none`
   cursor-pixel X Y    answers `ok aarrggbb` of the cursor's image, premultiplied
   cursor-shown        answers `ok yes`, or `ok no` if the session hides the cursor
+  relative-wanted     answers `ok yes` if an application wants the pointer's motion, or `ok no`
+  wait-relative yes|no   waits until an application wants the pointer's motion, or none does
   warped              answers `ok X Y`, the pointer position set by an application, or `ok none`
   clip-copy SELECTION FORMAT FILE   copies the file's content on the viewer's side, in this format
                       only.

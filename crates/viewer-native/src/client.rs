@@ -196,6 +196,8 @@ pub struct State {
     awaits_release: bool,
     /// This connection has shown a whole drawing burst.
     has_picture: bool,
+    /// An application wants the pointer's relative motion; kept while another connection begins.
+    pub relative_wanted: bool,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
     /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
@@ -494,6 +496,13 @@ impl State {
         self.unsent.notify_one();
     }
 
+    fn update_relative(&mut self) {
+        let wanted = self.viewer.relative_wanted();
+        if std::mem::replace(&mut self.relative_wanted, wanted) != wanted {
+            self.news.relative_wanted = Some(wanted);
+        }
+    }
+
     /// The viewer of the newest connection.
     fn active(&mut self) -> &mut Viewer {
         self.pending.as_mut().unwrap_or(&mut self.viewer)
@@ -534,7 +543,10 @@ impl State {
                 ViewerEvent::FrameEnd => {
                     self.news.frame_end = true;
                     self.has_picture = true;
+                    // The application may have ended while there was no connection.
+                    self.update_relative();
                 }
+                ViewerEvent::RelativeWanted(_) => self.update_relative(),
                 ViewerEvent::Cursor(image) => self.news.cursor = Some(image),
                 ViewerEvent::CursorMove { x, y } => self.news.cursor_move = Some((x, y)),
                 ViewerEvent::CursorShow(shown) => self.news.cursor_show = Some(shown),
@@ -612,6 +624,7 @@ impl Client {
             replaced_for: None,
             awaits_release: false,
             has_picture: false,
+            relative_wanted: false,
             instance: random_number(),
             held_since: None,
             held: Duration::ZERO,
@@ -757,6 +770,7 @@ fn is_press(event: &InputEvent) -> bool {
 /// Capabilities of this shell besides viewer-core's.
 const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::LOCAL_CURSOR
+    | ViewerCaps::RELATIVE
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };
 

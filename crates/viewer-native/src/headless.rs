@@ -365,6 +365,28 @@ impl Headless {
         self.input(InputEvent::Motion { x, y }).map(drop)
     }
 
+    /// Moves the pointer by a distance in the screen's pixels, from wherever it is in the session.
+    pub fn move_by(&mut self, dx: i16, dy: i16) -> Result<(), ViewError> {
+        if !self.client.lock().viewer.takes_relative() {
+            return Err(ViewError::Script(
+                "this session takes no relative motion: it runs an older thinc".to_owned(),
+            ));
+        }
+        self.input(InputEvent::MotionBy { dx, dy }).map(drop)
+    }
+
+    /// Waits until an application wants relative motion, or none does.
+    pub fn wait_relative(&mut self, wanted: bool) -> Result<(), ViewError> {
+        let what =
+            if wanted { "a wish for relative motion" } else { "no wish for relative motion" };
+        self.wait(what, |state, _| (state.relative_wanted == wanted).then_some(()))
+    }
+
+    /// Whether an application wants relative motion.
+    pub fn relative_wanted(&self) -> bool {
+        self.client.lock().relative_wanted
+    }
+
     /// Presses or releases a button.
     pub fn button(&mut self, button: u8, down: bool) -> Result<(), ViewError> {
         self.input(InputEvent::Button { button, down }).map(drop)

@@ -41,6 +41,8 @@ pub struct News {
     pub cursor_move: Option<(u16, u16)>,
     /// The cursor is shown or hidden.
     pub cursor_show: Option<bool>,
+    /// An application wants the pointer's relative motion, or no longer.
+    pub relative_wanted: Option<bool>,
     /// A drawing burst is complete: present now.
     pub frame_end: bool,
     /// Answered barriers.
@@ -61,6 +63,7 @@ impl News {
             || self.cursor.is_some()
             || self.cursor_move.is_some()
             || self.cursor_show.is_some()
+            || self.relative_wanted.is_some()
             || !self.barriers.is_empty()
             || self.clipboard
             || self.notice.is_some()

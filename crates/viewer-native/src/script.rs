@@ -127,6 +127,18 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             let [x, y] = numbers(rest)?;
             viewer.move_to(x, y).map(done)
         }
+        "move-by" => {
+            let [dx, dy] = numbers(rest)?;
+            viewer.move_by(dx, dy).map(done)
+        }
+        "wait-relative" => match rest.trim() {
+            "yes" => viewer.wait_relative(true).map(done),
+            "no" => viewer.wait_relative(false).map(done),
+            other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
+        },
+        "relative-wanted" => {
+            Ok(Answer::Ok(if viewer.relative_wanted() { "yes" } else { "no" }.into()))
+        }
         "click" => {
             let [button] = numbers(rest)?;
             viewer.click(button).map(done)

@@ -41,6 +41,7 @@ pub(crate) enum EventKind {
     Barrier = 4,
     /// Input's number, microseconds.
     Echo = 5,
+    /// Whether an application wants the pointer's relative motion.
     FrameEnd = 6,
     /// Code; `text` has the reason.
     Closed = 7,
@@ -48,6 +49,8 @@ pub(crate) enum EventKind {
     Connected = 8,
     /// x, y.
     CursorMove = 9,
+    /// Whether an application wants the pointer's relative motion.
+    RelativeWanted = 10,
     /// Selection, formats as bits.
     ClipOffer = 16,
     /// Number, selection, format.
@@ -551,11 +554,17 @@ impl Page {
             ViewerEvent::CursorShow(shown) => {
                 (EventKind::CursorShow, [f64::from(u8::from(shown)), 0.0, 0.0, 0.0])
             }
+            ViewerEvent::RelativeWanted(wanted) => {
+                (EventKind::RelativeWanted, [f64::from(u8::from(wanted)), 0.0, 0.0, 0.0])
+            }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
             ViewerEvent::Echo { seq, latency_us } => {
                 (EventKind::Echo, [seq.into(), latency_us as f64, 0.0, 0.0])
             }
-            ViewerEvent::FrameEnd => (EventKind::FrameEnd, [0.0; 4]),
+            ViewerEvent::FrameEnd => {
+                let wanted = self.viewer.as_ref().is_some_and(Viewer::relative_wanted);
+                (EventKind::FrameEnd, [f64::from(u8::from(wanted)), 0.0, 0.0, 0.0])
+            }
             ViewerEvent::Closed { code, reason } => {
                 self.text = reason;
                 (EventKind::Closed, [f64::from(code as u8), 0.0, 0.0, 0.0])

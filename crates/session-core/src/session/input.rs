@@ -66,6 +66,9 @@ impl Session {
                 self.move_pointer(id, (x, y));
                 return Ok(());
             }
+            InputEvent::MotionBy { dx, dy } => {
+                return self.move_pointer_by(at, (dx.into(), dy.into()));
+            }
             InputEvent::Scroll { dx, dy } => {
                 if full {
                     return Ok(());
@@ -137,17 +140,57 @@ impl Session {
                 let message = InputMessage::Touch { seq, id: finger_id(id, finger), phase, x, y };
                 self.push_request(Request::Input(message));
             }
-            InputEvent::Motion { .. } | InputEvent::Scroll { .. } | InputEvent::ReleaseAll => {}
+            InputEvent::Motion { .. }
+            | InputEvent::MotionBy { .. }
+            | InputEvent::Scroll { .. }
+            | InputEvent::ReleaseAll => {}
         }
+        Ok(())
+    }
+
+    /// Moves X's pointer so far from where it is. Each distance counts, so none is dropped: those
+    /// that follow one another are added.
+    fn move_pointer_by(&mut self, at: usize, (dx, dy): (i32, i32)) -> Result<(), Violation> {
+        let viewer = &mut self.viewers[at];
+        viewer.pointer_at = None;
+        self.moved_by = Some(viewer.id);
+        self.pointer.at = None;
+        self.pointer.moved_by_distance = true;
+        let pixels = u64::from(dx.unsigned_abs()) + u64::from(dy.unsigned_abs());
+        self.pointer.relative.handle_motion(pixels, self.size);
+        let inside = |at: i32, by: i32, edge: u32| (at + by).clamp(0, edge.cast_signed() - 1);
+        let (x, y) = self.input_tracker.pointer();
+        let (x, y) = (inside(x, dx, self.size.width), inside(y, dy, self.size.height));
+        self.input_tracker.set_pointer(x, y);
+        let sum = |one: i32, two: i32| one.checked_add(two);
+        if let Some(QueuedRequest::Ready(Request::Input(InputMessage::PointerMoveBy {
+            dx: last_dx,
+            dy: last_dy,
+            ..
+        }))) = self.requests.back_mut()
+            && let (Some(x), Some(y)) = (sum(*last_dx, dx), sum(*last_dy, dy))
+        {
+            (*last_dx, *last_dy) = (x, y);
+            return Ok(());
+        }
+        if self.requests.len() >= REQUESTS_MAX {
+            return Err(Violation::InputBacklog(REQUESTS_MAX));
+        }
+        let seq = self.next_input();
+        self.push_request(Request::Input(InputMessage::PointerMoveBy { seq, dx, dy }));
         Ok(())
     }
 
     /// Moves X's one pointer to where a viewer has it.
     fn move_pointer(&mut self, viewer: ViewerId, (x, y): (u16, u16)) {
         let (x, y) = self.clamp(x, y);
+        let (from_x, from_y) = self.input_tracker.pointer();
+        let pixels = u64::from(x.abs_diff(from_x)) + u64::from(y.abs_diff(from_y));
+        self.pointer.relative.handle_motion(pixels, self.size);
         self.input_tracker.set_pointer(x, y);
         // The position that an application chose is no longer the newest.
         self.pointer.at = None;
+        self.pointer.moved_by_distance = false;
         self.moved_by = Some(viewer);
         let seq = self.next_input();
         let message = QueuedRequest::Ready(Request::Input(InputMessage::PointerMove { seq, x, y }));
