@@ -1,4 +1,4 @@
-//! Path 11/13: from viewer-native's decoder thread, back to viewer-core/video.rs.
+//! Path 11/13: from viewer-native/video_decoder/process.rs, and back there.
 //! One stream's decoder: one access unit in, its frame out. The library is C++ and reads what a
 //! session, or an impostor, sends: headers and parameter sets are checked in Rust first
 //! (syntax.rs). Knows one stream; never its place.
@@ -75,14 +75,27 @@ impl Decoder {
     /// Sets `out` to the frame of an access unit, with edges rounded up to even numbers. After an
     /// error it is unchanged, and only a keyframe decodes.
     pub fn decode(&mut self, data: &[u8], out: &mut Planes) -> Result<(), DecodeError> {
-        let decoded = self.try_decode(data, out);
+        self.decode_with(data, |frame| out.copy_from(frame))
+    }
+
+    /// The same, and `take` gets the frame where the library has it.
+    pub fn decode_with<T>(
+        &mut self,
+        data: &[u8],
+        take: impl FnOnce(&PlanesRef<'_>) -> T,
+    ) -> Result<T, DecodeError> {
+        let decoded = self.try_decode(data, take);
         if decoded.is_err() {
             self.library = None;
         }
         decoded
     }
 
-    fn try_decode(&mut self, data: &[u8], out: &mut Planes) -> Result<(), DecodeError> {
+    fn try_decode<T>(
+        &mut self,
+        data: &[u8],
+        take: impl FnOnce(&PlanesRef<'_>) -> T,
+    ) -> Result<T, DecodeError> {
         if data.len() > FRAME_BYTES_MAX {
             return Err(DecodeError::TooLong(data.len()));
         }
@@ -104,8 +117,7 @@ impl Decoder {
         let (luma, blue, red) = decoded.strides();
         let planes = [decoded.y(), decoded.u(), decoded.v()];
         let frame = PlanesRef::new(self.size, SampleLayout::Yuv420, planes, [luma, blue, red]);
-        out.copy_from(&frame.ok_or(DecodeError::IncompleteFrame)?);
-        Ok(())
+        Ok(take(&frame.ok_or(DecodeError::IncompleteFrame)?))
     }
 }
 

@@ -7,7 +7,7 @@ use rustix::process::{DumpableBehavior, set_dumpable_behavior};
 
 /// Set by a person who looks for a fault: then core dumps are possible, and a debugger or profiler
 /// of the same user may attach.
-const ALLOWED: &str = "THINC_CORE_DUMPS";
+pub const ALLOWED: &str = "THINC_CORE_DUMPS";
 
 /// The kernel writes no core dump of this process, and lets no other process of the same user read
 /// its memory. A program that it starts is not affected.

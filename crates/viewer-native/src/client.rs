@@ -87,6 +87,13 @@ pub struct ClientConfig {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// The `thinc-view` that is started to decode videos; [`this_program`] if it is that itself.
+    pub decoder: PathBuf,
+}
+
+/// The running program, even if its file has been replaced.
+pub fn this_program() -> PathBuf {
+    PathBuf::from("/proc/self/exe")
 }
 
 /// Whether the viewer reconnects after a loss.

@@ -12,7 +12,7 @@ use thinc_region::Size;
 use thinc_transport::TransportChoice;
 use thinc_viewer_core::{ClipboardPolicy, CursorPixels};
 
-use crate::client::{Client, ClientConfig, NewKeys, Reconnect, State, Status};
+use crate::client::{Client, ClientConfig, NewKeys, Reconnect, State, Status, this_program};
 use crate::clipboard;
 use crate::clipboard::board::Board;
 use crate::error::ViewError;
@@ -44,6 +44,8 @@ pub struct HeadlessOptions {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// The `thinc-view` that is started to decode videos.
+    pub decoder: PathBuf,
 }
 
 impl Default for HeadlessOptions {
@@ -57,6 +59,7 @@ impl Default for HeadlessOptions {
             reconnect: Reconnect::Never,
             cache: CacheOptions::default(),
             clipboard: ClipboardPolicy::default(),
+            decoder: this_program(),
         }
     }
 }
@@ -123,6 +126,7 @@ impl Headless {
             reconnect: options.reconnect,
             cache: options.cache,
             clipboard: options.clipboard,
+            decoder: options.decoder,
         };
         let client =
             Client::start(config, || ()).map_err(|error| ViewError::Lost(error.to_string()))?;

@@ -40,6 +40,8 @@ mod scroll;
 pub mod shot;
 mod ssh;
 mod target;
+#[cfg(feature = "h264")]
+pub mod video_decoder;
 pub mod view;
 #[cfg(feature = "window")]
 pub mod window;

@@ -7,14 +7,21 @@ use std::process::ExitCode;
 use clap::Parser as _;
 use thinc_viewer_native::address;
 use thinc_viewer_native::cli::{self, Cli};
-use thinc_viewer_native::client::Reconnect;
+use thinc_viewer_native::client::{Reconnect, this_program};
 use thinc_viewer_native::error;
 use thinc_viewer_native::headless::{Headless, HeadlessOptions};
 use thinc_viewer_native::script;
+#[cfg(feature = "h264")]
+use thinc_viewer_native::video_decoder;
 use thinc_viewer_native::view::ViewChoice;
 use thinc_viewer_native::{Target, ViewError};
 
 fn main() -> ExitCode {
+    #[cfg(feature = "h264")]
+    if std::env::args_os().nth(1).is_some_and(|first| first == video_decoder::ARGUMENT) {
+        // Nobody reads what it would print: its end tells the viewer.
+        return video_decoder::run().map_or(ExitCode::FAILURE, |()| ExitCode::SUCCESS);
+    }
     if let Err(error) = thinc_transport::core_dumps::forbid() {
         error::report(format_args!("core dumps stay possible: {error}"));
     }
@@ -60,6 +67,7 @@ fn headless(cli: &Cli) -> Result<(), ViewError> {
         reconnect: if cli.script.is_some() { Reconnect::Always } else { Reconnect::Never },
         cache: cli.cache(),
         clipboard: cli.clipboard(),
+        decoder: this_program(),
     };
     let mut viewer = Headless::open(cli.target()?, options)?;
     let scripted = match &cli.script {

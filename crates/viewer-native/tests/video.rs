@@ -4,9 +4,12 @@
 
 mod fake;
 
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::Command as Program;
+use std::time::Instant;
 
 use fake::{Fake, LONG};
+use rustix::process::{Pid, Signal, kill_process};
 use thinc_h264::{Decoder, Encoder, EncoderSettings};
 use thinc_protocol::command::Command;
 use thinc_protocol::video::{
@@ -27,7 +30,9 @@ fn source(width: u32, height: u32) -> Source {
 }
 
 fn open(fake: &Fake, reconnect: Reconnect) -> Headless {
-    let options = HeadlessOptions { timeout: LONG, reconnect, ..HeadlessOptions::default() };
+    let decoder = env!("CARGO_BIN_EXE_thinc-view").into();
+    let options =
+        HeadlessOptions { timeout: LONG, reconnect, decoder, ..HeadlessOptions::default() };
     Headless::open(fake.link(), options).unwrap()
 }
 
@@ -283,4 +288,73 @@ fn the_script_waits_for_frames_and_the_statistics_count_them() {
         serde_json::from_slice(&std::fs::read(&figures).unwrap()).unwrap();
     assert_eq!((&report["video"]["shown"], &report["video"]["keys"]), (&1.into(), &1.into()));
     assert_eq!(report["commands"]["video"]["count"], 2);
+}
+
+/// The child processes of a process.
+fn children(parent: u32) -> Vec<Pid> {
+    let of = |pid: &str| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let (_, fields) = stat.rsplit_once(')')?;
+        (fields.split_whitespace().nth(1)?.parse::<u32>().ok()? == parent)
+            .then(|| Pid::from_raw(pid.parse().ok()?))?
+    };
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter_map(|entry| of(entry.file_name().to_str()?)).collect()
+}
+
+/// The program, whose decoder process is killed in mid-video: the video goes on with the next
+/// keyframe, and the program with its own end takes the other one along.
+#[test]
+fn a_video_continues_after_its_decoder_process_was_killed() {
+    let fake = Fake::start(SCREEN);
+    let mut program = Program::new(env!("CARGO_BIN_EXE_thinc-view"))
+        .args(["--headless", "--timeout", "120", "--script", "-"])
+        .arg(fake.link().to_string())
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut script = program.stdin.take().unwrap();
+    let mut answers = BufReader::new(program.stdout.take().unwrap()).lines();
+    let mut say = |line: &str| {
+        script.write_all(format!("{line}\n").as_bytes()).unwrap();
+        answers.next().unwrap().unwrap()
+    };
+    let (clip, mut video) = (Region::from(PLACE), TestVideo::new(source(64, 48)));
+    fake.wait_for("its hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
+    assert_eq!(children(program.id()), [], "no video, no decoder");
+    fake.commands(&[init(0, Codec::H264, video.source)]);
+    assert_eq!(fake.video_state(), status(0, DecoderState::Ready));
+    let mut expected = fake.screen();
+    let mut decoders = Vec::new();
+    for round in 0..2 {
+        let frames = [video.next(true), video.next(false)];
+        for frame in &frames {
+            fake.commands(&[coded(0, &clip, frame)]);
+            video.show(&frame.0, &clip, &mut expected);
+        }
+        assert_eq!(say("wait-quiet"), "ok");
+        let color = expected[50 * SCREEN.width as usize + 100];
+        assert_eq!(say("pixel 100 50"), format!("ok {color:06x}"), "round {round}");
+        let [decoder] = children(program.id())[..] else {
+            panic!("one decoder process: {:?}", children(program.id()))
+        };
+        decoders.push(decoder);
+        if round == 0 {
+            kill_process(decoder, Signal::KILL).unwrap();
+            fake.commands(&[coded(0, &clip, &video.next(false))]);
+            assert_eq!(fake.video_state(), status(0, DecoderState::NeedsKeyframe));
+        }
+    }
+    assert_ne!(decoders[0], decoders[1]);
+    program.kill().unwrap();
+    program.wait().unwrap();
+    let until = Instant::now() + LONG;
+    let folder = format!("/proc/{}/stat", decoders[1].as_raw_nonzero());
+    // A zombie waits for init, which is not ours.
+    let runs = || std::fs::read_to_string(&folder).is_ok_and(|stat| !stat.contains(") Z "));
+    while runs() {
+        assert!(Instant::now() < until, "the decoder process outlives its viewer");
+        std::thread::yield_now();
+    }
 }

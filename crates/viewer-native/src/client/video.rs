@@ -1,65 +1,32 @@
-//! Path 11/13: beside client.rs; from viewer-core's compressed frames, to a decoder per stream, and
+//! Path 11/13: beside client.rs; from viewer-core's compressed frames, to video_decoder.rs, and
 //! back.
 //! A thread pulls one frame at a time; frames it has no time for stay in viewer-core, which bounds
-//! them. Knows streams and decoders; never what a frame covers. It holds the lock to take and to
-//! paint a frame, not to decode it.
+//! them. Knows streams; never what a frame covers. It holds the lock to take and to paint a frame,
+//! not to decode it.
 
-use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use thinc_h264::Decoder;
 use thinc_protocol::video::Codec;
-use thinc_region::Size;
 use thinc_video::Planes;
 use thinc_viewer_core::VideoEvent;
 
 use super::{DecodeTimes, Shared, State};
-
-/// 16 Mi: luma samples of all streams decoded at a time, eight of 1920 × 1080; a decoder holds
-/// several frames.
-const SAMPLES_MAX: u64 = 16 * 1024 * 1024;
-
-/// A decoder per stream.
-#[derive(Default)]
-struct Decoders {
-    streams: HashMap<u64, (Size, Decoder)>,
-}
-
-impl Decoders {
-    /// Creates a decoder for frames of this size; None if the bound or the decoder does not allow
-    /// it.
-    fn make(&mut self, stream: u64, size: Size) -> Option<&mut Decoder> {
-        self.streams.remove(&stream);
-        let others: u64 = self.streams.values().map(|(size, _)| size.area()).sum();
-        if others + size.area() > SAMPLES_MAX {
-            return None;
-        }
-        let decoder = Decoder::new(size).ok()?;
-        Some(&mut self.streams.entry(stream).insert_entry((size, decoder)).into_mut().1)
-    }
-
-    /// The stream's decoder, or a new one if the frames' size has changed.
-    fn of(&mut self, stream: u64, size: Size) -> Option<&mut Decoder> {
-        if self.streams.get(&stream).is_some_and(|(made_for, _)| *made_for == size) {
-            return self.streams.get_mut(&stream).map(|(_, decoder)| decoder);
-        }
-        self.make(stream, size)
-    }
-}
+use crate::video_decoder::{Decoded, Decoders};
 
 impl Shared {
     /// The decoder thread; runs until the viewer is closed.
     pub(super) fn decode_videos(&self) {
-        let mut decoders = Decoders::default();
+        let mut decoders = Decoders::new(&self.config.decoder);
         let mut decoders_of = 0;
         let mut planes = Planes::new();
         while let Some((connection, event)) = self.next_video() {
             if connection != decoders_of {
-                (decoders, decoders_of) = (Decoders::default(), connection);
+                decoders.end_all();
+                decoders_of = connection;
             }
             match event {
                 VideoEvent::Started { stream, codec: Codec::H264, size } => {
-                    let ready = decoders.make(stream, size).is_some();
+                    let ready = decoders.start(stream, size);
                     self.answer(connection, |state| {
                         if ready {
                             state.viewer.handle_video_ready(stream);
@@ -72,17 +39,13 @@ impl Shared {
                     unreachable!("stream {stream} has no compressed frames")
                 }
                 VideoEvent::Frame { stream, serial, size, data, .. } => {
-                    let Some(decoder) = decoders.of(stream, size) else {
-                        self.answer(connection, |state| state.viewer.handle_video_refused(stream));
-                        continue;
-                    };
                     let began = Instant::now();
-                    let decoded = decoder.decode(&data, &mut planes);
+                    let decoded = decoders.decode(stream, size, &data, &mut planes);
                     let took = began.elapsed();
                     self.answer(connection, |state| {
                         state.viewer.reuse_video_buffer(data);
                         match decoded {
-                            Ok(()) => {
+                            Decoded::Frame => {
                                 state.decode_times.count(took);
                                 let now = state.clock.now();
                                 if state.viewer.is_video_frame_visible(serial) {
@@ -91,11 +54,12 @@ impl Shared {
                                     state.viewer.handle_video_frame_skipped(serial);
                                 }
                             }
-                            Err(_) => state.viewer.handle_video_frame_failed(serial),
+                            Decoded::Failed => state.viewer.handle_video_frame_failed(serial),
+                            Decoded::Refused => state.viewer.handle_video_refused(stream),
                         }
                     });
                 }
-                VideoEvent::Ended { stream } => drop(decoders.streams.remove(&stream)),
+                VideoEvent::Ended { stream } => decoders.end(stream),
             }
         }
     }

@@ -38,7 +38,7 @@ use thinc_transport::TransportChoice;
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::cli::{LayoutChoice, Present};
-use crate::client::{Client, ClientConfig, NewKeys, News, Reconnect, State, Status};
+use crate::client::{Client, ClientConfig, NewKeys, News, Reconnect, State, Status, this_program};
 use crate::compose::Scene;
 use crate::error::ViewError;
 use crate::keys;
@@ -131,6 +131,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         reconnect: Reconnect::Always,
         cache: options.cache.clone(),
         clipboard: options.clipboard,
+        decoder: this_program(),
     };
     let woken = wake.clone();
     let client = Client::start(config, move || woken())
