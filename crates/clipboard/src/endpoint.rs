@@ -214,6 +214,32 @@ impl Endpoint {
         self.offers_wanted = offers_wanted;
     }
 
+    /// Replaces the policy while connected. What it no longer allows ends: transfers without a
+    /// report to the owner, who has given them up, and offers of this side by a withdrawal.
+    pub fn set_policy(&mut self, policy: ClipboardPolicy) {
+        if !policy.give {
+            for selection in Selection::ALL {
+                self.offer(selection, ClipFormats::NONE);
+            }
+            while !self.outgoing.is_empty() {
+                let outgoing = self.remove_outgoing(0);
+                if !outgoing.is_sent() {
+                    let (id, why) = (outgoing.id, ClipEnd::Unavailable);
+                    self.answers.push_back(ClipMessage::End { id, by_requester: false, why });
+                }
+            }
+        }
+        if !policy.take {
+            while let Some(incoming) = self.incoming.first() {
+                self.cancel(incoming.id);
+            }
+            for theirs in &mut self.theirs {
+                *theirs = Offer { formats: ClipFormats::NONE, unreported: false, ..*theirs };
+            }
+        }
+        self.policy = policy;
+    }
+
     /// An application on this side owns the selection in these formats; with no format, none does.
     pub fn offer(&mut self, selection: Selection, formats: ClipFormats) {
         if !self.policy.give {

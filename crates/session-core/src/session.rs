@@ -13,6 +13,7 @@ mod clipboard;
 mod delivery;
 mod displays;
 mod input;
+mod rights;
 
 use std::collections::VecDeque;
 
@@ -37,6 +38,7 @@ use crate::mutation::Mutation;
 use crate::packer::Packer;
 use crate::pointer::{CursorImageOwned, Pointer};
 use crate::quality::{Entropy, LossyPolicy, VideoPolicy};
+use crate::rights::Rights;
 use crate::scheduler::Scheduling;
 use crate::translate::{Drawing, Translator};
 use crate::update::{Job, JobId, SnapshotVerdict};
@@ -546,6 +548,12 @@ impl Session {
     /// An authenticated viewer. It is sent the whole screen, and the newest viewer that can resize
     /// controls the size.
     pub fn add_viewer(&mut self, hello: &ViewerHello, now: Micros) -> ViewerId {
+        self.add_guest(hello, Rights::ALL, now)
+    }
+
+    /// The same for a viewer that may not do everything. Whatever it sends beyond its rights is
+    /// ignored.
+    pub fn add_guest(&mut self, hello: &ViewerHello, rights: Rights, now: Micros) -> ViewerId {
         self.now = self.now.max(now);
         self.flush_drawings();
         let id = ViewerId(self.next_viewer);
@@ -564,9 +572,9 @@ impl Session {
             #[cfg(feature = "mutations")]
             mutation: self.mutation,
         };
-        let mut viewer = Viewer::new(id, hello, &screen, now);
+        let mut viewer = Viewer::new(id, hello, &screen, rights, now);
         self.clipboard.add_viewer(&mut viewer.clipboard);
-        let resizes = viewer.resizes;
+        let resizes = viewer.resizes && rights.size;
         self.viewers.push(viewer);
         if resizes {
             self.request_size();
@@ -661,7 +669,15 @@ impl Session {
             self.viewers[at].count_message(self.now)?;
         }
         self.confirm_held_keys(at);
+        self.remember_keyboard(at, message);
         match message {
+            // It is received all the same, so that the viewer does not repeat it.
+            ViewerMessage::Input(input) if self.is_forbidden(at, message) => {
+                self.viewers[at].count_input(now)?;
+                self.viewers[at].take_input(input.seq);
+                Ok(())
+            }
+            _ if self.is_forbidden(at, message) => Ok(()),
             ViewerMessage::Hello(_) | ViewerMessage::Early(_) => Err(Violation::OutOfPlace),
             ViewerMessage::Ack(ack) => self.viewers[at].acked(ack.update, ack.presented, now),
             ViewerMessage::Arrived(arrived) => {

@@ -20,7 +20,7 @@ use thinc_protocol::limits::{
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, SessionCaps, SessionHello, SessionMessage, Update,
 };
-use thinc_protocol::viewer::{Presented, ViewerCaps, ViewerHello};
+use thinc_protocol::viewer::{KeyboardLayout, Presented, ViewerCaps, ViewerHello};
 use thinc_protocol::{Micros, VERSION};
 use thinc_region::{Rect, Region, Size};
 
@@ -28,6 +28,7 @@ use crate::command_queue::{CommandQueue, Echo, Lane};
 use crate::displays::Arrangement;
 use crate::drawable::Drawables;
 use crate::flow::Flow;
+use crate::input::Locks;
 use crate::job::Rereads;
 use crate::loss_detection::LossDetection;
 #[cfg(feature = "mutations")]
@@ -37,6 +38,7 @@ use crate::packer::Packer;
 use crate::pointer::{CursorChanges, Pointer};
 use crate::quality::{Adaptation, LossyPolicy, VideoPolicy};
 use crate::refresh::Refresh;
+use crate::rights::Rights;
 use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
@@ -220,6 +222,8 @@ pub(crate) struct SessionContext<'a> {
 #[derive(Debug)]
 pub(crate) struct Viewer {
     pub(crate) id: ViewerId,
+    pub(crate) rights: Rights,
+    /// Its program can control the size, if its rights allow it.
     pub(crate) resizes: bool,
     local_cursor: bool,
     /// It accepts `RelativeWanted`, and what it was told last.
@@ -273,11 +277,14 @@ pub(crate) struct Viewer {
     rereads: Rereads,
     /// When all its messages so far would be over at one each [`MESSAGE_INTERVAL`].
     messages_until: Micros,
-    pub(crate) input_second: Micros,
-    pub(crate) input_count: u32,
+    input_second: Micros,
+    input_count: u32,
     /// Buttons it holds, one bit each; fingers likewise.
     pub(crate) buttons: u32,
     pub(crate) fingers: u32,
+    /// What it reported of its keyboard last.
+    pub(crate) layout: Option<KeyboardLayout>,
+    pub(crate) locks: Option<Locks>,
     /// Where its pointer is, pixels of the screen; None until it has moved.
     pub(crate) pointer_at: Option<(u16, u16)>,
     /// When it last sent a message.
@@ -294,6 +301,7 @@ impl Viewer {
         id: ViewerId,
         hello: &ViewerHello,
         screen: &SessionContext<'_>,
+        rights: Rights,
         now: Micros,
     ) -> Viewer {
         let message_bytes_max =
@@ -306,6 +314,7 @@ impl Viewer {
         queue.reset(screen.size, now);
         let mut viewer = Viewer {
             id,
+            rights,
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
@@ -323,7 +332,7 @@ impl Viewer {
             quality: Adaptation::new(hello.caps, screen.lossy),
             refresh: Refresh::default(),
             videos: Videos::new(hello.caps, screen.video, message_bytes_max as u64 / 8 * 7),
-            clipboard: Endpoint::new(Side::Session, screen.clipboard),
+            clipboard: Endpoint::new(Side::Session, rights.clipboard(screen.clipboard)),
             clip_waits_since: None,
             estimate: SizeEstimate::default(),
             packed: Vec::new(),
@@ -351,6 +360,8 @@ impl Viewer {
             input_count: 0,
             buttons: 0,
             fingers: 0,
+            layout: None,
+            locks: None,
             pointer_at: None,
             heard_at: now,
             held_at: now,

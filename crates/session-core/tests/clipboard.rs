@@ -15,7 +15,7 @@ use thinc_protocol::viewer::{Ack, Input, InputEvent, ViewerCaps, ViewerHello, Vi
 use thinc_region::{Rect, Size};
 use thinc_ring::{Alpha, DrawHint, DrawRecord, DrawableId, RecordKind};
 use thinc_session_core::{
-    ClipRequest, ClipboardPolicy, Config, LossyPolicy, Request, Session, Unpacked, ViewerId,
+    ClipRequest, ClipboardPolicy, Config, LossyPolicy, Request, Rights, Session, Unpacked, ViewerId,
 };
 
 const SIZE: Size = Size { width: 1024, height: 768 };
@@ -72,7 +72,11 @@ impl ClipboardWorld {
     }
 
     fn join(&mut self) {
-        let id = self.session.add_viewer(&hello(), self.now);
+        self.join_as(Rights::ALL);
+    }
+
+    fn join_as(&mut self, rights: Rights) {
+        let id = self.session.add_guest(&hello(), rights, self.now);
         let end = Endpoint::new(Side::Viewer, ClipboardPolicy::default());
         self.viewers.push(Far {
             id,
@@ -714,4 +718,80 @@ fn a_busy_display_lets_a_line_of_text_through_and_loses_little() {
     let lost = 1.0 - shown[1] as f64 / shown[0] as f64;
     assert!(shown[0] > 3 * BYTES_PER_SECOND, "the video fills the path: {}", shown[0]);
     assert!(lost < 0.05, "the video lost {:.1} % to the paste", lost * 100.0);
+}
+
+#[test]
+fn a_guest_gets_and_gives_what_its_rights_allow_and_nothing_else() {
+    let view = Rights { input: true, ..Rights::VIEW };
+    for (gives, gets) in [(false, false), (true, false), (false, true), (true, true)] {
+        let mut world = ClipboardWorld::new(ClipboardPolicy::default(), 1);
+        let rights = Rights { clipboard_to_session: gives, clipboard_to_viewer: gets, ..view };
+        world.join_as(rights);
+        world.settle();
+        world.session.handle_clip_owned(CLIPBOARD, TEXT);
+        let seen = world.settle();
+        assert!(seen.contains(&offered(0, TEXT)), "the owner is told");
+        assert_eq!(seen.contains(&offered(1, TEXT)), gets);
+        assert_eq!(world.pastes(1, ClipFormat::Text).is_some(), gets);
+        let fetched = world.settle().iter().any(|seen| matches!(seen, Seen::X(_)));
+        assert_eq!(fetched, gets);
+        world.copies(1, TEXT);
+        let seen = world.settle();
+        assert_eq!(seen.contains(&owns(TEXT)), gives);
+        assert_eq!(seen.contains(&offered(0, TEXT)), gives);
+    }
+}
+
+#[test]
+fn a_request_that_names_an_offer_which_a_guest_never_got_is_answered_with_nothing() {
+    let mut world = ClipboardWorld::new(ClipboardPolicy::default(), 0);
+    world.join_as(Rights::VIEW);
+    world.session.handle_clip_owned(CLIPBOARD, TEXT);
+    world.settle();
+    for serial in 0..4 {
+        let message = ClipMessage::Request {
+            id: serial,
+            selection: CLIPBOARD,
+            serial,
+            format: ClipFormat::Text,
+        };
+        let message = ViewerMessage::Clip(message);
+        world.session.handle_message(world.viewers[0].id, &message, world.now).unwrap();
+    }
+    assert_eq!(world.session.poll_clip(world.now), None, "no program is asked");
+}
+
+#[test]
+fn a_guest_that_loses_its_rights_loses_what_it_copied_and_what_is_in_transfer() {
+    let mut world = ClipboardWorld::new(ClipboardPolicy::default(), 2);
+    let guest = world.viewers[1].id;
+    world.settle();
+    world.copies(1, TEXT);
+    assert_eq!(world.settle(), [owns(TEXT), offered(0, TEXT)]);
+    world.session.handle_clip_wanted(7, CLIPBOARD, ClipFormat::Text, world.now);
+    let ticket = ClipboardWorld::asked(&world.settle(), 1);
+    world.session.set_rights(guest, Rights::VIEW);
+    world.viewers[1].end.provide(ticket, Ok(Arc::new(b"too late".to_vec())), world.now);
+    let seen = world.settle();
+    let nothing = Seen::X(ClipRequest::Provide { ticket: 7, content: Err(ClipEnd::Unavailable) });
+    assert!(seen.contains(&nothing), "{seen:?}");
+    assert!(seen.contains(&owns(ClipFormats::NONE)), "{seen:?}");
+    assert!(seen.contains(&offered(0, ClipFormats::NONE)), "{seen:?}");
+
+    // The other direction: a content on its way to the guest.
+    world.session.set_rights(guest, Rights::ALL);
+    world.session.handle_clip_owned(CLIPBOARD, TEXT);
+    assert_eq!(world.settle(), [offered(0, TEXT), offered(1, TEXT)]);
+    let paste = world.pastes(1, ClipFormat::Text).unwrap();
+    let seen = world.settle();
+    let [Seen::X(ClipRequest::Fetch { id: fetch, .. })] = seen[..] else { panic!("{seen:?}") };
+    world.session.set_rights(guest, Rights::VIEW);
+    world.session.handle_clip_content(fetch, Ok(content(100)), world.now);
+    let seen = world.settle();
+    let ended =
+        |seen: &Seen| matches!(seen, Seen::Viewer(1, ClipEvent::Ended { id, .. }) if *id == paste);
+    assert!(seen.iter().any(ended), "{seen:?}");
+    assert!(seen.contains(&offered(1, ClipFormats::NONE)), "{seen:?}");
+    let received = |seen: &Seen| matches!(seen, Seen::Viewer(_, ClipEvent::Received { .. }));
+    assert!(!seen.iter().any(received), "{seen:?}");
 }

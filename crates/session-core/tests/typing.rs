@@ -10,7 +10,7 @@ use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, ViewerHello, Vie
 use thinc_region::Size;
 use thinc_ring::InputMessage;
 use thinc_session_core::{
-    Config, KEY_LEVELS, Key, Keymap, LossyPolicy, Modifiers, Request, Session, ViewerId,
+    Config, KEY_LEVELS, Key, Keymap, LossyPolicy, Modifiers, Request, Rights, Session, ViewerId,
 };
 
 const SHIFT: u8 = 50;
@@ -551,6 +551,34 @@ fn a_viewers_layout_leaves_with_it_and_after_what_it_typed() {
     world.viewer = world.session.add_viewer(&hello(), world.now);
     world.rest();
     assert_eq!(world.layouts.len(), 4, "it was the session's own already");
+}
+
+#[test]
+fn a_guest_types_while_it_has_the_right_and_then_holds_no_key() {
+    let mut world = World::new("us", 4, 0);
+    let (owner, rights) = (world.viewer, Rights { input: true, ..Rights::VIEW });
+    world.viewer = world.session.add_guest(&hello(), rights, 0);
+    world.say(InputEvent::Char('ü'));
+    world.key(KEY_A, 0x61, true);
+    world.key(KEY_LEFTSHIFT, 0xffe1, true);
+    world.rest();
+    assert_eq!((world.text.as_str(), world.down.as_slice()), ("üa", [A, SHIFT].as_slice()));
+    // What it has typed and X has not received is dropped.
+    world.say(InputEvent::Char('b'));
+    world.key(KEY_A, 0x61, false);
+    world.session.set_rights(world.viewer, Rights::VIEW);
+    world.say(InputEvent::Char('c'));
+    world.key(KEY_A, 0x61, true);
+    world.rest();
+    assert_eq!((world.text.as_str(), world.down.as_slice()), ("üa", [].as_slice()));
+    let guest = std::mem::replace(&mut world.viewer, owner);
+    world.say(InputEvent::Char('d'));
+    world.rest();
+    world.viewer = guest;
+    world.session.set_rights(guest, rights);
+    world.say(InputEvent::Char('e'));
+    world.rest();
+    assert_eq!(world.text, "üade");
 }
 
 #[test]

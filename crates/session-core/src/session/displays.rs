@@ -54,10 +54,13 @@ impl Outputs {
 
 impl Session {
     /// The viewer that controls the size: the newest that can. A viewer with a chosen view has a
-    /// window of another size than its screen, and leaves control to the others, if there are any.
+    /// window of another size than its screen, and leaves control to the others, if there are any
+    /// with that right.
     pub fn controller(&self) -> Option<ViewerId> {
-        let is_only = self.viewers.len() == 1;
-        let may = |viewer: &&Viewer| viewer.resizes && (is_only || !viewer.chooses_view());
+        let is_only = self.viewers.iter().filter(|viewer| viewer.rights.size).count() == 1;
+        let may = |viewer: &&Viewer| {
+            viewer.resizes && viewer.rights.size && (is_only || !viewer.chooses_view())
+        };
         self.viewers.iter().rev().find(may).map(|viewer| viewer.id)
     }
 

@@ -4,7 +4,6 @@
 //! ../input.rs knows what a key means.
 
 use thinc_protocol::Micros;
-use thinc_protocol::limits::INPUT_EVENTS_PER_SECOND_MAX;
 use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, TouchPhase};
 use thinc_ring::InputMessage;
 
@@ -49,17 +48,9 @@ impl Session {
         input: Input,
         now: Micros,
     ) -> Result<(), Violation> {
-        let viewer = &mut self.viewers[at];
-        if now.saturating_sub(viewer.input_second) >= 1_000_000 {
-            viewer.input_second = now;
-            viewer.input_count = 0;
-        }
-        viewer.input_count += 1;
-        if viewer.input_count > INPUT_EVENTS_PER_SECOND_MAX {
-            return Err(Violation::InputFlood(INPUT_EVENTS_PER_SECOND_MAX));
-        }
+        self.viewers[at].count_input(now)?;
         let full = self.requests.len() >= REQUESTS_MAX;
-        let id = viewer.id;
+        let id = self.viewers[at].id;
         match input.event {
             InputEvent::Motion { x, y } => {
                 self.viewers[at].pointer_at = Some((x, y));
