@@ -12,7 +12,8 @@
 //!
 //! The kernel's TCP has a window of its own, which grows only while it is full, and begins again
 //! after a pause. So a round that this window limited says nothing about the path: it never lowers
-//! the rate, and while the delivered bytes still grow from round to round, the kernel decides.
+//! the rate, and while the delivered bytes still grow from round to round, the kernel decides. If
+//! only acknowledgements tell, rounds that grow after a pause are taken for such ones.
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -211,6 +212,9 @@ pub(crate) struct Flow {
     /// The best rate of this round and of the one before, since the path was idle.
     round_rate: f64,
     round_rate_before: f64,
+    /// A pause was long enough for the kernel's slow start to begin again, and since then each
+    /// round has delivered more than the one before.
+    restarted: bool,
     rtt_min: Micros,
     rtt_min_at: Micros,
     /// Updates in a row that found the path idle and took longer, and the least that they took.
@@ -254,6 +258,7 @@ impl Flow {
             full_rounds: 0,
             round_rate: 0.0,
             round_rate_before: 0.0,
+            restarted: false,
             rtt_min: Micros::MAX,
             rtt_min_at: now,
             idle_late: 0,
@@ -585,6 +590,7 @@ impl Flow {
             // delivered before this update is acknowledged.
             if now.saturating_sub(self.delivered_at) > RESTART_AFTER {
                 (self.round_rate, self.round_rate_before) = (0.0, 0.0);
+                self.restarted = true;
             }
             self.delivered_at = now;
             self.app_limited_until = self.app_limited_until.max(self.delivered + 1);
@@ -645,8 +651,9 @@ impl Flow {
             rate = rate.min(path.stats.delivered.saturating_sub(before) as f64 / took as f64);
         }
         self.round_rate = self.round_rate.max(rate);
-        // A queue longer than allowed shows that the best rate is too high.
-        let late = !self.has_packet_counts() && self.is_late(self.rtt_newest);
+        // A queue longer than allowed shows that the best rate is too high; but after a pause bytes
+        // wait for the kernel's window, which grows to what it was.
+        let late = !self.has_packet_counts() && self.is_late(self.rtt_newest) && !self.restarts();
         let rounds = if late { RATE_ROUNDS_FULL } else { RATE_ROUNDS };
         if !newest.app_limited || rate >= self.rates.best() {
             self.rates.add(rate, self.round, rounds);
@@ -756,6 +763,11 @@ impl Flow {
         sent.app_limited || sent.window_limited && (!self.shows_queue() || self.grows())
     }
 
+    /// The kernel's window may still grow after a pause, and no statistics tell.
+    fn restarts(&self) -> bool {
+        self.restarted && self.path().is_none()
+    }
+
     /// More was delivered in this round than in the one before.
     fn grows(&self) -> bool {
         self.round_rate >= self.round_rate_before * STARTUP_GROWTH
@@ -764,6 +776,7 @@ impl Flow {
     /// `newest` ended the round.
     fn end_round(&mut self, newest: &InFlightUpdate, now: Micros) {
         let (limited, growing) = (self.was_limited(newest), self.grows());
+        self.restarted &= growing;
         self.round_rate_before = std::mem::take(&mut self.round_rate);
         if !limited && !growing || self.is_late(self.rtt_newest) {
             self.full_rounds += 1;

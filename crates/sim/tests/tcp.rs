@@ -4,6 +4,7 @@
 //! simulator's public interface.
 
 use thinc_protocol::Micros;
+use thinc_protocol::viewer::InputEvent;
 use thinc_region::{Rect, Size};
 use thinc_ring::DrawHint;
 use thinc_sim::{Congestion, Fill, Ids, Link, Op, Path, PathReport, Random, Sender, World};
@@ -13,6 +14,8 @@ const SIZE: Size = Size { width: 640, height: 400 };
 const PAGE: Rect = Rect::at(40, 30, 400, 340);
 const PAGE_BYTES: usize = 4 * 400 * 340;
 const WINDOW: u32 = 0x20_0001;
+const KEY_WINDOW: u32 = 0x20_0002;
+const CELL: Rect = Rect::at(8, 8, 8, 16);
 const WAN: Path = Path { bytes_per_second: 12_500_000, delay: 33_000, jitter: 1_000 };
 const LAN: Path = Path { bytes_per_second: 12_500_000, delay: 100, jitter: 20 };
 const ROUND_TRIP: Micros = 2 * WAN.delay;
@@ -97,16 +100,24 @@ impl Run {
         }
     }
 
-    /// Draws a page after a pause; returns the time until the viewer shows all of it.
-    fn page(&mut self) -> Micros {
-        for _ in 0..PAUSE / 20_000 {
-            self.wait(20_000);
-        }
+    fn draw(&mut self, rect: Rect, window: u32) {
         let (fill, hint) = (Fill::Distinct, DrawHint::Composite);
-        let draw = Op::Draw { region: PAGE.into(), fill, hint, window: WINDOW };
+        let draw = Op::Draw { region: rect.into(), fill, hint, window };
         for op in [draw, Op::Finish, Op::Idle] {
             self.world.apply(&op).unwrap();
         }
+    }
+
+    fn draw_page_after_pause(&mut self) {
+        for _ in 0..PAUSE / 20_000 {
+            self.wait(20_000);
+        }
+        self.draw(PAGE, WINDOW);
+    }
+
+    /// Draws a page after a pause; returns the time until the viewer shows all of it.
+    fn page(&mut self) -> Micros {
+        self.draw_page_after_pause();
         let start = self.world.now;
         loop {
             self.wait(STEP);
@@ -118,17 +129,50 @@ impl Run {
         }
     }
 
+    /// Time from a key, pressed a while after a page was drawn, to its echo.
+    fn echo_beside_page(&mut self, after: Micros) -> Micros {
+        self.draw_page_after_pause();
+        for _ in 0..after / STEP {
+            self.wait(STEP);
+        }
+        let start = self.world.now;
+        self.world.echoes.clear();
+        for down in [true, false] {
+            let key = InputEvent::Key { code: 30, keysym: 0, down };
+            self.world.apply(&Op::Input(0, key)).unwrap();
+        }
+        while !self.world.has_input() {
+            self.wait(STEP);
+        }
+        self.world.apply(&Op::Deliver(KEY_WINDOW)).unwrap();
+        self.draw(CELL, KEY_WINDOW);
+        while self.world.echoes.is_empty() {
+            self.wait(STEP);
+            assert!(self.world.now < start + 60_000_000, "no echo in a minute");
+        }
+        self.world.now - start
+    }
+
     fn pages(&mut self) -> Micros {
         median((0..PAGES).map(|_| self.page()).collect())
     }
 }
 
 #[test]
+fn through_ssh_an_echo_beside_a_page_takes_two_round_trips_at_most() {
+    for congestion in SENDERS {
+        let mut run = Run::new(congestion, WAN, PathReport::Nothing);
+        run.pages();
+        let echoes = [0, 1, 2, 3].map(|rounds| run.echo_beside_page(rounds * ROUND_TRIP));
+        println!("{congestion:?}: echoes after {echoes:?} us");
+        assert!(echoes.iter().all(|&took| took <= 2 * ROUND_TRIP), "{congestion:?}: {echoes:?}");
+    }
+}
+
+#[test]
 fn a_page_takes_as_long_as_the_kernels_own_slow_start() {
-    // Through ssh only acknowledgements tell, and a window cannot be told from the path.
-    for (report, more) in
-        [(PathReport::Path, ROUND_TRIP / 2), (PathReport::Nothing, 4 * ROUND_TRIP)]
-    {
+    // Through ssh only acknowledgements tell.
+    for (report, more) in [(PathReport::Path, ROUND_TRIP / 2), (PathReport::Nothing, ROUND_TRIP)] {
         for congestion in SENDERS {
             let alone = Alone::new(congestion, WAN).pages();
             let took = Run::new(congestion, WAN, report).pages();
