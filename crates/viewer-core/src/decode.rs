@@ -231,7 +231,7 @@ impl State {
                     .expect("the range holds the ping that was found")
                     .1;
                 let round_trip = now.saturating_sub(sent);
-                self.stats.pong(round_trip);
+                self.stats.pong(round_trip, now);
                 self.path_watch.handle_round_trip(round_trip, now);
                 self.unacked_input.ponged(number);
             }

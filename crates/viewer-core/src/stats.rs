@@ -17,6 +17,10 @@ const ECHOES_LEN_MAX: usize = 64;
 /// inputs have no echo.
 const INPUTS_LEN_MAX: usize = 256;
 
+/// 4: round trips in a row of which the shortest counts. A queue behind a picture or a lost packet
+/// makes some longer; if all are, the path is.
+const ROUND_TRIPS_LEN_MAX: usize = 4;
+
 /// What one kind of command has cost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CommandStats {
@@ -116,7 +120,7 @@ pub struct ViewerStats {
     pub clip_bytes_out: u64,
     /// Microseconds of the last round trip.
     pub rtt_us: Option<u64>,
-    /// Microseconds of the shortest round trip.
+    /// Microseconds of the shortest of the last four round trips.
     pub rtt_min_us: Option<u64>,
     /// Input events passed to the viewer.
     pub inputs: u64,
@@ -131,6 +135,10 @@ pub struct ViewerStats {
     pending: VecDeque<(u32, Micros)>,
     /// When the inputs of `echoes` not yet presented were made, in order.
     unpresented: VecDeque<(u32, Micros)>,
+    /// The last round trips, each of a ping that was sent after the answer before; when the newest
+    /// ended.
+    round_trips: VecDeque<u64>,
+    measured_at: Micros,
 }
 
 impl ViewerStats {
@@ -199,9 +207,22 @@ impl ViewerStats {
         }
     }
 
-    pub(crate) fn pong(&mut self, rtt_us: u64) {
+    /// A ping was answered now, after so long.
+    pub(crate) fn pong(&mut self, rtt_us: u64, now: Micros) {
         self.rtt_us = Some(rtt_us);
-        self.rtt_min_us = Some(self.rtt_min_us.map_or(rtt_us, |min| min.min(rtt_us)));
+        // An outage delays all pings that are in flight: together they are one round trip.
+        let was_in_flight = now.saturating_sub(rtt_us) < self.measured_at;
+        match self.round_trips.back_mut().filter(|_| was_in_flight) {
+            Some(newest) => *newest = rtt_us.min(*newest),
+            None => {
+                if self.round_trips.len() == ROUND_TRIPS_LEN_MAX {
+                    self.round_trips.pop_front();
+                }
+                self.round_trips.push_back(rtt_us);
+                self.measured_at = now;
+            }
+        }
+        self.rtt_min_us = self.round_trips.iter().min().copied();
     }
 }
 
@@ -209,4 +230,35 @@ fn median(values: impl Iterator<Item = u64>) -> Option<u64> {
     let mut values: Vec<u64> = values.collect();
     values.sort_unstable();
     values.get(values.len() / 2).copied()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_shortest_round_trip_follows_a_path_that_became_longer() {
+        let mut stats = ViewerStats::default();
+        stats.pong(200, 1_000);
+        let shortest: Vec<u64> = (1..=4)
+            .map(|second| {
+                stats.pong(600_000, second * 1_000_000);
+                stats.rtt_min_us.unwrap()
+            })
+            .collect();
+        assert_eq!(shortest, [200, 200, 200, 600_000]);
+        stats.pong(66_000, 6_000_000);
+        assert_eq!(stats.rtt_min_us, Some(66_000), "and one that became shorter");
+    }
+
+    #[test]
+    fn pings_that_an_outage_delayed_together_are_one_round_trip() {
+        let mut stats = ViewerStats::default();
+        stats.pong(66_000, 66_000);
+        for sent in (1..9).map(|number| number * 200_000) {
+            stats.pong(5_000_000 - sent, 5_000_000);
+        }
+        assert_eq!(stats.rtt_min_us, Some(66_000));
+        assert_eq!(stats.rtt_us, Some(3_400_000));
+    }
 }

@@ -472,6 +472,20 @@ fn an_input_without_a_response_causes_a_liveness_probe() {
     assert_eq!(viewer.unanswered_since(), Some(300_000));
 }
 
+#[test]
+fn a_response_is_awaited_for_as_long_as_the_path_takes_since_it_became_longer() {
+    let mut viewer = connected();
+    say(&mut viewer, &SessionMessage::Pong(1), 200).unwrap();
+    let now = long_round_trips(&mut viewer, 4, 600_000, 0);
+    let press = InputEvent::Button { button: 1, down: true };
+    viewer.handle_input(press, now);
+    sent(&mut viewer);
+    viewer.handle_timeout(now + 300_000);
+    assert_eq!(sent(&mut viewer), [], "the response is on its way");
+    viewer.handle_timeout(now + 700_000);
+    assert_eq!(sent(&mut viewer).len(), 1, "a round trip and 0.1 s after the input");
+}
+
 /// Answers the pings of a connection with traffic, each after so long; the time after the last.
 fn long_round_trips(viewer: &mut Viewer, count: u32, micros: u64, from: u64) -> u64 {
     let (mut now, mut answered) = (from, 0);
