@@ -321,7 +321,7 @@ impl ModelViewer {
             VideoCommand::Next { .. } if !*ready => {
                 return Err(format!("a frame of stream {id} comes before the viewer is ready"));
             }
-            VideoCommand::Next { clip, frame, .. } => {
+            VideoCommand::Next { clip, frame, time, .. } => {
                 let place = *place;
                 if !place.contains(&clip.extents()) {
                     return Err(format!(
@@ -339,6 +339,9 @@ impl ModelViewer {
                     FrameData::Coded { keyframe, data } => stream.decode(id, keyframe, data)?,
                 };
                 self.show_frame(&clip, place, &shown);
+                if !matches!(shown, Shown::Nothing) {
+                    self.notices.push(Notice::Frame(time));
+                }
             }
         }
         Ok(())

@@ -28,6 +28,8 @@ pub enum Notice {
     Barrier(u32),
     /// The geometry changed: what was shown before is gone.
     Geometry,
+    /// A frame of a video is shown, which was drawn at this time.
+    Frame(Micros),
 }
 
 /// The fate of an update that was sent as a datagram.

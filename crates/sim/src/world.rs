@@ -139,6 +139,8 @@ pub struct World<P> {
     pub tally: Tally,
     /// Echoes: when the viewer saw each, and its input.
     pub echoes: Vec<(Micros, u32)>,
+    /// Frames of videos: when a viewer showed each, and when it was drawn. `Full` notes none.
+    pub frames: Vec<(Micros, Micros)>,
 }
 
 impl<P: Pipeline> World<P> {
@@ -178,6 +180,7 @@ impl<P: Pipeline> World<P> {
             sender: Sender::BBR,
             tally: Tally::default(),
             echoes: Vec::new(),
+            frames: Vec::new(),
         }
     }
 
@@ -849,6 +852,7 @@ impl<P: Pipeline> World<P> {
                     let seen = !all_heard[i..].contains(&Notice::Geometry);
                     self.check_barrier(at, number, seen)?;
                 }
+                Notice::Frame(drawn_at) => self.frames.push((self.now, drawn_at)),
                 Notice::Geometry => {}
             }
         }

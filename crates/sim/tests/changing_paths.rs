@@ -1,6 +1,7 @@
 //! The catalogue of paths that change while a viewer is connected: two seconds after the change a
-//! page and an echo take at most half as long again as for a viewer that was on that path from the
-//! start, and at rest the viewer shows the screen exactly. Knows the simulator's public interface.
+//! page, an echo and a frame of a video take at most half as long again as for a viewer that was on
+//! that path from the start, two thirds as many frames are on time, and at rest the viewer shows
+//! the screen exactly. Knows the simulator's public interface.
 
 use thinc_protocol::Micros;
 use thinc_protocol::viewer::InputEvent;
@@ -12,6 +13,19 @@ use thinc_sim::{CATALOGUE, Entry, Fill, Ids, Op, PathReport, World};
 const SIZE: Size = Size { width: 160, height: 128 };
 const PAGE_WINDOW: u32 = 0x20_0001;
 const KEY_WINDOW: u32 = 0x20_0002;
+const VIDEO_WINDOW: u32 = 0x20_0003;
+const PORT: u16 = 3;
+/// Of a video over the whole screen. Its samples are as many bytes as the simulator's plain frame
+/// has, so that the session's arithmetic holds: 12 Mbit/s.
+const SOURCE: Size = Size { width: 320, height: 128 };
+/// 24 frames a second, for 3 seconds.
+const FRAME: Micros = 41_667;
+const FRAMES: u64 = 72;
+/// On time is a frame no later than this after the video's clock, by which half of its frames are
+/// no later, as in thinc-bench.
+const ON_TIME_MAX: Micros = 100_000;
+/// How long a frame that is late is waited for.
+const LATE_MAX: Micros = 4_000_000;
 const STEP: Micros = 1_000;
 /// How long the connection is used before the change, and what follows it before it is measured.
 const USED: Micros = 1_000_000;
@@ -125,6 +139,46 @@ impl Desk {
         self.world.echoes[0].0 - start
     }
 
+    /// Draws so many frames of a video.
+    fn play(&mut self, frames: u64) {
+        let frame = Op::Frame {
+            port: PORT,
+            source: SOURCE,
+            place: SIZE.rect(),
+            region: SIZE.rect().into(),
+            window: VIDEO_WINDOW,
+        };
+        for _ in 0..frames {
+            for op in [frame.clone(), Op::Finish, Op::Idle] {
+                self.world.apply(&op).unwrap();
+            }
+            self.wait(FRAME);
+        }
+    }
+
+    /// A video that has played for so long already. For how long a frame is on its way in the
+    /// median, and the share of the frames that is on time.
+    fn video(&mut self, played: Micros) -> (Micros, f64) {
+        self.play(played / FRAME);
+        let start = self.world.now;
+        self.world.frames.clear();
+        self.play(FRAMES);
+        let (newest, end) = (self.world.now - FRAME, self.world.now + LATE_MAX);
+        while self.world.now < end
+            && self.world.frames.last().is_none_or(|(_, drawn_at)| *drawn_at < newest)
+        {
+            self.wait(STEP);
+        }
+        let mut took: Vec<Micros> = (self.world.frames.iter())
+            .filter(|(_, drawn_at)| *drawn_at >= start)
+            .map(|(shown_at, drawn_at)| shown_at - drawn_at)
+            .collect();
+        took.sort_unstable();
+        let median = took.get(took.len() / 2).copied().unwrap_or(LATE_MAX);
+        let on_time = took.iter().filter(|&&took| took <= median + ON_TIME_MAX).count();
+        (median, on_time as f64 / FRAMES as f64)
+    }
+
     fn use_for(&mut self, time: Micros) {
         let end = self.world.now + time;
         while self.world.now < end {
@@ -150,8 +204,9 @@ impl Desk {
     }
 }
 
-/// Of the time on a path that never changed.
+/// Of the time on a path that never changed, and of the share that is on time there.
 const MOST: f64 = 1.5;
+const LEAST: f64 = 1.0 / MOST;
 
 #[test]
 fn pages_and_echoes_are_as_soon_as_on_a_path_that_never_changed() {
@@ -175,6 +230,40 @@ fn pages_and_echoes_are_as_soon_as_on_a_path_that_never_changed() {
             }
             desk.world.drain().unwrap();
             assert!(desk.is_exact(), "{}: not exact at rest", entry.name);
+        }
+    }
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
+#[test]
+fn videos_are_as_soon_and_as_even_as_on_a_path_that_never_changed() {
+    compare_videos(PathReport::Path);
+}
+
+#[test]
+fn videos_are_as_soon_and_as_even_where_only_acknowledgements_tell() {
+    compare_videos(PathReport::Nothing);
+}
+
+fn compare_videos(path_report: PathReport) {
+    let mut failed = Vec::new();
+    for entry in CATALOGUE {
+        let (expected, expected_on_time) = Desk::new(entry, SEED, path_report, true).video(SETTLED);
+        let mut desk = Desk::new(entry, SEED, path_report, false);
+        // Half a second of it before the change.
+        desk.play(500_000 / FRAME);
+        desk.changed_at = Some(desk.world.now);
+        let (took, on_time) = desk.video(SETTLED);
+        let line = format!(
+            "{}, {path_report:?}: {took} us ({:.2}), on time {:.1} % ({:.1} %)",
+            entry.name,
+            took as f64 / expected as f64,
+            on_time * 100.0,
+            expected_on_time * 100.0
+        );
+        println!("{line}");
+        if took as f64 > MOST * expected as f64 || on_time < LEAST * expected_on_time {
+            failed.push(line);
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
