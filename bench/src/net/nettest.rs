@@ -21,6 +21,10 @@ use crate::process::Running;
 /// Where the server listens when no port is given.
 const PORT: u16 = 5077;
 
+/// Where the server of a [`CompetingFlow`] listens: the packets of this port are not recorded as a
+/// system's traffic.
+pub(crate) const FLOW_PORT: u16 = 5078;
+
 /// Longest message: NetTest's. Sizes go from 1 byte up to it, each four times the one before.
 const MESSAGE_BYTES_MAX: u32 = 4 << 20;
 
@@ -131,7 +135,7 @@ pub struct CompetingFlow {
 impl CompetingFlow {
     /// Starts it; it is one connection of the testbed's congestion control.
     pub fn start(bed: &Testbed) -> Result<CompetingFlow, Error> {
-        let (server, address) = start_server(bed)?;
+        let (server, address) = start_server(bed, FLOW_PORT)?;
         let mut client = self_at(bed, Side::Client)?;
         client.args(["nettest", "flow", &address, "--seconds", &SECONDS_MAX.to_string()]);
         client.stdin(Stdio::null()).stdout(Stdio::null());
@@ -141,8 +145,8 @@ impl CompetingFlow {
 }
 
 /// A server at the server's end, and where it listens.
-fn start_server(bed: &Testbed) -> Result<(Running, String), Error> {
-    let address = format!("{}:{PORT}", bed.address(Side::Server));
+fn start_server(bed: &Testbed, port: u16) -> Result<(Running, String), Error> {
+    let address = format!("{}:{port}", bed.address(Side::Server));
     let mut command = self_at(bed, Side::Server)?;
     command.args(["nettest", "server", &address]).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut server = Running::start("nettest server", &mut command)?;
@@ -162,7 +166,7 @@ fn over_link(options: &Options) -> Result<(), Error> {
     if !options.test.json {
         println!("link {} ({}), TCP {}", record.about, record.emulator, bed.tcp_about());
     }
-    let (_server, address) = start_server(&bed)?;
+    let (_server, address) = start_server(&bed, PORT)?;
     let mut client = self_at(&bed, Side::Client)?;
     client.args(["nettest", "client", &address, "--seconds", &options.test.seconds.to_string()]);
     if options.test.json {

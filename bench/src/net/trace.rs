@@ -56,19 +56,36 @@ impl Trace {
     }
 }
 
+fn word(packet: &[u8], at: usize) -> Option<usize> {
+    packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])))
+}
+
+/// Protocol of an IP packet, where its header ends, and its length; None for other packets and for
+/// fragments after the first.
+fn ip_header(packet: &[u8]) -> Option<(u8, usize, usize)> {
+    match packet.first()? >> 4 {
+        4 if word(packet, 6)? & 0x1fff == 0 => {
+            Some((*packet.get(9)?, usize::from(packet[0] & 15) * 4, word(packet, 2)?))
+        }
+        6 => Some((*packet.get(6)?, 40, word(packet, 4)? + 40)),
+        _ => None,
+    }
+}
+
+/// Whether a TCP packet has this port at either end.
+pub(crate) fn has_port(packet: &[u8], port: u16) -> bool {
+    let ports = |header| Some([word(packet, header)?, word(packet, header + 2)?]);
+    match ip_header(packet) {
+        Some((6, header, _)) => ports(header).is_some_and(|ports| ports.contains(&port.into())),
+        _ => false,
+    }
+}
+
 /// Bytes after the TCP or UDP header of an IP packet; zero for everything else and for fragments
 /// after the first.
 pub(crate) fn payload(packet: &[u8]) -> u32 {
-    let word =
-        |at: usize| packet.get(at..at + 2).map(|b| usize::from(u16::from_be_bytes([b[0], b[1]])));
     let parse = || {
-        let (protocol, header, length) = match packet.first()? >> 4 {
-            4 if word(6)? & 0x1fff == 0 => {
-                (*packet.get(9)?, usize::from(packet[0] & 15) * 4, word(2)?)
-            }
-            6 => (*packet.get(6)?, 40, word(4)? + 40),
-            _ => return None,
-        };
+        let (protocol, header, length) = ip_header(packet)?;
         let above = match protocol {
             6 => usize::from(packet.get(header + 12)? >> 4) * 4,
             17 => 8,
@@ -140,8 +157,12 @@ mod tests {
         let mut tcp = [0u8; 100];
         (tcp[0], tcp[3], tcp[9], tcp[32]) = (0x45, 92, 6, 8 << 4);
         assert_eq!(payload(&tcp), 92 - 20 - 32);
+        (tcp[20], tcp[21], tcp[22], tcp[23]) = (0x13, 0xd6, 0x80, 1);
+        assert_eq!([0x13d6, 0x8001, 0x13d7].map(|port| has_port(&tcp, port)), [true, true, false]);
         let mut udp = [0u8; 100];
         (udp[0], udp[3], udp[9]) = (0x46, 60, 17);
+        (udp[24], udp[25]) = (0x13, 0xd6);
+        assert!(!has_port(&udp, 0x13d6) && !has_port(&[], 0) && !has_port(&tcp[..21], 0x13d6));
         assert_eq!(payload(&udp), 60 - 24 - 8);
         assert_eq!([&tcp[..], &udp, &[], &[0x45]].map(is_udp), [false, true, false, false]);
         udp[7] = 1;

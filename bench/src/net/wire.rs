@@ -21,9 +21,10 @@ use crate::net::capture::Capture;
 use crate::net::emulator::{Emulator, Verdict};
 use crate::net::end::MTU;
 use crate::net::link::Link;
+use crate::net::nettest::FLOW_PORT;
 use crate::net::schedule::Schedule;
 use crate::net::testbed::{Direction, Packet, Side};
-use crate::net::trace::{Trace, is_udp, payload};
+use crate::net::trace::{Trace, has_port, is_udp, payload};
 
 /// Most packets that are read before due ones are delivered: half a millisecond of work at most.
 const BURST_PACKETS: usize = 64;
@@ -444,6 +445,9 @@ impl DirectionThread {
     }
 
     fn record(&mut self, at: Instant, packet: &[u8]) {
+        if has_port(packet, FLOW_PORT) {
+            return;
+        }
         let bytes = packet.len() as u32;
         self.unrecorded.push(Packet {
             at,

@@ -16,6 +16,7 @@ use crate::net::catalogue::{CATALOGUE, Change, Entry};
 use crate::net::nettest::CompetingFlow;
 use crate::net::testbed::Testbed;
 use crate::process::{Folder, on_path};
+use crate::report::words;
 use crate::results::{Form, Measure, quantity};
 use crate::stage::Stage;
 use crate::stats::median;
@@ -82,10 +83,6 @@ struct Changing {
     folder: Arc<Folder>,
 }
 
-/// What keeps the changed path as it is.
-#[derive(Default)]
-struct Held(#[expect(dead_code, reason = "dropping it ends the flow")] Option<CompetingFlow>);
-
 impl Workload for Changing {
     fn name(&self) -> &str {
         self.entry.name
@@ -113,37 +110,70 @@ impl Workload for Changing {
         );
         let mut found = self.measure(stage, effort, CHANGED)?;
         let bed = Testbed::start(&self.entry.after()?, Some(stage.site.bed.congestion()))?;
+        let _flow = self.flow(&bed)?;
         let mut fresh = stage.on(&Arc::new(bed))?;
         found.extend(self.measure(&mut fresh, effort, FRESH)?);
         Ok(found)
     }
 
     fn claims(&self, found: &Found<'_>, peer: &str) -> Vec<Claim> {
-        let ratio = |name: &str, changed: &str, fresh: &str| {
-            let [changed, fresh] =
-                [changed, fresh].map(|part| median(found.samples(peer, name, part)));
-            changed.zip(fresh).map(|(changed, fresh)| changed / fresh)
-        };
-        let part = |what: &str, when: &str| part(what, when);
-        let of = |name: &str, what: &str| ratio(name, &part(what, CHANGED), &part(what, FRESH));
+        let of = |what: &What| what.medians(found, peer).map(|[changed, fresh]| changed / fresh);
         let unit = "times a viewer's that connected on the path";
         let mut claims = vec![
-            Claim::at_most("page", of(quantity::VISIBLE_MS, PAGE), RATIO_MAX, unit),
-            Claim::at_most("echo", of(quantity::PHOTON_MS, ECHO), RATIO_MAX, unit),
+            Claim::at_most("page", of(&PAGE), RATIO_MAX, unit),
+            Claim::at_most("echo", of(&ECHO), RATIO_MAX, unit),
         ];
-        if let Some(video) = of(quantity::VIDEO_QUALITY, VIDEO) {
+        if let Some(video) = of(&VIDEO) {
             claims.push(Claim::at_least("video on time", Some(video), 1.0 / RATIO_MAX, unit));
         }
         claims
     }
+
+    /// For each peer: page, echo and video after the change, and for a viewer that connected on the
+    /// path.
+    fn summary(&self, found: &Found<'_>) -> Option<(String, String)> {
+        let name = |peer: &str, what: &What| format!(" {peer}, {} |", what.name);
+        let cell = |peer: &str, what: &What| match what.medians(found, peer) {
+            Some([changed, fresh]) => {
+                format!(" {}, {} |", what.show(changed), what.show(fresh))
+            }
+            None => " - |".to_owned(),
+        };
+        let row = |first: &str, cell: &dyn Fn(&str, &What) -> String| {
+            let of_peer = |(peer, _): &(String, Vec<Measure>)| {
+                [PAGE, ECHO, VIDEO].map(|what| cell(peer, &what)).concat()
+            };
+            format!("| {first} |{}", found.peers.iter().map(of_peer).collect::<String>())
+        };
+        Some((row("change", &name), row(self.entry.name, &cell)))
+    }
 }
 
-const PAGE: &str = "page";
-const ECHO: &str = "echo";
-const VIDEO: &str = "video";
+/// Something that is measured after the change, and on the path from the start.
+struct What {
+    name: &'static str,
+    quantity: &'static str,
+    unit: &'static str,
+}
 
-fn part(what: &str, when: &str) -> String {
-    format!("{what} {when}")
+const PAGE: What = What { name: "page", quantity: quantity::VISIBLE_MS, unit: "ms" };
+const ECHO: What = What { name: "echo", quantity: quantity::PHOTON_MS, unit: "ms" };
+const VIDEO: What = What { name: "video", quantity: quantity::VIDEO_QUALITY, unit: "share" };
+
+impl What {
+    fn part(&self, when: &str) -> String {
+        format!("{} {when}", self.name)
+    }
+
+    /// The medians after the change and from the start.
+    fn medians(&self, found: &Found<'_>, peer: &str) -> Option<[f64; 2]> {
+        let of = |when: &str| median(found.samples(peer, self.quantity, &self.part(when)));
+        of(CHANGED).zip(of(FRESH)).map(|(changed, fresh)| [changed, fresh])
+    }
+
+    fn show(&self, value: f64) -> String {
+        words::value(value, self.unit)
+    }
 }
 
 impl Changing {
@@ -156,16 +186,16 @@ impl Changing {
         let (pages, keys, seconds) = counts(effort);
         let (visible, exact) = self.pages(stage, pages, when)?;
         let photon = self.keys(stage, keys, when)?;
-        let page = part(PAGE, when);
+        let page = PAGE.part(when);
         let mut found = vec![
-            Measure::lower(quantity::VISIBLE_MS, &page, "ms", visible),
+            Measure::lower(PAGE.quantity, &page, PAGE.unit, visible),
             Measure::higher(quantity::EXACT_SHARE, &page, "share", exact),
-            Measure::lower(quantity::PHOTON_MS, &part(ECHO, when), "ms", photon),
+            Measure::lower(ECHO.quantity, &ECHO.part(when), ECHO.unit, photon),
         ];
         if ["mpv", "ffmpeg"].iter().all(|program| on_path(program)) {
             let on_time = self.video(stage, seconds, when)?;
-            let part = part(VIDEO, when);
-            found.push(Measure::higher(quantity::VIDEO_QUALITY, &part, "share", [on_time]));
+            let part = VIDEO.part(when);
+            found.push(Measure::higher(VIDEO.quantity, &part, VIDEO.unit, [on_time]));
         }
         Ok(found)
     }
@@ -177,24 +207,28 @@ impl Changing {
         stage.settle()
     }
 
-    /// Changes the path, unless the viewer has connected on the changed one, and waits.
-    fn change(&self, stage: &Stage, when: &str) -> Result<Held, Error> {
+    /// Changes the path, unless the viewer has connected on the changed one, and waits. The path
+    /// stays as it is until the result is dropped.
+    fn change(&self, stage: &Stage, when: &str) -> Result<Option<CompetingFlow>, Error> {
         let bed = &stage.site.bed;
+        let mut flow = None;
         if when == CHANGED {
             bed.play(&self.entry.schedule()?);
+            flow = self.flow(bed)?;
+            if self.entry.change == Change::NewAddress {
+                bed.change_client_address()?;
+            }
         } else {
             bed.play(&self.entry.schedule_after()?);
         }
-        let flow = match self.entry.change {
-            Change::NewAddress if when == CHANGED => {
-                bed.change_client_address()?;
-                None
-            }
-            Change::CompetingFlow => Some(CompetingFlow::start(bed)?),
-            _ => None,
-        };
         pause(SETTLED)?;
-        Ok(Held(flow))
+        Ok(flow)
+    }
+
+    /// The flow that this entry has beside the viewer.
+    fn flow(&self, bed: &Testbed) -> Result<Option<CompetingFlow>, Error> {
+        let has_one = self.entry.change == Change::CompetingFlow;
+        has_one.then(|| CompetingFlow::start(bed)).transpose()
     }
 
     /// Milliseconds until each page was visible, and the share of its pixels that was exact then.
@@ -210,15 +244,10 @@ impl Changing {
         let mut browser = Browser::Chromium.show(stage, &folder, START, 0)?;
         let titles = Titles::new(stage)?;
         let (mut visible, mut exact) = (Vec::new(), Vec::new());
-        let mut held = Held::default();
+        let mut held = None;
         for page in 1..=WARM_UP + pages {
             if page == WARM_UP + 1 {
                 held = self.change(stage, when)?;
-            }
-            // A competing flow never rests, and quiet would never come.
-            if page > WARM_UP && self.entry.change == Change::CompetingFlow {
-                visible.extend(page_beside_a_flow(stage, &titles, page)?);
-                continue;
             }
             let done = stage.operation_within(OPERATION_LIMIT, |input| {
                 let pressed = input.key("Return")?;
@@ -264,9 +293,10 @@ impl Changing {
         self.before(stage, when)?;
         let frames = (f64::from(seconds) * clip::RATE) as u32;
         let path = self.file(frames)?;
-        let _held = self.change(stage, when)?;
         let file = playback::File { path: &path, frames, rate: clip::RATE };
-        let played = playback::play(stage, PlayedBy::Mpv, &file)?;
+        let ready = playback::open(stage, PlayedBy::Mpv, &file)?;
+        let _held = self.change(stage, when)?;
+        let played = playback::play(stage, ready)?;
         Ok(quality(played.began, &played.seen.seen, frames, clip::RATE).on_time)
     }
 
@@ -281,44 +311,40 @@ impl Changing {
     }
 }
 
-/// Milliseconds until a page was visible, where only the screen comes to rest and the link does
-/// not.
-fn page_beside_a_flow(
-    stage: &mut Stage,
-    titles: &Titles,
-    page: usize,
-) -> Result<Option<f64>, Error> {
-    let watch = stage.site.screen.watch()?;
-    let pressed = stage.input.key("Return")?;
-    titles.wait_for(page, PAGE_LIMIT)?;
-    let (began, gap) = (std::time::Instant::now(), stage.quiet_gap());
-    while watch.last_change().unwrap_or(began).max(began).elapsed() < gap {
-        if began.elapsed() > OPERATION_LIMIT {
-            return Err(format!("page {page}: the screen goes on changing").into());
-        }
-        pause(gap / 10)?;
-    }
-    let changes = watch.finish()?.within(stage.view);
-    Ok(changes.visible().map(|at| super::ms_since(at, pressed)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::questions::tests::holds;
+
+    fn measures(when: &str, page: f64, echo: f64, video: Option<f64>) -> Vec<Measure> {
+        vec![
+            Measure::lower(PAGE.quantity, &PAGE.part(when), "ms", [page]),
+            Measure::lower(ECHO.quantity, &ECHO.part(when), "ms", [echo]),
+            Measure::higher(VIDEO.quantity, &VIDEO.part(when), "share", video),
+        ]
+    }
+
+    #[test]
+    fn an_entry_is_one_line_of_the_table() {
+        let folder = Arc::new(Folder::new("changing-paths-table").unwrap());
+        let changing = Changing { entry: Entry::named("delay-up").unwrap(), folder };
+        let both = [measures(CHANGED, 150.0, 70.0, None), measures(FRESH, 100.0, 69.5, None)];
+        let failed = [measures(CHANGED, 150.0, 70.0, Some(0.5)), Vec::new()];
+        let peers = vec![
+            ("thinc-quic".to_owned(), both.concat()),
+            ("tigervnc".to_owned(), failed.concat()),
+        ];
+        let found = Found { link: &"lan".parse().unwrap(), peers: &peers };
+        let (head, line) = changing.summary(&found).unwrap();
+        assert_eq!(line, "| delay-up | 150 ms, 100 ms | 70.0 ms, 69.5 ms | - | - | - | - |");
+        assert!(head.starts_with("| change | thinc-quic, page | thinc-quic, echo |"), "{head}");
+    }
 
     #[test]
     fn a_changed_path_is_held_against_a_fresh_viewer() {
         let folder = Arc::new(Folder::new("changing-paths-test").unwrap());
         let changing = Changing { entry: Entry::named("delay-up").unwrap(), folder };
         let holds = |page: f64, echo: f64, video: Option<f64>| {
-            let measures = |when: &str, page: f64, echo: f64, video: Option<f64>| {
-                vec![
-                    Measure::lower(quantity::VISIBLE_MS, &part(PAGE, when), "ms", [page]),
-                    Measure::lower(quantity::PHOTON_MS, &part(ECHO, when), "ms", [echo]),
-                    Measure::higher(quantity::VIDEO_QUALITY, &part(VIDEO, when), "share", video),
-                ]
-            };
             let found = [
                 measures(CHANGED, page, echo, video),
                 measures(FRESH, 100.0, 70.0, video.map(|_| 0.9)),

@@ -61,11 +61,13 @@ pub fn ask<Q: Question>(asked: &Asked<Q>) -> Result<(), Error> {
     let plan = Plan::new(&asked.common, asked.question.workloads()?)?;
     let mut results = plan.carry_out()?;
     for link in &plan.links {
+        let mut table = Vec::new();
         for (workload, forms) in &plan.workloads {
             for &form in forms {
-                judge(&mut results, link, workload.as_ref(), form);
+                table.extend(judge(&mut results, link, workload.as_ref(), form));
             }
         }
+        print_summary(&table);
     }
     plan.save(&results)?;
     match failures(&results).as_slice() {
@@ -77,8 +79,14 @@ pub fn ask<Q: Question>(asked: &Asked<Q>) -> Result<(), Error> {
     }
 }
 
-/// Prints one table, then every peer's claims, which become measures of its trial.
-fn judge(results: &mut Results, link: &Link, workload: &dyn Workload, form: Form) {
+/// Prints one table, then every peer's claims, which become measures of its trial. Returns the
+/// workload's line of the summary and its head.
+fn judge(
+    results: &mut Results,
+    link: &Link,
+    workload: &dyn Workload,
+    form: Form,
+) -> Option<(String, String)> {
     let of_this = |trial: &Trial| {
         (trial.link.as_str(), trial.workload.as_str(), trial.form)
             == (link.name.as_str(), workload.name(), form)
@@ -113,6 +121,20 @@ fn judge(results: &mut Results, link: &Link, workload: &dyn Workload, form: Form
                 Measure::higher("holds", claim.name, "yes", [f64::from(u8::from(claim.holds))])
             }));
         }
+    }
+    workload.summary(&found)
+}
+
+/// A table in Markdown; heads that differ, as peers failed, are repeated.
+fn print_summary(lines: &[(String, String)]) {
+    let mut last = "";
+    for (head, line) in lines {
+        if head != last {
+            let columns = head.matches('|').count().saturating_sub(2);
+            println!("\n{head}\n|---|{}", "--:|".repeat(columns));
+            last = head;
+        }
+        println!("{line}");
     }
 }
 

@@ -157,7 +157,8 @@ impl Workload for Playing {
     fn run(&self, stage: &mut Stage, _: Form, effort: Effort) -> Result<Vec<Measure>, Error> {
         let (frames, rate) = (self.clip.frames(effort), self.clip.rate());
         let file = self.file(frames)?;
-        let played = playback::play(stage, self.by, &playback::File { path: &file, frames, rate })?;
+        let video = playback::File { path: &file, frames, rate };
+        let played = playback::play(stage, playback::open(stage, self.by, &video)?)?;
         let bits = played.spent.traffic.bytes(Direction::Down) as f64 * 8.0;
         let minutes = played.spent.seconds / 60.0;
         let numbers: Vec<u32> = played.pictures.iter().map(|(number, _)| *number).collect();

@@ -66,6 +66,11 @@ pub trait Workload: Send + Sync {
     fn claims(&self, _found: &Found<'_>, _peer: &str) -> Vec<Claim> {
         Vec::new()
     }
+
+    /// Its line of a table of all workloads of a question, in Markdown, behind the table's head.
+    fn summary(&self, _found: &Found<'_>) -> Option<(String, String)> {
+        None
+    }
 }
 
 /// The error of a workload that this peer, link or screen does not support: the trial is skipped,

@@ -146,8 +146,15 @@ impl Opened {
     }
 }
 
-/// Plays a video once from its beginning to its end.
-pub fn play(stage: &Stage, by: PlayedBy, video: &File<'_>) -> Result<Played, Error> {
+/// A video that is open at its first frame.
+pub struct Ready<'f> {
+    video: &'f File<'f>,
+    player: Opened,
+    watch: FrameWatch,
+}
+
+/// Opens a video; its first frame rests on the client's screen when this returns.
+pub fn open<'f>(stage: &Stage, by: PlayedBy, video: &'f File<'f>) -> Result<Ready<'f>, Error> {
     let watch = FrameWatch::start(&stage.site.screen, stage.view)?;
     let mut player = by.open(stage, video.path)?;
     wait_for("the video's first frame is on the client's screen", START_LIMIT, || {
@@ -155,6 +162,11 @@ pub fn play(stage: &Stage, by: PlayedBy, video: &File<'_>) -> Result<Played, Err
     })?;
     player.check()?;
     stage.settle()?;
+    Ok(Ready { video, player, watch })
+}
+
+/// Plays a video once from its beginning to its end.
+pub fn play(stage: &Stage, Ready { video, mut player, watch }: Ready<'_>) -> Result<Played, Error> {
     let framebuffer = stage.site.screen.framebuffer()?;
     let mut pictures = Vec::new();
     let meter = stage.meter()?;
