@@ -512,7 +512,7 @@ export class Engine {
     else this.expect(RESPONSE_MS_MAX, () => this.probe(DEAD_MS_MAX));
   }
 
-  /** The least of the last few: time spent in a queue behind a picture must not count. */
+  /** The shorter of the last two: time spent in a queue behind a picture must not count. */
   private roundTripMs(): number {
     const us = this.decoder?.stats().rttMinUs ?? 0;
     return us > 0 ? Math.min(us / 1000, ROUND_TRIP_MS_MAX) : ROUND_TRIP_MS_MAX;

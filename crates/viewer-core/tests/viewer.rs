@@ -476,7 +476,7 @@ fn an_input_without_a_response_causes_a_liveness_probe() {
 fn a_response_is_awaited_for_as_long_as_the_path_takes_since_it_became_longer() {
     let mut viewer = connected();
     say(&mut viewer, &SessionMessage::Pong(1), 200).unwrap();
-    let now = long_round_trips(&mut viewer, 4, 600_000, 0);
+    let now = long_round_trips(&mut viewer, 2, 600_000, 0);
     let press = InputEvent::Button { button: 1, down: true };
     viewer.handle_input(press, now);
     sent(&mut viewer);

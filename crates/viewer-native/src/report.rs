@@ -84,7 +84,7 @@ pub struct Report {
     pub inputs_dropped: u64,
     /// Microseconds of the last round trip.
     pub rtt_us: Option<u64>,
-    /// Microseconds of the shortest of the last four round trips.
+    /// Microseconds of the shorter of the last two round trips.
     pub rtt_min_us: Option<u64>,
     /// Microseconds of the last update from its receipt to its present.
     pub present_delay_us: Option<u64>,
