@@ -1,16 +1,25 @@
 //! Path 10/13 on this machine: viewers of the same user, over a Unix socket, without TLS and
-//! without a token. From `thinc session --stdio`, which ssh starts, to actor.rs; the kernel tells
-//! the peer's user (SO_PEERCRED). Knows users; every byte passes through unread.
+//! without a token. From `thinc session --stdio`, which ssh starts, or from the broker's front, to
+//! actor.rs; the kernel tells the peer's user (SO_PEERCRED). Knows users; every byte passes through
+//! unread.
 
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use socket2::SockRef;
+use thinc_transport::path::Path;
+use thinc_transport::socket::TcpPath;
+use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::net::unix::UCred;
 use tokio::sync::oneshot;
-use tracing::warn;
+use tokio::time::timeout;
+use tracing::{debug, warn};
 
-use crate::connection::{self, ConnectionIds, Events, Opened};
+use crate::connection::{self, ConnectionIds, Events, Opened, READ_BYTES, STALL_TIMEOUT};
 use crate::front::ACCEPT_PAUSE;
 use crate::native;
 
@@ -70,11 +79,18 @@ fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: 
     let (send, receive) = oneshot::channel();
     let task = tokio::spawn(async move {
         let Ok(task) = receive.await else { return };
+        let (bytes, connection) = match timeout(STALL_TIMEOUT, first_bytes(&stream)).await {
+            Ok(Ok((bytes, _))) if bytes.is_empty() => return,
+            Ok(Ok(first)) => first,
+            Ok(Err(error)) => return debug!("{label}: {error}"),
+            Err(_) => return debug!("{label}: no byte within {STALL_TIMEOUT:?}"),
+        };
         let (outgoing, chunks) = connection::chunk_channel();
+        let path = connection.map(|tcp| Path::Tcp(TcpPath::new(tcp)));
         native::forward(
-            Opened { id, label, outgoing, path: None, datagrams: None, task },
+            Opened { id, label, outgoing, path, datagrams: None, task },
             stream,
-            Vec::new(),
+            bytes,
             chunks,
             &events,
             std::future::pending(),
@@ -82,4 +98,59 @@ fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: 
         .await;
     });
     let _ = send.send(task.abort_handle());
+}
+
+/// What the viewer sends first, and the TCP connection that comes with it if the broker's front
+/// forwards a viewer: the kernel's statistics of the path are read there.
+async fn first_bytes(stream: &UnixStream) -> io::Result<(Vec<u8>, Option<OwnedFd>)> {
+    let mut bytes = vec![0; READ_BYTES];
+    let (count, connection) = stream
+        .async_io(Interest::READABLE, || {
+            let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+            let mut ancillary = RecvAncillaryBuffer::new(&mut space);
+            let mut into = [io::IoSliceMut::new(&mut bytes)];
+            let received = recvmsg(stream, &mut into, &mut ancillary, RecvFlags::CMSG_CLOEXEC)?;
+            let sockets = ancillary.drain().filter_map(|message| match message {
+                RecvAncillaryMessage::ScmRights(sockets) => Some(sockets),
+                _ => None,
+            });
+            Ok((received.bytes, sockets.flatten().next()))
+        })
+        .await?;
+    bytes.truncate(count);
+    Ok((bytes, connection))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write as _;
+    use std::os::fd::AsFd as _;
+
+    use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_viewer_may_bring_the_connection_that_its_path_is_measured_on() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut tcp = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        tcp.write_all(b"counted").unwrap();
+        let (near, far) = std::os::unix::net::UnixStream::pair().unwrap();
+        near.set_nonblocking(true).unwrap();
+        let near = UnixStream::from_std(near).unwrap();
+
+        let sockets = [tcp.as_fd()];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut ancillary = SendAncillaryBuffer::new(&mut space);
+        assert!(ancillary.push(SendAncillaryMessage::ScmRights(&sockets)));
+        let hello = [io::IoSlice::new(b"hello")];
+        sendmsg(&far, &hello, &mut ancillary, SendFlags::empty()).unwrap();
+        let (bytes, connection) = first_bytes(&near).await.unwrap();
+        assert_eq!(bytes, b"hello");
+        let info = TcpPath::new(connection.expect("it came along")).info().unwrap();
+        assert_eq!(info.delivered + info.unacknowledged, b"counted".len() as u64 + 1);
+
+        (&far).write_all(b"later").unwrap();
+        assert!(matches!(first_bytes(&near).await.unwrap(), (bytes, None) if bytes == b"later"));
+    }
 }

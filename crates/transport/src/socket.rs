@@ -27,6 +27,11 @@ impl TcpPath {
         Ok(TcpPath { socket })
     }
 
+    /// Reads those of this socket; if it is no TCP connection, there are none.
+    pub fn new(socket: OwnedFd) -> TcpPath {
+        TcpPath { socket }
+    }
+
     /// The statistics now; `None` if this kernel has none, or the connection has ended.
     pub fn info(&self) -> Option<PathInfo> {
         path_info_of(&tcp_info(self.socket.as_fd()).ok()?)
