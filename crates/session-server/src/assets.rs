@@ -12,11 +12,15 @@ const PUBLIC_FILES: [&str; 3] = ["login.html", "login.js", "style.css"];
 
 /// One file.
 #[derive(Debug)]
-pub(crate) struct Asset {
-    pub(crate) name: &'static str,
-    pub(crate) bytes: &'static [u8],
-    pub(crate) content_type: &'static str,
-    pub(crate) etag: String,
+pub struct Asset {
+    /// Its name in web/dist.
+    pub name: &'static str,
+    /// What is in it.
+    pub bytes: &'static [u8],
+    /// For the header of that name.
+    pub content_type: &'static str,
+    /// Changes with the bytes.
+    pub etag: String,
 }
 
 impl Asset {
@@ -35,7 +39,7 @@ const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     thinc:// link.</p></html>";
 
 /// All files, with their ETags; the login page and the viewer's page always exist.
-pub(crate) fn all() -> Vec<Asset> {
+pub fn all() -> Vec<Asset> {
     let mut assets: Vec<Asset> = FILES.iter().map(|&(name, bytes)| asset(name, bytes)).collect();
     for page in ["index.html", "login.html"] {
         if !assets.iter().any(|asset| asset.name == page) {

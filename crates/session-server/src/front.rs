@@ -39,7 +39,7 @@ use crate::{native, webtransport};
 /// process.
 const UNSENT_BYTES_MAX: u32 = 8 * 1024;
 /// Pause after a failed accept: without descriptors the next one would fail as well.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// Accepts connections; its state is shared by all of them.
 #[derive(Clone)]
@@ -253,20 +253,20 @@ async fn serve_tcp_connection(
 }
 
 /// Shown to a person who typed http:// instead of https://; it reveals nothing.
-const PLAIN_HTTP_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\n\
+pub const PLAIN_HTTP_ANSWER: &str = "HTTP/1.1 400 Bad Request\r\n\
     Content-Type: text/plain; charset=utf-8\r\nContent-Length: 53\r\nConnection: close\r\n\r\n\
     This port speaks TLS only: use a link with https://.\n";
 
 /// True if the first byte is that of an HTTP method; TLS begins with the byte 22. Leaves the byte
 /// in the stream.
-async fn speaks_plain_http(stream: &TcpStream) -> io::Result<bool> {
+pub async fn speaks_plain_http(stream: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     let count = stream.peek(&mut first).await?;
     Ok(count == 1 && first[0].is_ascii_uppercase())
 }
 
 /// Frames are sent as soon as they are written, and what cannot be sent yet stays in this process.
-fn prepare(stream: &TcpStream) -> io::Result<()> {
+pub fn prepare(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     SockRef::from(stream).set_tcp_notsent_lowat(UNSENT_BYTES_MAX)?;
     // Detects a viewer whose machine is gone: 3 keepalive probes after 30 s, 10 s apart.

@@ -21,7 +21,7 @@ const UNAUTHENTICATED_PER_SOURCE_MAX: usize = 32;
 const CROWD: usize = 16;
 const CROWD_FROM_SOURCE: usize = 3;
 /// How long a connection may take to authenticate.
-pub(crate) const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
+pub const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Delay of the answer to a wrong secret. Tokens have 256 bits, so guessing is hopeless anyway: the
 /// delay only keeps the log short.
 pub(crate) const WRONG_SECRET_DELAY: Duration = Duration::from_secs(1);
@@ -34,7 +34,7 @@ const HANDSHAKE_INTERVAL: Duration = Duration::from_millis(4);
 
 /// Limits the rate of handshakes, from all sources together.
 #[derive(Debug, Default)]
-pub(crate) struct HandshakeLimiter {
+pub struct HandshakeLimiter {
     /// When all handshakes so far would be done at one per [`HANDSHAKE_INTERVAL`].
     free_at: Option<Instant>,
 }
@@ -42,22 +42,23 @@ pub(crate) struct HandshakeLimiter {
 impl HandshakeLimiter {
     /// How long to wait before the handshake of a connection that arrives now; zero while there is
     /// no flood.
-    pub(crate) fn delay_of_next(&mut self, now: Instant) -> Duration {
+    pub fn delay_of_next(&mut self, now: Instant) -> Duration {
         let free_at = self.free_at.map_or(now, |free_at| free_at.max(now)) + HANDSHAKE_INTERVAL;
         self.free_at = Some(free_at);
         (free_at - now).saturating_sub(HANDSHAKE_INTERVAL * HANDSHAKES_AT_ONCE)
     }
 
     /// True while more than half of the handshakes allowed at once are outstanding.
-    pub(crate) fn is_busy(&self, now: Instant) -> bool {
+    pub fn is_busy(&self, now: Instant) -> bool {
         self.free_at.is_some_and(|free_at| {
             free_at.saturating_duration_since(now) > HANDSHAKE_INTERVAL * (HANDSHAKES_AT_ONCE / 2)
         })
     }
 }
 
+/// The unauthenticated connections of a port.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Gate {
+pub struct Gate {
     unauthenticated: Arc<Mutex<Vec<Unauthenticated>>>,
 }
 
@@ -72,13 +73,13 @@ struct Unauthenticated {
 
 /// An entry among the unauthenticated connections; removed when it is dropped.
 #[derive(Debug)]
-pub(crate) struct Pass {
+pub struct Pass {
     gate: Gate,
     number: u64,
 }
 
 /// The source that an address belongs to: an IPv6 subscriber has a whole /64.
-fn source(address: IpAddr) -> IpAddr {
+pub fn source(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) => IpAddr::V6((u128::from(v6) & !u128::from(u64::MAX)).into()),
         v4 => v4,
@@ -87,7 +88,7 @@ fn source(address: IpAddr) -> IpAddr {
 
 impl Gate {
     /// True if a peer from this address has to validate it first.
-    pub(crate) fn is_crowded(&self, address: IpAddr) -> bool {
+    pub fn is_crowded(&self, address: IpAddr) -> bool {
         let source = source(address);
         let unauthenticated =
             self.unauthenticated.lock().expect("no holder of this lock can panic");
@@ -96,7 +97,7 @@ impl Gate {
     }
 
     /// Registers connection `number` (numbers grow); its task is aborted if it has to make room.
-    pub(crate) fn enter(&self, number: u64, address: IpAddr, task: AbortHandle) -> Pass {
+    pub fn enter(&self, number: u64, address: IpAddr, task: AbortHandle) -> Pass {
         let source = source(address);
         let mut unauthenticated =
             self.unauthenticated.lock().expect("no holder of this lock can panic");
@@ -124,7 +125,7 @@ fn drop_one(unauthenticated: &mut Vec<Unauthenticated>, among: impl Fn(&Unauthen
 
 impl Pass {
     /// Something has come over this connection.
-    pub(crate) fn set_has_sent(&self) {
+    pub fn set_has_sent(&self) {
         let mut unauthenticated =
             self.gate.unauthenticated.lock().expect("no holder of this lock can panic");
         // It may have been dropped already.
@@ -149,14 +150,14 @@ const BROWSER_CONNECTIONS_MAX: usize = 96;
 
 /// Limits the connections of browsers that have authenticated; their viewers have another limit.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct BrowserConnections {
+pub struct BrowserConnections {
     /// The least recently used first.
     open: Arc<Mutex<VecDeque<(u64, AbortHandle)>>>,
 }
 
 /// A browser's connection; it no longer counts when this is dropped.
 #[derive(Debug)]
-pub(crate) struct BrowserPass {
+pub struct BrowserPass {
     all: BrowserConnections,
     number: u64,
     task: AbortHandle,
@@ -164,14 +165,14 @@ pub(crate) struct BrowserPass {
 
 impl BrowserConnections {
     /// A connection that has not authenticated yet. Its task is aborted if it has to make room.
-    pub(crate) fn pass(&self, number: u64, task: AbortHandle) -> BrowserPass {
+    pub fn pass(&self, number: u64, task: AbortHandle) -> BrowserPass {
         BrowserPass { all: self.clone(), number, task }
     }
 }
 
 impl BrowserPass {
     /// A request with a valid cookie has come over it.
-    pub(crate) fn set_used(&self) {
+    pub fn set_used(&self) {
         let mut open = self.all.open.lock().expect("no holder of this lock can panic");
         open.retain(|&(number, _)| number != self.number);
         if open.len() >= BROWSER_CONNECTIONS_MAX

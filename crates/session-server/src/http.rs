@@ -7,14 +7,12 @@
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
-use bytes::Bytes;
-use http_body_util::{BodyExt as _, Full, Limited};
+use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{self, HeaderMap, HeaderName};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
@@ -26,37 +24,17 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::PortConfig;
+use crate::answer::{
+    self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
+};
 use crate::assets::{self, Asset};
 use crate::front::{self, NewConnection, Shared, Stream, UNAUTHORIZED};
 use crate::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
 use crate::{websocket, webtransport};
 
-/// 16 KiB of request line and headers. More than the 4 KiB that an unauthenticated viewer may send:
-/// browsers send the cookies of every other service on this host, whatever its port.
-const HEADER_BYTES_MAX: usize = 16 * 1024;
-/// How long a connection may be idle between two requests.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
-
 /// Carries the origin secret, as base64url, in the page's requests. Not an address, which is logged
 /// and goes to others as a Referer.
 const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
-
-/// Allows only our own scripts and styles, and no frames; WebAssembly may be compiled. `data:` and
-/// `blob:` are cursor images.
-const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
-    script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
-    connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
-    frame-ancestors 'none'";
-
-/// Sent with every answer.
-const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
-    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
-    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-    (header::REFERRER_POLICY, "no-referrer"),
-    (header::X_FRAME_OPTIONS, "DENY"),
-    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-];
 
 /// The served files, and the names of the session.
 pub(crate) struct Site {
@@ -147,20 +125,13 @@ pub(crate) async fn serve(
     }
 }
 
-type Answer = Response<Full<Bytes>>;
-
 /// Answers one request.
 async fn answer(
     connection: Arc<HttpConnection>,
     browser_pass: &BrowserPass,
     request: Request<Incoming>,
 ) -> Answer {
-    let mut answer = route(connection, browser_pass, request).await;
-    let headers = answer.headers_mut();
-    for (name, value) in SECURITY_HEADERS {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
-    answer
+    answer::secure(route(connection, browser_pass, request).await)
 }
 
 async fn route(
@@ -327,7 +298,7 @@ async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answe
         shared.site.cookie,
         base64url::encode(&cookie)
     );
-    let answer = json_answer(&LoggedIn { origin_secret: base64url::encode(&origin_secret) });
+    let answer = answer::json(&LoggedIn { origin_secret: base64url::encode(&origin_secret) });
     with_header(answer, header::SET_COOKIE, &cookie)
 }
 
@@ -380,48 +351,5 @@ fn offer_webtransport(shared: &Shared, login: LoginId) -> Answer {
         key: base64url::encode(&shared.new_page_key(login)),
         seconds: PAGE_KEY_LIFE_S,
     };
-    json_answer(&offer)
-}
-
-fn json_answer(body: &impl Serialize) -> Answer {
-    let body = serde_json::to_vec(body).expect("texts and a number are JSON");
-    let mut answer = plain(StatusCode::OK, "");
-    *answer.body_mut() = Full::new(body.into());
-    with_header(answer, header::CONTENT_TYPE, "application/json")
-}
-
-fn serve_asset(asset: &Asset, request: &Request<Incoming>) -> Answer {
-    let same = request
-        .headers()
-        .get(header::IF_NONE_MATCH)
-        .is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
-    let bytes = if same || request.method() == Method::HEAD {
-        Bytes::new()
-    } else {
-        Bytes::from_static(asset.bytes)
-    };
-    let mut answer = Response::new(Full::new(bytes));
-    if same {
-        *answer.status_mut() = StatusCode::NOT_MODIFIED;
-    }
-    let answer = with_header(answer, header::CONTENT_TYPE, asset.content_type);
-    let answer = with_header(answer, header::ETAG, &asset.etag);
-    // The same URL is the login page or the viewer, depending on the cookie: browsers may cache it
-    // but must revalidate.
-    let answer = with_header(answer, header::VARY, "cookie");
-    with_header(answer, header::CACHE_CONTROL, "private, no-cache")
-}
-
-pub(crate) fn plain(status: StatusCode, text: &'static str) -> Answer {
-    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
-    *answer.status_mut() = status;
-    let answer = with_header(answer, header::CONTENT_TYPE, "text/plain; charset=utf-8");
-    with_header(answer, header::CACHE_CONTROL, "no-store")
-}
-
-pub(crate) fn with_header(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
-    if let Ok(value) = HeaderValue::from_str(value) {
-        answer.headers_mut().insert(name, value);
-    }
-    answer
+    answer::json(&offer)
 }

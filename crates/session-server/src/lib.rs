@@ -5,13 +5,14 @@
 #![forbid(unsafe_code)]
 
 mod actor;
-mod assets;
+pub mod answer;
+pub mod assets;
 mod caches;
 mod clipboard;
 mod connection;
 mod cursor;
-mod front;
-mod gate;
+pub mod front;
+pub mod gate;
 mod http;
 mod keyboard;
 mod listeners;
@@ -23,7 +24,7 @@ mod quic_port;
 mod recorder;
 mod render;
 mod video;
-mod websocket;
+pub mod websocket;
 mod webtransport;
 mod worker;
 mod xsettings;
@@ -232,7 +233,8 @@ fn open_port(
     ))
 }
 
-fn start_log() {
+/// Starts the log of a process of thinc, on standard error; THINC_LOG is its level.
+pub fn start_log() {
     let level = std::env::var("THINC_LOG")
         .ok()
         .and_then(|level| level.parse().ok())

@@ -6,11 +6,10 @@ use std::io;
 use std::sync::Arc;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::upgrade::Upgraded;
-use hyper::{Request, Response, StatusCode};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
@@ -24,10 +23,12 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
 use tracing::debug;
 
+use crate::answer::{Answer, plain, with_header};
 use crate::connection::{self, ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
-use crate::http::{HttpConnection, plain, with_header};
+use crate::http::HttpConnection;
 
-type Socket = WebSocketStream<TokioIo<Upgraded>>;
+/// A WebSocket of a page.
+pub type Socket = WebSocketStream<TokioIo<Upgraded>>;
 
 /// The subprotocol that is agreed on. Beside it a page offers one whose name is this prefix and its
 /// origin secret: a browser's WebSocket has no other header that a page can set.
@@ -35,7 +36,7 @@ const SUBPROTOCOL: &str = "thinc";
 const SECRET_PREFIX: &str = "thinc.origin-secret.";
 
 /// The origin secret in the offered subprotocols.
-pub(crate) fn offered_secret(headers: &HeaderMap) -> Option<Vec<u8>> {
+pub fn offered_secret(headers: &HeaderMap) -> Option<Vec<u8>> {
     let mut offered = tokens_of(headers, &header::SEC_WEBSOCKET_PROTOCOL);
     base64url::decode(offered.find_map(|name| name.strip_prefix(SECRET_PREFIX))?)
 }
@@ -46,23 +47,12 @@ pub(crate) fn upgrade(
     connection: Arc<HttpConnection>,
     mut request: Request<Incoming>,
     logins: [LoginId; 2],
-) -> Response<Full<hyper::body::Bytes>> {
-    let headers = request.headers();
-    let is_upgrade = has_token(headers, &header::CONNECTION, "upgrade")
-        && has_token(headers, &header::UPGRADE, "websocket")
-        && has_token(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL)
-        && headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
-    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
-    let (true, Some(key)) = (is_upgrade, key) else {
-        let answer =
-            plain(StatusCode::UPGRADE_REQUIRED, "this address is a WebSocket of version 13");
-        return with_header(answer, header::UPGRADE, "websocket");
-    };
-    let accept = derive_accept_key(key);
+) -> Answer {
+    let (upgraded, answer) = accept(&mut request);
+    let Some(upgraded) = upgraded else { return answer };
     // The ID is allocated for this request: a proxy may have opened the connection before one that
     // it used earlier.
     let id = connection.shared.ids.next();
-    let upgraded = hyper::upgrade::on(&mut request);
     let (sender, receiver) = tokio::sync::oneshot::channel();
     let task = tokio::spawn(async move {
         let Ok(task) = receiver.await else { return };
@@ -72,12 +62,29 @@ pub(crate) fn upgrade(
         }
     });
     let _ = sender.send(task.abort_handle());
+    answer
+}
 
+/// The WebSocket that this request becomes, if it asks for one, and the answer.
+pub fn accept(request: &mut Request<Incoming>) -> (Option<OnUpgrade>, Answer) {
+    let headers = request.headers();
+    let is_upgrade = has_token(headers, &header::CONNECTION, "upgrade")
+        && has_token(headers, &header::UPGRADE, "websocket")
+        && has_token(headers, &header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL)
+        && headers.get(header::SEC_WEBSOCKET_VERSION).is_some_and(|version| version == "13");
+    let key = headers.get(header::SEC_WEBSOCKET_KEY).map(HeaderValue::as_bytes);
+    let (true, Some(key)) = (is_upgrade, key) else {
+        let answer =
+            plain(StatusCode::UPGRADE_REQUIRED, "this address is a WebSocket of version 13");
+        return (None, with_header(answer, header::UPGRADE, "websocket"));
+    };
+    let accept = derive_accept_key(key);
     let answer = plain(StatusCode::SWITCHING_PROTOCOLS, "");
     let answer = with_header(answer, header::CONNECTION, "upgrade");
     let answer = with_header(answer, header::UPGRADE, "websocket");
     let answer = with_header(answer, header::SEC_WEBSOCKET_PROTOCOL, SUBPROTOCOL);
-    with_header(answer, header::SEC_WEBSOCKET_ACCEPT, &accept)
+    let answer = with_header(answer, header::SEC_WEBSOCKET_ACCEPT, &accept);
+    (Some(hyper::upgrade::on(request)), answer)
 }
 
 fn has_token(headers: &HeaderMap, name: &header::HeaderName, token: &str) -> bool {
@@ -93,6 +100,17 @@ fn tokens_of<'a>(
     values.flat_map(|value| value.split(',')).map(str::trim)
 }
 
+/// The server's end of a WebSocket, with the limits of a viewer.
+pub async fn over(upgraded: Upgraded) -> Socket {
+    // A viewer's frames are small, and it sends few of them at once.
+    let config = WebSocketConfig::default()
+        .max_message_size(Some(VIEWER_MESSAGE_BYTES_MAX))
+        .max_frame_size(Some(VIEWER_MESSAGE_BYTES_MAX))
+        // Each message goes to TLS at once: updates shall wait in the session's queue only.
+        .write_buffer_size(0);
+    WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await
+}
+
 async fn serve(
     connection: &HttpConnection,
     id: ConnectionId,
@@ -100,14 +118,7 @@ async fn serve(
     task: AbortHandle,
     logins: [LoginId; 2],
 ) {
-    // A viewer's frames are small, and it sends few of them at once.
-    let config = WebSocketConfig::default()
-        .max_message_size(Some(VIEWER_MESSAGE_BYTES_MAX))
-        .max_frame_size(Some(VIEWER_MESSAGE_BYTES_MAX))
-        // Each message goes to TLS at once: updates shall wait in the session's queue only.
-        .write_buffer_size(0);
-    let socket =
-        WebSocketStream::from_raw_socket(TokioIo::new(upgraded), Role::Server, Some(config)).await;
+    let socket = over(upgraded).await;
     let events = &connection.shared.events;
     let (outgoing, receive) = connection::chunk_channel();
     let label = format!("{} (browser)", connection.peer);

@@ -106,20 +106,28 @@ impl Identity {
                 error,
             })
         };
-        let content = |what, path: &Path, error: String| IdentityError::Content {
-            what,
-            path: path.to_owned(),
-            error,
-        };
         let mode = fs::metadata(key)
             .map_err(|error| IdentityError::File { what: "read", path: key.to_owned(), error })?
             .mode();
         if mode & 0o077 != 0 {
             return Err(IdentityError::Mode { path: key.to_owned(), mode: mode & 0o777 });
         }
-        let private = PrivateKeyDer::from_pem_slice(&read(key)?)
+        Identity::from_pem((certificates, &read(certificates)?), (key, &read(key)?))
+    }
+
+    /// The identity in the contents of these PEM files; the paths are for errors.
+    pub fn from_pem(
+        (certificates, chain): (&Path, &[u8]),
+        (key, private): (&Path, &[u8]),
+    ) -> Result<Identity, IdentityError> {
+        let content = |what, path: &Path, error: String| IdentityError::Content {
+            what,
+            path: path.to_owned(),
+            error,
+        };
+        let private = PrivateKeyDer::from_pem_slice(private)
             .map_err(|error| content("private key", key, error.to_string()))?;
-        let chain = CertificateDer::pem_slice_iter(&read(certificates)?)
+        let chain = CertificateDer::pem_slice_iter(chain)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| content("certificate", certificates, error.to_string()))?;
         let first = chain

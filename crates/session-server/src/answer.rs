@@ -1,0 +1,95 @@
+//! Answers of HTTP that all pages of thinc share: security headers, embedded files, short texts.
+//! Beside the path: from http.rs, and from the broker's front, to browsers. Knows headers; never
+//! who may have what.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use serde::Serialize;
+
+use crate::assets::Asset;
+
+/// A whole answer.
+pub type Answer = Response<Full<Bytes>>;
+
+/// 16 KiB of request line and headers. More than the 4 KiB that an unauthenticated viewer may send:
+/// browsers send the cookies of every other service on this host, whatever its port.
+pub const HEADER_BYTES_MAX: usize = 16 * 1024;
+/// How long a connection may be idle between two requests.
+pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Allows only our own scripts and styles, and no frames; WebAssembly may be compiled. `data:` and
+/// `blob:` are cursor images.
+const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
+    script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
+    connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; \
+    frame-ancestors 'none'";
+
+/// Sent with every answer.
+const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
+    (header::CONTENT_SECURITY_POLICY, CONTENT_SECURITY_POLICY),
+    (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (header::REFERRER_POLICY, "no-referrer"),
+    (header::X_FRAME_OPTIONS, "DENY"),
+    (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+    (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+];
+
+/// Adds the headers that every answer has.
+pub fn secure(mut answer: Answer) -> Answer {
+    for (name, value) in SECURITY_HEADERS {
+        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    answer
+}
+
+/// A value as JSON.
+pub fn json(body: &impl Serialize) -> Answer {
+    let body = serde_json::to_vec(body).expect("texts and numbers are JSON");
+    let mut answer = plain(StatusCode::OK, "");
+    *answer.body_mut() = Full::new(body.into());
+    with_header(answer, header::CONTENT_TYPE, "application/json")
+}
+
+/// An embedded file, or that the browser has it.
+pub fn serve_asset(asset: &Asset, request: &Request<Incoming>) -> Answer {
+    let same = request
+        .headers()
+        .get(header::IF_NONE_MATCH)
+        .is_some_and(|tag| tag.as_bytes() == asset.etag.as_bytes());
+    let bytes = if same || request.method() == Method::HEAD {
+        Bytes::new()
+    } else {
+        Bytes::from_static(asset.bytes)
+    };
+    let mut answer = Response::new(Full::new(bytes));
+    if same {
+        *answer.status_mut() = StatusCode::NOT_MODIFIED;
+    }
+    let answer = with_header(answer, header::CONTENT_TYPE, asset.content_type);
+    let answer = with_header(answer, header::ETAG, &asset.etag);
+    // The same URL is the login page or the viewer, depending on the cookie: browsers may cache it
+    // but must revalidate.
+    let answer = with_header(answer, header::VARY, "cookie");
+    with_header(answer, header::CACHE_CONTROL, "private, no-cache")
+}
+
+/// A short text; browsers do not store it.
+pub fn plain(status: StatusCode, text: &'static str) -> Answer {
+    let mut answer = Response::new(Full::new(Bytes::from_static(text.as_bytes())));
+    *answer.status_mut() = status;
+    let answer = with_header(answer, header::CONTENT_TYPE, "text/plain; charset=utf-8");
+    with_header(answer, header::CACHE_CONTROL, "no-store")
+}
+
+/// The same answer with one more header.
+pub fn with_header(mut answer: Answer, name: HeaderName, value: &str) -> Answer {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        answer.headers_mut().insert(name, value);
+    }
+    answer
+}
