@@ -42,7 +42,8 @@ export SOURCE_DATE_EPOCH DEB_BUILD_OPTIONS=$options LC_ALL=C.UTF-8
 tree=$output/tree/thinc
 rm -rf "$output/tree"
 mkdir -p "$tree"
-cp -r "$here/debian" "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
+cp -r "$here/debian" "$here/host" "$tree/"
+cp "$here/desktop/thinc-view.desktop" "$here"/desktop/*.metainfo.xml "$tree/"
 cp "$programs/thinc" "$programs/thinc-view" "$driver" "$tree/"
 
 # The top entry of the changelog is the coming release, or this one.

@@ -9,6 +9,7 @@
 
 # The driver is compiled against the distribution's X server. SDL is compiled from its crate and
 # opens these libraries when it starts, so the headers of all that it may use have to be there.
+# The broker is linked with libpam.
 packages_native=(
     gcc g++ make libc6-dev pkg-config "cmake|cmake" "nasm|nasm" git
     xserver-xorg-dev
@@ -16,6 +17,7 @@ packages_native=(
     libxtst-dev libxkbcommon-dev libwayland-dev wayland-protocols libdecor-0-dev
     libegl-dev libgl-dev
     libasound2-dev libpulse-dev libdbus-1-dev libudev-dev
+    libpam0g-dev
 )
 # Debian's Rust for browsers, with the source of the standard library: no library for wasm32 is
 # packaged, so ./dev compiles it.

@@ -19,6 +19,7 @@ import { Input, isTouchOnly } from "./input/input";
 import { KeyRow } from "./input/keyrow";
 import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
+import { deskName, forgetLogin, homePath } from "./store/desk";
 import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
 import { forgetSecret, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
@@ -112,6 +113,14 @@ function handleMessage(message: FromEngine): void {
       break;
     case "forgetLogin":
       forgetSecret();
+      if (deskName() !== undefined) {
+        forgetLogin();
+        location.replace(homePath());
+      }
+      break;
+    case "loginRefused":
+      // The desktop may have ended, or the login: the broker's own page knows.
+      if (deskName() !== undefined) location.replace(homePath(deskName()));
       break;
     case "cursor":
       cursor.setImage(message);
@@ -410,6 +419,11 @@ async function main(): Promise<void> {
     await redeem(token);
   }
   const secret = loadSecret();
+  const desk = deskName();
+  if (secret === undefined && desk !== undefined) {
+    location.replace(homePath(desk));
+    return;
+  }
   if (secret === undefined) {
     showState({
       name: "closed",

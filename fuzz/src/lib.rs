@@ -3,6 +3,7 @@
 //! what each target promises besides not panicking: what it reads, it writes back unchanged.
 #![forbid(unsafe_code)]
 
+pub mod broker;
 pub mod decoders;
 pub mod mutate;
 pub mod parsers;
@@ -25,6 +26,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "draw-record", run: parsers::draw_record, seeds: parsers::draw_record_seeds },
     Target { name: "records", run: session::records, seeds: session::records_seeds },
     Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
+    Target { name: "broker-message", run: broker::message, seeds: broker::message_seeds },
     Target {
         name: "viewer-message",
         run: parsers::viewer_message,

@@ -326,6 +326,7 @@ export class Engine {
       notImproved: (end) => this.decoder?.transportAttempt(end, nowUs()),
       refused: () => {
         this.clearSavedState();
+        this.post({ type: "loginRefused" });
         this.close(
           "This link is no longer valid",
           `The session does not know this browser any more. ${NEW_LINK}`,

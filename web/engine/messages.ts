@@ -207,6 +207,8 @@ export type FromEngine =
   | { type: "clearSavedState" }
   /** The browser's login is to be forgotten. */
   | { type: "forgetLogin" }
+  /** The session does not accept the browser's login any more. */
+  | { type: "loginRefused" }
   | {
       type: "cursor";
       width: number;

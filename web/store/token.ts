@@ -25,7 +25,7 @@ export const protocolsOf = (secret: string) => [
 ];
 
 /** Sessions behind one proxy share an origin. */
-const secretKey = () => `thinc secret ${new URL("./", document.baseURI).pathname}`;
+const secretKey = (path = new URL("./", document.baseURI).pathname) => `thinc secret ${path}`;
 
 /**
  * The secret of the last login in this browser; undefined if there is none, or if its storage is
@@ -39,10 +39,14 @@ export function loadSecret(): string | undefined {
   }
 }
 
-/** The next page of this browser has no login. */
-export function forgetSecret(): void {
+/** Keeps a login's secret for the page at `path`. */
+export const saveSecret = (secret: string, path?: string) =>
+  localStorage.setItem(secretKey(path), secret);
+
+/** The next page of this browser, or the page at `path`, has no login. */
+export function forgetSecret(path?: string): void {
   try {
-    localStorage.removeItem(secretKey());
+    localStorage.removeItem(secretKey(path));
   } catch {
     // There is none.
   }
@@ -80,7 +84,7 @@ export async function redeem(token: string): Promise<Refusal | undefined> {
     });
     if (!response.ok) return { kind: "refused", status: response.status };
     const { originSecret } = (await response.json()) as { originSecret: string };
-    localStorage.setItem(secretKey(), originSecret);
+    saveSecret(originSecret);
     return undefined;
   } catch (error) {
     return { kind: "unreachable", reason: error instanceof Error ? error.message : String(error) };

@@ -39,6 +39,7 @@ const FILES = [
   "copying",
   "browser",
   "webtransport",
+  "broker",
   "firefox",
 ];
 

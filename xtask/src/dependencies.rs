@@ -24,6 +24,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
         &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-clipboard", "thinc-video"],
     ),
     ("thinc-transport", &["thinc-protocol"]),
+    // The system's library, in C: one process for each login calls it.
+    ("thinc-pam", &[]),
+    ("thinc-broker", &["thinc-pam", "thinc-session-server", "thinc-transport"]),
     (
         "thinc-session-server",
         &[
@@ -56,6 +59,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "thinc",
         &[
+            "thinc-broker",
             "thinc-session-server",
             "thinc-transport",
             "thinc-protocol",
@@ -92,6 +96,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "thinc-fuzz",
         &[
+            "thinc-broker",
             "thinc-region",
             "thinc-protocol",
             "thinc-codec-dec",

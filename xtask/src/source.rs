@@ -16,6 +16,7 @@ const UNSAFE_CRATES: &[(&str, &str)] = &[
         "a rate of OpenH264's that changes, and libx264 where a build asks for it: neither has a \
             safe form; the rest denies it",
     ),
+    ("crates/pam", "the system's libpam, in C"),
     ("crates/ring", "maps memory that another process writes"),
     ("crates/transport", "one system call, TCP_INFO, that has no safe form; the rest denies it"),
     ("crates/viewer-native", "one call of SDL that has no safe form; the rest denies it"),

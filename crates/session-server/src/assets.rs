@@ -38,10 +38,10 @@ const NO_VIEWER: &str = "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\
     both, and start the session again; or open it with <code>thinc-view</code> and the \
     thinc:// link.</p></html>";
 
-/// All files, with their ETags; the login page and the viewer's page always exist.
+/// All files, with their ETags; the pages always exist.
 pub fn all() -> Vec<Asset> {
     let mut assets: Vec<Asset> = FILES.iter().map(|&(name, bytes)| asset(name, bytes)).collect();
-    for page in ["index.html", "login.html"] {
+    for page in ["index.html", "login.html", "account.html", "desk.html"] {
         if !assets.iter().any(|asset| asset.name == page) {
             assets.push(asset(page, NO_VIEWER.as_bytes()));
         }

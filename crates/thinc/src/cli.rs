@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
+use thinc_broker::BrokerOptions;
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
@@ -49,6 +50,20 @@ pub(crate) enum Command {
     /// same result each time: for bug reports, tests and benchmarks. A trace shows what was on the
     /// screen; `thinc trace redact` removes that.
     Trace(Trace),
+    /// Let everybody with an account on this machine log in and use a desktop; needs root
+    ///
+    /// People open https://HOST/ in a browser and log in with the name and password of their
+    /// account, as PAM checks them. A person without a session gets the system's default desktop,
+    /// which continues when they leave and is found again from any device. Sessions outlive the
+    /// broker.
+    ///
+    /// The part that speaks with the network runs as --front-user in a sandbox; the part that is
+    /// root checks passwords and starts each person's processes as that person. doc/hosting.md is
+    /// the administrator's guide.
+    Broker(Broker),
+    /// A process of `thinc broker`, which starts it
+    #[command(hide = true)]
+    BrokerPart(BrokerPart),
     /// The process between the X server and the viewers; started by `thinc serve`. With --stdio:
     /// one viewer's connection to it over ssh
     #[command(hide = true)]
@@ -310,6 +325,84 @@ Examples:
   thinc serve                                    a desktop, for viewers on this machine
   thinc serve --listen 0.0.0.0:8443 -- firefox   a browser, for viewers on any machine
   thinc serve --detach --name work --desktop mate";
+
+/// Log people in.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = BROKER_NOTES)]
+pub(crate) struct Broker {
+    /// Address and port to listen on
+    ///
+    /// Default: port 443 of every address.
+    #[arg(long, value_name = "ADDR:PORT")]
+    pub(crate) listen: Option<SocketAddr>,
+    /// Certificate chain (PEM) to show instead of the self-signed one
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// Private key (PEM, mode 0600) of --tls-cert
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Account that the part that speaks with the network runs as
+    #[arg(long, value_name = "USER", default_value = "thinc-front")]
+    pub(crate) front_user: String,
+    /// PAM's rules for logins: a file in /etc/pam.d
+    #[arg(long, value_name = "NAME", default_value = "thinc", value_parser = parse_name)]
+    pub(crate) pam_service: String,
+    /// Folder for the self-signed certificate and its key
+    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/thinc")]
+    pub(crate) state: PathBuf,
+}
+
+impl Broker {
+    /// As the broker takes them.
+    pub(crate) fn options(self) -> BrokerOptions {
+        BrokerOptions {
+            listen: self.listen,
+            certificate: self.tls_cert.zip(self.tls_key),
+            front_user: self.front_user,
+            pam_service: self.pam_service,
+            state: self.state,
+        }
+    }
+}
+
+const BROKER_NOTES: &str = "\
+Files:
+  /etc/pam.d/thinc             who may log in, and what a login sets up
+  /var/lib/thinc/identity.pem  key and self-signed certificate, generated at the first start
+
+Signals:
+  SIGTERM and SIGINT end the broker and the connections of all people; sessions continue, and a
+  broker that is started again finds them";
+
+/// A process of the broker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct BrokerPart {
+    /// Which.
+    #[command(subcommand)]
+    pub(crate) part: Part,
+}
+
+/// The broker's processes; standard input is the socket to the one that started it.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Part {
+    /// Speaks with the network
+    Front,
+    /// One login, as root
+    Login {
+        /// PAM's rules
+        #[arg(long)]
+        pam_service: String,
+    },
+    /// Starts and finds the sessions of a user, as that user
+    Agent {
+        /// User to become
+        #[arg(long)]
+        uid: u32,
+        /// Their group
+        #[arg(long)]
+        gid: u32,
+    },
+}
 
 /// List sessions.
 #[derive(Clone, Debug, Args)]

@@ -53,8 +53,8 @@ pub(crate) fn not_running(name: &str) -> String {
     }
 }
 
-/// `thinc list`.
-pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
+/// The status of every session of this user.
+pub(crate) fn statuses() -> Result<Vec<Status>, MainError> {
     let mut found: Vec<Status> = Vec::new();
     for name in runtime_dir::running()? {
         // A session that is just starting or ending does not answer.
@@ -62,6 +62,12 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
             found.push(status);
         }
     }
+    Ok(found)
+}
+
+/// `thinc list`.
+pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
+    let found = statuses()?;
     if options.json {
         print(&serde_json::to_string_pretty(&found)?);
     } else if found.is_empty() {
@@ -120,18 +126,22 @@ pub(crate) fn link(options: &Link) -> Result<ExitCode, MainError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// `thinc stop`: returns once everything of the session has ended.
+/// `thinc stop`.
 pub(crate) fn stop(options: &Stop) -> Result<ExitCode, MainError> {
-    let (_, mut rest) = send_request(&options.name, &Request::Stop)?;
+    end(&options.name)?;
+    print(&format!("The session {} has ended.", options.name));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Ends a session; returns once everything of it has ended.
+pub(crate) fn end(name: &str) -> Result<(), MainError> {
+    let (_, mut rest) = send_request(name, &Request::Stop)?;
     rest.get_ref().set_read_timeout(Some(STOP_TIMEOUT))?;
     // The supervisor keeps this connection open until it ends: its end is that of the session.
     match rest.read_to_end(&mut Vec::new()) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            Err(format!("the session {} did not end within {STOP_TIMEOUT:?}", options.name).into())
+            Err(format!("the session {name} did not end within {STOP_TIMEOUT:?}").into())
         }
-        _ => {
-            print(&format!("The session {} has ended.", options.name));
-            Ok(ExitCode::SUCCESS)
-        }
+        _ => Ok(()),
     }
 }

@@ -3,6 +3,7 @@
 //! and the control socket; never pixels or the protocol of viewers.
 #![forbid(unsafe_code)]
 
+mod agent;
 mod cli;
 mod clients;
 mod control;
@@ -50,6 +51,18 @@ pub fn main() -> ExitCode {
             None => stdio::stdio(&session),
         },
         cli::Command::Launch(launch) => launch::launch(&launch),
+        cli::Command::Broker(broker) => {
+            let result = thinc_broker::serve(broker.options());
+            result.map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
+        cli::Command::BrokerPart(part) => {
+            let result = match part.part {
+                cli::Part::Front => thinc_broker::front(),
+                cli::Part::Login { pam_service } => thinc_broker::login(&pam_service),
+                cli::Part::Agent { uid, gid } => agent::agent(uid, gid),
+            };
+            result.map(|()| ExitCode::SUCCESS).map_err(Into::into)
+        }
     };
     result.unwrap_or_else(|error| {
         terminal::print_error(&format!("thinc: {error}"));

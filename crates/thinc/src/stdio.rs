@@ -46,7 +46,7 @@ pub(crate) fn stdio(options: &Session) -> Result<ExitCode, MainError> {
             print_error(&format!("thinc: no session called {name} is running (any more)"));
             return Ok(ExitCode::from(EXIT_NO_SESSION));
         }
-        (None, false) => start(&name, options, &command)?,
+        (None, false) => start(&name, options.size, &command)?,
     };
     let offer = options.udp_ports.map(|ports| request_port(&name, ports));
     relay(session, offer)?;
@@ -108,18 +108,22 @@ fn command(options: &Session) -> Result<Vec<OsString>, MainError> {
 
 /// The socket accepts connections as long as the supervisor lives, even while the session process
 /// is restarted.
-fn connect(name: &str) -> Option<UnixStream> {
+pub(crate) fn connect(name: &str) -> Option<UnixStream> {
     runtime_dir::connect(&runtime_dir::viewer_socket(name)).ok()
 }
 
 /// Starts the session, in the background and without a port. If several do so at the same moment,
 /// all connect to one of them.
-fn start(name: &str, options: &Session, command: &[OsString]) -> Result<UnixStream, MainError> {
+pub(crate) fn start(
+    name: &str,
+    size: Option<(u32, u32)>,
+    command: &[OsString],
+) -> Result<UnixStream, MainError> {
     let until = Instant::now() + ENDING_TIMEOUT;
     loop {
         let mut serve = Command::new(std::env::current_exe()?);
         serve.args(["serve", "--supervise", "--listen", "none", "--name", name]);
-        if let Some((width, height)) = options.size {
+        if let Some((width, height)) = size {
             serve.arg("--size").arg(format!("{width}x{height}"));
         }
         serve

@@ -460,6 +460,14 @@ pub(crate) fn tls(
     versions: &[&'static rustls::SupportedProtocolVersion],
     alpn: Option<&[u8]>,
 ) -> io::Result<Tls> {
+    tls_over(TcpStream::connect(address)?, client_config(versions, alpn))
+}
+
+/// What offers these versions and this protocol.
+pub(crate) fn client_config(
+    versions: &[&'static rustls::SupportedProtocolVersion],
+    alpn: Option<&[u8]>,
+) -> Arc<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = ClientConfig::builder_with_provider(provider.clone())
         .with_protocol_versions(versions)
@@ -468,10 +476,14 @@ pub(crate) fn tls(
         .with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(provider)))
         .with_no_client_auth();
     config.alpn_protocols.extend(alpn.map(<[u8]>::to_vec));
+    Arc::new(config)
+}
+
+/// The same over a connection that is open.
+pub(crate) fn tls_over(tcp: TcpStream, config: Arc<ClientConfig>) -> io::Result<Tls> {
     let name = ServerName::try_from("localhost").unwrap();
-    let tcp = TcpStream::connect(address)?;
     tcp.set_read_timeout(Some(TIMEOUT))?;
-    let mut stream = StreamOwned::new(ClientConnection::new(Arc::new(config), name).unwrap(), tcp);
+    let mut stream = StreamOwned::new(ClientConnection::new(config, name).unwrap(), tcp);
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
@@ -532,7 +544,7 @@ impl Browser {
     }
 
     /// The same on this connection.
-    fn request_on(
+    pub(crate) fn request_on(
         &self,
         mut stream: Tls,
         method: &str,
@@ -610,6 +622,16 @@ impl Browser {
         connection: Tls,
         origin: Option<&str>,
     ) -> (Answer, BufReader<Tls>) {
+        self.websocket_at("/ws", connection, origin)
+    }
+
+    /// The same at this path.
+    pub(crate) fn websocket_at(
+        &self,
+        path: &str,
+        connection: Tls,
+        origin: Option<&str>,
+    ) -> (Answer, BufReader<Tls>) {
         let mut headers = vec![
             ("Connection", "keep-alive, Upgrade"),
             ("Upgrade", "websocket"),
@@ -622,7 +644,7 @@ impl Browser {
             None => "thinc".into(),
         };
         headers.push(("Sec-WebSocket-Protocol", &protocols));
-        self.request_on(connection, "GET", "/ws", &headers, "")
+        self.request_on(connection, "GET", path, &headers, "")
     }
 }
 

@@ -2,6 +2,7 @@
 //! sockets. Each test has its own folders, so all may run at once; each waits for events, never for
 //! a time. Knows only the outside of the program.
 
+mod broker;
 mod ending;
 mod harness;
 mod quic;

@@ -1,0 +1,122 @@
+//! What the front asks a user's agent, and the agent's side of it. Beside the path: from front/, to
+//! thinc/src/agent.rs, which knows sessions. The agent runs as the user and can do what the user
+//! can; the front trusts no byte of its answers. Knows messages; never sessions.
+
+use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{BrokerError, packets};
+
+/// Longest request, and longest answer, in bytes.
+pub const REQUEST_BYTES_MAX: usize = 4096;
+/// See [`REQUEST_BYTES_MAX`].
+pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// Most sessions in an answer.
+pub const SESSIONS_MAX: usize = 64;
+
+/// A request; the descriptor that comes with it is where the answer goes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentRequest {
+    /// The user's sessions.
+    List,
+    /// Start the default desktop unless it runs.
+    Start,
+    /// A connection to this session.
+    Open(String),
+    /// End this session.
+    End(String),
+}
+
+/// A session of the user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SessionInfo {
+    /// Its name.
+    pub name: String,
+    /// What runs in it.
+    pub command: String,
+    /// When it started, in seconds since 1970.
+    pub started_s: u64,
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum AgentAnswer {
+    /// To `List`.
+    Sessions(Vec<SessionInfo>),
+    /// To `Start`: its name.
+    Started(String),
+    /// To `Open`; the connection comes along as a descriptor.
+    Opened,
+    /// To `End`.
+    Ended,
+    /// What went wrong, for the person.
+    Error(String),
+}
+
+/// True for names that a session can have.
+pub fn is_session_name(name: &str) -> bool {
+    (1..=64).contains(&name.len())
+        && !name.starts_with('.')
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
+}
+
+/// Becomes the user, and answers requests until the front and the helper have closed the socket on
+/// standard input. Each request is answered by `answer` in a thread of its own.
+pub fn serve(
+    uid: u32,
+    gid: u32,
+    answer: impl Fn(AgentRequest) -> (AgentAnswer, Option<OwnedFd>) + Clone + Send + 'static,
+) -> Result<(), BrokerError> {
+    let socket = crate::take_socket()?;
+    crate::login::become_user(uid, gid)?;
+    // A session must not end with the terminal or the service that the broker was started from.
+    rustix::process::setsid()
+        .map_err(|error| BrokerError::System("start a process session", error.into()))?;
+    let home = std::env::var_os("HOME").unwrap_or_default();
+    if let Err(error) = std::env::set_current_dir(&home) {
+        crate::report!("thinc: {}: {error}", home.to_string_lossy());
+        std::env::set_current_dir("/").map_err(|error| BrokerError::System("go to /", error))?;
+    }
+    loop {
+        let packet = packets::receive(&socket, REQUEST_BYTES_MAX)
+            .map_err(|error| BrokerError::System("receive a request", error))?;
+        if packet.bytes.is_empty() {
+            return Ok(());
+        }
+        let request = serde_json::from_slice(&packet.bytes);
+        let (Ok(request), Some(to)) = (request, packet.descriptors.into_iter().next()) else {
+            crate::report!("thinc: an invalid request of the front");
+            continue;
+        };
+        let answer = answer.clone();
+        std::thread::spawn(move || {
+            let (answer, connection) = answer(request);
+            if let Err(error) = send_answer(&to, &answer, connection.as_ref()) {
+                crate::report!("thinc: an answer to the front failed: {error}");
+            }
+        });
+    }
+}
+
+fn send_answer(to: &OwnedFd, answer: &AgentAnswer, connection: Option<&OwnedFd>) -> io::Result<()> {
+    let text = serde_json::to_vec(answer)?;
+    let descriptors: Vec<BorrowedFd<'_>> =
+        connection.into_iter().map(|connection| connection.as_fd()).collect();
+    packets::send(to, &text, &descriptors)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn session_names_are_no_paths() {
+        assert!(["xfce", "a.b-c_9", &"x".repeat(64)].iter().all(|name| is_session_name(name)));
+        let bad = ["", ".", "..", ".hidden", "a/b", "a b", "ü", &"x".repeat(65)];
+        assert!(!bad.iter().any(|name| is_session_name(name)));
+    }
+}

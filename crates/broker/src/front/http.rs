@@ -1,0 +1,613 @@
+//! Pages: the login and the list of a person's desktops at `/`, and each desktop's viewer at
+//! `/desk/NAME/`, with its WebSocket. Beside the path: from mod.rs, to logins.rs and relay.rs;
+//! HTTP/1.1 only, so that a WebSocket is an ordinary upgrade. The pages themselves are for
+//! everybody; what they ask for needs the cookie and the secret of the origin. Knows requests and
+//! headers; never what a WebSocket carries.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex};
+
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::service::service_fn;
+use hyper::{Method, Request, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::{Deserialize, Serialize};
+use thinc_session_server::answer::{
+    self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
+};
+use thinc_session_server::assets::{self, Asset};
+use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
+use thinc_session_server::websocket;
+use thinc_transport::base64url;
+use tokio::net::{TcpStream, UnixStream};
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, info, warn};
+
+use super::logins::{Attempt, Login, Logins};
+use super::relay;
+use crate::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX, SessionInfo, is_session_name};
+use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
+
+/// Longest body of a request.
+const BODY_BYTES_MAX: usize = 4096;
+/// The login's cookie. `__Host-`: only this host can set it, over https, for all paths.
+const COOKIE: &str = "__Host-thinc-broker";
+/// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
+/// another user may listen on one.
+const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
+/// Where desktops are.
+const DESKS: &str = "/desk/";
+/// The page at `/`.
+const PAGE: &str = "account.html";
+
+/// What all connections share.
+pub(super) struct Shared {
+    logins: Arc<Logins>,
+    assets: Vec<Asset>,
+}
+
+impl Shared {
+    pub(super) fn new(logins: Arc<Logins>) -> Shared {
+        Shared { logins, assets: assets::all() }
+    }
+}
+
+/// A connection, and its entry among those that have not shown a login yet.
+pub(super) struct NewConnection {
+    pub(super) number: u64,
+    pub(super) peer: SocketAddr,
+    pub(super) task: AbortHandle,
+    pub(super) pass: Pass,
+}
+
+/// A browser's connection.
+struct Connection {
+    shared: Arc<Shared>,
+    number: u64,
+    peer: SocketAddr,
+    task: AbortHandle,
+    /// Until it has shown a login.
+    pass: Mutex<Option<Pass>>,
+    /// Among the connections of its login.
+    browser: Mutex<Option<BrowserPass>>,
+    /// Until when it has to show one; none while it logs in, or has.
+    deadline: watch::Sender<Option<Instant>>,
+    /// For the one WebSocket that it can become.
+    tcp: Mutex<Option<OwnedFd>>,
+}
+
+impl Connection {
+    /// It belongs to a person: the limits for strangers end.
+    fn set_authenticated(&self, login: &Login) {
+        drop(self.pass.lock().expect("no holder of this lock can panic").take());
+        let mut browser = self.browser.lock().expect("no holder of this lock can panic");
+        browser
+            .get_or_insert_with(|| login.browsers.pass(self.number, self.task.clone()))
+            .set_used();
+        self.deadline.send_replace(None);
+    }
+
+    fn is_stranger(&self) -> bool {
+        self.pass.lock().expect("no holder of this lock can panic").is_some()
+    }
+}
+
+/// Serves a connection until it ends; a WebSocket is served in a task of its own.
+pub(super) async fn serve(
+    shared: Arc<Shared>,
+    stream: TlsStream<TcpStream>,
+    connection: NewConnection,
+) {
+    let NewConnection { number, peer, task, pass } = connection;
+    let connection = Arc::new(Connection {
+        shared,
+        number,
+        peer,
+        task,
+        pass: Mutex::new(Some(pass)),
+        browser: Mutex::default(),
+        deadline: watch::Sender::new(Some(Instant::now() + AUTH_TIMEOUT)),
+        tcp: Mutex::new(stream.get_ref().0.as_fd().try_clone_to_owned().ok()),
+    });
+    let mut deadline = connection.deadline.subscribe();
+    let service = service_fn(move |request| {
+        let connection = connection.clone();
+        async move { Ok::<_, Infallible>(answer::secure(route(&connection, request).await)) }
+    });
+    let http = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(IDLE_TIMEOUT)
+        .max_buf_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let too_late = async {
+        loop {
+            let until = *deadline.borrow_and_update();
+            tokio::select! {
+                () = sleep_until(until) => return,
+                changed = deadline.changed() => if changed.is_err() {
+                    // The connection has ended.
+                    return std::future::pending().await;
+                },
+            }
+        }
+    };
+    tokio::select! {
+        result = http => {
+            if let Err(error) = result {
+                debug!("{peer}: {error}");
+            }
+        }
+        () = too_late => debug!("{peer}: no login within {AUTH_TIMEOUT:?}"),
+    }
+}
+
+async fn sleep_until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answer {
+    let path = request.uri().path().to_owned();
+    if path == "/login" && request.method() == Method::POST {
+        return log_in(connection, request).await;
+    }
+    // A cookie that this front does not know may still be valid: see `login_of`.
+    if let Some(login) = known_login(connection, request.headers()) {
+        connection.set_authenticated(&login);
+    }
+    let (desk, file) = match path.strip_prefix(DESKS) {
+        None => (None, &path[1..]),
+        Some(rest) => match rest.split_once('/') {
+            Some((name, file)) if is_session_name(name) => (Some(name), file),
+            // "/desk/a" means "/desk/a/"; relative URLs of the page need the slash.
+            None if is_session_name(rest) => {
+                let moved = plain(StatusCode::PERMANENT_REDIRECT, "");
+                return with_header(moved, header::LOCATION, &format!("{DESKS}{rest}/"));
+            }
+            _ => return plain(StatusCode::NOT_FOUND, "there is no such desktop"),
+        },
+    };
+    match (request.method(), desk, file) {
+        (&Method::GET, Some(name), "ws") => open(connection, name, request).await,
+        (&Method::GET, Some(name), "login" | "webtransport") => {
+            match login_of(connection, request.headers()).await {
+                Some(login) => is_running(&login, name).await,
+                None => unauthorized(),
+            }
+        }
+        (&Method::GET, None, "sessions") => match login_of(connection, request.headers()).await {
+            Some(login) => list(&login).await,
+            None => unauthorized(),
+        },
+        (&Method::GET | &Method::HEAD, desk, file) => {
+            let file = match (desk, file) {
+                (None, "") => PAGE,
+                (Some(_), "") => "desk.html",
+                // It belongs to links, which the broker has none of.
+                (_, "login.html") => return moved_home(),
+                (_, other) => other,
+            };
+            match connection.shared.assets.iter().find(|asset| asset.name == file) {
+                Some(asset) => serve_asset(asset, &request),
+                None => plain(StatusCode::NOT_FOUND, "there is no such page"),
+            }
+        }
+        (&Method::POST, _, _) => post(connection, desk, file, request).await,
+        _ => plain(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and POST only"),
+    }
+}
+
+fn moved_home() -> Answer {
+    with_header(plain(StatusCode::SEE_OTHER, ""), header::LOCATION, "/")
+}
+
+fn unauthorized() -> Answer {
+    plain(StatusCode::UNAUTHORIZED, "log in first")
+}
+
+/// Requests of a page that has logged in.
+async fn post(
+    connection: &Arc<Connection>,
+    desk: Option<&str>,
+    file: &str,
+    request: Request<Incoming>,
+) -> Answer {
+    if let Err(reason) = check_origin(request.headers()) {
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    let Some(login) = login_of(connection, request.headers()).await else {
+        return unauthorized();
+    };
+    match (desk, file) {
+        (_, "logout") => {
+            connection.shared.logins.end(&login).await;
+            info!("{}: {} logged out", connection.peer, login.user);
+            let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
+            with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
+        }
+        (None, "start") => match login.ask(&AgentRequest::Start).await {
+            Ok((AgentAnswer::Started(name), _)) if is_session_name(&name) => {
+                answer::json(&Started { name })
+            }
+            other => agent_failed(connection, other.map(|(answer, _)| answer)),
+        },
+        (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
+            Ok((AgentAnswer::Ended, _)) => plain(StatusCode::NO_CONTENT, ""),
+            other => agent_failed(connection, other.map(|(answer, _)| answer)),
+        },
+        _ => plain(StatusCode::NOT_FOUND, "there is no such request"),
+    }
+}
+
+#[derive(Serialize)]
+struct Started {
+    name: String,
+}
+
+/// The sessions of a person, and who they are.
+#[derive(Serialize)]
+struct Sessions {
+    user: String,
+    sessions: Vec<SessionInfo>,
+}
+
+async fn list(login: &Login) -> Answer {
+    match login.ask(&AgentRequest::List).await {
+        Ok((AgentAnswer::Sessions(mut sessions), _)) => {
+            sessions.retain(|session| is_session_name(&session.name));
+            sessions.truncate(SESSIONS_MAX);
+            answer::json(&Sessions { user: login.user.clone(), sessions })
+        }
+        Ok((other, _)) => agent_error(other),
+        Err(error) => {
+            warn!("the agent of {} does not answer: {error}", login.user);
+            // The login has no agent any more: another login brings a new one.
+            unauthorized()
+        }
+    }
+}
+
+/// Asked by a page whose connection failed. Without content: there is no WebTransport.
+async fn is_running(login: &Login, name: &str) -> Answer {
+    match login.ask(&AgentRequest::List).await {
+        Ok((AgentAnswer::Sessions(sessions), _))
+            if !sessions.iter().any(|session| session.name == name) =>
+        {
+            plain(StatusCode::NOT_FOUND, "the desktop has ended")
+        }
+        Ok(_) => plain(StatusCode::NO_CONTENT, ""),
+        Err(_) => unauthorized(),
+    }
+}
+
+fn agent_failed(connection: &Connection, answer: std::io::Result<AgentAnswer>) -> Answer {
+    match answer {
+        Ok(other) => agent_error(other),
+        Err(error) => {
+            warn!("{}: the user's agent does not answer: {error}", connection.peer);
+            plain(StatusCode::BAD_GATEWAY, "your part of the broker does not answer; log in again")
+        }
+    }
+}
+
+/// The agent is the user's own, and so is its text.
+fn agent_error(answer: AgentAnswer) -> Answer {
+    let AgentAnswer::Error(text) = answer else {
+        return plain(StatusCode::BAD_GATEWAY, "an answer of another version of thinc");
+    };
+    let mut answer = plain(StatusCode::CONFLICT, "");
+    *answer.body_mut() = text.into_bytes().into();
+    answer
+}
+
+/// Opens a desktop: from here on its viewer's bytes go to the session process and back.
+async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Incoming>) -> Answer {
+    let peer = connection.peer;
+    if let Err(reason) = check_origin(request.headers()) {
+        info!("{peer}: WebSocket refused: {reason}");
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    let cookie = cookie_of(request.headers());
+    let secret = websocket::offered_secret(request.headers()).and_then(|s| s.try_into().ok());
+    let Some(login) = login_of_secrets(connection, cookie, secret).await else {
+        return unauthorized();
+    };
+    let session = match login.ask(&AgentRequest::Open(name.to_owned())).await {
+        Ok((AgentAnswer::Opened, Some(session))) => session,
+        other => return agent_failed(connection, other.map(|(answer, _)| answer)),
+    };
+    let stream = std::os::unix::net::UnixStream::from(session);
+    let stream = stream.set_nonblocking(true).and_then(|()| UnixStream::from_std(stream));
+    let session = match stream {
+        Ok(session) => session,
+        Err(error) => return agent_failed(connection, Err(error)),
+    };
+    let tcp = connection.tcp.lock().expect("no holder of this lock can panic").take();
+    let Some(tcp) = tcp else {
+        return plain(StatusCode::CONFLICT, "this connection is a WebSocket already");
+    };
+    let (upgraded, answer) = websocket::accept(&mut request);
+    let Some(upgraded) = upgraded else { return answer };
+    info!("{peer}: {} opens {name}", login.user);
+    tokio::spawn(async move {
+        let upgraded = match upgraded.await {
+            Ok(upgraded) => upgraded,
+            Err(error) => return debug!("{peer}: {error}"),
+        };
+        let socket = websocket::over(upgraded).await;
+        tokio::select! {
+            result = relay::run(socket, session, &tcp) => {
+                if let Err(error) = result {
+                    debug!("{peer}: {error}");
+                }
+            }
+            () = login.has_ended() => {}
+        }
+        // The session process has a duplicate.
+        let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
+        info!("{peer}: {} has left", login.user);
+    });
+    answer
+}
+
+/// The body of a login: a name and a password, or answers to what was asked after that.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum LoginBody {
+    Begin { user: String, password: String },
+    Continue { attempt: String, answers: Vec<String> },
+}
+
+/// What the person is asked, or told.
+#[derive(Serialize)]
+struct Asked {
+    /// Names the attempt in the answers.
+    attempt: String,
+    prompts: Vec<AskedPrompt>,
+}
+
+#[derive(Serialize)]
+struct AskedPrompt {
+    /// "hidden" or "shown" for questions, "text" for what is only read.
+    style: &'static str,
+    text: String,
+}
+
+#[derive(Serialize)]
+struct LoggedIn {
+    #[serde(rename = "originSecret")]
+    origin_secret: String,
+}
+
+async fn log_in(connection: &Arc<Connection>, request: Request<Incoming>) -> Answer {
+    if let Err(reason) = check_origin(request.headers()) {
+        return plain(StatusCode::FORBIDDEN, reason);
+    }
+    // Another site's form cannot send JSON.
+    let json = request
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().starts_with(b"application/json"));
+    let body = match Limited::new(request.into_body(), BODY_BYTES_MAX).collect().await {
+        Ok(body) if json => body.to_bytes(),
+        Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
+        Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"),
+    };
+    let Ok(body) = serde_json::from_slice::<LoginBody>(&body) else {
+        return plain(StatusCode::BAD_REQUEST, "expected a name and a password, or answers");
+    };
+    // The helper limits how long an attempt takes.
+    if connection.is_stranger() {
+        connection.deadline.send_replace(None);
+    }
+    let answer = attempt(connection, body).await;
+    if connection.is_stranger() {
+        connection.deadline.send_replace(Some(Instant::now() + AUTH_TIMEOUT));
+    }
+    answer
+}
+
+async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
+    let logins = &connection.shared.logins;
+    let source = connection.peer.ip().to_canonical();
+    let too_long = |texts: &[String]| {
+        texts.len() > PROMPTS_MAX || texts.iter().any(|text| text.len() > TEXT_BYTES_MAX)
+    };
+    let (mut attempt, mut password) = match body {
+        LoginBody::Begin { user, password } => {
+            let texts = [password];
+            if user.is_empty()
+                || user.len() > crate::message::USER_BYTES_MAX
+                || user.contains(char::is_control)
+                || too_long(&texts)
+            {
+                return plain(StatusCode::BAD_REQUEST, "no account has such a name or password");
+            }
+            let [password] = texts;
+            match logins.begin(source, user).await {
+                Ok(attempt) => (attempt, Some(password)),
+                Err(_) => return helper_is_gone(),
+            }
+        }
+        LoginBody::Continue { attempt, answers } => {
+            let number = u64::from_str_radix(&attempt, 16).ok();
+            let found = number.and_then(|number| logins.resume_attempt(number, source));
+            let Some(attempt) = found else { return refused(Reason::Refused) };
+            if too_long(&answers) {
+                return plain(StatusCode::BAD_REQUEST, "an answer is too long");
+            }
+            let answers = answers.into_iter().map(String::into_bytes).collect();
+            if logins.answer(&attempt, answers).await.is_err() {
+                return helper_is_gone();
+            }
+            (attempt, None)
+        }
+    };
+    loop {
+        let Some((reply, agent)) = logins.next(&mut attempt).await else {
+            return helper_is_gone();
+        };
+        match reply {
+            Reply::Prompts { prompts, .. } => match (password.take(), only_question(&prompts)) {
+                (Some(password), true) => {
+                    if logins.answer(&attempt, vec![password.into_bytes()]).await.is_err() {
+                        return helper_is_gone();
+                    }
+                }
+                _ => return ask(logins, attempt, prompts),
+            },
+            Reply::Refused { reason, .. } => {
+                info!("{}: login refused", connection.peer);
+                return refused(reason);
+            }
+            Reply::Admitted { cookie, origin_secret, .. } => {
+                let Some(login) = logins.admit(reply, agent) else { return helper_is_gone() };
+                info!("{}: {} logged in", connection.peer, login.user);
+                connection.set_authenticated(&login);
+                let cookie = format!(
+                    "{COOKIE}={}; Secure; HttpOnly; SameSite=Strict; Path=/",
+                    base64url::encode(&cookie)
+                );
+                let origin_secret = base64url::encode(&origin_secret);
+                let answer = answer::json(&LoggedIn { origin_secret });
+                return with_header(answer, header::SET_COOKIE, &cookie);
+            }
+        }
+    }
+}
+
+/// True if all that is asked is one answer that is not shown: the password.
+fn only_question(prompts: &[Prompt]) -> bool {
+    let mut questions = prompts.iter().filter(|prompt| prompt.style != Style::Text);
+    questions.next().is_some_and(|prompt| prompt.style == Style::Hidden)
+        && questions.next().is_none()
+}
+
+fn ask(logins: &Logins, attempt: Attempt, prompts: Vec<Prompt>) -> Answer {
+    let prompts = prompts.into_iter().map(|Prompt { style, text }| AskedPrompt {
+        style: match style {
+            Style::Hidden => "hidden",
+            Style::Shown => "shown",
+            Style::Text => "text",
+        },
+        text,
+    });
+    let number = format!("{:016x}", attempt.number);
+    let asked = Asked { attempt: number, prompts: prompts.collect() };
+    logins.keep_waiting(attempt);
+    answer::json(&asked)
+}
+
+fn refused(reason: Reason) -> Answer {
+    match reason {
+        Reason::Refused => plain(StatusCode::UNAUTHORIZED, "the login was refused"),
+        Reason::Busy => {
+            plain(StatusCode::TOO_MANY_REQUESTS, "too many people are logging in at this moment")
+        }
+    }
+}
+
+fn helper_is_gone() -> Answer {
+    plain(StatusCode::SERVICE_UNAVAILABLE, "nobody can log in at this moment; try again")
+}
+
+/// The Origin header names the page that sends a request, and only our own may (RFC 6455 §10.2).
+/// Browsers send it with every POST and with every WebSocket.
+fn check_origin(headers: &HeaderMap) -> Result<(), &'static str> {
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let (Some(origin), None) = (origins.next(), origins.next()) else {
+        return Err("this request needs exactly one Origin header");
+    };
+    let origin = origin.to_str().ok().and_then(|origin| origin.strip_prefix("https://"));
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    match (origin, host) {
+        (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host) => Ok(()),
+        _ => Err("another site may not use this one"),
+    }
+}
+
+/// Any cookie of our name may be the right one; browsers send one, as its name allows one only.
+fn cookie_of(headers: &HeaderMap) -> Option<Secret> {
+    headers
+        .get_all(header::COOKIE)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(';'))
+        .filter_map(|pair| pair.trim().split_once('='))
+        .filter(|(name, _)| *name == COOKIE)
+        .find_map(|(_, value)| base64url::decode(value)?.try_into().ok())
+}
+
+/// The login of a cookie alone, which opens nothing: it only ends the limits for strangers.
+fn known_login(connection: &Connection, headers: &HeaderMap) -> Option<Arc<Login>> {
+    connection.shared.logins.of_cookie(&cookie_of(headers)?)
+}
+
+/// The login of a request, by cookie and origin secret.
+async fn login_of(connection: &Connection, headers: &HeaderMap) -> Option<Arc<Login>> {
+    let secret = headers.get(ORIGIN_SECRET).and_then(|value| value.to_str().ok());
+    let secret = secret.and_then(base64url::decode).and_then(|secret| secret.try_into().ok());
+    login_of_secrets(connection, cookie_of(headers), secret).await
+}
+
+async fn login_of_secrets(
+    connection: &Connection,
+    cookie: Option<Secret>,
+    origin_secret: Option<Secret>,
+) -> Option<Arc<Login>> {
+    let source = connection.peer.ip();
+    let logins = &connection.shared.logins;
+    let login = logins.of_secrets(&cookie?, &origin_secret?, source).await?;
+    connection.set_authenticated(&login);
+    Some(login)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(pairs: &[(HeaderName, &str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (name.clone(), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_pages_of_this_host_and_port_are_served() {
+        let check = |origin: &str, host: &str| {
+            check_origin(&headers(&[(header::ORIGIN, origin), (header::HOST, host)]))
+        };
+        assert_eq!(check("https://desk.example", "desk.example"), Ok(()));
+        assert_eq!(check("https://desk.example:8443", "DESK.example:8443"), Ok(()));
+        for origin in ["https://desk.example:8443", "http://desk.example", "https://evil", "null"] {
+            assert!(check(origin, "desk.example").is_err(), "{origin}");
+        }
+        assert!(check_origin(&headers(&[(header::HOST, "desk.example")])).is_err());
+    }
+
+    #[test]
+    fn a_cookie_is_found_among_those_of_others() {
+        let text = base64url::encode(&[7; 32]);
+        let cookies = format!("a=b; {COOKIE}=short; {COOKIE}={text}");
+        assert_eq!(cookie_of(&headers(&[(header::COOKIE, &cookies)])), Some([7; 32]));
+        let other = format!("__Host-thinc-abc={text}");
+        assert_eq!(cookie_of(&headers(&[(header::COOKIE, &other)])), None);
+    }
+
+    #[test]
+    fn a_password_answers_one_hidden_question_and_nothing_else() {
+        let prompt = |style| Prompt { style, text: "?".to_owned() };
+        assert!(only_question(&[prompt(Style::Text), prompt(Style::Hidden)]));
+        assert!(!only_question(&[prompt(Style::Shown)]));
+        assert!(!only_question(&[prompt(Style::Hidden), prompt(Style::Hidden)]));
+        assert!(!only_question(&[prompt(Style::Text)]));
+    }
+}

@@ -1,0 +1,258 @@
+//! What the front knows of people: attempts to log in that wait for the helper or for an answer,
+//! and logins with the socket of each person's agent. Beside the path: between http.rs, the helper
+//! and agents. Knows secrets as hashes; never sessions.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use thinc_session_server::gate::BrowserConnections;
+use thinc_transport::token::random;
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+use tracing::warn;
+
+use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest};
+use crate::helper::{LOGIN_LIFE, hash};
+use crate::message::{MESSAGE_BYTES_MAX, Reply, Request, Secret};
+use crate::packets::{self, Channel};
+
+/// Starting a desktop may take as long as `thinc serve` waits for an X server and a session.
+const AGENT_TIMEOUT: Duration = Duration::from_secs(60);
+/// Longer than the helper lets an attempt take.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(150);
+/// Replies that wait for a request of the person: one at a time is answered.
+const REPLIES_MAX: usize = 4;
+/// Requests to the agent of one login at the same time.
+const AGENT_REQUESTS_MAX: usize = 32;
+
+type Arrived = (Reply, Option<OwnedFd>);
+
+/// A person who has logged in.
+#[derive(Debug)]
+pub(crate) struct Login {
+    pub(crate) user: String,
+    cookie: Secret,
+    origin_secret_hash: Secret,
+    agent: Channel,
+    ends: Instant,
+    /// This login's connections that are not viewers.
+    pub(crate) browsers: BrowserConnections,
+    /// True once it has ended, to wake its viewers.
+    ended: watch::Sender<bool>,
+    requests: tokio::sync::Semaphore,
+}
+
+/// An attempt that waits for answers of the person.
+struct Waiting {
+    source: IpAddr,
+    replies: mpsc::Receiver<Arrived>,
+}
+
+/// All of them.
+pub(crate) struct Logins {
+    helper: Channel,
+    /// To whom a reply of the helper goes, by attempt.
+    replies: Mutex<HashMap<u64, mpsc::Sender<Arrived>>>,
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    /// By the cookie's hash.
+    logins: Mutex<HashMap<Secret, Arc<Login>>>,
+}
+
+/// An attempt whose request is being served.
+pub(crate) struct Attempt {
+    pub(crate) number: u64,
+    source: IpAddr,
+    replies: mpsc::Receiver<Arrived>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().expect("no holder of this lock can panic")
+}
+
+impl Logins {
+    pub(crate) fn new(helper: Channel) -> Logins {
+        Logins {
+            helper,
+            replies: Mutex::default(),
+            waiting: Mutex::default(),
+            logins: Mutex::default(),
+        }
+    }
+
+    /// Passes the helper's replies to those who wait for them, until the helper ends.
+    pub(crate) async fn dispatch(&self) {
+        loop {
+            let packet = match self.helper.receive(MESSAGE_BYTES_MAX).await {
+                Ok(packet) if !packet.bytes.is_empty() => packet,
+                _ => return warn!("the helper has ended"),
+            };
+            let reply = match Reply::decode(&packet.bytes) {
+                Ok(reply) => reply,
+                Err(error) => return warn!("an invalid reply of the helper: {error}"),
+            };
+            let (Reply::Prompts { attempt, .. }
+            | Reply::Refused { attempt, .. }
+            | Reply::Admitted { attempt, .. }) = reply;
+            let is_last = !matches!(reply, Reply::Prompts { .. });
+            let mut replies = lock(&self.replies);
+            let to =
+                if is_last { replies.remove(&attempt) } else { replies.get(&attempt).cloned() };
+            // Who does not wait any more does not need it.
+            if let Some(to) = to {
+                let _ = to.try_send((reply, packet.descriptors.into_iter().next()));
+            }
+        }
+    }
+
+    /// Begins an attempt.
+    pub(crate) async fn begin(&self, source: IpAddr, user: String) -> io::Result<Attempt> {
+        let attempt = self.register(source);
+        let source = match source.to_canonical() {
+            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+            IpAddr::V6(v6) => v6,
+        };
+        self.send(&Request::Begin { attempt: attempt.number, source, user }).await?;
+        Ok(attempt)
+    }
+
+    fn register(&self, source: IpAddr) -> Attempt {
+        // Not guessable: nobody answers for somebody else.
+        let number = u64::from_ne_bytes(random());
+        let (sender, replies) = mpsc::channel(REPLIES_MAX);
+        lock(&self.replies).insert(number, sender);
+        // Those that were given up: the helper's last reply has come.
+        lock(&self.waiting).retain(|_, waiting| !waiting.replies.is_closed());
+        Attempt { number, source, replies }
+    }
+
+    /// Goes on with an attempt of this source.
+    pub(crate) fn resume_attempt(&self, number: u64, source: IpAddr) -> Option<Attempt> {
+        let mut waiting = lock(&self.waiting);
+        if waiting.get(&number).is_none_or(|waiting| waiting.source != source) {
+            return None;
+        }
+        waiting.remove(&number).map(|Waiting { source, replies }| Attempt {
+            number,
+            source,
+            replies,
+        })
+    }
+
+    /// Keeps an attempt until its person has answered. The helper ends it after two minutes.
+    pub(crate) fn keep_waiting(&self, attempt: Attempt) {
+        let Attempt { number, source, replies } = attempt;
+        lock(&self.waiting).insert(number, Waiting { source, replies });
+    }
+
+    pub(crate) async fn answer(&self, attempt: &Attempt, answers: Vec<Vec<u8>>) -> io::Result<()> {
+        self.send(&Request::Answers { attempt: attempt.number, answers }).await
+    }
+
+    /// The next reply; `None` if there is none in time.
+    pub(crate) async fn next(&self, attempt: &mut Attempt) -> Option<Arrived> {
+        timeout(REPLY_TIMEOUT, attempt.replies.recv()).await.ok().flatten()
+    }
+
+    async fn send(&self, request: &Request) -> io::Result<()> {
+        self.helper.send(&request.encode(), &[]).await
+    }
+
+    /// Adds the login of an `Admitted` reply.
+    pub(crate) fn admit(&self, reply: Reply, agent: Option<OwnedFd>) -> Option<Arc<Login>> {
+        let Reply::Admitted { cookie, origin_secret, user, .. } = reply else { return None };
+        let agent = match Channel::new(agent?) {
+            Ok(agent) => agent,
+            Err(error) => {
+                warn!("cannot listen to an agent: {error}");
+                return None;
+            }
+        };
+        let login = Arc::new(Login {
+            user,
+            cookie,
+            origin_secret_hash: hash(&origin_secret),
+            agent,
+            ends: Instant::now() + LOGIN_LIFE,
+            browsers: BrowserConnections::default(),
+            ended: watch::Sender::new(false),
+            requests: tokio::sync::Semaphore::new(AGENT_REQUESTS_MAX),
+        });
+        let mut logins = lock(&self.logins);
+        let now = Instant::now();
+        logins.retain(|_, login| login.ends > now);
+        // Of two requests that resumed the same login at once, one adds it.
+        let login = logins.entry(hash(&cookie)).or_insert(login);
+        Some(login.clone())
+    }
+
+    /// The login of a cookie, if this front knows it.
+    pub(crate) fn of_cookie(&self, cookie: &Secret) -> Option<Arc<Login>> {
+        let logins = lock(&self.logins);
+        logins.get(&hash(cookie)).filter(|login| login.ends > Instant::now()).cloned()
+    }
+
+    /// The login of both secrets; asks the helper if this front was started after it.
+    pub(crate) async fn of_secrets(
+        &self,
+        cookie: &Secret,
+        origin_secret: &Secret,
+        source: IpAddr,
+    ) -> Option<Arc<Login>> {
+        if let Some(login) = self.of_cookie(cookie) {
+            // Of random bits, hashed: how long comparing takes tells nothing of use.
+            return (login.origin_secret_hash == hash(origin_secret)).then_some(login);
+        }
+        let mut attempt = self.register(source);
+        let (cookie, origin_secret) = (*cookie, *origin_secret);
+        let request = Request::Resume { attempt: attempt.number, cookie, origin_secret };
+        self.send(&request).await.ok()?;
+        let (reply, agent) = self.next(&mut attempt).await?;
+        self.admit(reply, agent)
+    }
+
+    /// Ends a login, and with it the connections of its pages. Its sessions go on.
+    pub(crate) async fn end(&self, login: &Login) {
+        lock(&self.logins).remove(&hash(&login.cookie));
+        login.ended.send_replace(true);
+        let _ = self.send(&Request::End { cookie: login.cookie }).await;
+    }
+}
+
+impl Login {
+    /// Waits until it has ended.
+    pub(crate) async fn has_ended(&self) {
+        // The sender lives as long as `self`.
+        let _ = self.ended.subscribe().wait_for(|ended| *ended).await;
+    }
+
+    /// The agent's answer, with the descriptor that came along.
+    pub(crate) async fn ask(
+        &self,
+        request: &AgentRequest,
+    ) -> io::Result<(AgentAnswer, Option<OwnedFd>)> {
+        let _permit = self
+            .requests
+            .try_acquire()
+            .map_err(|_| io::Error::new(io::ErrorKind::QuotaExceeded, "too many requests"))?;
+        let (near, far) = packets::pair()?;
+        let near = Channel::new(near)?;
+        let text = serde_json::to_vec(request)?;
+        let asked = async {
+            self.agent.send(&text, &[far.as_fd()]).await?;
+            // What the agent has is the only other end: it closes if the agent ends.
+            drop(far);
+            near.receive(ANSWER_BYTES_MAX).await
+        };
+        // An agent that its user has stopped reads nothing either.
+        let packet = timeout(AGENT_TIMEOUT, asked).await??;
+        if packet.bytes.is_empty() {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let answer = serde_json::from_slice(&packet.bytes)?;
+        Ok((answer, packet.descriptors.into_iter().next()))
+    }
+}

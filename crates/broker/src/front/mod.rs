@@ -1,0 +1,138 @@
+//! The front: TLS and HTTP for everybody on the network. Beside the path: from the port, which the
+//! helper passes, to http.rs. An account without privileges, and a sandbox: no file, no program, no
+//! connection of its own. Knows bytes of every person who is connected; never a password longer
+//! than it takes to pass it on.
+
+mod http;
+mod logins;
+mod relay;
+mod sandbox;
+
+use std::io::{self, Read as _};
+use std::net::TcpListener;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use thinc_session_server::front::{ACCEPT_PAUSE, PLAIN_HTTP_ANSWER, prepare, speaks_plain_http};
+use thinc_session_server::gate::{AUTH_TIMEOUT, Gate, HandshakeLimiter};
+use thinc_transport::identity::Identity;
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::time::timeout_at;
+use tokio_rustls::TlsAcceptor;
+use tracing::{debug, warn};
+
+use crate::BrokerError;
+use crate::message::MESSAGE_BYTES_MAX;
+use crate::packets::{self, Channel};
+use http::{NewConnection, Shared};
+use logins::Logins;
+
+/// Runs until the helper ends it.
+pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
+    thinc_session_server::start_log();
+    let start = |error| BrokerError::System("receive the port from the helper", error);
+    let packet = packets::receive(&socket, MESSAGE_BYTES_MAX).map_err(start)?;
+    let mut descriptors = packet.descriptors.into_iter();
+    let (Some(listener), Some(pem), crate::helper::START) =
+        (descriptors.next(), descriptors.next(), packet.bytes.as_slice())
+    else {
+        return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
+    };
+    let mut text = Vec::new();
+    std::fs::File::from(pem).read_to_end(&mut text).map_err(start)?;
+    let path = Path::new("the broker's certificate");
+    let identity = Identity::from_pem((path, &text), (path, &text))?;
+    let mut tls = Arc::unwrap_or_clone(identity.server_config()?);
+    // Pages only, until viewers in a window can log in by themselves.
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    crate::raise_descriptor_limit();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| BrokerError::System("start the event loop", error))?;
+    sandbox::enter()?;
+    runtime.block_on(async {
+        let listener = TcpListener::from(listener);
+        let listener = listener
+            .set_nonblocking(true)
+            .and_then(|()| tokio::net::TcpListener::from_std(listener))
+            .map_err(|error| BrokerError::System("listen", error))?;
+        let helper = Channel::new(socket)
+            .map_err(|error| BrokerError::System("listen to the helper", error))?;
+        let logins = Arc::new(Logins::new(helper));
+        let shared = Arc::new(Shared::new(logins.clone()));
+        tokio::select! {
+            // Without the helper nobody can log in, and a new helper starts its own front.
+            () = logins.dispatch() => Ok(()),
+            () = accept(shared, listener, TlsAcceptor::from(Arc::new(tls))) => Ok(()),
+        }
+    })
+}
+
+/// Accepts connections, without end.
+async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, acceptor: TlsAcceptor) {
+    let gate = Gate::default();
+    let limiter = Mutex::new(HandshakeLimiter::default());
+    let mut number = 0;
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Probably out of descriptors: the end of open connections frees some.
+                warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        // The next ones wait in the kernel's queue, which costs this process nothing.
+        let wait =
+            limiter.lock().expect("no holder of this lock can panic").delay_of_next(Instant::now());
+        if !wait.is_zero() {
+            tokio::time::sleep(wait).await;
+        }
+        number += 1;
+        let (send, receive) = oneshot::channel();
+        let (shared, acceptor) = (shared.clone(), acceptor.clone());
+        let task = tokio::spawn(async move {
+            // The entry can only be made once there is a task that it can abort.
+            let Ok(connection) = receive.await else { return };
+            serve(shared, acceptor, stream, connection).await;
+        });
+        let task = task.abort_handle();
+        let pass = gate.enter(number, peer.ip(), task.clone());
+        let _ = send.send(NewConnection { number, peer, task, pass });
+    }
+}
+
+async fn serve(
+    shared: Arc<Shared>,
+    acceptor: TlsAcceptor,
+    mut stream: TcpStream,
+    connection: NewConnection,
+) {
+    let peer = connection.peer;
+    if let Err(error) = prepare(&stream) {
+        return debug!("{peer}: {error}");
+    }
+    let deadline = tokio::time::Instant::now() + AUTH_TIMEOUT;
+    match timeout_at(deadline, speaks_plain_http(&stream)).await {
+        Ok(Ok(false)) => {}
+        Ok(Ok(true)) => {
+            let _ = timeout_at(deadline, stream.write_all(PLAIN_HTTP_ANSWER.as_bytes())).await;
+            let _ = timeout_at(deadline, stream.shutdown()).await;
+            return;
+        }
+        Ok(Err(_)) | Err(_) => return,
+    }
+    connection.pass.set_has_sent();
+    match timeout_at(deadline, acceptor.accept(stream)).await {
+        Err(_) => debug!("{peer}: no TLS handshake within {AUTH_TIMEOUT:?}"),
+        // Port scanners, old TLS: rustls has sent an alert if it could.
+        Ok(Err(error)) => debug!("{peer}: {error}"),
+        Ok(Ok(tls)) => http::serve(shared, tls, connection).await,
+    }
+}

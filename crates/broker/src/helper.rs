@@ -1,0 +1,510 @@
+//! The helper: owns the port, starts the front and one login process for each attempt, and decides
+//! when an attempt begins and when a refusal is answered. Beside the path: between front/, over a
+//! socket pair with five fixed requests, and login.rs. Runs as root; knows sources, names and
+//! tickets; never HTTP, TLS or a byte of a display.
+
+use std::cell::RefCell;
+use std::io::{self, Write as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Stdio;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use nix::unistd::User;
+use sha2::{Digest as _, Sha256};
+use thinc_transport::identity::Identity;
+use thinc_transport::token::random;
+use tokio::process::{Child, Command};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::mpsc;
+use tokio::task::LocalSet;
+use tokio::time::{sleep, sleep_until};
+
+use crate::message::{MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::packets::{self, Channel};
+use crate::throttle::{self, Throttle};
+use crate::{BrokerError, BrokerOptions};
+
+/// How long a person may take for one attempt, as with sshd's `LoginGraceTime`: a new password has
+/// to be thought of.
+const ATTEMPT_TIME_MAX: Duration = Duration::from_secs(120);
+/// How long a login opens sessions without asking again.
+pub(crate) const LOGIN_LIFE: Duration = Duration::from_secs(12 * 3600);
+/// Logins of one account, and of all; past it the oldest ends. Its connections stay.
+const LOGINS_PER_USER_MAX: usize = 16;
+const LOGINS_MAX: usize = 512;
+/// Connections that wait while the front is restarted.
+const BACKLOG: i32 = 1024;
+/// The pipe that the key goes through holds this much.
+const IDENTITY_BYTES_MAX: usize = 60 * 1024;
+/// Delay before the second restart of the front in a row, and the longest.
+const RESTART_DELAY: Duration = Duration::from_millis(200);
+const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
+/// After this lifetime a front counts as healthy.
+const HEALTHY_AFTER: Duration = Duration::from_secs(10);
+
+/// The first packet to a front; the port and the reading end of a pipe with key and certificate
+/// come along.
+pub(crate) const START: &[u8] = b"thinc front 1";
+
+/// Runs until a signal ends it. Sessions stay.
+pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(BrokerError::NotRoot);
+    }
+    // libpam reads the file of the name in lower case; without one, the rules of "other".
+    let rules = Path::new("/etc/pam.d").join(options.pam_service.to_ascii_lowercase());
+    if !rules.is_file() {
+        return Err(BrokerError::NoPamService(rules));
+    }
+    let front_user = match User::from_name(&options.front_user) {
+        Ok(Some(user)) if user.uid.is_root() => {
+            return Err(BrokerError::FrontIsRoot(options.front_user));
+        }
+        Ok(Some(user)) => user,
+        _ => return Err(BrokerError::NoFrontUser(options.front_user)),
+    };
+    crate::raise_descriptor_limit();
+    let (identity, pem) = identity(&options)?;
+    let listener = listen(options.listen)?;
+    let address = listener
+        .local_addr()
+        .map_err(|error| BrokerError::System("read the port's address", error))?;
+    let hex: String = identity.pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let self_signed = if options.certificate.is_none() { ", self-signed" } else { "" };
+    let port = if address.port() == 443 { String::new() } else { format!(":{}", address.port()) };
+    // Fails only if nobody reads it.
+    let _ = write!(
+        io::stdout(),
+        "The broker listens on {address}; people open https://HOST{port}/ and log in.\n\
+         The SHA-256 of the public key{self_signed}: {hex}\n"
+    );
+
+    let helper = Helper { listener, pem, front_user, service: options.pam_service };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| BrokerError::System("start the event loop", error))?;
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper)))
+}
+
+/// Key and certificate, and both as PEM.
+fn identity(options: &BrokerOptions) -> Result<(Identity, Vec<u8>), BrokerError> {
+    let own = options.state.join("identity.pem");
+    let (certificate, key) = match &options.certificate {
+        Some((certificate, key)) => (certificate, key),
+        None => {
+            Identity::load_or_create(&options.state)?;
+            (&own, &own)
+        }
+    };
+    let identity = Identity::load(certificate, key)?;
+    let read = |path: &Path| {
+        std::fs::read(path).map_err(|error| BrokerError::System("read the certificate", error))
+    };
+    let mut pem = read(certificate)?;
+    if certificate != key {
+        pem.push(b'\n');
+        pem.extend(read(key)?);
+    }
+    if pem.len() > IDENTITY_BYTES_MAX {
+        return Err(BrokerError::LongIdentity(pem.len(), IDENTITY_BYTES_MAX));
+    }
+    Ok((identity, pem))
+}
+
+/// The given address, or port 443 of every address; without IPv6, of every IPv4 address.
+fn listen(address: Option<SocketAddr>) -> Result<TcpListener, BrokerError> {
+    let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 443));
+    let bind = |address: SocketAddr| {
+        let listener =
+            TcpListener::bind(address).map_err(|error| BrokerError::Listen(address, error))?;
+        // The standard library sets 128.
+        rustix::net::listen(&listener, BACKLOG)
+            .map_err(|error| BrokerError::Listen(address, error.into()))?;
+        Ok(listener)
+    };
+    match (address, bind(address.unwrap_or(all))) {
+        (None, Err(BrokerError::Listen(_, error)))
+            if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) =>
+        {
+            bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 443)))
+        }
+        (_, result) => result,
+    }
+}
+
+/// What stays the same while the helper runs.
+struct Helper {
+    listener: TcpListener,
+    pem: Vec<u8>,
+    front_user: User,
+    service: String,
+}
+
+/// What is known of people.
+#[derive(Default)]
+struct State {
+    throttle: Throttle,
+    /// The oldest first.
+    logins: Vec<Login>,
+}
+
+/// Opens an agent again after the front was restarted.
+struct Login {
+    cookie_hash: Secret,
+    origin_secret_hash: Secret,
+    user: String,
+    agent: Rc<OwnedFd>,
+    ends: Instant,
+}
+
+impl State {
+    fn add(&mut self, login: Login) {
+        self.expire(Instant::now());
+        let of_user = self.logins.iter().filter(|other| other.user == login.user).count();
+        let oldest = if of_user >= LOGINS_PER_USER_MAX {
+            self.logins.iter().position(|other| other.user == login.user)
+        } else {
+            (self.logins.len() >= LOGINS_MAX).then_some(0)
+        };
+        if let Some(at) = oldest {
+            self.logins.remove(at);
+        }
+        self.logins.push(login);
+    }
+
+    fn expire(&mut self, now: Instant) {
+        self.logins.retain(|login| login.ends > now);
+    }
+
+    fn find(&mut self, cookie: &Secret, origin_secret: &Secret) -> Option<&Login> {
+        self.expire(Instant::now());
+        // Hashes of 256 random bits: how long comparing takes tells nothing of use.
+        let (cookie, origin_secret) = (hash(cookie), hash(origin_secret));
+        self.logins
+            .iter()
+            .find(|login| login.cookie_hash == cookie && login.origin_secret_hash == origin_secret)
+    }
+
+    fn end(&mut self, cookie: &Secret) {
+        let cookie = hash(cookie);
+        self.logins.retain(|login| login.cookie_hash != cookie);
+    }
+}
+
+pub(crate) fn hash(secret: &Secret) -> Secret {
+    Sha256::digest(secret).into()
+}
+
+async fn run(helper: Rc<Helper>) -> Result<(), BrokerError> {
+    let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
+    let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
+    let state = Rc::new(RefCell::new(State::default()));
+    let mut failures = 0u32;
+    loop {
+        let started = Instant::now();
+        let (mut front, channel) = start_front(&helper)?;
+        tokio::select! {
+            error = serve_front(helper.clone(), state.clone(), channel) => {
+                crate::report!("thinc: the front has ended or sent what it must not: {error}");
+            }
+            _ = term.recv() => return Ok(()),
+            _ = int.recv() => return Ok(()),
+        }
+        // It must not go on without its helper, whatever it does.
+        let _ = front.start_kill();
+        match front.wait().await {
+            Ok(status) => crate::report!("thinc: the front ended ({status}); restarting it"),
+            Err(error) => crate::report!("thinc: cannot wait for the front: {error}"),
+        }
+        failures = if started.elapsed() >= HEALTHY_AFTER { 0 } else { failures + 1 };
+        if let Some(times) = failures.checked_sub(2) {
+            sleep((RESTART_DELAY * 2u32.saturating_pow(times.min(16))).min(RESTART_DELAY_MAX))
+                .await;
+        }
+    }
+}
+
+/// Starts the front as its own user, with the port and the key.
+fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
+    let failed = |error| BrokerError::System("start the front", error);
+    let (near, far) = packets::pair().map_err(failed)?;
+    let (read, mut write) = io::pipe().map_err(failed)?;
+    write.write_all(&helper.pem).map_err(failed)?;
+    drop(write);
+    packets::send(&near, START, &[helper.listener.as_fd(), read.as_fd()]).map_err(failed)?;
+    let mut command = std::process::Command::new(std::env::current_exe().map_err(failed)?);
+    command
+        .args(["broker-part", "front"])
+        .env_clear()
+        .envs(std::env::var_os("THINC_LOG").map(|level| ("THINC_LOG", level)))
+        .current_dir("/")
+        .stdin(Stdio::from(far))
+        .stdout(Stdio::null())
+        // Without other groups: the standard library removes them.
+        .gid(helper.front_user.gid.as_raw())
+        .uid(helper.front_user.uid.as_raw());
+    let child = Command::from(command).kill_on_drop(true).spawn().map_err(failed)?;
+    Ok((child, Channel::new(near).map_err(failed)?))
+}
+
+/// An attempt to log in.
+struct Attempt {
+    number: u64,
+    source: IpAddr,
+    /// Answers, and that the person has gone.
+    requests: mpsc::Sender<Request>,
+}
+
+/// Serves a front until it ends; returns why.
+async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Channel) -> io::Error {
+    let channel = Rc::new(channel);
+    // The oldest first. Dropping them ends their tasks: the people have gone with the front.
+    let attempts: Rc<RefCell<Vec<Attempt>>> = Rc::default();
+    loop {
+        let request = match channel.receive(MESSAGE_BYTES_MAX).await {
+            Ok(packet) if packet.bytes.is_empty() => {
+                return io::ErrorKind::UnexpectedEof.into();
+            }
+            Ok(packet) => Request::decode(&packet.bytes),
+            Err(error) => return error,
+        };
+        match request {
+            Ok(Request::Begin { attempt, source, user }) => {
+                let from = throttle::source(source);
+                let sources: Vec<IpAddr> =
+                    attempts.borrow().iter().map(|attempt| attempt.source).collect();
+                if let Some(at) = throttle::displaced(&sources, from) {
+                    // Its task sees the closed channel, and tells the front.
+                    attempts.borrow_mut().remove(at);
+                }
+                let (requests, inbox) = mpsc::channel(2);
+                attempts.borrow_mut().push(Attempt { number: attempt, source: from, requests });
+                let begin = Begin { attempt, source: from, address: source, user };
+                let task = Task { helper: helper.clone(), state: state.clone(), begin, inbox };
+                let (channel, attempts) = (channel.clone(), attempts.clone());
+                tokio::task::spawn_local(async move {
+                    let (reply, agent) = task.run(&channel).await;
+                    attempts.borrow_mut().retain(|other| other.number != attempt);
+                    send(&channel, &reply, agent.as_deref()).await;
+                });
+            }
+            Ok(request @ (Request::Answers { attempt, .. } | Request::Cancel { attempt })) => {
+                let attempts = attempts.borrow();
+                // It may have ended meanwhile. What does not fit was not asked for.
+                if let Some(found) = attempts.iter().find(|found| found.number == attempt) {
+                    let _ = found.requests.try_send(request);
+                }
+            }
+            Ok(Request::Resume { attempt, cookie, origin_secret }) => {
+                let found = state.borrow_mut().find(&cookie, &origin_secret).map(|login| {
+                    let user = login.user.clone();
+                    let admitted = Reply::Admitted { attempt, cookie, origin_secret, user };
+                    (admitted, login.agent.clone())
+                });
+                match found {
+                    Some((reply, agent)) => send(&channel, &reply, Some(&agent)).await,
+                    None => {
+                        let reply = Reply::Refused { attempt, reason: Reason::Refused };
+                        send(&channel, &reply, None).await;
+                    }
+                }
+            }
+            Ok(Request::End { cookie }) => state.borrow_mut().end(&cookie),
+            Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error),
+        }
+    }
+}
+
+/// A front that does not read has ended, which `serve_front` detects.
+async fn send(channel: &Channel, reply: &Reply, agent: Option<&OwnedFd>) {
+    let descriptors: Vec<_> = agent.into_iter().map(|agent| agent.as_fd()).collect();
+    let _ = channel.send(&reply.encode(), &descriptors).await;
+}
+
+struct Begin {
+    attempt: u64,
+    source: IpAddr,
+    address: Ipv6Addr,
+    user: String,
+}
+
+struct Task {
+    helper: Rc<Helper>,
+    state: Rc<RefCell<State>>,
+    begin: Begin,
+    inbox: mpsc::Receiver<Request>,
+}
+
+/// How an attempt ended.
+enum Outcome {
+    Admitted(String, OwnedFd),
+    /// By PAM, or the time has passed.
+    Refused,
+    /// The person has gone, or had to make room.
+    Abandoned,
+}
+
+impl Task {
+    /// Runs the attempt; returns the last reply, with the agent's socket.
+    async fn run(mut self, front: &Channel) -> (Reply, Option<Rc<OwnedFd>>) {
+        let Begin { attempt, source, ref user, .. } = self.begin;
+        let delay = self.state.borrow().throttle.delay(source, user, Instant::now());
+        tokio::select! {
+            () = sleep(delay) => {}
+            // Nothing is to be answered yet: they have gone.
+            _ = self.inbox.recv() => {
+                return (Reply::Refused { attempt, reason: Reason::Busy }, None);
+            }
+        }
+        // When the person's last message came, and whether a password may have been tried.
+        let (mut asked, mut tried) = (Instant::now(), false);
+        let outcome = match self.start_login() {
+            Ok((mut process, channel)) => {
+                let outcome = self.converse(front, &channel, &mut asked, &mut tried).await;
+                if !matches!(outcome, Outcome::Admitted(..)) {
+                    let _ = process.start_kill();
+                }
+                // It lives as long as the session.
+                tokio::task::spawn_local(async move { process.wait().await });
+                outcome
+            }
+            Err(error) => {
+                crate::report!("thinc: cannot start a login: {error}");
+                Outcome::Abandoned
+            }
+        };
+        let user = self.begin.user;
+        let is_failure = match outcome {
+            Outcome::Admitted(user, agent) => {
+                let (cookie, origin_secret): (Secret, Secret) = (random(), random());
+                let agent = Rc::new(agent);
+                self.state.borrow_mut().add(Login {
+                    cookie_hash: hash(&cookie),
+                    origin_secret_hash: hash(&origin_secret),
+                    user: user.clone(),
+                    agent: agent.clone(),
+                    ends: Instant::now() + LOGIN_LIFE,
+                });
+                let reply = Reply::Admitted { attempt, cookie, origin_secret, user };
+                return (reply, Some(agent));
+            }
+            Outcome::Refused => true,
+            // Who leaves before the answer has tried a password all the same.
+            Outcome::Abandoned => tried,
+        };
+        let now = Instant::now();
+        if is_failure {
+            self.state.borrow_mut().throttle.record_failure(source, &user, now);
+        }
+        let reason = match outcome {
+            Outcome::Abandoned => Reason::Busy,
+            Outcome::Admitted(..) | Outcome::Refused => Reason::Refused,
+        };
+        sleep_until(throttle::refusal_time(asked, now).into()).await;
+        (Reply::Refused { attempt, reason }, None)
+    }
+
+    fn start_login(&self) -> io::Result<(Child, Channel)> {
+        let (near, far) = packets::pair()?;
+        let child = Command::new(std::env::current_exe()?)
+            .args(["broker-part", "login", "--pam-service", &self.helper.service])
+            .stdin(Stdio::from(far))
+            .stdout(Stdio::null())
+            .spawn()?;
+        Ok((child, Channel::new(near)?))
+    }
+
+    /// Passes messages between the front and the login process.
+    async fn converse(
+        &mut self,
+        front: &Channel,
+        process: &Channel,
+        asked: &mut Instant,
+        tried: &mut bool,
+    ) -> Outcome {
+        let Begin { attempt, address, ref user, .. } = self.begin;
+        let begin = Request::Begin { attempt, source: address, user: user.clone() };
+        if process.send(&begin.encode(), &[]).await.is_err() {
+            return Outcome::Refused;
+        }
+        let deadline = tokio::time::Instant::now() + ATTEMPT_TIME_MAX;
+        loop {
+            tokio::select! {
+                packet = process.receive(MESSAGE_BYTES_MAX) => {
+                    let Ok(packet) = packet else { return Outcome::Refused };
+                    match Reply::decode(&packet.bytes) {
+                        Ok(reply @ Reply::Prompts { .. }) => send(front, &reply, None).await,
+                        Ok(Reply::Admitted { user, .. }) => {
+                            let agent = packet.descriptors.into_iter().next();
+                            return agent.map_or(Outcome::Refused, |agent| {
+                                Outcome::Admitted(user, agent)
+                            });
+                        }
+                        // It has ended without a word, or with one that it must not send.
+                        Ok(Reply::Refused { .. }) | Err(_) => return Outcome::Refused,
+                    }
+                }
+                request = self.inbox.recv() => match request {
+                    Some(answers @ Request::Answers { .. }) => {
+                        (*asked, *tried) = (Instant::now(), true);
+                        if process.send(&answers.encode(), &[]).await.is_err() {
+                            return Outcome::Refused;
+                        }
+                    }
+                    _ => return Outcome::Abandoned,
+                },
+                () = sleep_until(deadline) => return Outcome::Refused,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn login(user: &str, number: u16) -> Login {
+        let mut secret = [0; 32];
+        secret[..2].copy_from_slice(&number.to_le_bytes());
+        Login {
+            cookie_hash: hash(&secret),
+            origin_secret_hash: hash(&[9; 32]),
+            user: user.to_owned(),
+            agent: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
+            ends: Instant::now() + LOGIN_LIFE,
+        }
+    }
+
+    #[test]
+    fn a_login_is_found_by_both_secrets_until_it_ends() {
+        let mut state = State::default();
+        let cookie = [0; 32];
+        state.add(login("anna", 0));
+        assert_eq!(state.find(&cookie, &[9; 32]).unwrap().user, "anna");
+        assert!(state.find(&cookie, &[8; 32]).is_none());
+        assert!(state.find(&[1; 32], &[9; 32]).is_none());
+        state.end(&cookie);
+        assert!(state.find(&cookie, &[9; 32]).is_none());
+        state.add(Login { ends: Instant::now(), ..login("anna", 0) });
+        assert!(state.find(&cookie, &[9; 32]).is_none());
+    }
+
+    #[test]
+    fn the_oldest_login_makes_room_and_one_person_displaces_only_their_own() {
+        let mut state = State::default();
+        state.add(login("otto", 0));
+        for number in 1..=LOGINS_PER_USER_MAX as u16 + 1 {
+            state.add(login("anna", number));
+        }
+        assert_eq!(state.logins.len(), 1 + LOGINS_PER_USER_MAX);
+        assert_eq!(state.logins[0].user, "otto");
+        let mut first = [0; 32];
+        first[0] = 1;
+        assert!(state.find(&first, &[9; 32]).is_none(), "Anna's oldest has ended");
+    }
+}

@@ -1,0 +1,61 @@
+//! `thinc broker`: logs people in to their desktops on this machine. Beside the path: from browsers
+//! to the session process of the person, which the user's agent starts or finds. Three kinds of
+//! process: the helper (root) keeps the port and decides who is who; the front (an account without
+//! privileges, in a sandbox) speaks with the network; for each login a login process (root) holds
+//! the PAM session, and an agent runs as the user. No byte of a display passes through root.
+#![forbid(unsafe_code)]
+
+/// A line of the administrator's log. It goes on where nobody reads that any more: a login process
+/// outlives the service that started it.
+macro_rules! report {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+pub(crate) use report;
+
+pub mod agent;
+mod front;
+mod helper;
+mod login;
+pub mod message;
+mod options;
+mod packets;
+mod throttle;
+
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+pub use helper::serve;
+pub use options::{BrokerError, BrokerOptions};
+
+/// The process of the front; its standard input is the socket to the helper.
+pub fn front() -> Result<(), BrokerError> {
+    front::main(take_socket()?)
+}
+
+/// The process of one login, by the rules of this PAM service; its standard input is the socket to
+/// the helper.
+pub fn login(service: &str) -> Result<(), BrokerError> {
+    login::main(take_socket()?, service)
+}
+
+/// The socket on standard input, in whose place comes /dev/null: children inherit standard input.
+pub(crate) fn take_socket() -> Result<OwnedFd, BrokerError> {
+    let take = || -> io::Result<OwnedFd> {
+        let socket = rustix::stdio::stdin().try_clone_to_owned()?;
+        rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?.as_fd())?;
+        Ok(socket)
+    };
+    take().map_err(|error| BrokerError::System("use standard input", error))
+}
+
+/// Allows as many open descriptors as the administrator permits: logins and connections have some.
+pub(crate) fn raise_descriptor_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Without it there are fewer logins.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}

@@ -1,0 +1,210 @@
+//! One login: PAM's conversation, then the person's PAM session until the last of their processes
+//! from this login has ended. Beside the path: from helper.rs, which starts one such process for
+//! each attempt, to agent.rs, which it starts as the user. Runs as root, and alone: a PAM module
+//! that crashes or leaks ends or leaks here. Knows passwords; never the network.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::process::{Command, Stdio};
+use std::rc::Rc;
+
+use nix::unistd::{User, initgroups};
+use rustix::process::{WaitOptions, getpid, set_child_subreaper};
+use thinc_pam::Pam;
+
+use crate::BrokerError;
+use crate::message::{MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style};
+use crate::packets;
+
+/// Where programs are if neither PAM nor the system's files say it.
+const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
+/// Given by the administrator to the broker, for sessions (see `thinc help serve`).
+const PASSED_ON: [&str; 3] = ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG"];
+
+/// Returns when everything of this login has ended.
+pub(crate) fn main(socket: OwnedFd, service: &str) -> Result<(), BrokerError> {
+    let socket = Rc::new(socket);
+    let Some(Request::Begin { attempt, source, user }) = receive(&socket) else { return Ok(()) };
+    let from = source.to_canonical();
+    let mut pam = match authenticate(&socket, service, &user, &from.to_string(), attempt) {
+        Ok(pam) => pam,
+        Err(error) => {
+            // The person learns nothing of it.
+            crate::report!("thinc: login of {user:?} from {from} refused: {error}");
+            let refused = Reply::Refused { attempt, reason: Reason::Refused };
+            let _ = packets::send(&*socket, &refused.encode(), &[]);
+            return Ok(());
+        }
+    };
+    let account = account(&mut pam)?;
+    let opened = open_session(&mut pam, &account).and_then(|()| start_agent(&mut pam, &account));
+    let agent = match opened {
+        Ok(agent) => agent,
+        Err(error) => {
+            let refused = Reply::Refused { attempt, reason: Reason::Refused };
+            let _ = packets::send(&*socket, &refused.encode(), &[]);
+            return Err(error);
+        }
+    };
+    crate::report!("thinc: {} logged in from {from}", account.name);
+    let (cookie, origin_secret) = ([0; 32], [0; 32]);
+    let admitted = Reply::Admitted { attempt, cookie, origin_secret, user: account.name.clone() };
+    // If the helper has ended, the agent's socket closes here, and the agent ends.
+    let _ = packets::send(&*socket, &admitted.encode(), &[agent.as_fd()]);
+    drop((agent, socket));
+    wait_for_all();
+    crate::report!("thinc: the last process of a login of {} has ended", account.name);
+    pam.close_session()?;
+    pam.delete_credentials()?;
+    Ok(())
+}
+
+fn receive(socket: &OwnedFd) -> Option<Request> {
+    let packet = packets::receive(socket, MESSAGE_BYTES_MAX).ok()?;
+    Request::decode(&packet.bytes).ok()
+}
+
+/// Proves who the person is, and that they may log in.
+fn authenticate(
+    socket: &Rc<OwnedFd>,
+    service: &str,
+    user: &str,
+    from: &str,
+    attempt: u64,
+) -> Result<Pam, BrokerError> {
+    let socket = socket.clone();
+    // What needs no answer is shown with the next question.
+    let mut texts = Vec::new();
+    let mut pam = Pam::start(service, user, move |prompts| {
+        let asked = prompts.iter().filter(|prompt| prompt.style.needs_answer()).count();
+        texts.extend(prompts.iter().map(|prompt| Prompt {
+            style: match prompt.style {
+                thinc_pam::Style::Hidden => Style::Hidden,
+                thinc_pam::Style::Shown => Style::Shown,
+                thinc_pam::Style::Error | thinc_pam::Style::Info => Style::Text,
+            },
+            text: prompt.text.clone(),
+        }));
+        if asked == 0 {
+            return Some(Vec::new());
+        }
+        let shown = Reply::Prompts { attempt, prompts: newest(std::mem::take(&mut texts)) };
+        packets::send(&*socket, &shown.encode(), &[]).ok()?;
+        match receive(&socket) {
+            Some(Request::Answers { answers, .. }) => Some(answers),
+            _ => None,
+        }
+    })?;
+    pam.set_origin(from, "thinc")?;
+    pam.authenticate()?;
+    match pam.check_account() {
+        Err(error) if error.needs_new_password() => pam.change_expired_password()?,
+        other => other?,
+    }
+    Ok(pam)
+}
+
+/// As many as a message holds: questions come after the texts, and none of them is left out.
+fn newest(mut prompts: Vec<Prompt>) -> Vec<Prompt> {
+    let surplus = prompts.len().saturating_sub(crate::message::PROMPTS_MAX);
+    prompts.drain(..surplus);
+    prompts
+}
+
+fn account(pam: &mut Pam) -> Result<User, BrokerError> {
+    let name = pam.user()?;
+    let failed = |reason: String| BrokerError::User(name.clone(), reason);
+    match User::from_name(&name) {
+        Ok(Some(user)) => Ok(user),
+        Ok(None) => Err(failed("the system has no such account".to_owned())),
+        Err(error) => Err(failed(error.to_string())),
+    }
+}
+
+fn open_session(pam: &mut Pam, account: &User) -> Result<(), BrokerError> {
+    let failed = |reason: String| BrokerError::User(account.name.clone(), reason);
+    if account.uid.is_root() {
+        return Err(failed("root has no desktop here".to_owned()));
+    }
+    let name = std::ffi::CString::new(account.name.as_str())
+        .map_err(|_| failed("its name contains a zero byte".to_owned()))?;
+    // Before credentials, to which pam_group adds groups; the agent inherits them.
+    initgroups(&name, account.gid).map_err(|error| failed(error.to_string()))?;
+    pam.set_variable("XDG_SESSION_TYPE", "x11")?;
+    pam.set_variable("XDG_SESSION_CLASS", "user")?;
+    pam.establish_credentials()?;
+    // From now on orphans of the session belong to this process, which waits for them.
+    set_child_subreaper(Some(getpid()))
+        .map_err(|error| BrokerError::System("adopt a session's processes", error.into()))?;
+    pam.open_session()?;
+    Ok(())
+}
+
+/// Starts the agent; returns the socket to it.
+fn start_agent(pam: &mut Pam, account: &User) -> Result<OwnedFd, BrokerError> {
+    let start = |error| BrokerError::System("start the user's agent", error);
+    let (near, far) = packets::pair().map_err(start)?;
+    let mut environment: Vec<(OsString, OsString)> = vec![
+        ("PATH".into(), DEFAULT_PATH.into()),
+        ("HOME".into(), account.dir.clone().into()),
+        ("USER".into(), account.name.clone().into()),
+        ("LOGNAME".into(), account.name.clone().into()),
+        ("SHELL".into(), account.shell.clone().into()),
+    ];
+    environment.extend(pam.environment());
+    for name in PASSED_ON {
+        environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
+    }
+    Command::new(std::env::current_exe().map_err(start)?)
+        .args(["broker-part", "agent", "--uid"])
+        .arg(account.uid.to_string())
+        .arg("--gid")
+        .arg(account.gid.to_string())
+        .env_clear()
+        .envs(environment)
+        .stdin(Stdio::from(far))
+        .stdout(Stdio::null())
+        .spawn()
+        .map_err(start)?;
+    Ok(near)
+}
+
+/// Until no process is left of which this one is an ancestor.
+fn wait_for_all() {
+    loop {
+        match rustix::process::wait(WaitOptions::empty()) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => {
+                assert_eq!(error, rustix::io::Errno::CHILD, "waiting fails only without children");
+                return;
+            }
+        }
+    }
+}
+
+/// Becomes the user for good: neither this process nor what it starts can be root again, except
+/// through the programs that everybody may use for that.
+pub(crate) fn become_user(uid: u32, gid: u32) -> Result<(), BrokerError> {
+    use nix::unistd::{Gid, Uid, getegid, geteuid, getgid, getuid, setgid, setuid};
+    let failed = |error: nix::Error| BrokerError::User(uid.to_string(), error.to_string());
+    let wrong = |reason: &str| BrokerError::User(uid.to_string(), reason.to_owned());
+    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
+    if uid.is_root() {
+        return Err(wrong("root has no desktop here"));
+    }
+    setgid(gid).map_err(failed)?;
+    setuid(uid).map_err(failed)?;
+    if setuid(Uid::from_raw(0)).is_ok() || (getuid(), geteuid()) != (uid, uid) {
+        return Err(wrong("privileges were not given up"));
+    }
+    if (getgid(), getegid()) != (gid, gid) {
+        return Err(wrong("the group was not changed"));
+    }
+    let status = rustix::thread::capabilities(None)
+        .map_err(|error| BrokerError::System("read capabilities", io::Error::from(error)))?;
+    if !status.effective.is_empty() || !status.permitted.is_empty() {
+        return Err(wrong("capabilities were not given up"));
+    }
+    Ok(())
+}

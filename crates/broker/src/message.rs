@@ -1,0 +1,470 @@
+//! The messages between front and helper, and between helper and login process: a few kinds, each
+//! field with a length and a limit. Beside the path: from helper.rs, front/ and login.rs, to the
+//! other end of a socket pair, where one message is one packet. Knows bytes and limits; never who
+//! may log in.
+//!
+//! ```text
+//! to the helper:    1 BEGIN   attempt u64 | source 16 bytes | user text
+//!                   2 ANSWERS attempt u64 | count u8 | count × text
+//!                   3 CANCEL  attempt u64
+//!                   4 RESUME  attempt u64 | cookie 32 bytes | origin secret 32 bytes
+//!                   5 END     cookie 32 bytes
+//! from the helper:  1 PROMPTS attempt u64 | count u8 | count × (style u8 | text)
+//!                   2 REFUSED attempt u64 | reason u8
+//!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
+//!                     (with one descriptor: the socket of the user's agent)
+//! text: length u16, little-endian | bytes
+//! ```
+
+use std::net::Ipv6Addr;
+
+use thiserror::Error;
+
+/// Longest message in bytes; a longer packet is invalid whatever it holds.
+pub const MESSAGE_BYTES_MAX: usize = 4096;
+/// Longest user name: Linux allows 32 bytes, directories allow more.
+pub const USER_BYTES_MAX: usize = 256;
+/// Most questions and texts of one module call, and the longest of each.
+pub const PROMPTS_MAX: usize = 6;
+/// See [`PROMPTS_MAX`]; that of an answer is PAM's.
+pub const TEXT_BYTES_MAX: usize = thinc_pam::ANSWER_BYTES_MAX;
+
+/// A secret that opens a login: a cookie, or what belongs to it.
+pub type Secret = [u8; 32];
+
+/// To the helper, and from there to the login process of the attempt.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Request {
+    /// Somebody at `source` wants to log in.
+    Begin {
+        /// Chosen by the front; names this attempt in all later messages.
+        attempt: u64,
+        /// Their address; IPv4 is mapped.
+        source: Ipv6Addr,
+        /// The name as it was typed.
+        user: String,
+    },
+    /// Answers to the questions of the last prompts.
+    Answers {
+        /// As above.
+        attempt: u64,
+        /// One for each question.
+        answers: Vec<Vec<u8>>,
+    },
+    /// They have gone.
+    Cancel {
+        /// As above.
+        attempt: u64,
+    },
+    /// A front that has just started asks whose login this is.
+    Resume {
+        /// As above.
+        attempt: u64,
+        /// As the browser sent it.
+        cookie: Secret,
+        /// As the page sent it.
+        origin_secret: Secret,
+    },
+    /// A person logs out.
+    End {
+        /// Of the login.
+        cookie: Secret,
+    },
+}
+
+/// How a text is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Style {
+    /// A question; the answer is not shown.
+    Hidden,
+    /// A question; the answer may be shown.
+    Shown,
+    /// Something to read.
+    Text,
+}
+
+/// A question, or something to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prompt {
+    /// How it is shown.
+    pub style: Style,
+    /// Cut at [`TEXT_BYTES_MAX`].
+    pub text: String,
+}
+
+/// Why an attempt has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Wrong, unknown, locked, expired, forbidden: nobody learns which.
+    Refused,
+    /// Too many attempts at this moment.
+    Busy,
+}
+
+/// From the helper.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// Texts and questions for the person.
+    Prompts {
+        /// Of the request.
+        attempt: u64,
+        /// At least one.
+        prompts: Vec<Prompt>,
+    },
+    /// The attempt has ended.
+    Refused {
+        /// Of the request.
+        attempt: u64,
+        /// For the person.
+        reason: Reason,
+    },
+    /// The person is who they say; a descriptor comes along.
+    Admitted {
+        /// Of the request.
+        attempt: u64,
+        /// Opens the login again, together with the origin secret.
+        cookie: Secret,
+        /// See `cookie`.
+        origin_secret: Secret,
+        /// The account.
+        user: String,
+    },
+}
+
+/// Why bytes are no message.
+#[derive(Clone, Copy, Debug, Error, PartialEq, Eq)]
+pub enum MessageError {
+    /// Longer than a message may be.
+    #[error("{0} bytes; {MESSAGE_BYTES_MAX} is the limit")]
+    TooLong(usize),
+    /// It ends within a field, or after its last.
+    #[error("its length does not fit its fields")]
+    Length,
+    /// An undefined value.
+    #[error("{1} is not {0}")]
+    Unknown(&'static str, u8),
+    /// A field past its limit.
+    #[error("{0} has {1}; {2} is the limit")]
+    Limit(&'static str, usize, usize),
+    /// A text that is not UTF-8, or contains control characters.
+    #[error("{0} is not text")]
+    Text(&'static str),
+}
+
+struct Fields<'a>(&'a [u8]);
+
+impl<'a> Fields<'a> {
+    fn of(packet: &'a [u8]) -> Result<Fields<'a>, MessageError> {
+        if packet.len() > MESSAGE_BYTES_MAX {
+            return Err(MessageError::TooLong(packet.len()));
+        }
+        Ok(Fields(packet))
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        let (field, rest) = self.0.split_first_chunk().ok_or(MessageError::Length)?;
+        self.0 = rest;
+        Ok(*field)
+    }
+
+    fn u8(&mut self) -> Result<u8, MessageError> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    fn u64(&mut self) -> Result<u64, MessageError> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    fn bytes(&mut self, what: &'static str, max: usize) -> Result<&'a [u8], MessageError> {
+        let length = usize::from(self.array().map(u16::from_le_bytes)?);
+        if length > max {
+            return Err(MessageError::Limit(what, length, max));
+        }
+        let (field, rest) = self.0.split_at_checked(length).ok_or(MessageError::Length)?;
+        self.0 = rest;
+        Ok(field)
+    }
+
+    fn text(&mut self, what: &'static str, max: usize) -> Result<String, MessageError> {
+        let text = std::str::from_utf8(self.bytes(what, max)?);
+        text.map(str::to_owned).map_err(|_| MessageError::Text(what))
+    }
+
+    fn user(&mut self) -> Result<String, MessageError> {
+        let user = self.text("a user name", USER_BYTES_MAX)?;
+        if user.is_empty() || user.contains(char::is_control) {
+            return Err(MessageError::Text("a user name"));
+        }
+        Ok(user)
+    }
+
+    fn count(&mut self) -> Result<usize, MessageError> {
+        let count = usize::from(self.u8()?);
+        if count > PROMPTS_MAX {
+            return Err(MessageError::Limit("a list", count, PROMPTS_MAX));
+        }
+        Ok(count)
+    }
+
+    fn end(self) -> Result<(), MessageError> {
+        if self.0.is_empty() { Ok(()) } else { Err(MessageError::Length) }
+    }
+}
+
+fn put_text(out: &mut Vec<u8>, text: &[u8]) {
+    let length = u16::try_from(text.len()).expect("texts are cut at their limit");
+    out.extend(length.to_le_bytes());
+    out.extend(text);
+}
+
+/// The text, cut at a limit of bytes between two characters.
+fn cut(text: &str, max: usize) -> &str {
+    &text[..text.floor_char_boundary(max)]
+}
+
+impl Request {
+    /// The packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Request::Begin { attempt, source, user } => {
+                out.push(1);
+                out.extend(attempt.to_le_bytes());
+                out.extend(source.octets());
+                put_text(&mut out, user.as_bytes());
+            }
+            Request::Answers { attempt, answers } => {
+                out.push(2);
+                out.extend(attempt.to_le_bytes());
+                out.push(answers.len() as u8);
+                answers.iter().for_each(|answer| put_text(&mut out, answer));
+            }
+            Request::Cancel { attempt } => {
+                out.push(3);
+                out.extend(attempt.to_le_bytes());
+            }
+            Request::Resume { attempt, cookie, origin_secret } => {
+                out.push(4);
+                out.extend(attempt.to_le_bytes());
+                out.extend(cookie);
+                out.extend(origin_secret);
+            }
+            Request::End { cookie } => {
+                out.push(5);
+                out.extend(cookie);
+            }
+        }
+        out
+    }
+
+    /// Reads a packet.
+    pub fn decode(packet: &[u8]) -> Result<Request, MessageError> {
+        let mut fields = Fields::of(packet)?;
+        let request = match fields.u8()? {
+            1 => Request::Begin {
+                attempt: fields.u64()?,
+                source: Ipv6Addr::from(fields.array::<16>()?),
+                user: fields.user()?,
+            },
+            2 => {
+                let attempt = fields.u64()?;
+                let answers = (0..fields.count()?)
+                    .map(|_| fields.bytes("an answer", TEXT_BYTES_MAX).map(<[u8]>::to_vec))
+                    .collect::<Result<_, _>>()?;
+                Request::Answers { attempt, answers }
+            }
+            3 => Request::Cancel { attempt: fields.u64()? },
+            4 => Request::Resume {
+                attempt: fields.u64()?,
+                cookie: fields.array()?,
+                origin_secret: fields.array()?,
+            },
+            5 => Request::End { cookie: fields.array()? },
+            other => return Err(MessageError::Unknown("a request", other)),
+        };
+        fields.end()?;
+        Ok(request)
+    }
+}
+
+impl Reply {
+    /// The packet. Longer texts are cut, and further prompts left out.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        match self {
+            Reply::Prompts { attempt, prompts } => {
+                out.push(1);
+                out.extend(attempt.to_le_bytes());
+                let prompts = &prompts[..prompts.len().min(PROMPTS_MAX)];
+                out.push(prompts.len() as u8);
+                for Prompt { style, text } in prompts {
+                    out.push(*style as u8);
+                    put_text(&mut out, cut(text, TEXT_BYTES_MAX).as_bytes());
+                }
+            }
+            Reply::Refused { attempt, reason } => {
+                out.push(2);
+                out.extend(attempt.to_le_bytes());
+                out.push(*reason as u8);
+            }
+            Reply::Admitted { attempt, cookie, origin_secret, user } => {
+                out.push(3);
+                out.extend(attempt.to_le_bytes());
+                out.extend(cookie);
+                out.extend(origin_secret);
+                put_text(&mut out, cut(user, USER_BYTES_MAX).as_bytes());
+            }
+        }
+        out
+    }
+
+    /// Reads a packet.
+    pub fn decode(packet: &[u8]) -> Result<Reply, MessageError> {
+        let mut fields = Fields::of(packet)?;
+        let reply = match fields.u8()? {
+            1 => {
+                let attempt = fields.u64()?;
+                let prompts = (0..fields.count()?)
+                    .map(|_| {
+                        let style = match fields.u8()? {
+                            0 => Style::Hidden,
+                            1 => Style::Shown,
+                            2 => Style::Text,
+                            other => return Err(MessageError::Unknown("a style", other)),
+                        };
+                        Ok(Prompt { style, text: fields.text("a prompt", TEXT_BYTES_MAX)? })
+                    })
+                    .collect::<Result<_, _>>()?;
+                Reply::Prompts { attempt, prompts }
+            }
+            2 => {
+                let attempt = fields.u64()?;
+                let reason = match fields.u8()? {
+                    0 => Reason::Refused,
+                    1 => Reason::Busy,
+                    other => return Err(MessageError::Unknown("a reason", other)),
+                };
+                Reply::Refused { attempt, reason }
+            }
+            3 => Reply::Admitted {
+                attempt: fields.u64()?,
+                cookie: fields.array()?,
+                origin_secret: fields.array()?,
+                user: fields.user()?,
+            },
+            other => return Err(MessageError::Unknown("a reply", other)),
+        };
+        fields.end()?;
+        Ok(reply)
+    }
+}
+
+/// For logs: never shows an answer or a secret.
+impl std::fmt::Debug for Request {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Request::Begin { attempt, source, user } => {
+                write!(f, "Begin({attempt}, {source}, {user:?})")
+            }
+            Request::Answers { attempt, answers } => {
+                write!(f, "Answers({attempt}, {} of them)", answers.len())
+            }
+            Request::Cancel { attempt } => write!(f, "Cancel({attempt})"),
+            Request::Resume { attempt, .. } => write!(f, "Resume({attempt})"),
+            Request::End { .. } => write!(f, "End"),
+        }
+    }
+}
+
+/// For logs: never shows a secret.
+impl std::fmt::Debug for Reply {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Reply::Prompts { attempt, prompts } => write!(f, "Prompts({attempt}, {prompts:?})"),
+            Reply::Refused { attempt, reason } => write!(f, "Refused({attempt}, {reason:?})"),
+            Reply::Admitted { attempt, user, .. } => write!(f, "Admitted({attempt}, {user:?})"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn requests() -> Vec<Request> {
+        vec![
+            Request::Begin { attempt: 1, source: Ipv6Addr::LOCALHOST, user: "jürgen".into() },
+            Request::Answers { attempt: 2, answers: vec![b"a".to_vec(), vec![]] },
+            Request::Cancel { attempt: u64::MAX },
+            Request::Resume { attempt: 4, cookie: [5; 32], origin_secret: [6; 32] },
+            Request::End { cookie: [7; 32] },
+        ]
+    }
+
+    fn replies() -> Vec<Reply> {
+        let prompt = |style, text: &str| Prompt { style, text: text.to_owned() };
+        vec![
+            Reply::Prompts {
+                attempt: 1,
+                prompts: vec![
+                    prompt(Style::Text, "Expired"),
+                    prompt(Style::Hidden, "Password:"),
+                    prompt(Style::Shown, "Code:"),
+                ],
+            },
+            Reply::Refused { attempt: 2, reason: Reason::Busy },
+            Reply::Refused { attempt: 2, reason: Reason::Refused },
+            Reply::Admitted {
+                attempt: 3,
+                cookie: [1; 32],
+                origin_secret: [2; 32],
+                user: "anna".into(),
+            },
+        ]
+    }
+
+    #[test]
+    fn each_message_survives_and_no_part_or_extension_of_it_is_one() {
+        for request in requests() {
+            let packet = request.encode();
+            assert_eq!(Request::decode(&packet).unwrap(), request);
+            assert!((0..packet.len()).all(|end| Request::decode(&packet[..end]).is_err()));
+            assert!(Request::decode(&[packet, vec![0]].concat()).is_err());
+        }
+        for reply in replies() {
+            let packet = reply.encode();
+            assert_eq!(Reply::decode(&packet).unwrap(), reply);
+            assert!((0..packet.len()).all(|end| Reply::decode(&packet[..end]).is_err()));
+            assert!(Reply::decode(&[packet, vec![0]].concat()).is_err());
+        }
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let begin = |user: String| Request::Begin { attempt: 1, source: 0.into(), user }.encode();
+        assert!(Request::decode(&begin("x".repeat(USER_BYTES_MAX))).is_ok());
+        for bad in ["x".repeat(USER_BYTES_MAX + 1), String::new(), "a\nb".into(), "a\0".into()] {
+            assert!(Request::decode(&begin(bad)).is_err());
+        }
+        let answers = |count: usize, bytes: usize| {
+            Request::Answers { attempt: 1, answers: vec![vec![b'x'; bytes]; count] }.encode()
+        };
+        assert!(Request::decode(&answers(PROMPTS_MAX, TEXT_BYTES_MAX)).is_ok());
+        assert!(Request::decode(&answers(PROMPTS_MAX + 1, 1)).is_err());
+        assert!(Request::decode(&answers(1, TEXT_BYTES_MAX + 1)).is_err());
+        assert_eq!(Request::decode(&[3; 5000]), Err(MessageError::TooLong(5000)));
+
+        let long = Prompt { style: Style::Text, text: "ü".repeat(TEXT_BYTES_MAX) };
+        let reply = Reply::Prompts { attempt: 1, prompts: vec![long; PROMPTS_MAX + 3] };
+        let packet = reply.encode();
+        assert!(packet.len() <= MESSAGE_BYTES_MAX);
+        let Ok(Reply::Prompts { prompts, .. }) = Reply::decode(&packet) else { panic!() };
+        assert_eq!((prompts.len(), prompts[0].text.len()), (PROMPTS_MAX, TEXT_BYTES_MAX - 1));
+    }
+
+    #[test]
+    fn logs_show_no_secret() {
+        let shown = format!("{:?} {:?}", requests(), replies());
+        assert!(!shown.contains("97") && !shown.contains("[5, 5") && !shown.contains("[1, 1"));
+    }
+}

@@ -1,0 +1,80 @@
+//! What an administrator chooses, and what can go wrong before anybody can log in. Beside the path:
+//! from the command line, to helper.rs. Knows names and paths; starts nothing.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use thiserror::Error;
+
+/// The broker's options.
+#[derive(Clone, Debug)]
+pub struct BrokerOptions {
+    /// Address and port; without one, port 443 of all addresses.
+    pub listen: Option<SocketAddr>,
+    /// Certificate chain and key as PEM files; without them a self-signed one is made in `state`.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The account that the front runs as.
+    pub front_user: String,
+    /// The rules of /etc/pam.d.
+    pub pam_service: String,
+    /// Where key and certificate are kept.
+    pub state: PathBuf,
+}
+
+/// Why the broker does not run.
+#[derive(Debug, Error)]
+pub enum BrokerError {
+    /// Not started by root.
+    #[error(
+        "thinc broker has to be started by root: it checks passwords and becomes other users. \
+            Without root, `thinc serve` shares a session of your own"
+    )]
+    NotRoot,
+    /// The front's account.
+    #[error(
+        "there is no account {0} for the part that speaks with the network: make one (adduser \
+            --system --group {0}), or name another with --front-user"
+    )]
+    NoFrontUser(String),
+    /// It is root.
+    #[error("--front-user {0}: this account is root; the front must have no privileges")]
+    FrontIsRoot(String),
+    /// No rules for PAM.
+    #[error(
+        "there is no {}: without PAM's rules nobody may log in. doc/hosting.md has a file for it",
+        .0.display()
+    )]
+    NoPamService(PathBuf),
+    /// Key and certificate.
+    #[error(transparent)]
+    Identity(#[from] thinc_transport::identity::IdentityError),
+    /// Key and certificate are too long together.
+    #[error("certificate and key have {0} bytes; {1} is the limit")]
+    LongIdentity(usize, usize),
+    /// TLS does not take them.
+    #[error("TLS: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The port.
+    #[error("cannot listen on {0}: {1}{hint}", hint = listen_hint(.1))]
+    Listen(SocketAddr, io::Error),
+    /// The sandbox.
+    #[error("the front has no sandbox, and does not run without: {0}")]
+    Sandbox(String),
+    /// The user's processes would keep privileges.
+    #[error("cannot become the user {0}: {1}")]
+    User(String, String),
+    /// PAM.
+    #[error(transparent)]
+    Pam(#[from] thinc_pam::PamError),
+    /// The system.
+    #[error("cannot {0}: {1}")]
+    System(&'static str, io::Error),
+}
+
+fn listen_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => "; stop the other program, or choose a port with --listen",
+        _ => "",
+    }
+}

@@ -1,0 +1,623 @@
+//! `thinc broker` with real accounts: who may log in, what nobody learns, whose desktop it is, and
+//! what lives on when parts of it are killed. Makes accounts and removes them, so it needs root;
+//! without, each test says so and passes. Knows HTTP and processes.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::harness::{
+    Answer, Browser, TIMEOUT, Tls, client_config, hello, next_websocket_message, tls_over,
+    wait_until, websocket_message,
+};
+
+/// useradd and chpasswd lock the files that they change, and fail if these are locked.
+static ACCOUNTS: Mutex<()> = Mutex::new(());
+
+const RIGHT: &str = "correct horse 8";
+
+/// True without root, after saying so.
+fn is_skipped() -> bool {
+    if rustix::process::geteuid().is_root() {
+        return false;
+    }
+    eprintln!("skipped: this test makes accounts, which needs root");
+    true
+}
+
+fn run(command: &mut Command) {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    assert!(output.status.success(), "{command:?}: {output:?}");
+}
+
+/// An account, until it is dropped.
+struct Account {
+    name: String,
+    uid: u32,
+    gid: u32,
+}
+
+impl Account {
+    fn new(home: &Path, more: &[&str]) -> Account {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let name = format!("tb{}x{number}", std::process::id());
+        let _lock = ACCOUNTS.lock().unwrap();
+        let mut useradd = Command::new("useradd");
+        useradd.args(["--create-home", "--shell", "/bin/sh", "--base-dir"]).arg(home);
+        run(useradd.args(more).arg(&name));
+        let mut chpasswd = Command::new("chpasswd").stdin(Stdio::piped()).spawn().unwrap();
+        writeln!(chpasswd.stdin.take().unwrap(), "{name}:{RIGHT}").unwrap();
+        assert!(chpasswd.wait().unwrap().success());
+        let id = |flag: &str| {
+            let output = Command::new("id").args([flag, &name]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse().unwrap()
+        };
+        Account { uid: id("-u"), gid: id("-g"), name }
+    }
+
+    fn change(self, program: &str, arguments: &[&str]) -> Account {
+        let _lock = ACCOUNTS.lock().unwrap();
+        run(Command::new(program).args(arguments).arg(&self.name));
+        self
+    }
+
+    /// Whether a shell command of this user succeeds.
+    fn can(&self, command: &str) -> bool {
+        let mut shell = Command::new("/bin/sh");
+        shell.args(["-c", command]).uid(self.uid).gid(self.gid).current_dir("/");
+        shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        shell.status().unwrap().success()
+    }
+
+    /// This user's processes.
+    fn processes(&self) -> Vec<u32> {
+        let output = Command::new("pgrep").args(["-U", &self.name]).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(|line| line.parse().unwrap()).collect()
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // The supervisor ends what it has started; then nothing of the user is left to end.
+        for signal in [Signal::TERM, Signal::KILL] {
+            let deadline = Instant::now() + Duration::from_secs(10);
+            for pid in self.processes() {
+                let _ = kill_process(Pid::from_raw(pid as i32).unwrap(), signal);
+            }
+            while !self.processes().is_empty() && Instant::now() < deadline {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+        }
+        let _lock = ACCOUNTS.lock();
+        let _ = Command::new("userdel").args(["--remove", "--force", &self.name]).output();
+    }
+}
+
+/// A broker with folders and PAM rules of its own.
+struct Broker {
+    folder: PathBuf,
+    service: PathBuf,
+    address: SocketAddr,
+    process: Child,
+}
+
+impl Broker {
+    fn start() -> Broker {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let name =
+            format!("thinc-b{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let folder = std::env::temp_dir().join(&name);
+        let _ = fs::remove_dir_all(&folder);
+        for part in ["", "bin", "home", "state"] {
+            fs::create_dir(folder.join(part)).unwrap();
+            fs::set_permissions(folder.join(part), fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        // Other users cannot look into the folder of a build.
+        let bin = folder.join("bin");
+        fs::copy(env!("CARGO_BIN_EXE_thinc"), bin.join("thinc")).unwrap();
+        let driver = std::env::var_os("THINC_DRIVER_DIR").map(PathBuf::from);
+        let driver = driver
+            .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver/build"));
+        fs::copy(driver.join("thinc_drv.so"), bin.join("thinc_drv.so"))
+            .expect("the driver is built: make -C driver");
+        let desk = bin.join("desk");
+        fs::write(&desk, "#!/bin/sh\nexec sleep 100000\n").unwrap();
+        fs::set_permissions(&desk, fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("desk", bin.join("x-session-manager")).unwrap();
+
+        let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", bin.display());
+        fs::write(folder.join("environment"), format!("PATH={path}\n")).unwrap();
+        let rules = include_str!("../../../../packaging/host/pam");
+        let variables = folder.join("environment");
+        let rules = format!(
+            "{rules}session required pam_env.so readenv=1 envfile={}\n",
+            variables.display()
+        );
+        let service = Path::new("/etc/pam.d").join(&name);
+        fs::write(&service, rules).unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let (process, address) = Broker::spawn(&folder, &service, address);
+        Broker { folder, service, address, process }
+    }
+
+    fn spawn(folder: &Path, service: &Path, address: SocketAddr) -> (Child, SocketAddr) {
+        let log = folder.join("log");
+        let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
+        let mut process = Command::new(folder.join("bin/thinc"))
+            .args(["broker", "--front-user", "nobody", "--listen", &address.to_string()])
+            .arg("--pam-service")
+            .arg(service.file_name().unwrap())
+            .arg("--state")
+            .arg(folder.join("state"))
+            .env("THINC_DRIVER_DIR", folder.join("bin"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line
+            .split_whitespace()
+            .find_map(|word| word.trim_end_matches(';').parse::<SocketAddr>().ok());
+        let address = address.unwrap_or_else(|| {
+            panic!("{line:?}: {}", fs::read_to_string(folder.join("log")).unwrap())
+        });
+        (process, address)
+    }
+
+    fn account(&self) -> Account {
+        Account::new(&self.folder.join("home"), &[])
+    }
+
+    fn browser(&self) -> Browser {
+        Browser { address: self.address, cookie: None, secret: None }
+    }
+
+    /// The front's process.
+    fn front(&self) -> u32 {
+        let parent = self.process.id().to_string();
+        wait_until("the front", || {
+            let output =
+                Command::new("pgrep").args(["-U", "nobody", "-P", &parent]).output().unwrap();
+            String::from_utf8(output.stdout).unwrap().trim().parse().ok()
+        })
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = kill_process(Pid::from_child(&self.process), Signal::TERM);
+        let _ = self.process.wait();
+        let _ = fs::remove_file(&self.service);
+        if std::thread::panicking() {
+            eprintln!("kept for inspection: {}\n{}", self.folder.display(), self.log());
+        } else {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+fn origin(browser: &Browser) -> String {
+    format!("https://{}", browser.address)
+}
+
+/// A connection from this address of this machine.
+fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Tls {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&socket, &SocketAddr::from((source, 0))).unwrap();
+    connect(&socket, &to).unwrap();
+    let tcp = TcpStream::from(socket);
+    tcp.set_read_timeout(Some(TIMEOUT)).unwrap();
+    tls_over(tcp, client_config(&[&rustls::version::TLS13], Some(b"http/1.1"))).unwrap()
+}
+
+fn post_login(browser: &mut Browser, connection: Tls, body: &serde_json::Value) -> Answer {
+    let origin = origin(browser);
+    let headers = [("Content-Type", "application/json"), ("Origin", origin.as_str())];
+    let (answer, _) = browser.request_on(connection, "POST", "/login", &headers, &body.to_string());
+    if let Some(cookie) = answer.headers.get("set-cookie") {
+        for part in ["Secure", "HttpOnly", "SameSite=Strict", "__Host-"] {
+            assert!(cookie.contains(part), "{cookie}");
+        }
+        browser.cookie = Some(cookie.split(';').next().unwrap().to_owned());
+        let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        browser.secret = Some(body["originSecret"].as_str().unwrap().to_owned());
+    }
+    answer
+}
+
+fn log_in(browser: &mut Browser, user: &str, password: &str) -> Answer {
+    let body = serde_json::json!({ "user": user, "password": password });
+    let connection = browser.connect();
+    post_login(browser, connection, &body)
+}
+
+/// A browser in which this person has logged in.
+fn logged_in(broker: &Broker, account: &Account) -> Browser {
+    let mut browser = broker.browser();
+    let answer = log_in(&mut browser, &account.name, RIGHT);
+    assert_eq!(answer.status, 200, "{answer:?}");
+    browser
+}
+
+/// A request of a page that has logged in.
+fn post(browser: &Browser, path: &str) -> Answer {
+    let (origin, secret) = (origin(browser), browser.secret.clone().unwrap());
+    browser.open("POST", path, &[("Origin", &origin), ("Thinc-Origin-Secret", &secret)], "").0
+}
+
+fn sessions(browser: &Browser) -> Vec<String> {
+    let answer = browser.get_as_page("/sessions");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let list: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    let names = list["sessions"].as_array().unwrap().iter();
+    names.map(|session| session["name"].as_str().unwrap().to_owned()).collect()
+}
+
+fn start(browser: &Browser) -> String {
+    let answer = post(browser, "/start");
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let started: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+    started["name"].as_str().unwrap().to_owned()
+}
+
+/// The name of the session that a viewer at this path is told, and the open connection.
+fn open(browser: &Browser, name: &str) -> Result<BufReader<Tls>, Answer> {
+    let origin = origin(browser);
+    let path = format!("/desk/{name}/ws");
+    let (answer, mut stream) = browser.websocket_at(&path, browser.connect(), Some(&origin));
+    if answer.status != 101 {
+        return Err(answer);
+    }
+    let mut bytes = Vec::new();
+    hello().encode(&mut bytes);
+    stream.get_mut().write_all(&websocket_message(&bytes)).unwrap();
+    let first = next_websocket_message(&mut stream).expect("the session answers");
+    let text = String::from_utf8_lossy(&first);
+    assert!(text.contains(name), "its hello names the session: {text:?}");
+    Ok(stream)
+}
+
+/// A field of /proc/PID/status.
+fn status(pid: u32, field: &str) -> String {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+    line.unwrap_or_else(|| panic!("no {field}")).trim().to_owned()
+}
+
+#[test]
+fn a_person_finds_their_desktop_again_from_another_device_and_nothing_runs_as_root() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    let browser = logged_in(&broker, &anna);
+    assert_eq!(sessions(&browser), Vec::<String>::new());
+    let name = start(&browser);
+    assert_eq!((name.as_str(), start(&browser).as_str()), ("desk", "desk"), "there is one");
+    let viewer = open(&browser, &name).unwrap();
+
+    let other = logged_in(&broker, &anna);
+    assert_ne!(other.cookie, browser.cookie);
+    assert_eq!(sessions(&other), ["desk"]);
+    drop(open(&other, &name).unwrap());
+    assert_eq!(open(&other, "nothing").unwrap_err().status, 409);
+    assert_eq!(other.get_as_page("/desk/nothing/login").status, 404);
+    assert_eq!(other.get_as_page("/desk/desk/login").status, 204);
+
+    let processes = anna.processes();
+    assert!(processes.len() >= 4, "agents, supervisor, X, session, command: {processes:?}");
+    for pid in processes {
+        let ids = [anna.uid; 4].map(|uid| uid.to_string()).join("\t");
+        let groups = [anna.gid; 4].map(|gid| gid.to_string()).join("\t");
+        assert_eq!((status(pid, "Uid"), status(pid, "Gid")), (ids, groups));
+        assert_eq!(status(pid, "Groups"), anna.gid.to_string());
+        assert_eq!(u64::from_str_radix(&status(pid, "CapPrm"), 16), Ok(0));
+    }
+    let front = broker.front();
+    assert_eq!((status(front, "Seccomp"), status(front, "NoNewPrivs")), ("2".into(), "1".into()));
+    assert_eq!(u64::from_str_radix(&status(front, "CapPrm"), 16), Ok(0));
+    assert_eq!(status(front, "Groups"), "");
+
+    // Logging out ends this login's viewers, and not the desktop.
+    assert_eq!(post(&browser, "/logout").status, 204);
+    let mut rest = Vec::new();
+    let _ = { viewer }.read_to_end(&mut rest);
+    assert_eq!(browser.get_as_page("/sessions").status, 401);
+    assert_eq!(sessions(&other), ["desk"]);
+    assert_eq!(post(&other, "/desk/desk/end").status, 204);
+    assert_eq!(sessions(&other), Vec::<String>::new());
+}
+
+#[test]
+fn every_refusal_is_the_same_answer_after_the_same_time() {
+    if is_skipped() {
+        return;
+    }
+    const TRIES: u8 = 8;
+    let broker = Broker::start();
+    let plain = broker.account();
+    let wrong = plain.name.clone();
+    let locked = broker.account().change("passwd", &["-q", "-l"]);
+    let expired = broker.account().change("chage", &["-E", "0"]);
+    let no_shell = broker.account().change("usermod", &["-s", "/usr/sbin/nologin"]);
+    let cases = [
+        (wrong, "wrong"),
+        ("nobody-of-this-name".to_owned(), RIGHT),
+        (locked.name.clone(), RIGHT),
+        (expired.name.clone(), RIGHT),
+        (no_shell.name.clone(), RIGHT),
+        ("root".to_owned(), "wrong"),
+        ("daemon".to_owned(), "wrong"),
+    ];
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..)
+            .zip(&cases)
+            .map(|(case, (user, password))| {
+                let broker = &broker;
+                scope.spawn(move || {
+                    let mut answers = Vec::new();
+                    let mut times = Vec::new();
+                    for at in 1..=TRIES {
+                        let mut browser = broker.browser();
+                        // Each from another address: a source with failures waits longer.
+                        let from = Ipv4Addr::new(127, 7, case, at);
+                        let connection = connect_from(from, broker.address);
+                        let body = serde_json::json!({ "user": user, "password": password });
+                        let begin = Instant::now();
+                        let mut answer = post_login(&mut browser, connection, &body);
+                        times.push(begin.elapsed());
+                        answer.headers.remove("date");
+                        let mut headers: Vec<_> = answer.headers.iter().collect();
+                        headers.sort();
+                        let mut text = format!("{} {}", answer.status, answer.text());
+                        for (name, value) in headers {
+                            write!(text, "\n{name}: {value}").unwrap();
+                        }
+                        answers.push(text);
+                    }
+                    times.sort();
+                    (answers, times[times.len() / 2])
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let first = &results[0].0[0];
+    assert!(first.starts_with("401 "), "{first}");
+    for ((user, _), (answers, _)) in cases.iter().zip(&results) {
+        assert!(answers.iter().all(|answer| answer == first), "{user}: {answers:?}");
+    }
+    let medians: Vec<Duration> = results.iter().map(|(_, median)| *median).collect();
+    let (fastest, slowest) = (medians.iter().min().unwrap(), medians.iter().max().unwrap());
+    assert!(slowest.as_secs_f64() / fastest.as_secs_f64() < 1.2, "{medians:?}");
+    assert_eq!(log_in(&mut broker.browser(), &plain.name, RIGHT).status, 200);
+}
+
+#[test]
+fn an_expired_password_is_changed_while_logging_in() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account().change("chage", &["-d", "0"]);
+    let mut browser = broker.browser();
+    let mut answer = log_in(&mut browser, &anna.name, RIGHT);
+    let new = "another horse 9 walks";
+    let mut asked_for = String::new();
+    while browser.cookie.is_none() {
+        assert_eq!(answer.status, 200, "after {asked_for}: {}", answer.text());
+        let asked: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+        let mut answers = Vec::new();
+        for prompt in asked["prompts"].as_array().unwrap() {
+            let text = prompt["text"].as_str().unwrap().to_lowercase();
+            asked_for += &text;
+            if prompt["style"] != "text" {
+                answers.push(if text.contains("new") { new } else { RIGHT });
+            }
+        }
+        let mut stranger = broker.browser();
+        let attempt = asked["attempt"].clone();
+        let body = serde_json::json!({ "attempt": attempt, "answers": answers });
+        let far = connect_from(Ipv4Addr::new(127, 8, 8, 8), broker.address);
+        assert_eq!(post_login(&mut stranger, far, &body).status, 401, "another source");
+        let connection = browser.connect();
+        answer = post_login(&mut browser, connection, &body);
+    }
+    assert!(asked_for.contains("new password"), "{asked_for}");
+    assert_eq!(sessions(&browser), Vec::<String>::new());
+    assert_eq!(log_in(&mut broker.browser(), &anna.name, new).status, 200);
+    assert_eq!(log_in(&mut broker.browser(), &anna.name, RIGHT).status, 401);
+}
+
+#[test]
+fn nobody_reaches_the_desktop_of_another_person() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let (anna, otto) = (broker.account(), broker.account());
+    let hers = logged_in(&broker, &anna);
+    let name = start(&hers);
+    let mut his = logged_in(&broker, &otto);
+    assert_eq!(sessions(&his), Vec::<String>::new());
+    assert_eq!(open(&his, &name).unwrap_err().status, 409, "he has no such session");
+    assert_eq!(post(&his, "/desk/desk/end").status, 409);
+
+    let own = his.secret.clone();
+    // One of both secrets is hers, as if it had been seen; and neither.
+    his.secret = hers.secret.clone();
+    assert_eq!(open(&his, &name).unwrap_err().status, 401);
+    (his.secret, his.cookie) = (own, hers.cookie.clone());
+    assert_eq!(open(&his, &name).unwrap_err().status, 401);
+    his.cookie = None;
+    assert_eq!(his.get_as_page("/sessions").status, 401);
+    let (origin, secret) = ("https://evil.example", hers.secret.clone().unwrap());
+    let headers = [("Origin", origin), ("Thinc-Origin-Secret", secret.as_str())];
+    assert_eq!(hers.open("POST", "/desk/desk/end", &headers, "").0.status, 403);
+
+    // On the machine itself: sockets, memory, logs, the X server.
+    let folder = format!("/tmp/thinc-{}", anna.uid);
+    assert!(anna.can(&format!("ls {folder}/{name}/viewer.sock")));
+    assert!(!otto.can(&format!("ls {folder}")));
+    let home = broker.folder.join("home").join(&anna.name);
+    let log = home.join(format!(".local/state/thinc/log/{name}/command.log"));
+    let read_log = format!("cat {}", log.display());
+    assert!(anna.can(&read_log) && !otto.can(&read_log));
+    for pid in anna.processes() {
+        assert!(!otto.can(&format!("cat /proc/{pid}/environ")), "{pid}");
+        assert!(!otto.can(&format!("ls /proc/{pid}/fd/")), "{pid}");
+        assert!(!otto.can(&format!("kill -0 {pid}")), "{pid}");
+    }
+    let display = displays_of(&anna);
+    assert_eq!(display.len(), 1, "{display:?}");
+    let attempt = format!("DISPLAY={} xdpyinfo", display[0]);
+    assert!(!otto.can(&attempt));
+    assert!(anna.can(&format!("XAUTHORITY={folder}/{name}/Xauthority {attempt}")));
+    assert_eq!(sessions(&hers), ["desk"]);
+}
+
+/// The displays of the X servers of this user.
+fn displays_of(account: &Account) -> Vec<String> {
+    let command_line = |pid| fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = |bytes: Vec<u8>| {
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        text.split('\0').map(str::to_owned).collect::<Vec<_>>()
+    };
+    let servers = account.processes().into_iter().map(|pid| words(command_line(pid)));
+    servers.filter(|words| words[0].ends_with("/Xorg")).map(|words| words[1].clone()).collect()
+}
+
+#[test]
+fn desktops_outlive_front_and_helper_and_are_found_again() {
+    if is_skipped() {
+        return;
+    }
+    let mut broker = Broker::start();
+    let anna = broker.account();
+    let browser = logged_in(&broker, &anna);
+    let name = start(&browser);
+    let viewer = open(&browser, &name).unwrap();
+    let kill = |pid: u32| {
+        kill_process(Pid::from_raw(pid as i32).unwrap(), Signal::KILL).unwrap();
+    };
+    let command = |account: &Account| -> Vec<u32> {
+        let found = account.processes().into_iter();
+        found.filter(|pid| status(*pid, "Name") == "sleep").collect()
+    };
+    let before = command(&anna);
+    assert_eq!(before.len(), 1);
+
+    // The same cookie is good for the next front.
+    let front = broker.front();
+    kill(front);
+    let mut rest = Vec::new();
+    let _ = { viewer }.read_to_end(&mut rest);
+    let begin = Instant::now();
+    let viewer = open(&browser, &name).unwrap();
+    assert!(begin.elapsed() < Duration::from_secs(1), "{:?}", begin.elapsed());
+    assert_ne!(broker.front(), front);
+    assert_eq!(sessions(&browser), ["desk"]);
+
+    // The helper's end is that of the front; the desktop stays, and another broker finds it.
+    kill(broker.process.id());
+    broker.process.wait().unwrap();
+    let _ = { viewer }.read_to_end(&mut rest);
+    wait_until("the port is free", || {
+        std::net::TcpListener::bind(broker.address).is_ok().then_some(())
+    });
+    let (process, address) = Broker::spawn(&broker.folder, &broker.service, broker.address);
+    broker.process = process;
+    assert_eq!(address, broker.address);
+    assert_eq!(browser.get_as_page("/sessions").status, 401, "that broker knew the cookie");
+    let again = logged_in(&broker, &anna);
+    assert_eq!(sessions(&again), ["desk"]);
+    drop(open(&again, &name).unwrap());
+    assert_eq!(command(&anna), before);
+}
+
+#[test]
+fn wrong_passwords_from_many_addresses_do_not_delay_an_honest_person() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Arc::new(Broker::start());
+    let anna = broker.account();
+    let attack = |from: Ipv4Addr| {
+        let (broker, user) = (broker.clone(), anna.name.clone());
+        std::thread::spawn(move || {
+            let body = serde_json::json!({ "user": user, "password": "wrong" });
+            let connection = connect_from(from, broker.address);
+            post_login(&mut broker.browser(), connection, &body).status
+        })
+    };
+    let mut attackers: Vec<_> =
+        (0..50).map(|at| attack(Ipv4Addr::new(127, 9, 0, at + 1))).collect();
+    attackers.extend((0..20).map(|_| attack(Ipv4Addr::new(127, 9, 1, 1))));
+    for attacker in attackers {
+        let status = attacker.join().unwrap();
+        assert!([401, 429].contains(&status), "{status}");
+    }
+    // Her account has 50 failures and more by now.
+    let honest = Ipv4Addr::new(127, 9, 2, 1);
+    let connection = connect_from(honest, broker.address);
+    let body = serde_json::json!({ "user": anna.name, "password": RIGHT });
+    let begin = Instant::now();
+    let answer = post_login(&mut broker.browser(), connection, &body);
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(begin.elapsed() < Duration::from_secs(2), "{:?}", begin.elapsed());
+}
+
+#[test]
+fn strangers_get_pages_and_nothing_else() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let browser = broker.browser();
+    assert!(browser.get("/").text().contains("thinc"));
+    assert_eq!(browser.get("/desk/desk/").status, 200);
+    assert_eq!(browser.get("/desk/desk").status, 308);
+    for path in ["/desk/../etc/passwd", "/desk/.hidden/", "/etc/passwd", "/nothing"] {
+        assert_eq!(browser.get(path).status, 404, "{path}");
+    }
+    for path in ["/sessions", "/desk/desk/login", "/desk/desk/webtransport", "/desk/desk/ws"] {
+        let status = browser.get(path).status;
+        assert!([401, 403].contains(&status), "{path}: {status}");
+    }
+    let origin = origin(&browser);
+    let json = ("Content-Type", "application/json");
+    let post = |headers: &[(&str, &str)], body: &str| {
+        browser.open("POST", "/login", headers, body).0.status
+    };
+    assert_eq!(post(&[json], "{}"), 403, "without an origin");
+    assert_eq!(post(&[json, ("Origin", "https://evil.example")], "{}"), 403);
+    let ours = ("Origin", origin.as_str());
+    assert_eq!(post(&[ours], "{}"), 415);
+    assert_eq!(post(&[json, ours], "{}"), 400);
+    assert_eq!(post(&[json, ours], r#"{"user": "a\nb", "password": "x"}"#), 400);
+    assert_eq!(post(&[json, ours], &"x".repeat(5000)), 413);
+    let long = format!(r#"{{"user": "a", "password": "{}"}}"#, "x".repeat(600));
+    assert_eq!(post(&[json, ours], &long), 400);
+    let answer = r#"{"attempt": "0123456789abcdef", "answers": ["x"]}"#;
+    assert_eq!(post(&[json, ours], answer), 401);
+}

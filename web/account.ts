@@ -1,0 +1,271 @@
+// Logs a person in to their account, and lists, opens, starts and ends their desktops.
+// Before the path: the broker answers strangers with nothing but pages. From PAM's questions, to
+// the page of one desktop.
+// Knows what the person types only until it is sent.
+
+import { deskPath, forgetLogin, homePath, loadLogin, saveLogin } from "./store/desk";
+import { forgetSecret, headersOf, saveSecret } from "./store/token";
+
+/** A question of the system, or something to read. */
+interface Prompt {
+  style: "hidden" | "shown" | "text";
+  text: string;
+}
+
+interface Desktop {
+  name: string;
+  command: string;
+  started_s: number;
+}
+
+type LoginAnswer = { originSecret: string } | { attempt: string; prompts: Prompt[] };
+
+const find = <T extends HTMLElement>(id: string) => document.getElementById(id) as T;
+
+const title = find("title");
+const words = find("words");
+const error = find("error");
+const loginForm = find<HTMLFormElement>("login");
+const user = find<HTMLInputElement>("user");
+const password = find<HTMLInputElement>("password");
+const questions = find<HTMLFormElement>("questions");
+const asked = find("asked");
+const desktops = find("desktops");
+const list = find<HTMLUListElement>("list");
+
+/** The attempt that the questions belong to. */
+let attempt = "";
+
+function show(part: HTMLElement | undefined, heading: string, text = "", problem = ""): void {
+  for (const other of [loginForm, questions, desktops]) other.hidden = other !== part;
+  title.textContent = heading;
+  document.title = `${heading} – thinc`;
+  words.textContent = text;
+  error.textContent = problem;
+}
+
+/** Forms and buttons, while a request is on its way. */
+function setBusy(busy: boolean): void {
+  for (const element of document.querySelectorAll<HTMLButtonElement>("button"))
+    element.disabled = busy;
+}
+
+function askToLogIn(problem = ""): void {
+  show(loginForm, "Log in", "With the account that you have on this machine.", problem);
+  password.value = "";
+  (user.value === "" ? user : password).focus();
+}
+
+function describe(status: number): string {
+  switch (status) {
+    case 401:
+      return "The login was refused: name or password is wrong, or the account cannot be used now.";
+    case 429:
+      return "Too many people are logging in at this moment. Try again in a few seconds.";
+    case 503:
+      return "Nobody can log in at this moment. Try again, or ask your administrator.";
+    default:
+      return `The server answered ${status}. Its log says more.`;
+  }
+}
+
+/** Whether this browser could keep a login. */
+function canKeepLogin(): boolean {
+  try {
+    localStorage.setItem("thinc broker test", "");
+    localStorage.removeItem("thinc broker test");
+    return navigator.cookieEnabled;
+  } catch {
+    return false;
+  }
+}
+
+async function send(body: object): Promise<void> {
+  if (!canKeepLogin()) {
+    askToLogIn("This browser keeps no cookies and no data for this address: allow both.");
+    return;
+  }
+  setBusy(true);
+  try {
+    const response = await fetch("login", {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify(body),
+      cache: "no-store",
+    });
+    if (!response.ok) {
+      askToLogIn(describe(response.status));
+      return;
+    }
+    const answer = (await response.json()) as LoginAnswer;
+    if ("attempt" in answer) {
+      ask(answer.attempt, answer.prompts);
+      return;
+    }
+    saveLogin(answer.originSecret);
+    password.value = "";
+    asked.replaceChildren();
+    await showDesktops("login");
+  } catch (reason) {
+    askToLogIn(`The server could not be reached (${messageOf(reason)}).`);
+  } finally {
+    setBusy(false);
+  }
+}
+
+/** What kind of secret a question wants, for password managers. */
+function autocompleteOf(prompt: Prompt): AutoFill {
+  if (/new/i.test(prompt.text)) return "new-password";
+  if (/code|token|otp|pin\b/i.test(prompt.text)) return "one-time-code";
+  return prompt.style === "hidden" ? "current-password" : "off";
+}
+
+function ask(number: string, prompts: Prompt[]): void {
+  attempt = number;
+  const elements = prompts.flatMap((prompt, at): HTMLElement[] => {
+    if (prompt.style === "text") {
+      const text = document.createElement("p");
+      text.textContent = prompt.text;
+      return [text];
+    }
+    const label = document.createElement("label");
+    label.htmlFor = `answer-${at}`;
+    label.textContent = prompt.text.replace(/:\s*$/, "");
+    const input = document.createElement("input");
+    input.id = label.htmlFor;
+    input.type = prompt.style === "hidden" ? "password" : "text";
+    input.autocomplete = autocompleteOf(prompt);
+    input.autocapitalize = "none";
+    input.spellcheck = false;
+    input.maxLength = 511;
+    return [label, input];
+  });
+  asked.replaceChildren(...elements);
+  show(questions, "Log in", "The system asks for more.");
+  setBusy(false);
+  asked.querySelector("input")?.focus();
+}
+
+/** A request of this login; undefined if the login is not valid any more. */
+async function request(path: string, method = "GET"): Promise<Response | undefined> {
+  const secret = loadLogin();
+  if (secret === undefined) return undefined;
+  const response = await fetch(path, { method, headers: headersOf(secret), cache: "no-store" });
+  if (response.status !== 401) return response;
+  forgetLogin();
+  return undefined;
+}
+
+/** Who has just logged in wants to work: the desktop that was asked for, or the only one. */
+async function showDesktops(after: "load" | "login" | "end"): Promise<void> {
+  const response = await request("sessions");
+  if (response === undefined) return askToLogIn();
+  if (!response.ok) return askToLogIn(await response.text());
+  const found = (await response.json()) as { user: string; sessions: Desktop[] };
+  const wanted = new URLSearchParams(location.search).get("open");
+  const only = found.sessions.length === 1 ? found.sessions[0] : undefined;
+  const direct =
+    found.sessions.find((desktop) => desktop.name === wanted) ??
+    (after === "login" ? only : undefined);
+  if (after !== "end" && direct !== undefined) return open(direct.name);
+  if (after === "login" && found.sessions.length === 0) return start();
+  list.replaceChildren(...found.sessions.map(row));
+  const none = found.sessions.length === 0 ? "None is running." : "";
+  show(desktops, `Desktops of ${found.user}`, none);
+  title.focus();
+}
+
+function row(desktop: Desktop): HTMLLIElement {
+  const item = document.createElement("li");
+  const text = document.createElement("span");
+  text.textContent = `${desktop.name}, ${age(desktop.started_s)}`;
+  text.title = desktop.command;
+  const button = (label: string, act: () => Promise<void>) => {
+    const element = document.createElement("button");
+    element.type = "button";
+    element.textContent = label;
+    element.setAttribute("aria-label", `${label} ${desktop.name}`);
+    element.addEventListener("click", () => void during(act));
+    return element;
+  };
+  item.append(
+    text,
+    button("Open", async () => open(desktop.name)),
+    button("End", () => end(desktop.name)),
+  );
+  return item;
+}
+
+/** Time since the start, in its largest unit. */
+function age(startedS: number): string {
+  const minutes = Math.max(0, Math.floor((Date.now() / 1000 - startedS) / 60));
+  if (minutes < 60) return `for ${minutes} min`;
+  const hours = Math.floor(minutes / 60);
+  return hours < 48 ? `for ${hours} h` : `for ${Math.floor(hours / 24)} days`;
+}
+
+function open(name: string): void {
+  const secret = loadLogin();
+  if (secret === undefined) return askToLogIn();
+  saveSecret(secret, deskPath(name));
+  show(undefined, "Opening your desktop…");
+  location.assign(deskPath(name));
+}
+
+async function start(): Promise<void> {
+  show(undefined, "Starting your desktop…");
+  const response = await request("start", "POST");
+  if (response === undefined) return askToLogIn();
+  if (response.ok) return open(((await response.json()) as { name: string }).name);
+  const reason = await response.text();
+  await showDesktops("end");
+  error.textContent = `No desktop could be started: ${reason}`;
+}
+
+async function end(name: string): Promise<void> {
+  if (!confirm(`End ${name}? What is not saved in its programs is lost.`)) return;
+  const response = await request(`${deskPath(name)}end`, "POST");
+  if (response === undefined) return askToLogIn();
+  forgetSecret(deskPath(name));
+  const reason = response.ok ? "" : await response.text();
+  await showDesktops("end");
+  error.textContent = reason;
+}
+
+async function logOut(): Promise<void> {
+  await request("logout", "POST");
+  forgetLogin();
+  askToLogIn();
+}
+
+async function during(act: () => Promise<void>): Promise<void> {
+  setBusy(true);
+  try {
+    await act();
+  } catch (reason) {
+    error.textContent = `The server could not be reached (${messageOf(reason)}).`;
+  } finally {
+    setBusy(false);
+  }
+}
+
+function messageOf(reason: unknown): string {
+  return reason instanceof Error ? reason.message : String(reason);
+}
+
+loginForm.addEventListener("submit", (event) => {
+  event.preventDefault();
+  void send({ user: user.value.trim(), password: password.value });
+});
+questions.addEventListener("submit", (event) => {
+  event.preventDefault();
+  const answers = [...asked.querySelectorAll("input")].map((input) => input.value);
+  void send({ attempt, answers });
+});
+find("start").addEventListener("click", () => void during(start));
+find("logout").addEventListener("click", () => void during(logOut));
+// A browser shows the page as it was left when the person goes back to it.
+addEventListener("pageshow", (event) => {
+  if (event.persisted) location.replace(homePath());
+});
+void during(() => showDesktops("load"));

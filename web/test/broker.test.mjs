@@ -1,0 +1,163 @@
+// A person logs in to `thinc broker` in Chromium, with a real account, and works on a real desktop:
+// by keyboard, on a phone, and again from another browser.
+// Makes an account and removes it, so it needs root; without, it is skipped. Needs what
+// browser.test.mjs needs.
+
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { basename, join } from "node:path";
+import { test as nodeTest } from "node:test";
+import { fileURLToPath } from "node:url";
+import { endChild } from "./child.mjs";
+import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
+import { fileHas } from "./session.mjs";
+
+const tree = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
+const THINC = process.env.THINC_BIN ?? tree("target/release/thinc");
+const DRIVER = process.env.THINC_DRIVER_DIR ?? tree("driver/build");
+const PASSWORD = "correct horse 8";
+
+const skip = process.getuid() === 0 ? false : "it makes an account, which needs root";
+const test = (name, body) => nodeTest(name, { timeout: 240_000, skip }, body);
+const browser = chromiumForTests();
+
+/** A broker, and an account whose desktop is a terminal that writes what is typed to a file. */
+async function start(t) {
+  const folder = mkdtempSync(join(tmpdir(), "thinc-web-broker-"));
+  chmodSync(folder, 0o755);
+  const user = `tw${process.pid}`;
+  // libpam reads names in lower case.
+  const service = join("/etc/pam.d", basename(folder).toLowerCase());
+  const run = (program, ...words) => execFileSync(program, words, { stdio: "pipe" });
+  t.after(() => {
+    try {
+      // The supervisor ends all that the desktop consists of.
+      run("pkill", "--signal", "TERM", "--uid", user);
+    } catch {
+      // There is none.
+    }
+    try {
+      while (run("pgrep", "--uid", user).length > 0) run("sleep", "0.05");
+    } catch {
+      // All have ended.
+    }
+    run("userdel", "--remove", "--force", user);
+    rmSync(service, { force: true });
+    rmSync(folder, { recursive: true, force: true });
+  });
+  mkdirSync(join(folder, "home"), { mode: 0o755 });
+  mkdirSync(join(folder, "bin"), { mode: 0o755 });
+  run("useradd", "--create-home", "--shell", "/bin/sh", "--base-dir", join(folder, "home"), user);
+  execFileSync("chpasswd", { input: `${user}:${PASSWORD}\n` });
+  cpSync(THINC, join(folder, "bin/thinc"));
+  cpSync(join(DRIVER, "thinc_drv.so"), join(folder, "bin/thinc_drv.so"));
+  const typed = join(folder, "home", user, "typed");
+  const script = `#!/bin/sh\nexec xterm -u8 -e sh -c 'cat > ${typed}'\n`;
+  writeFileSync(join(folder, "bin/desk"), script, { mode: 0o755 });
+  symlinkSync("desk", join(folder, "bin/x-session-manager"));
+  const environment = join(folder, "environment");
+  writeFileSync(environment, `PATH=${join(folder, "bin")}:/usr/bin:/bin\n`);
+  const rules = execFileSync("cat", [tree("packaging/host/pam")], { encoding: "utf8" });
+  writeFileSync(service, `${rules}session required pam_env.so envfile=${environment}\n`);
+
+  const words = ["broker", "--listen", "127.0.0.1:0", "--front-user", "nobody"];
+  words.push("--pam-service", basename(service), "--state", join(folder, "state"));
+  const out = join(folder, "out");
+  writeFileSync(out, "");
+  const broker = spawn(
+    "sh",
+    ["-c", 'exec "$@" > "$0" 2>&1', out, join(folder, "bin/thinc"), ...words],
+    {
+      env: { ...process.env, THINC_DRIVER_DIR: join(folder, "bin") },
+      stdio: "ignore",
+    },
+  );
+  t.after(() => endChild(broker));
+  const [, address] = await fileHas(out, (text) => /listens on (\S+);/.exec(text));
+  return { user, typed, url: `https://${address}/`, log: () => run("cat", out).toString() };
+}
+
+async function logIn(page, user, password) {
+  await page.getByLabel("User name").fill(user);
+  await page.getByLabel("Password").fill(password);
+  await page.keyboard.press("Enter");
+}
+
+/** Waits until the page shows a desktop, with all of its pixels. */
+async function shown(page) {
+  await page.waitForURL(/\/desk\/desk\/$/);
+  await page.waitForFunction(() => window.thinc && document.getElementById("state").hidden);
+  await page.evaluate(() => window.thinc.quiet());
+}
+
+test("a person logs in, works, leaves, and is on the same desktop again", async (t) => {
+  const { user, typed, url } = await start(t);
+  const page = await openTab(browser);
+  await page.goto(url);
+  await page.getByRole("heading", { name: "Log in" }).waitFor();
+  // By keyboard alone: the first field has the focus.
+  await page.keyboard.type(user);
+  await page.keyboard.press("Tab");
+  await page.keyboard.type("wrong");
+  await page.keyboard.press("Enter");
+  await page.getByRole("alert").filter({ hasText: "refused" }).waitFor();
+  assert.equal(await page.getByLabel("Password").inputValue(), "");
+  assert.equal(await page.evaluate(() => document.activeElement.id), "password");
+  const fields = await page.evaluate(() =>
+    [...document.querySelectorAll("#login input")].map((input) => input.autocomplete),
+  );
+  assert.deepEqual(fields, ["username", "current-password"]);
+  await page.keyboard.type(PASSWORD);
+  await page.keyboard.press("Enter");
+  await shown(page);
+  await fileHas(typed, () => true);
+  await page.keyboard.type("hello");
+  await page.keyboard.press("Enter");
+  assert.equal(await fileHas(typed, (text) => text.endsWith("\n") && text), "hello\n");
+  // A reloaded page needs no login.
+  await page.reload();
+  await shown(page);
+
+  // A phone, in the dark.
+  const phone = await openTab(browser, { ...PHONE, colorScheme: "dark" });
+  await phone.goto(`${url}desk/desk/`);
+  await phone.getByRole("heading", { name: "Log in" }).waitFor();
+  const card = await phone.locator("main").boundingBox();
+  assert.ok(card.x >= 0 && card.x + card.width <= 360, JSON.stringify(card));
+  const ground = await phone.evaluate(() => getComputedStyle(document.body).backgroundColor);
+  assert.equal(ground, "rgb(16, 18, 20)");
+  await logIn(phone, user, PASSWORD);
+  await shown(phone);
+
+  // The list, and the end of the desktop.
+  await phone.goto(url);
+  await phone.getByRole("heading", { name: `Desktops of ${user}` }).waitFor();
+  await phone.getByRole("button", { name: "Open desk" }).click();
+  await shown(phone);
+  await phone.goto(url);
+  phone.on("dialog", (dialog) => void dialog.accept());
+  await phone.getByRole("button", { name: "End desk" }).click();
+  await phone.getByText("None is running.").waitFor();
+  // The other viewer is told, and its person starts another one.
+  await page.goto(url);
+  await page.getByRole("button", { name: "Start a desktop" }).click();
+  await shown(page);
+
+  await phone.getByRole("button", { name: "Log out" }).click();
+  await phone.getByRole("heading", { name: "Log in" }).waitFor();
+  await phone.reload();
+  await phone.getByRole("heading", { name: "Log in" }).waitFor();
+  // What the page itself did went wrong nowhere; a refused login is an error to the console.
+  const unexpected = page.problems.filter((text) => !text.includes("401"));
+  assert.deepEqual(unexpected, []);
+});
