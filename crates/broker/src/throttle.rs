@@ -119,7 +119,8 @@ pub(crate) fn displaced(sources: &[IpAddr], source: IpAddr) -> Option<usize> {
     let from = if of(source) >= ATTEMPTS_PER_SOURCE_MAX {
         source
     } else if sources.len() >= ATTEMPTS_MAX {
-        *sources.iter().max_by_key(|&&source| of(source))?
+        // Of several, the one with the oldest attempt: an honest one takes a second.
+        *sources.iter().rev().max_by_key(|&&source| of(source))?
     } else {
         return None;
     };
@@ -188,5 +189,7 @@ mod tests {
         full.extend([one; 3]);
         let crowded = displaced(&full, address(3)).unwrap();
         assert_eq!(full[crowded], one);
+        let all_different: Vec<IpAddr> = (10..10 + ATTEMPTS_MAX as u16).map(address).collect();
+        assert_eq!(displaced(&all_different, address(3)), Some(0), "the oldest of all");
     }
 }

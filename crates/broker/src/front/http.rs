@@ -166,7 +166,8 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
         connection.set_authenticated(&login);
     }
     let (desk, file) = match path.strip_prefix(DESKS) {
-        None => (None, &path[1..]),
+        // CONNECT and OPTIONS may have none.
+        None => (None, path.strip_prefix('/').unwrap_or_default()),
         Some(rest) => match rest.split_once('/') {
             Some((name, file)) if is_session_name(name) => (Some(name), file),
             // "/desk/a" means "/desk/a/"; relative URLs of the page need the slash.

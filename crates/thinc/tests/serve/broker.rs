@@ -600,6 +600,9 @@ fn strangers_get_pages_and_nothing_else() {
     for path in ["/desk/../etc/passwd", "/desk/.hidden/", "/etc/passwd", "/nothing"] {
         assert_eq!(browser.get(path).status, 404, "{path}");
     }
+    for (method, target) in [("CONNECT", "desk.example:443"), ("OPTIONS", "*"), ("PUT", "/")] {
+        assert_eq!(browser.open(method, target, &[], "").0.status, 405, "{method}");
+    }
     for path in ["/sessions", "/desk/desk/login", "/desk/desk/webtransport", "/desk/desk/ws"] {
         let status = browser.get(path).status;
         assert!([401, 403].contains(&status), "{path}: {status}");
