@@ -5,6 +5,7 @@
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use thinc_bench::Error;
 use thinc_bench::net::testbed::{Side, Testbed};
@@ -65,6 +66,18 @@ impl Ends {
     fn change_path(&self, link: &str) -> Outcome {
         self.bed.set_link(&link.parse()?);
         Ok(())
+    }
+
+    /// Waits until the link has carried nothing for a second: no answer is due any more.
+    fn wait_at_rest(&self) -> Outcome {
+        let mut mark = self.bed.mark();
+        wait_for("the link rests", EVENT_TIMEOUT, || {
+            let last = self.bed.since(&mark).packets.last().map(|packet| packet.at);
+            if last.is_some() {
+                mark = self.bed.mark();
+            }
+            (mark.at().elapsed() > Duration::from_secs(1)).then_some(())
+        })
     }
 
     fn stats(&mut self) -> Result<serde_json::Value, Error> {
@@ -189,6 +202,22 @@ fn a_path_without_udp_is_left_as_it_is_and_works() -> Outcome {
     let why = stats["quic_failure"].as_str().unwrap_or_default();
     assert!(why.contains("UDP"), "{why}");
     assert_eq!((&stats["transport"], &stats["connections"]), (&"tcp".into(), &1.into()));
+    paper.assert_written("end")
+}
+
+#[test]
+fn a_viewer_over_tcp_whose_address_is_gone_reconnects_though_nobody_types() -> Outcome {
+    let _alone = alone()?;
+    let mut paper = Paper::start("address", &["--transport", "tcp"])?;
+    assert_eq!(paper.ends.stats()?["connections"], 1);
+    paper.ends.wait_at_rest()?;
+    paper.ends.bed.change_client_address()?;
+    let since = Instant::now();
+    wait_for("it has reconnected", EVENT_TIMEOUT, || {
+        paper.ends.stats().ok().filter(|stats| stats["connections"] == 2)
+    })?;
+    // The kernel's keepalive takes 10 s.
+    assert!(since.elapsed() < Duration::from_secs(6), "after {:?}", since.elapsed());
     paper.assert_written("end")
 }
 

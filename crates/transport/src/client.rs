@@ -4,7 +4,7 @@
 //! passes through unread.
 
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, ToSocketAddrs as _};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -628,6 +628,15 @@ impl Writer {
         match &self.half {
             WriteHalf::Tcp(_) => unreachable!("TCP cannot"),
             WriteHalf::Quic(writer) => writer.rebind(),
+        }
+    }
+
+    /// Over TCP: the address of this end, without which the connection is lost. QUIC moves to another
+    /// one.
+    pub fn local_address(&self) -> Option<IpAddr> {
+        match &self.half {
+            WriteHalf::Tcp(writer) => writer.local_address(),
+            WriteHalf::Quic(_) => None,
         }
     }
 

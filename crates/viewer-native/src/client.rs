@@ -322,15 +322,15 @@ impl State {
         self.layout = Some(layout);
     }
 
-    /// Sends liveness probes if the session is unresponsive or the machine has slept, and closes a
-    /// connection that is unresponsive for too long. The threads that serve the connection end when
+    /// Sends liveness probes if the session is unresponsive, the machine has slept, or the
+    /// connection's address is gone, and closes a connection that is unresponsive for too long. The threads that serve the connection end when
     /// it does, and report the reason.
     fn check_liveness(&mut self) {
         if self.closer.is_none() || self.unresponsive {
             return;
         }
         let now = self.clock.now();
-        if self.liveness.has_slept(time_slept()) {
+        if self.liveness.has_slept(time_slept()) | self.liveness.has_lost_address(now) {
             self.active().probe_liveness(now);
             self.flush();
         }
@@ -620,7 +620,7 @@ impl Client {
             presents_whole_bursts: false,
             taken: Arc::default(),
             leaving: false,
-            liveness: Liveness::new(time_slept()),
+            liveness: Liveness::new(time_slept(), None),
             unresponsive: false,
             connection_number: 0,
             rescue: None,

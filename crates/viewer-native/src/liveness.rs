@@ -1,7 +1,10 @@
 //! Liveness of a connection: a session answers within a round trip, so one that is unresponsive for
-//! long has lost its path. After the machine has slept, the limit is shorter. From client.rs. Knows
-//! durations; every time is an argument except the clocks that detect sleep.
+//! long has lost its path. After the machine has slept, the limit is shorter, and a connection whose
+//! address this machine no longer has is probed. From client.rs. Knows durations; every time is an
+//! argument except the clocks that detect sleep.
 
+use std::io::ErrorKind;
+use std::net::{IpAddr, UdpSocket};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
@@ -29,9 +32,18 @@ const UNRESPONSIVE_MAX_AFTER_SLEEP: Micros = 2_000_000;
 /// 1 s: a smaller difference is not sleep but the time between reading two clocks.
 const SLEEP_MIN: Duration = Duration::from_secs(1);
 
+/// 1 s: how often it is looked whether this machine has the connection's address still. Over TCP
+/// nothing arrives through another one; a viewer whose user only watches would notice by the
+/// kernel's keepalive, after 10 s.
+const ADDRESS_INTERVAL: Micros = 1_000_000;
+
 /// Liveness of one connection.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Liveness {
+    /// The address that the connection needs, if it cannot move to another one, and when it is
+    /// looked for.
+    address: Option<IpAddr>,
+    address_at: Micros,
     /// Total sleep of this machine at the last check.
     slept: Duration,
     slept_since_received: bool,
@@ -40,9 +52,23 @@ pub(crate) struct Liveness {
 }
 
 impl Liveness {
-    /// The state of a new connection.
-    pub(crate) fn new(slept: Duration) -> Liveness {
-        Liveness { slept, slept_since_received: false, unresponsive: None }
+    /// The state of a new connection, which needs this address.
+    pub(crate) fn new(slept: Duration, address: Option<IpAddr>) -> Liveness {
+        let address = address.filter(|address| !address.is_loopback());
+        let slept_since_received = false;
+        Liveness { address, address_at: 0, slept, slept_since_received, unresponsive: None }
+    }
+
+    /// When [`Liveness::has_lost_address`] looks again.
+    pub(crate) fn address_at(&self) -> Option<Micros> {
+        self.address.map(|_| self.address_at)
+    }
+
+    /// True if this machine was found to lack the connection's address: a liveness probe is due.
+    pub(crate) fn has_lost_address(&mut self, now: Micros) -> bool {
+        let Some(address) = self.address.filter(|_| now >= self.address_at) else { return false };
+        self.address_at = now + ADDRESS_INTERVAL;
+        !has_address(address)
     }
 
     /// True if the machine has slept since the last call: a liveness probe is due.
@@ -97,6 +123,12 @@ impl Liveness {
     }
 }
 
+/// The kernel binds a socket to its own addresses only. Any other failure says nothing of them.
+fn has_address(address: IpAddr) -> bool {
+    let bound = UdpSocket::bind((address, 0));
+    !bound.is_err_and(|error| error.kind() == ErrorKind::AddrNotAvailable)
+}
+
 /// Total sleep of this machine since boot: CLOCK_BOOTTIME counts it, CLOCK_MONOTONIC does not.
 pub(crate) fn time_slept() -> Duration {
     let read = |clock| Duration::try_from(clock_gettime(clock)).unwrap_or_default();
@@ -109,7 +141,7 @@ mod tests {
 
     #[test]
     fn an_unresponsive_connection_ends_sooner_after_the_machine_has_slept() {
-        let mut watch = Liveness::new(Duration::from_secs(100));
+        let mut watch = Liveness::new(Duration::from_secs(100), None);
         assert_eq!(watch.ends_at(None), None, "nothing was asked");
         assert_eq!(watch.ends_at(Some(7)), Some(7 + UNRESPONSIVE_MAX));
         assert!(
@@ -124,8 +156,25 @@ mod tests {
     }
 
     #[test]
+    fn an_address_that_this_machine_lacks_is_missed_once_a_second() {
+        // TEST-NET-1 (RFC 5737).
+        let mut lacking = Liveness::new(Duration::ZERO, Some([192, 0, 2, 1].into()));
+        assert!(lacking.has_lost_address(7));
+        assert_eq!(lacking.address_at(), Some(7 + ADDRESS_INTERVAL));
+        assert!(!lacking.has_lost_address(6 + ADDRESS_INTERVAL), "it was looked for");
+        assert!(lacking.has_lost_address(7 + ADDRESS_INTERVAL));
+        for address in [[127, 0, 0, 1], [127, 0, 0, 2]] {
+            assert!(has_address(address.into()));
+            let mut local = Liveness::new(Duration::ZERO, Some(address.into()));
+            assert!(!local.has_lost_address(7));
+            assert_eq!(local.address_at(), None, "nothing takes it away");
+        }
+        assert_eq!(Liveness::new(Duration::ZERO, None).address_at(), None);
+    }
+
+    #[test]
     fn a_session_is_unresponsive_after_two_round_trips_until_something_arrives() {
-        let mut watch = Liveness::new(Duration::ZERO);
+        let mut watch = Liveness::new(Duration::ZERO, None);
         assert_eq!(watch.unresponsive_at(None, Some(66_000)), None, "nothing was asked");
         assert_eq!(watch.unresponsive_at(Some(7), Some(66_000)), Some(7 + 302_000));
         assert_eq!(

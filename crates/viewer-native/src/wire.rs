@@ -3,6 +3,7 @@
 //! to end a connection; bytes pass through unread.
 
 use std::io::{self, Read as _, Write};
+use std::net::IpAddr;
 
 use thinc_transport::Received;
 
@@ -58,6 +59,14 @@ impl Writer {
     pub(crate) fn send_datagram(&self, bytes: &[u8]) {
         if let Writer::Link(writer) = self {
             writer.send_datagram(bytes);
+        }
+    }
+
+    /// Over TCP: the address of this end. Of ssh's connection nothing is known.
+    pub(crate) fn local_address(&self) -> Option<IpAddr> {
+        match self {
+            Writer::Link(writer) => writer.local_address(),
+            Writer::Ssh(_) => None,
         }
     }
 

@@ -3,7 +3,7 @@
 //! From client.rs, to the session's socket. Knows bytes; never what they mean.
 
 use std::io::{self, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -268,6 +268,11 @@ impl Write for Writer {
 }
 
 impl Writer {
+    /// The address of this end.
+    pub(super) fn local_address(&self) -> Option<IpAddr> {
+        self.shared.tcp.local_addr().ok().map(|address| address.ip())
+    }
+
     /// Segments of this end that the path has lost.
     pub(super) fn lost_segments(&self) -> u64 {
         socket::lost_segments(&self.shared.tcp)

@@ -329,7 +329,7 @@ impl Shared {
         {
             let mut state = self.lock();
             state.has_picture = false;
-            state.liveness = Liveness::new(time_slept());
+            state.liveness = Liveness::new(time_slept(), closer.local_address());
             state.closer = Some(closer.clone());
             state.connection_number += 1;
             state.writing = true;
@@ -518,6 +518,7 @@ impl Shared {
             let since = state.active().unanswered_since();
             let liveness_at =
                 state.liveness.ends_at(since).into_iter().chain(state.unresponsive_at());
+            let liveness_at = liveness_at.chain(state.liveness.address_at());
             let deadline = state.active().poll_deadline();
             state = match deadline.into_iter().chain(liveness_at).min() {
                 None => unsent.wait(state).expect("no holder of this lock can panic"),
