@@ -182,13 +182,20 @@ pub fn play(stage: &Stage, Ready { video, mut player, watch }: Ready<'_>) -> Res
         }
         if Instant::now() >= next_picture && pictures.len() < PICTURES_MAX {
             next_picture += PICTURE_INTERVAL;
-            pictures.extend(picture_of_a_frame(&framebuffer, stage.view)?);
+            keep_new(&mut pictures, picture_of_a_frame(&framebuffer, stage.view)?);
         }
         std::thread::sleep(Duration::from_millis(15));
     }
     let spent = meter.read(stage)?;
     let (output, left_out) = (player.output()?, player.left_out()?);
     Ok(Played { output, began, seen: watch.finish()?, left_out, pictures, spent })
+}
+
+/// A frame that stays for longer than the interval counts once.
+fn keep_new(pictures: &mut Vec<(u32, Picture)>, picture: Option<(u32, Picture)>) {
+    let is_new = |(number, _): &(u32, Picture)| pictures.iter().all(|(kept, _)| kept != number);
+    let new = picture.filter(is_new);
+    pictures.extend(new);
 }
 
 /// The shown frame, if the codes at both edges agree.
@@ -270,6 +277,16 @@ mod tests {
         let found = quality(began, &all, 10, 10.0);
         assert_eq!((found.on_time, found.shown), (0.8, 0.9));
         assert!((found.longest_gap_ms - 270.0).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_frame_that_stays_is_kept_once() {
+        let picture = |number| Some((number, Picture { width: 1, height: 1, pixels: vec![0] }));
+        let mut kept = Vec::new();
+        for picture in [picture(20), picture(42), None, picture(42), picture(86)] {
+            keep_new(&mut kept, picture);
+        }
+        assert_eq!(kept.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [20, 42, 86]);
     }
 
     #[test]
