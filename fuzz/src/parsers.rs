@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::task::{Context, Poll, Waker};
 
 use thinc_protocol::arrived::Arrived;
-use thinc_protocol::auth::{Auth, AuthOk};
+use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::command::{Command, CommandReader, CommandWriter, Compression, Encoding};
 use thinc_protocol::framing::{Deframer, MessageFrame};
@@ -130,15 +130,31 @@ pub fn auth(input: &[u8]) {
                 |again| assert!(AuthOk::decode(again) == Ok(answer)),
             );
         }
+        if let Ok(prompts) = AuthPrompts::decode(frame) {
+            with_frame(
+                |out| prompts.encode(out),
+                |again| assert!(AuthPrompts::decode(again).as_ref() == Ok(&prompts)),
+            );
+        }
+        if let Ok(answers) = AuthAnswers::decode(frame) {
+            with_frame(
+                |out| answers.encode(out),
+                |again| assert!(AuthAnswers::decode(again).as_ref() == Ok(&answers)),
+            );
+        }
     });
 }
 
-/// Both forms of credential.
+/// Each form of credential, questions and answers.
 pub fn auth_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = vec![Vec::new(), Vec::new(), Vec::new()];
+    let mut seeds = vec![Vec::new(); 6];
     Auth::Token(&[7; 32]).encode(&mut seeds[0]);
     Auth::SessionCredential(&[9; 32]).encode(&mut seeds[1]);
     AuthOk { session_credential: &[9; 32] }.encode(&mut seeds[2]);
+    Auth::Account(b"anna").encode(&mut seeds[3]);
+    let prompt = AuthPrompt { style: PromptStyle::Hidden, text: "Password:" };
+    AuthPrompts(vec![prompt]).encode(&mut seeds[4]);
+    AuthAnswers(vec![b"secret", b""]).encode(&mut seeds[5]);
     seeds
 }
 

@@ -26,7 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-transport", &["thinc-protocol"]),
     // The system's library, in C: one process for each login calls it.
     ("thinc-pam", &[]),
-    ("thinc-broker", &["thinc-pam", "thinc-session-server", "thinc-transport"]),
+    ("thinc-broker", &["thinc-pam", "thinc-protocol", "thinc-session-server", "thinc-transport"]),
     (
         "thinc-session-server",
         &[

@@ -1,20 +1,25 @@
 //! Path 0/13 on a native connection: before the first ViewerMessage, from thinc-view to transport
 //! and back.
-//! The viewer presents a token or a session credential and receives a session credential; a refusal
-//! is a `Close` with `Unauthorized`. A browser authenticates over HTTP instead and starts with its
-//! hello. Knows bytes and their limits; never which tokens are valid.
+//! The viewer presents a token, a session credential or the name of an account, for which it
+//! answers questions, and receives a session credential; a refusal is a `Close` with
+//! `Unauthorized`. A browser authenticates over HTTP instead and starts with its hello. Knows bytes
+//! and their limits; never which tokens are valid.
 
 use crate::framing::{MessageFrame, put_message_parts};
-use crate::limits::CREDENTIAL_BYTES_MAX;
-use crate::wire::{Reader, WireError};
+use crate::limits::{AUTH_PROMPTS_MAX, CREDENTIAL_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::wire::{Reader, WireError, put_text, put_varint};
 
-/// Kind of both messages.
+/// Kind of `Auth`, of its answer, and of answers to questions.
 const KIND: u8 = 0x01;
+/// Kind of questions.
+const KIND_PROMPTS: u8 = 0x7f;
+/// Form of answers to questions.
+const FORM_ANSWERS: u8 = 3;
 
 /// First message of a native connection.
 ///
 /// ```text
-/// 0x01 | length | form u8 (0 token, 1 session credential) | 1 to 128 bytes
+/// 0x01 | length | form u8 (0 token, 1 session credential, 2 account) | 1 to 128 bytes
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Auth<'a> {
@@ -22,7 +27,45 @@ pub enum Auth<'a> {
     Token(&'a [u8]),
     /// The key from an earlier [`AuthOk`]: the viewer reconnects.
     SessionCredential(&'a [u8]),
+    /// The name of an account; questions follow.
+    Account(&'a [u8]),
 }
+
+/// How a text before authentication is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PromptStyle {
+    /// A question; the answer is not shown.
+    Hidden,
+    /// A question; the answer may be shown.
+    Shown,
+    /// Something to read.
+    Text,
+}
+
+/// A question to the person who logs in, or something to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AuthPrompt<'a> {
+    /// How it is shown.
+    pub style: PromptStyle,
+    /// What it says.
+    pub text: &'a str,
+}
+
+/// Texts and questions for an [`Auth::Account`].
+///
+/// ```text
+/// 0x7f | length | count u8 | count × (style u8 (0 hidden, 1 shown, 2 text) | text)
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthPrompts<'a>(pub Vec<AuthPrompt<'a>>);
+
+/// The answers to the questions among [`AuthPrompts`], in order.
+///
+/// ```text
+/// 0x01 | length | form u8 (3) | count u8 | count × (length varint | bytes)
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct AuthAnswers<'a>(pub Vec<&'a [u8]>);
 
 /// The session's answer to an accepted [`Auth`].
 ///
@@ -41,7 +84,90 @@ impl std::fmt::Debug for Auth<'_> {
         match self {
             Auth::Token(bytes) => write!(f, "Token({} bytes)", bytes.len()),
             Auth::SessionCredential(bytes) => write!(f, "SessionCredential({} bytes)", bytes.len()),
+            Auth::Account(name) => write!(f, "Account({} bytes)", name.len()),
         }
+    }
+}
+
+/// The same for answers.
+impl std::fmt::Debug for AuthAnswers<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "AuthAnswers({} of them)", self.0.len())
+    }
+}
+
+fn count(reader: &mut Reader<'_>) -> Result<usize, WireError> {
+    let count = usize::from(reader.u8("a count of prompts")?);
+    if count > AUTH_PROMPTS_MAX {
+        let (value, limit) = (count as u64, AUTH_PROMPTS_MAX as u64);
+        return Err(WireError::OverLimit { what: "a count of prompts", value, limit });
+    }
+    Ok(count)
+}
+
+impl<'a> AuthPrompts<'a> {
+    /// Appends the message; prompts past the limit are left out, and longer texts cut.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let prompts = &self.0[..self.0.len().min(AUTH_PROMPTS_MAX)];
+        let mut body = vec![prompts.len() as u8];
+        for prompt in prompts {
+            body.push(prompt.style as u8);
+            put_text(&mut body, prompt.text, TEXT_BYTES_MAX);
+        }
+        put_message_parts(out, KIND_PROMPTS, &body, &[]);
+    }
+
+    /// Reads the message.
+    pub fn decode(frame: &MessageFrame<'a>) -> Result<AuthPrompts<'a>, WireError> {
+        expect_kind(frame.kind, KIND_PROMPTS)?;
+        let mut reader = Reader::new(frame.body);
+        let mut prompts = Vec::new();
+        for _ in 0..count(&mut reader)? {
+            let style = match reader.u8("a prompt's style")? {
+                0 => PromptStyle::Hidden,
+                1 => PromptStyle::Shown,
+                2 => PromptStyle::Text,
+                other => {
+                    let value = u64::from(other);
+                    return Err(WireError::Unknown { what: "a prompt's style", value });
+                }
+            };
+            let text = reader.text("a prompt", TEXT_BYTES_MAX)?;
+            prompts.push(AuthPrompt { style, text });
+        }
+        reader.end("prompts")?;
+        Ok(AuthPrompts(prompts))
+    }
+}
+
+impl<'a> AuthAnswers<'a> {
+    /// Appends the message; who receives it checks the limits.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        let mut body = vec![FORM_ANSWERS, self.0.len() as u8];
+        for answer in &self.0 {
+            put_varint(&mut body, answer.len() as u64);
+            body.extend_from_slice(answer);
+        }
+        put_message_parts(out, KIND, &body, &[]);
+    }
+
+    /// Reads the message.
+    pub fn decode(frame: &MessageFrame<'a>) -> Result<AuthAnswers<'a>, WireError> {
+        expect_kind(frame.kind, KIND)?;
+        let mut reader = Reader::new(frame.body);
+        let form = reader.u8("a credential's form")?;
+        if form != FORM_ANSWERS {
+            let value = u64::from(form);
+            return Err(WireError::Unknown { what: "the form of answers", value });
+        }
+        let answers = (0..count(&mut reader)?)
+            .map(|_| {
+                let len = reader.at_most("an answer's length", TEXT_BYTES_MAX as u64)?;
+                reader.take("an answer", len as usize)
+            })
+            .collect::<Result<_, _>>()?;
+        reader.end("answers")?;
+        Ok(AuthAnswers(answers))
     }
 }
 
@@ -57,19 +183,21 @@ impl<'a> Auth<'a> {
         let (form, bytes) = match self {
             Auth::Token(bytes) => (0, bytes),
             Auth::SessionCredential(bytes) => (1, bytes),
+            Auth::Account(name) => (2, name),
         };
         put_message_parts(out, KIND, &[form], bytes);
     }
 
     /// Reads the message.
     pub fn decode(frame: &MessageFrame<'a>) -> Result<Auth<'a>, WireError> {
-        expect_kind(frame.kind)?;
+        expect_kind(frame.kind, KIND)?;
         let mut reader = Reader::new(frame.body);
         let form = reader.u8("a credential's form")?;
         let bytes = credential(reader.rest())?;
         match form {
             0 => Ok(Auth::Token(bytes)),
             1 => Ok(Auth::SessionCredential(bytes)),
+            2 => Ok(Auth::Account(bytes)),
             other => {
                 Err(WireError::Unknown { what: "a credential's form", value: u64::from(other) })
             }
@@ -85,13 +213,13 @@ impl<'a> AuthOk<'a> {
 
     /// Reads the message.
     pub fn decode(frame: &MessageFrame<'a>) -> Result<AuthOk<'a>, WireError> {
-        expect_kind(frame.kind)?;
+        expect_kind(frame.kind, KIND)?;
         Ok(AuthOk { session_credential: credential(frame.body)? })
     }
 }
 
-fn expect_kind(kind: u8) -> Result<(), WireError> {
-    if kind == KIND {
+fn expect_kind(kind: u8, expected: u8) -> Result<(), WireError> {
+    if kind == expected {
         return Ok(());
     }
     Err(WireError::Unknown { what: "an unauthenticated message of kind", value: u64::from(kind) })
@@ -118,6 +246,7 @@ mod tests {
         for (auth, golden) in [
             (Auth::Token(b"tok"), &[1, 4, 0, b't', b'o', b'k'][..]),
             (Auth::SessionCredential(b"key!"), &[1, 5, 1, b'k', b'e', b'y', b'!']),
+            (Auth::Account(b"anna"), &[1, 5, 2, b'a', b'n', b'n', b'a']),
         ] {
             let mut out = Vec::new();
             auth.encode(&mut out);
@@ -136,12 +265,41 @@ mod tests {
     }
 
     #[test]
+    fn questions_and_answers_have_golden_bytes_and_limits() {
+        let prompt = |style, text| AuthPrompt { style, text };
+        let prompts = AuthPrompts(vec![
+            prompt(PromptStyle::Text, "old"),
+            prompt(PromptStyle::Hidden, "new?"),
+            prompt(PromptStyle::Shown, "ID"),
+        ]);
+        let mut out = Vec::new();
+        prompts.encode(&mut out);
+        let body = b"\x03\x02\x03old\x00\x04new?\x01\x02ID";
+        assert_eq!(out, [&[0x7f, body.len() as u8], &body[..]].concat());
+        assert_eq!(AuthPrompts::decode(&MessageFrame { kind: 0x7f, body }), Ok(prompts));
+        let answers = AuthAnswers(vec![b"x", b""]);
+        let mut out = Vec::new();
+        answers.encode(&mut out);
+        assert_eq!(out, [1, 5, 3, 2, 1, b'x', 0]);
+        assert_eq!(AuthAnswers::decode(&MessageFrame { kind: 1, body: &out[2..] }), Ok(answers));
+        for bad in
+            [&b""[..], b"\x07", b"\x01\x03\x00", b"\x01\x00", b"\x00\x00", b"\x01\x00\x01\xff"]
+        {
+            assert!(AuthPrompts::decode(&MessageFrame { kind: 0x7f, body: bad }).is_err());
+        }
+        for bad in [&b""[..], b"\x03", b"\x03\x07", b"\x03\x01", b"\x02\x00", b"\x03\x00\x00"] {
+            assert!(AuthAnswers::decode(&MessageFrame { kind: 1, body: bad }).is_err());
+        }
+        assert_eq!(format!("{:?}", AuthAnswers(vec![b"secret"])), "AuthAnswers(1 of them)");
+    }
+
+    #[test]
     fn empty_long_and_unknown_credentials_are_refused() {
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[] }).is_err());
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0] }).is_err());
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 130] }).is_err());
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 129] }).is_ok());
-        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[2, 1] }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[3, 1] }).is_err());
         assert!(Auth::decode(&MessageFrame { kind: 2, body: &[0, 1] }).is_err());
         assert!(AuthOk::decode(&MessageFrame { kind: 1, body: &[] }).is_err());
     }

@@ -79,6 +79,8 @@ pub const INPUT_EVENTS_PER_SECOND_MAX: u32 = 4000;
 /// Most messages a viewer may send in a second, without the chunks of a clipboard's content; six
 /// seconds of them may come at once.
 pub const MESSAGES_PER_SECOND_MAX: u32 = 20_000;
+/// Most questions and texts of one message before authentication.
+pub const AUTH_PROMPTS_MAX: usize = 6;
 /// Longest token or session credential, in bytes.
 pub(crate) const CREDENTIAL_BYTES_MAX: usize = 128;
 /// Longest name of a session or of a viewer's program, in bytes.

@@ -181,7 +181,8 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
         let is_valid = match auth {
             Auth::Token(token) => shared.redeem(token, peer).await,
             Auth::SessionCredential(key) if shared.is_session_credential(key) => true,
-            Auth::SessionCredential(_) => {
+            // A session knows no accounts: people log in to a broker.
+            Auth::SessionCredential(_) | Auth::Account(_) => {
                 tokio::time::sleep(crate::gate::WRONG_SECRET_DELAY).await;
                 false
             }

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rustls::ClientConfig;
-use thinc_protocol::auth::{Auth, AuthOk};
-use thinc_protocol::framing::Deframer;
+use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts};
+use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thiserror::Error;
@@ -38,7 +38,9 @@ pub(super) enum Credential {
     /// From a link; valid once.
     Token(Vec<u8>),
     /// From an earlier connection; valid until the session ends.
-    SessionCredential(Vec<u8>),
+    Session(Vec<u8>),
+    /// None: a person has to log in.
+    None,
 }
 
 /// Which transport to connect over.
@@ -169,8 +171,14 @@ pub enum ConnectError {
     #[error("{0} is not a thinc session (it does not offer the ALPN protocol \"thinc/1\")")]
     NotThinc(String),
     /// The link has no token.
-    #[error("the link has no token (\"t=\"): run `thinc link NAME` on the server for a new link")]
+    #[error(
+        "the link has no token (\"t=\"): run `thinc link NAME` on the server for a new link; or, \
+            to log in to a server with `thinc broker`, start thinc-view in a terminal"
+    )]
     NoToken,
+    /// The person has not answered.
+    #[error("nobody has logged in at {0}")]
+    NotLoggedIn(String),
     /// The session refused; the reason is its own text.
     #[error("{reason}")]
     Refused {
@@ -351,9 +359,9 @@ pub fn establish(link: &Link, options: &ConnectOptions) -> Result<Established, C
     let started = Instant::now();
     let deadline = started + options.timeout;
     let credential = match (&options.session_credential, &link.token) {
-        (Some(key), _) => Credential::SessionCredential(key.clone()),
+        (Some(key), _) => Credential::Session(key.clone()),
         (None, Some(token)) => Credential::Token(token.clone()),
-        (None, None) => return Err(ConnectError::NoToken),
+        (None, None) => Credential::None,
     };
     let known_hosts = options.known_hosts.as_ref().map(KnownHosts::new);
     let store_error = |error| {
@@ -479,9 +487,8 @@ impl Established {
         let mut hello = Vec::new();
         match &credential {
             Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
-            Credential::SessionCredential(bytes) => {
-                Auth::SessionCredential(bytes).encode(&mut hello)
-            }
+            Credential::Session(bytes) => Auth::SessionCredential(bytes).encode(&mut hello),
+            Credential::None => return Err(ConnectError::NoToken),
         }
         hello.extend_from_slice(first);
         transport.send(&hello, deadline).map_err(broken)?;
@@ -499,12 +506,67 @@ impl Established {
     }
 }
 
+/// The most that a person takes to answer, and the server to check it.
+const LOGIN_TIME_MAX: Duration = Duration::from_secs(150);
+
+/// Shows texts and questions to a person; returns an answer for each question, or `None` to give
+/// up.
+pub type Answer<'a> = dyn FnMut(&[AuthPrompt<'_>]) -> Option<Vec<Vec<u8>>> + 'a;
+
+impl Established {
+    /// True if a person has to log in before the session can be opened.
+    pub fn needs_login(&self) -> bool {
+        self.credential == Credential::None
+    }
+
+    /// Logs in to an account. Returns a session credential for another connection.
+    ///
+    /// # Errors
+    /// The server refuses, is no `thinc broker`, or the person has given up.
+    pub fn log_in(self, account: &str, answer: &mut Answer<'_>) -> Result<Vec<u8>, ConnectError> {
+        let Established { authority, store, mut transport, .. } = self;
+        let broken = |error| ConnectError::Broken(authority.clone(), error);
+        let mut message = Vec::new();
+        Auth::Account(account.as_bytes()).encode(&mut message);
+        loop {
+            let deadline = Instant::now() + LOGIN_TIME_MAX;
+            transport.send(&message, deadline).map_err(broken)?;
+            let mut read = |frame: &MessageFrame<'_>| {
+                if let Ok(ok) = AuthOk::decode(frame) {
+                    return Some(Ok(ok.session_credential.to_vec()));
+                }
+                let prompts = AuthPrompts::decode(frame).ok()?;
+                Some(Err(answer(&prompts.0)))
+            };
+            match await_message(transport.as_mut(), &authority, deadline, &mut read)?.0 {
+                Ok(credential) => {
+                    // The next connection gets the credential, and has to show this key.
+                    if let Some(store) = store {
+                        let path = store.path().display().to_string();
+                        store
+                            .remember(&authority, transport.pin())
+                            .map_err(|error| ConnectError::KnownHosts(path, error))?;
+                    }
+                    return Ok(credential);
+                }
+                Err(None) => return Err(ConnectError::NotLoggedIn(authority)),
+                Err(Some(answers)) => {
+                    message.clear();
+                    let answers = answers.iter().map(Vec::as_slice).collect();
+                    AuthAnswers(answers).encode(&mut message);
+                }
+            }
+        }
+    }
+}
+
 /// The credential itself never reaches a log.
 impl std::fmt::Debug for Credential {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Credential::Token(_) => "Token(secret)",
-            Credential::SessionCredential(_) => "SessionCredential(secret)",
+            Credential::Session(_) => "Session(secret)",
+            Credential::None => "None",
         })
     }
 }
@@ -520,6 +582,24 @@ fn await_answer(
     authority: &str,
     deadline: Instant,
 ) -> Result<(Vec<u8>, Vec<u8>), ConnectError> {
+    let (answer, rest) = await_message(transport, authority, deadline, &mut |frame| {
+        let answer = AuthOk::decode(frame).ok()?;
+        let mut whole = Vec::new();
+        answer.encode(&mut whole);
+        Some((answer.session_credential.to_vec(), whole.len()))
+    })?;
+    let (credential, length) = answer;
+    Ok((credential, rest[length..].to_vec()))
+}
+
+/// Reads until there is a message that `read` accepts, or the session's refusal; also returns all
+/// bytes that came.
+fn await_message<T>(
+    transport: &mut dyn SecureTransport,
+    authority: &str,
+    deadline: Instant,
+    read: &mut dyn FnMut(&MessageFrame<'_>) -> Option<T>,
+) -> Result<(T, Vec<u8>), ConnectError> {
     let broken = |error| ConnectError::Broken(authority.to_owned(), error);
     let violation = |what: String| ConnectError::Protocol(authority.to_owned(), what);
     let mut frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
@@ -529,10 +609,8 @@ fn await_answer(
         let more = transport.receive(&mut plain, deadline).map_err(broken)?;
         frames.push(&plain[at..]);
         if let Some(frame) = frames.next().map_err(|error| violation(error.to_string()))? {
-            if let Ok(answer) = AuthOk::decode(&frame) {
-                let mut whole = Vec::new();
-                answer.encode(&mut whole);
-                return Ok((answer.session_credential.to_vec(), plain.split_off(whole.len())));
+            if let Some(found) = read(&frame) {
+                return Ok((found, plain));
             }
             return Err(match SessionMessage::decode(&frame) {
                 Ok(SessionMessage::Close(close)) => {

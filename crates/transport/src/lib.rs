@@ -27,8 +27,8 @@ pub mod token;
 pub mod web_certificate;
 
 pub use client::{
-    ConnectError, ConnectOptions, Connection, Established, Reader, Received, TransportChoice,
-    TransportKind, Writer, connect, establish, is_near,
+    Answer, ConnectError, ConnectOptions, Connection, Established, Reader, Received,
+    TransportChoice, TransportKind, Writer, connect, establish, is_near,
 };
 pub use link::{Link, LinkError, Scheme};
 pub use pin::SpkiPin;

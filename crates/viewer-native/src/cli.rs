@@ -29,7 +29,9 @@ pub struct Cli {
     /// $THINC_LINK.
     ///
     /// A thinc:// or https:// link opens the session once, to the first that uses it, and other
-    /// users of this computer can read the arguments of programs: prefer "-" for them.
+    /// users of this computer can read the arguments of programs: prefer "-" for them. One without
+    /// its last part, https://HOST, is that of a server where people log in (thinc broker):
+    /// thinc-view asks for name and password on the terminal.
     ///
     /// Through ssh, thinc-view finds or starts the session: the desktop, or the session called
     /// SESSION, or one that runs COMMAND. The session goes on when the viewer is closed. The host

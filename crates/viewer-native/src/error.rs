@@ -126,6 +126,7 @@ impl ViewError {
                 | ConnectError::NotConfirmed(_)
                 | ConnectError::Tls(..) => 4,
                 ConnectError::Refused { code: CloseCode::Unauthorized, .. }
+                | ConnectError::NotLoggedIn(_)
                 | ConnectError::NoToken => 5,
                 ConnectError::Refused { .. }
                 | ConnectError::Protocol(..)

@@ -27,11 +27,13 @@ impl Target {
         }
     }
 
-    /// Time-out of the first connection: ssh may prompt for a password, and a person may compare a
-    /// key that the link does not name.
+    /// Time-out of the first connection: ssh or a broker may prompt for a password, and a person
+    /// may compare a key that the link does not name.
     pub(crate) fn connect_limit(&self, timeout: Duration) -> Duration {
         match self {
-            Target::Link(link) if link.pin.is_none() => timeout + LOGIN_TIME,
+            Target::Link(link) if link.pin.is_none() || link.token.is_none() => {
+                timeout + LOGIN_TIME
+            }
             Target::Link(_) => timeout,
             Target::Ssh(_) => timeout + LOGIN_TIME,
         }

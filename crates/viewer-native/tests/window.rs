@@ -680,11 +680,17 @@ struct Asking {
 
 impl Asking {
     fn start(display: &str, arguments: &str) -> Asking {
+        Asking::start_until(display, arguments, "[y/N] ")
+    }
+
+    /// Until the question, which ends with this.
+    fn start_until(display: &str, arguments: &str, end: &str) -> Asking {
         let command = format!("exec {} {arguments}", env!("CARGO_BIN_EXE_thinc-view"));
         // util-linux: gives the command a terminal, and ends with its exit code.
         let mut terminal = Program::new("script")
             .args(["--quiet", "--return", "--command", &command, "/dev/null"])
             .env("DISPLAY", display)
+            .env("USER", "otto")
             .env_remove("WAYLAND_DISPLAY")
             .env("SDL_VIDEO_DRIVER", "x11")
             .stdin(Stdio::piped())
@@ -692,17 +698,53 @@ impl Asking {
             .spawn()
             .unwrap();
         let typed = terminal.stdin.take().unwrap();
-        let mut output = BufReader::new(terminal.stdout.take().unwrap());
+        let output = BufReader::new(terminal.stdout.take().unwrap());
+        let question = String::new();
+        let mut asking = Asking { terminal: Ended(terminal), typed, output, question };
+        asking.question = asking.read_until(end);
+        asking
+    }
+
+    /// What the terminal shows, up to this.
+    fn read_until(&mut self, end: &str) -> String {
         let mut seen = Vec::new();
-        while !seen.ends_with(b"[y/N] ") {
+        while !seen.ends_with(end.as_bytes()) {
             let mut byte = [0];
-            let read = output.read_exact(&mut byte);
-            assert!(read.is_ok(), "no question: {}", String::from_utf8_lossy(&seen));
+            let read = self.output.read_exact(&mut byte);
+            assert!(read.is_ok(), "no {end:?}: {}", String::from_utf8_lossy(&seen));
             seen.push(byte[0]);
         }
-        let question = String::from_utf8(seen).unwrap();
-        Asking { terminal: Ended(terminal), typed, output, question }
+        String::from_utf8(seen).unwrap()
     }
+}
+
+#[test]
+fn a_person_logs_in_on_the_terminal_and_the_password_is_not_shown() {
+    let Some((_server, display)) = xvfb() else { return };
+    let fake = Fake::start(size(64, 64));
+    let mut link = fake.link();
+    link.token = None;
+    let arguments = format!("'{link}'");
+
+    let mut asking = Asking::start_until(&display, &arguments, "[otto]: ");
+    assert!(asking.question.contains(&link.authority()), "{}", asking.question);
+    asking.typed.write_all(b"anna\n").unwrap();
+    assert!(asking.read_until("Password: ").contains("Be welcome."));
+    asking.typed.write_all(b"swordfish\n").unwrap();
+    assert_eq!(asking.read_until("\n"), "\r\n", "nothing of it");
+    fake.wait_for("a hello", |message| matches!(message, ViewerMessage::Hello(_)).then_some(()));
+    assert_eq!(fake.shared.state.lock().unwrap().account, "anna");
+    drop(asking);
+
+    let mut asking = Asking::start_until(&display, &arguments, "[otto]: ");
+    asking.typed.write_all(b"\n").unwrap();
+    asking.read_until("Password: ");
+    asking.typed.write_all(b"wrong\n").unwrap();
+    let mut rest = String::new();
+    asking.output.read_to_string(&mut rest).unwrap();
+    assert!(rest.contains("login refused"), "{rest}");
+    assert_eq!(fake.shared.state.lock().unwrap().account, "otto");
+    assert_eq!(asking.terminal.0.wait().unwrap().code(), Some(5));
 }
 
 #[test]

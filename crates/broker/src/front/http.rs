@@ -49,7 +49,7 @@ const PAGE: &str = "account.html";
 
 /// What all connections share.
 pub(super) struct Shared {
-    logins: Arc<Logins>,
+    pub(super) logins: Arc<Logins>,
     assets: Vec<Asset>,
 }
 

@@ -152,6 +152,11 @@ impl Logins {
         self.send(&Request::Answers { attempt: attempt.number, answers }).await
     }
 
+    /// The person has gone.
+    pub(crate) async fn give_up(&self, attempt: &Attempt) -> io::Result<()> {
+        self.send(&Request::Cancel { attempt: attempt.number }).await
+    }
+
     /// The next reply; `None` if there is none in time.
     pub(crate) async fn next(&self, attempt: &mut Attempt) -> Option<Arrived> {
         timeout(REPLY_TIMEOUT, attempt.replies.recv()).await.ok().flatten()

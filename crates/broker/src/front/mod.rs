@@ -1,10 +1,11 @@
 //! The front: TLS and HTTP for everybody on the network. Beside the path: from the port, which the
-//! helper passes, to http.rs. An account without privileges, and a sandbox: no file, no program, no
-//! connection of its own. Knows bytes of every person who is connected; never a password longer
-//! than it takes to pass it on.
+//! helper passes, to http.rs and native.rs. An account without privileges, and a sandbox: no file,
+//! no program, no connection of its own. Knows bytes of every person who is connected; never a
+//! password longer than it takes to pass it on.
 
 mod http;
 mod logins;
+mod native;
 mod relay;
 mod sandbox;
 
@@ -17,6 +18,7 @@ use std::time::Instant;
 
 use thinc_session_server::front::{ACCEPT_PAUSE, PLAIN_HTTP_ANSWER, prepare, speaks_plain_http};
 use thinc_session_server::gate::{AUTH_TIMEOUT, Gate, HandshakeLimiter};
+use thinc_transport::ALPN_NATIVE;
 use thinc_transport::identity::Identity;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -46,9 +48,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     std::fs::File::from(pem).read_to_end(&mut text).map_err(start)?;
     let path = Path::new("the broker's certificate");
     let identity = Identity::from_pem((path, &text), (path, &text))?;
-    let mut tls = Arc::unwrap_or_clone(identity.server_config()?);
-    // Pages only, until viewers in a window can log in by themselves.
-    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let tls = identity.server_config()?;
     crate::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -68,7 +68,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch() => Ok(()),
-            () = accept(shared, listener, TlsAcceptor::from(Arc::new(tls))) => Ok(()),
+            () = accept(shared, listener, TlsAcceptor::from(tls)) => Ok(()),
         }
     })
 }
@@ -133,6 +133,9 @@ async fn serve(
         Err(_) => debug!("{peer}: no TLS handshake within {AUTH_TIMEOUT:?}"),
         // Port scanners, old TLS: rustls has sent an alert if it could.
         Ok(Err(error)) => debug!("{peer}: {error}"),
+        Ok(Ok(tls)) if tls.get_ref().1.alpn_protocol() == Some(ALPN_NATIVE) => {
+            native::serve(shared, tls, connection).await;
+        }
         Ok(Ok(tls)) => http::serve(shared, tls, connection).await,
     }
 }

@@ -1,7 +1,7 @@
-//! Path 10/13 through the broker, and path back: between a page's WebSocket and the session process
-//! of its person. From http.rs, to the session's local.rs over a Unix socket, which learns the
-//! path's statistics from the TCP connection itself: it comes along with the first byte. Knows
-//! chunks; never their meaning.
+//! Path 10/13 through the broker, and path back: between a page's WebSocket, or a viewer's stream,
+//! and the session process of its person. From http.rs and native.rs, to the session's local.rs
+//! over a Unix socket, which learns the path's statistics from the TCP connection itself: it comes
+//! along with the first byte. Knows chunks; never their meaning.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -10,7 +10,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use futures_util::{SinkExt as _, StreamExt as _};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use thinc_session_server::websocket::Socket;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, Interest};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::OwnedReadHalf;
 use tokio_tungstenite::tungstenite::{Bytes, Error, Message};
@@ -58,6 +58,48 @@ pub(super) async fn run(socket: Socket, session: UnixStream, tcp: &OwnedFd) -> i
             }
             chunk.truncate(count);
             to_page.send(Message::Binary(Bytes::from(chunk))).await.map_err(as_io)?;
+        }
+    };
+    tokio::select! {
+        result = upwards => result,
+        result = downwards => result,
+    }
+}
+
+/// The same for a viewer's own stream, of which `first` was read already.
+pub(super) async fn run_stream(
+    viewer: impl AsyncRead + AsyncWrite,
+    session: UnixStream,
+    mut first: Vec<u8>,
+    tcp: &OwnedFd,
+) -> io::Result<()> {
+    let (mut from_viewer, mut to_viewer) = tokio::io::split(viewer);
+    let (mut from_session, mut to_session) = session.into_split();
+    if first.is_empty() {
+        first = vec![0; READ_BYTES];
+        let count = from_viewer.read(&mut first).await?;
+        first.truncate(count);
+    }
+    let upwards = async {
+        let mut sent = 0;
+        if !first.is_empty() {
+            sent = to_session
+                .as_ref()
+                .async_io(Interest::WRITABLE, || send_with(to_session.as_ref(), &first, tcp))
+                .await?;
+        }
+        to_session.write_all(&first[sent..]).await?;
+        tokio::io::copy(&mut from_viewer, &mut to_session).await.map(drop)
+    };
+    let downwards = async {
+        let mut chunk = vec![0; READ_BYTES];
+        loop {
+            let count = from_session.read(&mut chunk).await?;
+            if count == 0 {
+                return to_viewer.shutdown().await;
+            }
+            to_viewer.write_all(&chunk[..count]).await?;
+            to_viewer.flush().await?;
         }
     };
     tokio::select! {

@@ -16,9 +16,13 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
+use thinc_protocol::auth::PromptStyle;
+use thinc_protocol::session::CloseCode;
+use thinc_transport::{ConnectError, ConnectOptions, Link, connect, establish};
+
 use crate::harness::{
-    Answer, Browser, TIMEOUT, Tls, client_config, hello, next_websocket_message, tls_over,
-    wait_until, websocket_message,
+    Answer, Browser, Message, TIMEOUT, Tls, Viewer, client_config, connect_options, hello,
+    next_websocket_message, tls_over, wait_until, websocket_message,
 };
 
 /// useradd and chpasswd lock the files that they change, and fail if these are locked.
@@ -623,4 +627,55 @@ fn strangers_get_pages_and_nothing_else() {
     assert_eq!(post(&[json, ours], &long), 400);
     let answer = r#"{"attempt": "0123456789abcdef", "answers": ["x"]}"#;
     assert_eq!(post(&[json, ours], answer), 401);
+}
+
+#[test]
+fn a_viewer_in_a_window_logs_in_and_reconnects_without_a_password() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    let link: Link = format!("https://{}/", broker.address).parse().unwrap();
+    let known_hosts = Some(broker.folder.join("known-hosts"));
+    let options = ConnectOptions { known_hosts, ..connect_options() };
+    let log_in = |answer: Option<&str>| {
+        let reached = establish(&link, &options).unwrap();
+        assert!(reached.needs_login());
+        reached.log_in(&anna.name, &mut |prompts| {
+            let [prompt] = prompts else { panic!("{prompts:?}") };
+            assert_eq!((prompt.style, prompt.text), (PromptStyle::Hidden, "Password: "));
+            Some(vec![answer?.as_bytes().to_vec()])
+        })
+    };
+    let refused = log_in(Some("wrong"));
+    assert!(
+        matches!(&refused, Err(ConnectError::Refused { code: CloseCode::Unauthorized, .. })),
+        "{refused:?}"
+    );
+    assert!(matches!(log_in(None), Err(ConnectError::NotLoggedIn(_))));
+    let credential = log_in(Some(RIGHT)).unwrap();
+    assert!(!establish(&link, &options).unwrap().has_new_key(), "it was remembered");
+    let with = |credential: &[u8]| ConnectOptions {
+        session_credential: Some(credential.to_vec()),
+        ..options.clone()
+    };
+    for _ in 0..2 {
+        let connection = connect(&link, &with(&credential)).unwrap();
+        assert_eq!(connection.session_credential, credential);
+        let mut viewer = Viewer::new(connection);
+        assert_eq!(viewer.next(), Some(Message::Hello("desk".into())));
+        viewer.wait_complete();
+    }
+    let mut changed = credential.clone();
+    changed[40] ^= 1;
+    for bad in [&changed[..], &credential[..66], b"x"] {
+        let error = connect(&link, &with(bad)).unwrap_err();
+        assert!(matches!(error, ConnectError::Refused { .. }), "{error}");
+    }
+    let token = Link { token: Some(vec![7; 32]), ..link.clone() };
+    let error = connect(&token, &options).unwrap_err().to_string();
+    assert!(error.contains("no links"), "{error}");
+    // A browser of the same person is on the same desktop.
+    assert_eq!(sessions(&logged_in(&broker, &anna)), ["desk"]);
 }

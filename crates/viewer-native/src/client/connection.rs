@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use thinc_protocol::Micros;
+use thinc_protocol::auth::PromptStyle;
 use thinc_protocol::viewer::ViewerCaps;
 use thinc_transport::{
     ConnectError, ConnectOptions, Established, Link, Received, TransportChoice, TransportKind,
@@ -22,7 +23,7 @@ use super::{
 use crate::backoff::{self, Backoff};
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
-use crate::question;
+use crate::question::{self, Echo};
 use crate::resize::ResizePacer;
 use crate::saved::CacheFile;
 use crate::target::Target;
@@ -148,6 +149,10 @@ impl Shared {
         session: &mut Session,
     ) -> Result<Opened, ViewError> {
         let options = self.options(session);
+        let needs_login = link.token.is_none() && session.session_credential.is_none();
+        if needs_login && !question::can_ask() {
+            return Err(ConnectError::NoToken.into());
+        }
         let (rescue, switching) = {
             let mut state = self.lock();
             (state.rescue.take(), state.switching)
@@ -157,6 +162,9 @@ impl Shared {
             None if session.was_connected => self.reconnect(link, &options, |state| !state.stop)?,
             None => self.first_contact(link, &options)?,
         };
+        if reached.needs_login() {
+            reached = self.log_in(link, reached, session)?;
+        }
         let mut kind = reached.kind();
         let (reader, writer) = if switching {
             match self.open_link(link, reached, ANSWER_WAIT.min(options.timeout), session) {
@@ -224,6 +232,43 @@ impl Shared {
         let _ = writeln!(output, "thinc-view: {words} Its SHA-256: {key}");
         self.lock().news.notice = Some(words);
         Ok(reached)
+    }
+
+    /// Has the person log in on the terminal, and connects again with what that gives.
+    fn log_in(
+        &self,
+        link: &Link,
+        reached: Established,
+        session: &mut Session,
+    ) -> Result<Established, ViewError> {
+        let authority = link.authority();
+        let own = std::env::var("USER").unwrap_or_default();
+        let default = if own.is_empty() { String::new() } else { format!(" [{own}]") };
+        let _ = writeln!(io::stderr(), "Log in at {authority}");
+        let name = question::read_line(&format!("User name{default}: "), Echo::On);
+        let name = name.map(|name| if name.is_empty() { own } else { name });
+        let Some(name) = name.filter(|name| !name.is_empty()) else {
+            return Err(ConnectError::NotLoggedIn(authority).into());
+        };
+        let credential = reached.log_in(&name, &mut |prompts| {
+            let mut answers = Vec::new();
+            for prompt in prompts {
+                let text = thinc_protocol::wire::printable(prompt.text);
+                let echo = match prompt.style {
+                    PromptStyle::Text => {
+                        let _ = writeln!(io::stderr(), "{text}");
+                        continue;
+                    }
+                    PromptStyle::Hidden => Echo::Off,
+                    PromptStyle::Shown => Echo::On,
+                };
+                let text = format!("{} ", text.trim_end());
+                answers.push(question::read_line(&text, echo)?.into_bytes());
+            }
+            Some(answers)
+        })?;
+        session.session_credential = Some(credential);
+        Ok(thinc_transport::establish(link, &self.options(session))?)
     }
 
     /// Authenticates on a connection whose key was checked, and sends the hello.

@@ -11,9 +11,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use rustls::ServerConnection;
-use thinc_protocol::auth::{Auth, AuthOk};
+use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
 use thinc_protocol::command::{Command, Encoding};
-use thinc_protocol::framing::Deframer;
+use thinc_protocol::framing::{Deframer, MessageFrame};
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{
     Close, CloseCode, CursorImage, Geometry, SessionCaps, SessionHello, SessionMessage, Update,
@@ -46,6 +46,8 @@ pub(crate) struct State {
     pub(crate) size: Size,
     pub(crate) pixels: Vec<u32>,
     pub(crate) tokens: Vec<Vec<u8>>,
+    /// Who has tried to log in.
+    pub(crate) account: String,
     pub(crate) session_credential: Vec<u8>,
     /// Geometries are not answered: the session keeps its size.
     pub(crate) stubborn: bool,
@@ -111,6 +113,7 @@ impl Fake {
                 size,
                 pixels: ramp(size),
                 tokens: vec![b"first".to_vec()],
+                account: String::new(),
                 session_credential: b"the key of this session".to_vec(),
                 stubborn: false,
                 hold_barriers: false,
@@ -399,6 +402,11 @@ impl Shared {
                     let message = ViewerMessage::decode(&frame).unwrap();
                     self.handle(wire, &message);
                     let _ = self.log.lock().unwrap().send(message);
+                } else if let Some(is_welcome) = self.log_in(wire, &frame) {
+                    if !is_welcome {
+                        let _ = wire.tcp.shutdown(Shutdown::Both);
+                        return;
+                    }
                 } else {
                     authenticated = self.authenticate(wire, &Auth::decode(&frame).unwrap());
                     if !authenticated {
@@ -417,6 +425,36 @@ impl Shared {
         }
     }
 
+    /// What a broker does with the name of an account, and with answers: the password is swordfish.
+    /// `None`: this is neither.
+    fn log_in(&self, wire: &Arc<Wire>, frame: &MessageFrame<'_>) -> Option<bool> {
+        let mut bytes = Vec::new();
+        let answers = AuthAnswers::decode(frame);
+        let is_welcome = match (Auth::decode(frame), &answers) {
+            (Ok(Auth::Account(name)), _) => {
+                self.state.lock().unwrap().account = String::from_utf8(name.to_vec()).unwrap();
+                let prompt = |style, text| AuthPrompt { style, text };
+                let password = prompt(PromptStyle::Hidden, "Password:");
+                AuthPrompts(vec![prompt(PromptStyle::Text, "Be welcome."), password])
+                    .encode(&mut bytes);
+                true
+            }
+            (_, Ok(AuthAnswers(answers))) if answers.as_slice() == [b"swordfish"] => {
+                let state = self.state.lock().unwrap();
+                AuthOk { session_credential: &state.session_credential }.encode(&mut bytes);
+                true
+            }
+            (_, Ok(_)) => {
+                let close = Close { code: CloseCode::Unauthorized, reason: "login refused" };
+                SessionMessage::Close(close).encode(&mut bytes);
+                false
+            }
+            _ => return None,
+        };
+        wire.send(&bytes);
+        Some(is_welcome)
+    }
+
     fn authenticate(&self, wire: &Arc<Wire>, auth: &Auth<'_>) -> bool {
         let mut state = self.state.lock().unwrap();
         let good = match auth {
@@ -426,6 +464,7 @@ impl Shared {
                 state.tokens.len() < before
             }
             Auth::SessionCredential(key) => state.session_credential == *key,
+            Auth::Account(_) => unreachable!("it is answered before"),
         };
         let mut bytes = Vec::new();
         if good {

@@ -1,0 +1,277 @@
+//! A viewer in a window that logs in: the name of an account, PAM's questions, or the credential of
+//! an earlier login; then the bytes of its person's desktop in both directions. Beside the path:
+//! from mod.rs, for connections of the protocol "thinc/1", to logins.rs and relay.rs. Knows the
+//! authenticating messages; everything after them passes through unread.
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::sync::Arc;
+
+use thinc_protocol::auth::{Auth, AuthAnswers, AuthOk, AuthPrompt, AuthPrompts, PromptStyle};
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
+use thinc_protocol::session::{Close, CloseCode, SessionMessage};
+use thinc_session_server::gate::AUTH_TIMEOUT;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpStream, UnixStream};
+use tokio::time::{Duration, timeout};
+use tokio_rustls::server::TlsStream;
+use tracing::{debug, info};
+
+use super::http::{NewConnection, Shared};
+use super::logins::{Login, Logins};
+use super::relay;
+use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
+use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
+
+/// As long as the helper lets an attempt take.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
+
+/// Why a viewer is told that it may not connect.
+const REFUSED: &str = "the login was refused, or is not valid any more";
+const BUSY: &str = "too many people are logging in at this moment; try again in a few seconds";
+const NO_LINKS: &str = "this server has no links: log in with the name of your account";
+
+type Stream = TlsStream<TcpStream>;
+
+/// A connection before its viewer is admitted.
+struct Viewer {
+    stream: Stream,
+    frames: Deframer,
+    /// What was read since the last message.
+    bytes: Vec<u8>,
+}
+
+/// A message of a viewer.
+enum Message {
+    Account(String),
+    Credential(Vec<u8>),
+    Answers(Vec<Vec<u8>>),
+    Token,
+}
+
+impl Viewer {
+    /// The next message; an error if it is none of these.
+    async fn next(&mut self) -> io::Result<Message> {
+        let invalid = |error: &dyn std::fmt::Display| {
+            io::Error::new(io::ErrorKind::InvalidData, error.to_string())
+        };
+        let mut buffer = [0; 1024];
+        loop {
+            let count = self.stream.read(&mut buffer).await?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            self.bytes.extend_from_slice(&buffer[..count]);
+            self.frames.push(&buffer[..count]);
+            let Some(frame) = self.frames.next().map_err(|error| invalid(&error))? else {
+                continue;
+            };
+            let mut whole = Vec::new();
+            let message = if let Ok(answers) = AuthAnswers::decode(&frame) {
+                answers.encode(&mut whole);
+                Message::Answers(answers.0.into_iter().map(<[u8]>::to_vec).collect())
+            } else {
+                let auth = Auth::decode(&frame).map_err(|error| invalid(&error))?;
+                auth.encode(&mut whole);
+                match auth {
+                    Auth::Account(name) => {
+                        let name = std::str::from_utf8(name).map_err(|error| invalid(&error))?;
+                        Message::Account(name.to_owned())
+                    }
+                    Auth::SessionCredential(credential) => Message::Credential(credential.to_vec()),
+                    Auth::Token(_) => Message::Token,
+                }
+            };
+            self.bytes.drain(..whole.len().min(self.bytes.len()));
+            return Ok(message);
+        }
+    }
+
+    async fn send(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.stream.write_all(bytes).await?;
+        self.stream.flush().await
+    }
+
+    async fn refuse(&mut self, reason: &str) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        let code = CloseCode::Unauthorized;
+        SessionMessage::Close(Close { code, reason }).encode(&mut bytes);
+        self.send(&bytes).await?;
+        self.stream.shutdown().await
+    }
+}
+
+/// Serves a connection until it ends.
+pub(super) async fn serve(shared: Arc<Shared>, stream: Stream, connection: NewConnection) {
+    let peer = connection.peer;
+    let frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
+    let mut viewer = Viewer { stream, frames, bytes: Vec::new() };
+    if let Err(error) = admit(&shared.logins, &mut viewer, connection).await {
+        debug!("{peer}: {error}");
+    }
+}
+
+async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) -> io::Result<()> {
+    let peer = connection.peer;
+    let first = timeout(AUTH_TIMEOUT, viewer.next()).await??;
+    let (login, secrets, wanted) = match first {
+        Message::Token | Message::Answers(_) => return viewer.refuse(NO_LINKS).await,
+        Message::Credential(bytes) => {
+            let parsed = parse_credential(&bytes);
+            let login = match &parsed {
+                Some((cookie, secret, _)) => {
+                    logins.of_secrets(cookie, secret, peer.ip().to_canonical()).await
+                }
+                None => None,
+            };
+            match (login, parsed) {
+                (Some(login), Some((cookie, secret, name))) => {
+                    (login, (cookie, secret), Some(name))
+                }
+                _ => return viewer.refuse(REFUSED).await,
+            }
+        }
+        Message::Account(name) => match log_in(logins, viewer, &name, &connection).await? {
+            Ok((login, secrets)) => (login, secrets, None),
+            Err(reason) => return viewer.refuse(reason).await,
+        },
+    };
+    drop(connection.pass);
+    let desktop = match wanted {
+        Some(name) => Ok(name),
+        None => default_desktop(&login).await,
+    };
+    let opened = match desktop {
+        Ok(name) => match login.ask(&AgentRequest::Open(name.clone())).await {
+            Ok((AgentAnswer::Opened, Some(session))) => Ok((name, session)),
+            other => Err(reason_of(other.map(|(answer, _)| answer))),
+        },
+        Err(reason) => Err(reason),
+    };
+    let (name, session) = match opened {
+        Ok(opened) => opened,
+        Err(reason) => return viewer.refuse(&reason).await,
+    };
+    let credential = [&secrets.0[..], &secrets.1, name.as_bytes()].concat();
+    let mut answer = Vec::new();
+    AuthOk { session_credential: &credential }.encode(&mut answer);
+    viewer.send(&answer).await?;
+
+    let session = std::os::unix::net::UnixStream::from(session);
+    session.set_nonblocking(true)?;
+    let session = UnixStream::from_std(session)?;
+    let tcp = viewer.stream.get_ref().0.as_fd().try_clone_to_owned()?;
+    info!("{peer}: {} opens {name} in a window", login.user);
+    let first = std::mem::take(&mut viewer.bytes);
+    let result = tokio::select! {
+        result = relay::run_stream(&mut viewer.stream, session, first, &tcp) => result,
+        () = login.has_ended() => Ok(()),
+    };
+    // The session process has a duplicate.
+    let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
+    info!("{peer}: {} has left", login.user);
+    result
+}
+
+/// A cookie, its origin secret, and the name of a desktop.
+fn parse_credential(bytes: &[u8]) -> Option<(Secret, Secret, String)> {
+    let (cookie, rest) = bytes.split_first_chunk()?;
+    let (secret, name) = rest.split_first_chunk()?;
+    let name = std::str::from_utf8(name).ok().filter(|name| is_session_name(name))?;
+    Some((*cookie, *secret, name.to_owned()))
+}
+
+/// The login, with its secrets; or why there is none.
+async fn log_in(
+    logins: &Logins,
+    viewer: &mut Viewer,
+    user: &str,
+    connection: &NewConnection,
+) -> io::Result<Result<(Arc<Login>, (Secret, Secret)), &'static str>> {
+    if user.is_empty() || user.len() > USER_BYTES_MAX || user.contains(char::is_control) {
+        return Ok(Err(REFUSED));
+    }
+    let peer = connection.peer;
+    let mut attempt = logins.begin(peer.ip().to_canonical(), user.to_owned()).await?;
+    loop {
+        let Some((reply, agent)) = logins.next(&mut attempt).await else {
+            return Ok(Err("nobody can log in at this moment"));
+        };
+        match reply {
+            Reply::Prompts { prompts, .. } => {
+                let mut bytes = Vec::new();
+                AuthPrompts(prompts.iter().map(shown).collect()).encode(&mut bytes);
+                viewer.send(&bytes).await?;
+                let message = timeout(ANSWER_TIMEOUT, viewer.next()).await;
+                match message {
+                    Ok(Ok(Message::Answers(answers))) if answers.len() <= PROMPTS_MAX => {
+                        logins.answer(&attempt, answers).await?;
+                    }
+                    _ => {
+                        logins.give_up(&attempt).await?;
+                        return Ok(Err(REFUSED));
+                    }
+                }
+            }
+            Reply::Refused { reason, .. } => {
+                info!("{peer}: login refused");
+                return Ok(Err(match reason {
+                    Reason::Refused => REFUSED,
+                    Reason::Busy => BUSY,
+                }));
+            }
+            Reply::Admitted { cookie, origin_secret, .. } => {
+                let Some(login) = logins.admit(reply, agent) else { return Ok(Err(REFUSED)) };
+                info!("{peer}: {} logged in", login.user);
+                return Ok(Ok((login, (cookie, origin_secret))));
+            }
+        }
+    }
+}
+
+fn shown(prompt: &Prompt) -> AuthPrompt<'_> {
+    let style = match prompt.style {
+        Style::Hidden => PromptStyle::Hidden,
+        Style::Shown => PromptStyle::Shown,
+        Style::Text => PromptStyle::Text,
+    };
+    AuthPrompt { style, text: &prompt.text }
+}
+
+/// The only desktop, or the one that is started for who has none.
+async fn default_desktop(login: &Login) -> Result<String, String> {
+    if let Ok((AgentAnswer::Sessions(sessions), _)) = login.ask(&AgentRequest::List).await
+        && let [only] = sessions.as_slice()
+        && is_session_name(&only.name)
+    {
+        return Ok(only.name.clone());
+    }
+    match login.ask(&AgentRequest::Start).await {
+        Ok((AgentAnswer::Started(name), _)) if is_session_name(&name) => Ok(name),
+        other => Err(reason_of(other.map(|(answer, _)| answer))),
+    }
+}
+
+/// The agent is the user's own, and so is its text.
+fn reason_of(answer: io::Result<AgentAnswer>) -> String {
+    match answer {
+        Ok(AgentAnswer::Error(text)) => text,
+        Ok(_) => "an answer of another version of thinc".to_owned(),
+        Err(error) => format!("your part of the broker does not answer: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_has_two_secrets_and_a_name() {
+        let credential = [&[1; 32][..], &[2; 32], b"desk"].concat();
+        assert_eq!(parse_credential(&credential), Some(([1; 32], [2; 32], "desk".to_owned())));
+        for bad in [&credential[..64], &credential[..10], &[&credential[..64], b"../x"].concat()] {
+            assert_eq!(parse_credential(bad), None);
+        }
+    }
+}
