@@ -51,6 +51,8 @@ async function start(t) {
     } catch {
       // All have ended.
     }
+    const uid = run("id", "-u", user).toString().trim();
+    rmSync(`/tmp/thinc-${uid}`, { recursive: true, force: true });
     run("userdel", "--remove", "--force", user);
     rmSync(service, { force: true });
     rmSync(folder, { recursive: true, force: true });

@@ -104,6 +104,8 @@ impl Drop for Account {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
+        // Another account may get the number.
+        let _ = fs::remove_dir_all(format!("/tmp/thinc-{}", self.uid));
         let _lock = ACCOUNTS.lock();
         let _ = Command::new("userdel").args(["--remove", "--force", &self.name]).output();
     }
