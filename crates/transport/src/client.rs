@@ -709,8 +709,8 @@ impl Writer {
         }
     }
 
-    /// Over TCP: the address of this end, without which the connection is lost. QUIC moves to another
-    /// one.
+    /// Over TCP: the address of this end, without which the connection is lost. QUIC moves to
+    /// another one.
     pub fn local_address(&self) -> Option<IpAddr> {
         match &self.half {
             WriteHalf::Tcp(writer) => writer.local_address(),

@@ -323,8 +323,8 @@ impl State {
     }
 
     /// Sends liveness probes if the session is unresponsive, the machine has slept, or the
-    /// connection's address is gone, and closes a connection that is unresponsive for too long. The threads that serve the connection end when
-    /// it does, and report the reason.
+    /// connection's address is gone, and closes a connection that is unresponsive for too long. The
+    /// threads that serve the connection end when it does, and report the reason.
     fn check_liveness(&mut self) {
         if self.closer.is_none() || self.unresponsive {
             return;

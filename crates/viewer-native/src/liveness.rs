@@ -1,7 +1,7 @@
 //! Liveness of a connection: a session answers within a round trip, so one that is unresponsive for
-//! long has lost its path. After the machine has slept, the limit is shorter, and a connection whose
-//! address this machine no longer has is probed. From client.rs. Knows durations; every time is an
-//! argument except the clocks that detect sleep.
+//! long has lost its path. After the machine has slept, the limit is shorter, and a connection
+//! whose address this machine no longer has is probed. From client.rs. Knows durations; every time
+//! is an argument except the clocks that detect sleep.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, UdpSocket};
@@ -158,11 +158,11 @@ mod tests {
     #[test]
     fn an_address_that_this_machine_lacks_is_missed_once_a_second() {
         // TEST-NET-1 (RFC 5737).
-        let mut lacking = Liveness::new(Duration::ZERO, Some([192, 0, 2, 1].into()));
-        assert!(lacking.has_lost_address(7));
-        assert_eq!(lacking.address_at(), Some(7 + ADDRESS_INTERVAL));
-        assert!(!lacking.has_lost_address(6 + ADDRESS_INTERVAL), "it was looked for");
-        assert!(lacking.has_lost_address(7 + ADDRESS_INTERVAL));
+        let mut gone = Liveness::new(Duration::ZERO, Some([192, 0, 2, 1].into()));
+        assert!(gone.has_lost_address(7));
+        assert_eq!(gone.address_at(), Some(7 + ADDRESS_INTERVAL));
+        assert!(!gone.has_lost_address(6 + ADDRESS_INTERVAL), "it was looked for");
+        assert!(gone.has_lost_address(7 + ADDRESS_INTERVAL));
         for address in [[127, 0, 0, 1], [127, 0, 0, 2]] {
             assert!(has_address(address.into()));
             let mut local = Liveness::new(Duration::ZERO, Some(address.into()));

@@ -3,7 +3,8 @@
 //! (process.rs) can do nothing but that (sandbox.rs); if it dies or does not answer, its streams
 //! continue with their next keyframes, in another process. A unit and a frame pass through memory
 //! that both processes have as a file: written once and read once, by system calls, so that
-//! neither maps what the other may change. Knows streams and one process; never what a frame covers.
+//! neither maps what the other may change. Knows streams and one process; never what a frame
+//! covers.
 
 mod message;
 mod process;

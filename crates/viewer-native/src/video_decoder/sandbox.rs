@@ -20,7 +20,7 @@ const ADDRESSES_MAX: u64 = 2 << 30;
 
 /// Closes the sandbox round this process, for good. An error means that there may be none.
 pub(super) fn close() -> io::Result<()> {
-    // A viewer that is killed takes along a process that computes for ever.
+    // A viewer that is killed takes along a process that computes without end.
     set_parent_process_death_signal(Some(Signal::KILL))?;
     thinc_transport::core_dumps::forbid()?;
     confine_files()?;
