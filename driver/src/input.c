@@ -233,9 +233,9 @@ static void post_motion(int flags, int x, int y) {
 }
 
 /* The axes are those of a mouse: raw events carry how far the user has moved it, whether the
- * session knows that or only a position, and nothing accelerates it. A position is posted without a
- * raw event of its own, which would carry the position; XTEST's does, and SDL 2 and others that read
- * raw events would take it for a distance.
+ * session knows that or only a position, and nothing accelerates it. A position is posted without
+ * a raw event of its own, which would carry the position; XTEST's does, and SDL 2 and others that
+ * read raw events would take it for a distance.
  * The distance to a position is that from the previous one, or from where the pointer is, whichever
  * is nearer: programs and other viewers move the pointer as well, a grab holds it back, and viewers
  * may have heard of that or not. */
@@ -336,8 +336,8 @@ static bool init_pointer(DeviceIntPtr device) {
     labels[6] = label(BTN_LABEL_PROP_BTN_HWHEEL_RIGHT);
     labels[7] = label(BTN_LABEL_PROP_BTN_BACK);
     labels[8] = label(BTN_LABEL_PROP_BTN_FORWARD);
-    /* Positions are posted as well (post_position), but an X client that reads raw motion has to see
-     * a mouse: it keeps the mode of an axis that it has seen first. */
+    /* Positions are posted as well (post_position), but an X client that reads raw motion has to
+     * see a mouse: it keeps the mode of an axis that it has seen first. */
     axes[0] = label(AXIS_LABEL_PROP_REL_X);
     axes[1] = label(AXIS_LABEL_PROP_REL_Y);
     axes[2] = label(AXIS_LABEL_PROP_REL_VSCROLL);

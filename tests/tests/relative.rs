@@ -1,6 +1,6 @@
-//! Relative motion, from a viewer to an application in a real X server: one that reads raw motion as
-//! SDL 2 does, and one that puts the pointer back into the middle of its window. Each gets exactly
-//! what the user moved, and viewers learn that it wants that.
+//! Relative motion, from a viewer to an application in a real X server: one that reads raw motion
+//! as SDL 2 does, and one that puts the pointer back into the middle of its window. Each gets
+//! exactly what the user moved, and viewers learn that it wants that.
 
 use thinc_bench::Error;
 use thinc_bench::process::wait_for;

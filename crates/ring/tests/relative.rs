@@ -1,7 +1,7 @@
-//! Relative motion in a real Xorg: what X clients that read raw events get (SDL 2 and 3, GLFW, Wine),
-//! and those that put the pointer back into the middle of their window after every move.
-//! What the driver says of X clients that hide, grab and confine the pointer. Knows X's requests and
-//! the input socket; never what a session concludes.
+//! Relative motion in a real Xorg: what X clients that read raw events get (SDL 2 and 3, GLFW,
+//! Wine), and those that put the pointer back into the middle of their window after every move.
+//! What the driver says of X clients that hide, grab and confine the pointer. Knows X's requests
+//! and the input socket; never what a session concludes.
 
 mod coverage;
 mod xserver;

@@ -1,13 +1,13 @@
-//! Path back, beside session/input.rs: from what X clients do with the pointer and from motions, to
+//! Path back: beside session/input.rs, from what X clients do with the pointer and from motions, to
 //! `RelativeWanted`.
-//! Decides whether an application wants to know how far the user moves the pointer, and not where it
-//! is. Knows the driver's facts, distances and times; never viewers or windows.
+//! Decides whether an application wants to know how far the user moves the pointer, and not where
+//! it is. Knows the driver's facts, distances and times; never viewers or windows.
 //!
 //! A hidden cursor alone means nothing: programs hide it while the user types. It counts together
 //! with what a program does that reads distances: its grab confines the pointer to its window (SDL,
 //! GLFW, Wine) or it has selected raw motion; or it puts the pointer back whenever the user has
-//! moved it (older games, browsers; with a grab: Blender, QEMU), which keeps it off the edges of the
-//! screen.
+//! moved it (older games, browsers; with a grab: Blender, QEMU), which keeps it off the screen's
+//! edges.
 
 use thinc_protocol::Micros;
 use thinc_region::Size;

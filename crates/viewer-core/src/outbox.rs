@@ -1,7 +1,7 @@
 //! Path back: from viewer.rs, to transport.
 //! Messages that wait to be sent: acknowledgements are merged, queued positions are replaced by the
-//! newest, and queued distances are added. Keys are kept until 1 MiB is unsent; past that, every message is dropped and
-//! counted. Knows messages and bytes; never the network.
+//! newest, and queued distances are added. Keys are kept until 1 MiB is unsent; past that, every
+//! message is dropped and counted. Knows messages and bytes; never the network.
 
 use thinc_protocol::limits::INSTANCE_BYTES;
 use thinc_protocol::retained::RetainedTiles;

@@ -449,7 +449,7 @@ fn every_distance_counts_once_whatever_the_session_took() {
         InputEvent::MotionBy { dx, .. } => i32::from(dx),
         _ => 0,
     };
-    // Three are sent alone, the last two together.
+    // Three are sent one by one, the last two together.
     for taken in 0..=4 {
         let mut first = viewer();
         receive(&mut first, &relative_hello(), 0);
