@@ -825,7 +825,10 @@ fn x_runs_as_an_ordinary_user_and_only_that_user_may_attach() {
     assert!(String::from_utf8_lossy(&answer).contains("only the user"), "{answer:?}");
     // A copy, because other users may not be able to read the build folder.
     let copy = server.socket().with_file_name("helper");
-    std::fs::copy(std::env::current_exe().unwrap(), &copy).unwrap();
+    // By a process of its own: a descriptor that writes the file here could be in a child of
+    // another test when the file is to be run (ETXTBSY).
+    let own = std::env::current_exe().unwrap();
+    assert!(std::process::Command::new("cp").args([&own, &copy]).status().unwrap().success());
     let helper = std::process::Command::new(&copy)
         .args(["--exact", "attach_helper", "--nocapture"])
         .env("THINC_TEST_ATTACH", server.socket())

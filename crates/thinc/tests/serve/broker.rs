@@ -132,15 +132,23 @@ impl Broker {
         }
         // Other users cannot look into the folder of a build.
         let bin = folder.join("bin");
-        fs::copy(env!("CARGO_BIN_EXE_thinc"), bin.join("thinc")).unwrap();
+        // By a process of its own: a descriptor that writes the file here could be in a child of
+        // another test when the file is to be run (ETXTBSY).
+        let copied =
+            Command::new("cp").arg(env!("CARGO_BIN_EXE_thinc")).arg(&bin).status().unwrap();
+        assert!(copied.success());
         let driver = std::env::var_os("THINC_DRIVER_DIR").map(PathBuf::from);
         let driver = driver
             .unwrap_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../driver/build"));
         fs::copy(driver.join("thinc_drv.so"), bin.join("thinc_drv.so"))
             .expect("the driver is built: make -C driver");
         let desk = bin.join("desk");
-        fs::write(&desk, "#!/bin/sh\nexec sleep 100000\n").unwrap();
-        fs::set_permissions(&desk, fs::Permissions::from_mode(0o755)).unwrap();
+        let written = Command::new("sh")
+            .args(["-c", "printf '#!/bin/sh\\nexec sleep 100000\\n' >\"$0\" && chmod 755 \"$0\""])
+            .arg(&desk)
+            .status()
+            .unwrap();
+        assert!(written.success());
         std::os::unix::fs::symlink("desk", bin.join("x-session-manager")).unwrap();
 
         let path = format!("{}:/usr/bin:/bin:/usr/sbin:/sbin", bin.display());
