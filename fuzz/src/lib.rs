@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod broker;
+pub mod conversions;
 pub mod decoders;
 pub mod mutate;
 pub mod parsers;
@@ -52,6 +53,11 @@ pub const TARGETS: &[Target] = &[
     },
     Target { name: "access-units", run: videos::access_units, seeds: videos::access_units_seeds },
     Target { name: "saved-cache", run: decoders::saved_cache, seeds: decoders::saved_cache_seeds },
+    Target {
+        name: "conversion",
+        run: conversions::conversion,
+        seeds: conversions::conversion_seeds,
+    },
     Target { name: "trace", run: traces::trace, seeds: traces::trace_seeds },
     Target { name: "connect", run: parsers::connect, seeds: parsers::connect_seeds },
     Target { name: "link", run: parsers::link, seeds: parsers::link_seeds },

@@ -4,9 +4,11 @@
 //! crates/session-server, crates/viewer-native/tests.
 
 use std::fs::{self, File};
+use std::io::Cursor;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use image::{ImageFormat, Rgb, RgbImage};
 use thinc_bench::Error;
 use thinc_bench::observe::input::Input;
 use thinc_bench::observe::screen::ClientScreen;
@@ -207,6 +209,36 @@ fn content(kind: usize, side: &str) -> Result<(&'static str, Vec<u8>, Vec<u8>), 
             same("UTF8_STRING", long.into())
         }
     })
+}
+
+#[test]
+fn html_alone_is_pasted_as_text_and_a_jpeg_as_png_in_both_directions() -> Outcome {
+    let Both { mut there, mut here, session: _session, person, _viewer, _screen } =
+        Both::start("converted", &[])?;
+    for edge in [200, 210] {
+        let html = format!("<ul><li>copied {} &amp; pasted<li>Grüße</ul>", here.name);
+        here.copy("primary", "text/html", html.as_bytes())?;
+        let text = format!("copied {} & pasted\nGrüße", here.name);
+        wait_for(&format!("the text is pasted {}", there.name), EVENT_TIMEOUT, || {
+            there.wait_offered("primary", "UTF8_STRING").ok()?;
+            person.click().ok()?;
+            (there.paste("primary", "UTF8_STRING").ok()? == text.as_bytes()).then_some(())
+        })?;
+        let image = RgbImage::from_fn(edge, 90, |x, y| Rgb([x as u8, y as u8, 77]));
+        let mut jpeg = Vec::new();
+        image.write_to(&mut Cursor::new(&mut jpeg), ImageFormat::Jpeg)?;
+        here.copy("clipboard", "image/jpeg", &jpeg)?;
+        let shown = image::load_from_memory_with_format(&jpeg, ImageFormat::Jpeg)?.into_rgb8();
+        wait_for(&format!("the image is pasted {}", there.name), EVENT_TIMEOUT, || {
+            there.wait_offered("clipboard", "image/png").ok()?;
+            person.click().ok()?;
+            let png = there.paste("clipboard", "image/png").ok()?;
+            let image = image::load_from_memory_with_format(&png, ImageFormat::Png).ok()?;
+            (image.into_rgb8() == shown).then_some(())
+        })?;
+        std::mem::swap(&mut here, &mut there);
+    }
+    Ok(())
 }
 
 /// A program of GTK's that owns the clipboard, or says what it holds.

@@ -12,11 +12,13 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thinc-pixels", &["thinc-region"]),
     ("thinc-codec-dec", &["thinc-region", "thinc-protocol"]),
     ("thinc-clipboard", &["thinc-protocol"]),
+    // Decoders of untrusted images, on threads: shells use it, never a core.
+    ("thinc-clip-convert", &["thinc-protocol"]),
     ("thinc-video", &["thinc-region", "thinc-protocol"]),
     // A codec in C++ behind one interface: programs link it, never a core.
     ("thinc-h264", &["thinc-region", "thinc-protocol", "thinc-video"]),
     // An X client; the cores decide what is transferred.
-    ("thinc-x-selection", &["thinc-protocol"]),
+    ("thinc-x-selection", &["thinc-protocol", "thinc-clip-convert"]),
     ("thinc-codec-enc", &["thinc-region", "thinc-protocol", "thinc-codec-dec", "thinc-pixels"]),
     ("thinc-session-core", &["thinc-region", "thinc-protocol", "thinc-ring", "thinc-clipboard"]),
     (
@@ -106,6 +108,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "thinc-transport",
             "thinc-viewer-core",
             "thinc-trace",
+            "thinc-clip-convert",
             "thinc-video",
             "thinc-h264",
         ],

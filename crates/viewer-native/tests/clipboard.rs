@@ -461,6 +461,36 @@ mod window {
         bytes
     }
 
+    /// HTML has a text, into which it is converted.
+    fn offered_as(format: ClipFormat) -> ClipFormats {
+        match format {
+            ClipFormat::Html => formats(&[ClipFormat::Text, ClipFormat::Html]),
+            other => formats(&[other]),
+        }
+    }
+
+    #[test]
+    fn what_is_no_format_of_the_protocol_is_converted_for_the_session() {
+        let Some((desk, mut programs)) = start("converted", &[]) else { return };
+        let mut session = Session::connected(&desk.fake);
+        programs.copy(Selection::Clipboard, "text/html", b"<p>one<p>two &gt; one");
+        session.offered(Selection::Clipboard, offered_as(ClipFormat::Html));
+        press(&desk);
+        let text = session.paste(Selection::Clipboard, ClipFormat::Text).unwrap();
+        assert_eq!(String::from_utf8(text).unwrap(), "one\n\ntwo > one");
+        // A bitmap of two pixels, green and red, with rows padded to four bytes.
+        let header = [54, 0, 0, 0, 40, 0, 0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 1, 0, 24, 0];
+        let bmp = [&b"BM\x3e\0\0\0\0\0\0\0"[..], &header, &[0; 24], &[0, 255, 0, 0, 0, 255, 0, 0]];
+        programs.copy(Selection::Clipboard, "image/bmp", &bmp.concat());
+        session.offered(Selection::Clipboard, formats(&[ClipFormat::Png]));
+        press(&desk);
+        let bytes = session.paste(Selection::Clipboard, ClipFormat::Png).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(bytes)).read_info().unwrap();
+        let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut pixels).unwrap();
+        assert_eq!(pixels, [0, 255, 0, 255, 0, 0]);
+    }
+
     #[test]
     fn local_applications_and_the_session_paste_each_others_copies() {
         let Some((desk, mut programs)) = start("programs", &[]) else { return };
@@ -480,7 +510,7 @@ mod window {
         for selection in Selection::ALL {
             for (format, target, content) in contents {
                 programs.copy(selection, target, content);
-                session.offered(selection, formats(&[format]));
+                session.offered(selection, offered_as(format));
                 press(&desk);
                 assert!(
                     session.paste(selection, format).unwrap() == content,
@@ -514,7 +544,7 @@ mod window {
             (Selection::Primary, ClipFormat::Html, "text/html"),
         ] {
             programs.copy(selection, target, b"a password");
-            session.offered(selection, formats(&[format]));
+            session.offered(selection, offered_as(format));
             if selection == Selection::Clipboard {
                 // The pointer may rest in the window, and move.
                 desk.point(60, 60);

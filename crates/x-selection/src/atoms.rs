@@ -1,7 +1,8 @@
 //! Path beside the pixels: under worker.rs, fetch.rs and paste.rs.
-//! Atoms of selections and targets (ICCCM §2.6.2), and the format of each target. Knows names;
-//! never contents.
+//! Atoms of selections and targets (ICCCM §2.6.2), the format of each target, and the targets that
+//! are converted to a format. Knows names; never contents.
 
+use thinc_clip_convert::{Conversion, ImageKind};
 use thinc_protocol::clip::{ClipFormat, ClipFormats, Selection};
 use x11rb::atom_manager;
 use x11rb::protocol::xproto::{Atom, AtomEnum};
@@ -23,6 +24,11 @@ atom_manager! {
         PLAIN: b"text/plain",
         HTML: b"text/html",
         PNG: b"image/png",
+        JPEG: b"image/jpeg",
+        BMP: b"image/bmp",
+        X_BMP: b"image/x-bmp",
+        X_MS_BMP: b"image/x-MS-bmp",
+        TIFF: b"image/tiff",
         // Properties of our own: for contents sent to us, and to read the server's time.
         THINC_CONTENT,
         THINC_CLOCK,
@@ -65,6 +71,31 @@ impl Atoms {
     /// The format of a target.
     pub(crate) fn format(&self, target: Atom) -> Option<ClipFormat> {
         ClipFormat::ALL.into_iter().find(|&format| self.targets(format).contains(&target))
+    }
+
+    /// The targets that are converted to a format, best first.
+    pub(crate) fn convertible(&self, format: ClipFormat) -> Vec<(Atom, Conversion)> {
+        let with_targets = |&conversion: &Conversion| {
+            let targets = match conversion {
+                Conversion::TextOfHtml => vec![self.HTML],
+                Conversion::PngOf(ImageKind::Jpeg) => vec![self.JPEG],
+                Conversion::PngOf(ImageKind::Bmp) => vec![self.BMP, self.X_BMP, self.X_MS_BMP],
+                Conversion::PngOf(ImageKind::Tiff) => vec![self.TIFF],
+            };
+            targets.into_iter().map(move |target| (target, conversion))
+        };
+        Conversion::to(format).iter().flat_map(with_targets).collect()
+    }
+
+    /// The formats in which an owner's content can be had: those among its targets, and those that
+    /// its targets are converted to.
+    pub(crate) fn available(&self, targets: &[Atom]) -> ClipFormats {
+        let converted = |&format: &ClipFormat| {
+            self.convertible(format).iter().any(|(target, _)| targets.contains(target))
+        };
+        let own = self.formats(targets);
+        let available = |format: &ClipFormat| own.has(*format) || converted(format);
+        ClipFormat::ALL.into_iter().filter(available).collect()
     }
 
     /// The formats among an owner's targets.

@@ -1,11 +1,13 @@
 //! Path beside the pixels: under worker.rs, from a selection's owner.
 //! Contents fetched from other applications: requested as the best target they offer, whole or by
-//! INCR (ICCCM §2.7.2). Knows owners that refuse, hang, die and never end; each transfer has its
-//! own window, so that late answers are not confused.
+//! INCR (ICCCM §2.7.2), and converted if that is of no format of the protocol. Knows owners that
+//! refuse, hang, die and never end; each transfer has its own window, so that late answers are not
+//! confused.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use thinc_clip_convert::Conversion;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, Selection};
 use x11rb::NONE;
 use x11rb::protocol::xproto::{
@@ -21,6 +23,8 @@ use crate::{XError, XSelectionEvent};
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// 3 s: time-out for the list of targets, which an owner need not generate.
 const TARGETS_TIMEOUT: Duration = Duration::from_secs(3);
+/// 10 s: time-out for a conversion, with those before it: seven times what the largest image takes.
+const CONVERT_TIMEOUT: Duration = Duration::from_secs(10);
 /// 8: contents fetched at a time; more are queued.
 const FETCHES_MAX: usize = 8;
 /// 128: queued fetches; more are refused.
@@ -39,6 +43,29 @@ enum Purpose {
     Compare { format: ClipFormat },
 }
 
+/// A target, and how its content becomes the wanted format, if it is not of that.
+#[derive(Clone, Copy, Debug)]
+struct Source {
+    target: Atom,
+    conversion: Option<Conversion>,
+}
+
+impl Source {
+    fn plain(target: Atom) -> Source {
+        Source { target, conversion: None }
+    }
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// The owner has not answered.
+    Requested,
+    /// An INCR transfer: the bytes so far, and the type of the first chunk.
+    Chunks(Vec<u8>, Option<Atom>),
+    /// The content is complete and is being converted; the conversion's number.
+    Converting(u64),
+}
+
 #[derive(Debug)]
 struct Fetch {
     purpose: Purpose,
@@ -46,10 +73,10 @@ struct Fetch {
     /// Window on which the owner stores the content.
     window: Window,
     owner: Window,
+    source: Source,
     /// Targets to try if the owner refuses the present one.
-    alternatives: VecDeque<Atom>,
-    /// An INCR transfer: the bytes so far, and the type of the first chunk.
-    chunks: Option<(Vec<u8>, Option<Atom>)>,
+    alternatives: VecDeque<Source>,
+    stage: Stage,
     deadline: Instant,
 }
 
@@ -76,7 +103,7 @@ impl Worker<'_> {
         self.start(
             Purpose::Targets,
             selection,
-            VecDeque::from([self.atoms.TARGETS]),
+            VecDeque::from([Source::plain(self.atoms.TARGETS)]),
             TARGETS_TIMEOUT,
         )
     }
@@ -89,7 +116,8 @@ impl Worker<'_> {
     ) -> Result<(), XError> {
         let mut targets = self.atoms.targets(format);
         targets.retain(|target| self.selections[selection as usize].targets.contains(target));
-        self.start(Purpose::Compare { format }, selection, targets.into(), TARGETS_TIMEOUT)
+        let sources = targets.into_iter().map(Source::plain).collect();
+        self.start(Purpose::Compare { format }, selection, sources, TARGETS_TIMEOUT)
     }
 
     /// The owner has changed: cancels requests for its targets and comparisons.
@@ -113,15 +141,22 @@ impl Worker<'_> {
             return Ok(());
         }
         let watched = &self.selections[selection as usize];
-        let mut targets = self.atoms.targets(format);
+        let mut sources: VecDeque<Source> =
+            self.atoms.targets(format).into_iter().map(Source::plain).collect();
         if !watched.targets.is_empty() {
-            targets.retain(|target| watched.targets.contains(target));
+            let converted = self.atoms.convertible(format);
+            sources.extend(
+                converted
+                    .into_iter()
+                    .map(|(target, conversion)| Source { target, conversion: Some(conversion) }),
+            );
+            sources.retain(|source| watched.targets.contains(&source.target));
         }
-        if watched.owner == NONE || watched.ours.is_some() || targets.is_empty() {
+        if watched.owner == NONE || watched.ours.is_some() || sources.is_empty() {
             self.emit(XSelectionEvent::Content { id, content: Err(ClipEnd::Unavailable) });
             return Ok(());
         }
-        self.start(Purpose::Content { id, format }, selection, targets.into(), ANSWER_TIMEOUT)
+        self.start(Purpose::Content { id, format }, selection, sources, ANSWER_TIMEOUT)
     }
 
     pub(crate) fn cancel(&mut self, id: u32) -> Result<(), XError> {
@@ -134,22 +169,23 @@ impl Worker<'_> {
         &mut self,
         purpose: Purpose,
         selection: Selection,
-        mut targets: VecDeque<Atom>,
+        mut sources: VecDeque<Source>,
         timeout: Duration,
     ) -> Result<(), XError> {
-        let Some(target) = targets.pop_front() else { return Ok(()) };
+        let Some(source) = sources.pop_front() else { return Ok(()) };
         let window = self.new_window()?;
         let watched = &self.selections[selection as usize];
         let (atom, owner) = (watched.atom, watched.owner);
-        self.convert(window, atom, target)?;
+        self.convert(window, atom, source.target)?;
         let deadline = Instant::now() + timeout;
         let fetch = Fetch {
             purpose,
             selection,
             window,
             owner,
-            alternatives: targets,
-            chunks: None,
+            source,
+            alternatives: sources,
+            stage: Stage::Requested,
             deadline,
         };
         self.fetches.active.push(fetch);
@@ -192,7 +228,9 @@ impl Worker<'_> {
 
     /// The owner has stored something on one of our windows, or refuses.
     pub(crate) fn handle_notify(&mut self, notify: &SelectionNotifyEvent) -> Result<(), XError> {
-        let waits = |fetch: &Fetch| fetch.window == notify.requestor && fetch.chunks.is_none();
+        let waits = |fetch: &Fetch| {
+            fetch.window == notify.requestor && matches!(fetch.stage, Stage::Requested)
+        };
         let Some(at) = self.fetches.active.iter().position(waits) else { return Ok(()) };
         if notify.property == NONE {
             return self.refused(at);
@@ -209,7 +247,7 @@ impl Worker<'_> {
             // Deleting the property requests the first chunk.
             self.connection.delete_property(window, self.atoms.THINC_CONTENT)?;
             let fetch = &mut self.fetches.active[at];
-            fetch.chunks = Some((Vec::new(), None));
+            fetch.stage = Stage::Chunks(Vec::new(), None);
             fetch.deadline = Instant::now() + ANSWER_TIMEOUT;
             return Ok(());
         }
@@ -230,11 +268,13 @@ impl Worker<'_> {
 
     fn refused(&mut self, at: usize) -> Result<(), XError> {
         let fetch = &mut self.fetches.active[at];
-        if let Some(target) = fetch.alternatives.pop_front() {
+        if let Some(source) = fetch.alternatives.pop_front() {
+            fetch.source = source;
+            fetch.stage = Stage::Requested;
             fetch.deadline = Instant::now() + ANSWER_TIMEOUT;
             let (window, selection) =
                 (fetch.window, self.selections[fetch.selection as usize].atom);
-            return self.convert(window, selection, target);
+            return self.convert(window, selection, source.target);
         }
         if fetch.purpose != Purpose::Targets {
             return self.end(at, Err(ClipEnd::Failed));
@@ -262,7 +302,9 @@ impl Worker<'_> {
 
     /// A chunk has arrived.
     pub(crate) fn next_chunk(&mut self, notify: &PropertyNotifyEvent) -> Result<(), XError> {
-        let waits = |fetch: &Fetch| fetch.window == notify.window && fetch.chunks.is_some();
+        let waits = |fetch: &Fetch| {
+            fetch.window == notify.window && matches!(fetch.stage, Stage::Chunks(..))
+        };
         let Some(at) = self.fetches.active.iter().position(waits) else { return Ok(()) };
         let window = notify.window;
         let head = self.property(window, 0)?;
@@ -272,10 +314,10 @@ impl Worker<'_> {
         }
         let limit = self.bytes_max;
         let fetch = &mut self.fetches.active[at];
-        let Some((content, first_type)) = &mut fetch.chunks else { return Ok(()) };
+        let Stage::Chunks(content, first_type) = &mut fetch.stage else { return Ok(()) };
         let bytes = head.bytes_after as usize;
         if bytes == 0 {
-            let (content, first_type) = fetch.chunks.take().unwrap_or_default();
+            let content = std::mem::take(content);
             let type_ = first_type.unwrap_or(head.type_);
             return self.whole(at, &content, type_, 8);
         }
@@ -288,18 +330,25 @@ impl Worker<'_> {
         let chunk = self.property(window, bytes.div_ceil(4) as u32)?;
         // Deleting the property requests the next chunk.
         self.connection.delete_property(window, self.atoms.THINC_CONTENT)?;
-        if let Some((content, _)) = &mut self.fetches.active[at].chunks {
+        if let Stage::Chunks(content, _) = &mut self.fetches.active[at].stage {
             content.extend_from_slice(&chunk.value);
         }
         Ok(())
     }
 
-    /// A content is complete: converts it to the protocol's form.
+    /// A content is complete: brings it into the protocol's form.
     fn whole(&mut self, at: usize, bytes: &[u8], type_: Atom, bits: u8) -> Result<(), XError> {
         let fetch = &self.fetches.active[at];
         let (Purpose::Content { format, .. } | Purpose::Compare { format }) = fetch.purpose else {
             return self.end(at, Err(ClipEnd::Failed));
         };
+        if let Some(conversion) = fetch.source.conversion {
+            let content = match conversion {
+                Conversion::TextOfHtml => text::html(bytes),
+                Conversion::PngOf(_) => bytes.to_vec(),
+            };
+            return self.convert_content(at, conversion, content);
+        }
         let latin1 = type_ == u32::from(AtomEnum::STRING);
         let text_types = [self.atoms.UTF8_STRING, self.atoms.PLAIN_UTF8, self.atoms.PLAIN];
         let content = match format {
@@ -315,17 +364,58 @@ impl Worker<'_> {
         };
         match content {
             Some(content) => self.end(at, Ok(content)),
-            None => {
-                self.connection.delete_property(fetch.window, self.atoms.THINC_CONTENT)?;
-                self.refused(at)
-            }
+            None => self.unusable(at),
         }
     }
 
-    /// An owner has gone, so its transfers end.
+    /// The content of the present target is of no use: tries the next one.
+    fn unusable(&mut self, at: usize) -> Result<(), XError> {
+        let window = self.fetches.active[at].window;
+        self.connection.delete_property(window, self.atoms.THINC_CONTENT)?;
+        self.refused(at)
+    }
+
+    /// Converts a content on a thread of its own; [`Worker::converted`] takes the result.
+    fn convert_content(
+        &mut self,
+        at: usize,
+        conversion: Conversion,
+        content: Vec<u8>,
+    ) -> Result<(), XError> {
+        let deadline = Instant::now() + CONVERT_TIMEOUT;
+        match self.conversions.start(conversion, content, self.bytes_max, deadline) {
+            Ok(number) => {
+                let fetch = &mut self.fetches.active[at];
+                fetch.stage = Stage::Converting(number);
+                fetch.deadline = deadline;
+                Ok(())
+            }
+            Err(why) => self.end(at, Err(why)),
+        }
+    }
+
+    /// A conversion has ended; its fetch may have been cancelled meanwhile.
+    pub(crate) fn converted(
+        &mut self,
+        number: u64,
+        result: Result<Vec<u8>, ClipEnd>,
+    ) -> Result<(), XError> {
+        let is_for = |fetch: &Fetch| matches!(fetch.stage, Stage::Converting(of) if of == number);
+        let Some(at) = self.fetches.active.iter().position(is_for) else { return Ok(()) };
+        match result {
+            // It is no such image: the owner may have another one.
+            Err(ClipEnd::Failed) => self.unusable(at),
+            result => self.end(at, result),
+        }
+    }
+
+    /// An owner has gone, so its transfers end; what is being converted was complete.
     pub(crate) fn owner_gone(&mut self, owner: Window) {
         let now = Instant::now();
-        for fetch in self.fetches.active.iter_mut().filter(|fetch| fetch.owner == owner) {
+        let needs_owner = |fetch: &&mut Fetch| {
+            fetch.owner == owner && !matches!(fetch.stage, Stage::Converting(_))
+        };
+        for fetch in self.fetches.active.iter_mut().filter(needs_owner) {
             fetch.deadline = now;
         }
     }

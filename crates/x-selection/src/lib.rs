@@ -4,11 +4,14 @@
 //! owning them for others. Knows X; never where contents come from or go to.
 //!
 //! Only the list of targets of a new owner is fetched unasked. What is owned for others is
-//! requested when an application pastes ([`XSelectionEvent::Wanted`]). Every wait has a deadline
-//! and every list a bound, because applications hang, die during a transfer, and paste in loops.
+//! requested when an application pastes ([`XSelectionEvent::Wanted`]). An owner that has text only
+//! as HTML, or an image only as JPEG, BMP or TIFF, is reported with text or PNG; the content is
+//! converted when it is fetched. Every wait has a deadline and every list a bound, because
+//! applications hang, die during a transfer, and paste in loops.
 #![forbid(unsafe_code)]
 
 mod atoms;
+mod conversions;
 mod copies;
 mod fetch;
 mod paste;
@@ -199,9 +202,14 @@ impl XSelections {
     }
 
     fn wake(&self) {
-        // If the counter is full, the thread is awake anyway.
-        let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
+        wake(&self.wake);
     }
+}
+
+/// Wakes the client's thread.
+pub(crate) fn wake(thread: &OwnedFd) {
+    // If the counter is full, the thread is awake anyway.
+    let _ = rustix::io::write(thread, &1u64.to_ne_bytes());
 }
 
 impl Drop for XSelections {

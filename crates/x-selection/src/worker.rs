@@ -23,6 +23,7 @@ use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{COPY_DEPTH_FROM_PARENT, COPY_FROM_PARENT, CURRENT_TIME, NONE};
 
 use crate::atoms::Atoms;
+use crate::conversions::Conversions;
 use crate::copies::{Copies, Suspicion};
 use crate::fetch::Fetches;
 use crate::paste::Pastes;
@@ -87,6 +88,7 @@ pub(crate) struct Worker<'a> {
     pub(crate) selections: [Watched; 2],
     acquisitions: u32,
     pub(crate) fetches: Fetches,
+    pub(crate) conversions: Conversions,
     pub(crate) pastes: Pastes,
     on_event: Box<dyn FnMut(XSelectionEvent) + Send>,
 }
@@ -117,6 +119,7 @@ pub(crate) fn run(
         selections: Selection::ALL.map(|selection| Watched::new(atoms.selection(selection))),
         acquisitions: 0,
         fetches: Fetches::default(),
+        conversions: Conversions::new(inbox.woken.clone()),
         pastes: Pastes::default(),
         on_event,
     };
@@ -160,6 +163,9 @@ impl Worker<'_> {
                     Err(TryRecvError::Empty) => break,
                     Err(TryRecvError::Disconnected) => return Ok(()),
                 }
+            }
+            while let Some((number, result)) = self.conversions.poll() {
+                self.converted(number, result)?;
             }
             self.handle_deadlines(Instant::now())?;
             self.connection.flush()?;
@@ -286,11 +292,12 @@ impl Worker<'_> {
         targets: Vec<Atom>,
     ) -> Result<(), XError> {
         let formats = self.atoms.formats(&targets);
+        let available = self.atoms.available(&targets);
         let client = self.client(self.selections[selection as usize].owner);
         let watched = &mut self.selections[selection as usize];
         watched.targets = targets;
         match watched.copies.suspect(client, formats, Instant::now()) {
-            Suspicion::None => self.report_owner(selection, formats),
+            Suspicion::None => self.report_owner(selection, available),
             Suspicion::Compare(format) => self.compare(selection, format)?,
             Suspicion::Echo => self.ignore_copy(selection),
         }
@@ -310,8 +317,8 @@ impl Worker<'_> {
         if content.is_some_and(|content| watched.copies.was_given(client, format, content)) {
             self.ignore_copy(selection);
         } else {
-            let formats = self.atoms.formats(&watched.targets);
-            self.report_owner(selection, formats);
+            let available = self.atoms.available(&watched.targets);
+            self.report_owner(selection, available);
         }
     }
 

@@ -2,11 +2,15 @@
 //! contents are reported and can be fetched; owned ones are requested when pasted, and arrive byte
 //! for byte. Skipped, with a message, without Xvfb or xclip.
 
-use std::io::{Read as _, Write as _};
+#[path = "../../clip-convert/tests/hostile/mod.rs"]
+mod hostile;
+
+use std::io::{Cursor, Read as _, Write as _};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
+use image::{ImageFormat, Rgb, RgbImage};
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_x_selection::{XSelectionEvent, XSelections};
 use x11rb::connection::Connection as _;
@@ -206,9 +210,128 @@ fn images_and_html_are_distinguished_from_text() {
     assert_eq!(desk.wait("the image", content(1)), Ok(picture));
     let page: Vec<u8> = "<p>grün</p>".encode_utf16().flat_map(u16::to_le_bytes).collect();
     let _html = desk.copies(&["-selection", "clipboard", "-t", "text/html"], &page);
-    desk.wait("a page", owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Html)));
+    desk.wait("a page", owned(Selection::Clipboard, TEXT.with(ClipFormat::Html)));
     desk.selections.fetch(2, Selection::Clipboard, ClipFormat::Html);
     assert_eq!(desk.wait("the page", content(2)), Ok("<p>grün</p>".as_bytes().to_vec()));
+}
+
+/// An image of this format.
+fn image(format: ImageFormat) -> (RgbImage, Vec<u8>) {
+    let image = RgbImage::from_fn(300, 200, |x, y| Rgb([x as u8, y as u8, (x ^ y) as u8]));
+    let mut bytes = Vec::new();
+    image.write_to(&mut Cursor::new(&mut bytes), format).unwrap();
+    (image, bytes)
+}
+
+#[test]
+fn html_has_a_text_and_images_have_a_png() {
+    let Some(desk) = Desk::start() else { return };
+    let html = "<p>grün&nbsp;&amp;<br>gut</p><script>x</script>".as_bytes();
+    let _html = desk.copies(&["-selection", "clipboard", "-t", "text/html"], html);
+    desk.wait("a page", owned(Selection::Clipboard, TEXT.with(ClipFormat::Html)));
+    desk.selections.fetch(1, Selection::Clipboard, ClipFormat::Text);
+    assert_eq!(desk.wait("its text", content(1)), Ok("grün &\ngut".as_bytes().to_vec()));
+    for (id, (target, format)) in (2..).zip([
+        ("image/jpeg", ImageFormat::Jpeg),
+        ("image/bmp", ImageFormat::Bmp),
+        ("image/x-bmp", ImageFormat::Bmp),
+        ("image/x-MS-bmp", ImageFormat::Bmp),
+        ("image/tiff", ImageFormat::Tiff),
+    ]) {
+        let (original, bytes) = image(format);
+        let _image = desk.copies(&["-selection", "primary", "-t", target], &bytes);
+        desk.wait(target, owned(Selection::Primary, ClipFormats::NONE.with(ClipFormat::Png)));
+        desk.selections.fetch(id, Selection::Primary, ClipFormat::Png);
+        let png = desk.wait("its PNG", content(id)).unwrap();
+        let shown = image::load_from_memory_with_format(&png, ImageFormat::Png).unwrap();
+        let expected = match format {
+            ImageFormat::Jpeg => image::load_from_memory(&bytes).unwrap().into_rgb8(),
+            _ => original,
+        };
+        assert!(shown.into_rgb8() == expected, "{target}");
+    }
+}
+
+/// Answers one request, for targets or for a content, and returns the target.
+fn answer(owner: &Program, contents: &[(&str, &[u8])]) -> String {
+    loop {
+        let Event::SelectionRequest(request) = owner.x.wait_for_event().unwrap() else { continue };
+        let (window, property) = (request.requestor, request.property);
+        let name = owner.x.get_atom_name(request.target).unwrap().reply().unwrap().name;
+        let name = String::from_utf8(name).unwrap();
+        if name == "TARGETS" {
+            let targets: Vec<u32> = contents.iter().map(|(name, _)| owner.atom(name)).collect();
+            let replace = PropMode::REPLACE;
+            owner.x.change_property32(replace, window, property, AtomEnum::ATOM, &targets).unwrap();
+        } else {
+            let (_, bytes) = contents.iter().find(|(of, _)| *of == name).unwrap();
+            let (replace, target) = (PropMode::REPLACE, request.target);
+            owner.x.change_property8(replace, window, property, target, bytes).unwrap();
+        }
+        let answer = SelectionNotifyEvent {
+            response_type: SELECTION_NOTIFY_EVENT,
+            sequence: 0,
+            time: request.time,
+            requestor: request.requestor,
+            selection: request.selection,
+            target: request.target,
+            property: request.property,
+        };
+        owner.x.send_event(false, request.requestor, EventMask::NO_EVENT, answer).unwrap();
+        owner.x.flush().unwrap();
+        return name;
+    }
+}
+
+#[test]
+fn nothing_is_read_before_it_is_fetched_and_the_next_image_is_tried_if_one_is_broken() {
+    let Some(desk) = Desk::start() else { return };
+    let owner = Program::start(&desk);
+    let (original, tiff) = image(ImageFormat::Tiff);
+    // Targets that are lossless are tried first; JPEG, the last, is not needed.
+    let contents =
+        [("image/jpeg", &b"never read"[..]), ("image/bmp", b"BM"), ("image/tiff", &tiff)];
+    owner.x.set_selection_owner(owner.window, owner.atom("CLIPBOARD"), CURRENT_TIME).unwrap();
+    owner.x.flush().unwrap();
+    assert_eq!(answer(&owner, &contents), "TARGETS");
+    desk.wait("an image", owned(Selection::Clipboard, ClipFormats::NONE.with(ClipFormat::Png)));
+    // Requests of one client arrive in order: had it asked for a content, that would be first.
+    desk.selections.fetch(1, Selection::Clipboard, ClipFormat::Png);
+    assert_eq!(answer(&owner, &contents), "image/bmp");
+    assert_eq!(answer(&owner, &contents), "image/tiff");
+    let png = desk.wait("the PNG of the second", content(1)).unwrap();
+    let shown = image::load_from_memory_with_format(&png, ImageFormat::Png).unwrap();
+    assert!(shown.into_rgb8() == original);
+}
+
+#[test]
+fn a_hostile_image_fails_and_delays_no_other_paste() {
+    let Some(desk) = Desk::start() else { return };
+    // Small to send, and seconds to decode.
+    let slow = hostile::progressive(8192, 4096, 60);
+    let _slow = desk.copies(&["-selection", "primary", "-t", "image/jpeg"], &slow);
+    let png = ClipFormats::NONE.with(ClipFormat::Png);
+    desk.wait("an image", owned(Selection::Primary, png));
+    let _text = desk.copies(&["-selection", "clipboard"], b"text");
+    desk.wait("a text", owned(Selection::Clipboard, TEXT));
+    desk.selections.fetch(1, Selection::Primary, ClipFormat::Png);
+    desk.selections.fetch(2, Selection::Clipboard, ClipFormat::Text);
+    let mut first = None;
+    let converted = desk.wait("the image, or its end", |event| {
+        if let XSelectionEvent::Content { id, content } = event {
+            first.get_or_insert(*id);
+            return (*id == 1).then(|| content.clone());
+        }
+        None
+    });
+    assert_eq!(first, Some(2), "the text did not wait for the image: {converted:.60?}");
+    drop(_slow);
+    desk.wait("xclip has gone", owned(Selection::Primary, ClipFormats::NONE));
+    let vast = hostile::progressive(65_535, 65_535, 1);
+    let _vast = desk.copies(&["-selection", "primary", "-t", "image/jpeg"], &vast);
+    desk.wait("another image", owned(Selection::Primary, png));
+    desk.selections.fetch(3, Selection::Primary, ClipFormat::Png);
+    assert_eq!(desk.wait("its end", content(3)), Err(ClipEnd::Failed));
 }
 
 #[test]
