@@ -332,6 +332,7 @@ Keys in the window:
   Ctrl+Alt+E    Show lossy areas: on slow paths photographs are lossy until they are refreshed
   Ctrl+Alt+G    Toggle keyboard grab: the session gets shortcuts of the local desktop too (Alt+Tab,
                 Super…); fullscreen grabs by itself
+  Ctrl+Alt+P    Release a captured pointer, or let an application capture it
   Ctrl+Alt+M    Open the menu, which also sends keys that the local desktop keeps: Ctrl+Alt+Del,
                 Alt+Tab, Super, Print
   Ctrl+Alt+Plus, Ctrl+Alt+Minus   Zoom in at the pointer, zoom out

@@ -27,6 +27,7 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('6', "Ctrl+Esc", Choice::Send(&["Control_L", "Escape"])),
     ('f', "Toggle fullscreen", Choice::Do(Command::Fullscreen)),
     ('g', "Toggle keyboard grab", Choice::Do(Command::Grab)),
+    ('p', "Let an application capture the pointer, or release it", Choice::Do(Command::Capture)),
     ('s', "Toggle statistics", Choice::Do(Command::Statistics)),
     ('e', "Show lossy areas", Choice::Do(Command::LossyAreas)),
     (

@@ -3,6 +3,7 @@
 //! wakes it by an SDL event. Presents as soon as a drawing burst is complete, and only the damage.
 //! Knows SDL; decides nothing about the protocol.
 
+mod capture;
 mod clipboard;
 mod cursor;
 mod follow;
@@ -48,6 +49,7 @@ use crate::saved::CacheOptions;
 use crate::target::Target;
 use crate::view::ViewChoice;
 
+use capture::Capture;
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
 use keyboard::{Keyboard, TextInput};
@@ -154,6 +156,8 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
         ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
         ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
+        // A captured pointer is as fast as one that is not.
+        ("SDL_MOUSE_RELATIVE_SYSTEM_SCALE", "1"),
         ("SDL_APP_ID", "thinc-view"),
     ] {
         sdl3::hint::set(hint, value);
@@ -191,6 +195,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         cursor: LocalCursor::new(driver),
         keyboard: Keyboard::new(driver),
         pointer: Pointer::default(),
+        capture: Capture::default(),
         mouse_at: (0, 0.0, 0.0),
         zoom: Zoom::new(options.view),
         statistics: options.statistics,
@@ -288,6 +293,7 @@ struct App<'a> {
     cursor: LocalCursor,
     keyboard: Keyboard,
     pointer: Pointer,
+    capture: Capture,
     /// The mouse's last position reported by SDL: the window, and the point in it.
     mouse_at: (u32, f32, f32),
     zoom: Zoom,
@@ -367,6 +373,9 @@ impl App<'_> {
                     self.send(event);
                 }
             }
+            Event::MouseMotion { xrel, yrel, .. } if self.capture.is_on() => {
+                self.handle_captured_motion((xrel, yrel));
+            }
             Event::MouseMotion { window_id, x, y, .. } => {
                 self.mouse_at = (window_id, x, y);
                 self.pointer.handle_motion(self.screen_at(window_id, x, y));
@@ -440,6 +449,7 @@ impl App<'_> {
                 self.sync_locks();
             }
             Command::Retry => self.client.retry_now(),
+            Command::Capture => self.toggle_capture(),
             Command::Zoom(_) | Command::Pan(..) if self.has_displays() => {
                 self.show_notice("Zoom needs a single window".to_owned());
             }
@@ -557,10 +567,15 @@ impl App<'_> {
             let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
             self.text_input.set_rect(self.panes[index].window(), at, 0);
         }
-        self.pointer.handle_motion(self.screen_at(window_id, x, y));
+        if !self.capture.is_on() {
+            self.pointer.handle_motion(self.screen_at(window_id, x, y));
+        }
         self.flush_pointer();
         if let Some(event) = self.pointer.handle_button(button, down, at_ns) {
             self.send(event);
+            if down {
+                self.handle_click(window_id);
+            }
         }
     }
 
@@ -578,9 +593,12 @@ impl App<'_> {
         }
     }
 
-    /// Sends the last motion of a batch: only the final position matters.
+    /// Sends the last motion of a batch: only the final position matters, or the whole distance.
     fn flush_pointer(&mut self) {
         if let Some(event) = self.pointer.take_motion() {
+            self.send(event);
+        }
+        while let Some(event) = self.capture.take() {
             self.send(event);
         }
     }
@@ -602,6 +620,7 @@ impl App<'_> {
             cursor,
             cursor_move,
             cursor_show,
+            relative_wanted,
             frame_end,
             notice,
             ..
@@ -654,6 +673,9 @@ impl App<'_> {
                     self.tell_size(&mut state);
                 }
             }
+            if !state.is_connected() {
+                self.release_pointer();
+            }
             self.redraw = true;
         }
         if geometry.is_some()
@@ -668,8 +690,13 @@ impl App<'_> {
         if let Some(shown) = cursor_show {
             self.cursor.set_shown(&self.mouse, shown);
         }
+        if let Some(wanted) = relative_wanted {
+            drop(state);
+            self.handle_relative_wanted(wanted);
+            state = client.lock();
+        }
         if let Some((x, y)) = cursor_move {
-            self.warp(x, y);
+            self.handle_cursor_move(x, y);
         }
         if let Some(words) = notice {
             self.show_notice(words);
@@ -837,6 +864,8 @@ enum Command {
     Menu,
     Quit,
     Retry,
+    /// Lets an application have the pointer, or takes it back.
+    Capture,
     Zoom(Step),
     /// By this many quarters of the visible part.
     Pan(i32, i32),
@@ -856,6 +885,7 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Comma
         Keycode::M => Command::Menu,
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
+        Keycode::P => Command::Capture,
         Keycode::Plus | Keycode::Equals | Keycode::KpPlus => Command::Zoom(Step::In),
         Keycode::Minus | Keycode::KpMinus => Command::Zoom(Step::Out),
         Keycode::_0 | Keycode::Kp0 => Command::Zoom(Step::Reset),

@@ -256,6 +256,7 @@ impl App<'_> {
                 if self.input.focused_window_id().and_then(|id| self.pane_of(id)).is_none() =>
             {
                 self.flush_pointer();
+                self.release_pointer();
                 self.release_all();
                 self.menu = false;
                 self.redraw = true;

@@ -120,6 +120,16 @@ impl Pointer {
         Some(InputEvent::Touch { id: slot as u8, phase, x, y })
     }
 
+    /// A button is down.
+    pub(super) fn holds_button(&self) -> bool {
+        self.buttons != 0
+    }
+
+    /// The session's pointer position is unknown.
+    pub(super) fn forget_position(&mut self) {
+        (self.pending, self.sent) = (None, None);
+    }
+
     /// Nothing is pressed any more, and the session's pointer position is unknown.
     pub(super) fn forget(&mut self) {
         self.buttons = 0;

@@ -490,7 +490,7 @@ impl Shared {
         }
         match message {
             ViewerMessage::Hello(hello) => {
-                let caps = SessionCaps::CLIPBOARD;
+                let caps = SessionCaps::CLIPBOARD | SessionCaps::RELATIVE;
                 let answer = SessionHello {
                     version: 1,
                     caps,
