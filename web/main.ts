@@ -128,6 +128,9 @@ function handleMessage(message: FromEngine): void {
     case "cursorShow":
       cursor.setShown(message.shown);
       break;
+    case "relativeWanted":
+      input.capture.setWanted(message.wanted);
+      break;
     case "lossy":
       lossy.show(message.rects);
       break;
@@ -258,6 +261,7 @@ function prepareMenu(): void {
     keys.hidden = !keys.hidden;
     (currentTarget as HTMLElement).setAttribute("aria-expanded", String(!keys.hidden));
   });
+  element("menu-capture").addEventListener("click", () => input.capture.toggle());
   element("menu-stats").addEventListener("click", () => stats.toggle());
   element("menu-lossy").addEventListener("click", () => lossy.toggle());
   element("menu-disconnect").addEventListener("click", () => send({ type: "disconnect" }));
@@ -290,6 +294,7 @@ function transportOf(word: string | null): TransportChoice {
 const SHORTCUTS: Readonly<Record<string, () => void>> = {
   KeyE: () => lossy.toggle(),
   KeyM: () => menu.toggleByKeyboard(),
+  KeyP: () => input.capture.toggle(),
   KeyS: () => stats.toggle(),
 };
 
@@ -323,7 +328,10 @@ const stage = new Stage(
     layers: [canvas, lossy.canvas],
     resized: (display) => send({ type: "display", display }),
     viewRequested: (view) => send({ type: "view", view }),
-    scaled: (scale) => cursor.setScale(scale),
+    scaled: (scale) => {
+      cursor.setScale(scale);
+      input.capture.setScale(scale);
+    },
     keyboardGone: () => showKeyboard(false),
   },
   sizingOf(new URLSearchParams(location.search).get("size")),
@@ -373,6 +381,9 @@ const input: Input = new Input({
     if (kind === "touch") menu.useHandle();
     // A touch keyboard is shown on request, not at each touch.
     if (!stage.keyboardWanted) keys.inputMode = kind === "mouse" ? "text" : "none";
+  },
+  captureWanted: (wanted) => {
+    element("menu-capture").hidden = !wanted;
   },
   row: (options) => new KeyRow({ row: element("keyrow"), ...options }),
 });

@@ -45,6 +45,7 @@ interface Exports {
   viewer_locks(locks: number, nowUs: number): number;
   viewer_layout(layoutBytes: number, variantBytes: number): void;
   viewer_motion(x: number, y: number, nowUs: number): number;
+  viewer_motion_by(dx: number, dy: number, nowUs: number): number;
   viewer_button(button: number, down: number, nowUs: number): number;
   viewer_scroll(dx: number, dy: number, nowUs: number): number;
   viewer_touch(id: number, phase: number, x: number, y: number, nowUs: number): number;
@@ -136,7 +137,9 @@ export type DecoderEvent =
     }
   | { type: "cursorShow"; shown: boolean }
   | { type: "barrier"; id: number }
-  | { type: "frameEnd" }
+  /** What was drawn together is complete. */
+  | { type: "frameEnd"; relativeWanted: boolean }
+  | { type: "relativeWanted"; wanted: boolean }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -364,6 +367,10 @@ export class Decoder {
     this.calls.viewer_motion(x, y, nowUs);
   }
 
+  motionBy(dx: number, dy: number, nowUs: number): void {
+    this.calls.viewer_motion_by(dx, dy, nowUs);
+  }
+
   button(button: number, down: boolean, nowUs: number): void {
     this.calls.viewer_button(button, Number(down), nowUs);
   }
@@ -589,11 +596,13 @@ export class Decoder {
         case 4:
           return { type: "barrier", id: a };
         case 6:
-          return { type: "frameEnd" };
+          return { type: "frameEnd", relativeWanted: a !== 0 };
         case 7:
           return { type: "closed", code: a, reason: this.text() };
         case 8:
           return { type: "hello", name: this.text() };
+        case 10:
+          return { type: "relativeWanted", wanted: a !== 0 };
         case 16:
           return { type: "clipOffer", selection: a, formats: b };
         case 17:

@@ -188,6 +188,9 @@ export class Engine {
   private readonly awaitPicture: Waiter[] = [];
   private readonly awaitPresent: Waiter[] = [];
 
+  /** What the page was told last. */
+  private relativeWanted = false;
+
   constructor(private readonly post: (message: FromEngine, transfer?: Transferable[]) => void) {}
 
   /** Handles one message of the page. Never throws; errors are posted. */
@@ -218,6 +221,12 @@ export class Engine {
         break;
       case "motion":
         this.withDecoder((decoder) => decoder.motion(message.x, message.y, nowUs()), "may wait");
+        break;
+      case "motionBy":
+        this.withDecoder(
+          (decoder) => decoder.motionBy(message.dx, message.dy, nowUs()),
+          "may wait",
+        );
         break;
       case "scroll":
         this.withDecoder((decoder) => decoder.scroll(message.dx, message.dy, nowUs()));
@@ -698,6 +707,12 @@ export class Engine {
     );
   }
 
+  private setRelativeWanted(wanted: boolean): void {
+    if (wanted === this.relativeWanted) return;
+    this.relativeWanted = wanted;
+    this.post({ type: "relativeWanted", wanted });
+  }
+
   private handleEvent(event: DecoderEvent): void {
     switch (event.type) {
       case "hello":
@@ -716,6 +731,11 @@ export class Engine {
       case "frameEnd":
         this.holdUntilMs = 0;
         this.schedulePresent();
+        // The application may have ended while there was no connection.
+        this.setRelativeWanted(event.relativeWanted);
+        break;
+      case "relativeWanted":
+        this.setRelativeWanted(event.wanted);
         break;
       case "cursor": {
         const { width, height, hotX, hotY, rgba } = event;

@@ -56,6 +56,8 @@ export type ToEngine =
   /** The layout of this keyboard, by X's names. */
   | { type: "layout"; layout: string; variant: string }
   | { type: "motion"; x: number; y: number }
+  /** A distance, from wherever the session's pointer is. */
+  | { type: "motionBy"; dx: number; dy: number }
   | { type: "button"; button: number; down: boolean; timeUs: number }
   | { type: "scroll"; dx: number; dy: number }
   | { type: "touch"; id: number; phase: TouchPhase; x: number; y: number }
@@ -218,6 +220,8 @@ export type FromEngine =
       rgba: Uint8ClampedArray;
     }
   | { type: "cursorShow"; shown: boolean }
+  /** Whether an application wants to know how far the pointer moves, and not where it is. */
+  | { type: "relativeWanted"; wanted: boolean }
   /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
   | { type: "lossy"; rects: Int32Array }
   /**

@@ -6,6 +6,7 @@
 
 import type { Stage } from "../display/stage";
 import { nowUs, type ToEngine } from "../engine/messages";
+import { Capture } from "./capture";
 import { Gestures, type Place } from "./gestures";
 import type { KeyRow, KeyRowOptions } from "./keyrow";
 import { Keys, type KeysOptions } from "./keys";
@@ -65,6 +66,8 @@ export interface InputOptions {
   pointerAt(x: number | undefined, y: number | undefined): void;
   /** A mouse, pen or finger pressed the picture. */
   pressed(kind: string): void;
+  /** An application wants to capture the pointer, or no longer. */
+  captureWanted(wanted: boolean): void;
   /** Touches are sent as such, for applications that handle gestures. */
   passThrough: boolean;
 }
@@ -73,6 +76,7 @@ export class Input implements InputSink {
   active = false;
   takesKeys = false;
   readonly typing: Typing;
+  readonly capture: Capture;
   private readonly keys: Keys;
   private readonly pointer: Pointer;
   private readonly touches: Touches;
@@ -85,7 +89,19 @@ export class Input implements InputSink {
     const positionAt = (x: number, y: number) => view.point(x, y);
     this.keys = new Keys({ sink: this, shortcut, forPage, clipboard });
     this.typing = new Typing(options.keys, this, options.notice);
-    this.pointer = new Pointer({ sink: this, positionAt });
+    this.pointer = new Pointer({
+      sink: this,
+      // A captured pointer has no position.
+      positionAt: (x, y) => (this.capture.isOn ? undefined : positionAt(x, y)),
+    });
+    this.capture = new Capture({
+      stage,
+      sink: this,
+      notice: options.notice,
+      pressed: () => this.pointer.busy,
+      changed: options.captureWanted,
+      released: () => this.pointer.forgetPosition(),
+    });
     this.touches = new Touches({ sink: this, positionAt });
     this.row = options.row({ active: () => this.takesKeys, send: (message) => this.send(message) });
     this.gestures = this.makeGestures();
@@ -124,6 +140,7 @@ export class Input implements InputSink {
   setConnection(connection: "on" | "away" | "off"): void {
     this.takesKeys = connection !== "off";
     const active = connection === "on";
+    if (!active) this.capture.release();
     if (active === this.active && this.takesKeys) return;
     this.active = active;
     // The session releases what a lost viewer held; keys go down and up as usual meanwhile, and
@@ -211,7 +228,8 @@ export class Input implements InputSink {
       this.typing.placeAt(event.clientX, event.clientY);
       this.options.pressed(event.pointerType);
       this.typing.focus();
-      this.options.stage.setPointerCapture(event.pointerId);
+      // A captured pointer belongs to the stage anyway, and browsers refuse.
+      if (!this.capture.isOn) this.options.stage.setPointerCapture(event.pointerId);
     }
     if (!this.active) {
       this.ignore(event);
@@ -222,11 +240,16 @@ export class Input implements InputSink {
       if (event.type === "pointerdown" && event.pointerType === "pen")
         this.gestures.cancelAll(event.timeStamp);
       if ((event.buttons & ERASER) !== 0) return;
+      if (this.capture.isOn) {
+        this.handleCaptured(event);
+        return;
+      }
       this.options.pointerAt(event.clientX, event.clientY);
       // If only a part is visible, the view follows the pointer to its edges.
       if (event.type !== "pointerdown")
         this.options.view.pushAt({ x: event.clientX, y: event.clientY });
       this.pointer.handle(event);
+      if (event.type === "pointerdown" && event.pointerType === "mouse") this.capture.clicked();
     } else if (
       event.type === "pointerdown" &&
       (this.pen.down || event.timeStamp - this.pen.atMs < PALM_MS)
@@ -237,6 +260,12 @@ export class Input implements InputSink {
     } else {
       this.handleFinger(event);
     }
+  }
+
+  private handleCaptured(event: PointerEvent): void {
+    // Each movement has both events, and the other one has no distance in some browsers.
+    if (event.type === "pointermove") this.capture.moved(event);
+    if (event.type !== "pointerrawupdate") this.pointer.handle(event);
   }
 
   /**

@@ -60,6 +60,12 @@ export class Pointer {
     this.lastSent = undefined;
   }
 
+  /** The session's pointer is somewhere else now. */
+  forgetPosition(): void {
+    this.pending = undefined;
+    this.lastSent = undefined;
+  }
+
   /** A mouse or pen event that is not sent. */
   ignore(event: PointerEvent): void {
     this.stale = event.buttons;

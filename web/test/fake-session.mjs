@@ -46,7 +46,7 @@ const rect = (x, y, width, height) =>
   Buffer.concat([zigzag(x), zigzag(y), varint(width), varint(height)]);
 
 export const message = {
-  /** `caps`: 1 wants the viewer's clipboard. */
+  /** `caps`: 1 wants the viewer's clipboard, 8 accepts distances. */
   hello: (name, caps = 0) => frame(0x02, varint(1), varint(caps), varint(65536), text(name)),
   /** The newest input that was received from a viewer that has reconnected. */
   inputReceived: (input) => frame(0x0f, varint(input)),
@@ -74,6 +74,7 @@ export const message = {
     return frame(0x05, varint(width), varint(height), varint(hotX), varint(hotY), head, pixels);
   },
   cursorShow: (shown) => frame(0x07, Buffer.from([Number(shown)])),
+  relativeWanted: (wanted) => frame(0x16, Buffer.from([Number(wanted)])),
   /** Colours are blue, green, red; the planes are the foreground's mask, then the image's. */
   cursorBits: (width, height, hotX, hotY, fore, back, planes) =>
     frame(
@@ -225,6 +226,7 @@ function input(event, byte, number, signed) {
   if (event <= 8) return { kind: "touch", phase: event - 6, id: byte(), x: number(), y: number() };
   if (event === 10) return { kind: "char", character: String.fromCodePoint(number()) };
   if (event === 11) return { kind: "locks", locks: byte() };
+  if (event === 12) return { kind: "motionBy", dx: signed(), dy: signed() };
   return { kind: "releaseAll" };
 }
 

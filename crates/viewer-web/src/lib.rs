@@ -173,6 +173,13 @@ pub extern "C" fn viewer_motion(x: u32, y: u32, now_us: f64) -> u32 {
     with(|page| page.input(InputEvent::Motion { x: narrow(x), y: narrow(y) }, micros(now_us)))
 }
 
+/// A distance in pixels of the session's screen, from wherever its pointer is.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_motion_by(dx: i32, dy: i32, now_us: f64) -> u32 {
+    let bound = |value: i32| value.clamp(i16::MIN.into(), i16::MAX.into()) as i16;
+    with(|page| page.input(InputEvent::MotionBy { dx: bound(dx), dy: bound(dy) }, micros(now_us)))
+}
+
 /// A button, by X's number.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_button(button: u32, down: u32, now_us: f64) -> u32 {

@@ -160,8 +160,12 @@ impl Page {
             String::from_utf8_lossy(self.buffer.get(..name_bytes).unwrap_or_default()).into_owned();
         let h264 = if self.h264 { ViewerCaps::H264 } else { 0 };
         let datagrams = if self.datagrams { ViewerCaps::DATAGRAMS } else { 0 };
-        let caps =
-            ViewerCaps::RESIZE | ViewerCaps::LOCAL_CURSOR | ViewerCaps::VIDEO | h264 | datagrams;
+        let caps = ViewerCaps::RESIZE
+            | ViewerCaps::LOCAL_CURSOR
+            | ViewerCaps::VIDEO
+            | ViewerCaps::RELATIVE
+            | h264
+            | datagrams;
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
         let earlier_cache =
             self.viewer.as_mut().and_then(Viewer::take_cache).or_else(|| self.cache.take());
