@@ -14,6 +14,7 @@ mod gpu;
 #[cfg(not(feature = "gpu"))]
 #[path = "without_gpu.rs"]
 mod gpu;
+mod icon;
 mod keyboard;
 mod layout;
 mod menu;

@@ -13,6 +13,7 @@ use sdl3::video::{FullscreenType, Window, WindowBuilder, WindowPos};
 use thinc_region::{Rect, Size};
 
 use super::gpu;
+use super::icon;
 use super::present::{self, Presenter, Slot};
 use super::{App, WindowOptions};
 use crate::arrange;
@@ -167,12 +168,17 @@ fn build(
         gpu::ask(video);
         let flags = builder.window_flags();
         match builder.opengl().build() {
-            Ok(window) => return Ok(window),
+            Ok(mut window) => {
+                icon::set(&mut window);
+                return Ok(window);
+            }
             Err(error) => present::report_no_gpu(&error.to_string()),
         }
         builder.set_window_flags(flags);
     }
-    builder.build().map_err(|error| ViewError::Window(error.to_string()))
+    let mut window = builder.build().map_err(|error| ViewError::Window(error.to_string()))?;
+    icon::set(&mut window);
+    Ok(window)
 }
 
 /// Puts windows side by side in the middle of the desktop if they fit; otherwise the user moves
