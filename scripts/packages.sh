@@ -42,7 +42,7 @@ packages_test=(
     "nodejs|node" "npm|npm" "shellcheck|shellcheck" "clang-format|clang-format" "openssl|openssl"
     iproute2 procps util-linux iputils-ping iperf3 tcpdump
     openssh-client "openssh-server|/usr/sbin/sshd"
-    x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy
+    x11-xkb-utils xclip xsel python3-gi gir1.2-gtk-3.0 ibus ibus-anthy libpam-oath
 )
 # The systems that thinc-bench measures beside thinc, and what it measures them with. FreeRDP's
 # package has the major version in its name: 2 in Debian 12, 3 in Debian 13.

@@ -1,5 +1,6 @@
-// A person logs in to `thinc broker` in Chromium, with a real account, and works on a real desktop:
-// by keyboard, on a phone, and again from another browser.
+// A person logs in to `thinc broker` in Chromium and in Firefox, with a real account, and works on
+// a real desktop: by keyboard, on a phone, again from another browser, and while parts of the
+// server are killed. axe-core looks for what a screen reader could not use.
 // Makes an account and removes it, so it needs root; without, it is skipped. Needs what
 // browser.test.mjs needs.
 
@@ -15,12 +16,15 @@ import {
   symlinkSync,
   writeFileSync,
 } from "node:fs";
+import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { test as nodeTest } from "node:test";
 import { fileURLToPath } from "node:url";
 import { endChild } from "./child.mjs";
 import { chromiumForTests, openTab, PHONE } from "./chromium.mjs";
+import { Firefox } from "./firefox.mjs";
+import { LinkProxy } from "./proxy.mjs";
 import { fileHas } from "./session.mjs";
 
 const tree = (path) => fileURLToPath(new URL(`../../${path}`, import.meta.url));
@@ -31,12 +35,17 @@ const PASSWORD = "correct horse 8";
 const skip = process.getuid() === 0 ? false : "it makes an account, which needs root";
 const test = (name, body) => nodeTest(name, { timeout: 240_000, skip }, body);
 const browser = chromiumForTests();
+/** Checks a page against the rules of WCAG; its text runs inside the page. */
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+let accounts = 0;
 
 /** A broker, and an account whose desktop is a terminal that writes what is typed to a file. */
 async function start(t) {
   const folder = mkdtempSync(join(tmpdir(), "thinc-web-broker-"));
   chmodSync(folder, 0o755);
-  const user = `tw${process.pid}`;
+  accounts += 1;
+  const user = `tw${process.pid}x${accounts}`;
   // libpam reads names in lower case.
   const service = join("/etc/pam.d", basename(folder).toLowerCase());
   const run = (program, ...words) => execFileSync(program, words, { stdio: "pipe" });
@@ -65,7 +74,7 @@ async function start(t) {
   cpSync(THINC, join(folder, "bin/thinc"));
   cpSync(join(DRIVER, "thinc_drv.so"), join(folder, "bin/thinc_drv.so"));
   const typed = join(folder, "home", user, "typed");
-  const script = `#!/bin/sh\nexec xterm -u8 -e sh -c 'cat > ${typed}'\n`;
+  const script = `#!/bin/sh\nexec xterm -geometry 300x100 -u8 -e sh -c 'cat > ${typed}'\n`;
   writeFileSync(join(folder, "bin/desk"), script, { mode: 0o755 });
   symlinkSync("desk", join(folder, "bin/x-session-manager"));
   const environment = join(folder, "environment");
@@ -91,13 +100,27 @@ async function start(t) {
   );
   t.after(() => endChild(broker));
   const [, address] = await fileHas(out, (text) => /listens on (\S+);/.exec(text));
-  return { user, typed, url: `https://${address}/`, log: () => run("cat", out).toString() };
+  /** Kills the one process of this user whose command line has these words; returns its id. */
+  const kill = (owner, words) => {
+    const found = run("pgrep", "--uid", owner, "--full", words).toString().trim().split("\n");
+    assert.equal(found.length, 1, `${words}: ${found}`);
+    process.kill(Number(found[0]), "SIGKILL");
+    return Number(found[0]);
+  };
+  return { user, typed, url: `https://${address}/`, kill };
 }
 
 async function logIn(page, user, password) {
   await page.getByLabel("User name").fill(user);
   await page.getByLabel("Password").fill(password);
   await page.keyboard.press("Enter");
+}
+
+/** What a screen reader, a keyboard or weak eyes could not use of this page. */
+async function barriers(page) {
+  await page.evaluate(AXE);
+  const { violations } = await page.evaluate(() => window.axe.run(document));
+  return violations.map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html).join(" ")}`);
 }
 
 /** Waits until the page shows a desktop, with all of its pixels. */
@@ -112,12 +135,14 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   const page = await openTab(browser);
   await page.goto(url);
   await page.getByRole("heading", { name: "Log in" }).waitFor();
+  assert.deepEqual(await barriers(page), []);
   // By keyboard alone: the first field has the focus.
   await page.keyboard.type(user);
   await page.keyboard.press("Tab");
   await page.keyboard.type("wrong");
   await page.keyboard.press("Enter");
   await page.getByRole("alert").filter({ hasText: "refused" }).waitFor();
+  assert.deepEqual(await barriers(page), []);
   assert.equal(await page.getByLabel("Password").inputValue(), "");
   assert.equal(await page.evaluate(() => document.activeElement.id), "password");
   const fields = await page.evaluate(() =>
@@ -143,12 +168,14 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   assert.ok(card.x >= 0 && card.x + card.width <= 360, JSON.stringify(card));
   const ground = await phone.evaluate(() => getComputedStyle(document.body).backgroundColor);
   assert.equal(ground, "rgb(16, 18, 20)");
+  assert.deepEqual(await barriers(phone), []);
   await logIn(phone, user, PASSWORD);
   await shown(phone);
 
   // The list, and the end of the desktop.
   await phone.goto(url);
   await phone.getByRole("heading", { name: `Desktops of ${user}` }).waitFor();
+  assert.deepEqual(await barriers(phone), []);
   await phone.getByRole("button", { name: "Open desk" }).click();
   await shown(phone);
   await phone.goto(url);
@@ -167,4 +194,99 @@ test("a person logs in, works, leaves, and is on the same desktop again", async 
   // What the page itself did went wrong nowhere; a refused login is an error to the console.
   const unexpected = page.problems.filter((text) => !text.includes("401"));
   assert.deepEqual(unexpected, []);
+});
+
+/** The picture, as the page has it. */
+const picture = (page) =>
+  page.evaluate(async () => {
+    await window.thinc.quiet();
+    const { width, height, data } = await window.thinc.pixels();
+    const digest = await crypto.subtle.digest("SHA-256", data);
+    return `${width}x${height} ${[...new Uint8Array(digest)].join(" ")}`;
+  });
+
+/** Acts until the picture is as wanted, over reconnections too. */
+async function actUntil(act, page, isWanted, what) {
+  const deadline = Date.now() + 60_000;
+  for (;;) {
+    await act();
+    try {
+      if (isWanted(await picture(page))) return;
+    } catch (error) {
+      if (Date.now() > deadline) throw error;
+    }
+    assert.ok(Date.now() < deadline, `${what}: the picture is not as it should be`);
+  }
+}
+
+test("a desktop outlives its front, its session process and its network", async (t) => {
+  const { user, typed, url, kill } = await start(t);
+  const proxy = await LinkProxy.before(url);
+  t.after(() => proxy.stop());
+  const page = await openTab(browser);
+  await page.goto(proxy.link);
+  await logIn(page, user, PASSWORD);
+  await shown(page);
+  await fileHas(typed, () => true);
+  await page.keyboard.type("one");
+  await page.keyboard.press("Enter");
+  await fileHas(typed, (text) => text === "one\n");
+  const before = await picture(page);
+
+  const faults = [
+    ["the front", () => kill("nobody", "broker-part front")],
+    ["the session process", () => kill(user, "thinc session --config")],
+    ["the network", () => proxy.cut()],
+  ];
+  for (const [what, fail] of faults) {
+    fail();
+    // Characters pass over the next connection only. What is typed before a new session process
+    // is connected may be lost: it cannot know what its predecessor has received.
+    await actUntil(
+      () => page.keyboard.type("x"),
+      page,
+      (now) => now !== before,
+      what,
+    );
+    await actUntil(
+      () => page.keyboard.press("Control+u"),
+      page,
+      (now) => now === before,
+      what,
+    );
+  }
+  // The program is the same one.
+  await page.keyboard.type("two");
+  await page.keyboard.press("Enter");
+  await fileHas(typed, (text) => text === "one\ntwo\n");
+});
+
+test("a person logs in with Firefox", async (t) => {
+  const [TAB, ENTER] = ["\ue004", "\ue007"];
+  const { user, typed, url } = await start(t);
+  const firefox = await Firefox.start();
+  t.after(() => firefox.stop());
+  await firefox.goto(url);
+  await firefox.waitFor(`return document.activeElement.id === "user";`);
+  await firefox.keys(...user, TAB, ..."wrong", ENTER);
+  await firefox.waitFor(`return document.getElementById("error").textContent.includes("refused");`);
+  await firefox.waitFor(`return document.activeElement.id === "password";`);
+  await firefox.keys(...PASSWORD, ENTER);
+  const desktop = `return page.thinc && page.document.getElementById("state")?.hidden;`;
+  await firefox.waitFor(desktop);
+  await firefox.run(`await page.thinc.quiet();`);
+  await fileHas(typed, () => true);
+  await firefox.keys(..."hello", ENTER);
+  await fileHas(typed, (text) => text === "hello\n");
+
+  await firefox.goto(url);
+  const button = (name) => `[...document.querySelectorAll("button")]
+    .find((button) => (button.getAttribute("aria-label") ?? button.textContent) === "${name}")`;
+  await firefox.waitFor(`return ${button("Open desk")} !== undefined;`);
+  await firefox.run(`${button("Open desk")}.click();`);
+  await firefox.waitFor(desktop);
+  await firefox.goto(url);
+  await firefox.waitFor(`return ${button("Log out")}?.disabled === false;`);
+  await firefox.run(`${button("Log out")}.click();`);
+  await firefox.waitFor(`return document.activeElement.id === "user";`);
 });
