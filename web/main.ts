@@ -21,7 +21,7 @@ import { followLayout } from "./input/layout";
 import { addSendKeys } from "./input/sendkeys";
 import { deskName, forgetLogin, homePath } from "./store/desk";
 import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
-import { forgetSecret, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
+import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
 import { Menu } from "./ui/menu";
 import { Notice } from "./ui/notice";
@@ -427,7 +427,8 @@ async function main(): Promise<void> {
   if (token !== undefined) {
     // It may be another session, which must not get this tab's saved picture.
     forgetTab();
-    await redeem(token);
+    // Who has a login already is not asked for a name again, and uses no invitation up.
+    if (invitationOf(token) === undefined) await redeem(token);
   }
   const secret = loadSecret();
   const desk = deskName();

@@ -147,7 +147,7 @@ pub fn auth(input: &[u8]) {
 
 /// Each form of credential, questions and answers.
 pub fn auth_seeds() -> Vec<Vec<u8>> {
-    let mut seeds = vec![Vec::new(); 6];
+    let mut seeds = vec![Vec::new(); 7];
     Auth::Token(&[7; 32]).encode(&mut seeds[0]);
     Auth::SessionCredential(&[9; 32]).encode(&mut seeds[1]);
     AuthOk { session_credential: &[9; 32] }.encode(&mut seeds[2]);
@@ -155,6 +155,7 @@ pub fn auth_seeds() -> Vec<Vec<u8>> {
     let prompt = AuthPrompt { style: PromptStyle::Hidden, text: "Password:" };
     AuthPrompts(vec![prompt]).encode(&mut seeds[4]);
     AuthAnswers(vec![b"secret", b""]).encode(&mut seeds[5]);
+    Auth::Guest { token: &[7; 57], name: "Ada", password: "secret" }.encode(&mut seeds[6]);
     seeds
 }
 

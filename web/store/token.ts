@@ -1,4 +1,5 @@
-// The token in a link's fragment: removed from the address bar, and redeemed for a login.
+// The token in a link's fragment, of an owner or of a guest: removed from the address bar, and
+// redeemed for a login.
 // Used by login.ts, and by main.ts for a link opened while the browser has an older login.
 // A login is a cookie, which browsers send to every port of the host, and a secret, which is kept
 // in the storage of this origin and which nobody on another port can read.
@@ -71,14 +72,44 @@ export function takeToken(): string | undefined {
   return token === null || token === "" ? undefined : token;
 }
 
+/** What a person who was invited has to be asked for. */
+export interface Invitation {
+  password: boolean;
+}
+
+/** What that person has answered. */
+export interface Guest {
+  name: string;
+  password: string;
+}
+
+/** The length of an invitation's token, and its first byte: a name, or a password too. */
+const INVITATION_BYTES = 57;
+const FORM_NAME = 1;
+const FORM_PASSWORD = 2;
+
+/** Undefined for the token of an owner's link. A hint: the session decides. */
+export function invitationOf(token: string): Invitation | undefined {
+  let bytes: string;
+  try {
+    bytes = atob(token.replaceAll("-", "+").replaceAll("_", "/"));
+  } catch {
+    return undefined;
+  }
+  const form = bytes.charCodeAt(0);
+  if (bytes.length !== INVITATION_BYTES || (form !== FORM_NAME && form !== FORM_PASSWORD))
+    return undefined;
+  return { password: form === FORM_PASSWORD };
+}
+
 /** Undefined if the browser has the login now. */
-export async function redeem(token: string): Promise<Refusal | undefined> {
+export async function redeem(token: string, guest?: Guest): Promise<Refusal | undefined> {
   if (!canKeepLogin()) return { kind: "blocked" };
   try {
     const response = await fetch("./login", {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ token }),
+      body: JSON.stringify({ token, ...guest }),
       credentials: "same-origin",
       cache: "no-store",
     });
@@ -102,7 +133,7 @@ export async function logout(url: string, secret: string): Promise<boolean> {
   }
 }
 
-export function describeRefusal(refusal: Refusal): string {
+export function describeRefusal(refusal: Refusal, isGuest = false): string {
   if (refusal.kind === "blocked") {
     return (
       "This browser keeps no cookies and no data for this address. Allow both (site settings), " +
@@ -120,6 +151,11 @@ export function describeRefusal(refusal: Refusal): string {
     case 401:
     case 403:
     case 410:
+      if (isGuest)
+        return (
+          "The invitation was used, has ended, or was not copied completely, or the password is " +
+          "wrong. Try again, or ask the owner of the session for a new link."
+        );
       return (
         "Each link works once, and for a short time: this one was used already, is too old, or " +
         "was not copied completely. Make a new one with: thinc link"

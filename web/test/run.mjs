@@ -38,6 +38,7 @@ const FILES = [
   "keyboard",
   "copying",
   "browser",
+  "sharing",
   "webtransport",
   "broker",
   "firefox",

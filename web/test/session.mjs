@@ -162,6 +162,17 @@ export class Session {
     return link[0];
   }
 
+  /** `thinc share` with these arguments; `input` is its standard input. Returns what it prints. */
+  share(args, input = "") {
+    return execFileSync(THINC, ["share", this.name, ...args], {
+      env: this.env,
+      encoding: "utf8",
+      input,
+      stdio: ["pipe", "pipe", "ignore"],
+      ...TOOL,
+    }).trim();
+  }
+
   /** The X screen as an X client reads it: red, green, blue, 255 for each pixel. */
   screen() {
     const xwd = execFileSync("xwd", ["-root", "-silent"], {

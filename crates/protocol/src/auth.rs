@@ -5,8 +5,10 @@
 //! `Unauthorized`. A browser authenticates over HTTP instead and starts with its hello. Knows bytes
 //! and their limits; never which tokens are valid.
 
-use crate::framing::{MessageFrame, put_message_parts};
-use crate::limits::{AUTH_PROMPTS_MAX, CREDENTIAL_BYTES_MAX, TEXT_BYTES_MAX};
+use crate::framing::{MessageFrame, put_message, put_message_parts};
+use crate::limits::{
+    AUTH_PROMPTS_MAX, CREDENTIAL_BYTES_MAX, NAME_BYTES_MAX, PASSWORD_BYTES_MAX, TEXT_BYTES_MAX,
+};
 use crate::wire::{Reader, WireError, put_text, put_varint};
 
 /// Kind of `Auth`, of its answer, and of answers to questions.
@@ -15,11 +17,14 @@ const KIND: u8 = 0x01;
 const KIND_PROMPTS: u8 = 0x7f;
 /// Form of answers to questions.
 const FORM_ANSWERS: u8 = 3;
+/// Form of a guest's credential.
+const FORM_GUEST: u8 = 4;
 
 /// First message of a native connection.
 ///
 /// ```text
 /// 0x01 | length | form u8 (0 token, 1 session credential, 2 account) | 1 to 128 bytes
+/// 0x01 | length | form u8 (4 guest) | length varint | 1 to 128 bytes | name text | password text
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Auth<'a> {
@@ -29,6 +34,15 @@ pub enum Auth<'a> {
     SessionCredential(&'a [u8]),
     /// The name of an account; questions follow.
     Account(&'a [u8]),
+    /// The token of an invitation.
+    Guest {
+        /// From the link.
+        token: &'a [u8],
+        /// What the guest calls itself, at most 64 bytes.
+        name: &'a str,
+        /// Empty without one; at most 256 bytes.
+        password: &'a str,
+    },
 }
 
 /// How a text before authentication is shown.
@@ -85,6 +99,7 @@ impl std::fmt::Debug for Auth<'_> {
             Auth::Token(bytes) => write!(f, "Token({} bytes)", bytes.len()),
             Auth::SessionCredential(bytes) => write!(f, "SessionCredential({} bytes)", bytes.len()),
             Auth::Account(name) => write!(f, "Account({} bytes)", name.len()),
+            Auth::Guest { token, name, .. } => write!(f, "Guest({} bytes, {name:?})", token.len()),
         }
     }
 }
@@ -184,6 +199,15 @@ impl<'a> Auth<'a> {
             Auth::Token(bytes) => (0, bytes),
             Auth::SessionCredential(bytes) => (1, bytes),
             Auth::Account(name) => (2, name),
+            Auth::Guest { token, name, password } => {
+                return put_message(out, KIND, |out| {
+                    out.push(FORM_GUEST);
+                    put_varint(out, token.len() as u64);
+                    out.extend_from_slice(token);
+                    put_text(out, name, NAME_BYTES_MAX);
+                    put_text(out, password, PASSWORD_BYTES_MAX);
+                });
+            }
         };
         put_message_parts(out, KIND, &[form], bytes);
     }
@@ -193,11 +217,19 @@ impl<'a> Auth<'a> {
         expect_kind(frame.kind, KIND)?;
         let mut reader = Reader::new(frame.body);
         let form = reader.u8("a credential's form")?;
-        let bytes = credential(reader.rest())?;
         match form {
-            0 => Ok(Auth::Token(bytes)),
-            1 => Ok(Auth::SessionCredential(bytes)),
-            2 => Ok(Auth::Account(bytes)),
+            0 => Ok(Auth::Token(credential(reader.rest())?)),
+            1 => Ok(Auth::SessionCredential(credential(reader.rest())?)),
+            2 => Ok(Auth::Account(credential(reader.rest())?)),
+            FORM_GUEST => {
+                let length =
+                    reader.at_most("a credential's length", CREDENTIAL_BYTES_MAX as u64)?;
+                let token = credential(reader.take("a credential", length as usize)?)?;
+                let name = reader.text("a guest's name", NAME_BYTES_MAX)?;
+                let password = reader.text("a password", PASSWORD_BYTES_MAX)?;
+                reader.end("a guest's credential")?;
+                Ok(Auth::Guest { token, name, password })
+            }
             other => {
                 Err(WireError::Unknown { what: "a credential's form", value: u64::from(other) })
             }
@@ -247,6 +279,10 @@ mod tests {
             (Auth::Token(b"tok"), &[1, 4, 0, b't', b'o', b'k'][..]),
             (Auth::SessionCredential(b"key!"), &[1, 5, 1, b'k', b'e', b'y', b'!']),
             (Auth::Account(b"anna"), &[1, 5, 2, b'a', b'n', b'n', b'a']),
+            (
+                Auth::Guest { token: b"tok", name: "Ada", password: "pw" },
+                &[1, 12, 4, 3, b't', b'o', b'k', 3, b'A', b'd', b'a', 2, b'p', b'w'],
+            ),
         ] {
             let mut out = Vec::new();
             auth.encode(&mut out);
@@ -300,6 +336,19 @@ mod tests {
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 130] }).is_err());
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[0; 129] }).is_ok());
         assert!(Auth::decode(&MessageFrame { kind: 1, body: &[3, 1] }).is_err());
+        for body in [
+            // No token, no name, no password, more than a password, a control character.
+            &[4, 0, 1, b'A', 0][..],
+            &[4, 1, 7],
+            &[4, 1, 7, 1, b'A'],
+            &[4, 1, 7, 1, b'A', 0, 0],
+            &[4, 1, 7, 1, 27, 0],
+        ] {
+            assert!(Auth::decode(&MessageFrame { kind: 1, body }).is_err(), "{body:?}");
+        }
+        let long = [&[4, 1, 7, 65][..], &[b'A'; 65], &[0]].concat();
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &long }).is_err());
+        assert!(Auth::decode(&MessageFrame { kind: 1, body: &[4, 1, 7, 0, 0] }).is_ok());
         assert!(Auth::decode(&MessageFrame { kind: 2, body: &[0, 1] }).is_err());
         assert!(AuthOk::decode(&MessageFrame { kind: 1, body: &[] }).is_err());
     }
@@ -307,5 +356,7 @@ mod tests {
     #[test]
     fn debug_output_contains_no_secret() {
         assert_eq!(format!("{:?}", Auth::Token(b"secret")), "Token(6 bytes)");
+        let guest = Auth::Guest { token: b"secret", name: "Ada", password: "hidden" };
+        assert_eq!(format!("{guest:?}"), "Guest(6 bytes, \"Ada\")");
     }
 }

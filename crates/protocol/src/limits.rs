@@ -83,7 +83,9 @@ pub const MESSAGES_PER_SECOND_MAX: u32 = 20_000;
 pub const AUTH_PROMPTS_MAX: usize = 6;
 /// Longest token or session credential, in bytes.
 pub(crate) const CREDENTIAL_BYTES_MAX: usize = 128;
-/// Longest name of a session or of a viewer's program, in bytes.
+/// Longest password of an invitation, in bytes.
+pub const PASSWORD_BYTES_MAX: usize = 256;
+/// Longest name of a session, of a viewer's program or of a guest, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Number of touch points a viewer may distinguish.
 pub(crate) const TOUCH_IDS_MAX: u8 = 16;

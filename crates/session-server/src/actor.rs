@@ -5,6 +5,7 @@
 //! decides nothing that session-core could decide.
 
 mod datagrams;
+mod guests;
 mod instances;
 mod records;
 mod requests;
@@ -26,9 +27,10 @@ use thinc_protocol::{Micros, VERSION};
 use thinc_region::Size;
 use thinc_ring::{Attachment, Framebuffer};
 use thinc_session_core::{
-    Config, DeliveryOrder, LossyPolicy, PathStats, Scheduling, Session, Upstream, VideoPolicy,
-    ViewerId,
+    Config, DeliveryOrder, LossyPolicy, PathStats, Rights, Scheduling, Session, Upstream,
+    VideoPolicy, ViewerId,
 };
+use thinc_transport::invitation::Grant;
 use thinc_transport::path::{Path, PathInfo};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -42,6 +44,7 @@ use crate::clipboard::{self, Clipboard};
 use crate::connection::{ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
 use crate::cursor::CursorPublisher;
 use crate::gate::AUTH_TIMEOUT;
+use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
 use crate::memory::{emptied, recycle};
 use crate::packing::ConnectionPacker;
@@ -79,6 +82,8 @@ const NEXT_FRAMEBUFFERS_MAX: usize = 8;
 /// An authenticated connection, and its viewer once that has sent its hello.
 struct ViewerConnection {
     label: String,
+    /// It is a guest's.
+    guest: Option<Grant>,
     outgoing: Option<mpsc::Sender<Vec<u8>>>,
     path: Option<Path>,
     /// Buffer for the next chunk; `None` while a chunk is being sent.
@@ -153,6 +158,9 @@ pub(crate) struct Actor {
     connections: BTreeMap<ConnectionId, ViewerConnection>,
     caches: Caches,
     departed: DepartedViewers,
+    guests: Arc<Guests>,
+    /// While guests are connected: when an invitation may have expired.
+    guests_check_at: Option<Micros>,
     /// The connection, or the next after it, that is served first in the next turn.
     next_served: ConnectionId,
     cursor: CursorPublisher,
@@ -184,6 +192,7 @@ impl Actor {
         config: &SessionConfig,
         attachment: Attachment,
         keyboard: KeyboardHandle,
+        guests: Arc<Guests>,
         events: Events,
     ) -> Result<Actor, SessionError> {
         let Attachment { ring, framebuffer, input, control } = attachment;
@@ -223,6 +232,8 @@ impl Actor {
             connections: BTreeMap::new(),
             caches: Caches::default(),
             departed: DepartedViewers::default(),
+            guests,
+            guests_check_at: None,
             next_served: ConnectionId(0),
             cursor: CursorPublisher::default(),
             encoder: Encoder::new(),
@@ -293,7 +304,8 @@ impl Actor {
             let now = self.now();
             self.clipboard.execute_requests(&mut self.core, now);
             let more = self.serve_viewers();
-            self.enforce_time_outs();
+            // The reason of what it closes is sent in the next turn, and not at the next event.
+            let more = self.enforce_time_outs() || more;
             if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
                 // Lets the other tasks of this thread run: they bring the input and send the
                 // frames.
@@ -351,7 +363,12 @@ impl Actor {
         let binding = if let Blocked::Keyboard(until) = self.blocked { Some(until) } else { None };
         (
             self.core.poll_deadline(now).map(instant),
-            connections.chain(binding).chain(self.selections_deadline).min().map(instant),
+            connections
+                .chain(binding)
+                .chain(self.selections_deadline)
+                .chain(self.guests_check_at)
+                .min()
+                .map(instant),
         )
     }
 
@@ -368,6 +385,11 @@ impl Actor {
             }
             Event::Closed(id, reason) => self.handle_closed(id, &reason),
             Event::Encoded(encoded) => self.handle_encoded(encoded),
+            Event::GuestsChanged(done) => {
+                let _ = self.check_guests();
+                let _ = done.send(());
+            }
+            Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {
                 let now = self.now();
@@ -383,10 +405,12 @@ impl Actor {
         }
     }
 
-    fn handle_opened(&mut self, Opened { id, label, outgoing, path, datagrams, task }: Opened) {
+    fn handle_opened(&mut self, opened: Opened) {
+        let Opened { id, label, guest, outgoing, path, datagrams, task } = opened;
         info!("{label}: connected");
         let connection = ViewerConnection {
             label,
+            guest,
             outgoing: Some(outgoing),
             path,
             chunk: Some(Vec::new()),
@@ -444,6 +468,13 @@ impl Actor {
     /// Handles the next bytes of a viewer's stream, which arrived on the stream or as a datagram.
     fn handle_stream(&mut self, id: ConnectionId, bytes: &[u8]) {
         let now = self.now();
+        let is_new = self
+            .connections
+            .get(&id)
+            .is_some_and(|connection| connection.viewer.is_none() && connection.abort_at.is_none());
+        let Some(rights) = (if is_new { self.rights_of(id) } else { Some(Rights::ALL) }) else {
+            return;
+        };
         let Some(connection) =
             self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
         else {
@@ -485,7 +516,8 @@ impl Actor {
                             "{}: {}, window {} × {}",
                             connection.label, hello.name, hello.size.width, hello.size.height
                         );
-                        let viewer = *connection.viewer.insert(self.core.add_viewer(&hello, now));
+                        let viewer =
+                            *connection.viewer.insert(self.core.add_guest(&hello, rights, now));
                         if hello.caps & ViewerCaps::DATAGRAMS != 0
                             && connection.packer.has_datagrams()
                         {
@@ -596,9 +628,11 @@ impl Actor {
         }
     }
 
-    /// Closes and aborts connections whose time-out has passed.
-    fn enforce_time_outs(&mut self) {
+    /// Closes and aborts connections whose time-out has passed, and those of guests whose visit
+    /// has ended. True if any was closed.
+    fn enforce_time_outs(&mut self) -> bool {
         let now = self.now();
+        let has_ended = self.guests_check_at.is_some_and(|at| at <= now) && self.check_guests();
         let stall = STALL_TIMEOUT.as_micros() as Micros;
         let mut closing = Vec::new();
         let mut aborted = Vec::new();
@@ -623,6 +657,7 @@ impl Actor {
                 ));
             }
         }
+        let has_closed = has_ended || !closing.is_empty();
         for (id, code, reason) in closing {
             self.close(id, code, &reason);
         }
@@ -632,6 +667,7 @@ impl Actor {
                 self.handle_closed(id, &EndReason::Closed);
             }
         }
+        has_closed
     }
 
     /// Serves each viewer once, starting where the last turn stopped: a fast viewer's jobs must not

@@ -7,10 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use thinc_transport::invitation::Grant;
 use thinc_transport::path::Path;
 use thinc_transport::quic::Datagrams;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
+
+use crate::share::ViewerStatus;
 
 /// Identifies a connection; never used twice in one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -56,6 +59,10 @@ pub(crate) enum Event {
     Keymap(thinc_session_core::Keymap),
     /// A change of the X keyboard was carried out, or has failed.
     KeyboardChanged,
+    /// What guests may do has changed, or who may stay; the sender waits until it has taken effect.
+    GuestsChanged(oneshot::Sender<()>),
+    /// Who is connected was asked for.
+    ListViewers(oneshot::Sender<Vec<ViewerStatus>>),
     /// A trace was requested, to be written to this stream.
     Trace(std::os::unix::net::UnixStream),
 }
@@ -77,6 +84,8 @@ pub(crate) struct Opened {
     pub(crate) id: ConnectionId,
     /// For logs: address and kind.
     pub(crate) label: String,
+    /// The viewer is a guest's; none for the owner's.
+    pub(crate) guest: Option<Grant>,
     /// Accepts one chunk; the next only after `ChunkSent`. Dropping it ends the connection once the
     /// chunk was sent.
     pub(crate) outgoing: mpsc::Sender<Vec<u8>>,

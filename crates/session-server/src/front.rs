@@ -12,6 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use rustls::ServerConfig;
 use socket2::SockRef;
 use thinc_transport::ALPN_NATIVE;
+use thinc_transport::invitation::{Grant, Invitations};
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Accepted, IncomingConnection, QuicListener};
 use thinc_transport::socket::TcpPath;
@@ -30,6 +31,7 @@ use crate::connection::{ConnectionId, ConnectionIds, Events};
 use crate::gate::{
     AUTH_TIMEOUT, BrowserConnections, Gate, HandshakeLimiter, Pass, WRONG_SECRET_DELAY,
 };
+use crate::guests::Guests;
 use crate::http::Site;
 use crate::quic_port::PortUse;
 use crate::{native, webtransport};
@@ -53,6 +55,7 @@ pub(crate) struct Front {
 /// What the protocols need.
 pub(crate) struct Shared {
     pub(crate) tokens: Mutex<TokenVerifier>,
+    pub(crate) guests: Arc<Guests>,
     pub(crate) events: Events,
     pub(crate) ids: ConnectionIds,
     pub(crate) site: Site,
@@ -69,12 +72,31 @@ pub(crate) struct NewConnection {
     pub(crate) peer: SocketAddr,
     pub(crate) task: tokio::task::AbortHandle,
     pub(crate) pass: Pass,
+    /// It has authenticated as a guest.
+    pub(crate) guest: Option<Grant>,
+}
+
+/// A login of a browser, of the owner or of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Login {
+    pub(crate) id: LoginId,
+    pub(crate) grant: Option<Grant>,
+}
+
+impl Login {
+    fn owner(id: LoginId) -> Login {
+        Login { id, grant: None }
+    }
+
+    fn guest(grant: Grant) -> Login {
+        Login { id: grant.guest, grant: Some(grant) }
+    }
 }
 
 impl Front {
     pub(crate) fn new(
         config: &PortConfig,
-        tokens: TokenVerifier,
+        (tokens, invitations): (TokenVerifier, Invitations),
         tls: Arc<ServerConfig>,
         ids: ConnectionIds,
         events: Events,
@@ -83,6 +105,7 @@ impl Front {
         let web_certificate = OnceLock::new();
         let shared = Arc::new(Shared {
             tokens: Mutex::new(tokens),
+            guests: Arc::new(Guests::new(invitations)),
             events,
             ids,
             site,
@@ -96,6 +119,11 @@ impl Front {
             gate: Gate::default(),
             limiter: Arc::default(),
         }
+    }
+
+    /// The session's invitations and guests.
+    pub(crate) fn guests(&self) -> Arc<Guests> {
+        self.shared.guests.clone()
     }
 
     /// Accepts TCP connections, without end.
@@ -189,7 +217,7 @@ impl Front {
         });
         let (id, task) = (self.shared.ids.next(), task.abort_handle());
         let pass = self.gate.enter(id.0, peer.ip(), task.clone());
-        let _ = send.send(NewConnection { id, peer, task, pass });
+        let _ = send.send(NewConnection { id, peer, task, pass, guest: None });
     }
 }
 
@@ -330,24 +358,49 @@ impl Shared {
             .is_session_credential(key)
     }
 
+    /// The guest of a session credential that this session issued, while it may stay.
+    pub(crate) fn guest_of_credential(&self, key: &[u8]) -> Option<Grant> {
+        let grant = self
+            .tokens
+            .lock()
+            .expect("no holder of this lock can panic")
+            .secret()
+            .grant_of_credential(key)?;
+        self.guests.rights(grant).is_ok().then_some(grant)
+    }
+
     /// The login of a cookie that this session issued, unless it has ended.
-    pub(crate) fn login_of_cookie(&self, cookie: &[u8]) -> Option<LoginId> {
-        self.login(|secret| secret.login_of_cookie(cookie))
+    pub(crate) fn login_of_cookie(&self, cookie: &[u8]) -> Option<Login> {
+        self.login(|secret| {
+            let owner = secret.login_of_cookie(cookie).map(Login::owner);
+            owner.or_else(|| secret.grant_of_cookie(cookie).map(Login::guest))
+        })
     }
 
     /// The login of an origin secret that this session issued, unless it has ended.
-    pub(crate) fn login_of_origin_secret(&self, origin_secret: &[u8]) -> Option<LoginId> {
-        self.login(|secret| secret.login_of_origin_secret(origin_secret))
+    pub(crate) fn login_of_origin_secret(&self, origin_secret: &[u8]) -> Option<Login> {
+        self.login(|secret| {
+            let owner = secret.login_of_origin_secret(origin_secret).map(Login::owner);
+            owner.or_else(|| secret.grant_of_origin_secret(origin_secret).map(Login::guest))
+        })
     }
 
     /// The login of an unexpired page key that this session issued, unless it has ended.
-    pub(crate) fn login_of_page_key(&self, key: &[u8]) -> Option<LoginId> {
-        self.login(|secret| secret.login_of_page_key(key, since_1970().as_secs()))
+    pub(crate) fn login_of_page_key(&self, key: &[u8]) -> Option<Login> {
+        let now_s = since_1970().as_secs();
+        self.login(|secret| {
+            let owner = secret.login_of_page_key(key, now_s).map(Login::owner);
+            owner.or_else(|| secret.grant_of_page_key(key, now_s).map(Login::guest))
+        })
     }
 
-    fn login(&self, of: impl FnOnce(&SessionSecret) -> Option<LoginId>) -> Option<LoginId> {
-        let tokens = self.tokens.lock().expect("no holder of this lock can panic");
-        of(tokens.secret()).filter(|login| !tokens.has_ended(*login))
+    fn login(&self, of: impl FnOnce(&SessionSecret) -> Option<Login>) -> Option<Login> {
+        let login = {
+            let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+            of(tokens.secret()).filter(|login| !tokens.has_ended(login.id))?
+        };
+        let may_stay = login.grant.is_none_or(|grant| self.guests.rights(grant).is_ok());
+        may_stay.then_some(login)
     }
 
     /// Ends a login, and the connections of its pages.
@@ -373,25 +426,31 @@ impl Shared {
         }
     }
 
-    /// The two credentials of a browser that has shown a token.
-    pub(crate) fn new_browser_login(&self) -> BrowserLogin {
+    /// The two credentials of a browser that has shown a token, of the owner or of a guest.
+    pub(crate) fn new_browser_login(&self, guest: Option<Grant>) -> BrowserLogin {
         let tokens = self.tokens.lock().expect("no holder of this lock can panic");
-        tokens.secret().mint_browser_login()
+        match guest {
+            Some(grant) => tokens.secret().mint_guest_login(grant),
+            None => tokens.secret().mint_browser_login(),
+        }
     }
 
     /// A key for a page of this login.
-    pub(crate) fn new_page_key(&self, login: LoginId) -> Vec<u8> {
+    pub(crate) fn new_page_key(&self, login: Login) -> Vec<u8> {
         let now = since_1970().as_secs();
         let tokens = self.tokens.lock().expect("no holder of this lock can panic");
-        tokens.secret().mint_page_key(login, now)
+        match login.grant {
+            Some(grant) => tokens.secret().mint_guest_page_key(grant, now),
+            None => tokens.secret().mint_page_key(login.id, now),
+        }
     }
 
-    /// A session credential for a viewer that has shown a token.
-    pub(crate) fn new_session_credential(&self) -> Vec<u8> {
-        self.tokens
-            .lock()
-            .expect("no holder of this lock can panic")
-            .secret()
-            .mint_session_credential()
+    /// A session credential for a viewer that has shown a token, of the owner or of a guest.
+    pub(crate) fn new_session_credential(&self, guest: Option<Grant>) -> Vec<u8> {
+        let tokens = self.tokens.lock().expect("no holder of this lock can panic");
+        match guest {
+            Some(grant) => tokens.secret().mint_guest_credential(grant),
+            None => tokens.secret().mint_session_credential(),
+        }
     }
 }

@@ -17,8 +17,9 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::{Deserialize, Serialize};
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
+use thinc_transport::invitation::is_invitation;
 use thinc_transport::path::Path;
-use thinc_transport::token::{BrowserLogin, LoginId, PAGE_KEY_LIFE_S, SessionSecret};
+use thinc_transport::token::{BrowserLogin, PAGE_KEY_LIFE_S, SessionSecret};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use tracing::{debug, info, warn};
@@ -28,8 +29,9 @@ use crate::answer::{
     self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
 };
 use crate::assets::{self, Asset};
-use crate::front::{self, NewConnection, Shared, Stream, UNAUTHORIZED};
+use crate::front::{self, Login, NewConnection, Shared, Stream, UNAUTHORIZED};
 use crate::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
+use crate::guests::NOT_INVITED;
 use crate::{websocket, webtransport};
 
 /// Carries the origin secret, as base64url, in the page's requests. Not an address, which is logged
@@ -85,7 +87,7 @@ pub(crate) async fn serve(
     connection: NewConnection,
     deadline: Instant,
 ) {
-    let NewConnection { id, peer, task, pass } = connection;
+    let NewConnection { id, peer, task, pass, guest: _ } = connection;
     // Dropped when this connection ends, or becomes a WebSocket.
     let browser_pass = Arc::new(shared.browsers.pass(id.0, task));
     let connection = Arc::new(HttpConnection {
@@ -180,10 +182,18 @@ async fn route(
             websocket::upgrade(connection, request, [cookie, secret])
         }
         (&Method::GET, "login" | webtransport::FILE, cookie) => {
-            match cookie.and(login_of_origin_secret(&shared, request.headers())) {
-                None => unauthenticated_answer(),
-                Some(_) if file == "login" => plain(StatusCode::NO_CONTENT, ""),
-                Some(login) => offer_webtransport(&shared, login),
+            match (cookie, login_of_origin_secret(&shared, request.headers())) {
+                (Some(_), Some(_)) if file == "login" => plain(StatusCode::NO_CONTENT, ""),
+                // Who has a guest's cookie gets no key of the owner: see websocket.rs.
+                (Some(cookie), Some(secret)) => {
+                    let login = if secret.grant.is_some() || cookie.grant.is_none() {
+                        secret
+                    } else {
+                        cookie
+                    };
+                    offer_webtransport(&shared, login)
+                }
+                _ => unauthenticated_answer(),
             }
         }
         (&Method::GET | &Method::HEAD, file, _) => {
@@ -210,7 +220,7 @@ fn unauthenticated_answer() -> Answer {
 }
 
 /// Any cookie of our name may be the right one: another page on this host may have set a second.
-fn login_of_cookie(shared: &Shared, headers: &HeaderMap) -> Option<LoginId> {
+fn login_of_cookie(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
     headers
         .get_all(header::COOKIE)
         .iter()
@@ -223,7 +233,7 @@ fn login_of_cookie(shared: &Shared, headers: &HeaderMap) -> Option<LoginId> {
         .find_map(|cookie| shared.login_of_cookie(&cookie))
 }
 
-fn login_of_origin_secret(shared: &Shared, headers: &HeaderMap) -> Option<LoginId> {
+fn login_of_origin_secret(shared: &Shared, headers: &HeaderMap) -> Option<Login> {
     let secret = base64url::decode(headers.get(ORIGIN_SECRET)?.to_str().ok()?)?;
     shared.login_of_origin_secret(&secret)
 }
@@ -259,10 +269,14 @@ pub(crate) fn check_origin(
     }
 }
 
-/// The body of a login.
+/// The body of a login; a guest gives a name, and a password if its invitation has one.
 #[derive(Deserialize)]
-struct Login {
+struct LoginRequest {
     token: String,
+    #[serde(default)]
+    name: String,
+    #[serde(default)]
+    password: String,
 }
 
 async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answer {
@@ -284,15 +298,23 @@ async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answe
         Ok(_) => return plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "expected JSON"),
         Err(_) => return plain(StatusCode::PAYLOAD_TOO_LARGE, "a login has at most 4096 bytes"),
     };
-    let Ok(Login { token }) = serde_json::from_slice(&body) else {
+    let Ok(LoginRequest { token, name, password }) = serde_json::from_slice(&body) else {
         return plain(StatusCode::BAD_REQUEST, "expected {\"token\": \"…\"}");
     };
     let token = base64url::decode(&token).unwrap_or_default();
-    if !shared.redeem(&token, connection.peer).await {
+    let guest = if is_invitation(&token) {
+        let Some(grant) = shared.guests.admit(&token, &name, &password, connection.peer).await
+        else {
+            return plain(StatusCode::UNAUTHORIZED, NOT_INVITED);
+        };
+        Some(grant)
+    } else if shared.redeem(&token, connection.peer).await {
+        None
+    } else {
         return plain(StatusCode::UNAUTHORIZED, UNAUTHORIZED);
-    }
+    };
     connection.set_authenticated();
-    let BrowserLogin { cookie, origin_secret } = shared.new_browser_login();
+    let BrowserLogin { cookie, origin_secret } = shared.new_browser_login(guest);
     let cookie = format!(
         "{}={}; Secure; HttpOnly; SameSite=Strict; Path=/",
         shared.site.cookie,
@@ -303,7 +325,7 @@ async fn login(connection: &HttpConnection, request: Request<Incoming>) -> Answe
 }
 
 /// Ends the logins of the cookie and of the secret; the connections of their pages end with them.
-fn logout(connection: &HttpConnection, cookie: LoginId, headers: &HeaderMap) -> Answer {
+fn logout(connection: &HttpConnection, cookie: Login, headers: &HeaderMap) -> Answer {
     let HttpConnection { shared, peer, .. } = connection;
     if let Err(reason) = check_headers(&shared.site, headers) {
         return plain(StatusCode::FORBIDDEN, reason);
@@ -312,7 +334,7 @@ fn logout(connection: &HttpConnection, cookie: LoginId, headers: &HeaderMap) -> 
     let Some(secret) = login_of_origin_secret(shared, headers) else {
         return unauthenticated_answer();
     };
-    if let Err(error) = shared.end_login(cookie).and_then(|()| shared.end_login(secret)) {
+    if let Err(error) = shared.end_login(cookie.id).and_then(|()| shared.end_login(secret.id)) {
         warn!("{peer}: cannot record the end of a login: {error}");
         return plain(StatusCode::SERVICE_UNAVAILABLE, "the end of the login cannot be recorded");
     }
@@ -342,7 +364,7 @@ struct WebTransportOffer {
 }
 
 /// An empty answer if this session has no QUIC.
-fn offer_webtransport(shared: &Shared, login: LoginId) -> Answer {
+fn offer_webtransport(shared: &Shared, login: Login) -> Answer {
     let Some(certificate) = shared.web_certificate.get() else {
         return plain(StatusCode::NO_CONTENT, "");
     };

@@ -13,6 +13,7 @@ mod connection;
 mod cursor;
 pub mod front;
 pub mod gate;
+mod guests;
 mod http;
 mod keyboard;
 mod listeners;
@@ -23,6 +24,7 @@ mod packing;
 mod quic_port;
 mod recorder;
 mod render;
+mod share;
 mod video;
 pub mod websocket;
 mod webtransport;
@@ -37,12 +39,16 @@ use std::process::ExitCode;
 use serde::{Deserialize, Serialize};
 use thinc_transport::base64url;
 use thinc_transport::identity::{Identity, IdentityError};
+use thinc_transport::invitation::Invitations;
 use thinc_transport::quic::QuicListener;
 use thinc_transport::token::{SessionSecret, TokenVerifier};
 use thiserror::Error;
 
 pub use clipboard::ClipboardConfig;
 pub use listeners::Listeners;
+pub use share::{
+    ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
+};
 pub use thinc_h264::Library as VideoEncoder;
 pub use thinc_ring::XorgConf;
 pub use video::VideoConfig;
@@ -78,6 +84,8 @@ pub struct SessionConfig {
     pub clipboard: ClipboardConfig,
     /// Socket on which a trace can be requested.
     pub trace_socket: PathBuf,
+    /// Socket on which `thinc share` makes requests.
+    pub share_socket: PathBuf,
     /// File for a trace from the first record on.
     pub trace: Option<PathBuf>,
 }
@@ -90,6 +98,10 @@ pub struct PortConfig {
     pub secret: String,
     /// Record of used tokens, which outlives this process.
     pub used_tokens: PathBuf,
+    /// Record of invitations and guests, which outlives this process.
+    pub invitations: PathBuf,
+    /// The session's link without a token; none without a port.
+    pub link: Option<String>,
     /// List of the open UDP ports on demand, which outlives this process; none if there are no such
     /// ports (`--quic off`).
     pub udp_ports: Option<PathBuf>,
@@ -182,6 +194,19 @@ pub fn run(
                 config.trace_socket.display()
             );
         }
+        let sharing = share::Sharing {
+            guests: front.guests(),
+            link: config.port.link.as_deref().and_then(|link| link.parse().ok()),
+            events: events.clone(),
+        };
+        if let Err(error) = share::listen(&config.share_socket, sharing) {
+            // The session works for its owner.
+            tracing::warn!(
+                "cannot listen for requests to share on {}: {error}",
+                config.share_socket.display()
+            );
+        }
+        let guests = front.guests();
         if let Some(tcp) = listeners.tcp {
             let listener = tokio::net::TcpListener::from_std(tcp)
                 .map_err(|error| SessionError::System("listen", error))?;
@@ -203,7 +228,7 @@ pub fn run(
         ready();
         // Spawned, so that tokio wakes it like other tasks, without polling the system for events
         // first.
-        let actor = actor::Actor::new(config, attachment, keyboard, events)?;
+        let actor = actor::Actor::new(config, attachment, keyboard, guests, events)?;
         match tokio::spawn(actor.run(inbox)).await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -226,8 +251,10 @@ fn open_port(
         })?;
     let tokens = TokenVerifier::open(SessionSecret(secret), &config.used_tokens)
         .map_err(|error| SessionError::Config { path: config.used_tokens.clone(), error })?;
+    let guests = Invitations::open(SessionSecret(secret), &config.invitations)
+        .map_err(|error| SessionError::Config { path: config.invitations.clone(), error })?;
     Ok((
-        front::Front::new(config, tokens, identity.server_config()?, ids, events),
+        front::Front::new(config, (tokens, guests), identity.server_config()?, ids, events),
         identity,
         SessionSecret(secret),
     ))

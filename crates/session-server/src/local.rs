@@ -88,7 +88,7 @@ fn serve_viewer(stream: UnixStream, label: String, ids: &ConnectionIds, events: 
         let (outgoing, chunks) = connection::chunk_channel();
         let path = connection.map(|tcp| Path::Tcp(TcpPath::new(tcp)));
         native::forward(
-            Opened { id, label, outgoing, path, datagrams: None, task },
+            Opened { id, label, guest: None, outgoing, path, datagrams: None, task },
             stream,
             bytes,
             chunks,

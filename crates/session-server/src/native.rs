@@ -11,6 +11,7 @@ use thinc_protocol::auth::{Auth, AuthOk};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::PREAUTH_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{Close, CloseCode, SessionMessage};
+use thinc_transport::invitation::{Grant, is_invitation};
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Datagrams, QuicStream};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -22,6 +23,7 @@ use crate::connection::{
     self, ConnectionId, EndReason, Event, Events, Opened, READ_BYTES, STALL_TIMEOUT,
 };
 use crate::front::{NewConnection, Shared, Stream, UNAUTHORIZED};
+use crate::guests::NOT_INVITED;
 use crate::quic_port::PortUse;
 
 /// 250 ms: longest wait for the viewer to close, once its machine has acknowledged the end of our
@@ -35,12 +37,14 @@ const REFUSED_BYTES_MAX: usize = 64 * 1024;
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     mut stream: Stream,
-    connection: NewConnection,
+    mut connection: NewConnection,
     deadline: Instant,
 ) {
-    let Some(leftover) = admit(&shared, &mut stream, connection.peer, deadline).await else {
+    let Some((leftover, guest)) = admit(&shared, &mut stream, connection.peer, deadline).await
+    else {
         return;
     };
+    connection.guest = guest;
     let path = crate::front::path_of(&stream);
     let label = format!("{} (native)", connection.peer);
     let paths = (path, None);
@@ -51,13 +55,15 @@ pub(crate) async fn serve(
 pub(crate) async fn serve_quic(
     shared: Arc<Shared>,
     mut stream: QuicStream,
-    connection: NewConnection,
+    mut connection: NewConnection,
     deadline: Instant,
     port: Option<PortUse>,
 ) {
-    let Some(leftover) = admit(&shared, &mut stream, connection.peer, deadline).await else {
+    let Some((leftover, guest)) = admit(&shared, &mut stream, connection.peer, deadline).await
+    else {
         return;
     };
+    connection.guest = guest;
     stream.set_authenticated();
     // Keeps a port on demand open until the connection has ended, however that happens.
     let mut in_use = port.map(PortUse::enter);
@@ -72,15 +78,18 @@ pub(crate) async fn serve_quic(
     }
 }
 
-/// The bytes after the credential; `None` if the viewer was refused.
+/// What follows a valid credential: the bytes after it, and the guest that it is of.
+type Admitted = (Vec<u8>, Option<Grant>);
+
+/// `None` if the viewer was refused.
 async fn admit<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &Shared,
     stream: &mut S,
     peer: std::net::SocketAddr,
     deadline: Instant,
-) -> Option<Vec<u8>> {
+) -> Option<Admitted> {
     match timeout_at(deadline, authenticate(shared, stream, peer)).await {
-        Ok(Ok(leftover)) => leftover,
+        Ok(Ok(admitted)) => admitted,
         Ok(Err(error)) => {
             debug!("{peer}: {error}");
             None
@@ -102,11 +111,11 @@ pub(crate) async fn serve_authenticated(
     leftover: Vec<u8>,
     revoked: impl Future<Output = ()>,
 ) -> ConnectionEnd {
-    let NewConnection { id, peer: _, task, pass } = connection;
+    let NewConnection { id, peer: _, task, pass, guest } = connection;
     drop(pass);
     let (outgoing, chunks) = connection::chunk_channel();
     forward(
-        Opened { id, label, outgoing, path, datagrams, task },
+        Opened { id, label, guest, outgoing, path, datagrams, task },
         stream,
         leftover,
         chunks,
@@ -153,12 +162,12 @@ pub(crate) async fn forward(
     end
 }
 
-/// The bytes after a valid credential; `None` if it was invalid, and the viewer has been told.
+/// `None` if the credential was invalid, and the viewer has been told.
 async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
     shared: &Shared,
     stream: &mut S,
     peer: std::net::SocketAddr,
-) -> std::io::Result<Option<Vec<u8>>> {
+) -> std::io::Result<Option<Admitted>> {
     let mut frames = Deframer::new(PREAUTH_MESSAGE_BYTES_MAX);
     let mut bytes = Vec::new();
     let mut buffer = [0; 1024];
@@ -178,25 +187,45 @@ async fn authenticate<S: AsyncRead + AsyncWrite + Unpin>(
             Ok(auth) => auth,
             Err(error) => break (CloseCode::Protocol, error.to_string()),
         };
-        let is_valid = match auth {
-            Auth::Token(token) => shared.redeem(token, peer).await,
-            Auth::SessionCredential(key) if shared.is_session_credential(key) => true,
+        let invited = match auth {
+            Auth::Guest { token, name, password } => Some((token, name, password)),
+            // A viewer that knows of no invitations.
+            Auth::Token(token) if is_invitation(token) => Some((token, "", "")),
+            Auth::Token(_) | Auth::SessionCredential(_) | Auth::Account(_) => None,
+        };
+        // None: the credential is invalid; otherwise the guest that it is of, if any.
+        let admitted = match (invited, auth) {
+            (Some((token, name, password)), _) => {
+                shared.guests.admit(token, name, password, peer).await.map(Some)
+            }
+            (None, Auth::SessionCredential(key)) => match shared.guest_of_credential(key) {
+                Some(grant) => Some(Some(grant)),
+                None if shared.is_session_credential(key) => Some(None),
+                None => {
+                    tokio::time::sleep(crate::gate::WRONG_SECRET_DELAY).await;
+                    None
+                }
+            },
             // A session knows no accounts: people log in to a broker.
-            Auth::SessionCredential(_) | Auth::Account(_) => {
+            (None, Auth::Account(_)) => {
                 tokio::time::sleep(crate::gate::WRONG_SECRET_DELAY).await;
-                false
+                None
+            }
+            (None, Auth::Token(token) | Auth::Guest { token, .. }) => {
+                shared.redeem(token, peer).await.then_some(None)
             }
         };
-        if !is_valid {
-            break (CloseCode::Unauthorized, UNAUTHORIZED.to_owned());
-        }
+        let Some(guest) = admitted else {
+            let reason = if invited.is_some() { NOT_INVITED } else { UNAUTHORIZED };
+            break (CloseCode::Unauthorized, reason.to_owned());
+        };
         let mut whole = Vec::new();
         auth.encode(&mut whole);
         let mut answer = Vec::new();
-        AuthOk { session_credential: &shared.new_session_credential() }.encode(&mut answer);
+        AuthOk { session_credential: &shared.new_session_credential(guest) }.encode(&mut answer);
         stream.write_all(&answer).await?;
         stream.flush().await?;
-        return Ok(Some(bytes.split_off(whole.len().min(bytes.len()))));
+        return Ok(Some((bytes.split_off(whole.len().min(bytes.len())), guest)));
     };
     let (code, reason) = refusal;
     info!("{peer}: refused: {reason}");
@@ -304,6 +333,7 @@ mod tests {
         let opened = Opened {
             id: ids.next(),
             label: String::new(),
+            guest: None,
             outgoing: later,
             path: None,
             datagrams: None,

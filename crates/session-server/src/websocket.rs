@@ -13,7 +13,6 @@ use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use thinc_protocol::limits::VIEWER_MESSAGE_BYTES_MAX;
 use thinc_transport::base64url;
-use thinc_transport::token::LoginId;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::timeout;
@@ -25,6 +24,7 @@ use tracing::debug;
 
 use crate::answer::{Answer, plain, with_header};
 use crate::connection::{self, ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
+use crate::front::Login;
 use crate::http::HttpConnection;
 
 /// A WebSocket of a page.
@@ -46,7 +46,7 @@ pub fn offered_secret(headers: &HeaderMap) -> Option<Vec<u8>> {
 pub(crate) fn upgrade(
     connection: Arc<HttpConnection>,
     mut request: Request<Incoming>,
-    logins: [LoginId; 2],
+    logins: [Login; 2],
 ) -> Answer {
     let (upgraded, answer) = accept(&mut request);
     let Some(upgraded) = upgraded else { return answer };
@@ -116,15 +116,19 @@ async fn serve(
     id: ConnectionId,
     upgraded: Upgraded,
     task: AbortHandle,
-    logins: [LoginId; 2],
+    logins: [Login; 2],
 ) {
     let socket = over(upgraded).await;
     let events = &connection.shared.events;
     let (outgoing, receive) = connection::chunk_channel();
     let label = format!("{} (browser)", connection.peer);
+    // The cookie goes to every port of the host, and a tab may remember an older secret: a
+    // connection is the owner's only if both are, and the guest's of the tab if it has one.
+    let [cookie, secret] = logins;
+    let guest = secret.grant.or(cookie.grant);
     let path = connection.path.lock().expect("no holder of this lock can panic").take();
     if events
-        .send(Event::Opened(Opened { id, label, outgoing, path, datagrams: None, task }))
+        .send(Event::Opened(Opened { id, label, guest, outgoing, path, datagrams: None, task }))
         .await
         .is_err()
     {
@@ -132,7 +136,7 @@ async fn serve(
     }
     let reason = tokio::select! {
         reason = forward(id, socket, receive, events) => reason,
-        () = connection.shared.login_ended(logins) => EndReason::Closed,
+        () = connection.shared.login_ended([cookie.id, secret.id]) => EndReason::Closed,
     };
     let _ = events.send(Event::Closed(id, reason)).await;
 }

@@ -8,11 +8,10 @@ use std::sync::Arc;
 use thinc_transport::base64url;
 use thinc_transport::path::Path;
 use thinc_transport::quic::{Browser, Datagrams, RequestHead};
-use thinc_transport::token::LoginId;
 use tokio::time::{Instant, timeout_at};
 use tracing::{debug, info};
 
-use crate::front::{NewConnection, Shared};
+use crate::front::{Login, NewConnection, Shared};
 use crate::gate::{AUTH_TIMEOUT, WRONG_SECRET_DELAY};
 use crate::{http, native};
 
@@ -24,7 +23,7 @@ pub(crate) const FILE: &str = "webtransport";
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     browser: Browser,
-    connection: NewConnection,
+    mut connection: NewConnection,
     deadline: Instant,
 ) {
     let peer = connection.peer;
@@ -45,6 +44,7 @@ pub(crate) async fn serve(
         Ok(Err(error)) => debug!("{peer}: {error}"),
         Ok(Ok(None)) => {}
         Ok(Ok(Some((stream, login)))) => {
+            connection.guest = login.grant;
             stream.set_authenticated();
             let path = Some(Path::Quic(stream.path()));
             let label = format!("{peer} (browser, WebTransport)");
@@ -56,7 +56,7 @@ pub(crate) async fn serve(
                 label,
                 (path, datagrams),
                 Vec::new(),
-                shared.login_ended([login]),
+                shared.login_ended([login.id]),
             )
             .await;
         }
@@ -93,7 +93,7 @@ impl Refusal {
 }
 
 /// The login of the page that requests.
-fn check(shared: &Shared, request: RequestHead<'_>) -> Result<LoginId, Refusal> {
+fn check(shared: &Shared, request: RequestHead<'_>) -> Result<Login, Refusal> {
     if request.path.strip_prefix(shared.site.base_path.as_str()) != Some(FILE) {
         return Err(Refusal::Path);
     }
@@ -108,11 +108,13 @@ fn check(shared: &Shared, request: RequestHead<'_>) -> Result<LoginId, Refusal> 
 mod tests {
     use std::sync::{Mutex, OnceLock};
 
+    use thinc_transport::invitation::{GuestRights, Invitations, Terms};
     use thinc_transport::token::{SessionSecret, TokenVerifier};
 
     use super::*;
     use crate::PortConfig;
     use crate::connection::{self, ConnectionIds};
+    use crate::guests::Guests;
     use crate::http::Site;
 
     fn shared() -> Shared {
@@ -121,6 +123,8 @@ mod tests {
         let config = PortConfig {
             secret: String::new(),
             used_tokens: folder.clone(),
+            invitations: folder.clone(),
+            link: None,
             udp_ports: None,
             tls_cert: folder.clone(),
             tls_key: folder.clone(),
@@ -130,10 +134,12 @@ mod tests {
         let secret = SessionSecret([7; 32]);
         let site = Site::new(&config, &secret);
         let tokens = Mutex::new(TokenVerifier::open(secret, &folder).unwrap());
+        let invitations = Invitations::open(SessionSecret([7; 32]), &folder).unwrap();
         std::fs::remove_file(&folder).unwrap();
         let (events, _) = connection::channel();
         Shared {
             tokens,
+            guests: Arc::new(Guests::new(invitations)),
             events,
             ids: ConnectionIds::default(),
             site,
@@ -146,7 +152,7 @@ mod tests {
     #[test]
     fn only_a_page_of_the_session_with_a_valid_key_is_accepted() {
         let shared = shared();
-        let login = shared.login_of_cookie(&shared.new_browser_login().cookie).unwrap();
+        let login = shared.login_of_cookie(&shared.new_browser_login(None).cookie).unwrap();
         let good = format!("key={}", base64url::encode(&shared.new_page_key(login)));
         let request = RequestHead {
             authority: "127.0.0.1:8443",
@@ -186,7 +192,7 @@ mod tests {
         }
         let token =
             shared.tokens.lock().unwrap().secret().mint_token(crate::front::since_1970().as_secs());
-        let session_credential = shared.new_session_credential();
+        let session_credential = shared.new_session_credential(None);
         let wrong =
             [token, session_credential].map(|key| format!("key={}", base64url::encode(&key)));
         let wrong = [
@@ -205,7 +211,38 @@ mod tests {
                 "{query:?}"
             );
         }
-        shared.end_login(login).unwrap();
+        shared.end_login(login.id).unwrap();
         assert_eq!(check(&shared, request), Err(Refusal::Key), "it ends with the login");
+    }
+
+    #[test]
+    fn a_guests_key_opens_a_guests_connection_until_the_visit_ends() {
+        let shared = shared();
+        let now_s = crate::front::since_1970().as_secs();
+        let terms = Terms {
+            name: "-".into(),
+            expiry_s: now_s + 100,
+            uses: 1,
+            rights: GuestRights::default(),
+            password: None,
+        };
+        let grant = {
+            let mut record = shared.guests.record();
+            let invitation = record.invite(terms, now_s).unwrap().clone();
+            let token = record.token(&invitation);
+            record.admit(&token, "Ada", now_s).unwrap()
+        };
+        let login = shared.login_of_cookie(&shared.new_browser_login(Some(grant)).cookie).unwrap();
+        assert_eq!(login.grant, Some(grant));
+        let key = format!("key={}", base64url::encode(&shared.new_page_key(login)));
+        let request = RequestHead {
+            authority: "127.0.0.1:8443",
+            path: "/desk/webtransport",
+            query: Some(&key),
+            origin: Some("https://127.0.0.1:8443"),
+        };
+        assert_eq!(check(&shared, request), Ok(login), "of a guest, never of the owner");
+        shared.guests.record().throw_out(1).unwrap();
+        assert_eq!(check(&shared, request), Err(Refusal::Key), "it ends with the visit");
     }
 }

@@ -41,6 +41,13 @@ pub(crate) enum Command {
     List(List),
     /// Print a new link to a session; each link opens it once
     Link(Link),
+    /// Invite others to a session, and list, change or end their visits
+    ///
+    /// Prints a link for guests, who need no account. A guest only sees the screen, unless the
+    /// invitation says --control or you give control later. What a guest may not do has no effect
+    /// in the session, whatever its viewer sends. Nobody can see more than what the session shows,
+    /// but everything that it shows while the visit lasts.
+    Share(Share),
     /// End a session and everything in it
     Stop(Stop),
     /// Record what a session draws, and replay, redact or describe such a recording
@@ -428,6 +435,75 @@ pub(crate) struct Link {
     pub(crate) revoke: bool,
 }
 
+/// Invite guests.
+#[derive(Clone, Debug, Args)]
+#[command(group = clap::ArgGroup::new("action").multiple(false))]
+pub(crate) struct Share {
+    /// The session; not needed if only one is running
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: Option<String>,
+    /// Guests only see the screen; the default
+    #[arg(long, conflicts_with_all = ["control", "action"])]
+    pub(crate) view: bool,
+    /// Guests may type and point
+    #[arg(long, conflicts_with = "action")]
+    pub(crate) control: bool,
+    /// How the clipboard is shared with guests that have control
+    #[arg(long, value_name = "DIRECTION", value_enum, default_value_t = GuestClipboard::Off)]
+    #[arg(requires_if("to-guest", "control"), requires_if("to-session", "control"))]
+    #[arg(requires_if("both", "control"), conflicts_with = "action")]
+    pub(crate) clipboard: GuestClipboard,
+    /// When the invitation and its guests' visits end, for example 30min, 2h or 7d; at most 30d
+    #[arg(long = "for", value_name = "TIME", value_parser = parse_life, default_value = "2h")]
+    #[arg(conflicts_with = "action")]
+    pub(crate) life: Duration,
+    /// How many guests may come by the link; each may reconnect until the invitation ends
+    #[arg(long, value_name = "N", default_value_t = 1, conflicts_with = "action")]
+    #[arg(value_parser = value_parser!(u32).range(1..=1000))]
+    pub(crate) uses: u32,
+    /// Guests also need a password, which is asked for here, or is the first line of standard input
+    #[arg(long, conflicts_with = "action")]
+    pub(crate) password: bool,
+    /// What the list calls the invitation
+    #[arg(long, value_name = "TEXT", conflicts_with = "action")]
+    pub(crate) title: Option<String>,
+    /// Print a thinc:// link, which only thinc-view opens, instead of an https:// link, which
+    /// browsers and thinc-view open
+    #[arg(long, conflicts_with = "action")]
+    pub(crate) native: bool,
+    /// List the invitations and who is connected
+    #[arg(long, group = "action")]
+    pub(crate) list: bool,
+    /// With --list: print JSON
+    #[arg(long, requires = "list")]
+    pub(crate) json: bool,
+    /// End an invitation, and the visits of all guests that came by it
+    #[arg(long, value_name = "INVITATION", group = "action")]
+    pub(crate) revoke: Option<u32>,
+    /// End the visit of a guest, who may come again by a link with uses left
+    #[arg(long, value_name = "GUEST", group = "action")]
+    pub(crate) throw_out: Option<u32>,
+    /// Let a guest type and point
+    #[arg(long, value_name = "GUEST", group = "action")]
+    pub(crate) give_control: Option<u32>,
+    /// Let a guest only see the screen; what it holds down is released
+    #[arg(long, value_name = "GUEST", group = "action")]
+    pub(crate) take_control: Option<u32>,
+}
+
+/// How the clipboard is shared with guests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum GuestClipboard {
+    /// Not at all.
+    Off,
+    /// They may paste what was copied in the session.
+    ToGuest,
+    /// The session may paste what they copied.
+    ToSession,
+    /// Both.
+    Both,
+}
+
 /// End a session.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Stop {
@@ -655,6 +731,25 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
     Ok((width, height))
 }
 
+/// Longest life of an invitation; the session has the same limit.
+const LIFE_MAX: Duration = Duration::from_secs(thinc_transport::invitation::LIFE_S_MAX);
+
+fn parse_life(text: &str) -> Result<Duration, String> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return Err("expected a number and a unit: 90s, 30min, 2h or 7d".to_owned()),
+    };
+    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    seconds
+        .map(Duration::from_secs)
+        .filter(|life| !life.is_zero() && *life <= LIFE_MAX)
+        .ok_or_else(|| "expected a time from 1s to 30d".to_owned())
+}
+
 fn parse_seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 =
         text.parse().map_err(|_| "expected seconds, for example 10 or 0.5".to_owned())?;
@@ -711,6 +806,40 @@ mod tests {
         }
         for wrong in ["0", "257M", "M", "1G", "-1", "1MM", "99999999999999999999"] {
             assert!(config(&format!("--clipboard-max={wrong}")).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_invitation_shares_nothing_by_default_and_actions_exclude_each_other() {
+        let parse = |words: &str| {
+            let words = ["thinc", "share"].into_iter().chain(words.split_whitespace());
+            Cli::try_parse_from(words).map(|cli| match cli.command {
+                Command::Share(share) => share,
+                _ => panic!("the subcommand is share"),
+            })
+        };
+        let share = parse("").unwrap();
+        assert!(!share.control && share.uses == 1 && share.clipboard == GuestClipboard::Off);
+        assert_eq!(share.life, Duration::from_secs(7200));
+        for (text, seconds) in [("90s", 90), ("30min", 1800), ("5m", 300), ("30d", 2_592_000)] {
+            assert_eq!(parse(&format!("--for {text}")).unwrap().life.as_secs(), seconds);
+        }
+        for right in ["work --control --clipboard both", "work --list --json", "--revoke 3"] {
+            assert!(parse(right).is_ok(), "{right}");
+        }
+        for wrong in [
+            "--view --control",
+            "--clipboard both",
+            "--list --revoke 1",
+            "--throw-out 1 --give-control 1",
+            "--revoke 1 --control",
+            "--for 0s",
+            "--for 31d",
+            "--for 2",
+            "--uses 0",
+            "--json",
+        ] {
+            assert!(parse(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -17,6 +17,7 @@ mod port;
 mod processes;
 mod runtime_dir;
 mod search;
+mod share;
 mod stdio;
 mod supervisor;
 mod terminal;
@@ -44,6 +45,7 @@ pub fn main() -> ExitCode {
         cli::Command::Serve(serve) => supervisor::serve(serve),
         cli::Command::List(list) => clients::list(&list),
         cli::Command::Link(link) => clients::link(&link),
+        cli::Command::Share(share) => share::share(&share),
         cli::Command::Stop(stop) => clients::stop(&stop),
         cli::Command::Trace(trace) => trace::trace(&trace.command),
         cli::Command::Session(session) => match &session.config {

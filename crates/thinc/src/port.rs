@@ -27,6 +27,7 @@ const BACKLOG: i32 = 1024;
 const IDENTITY: &str = "identity.pem";
 /// Files in the session's folder.
 const USED_TOKENS: &str = "used-tokens";
+const INVITATIONS: &str = "invitations";
 const UDP_PORTS: &str = "udp-ports";
 const DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), DEFAULT_PORT);
 
@@ -90,6 +91,8 @@ impl Port {
         PortConfig {
             secret: thinc_transport::base64url::encode(&self.secret.borrow().0),
             used_tokens: folder.join(USED_TOKENS),
+            invitations: folder.join(INVITATIONS),
+            link: Some(self.public.to_string()),
             udp_ports: self.quic.then(|| folder.join(UDP_PORTS)),
             tls_cert: self.identity_files.0.clone(),
             tls_key: self.identity_files.1.clone(),
@@ -115,6 +118,8 @@ pub(crate) fn portless_config(
     Ok(PortConfig {
         secret: thinc_transport::base64url::encode(&SessionSecret::generate().0),
         used_tokens: folder.join(USED_TOKENS),
+        invitations: folder.join(INVITATIONS),
+        link: None,
         udp_ports: (options.quic == Quic::On).then(|| folder.join(UDP_PORTS)),
         tls_cert: identity.clone(),
         tls_key: identity,
@@ -190,6 +195,7 @@ fn public_link(
         base_path: options.base_path.clone(),
         token: None,
         pin: Some(identity.pin),
+        guest: None,
     };
     if let Some(public) = &options.public {
         let parsed: Link = format!("https://{public}/")

@@ -32,6 +32,9 @@ const PORT_SOCKET: &str = "port.sock";
 /// The socket on which the session process sends traces.
 pub(crate) const TRACE_SOCKET: &str = "trace.sock";
 
+/// The socket on which the session process takes requests of `thinc share`.
+pub(crate) const SHARE_SOCKET: &str = "share.sock";
+
 /// Why a runtime folder cannot be used.
 #[derive(Debug, Error)]
 pub(crate) enum RuntimeError {
@@ -293,6 +296,11 @@ pub(crate) fn is_taken(name: &str) -> Result<bool, RuntimeError> {
 /// Path of a session's trace socket.
 pub(crate) fn trace_socket(name: &str) -> PathBuf {
     base().join(name).join(TRACE_SOCKET)
+}
+
+/// Path of the socket on which a session is shared.
+pub(crate) fn share_socket(name: &str) -> PathBuf {
+    base().join(name).join(SHARE_SOCKET)
 }
 
 #[cfg(test)]

@@ -28,7 +28,7 @@ use crate::desktop::Program;
 use crate::log::{Log, create_folder, last_lines};
 use crate::port::{Port, now_s, portless_config};
 use crate::processes::{Process, Processes, TERMINATE_TIMEOUT, wait};
-use crate::runtime_dir::{RuntimeDir, RuntimeError, TRACE_SOCKET};
+use crate::runtime_dir::{RuntimeDir, RuntimeError, SHARE_SOCKET, TRACE_SOCKET};
 use crate::search::{self, SearchError};
 use crate::terminal::{print, print_error};
 use crate::xauthority::{HostName, Xauthority};
@@ -465,6 +465,7 @@ impl SessionContext {
             video_encoder: self.options.video_encoder.name().to_owned(),
             clipboard: self.options.clipboard(),
             trace_socket: self.folder.join(TRACE_SOCKET),
+            share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");

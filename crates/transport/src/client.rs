@@ -17,7 +17,7 @@ use thinc_protocol::session::{CloseCode, SessionMessage};
 use thiserror::Error;
 
 use crate::ALPN_NATIVE;
-use crate::link::Link;
+use crate::link::{GuestLogin, Link};
 use crate::pin::{KnownHosts, PinVerifier, SpkiPin};
 
 mod quic;
@@ -41,6 +41,8 @@ pub(super) enum Credential {
     Session(Vec<u8>),
     /// None: a person has to log in.
     None,
+    /// From an invitation's link, and what a person has answered.
+    Invitation(Vec<u8>, GuestLogin),
 }
 
 /// Which transport to connect over.
@@ -360,6 +362,9 @@ pub fn establish(link: &Link, options: &ConnectOptions) -> Result<Established, C
     let deadline = started + options.timeout;
     let credential = match (&options.session_credential, &link.token) {
         (Some(key), _) => Credential::Session(key.clone()),
+        (None, Some(token)) if link.invitation().is_some() => {
+            Credential::Invitation(token.clone(), link.guest.clone().unwrap_or_default())
+        }
         (None, Some(token)) => Credential::Token(token.clone()),
         (None, None) => Credential::None,
     };
@@ -489,6 +494,9 @@ impl Established {
             Credential::Token(bytes) => Auth::Token(bytes).encode(&mut hello),
             Credential::Session(bytes) => Auth::SessionCredential(bytes).encode(&mut hello),
             Credential::None => return Err(ConnectError::NoToken),
+            Credential::Invitation(token, GuestLogin { name, password }) => {
+                Auth::Guest { token, name, password }.encode(&mut hello)
+            }
         }
         hello.extend_from_slice(first);
         transport.send(&hello, deadline).map_err(broken)?;
@@ -567,6 +575,7 @@ impl std::fmt::Debug for Credential {
             Credential::Token(_) => "Token(secret)",
             Credential::Session(_) => "Session(secret)",
             Credential::None => "None",
+            Credential::Invitation(..) => "Invitation(secret)",
         })
     }
 }

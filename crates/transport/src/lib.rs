@@ -12,9 +12,12 @@ pub mod core_dumps;
 pub mod host;
 #[cfg(feature = "server")]
 pub mod identity;
+#[cfg(feature = "server")]
+pub mod invitation;
 pub mod link;
 pub mod offer;
 pub mod parity;
+pub mod password;
 #[cfg(feature = "server")]
 pub mod path;
 mod pin;
@@ -30,7 +33,7 @@ pub use client::{
     Answer, ConnectError, ConnectOptions, Connection, Established, Reader, Received,
     TransportChoice, TransportKind, Writer, connect, establish, is_near,
 };
-pub use link::{Link, LinkError, Scheme};
+pub use link::{GuestLogin, InvitationHint, Link, LinkError, Scheme};
 pub use pin::SpkiPin;
 
 /// ALPN name of the native protocol; a TCP connection that offers anything else is answered as

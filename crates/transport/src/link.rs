@@ -16,6 +16,20 @@ const LINK_BYTES_MAX: usize = 2048;
 /// Longest token, in bytes; `Auth` frames have the same limit.
 const TOKEN_BYTES_MAX: usize = 128;
 
+/// Length of the token of an invitation, one byte more than an owner's: its first byte is the form.
+pub(crate) const INVITATION_TOKEN_BYTES: usize = 57;
+/// Forms of an invitation's token: a guest has to give a name.
+pub(crate) const INVITATION_NAME: u8 = 1;
+/// The same, and a password.
+pub(crate) const INVITATION_PASSWORD: u8 = 2;
+
+/// What a viewer has to ask a person for who was invited. A hint: the session decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InvitationHint {
+    /// The invitation has a password.
+    pub password: bool,
+}
+
 /// The viewer that a link is written for; both forms name the same place, and every viewer accepts
 /// both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +57,17 @@ pub struct Link {
     pub token: Option<Vec<u8>>,
     /// The public key the session must show; absent: the key seen first is remembered.
     pub pin: Option<SpkiPin>,
+    /// What a person who was invited has answered; no part of the text.
+    pub guest: Option<GuestLogin>,
+}
+
+/// The answers of a person who was invited.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct GuestLogin {
+    /// What the others see.
+    pub name: String,
+    /// Empty if the invitation has none.
+    pub password: String,
 }
 
 /// Why a text is not a link.
@@ -72,6 +97,18 @@ impl Link {
     /// The same link in the form of this scheme.
     pub fn with_scheme(&self, scheme: Scheme) -> Link {
         Link { scheme, ..self.clone() }
+    }
+
+    /// What the viewer has to ask a person for, if the link is an invitation.
+    pub fn invitation(&self) -> Option<InvitationHint> {
+        match self.token.as_deref()? {
+            [form @ (INVITATION_NAME | INVITATION_PASSWORD), rest @ ..]
+                if rest.len() + 1 == INVITATION_TOKEN_BYTES =>
+            {
+                Some(InvitationHint { password: *form == INVITATION_PASSWORD })
+            }
+            _ => None,
+        }
     }
 
     /// `host:port` as it is written in a link or a `Host` header.
@@ -139,7 +176,7 @@ impl FromStr for Link {
                 pin = Some(value.parse().map_err(|_| LinkError::Fragment('k'))?);
             }
         }
-        Ok(Link { scheme, host: host.to_owned(), port, base_path, token, pin })
+        Ok(Link { scheme, host: host.to_owned(), port, base_path, token, pin, guest: None })
     }
 }
 

@@ -1,7 +1,7 @@
 //! The credentials of a session: tokens of links, valid once; session credentials and logins of
-//! browsers, valid until the session ends; page keys, valid for a day. The supervisor mints,
-//! viewers present, and the session process verifies them. Knows bytes and seconds as arguments;
-//! the replay cache of used tokens is the only file.
+//! browsers, valid until the session ends; page keys, valid for a day. invitation.rs has those of
+//! guests. The supervisor mints, viewers present, and the session process verifies them. Knows
+//! bytes and seconds as arguments; the replay cache of used tokens is the only file.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
@@ -31,7 +31,7 @@ pub struct BrowserLogin {
 
 /// One login of one browser; its cookie, origin secret and page keys end together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct LoginId([u8; ID_BYTES]);
+pub struct LoginId(pub(crate) [u8; ID_BYTES]);
 
 const ID_BYTES: usize = 16;
 const EXPIRY_BYTES: usize = 8;
@@ -181,6 +181,12 @@ impl SessionSecret {
     pub fn session_id(&self) -> String {
         let tag = self.mac(ID_DOMAIN, &[]).finalize().into_bytes();
         tag[..8].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The secret's owner has minted this for a link.
+    #[cfg(test)]
+    pub(crate) fn is_token(&self, token: &[u8]) -> bool {
+        self.verify(TOKEN_DOMAIN, token).is_some()
     }
 
     /// Id and expiry of a token that this session minted in this domain.

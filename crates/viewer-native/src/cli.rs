@@ -7,8 +7,8 @@ use std::time::Duration;
 use clap::{CommandFactory as _, Parser, ValueEnum};
 use thinc_protocol::viewer::KeyboardLayout;
 use thinc_region::Size;
-use thinc_transport::TransportChoice;
 use thinc_transport::offer::UdpPorts;
+use thinc_transport::{GuestLogin, TransportChoice, password};
 use thinc_viewer_core::ClipboardPolicy;
 
 use crate::address;
@@ -42,6 +42,13 @@ pub struct Cli {
     /// Reads the address from the first line of this file.
     #[arg(long, value_name = "FILE", conflicts_with = "link")]
     pub link_file: Option<PathBuf>,
+
+    /// With the link of an invitation: the name that the others see. Default: your account's.
+    ///
+    /// If the invitation has a password, it is asked for on the terminal; if standard input is no
+    /// terminal, its next line is the password.
+    #[arg(long, value_name = "NAME")]
+    pub guest_name: Option<String>,
 
     /// With ssh://: program and arguments that a new session runs. Default: the desktop.
     #[arg(last = true, value_name = "COMMAND")]
@@ -218,9 +225,25 @@ impl Cli {
             }
             Target::Link(_) if !self.command.is_empty() => return Err(ViewError::NoCommand),
             Target::Link(_) if self.uninstall => return Err(ViewError::NoUninstall),
-            Target::Link(_) => {}
+            Target::Link(link) => {
+                if let Some(hint) = link.invitation() {
+                    link.guest = Some(self.guest(hint.password)?);
+                }
+            }
         }
         Ok(target)
+    }
+
+    /// What the session has to know of a person who was invited.
+    fn guest(&self, has_password: bool) -> Result<GuestLogin, ViewError> {
+        let account = || std::env::var("USER").unwrap_or_default();
+        let name = self.guest_name.clone().unwrap_or_else(account);
+        let password = if has_password {
+            password::read("Password of the invitation").map_err(ViewError::NoPassword)?
+        } else {
+            String::new()
+        };
+        Ok(GuestLogin { name, password })
     }
 
     /// The pixel cache: its size and folder.

@@ -47,6 +47,12 @@ pub enum ViewError {
     /// The link cannot be parsed.
     #[error("invalid link: {0}")]
     Link(#[from] LinkError),
+    /// A person who was invited did not give the password.
+    #[error(
+        "the invitation has a password, and there is none: {0}; type it on a terminal, or give it \
+            as a line of standard input"
+    )]
+    NoPassword(io::Error),
     /// A command was given for a session that runs already.
     #[error("a command can be given with ssh:// only: the session of a link runs already")]
     NoCommand,
@@ -115,6 +121,7 @@ impl ViewError {
             ViewError::NoAddress
             | ViewError::EmptyAddress(_)
             | ViewError::Link(_)
+            | ViewError::NoPassword(_)
             | ViewError::NoCommand
             | ViewError::NoTcp
             | ViewError::NoTunnel

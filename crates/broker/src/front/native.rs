@@ -80,7 +80,7 @@ impl Viewer {
                         Message::Account(name.to_owned())
                     }
                     Auth::SessionCredential(credential) => Message::Credential(credential.to_vec()),
-                    Auth::Token(_) => Message::Token,
+                    Auth::Token(_) | Auth::Guest { .. } => Message::Token,
                 }
             };
             self.bytes.drain(..whole.len().min(self.bytes.len()));

@@ -44,10 +44,14 @@ impl Actor {
         id: ConnectionId,
         instance: [u8; INSTANCE_BYTES],
     ) {
+        let guest = self.connections.get(&id).and_then(|connection| connection.guest);
         let older: Vec<ConnectionId> = self
             .connections
             .iter()
-            .filter(|(_, connection)| connection.instance == Some(instance))
+            // Nobody closes another person's connection, even if it has learned the number.
+            .filter(|(_, connection)| {
+                connection.instance == Some(instance) && connection.guest == guest
+            })
             .map(|(&other, _)| other)
             .collect();
         // Connection IDs grow: bytes of a connection that was given up may arrive after those of

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use thinc_protocol::clip::{ClipFormats, ClipMessage};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
 use thinc_protocol::session::{CloseCode, SessionMessage};
@@ -299,11 +300,16 @@ pub(crate) struct Viewer {
 pub(crate) enum Message {
     Hello(String),
     Geometry(Size),
-    Update { seq: u64, bytes: usize },
+    Update {
+        seq: u64,
+        bytes: usize,
+    },
     Barrier(u32),
     Pong,
     Seen(u32),
     Close(CloseCode, String),
+    /// What the session's clipboard has, in these formats.
+    Offered(ClipFormats),
     Other,
 }
 
@@ -412,6 +418,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::Pong(_) => Message::Pong,
         SessionMessage::InputReceived(input) => Message::Seen(*input),
         SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
+        SessionMessage::Clip(ClipMessage::Offer { formats, .. }) => Message::Offered(*formats),
         _ => Message::Other,
     }
 }
@@ -600,11 +607,21 @@ impl Browser {
 
     /// Logs in with the link's token; keeps the cookie and the origin secret.
     pub(crate) fn login(&mut self, link: &Link) -> Answer {
+        self.login_with(link, "")
+    }
+
+    /// Logs in as a guest.
+    pub(crate) fn login_as(&mut self, link: &Link, name: &str, password: &str) -> Answer {
+        self.login_with(link, &format!(",\"name\":\"{name}\",\"password\":\"{password}\""))
+    }
+
+    fn login_with(&mut self, link: &Link, more: &str) -> Answer {
         let token = thinc_transport::base64url::encode(link.token.as_ref().unwrap());
         let path = format!("{}login", link.base_path);
         let origin = format!("https://{}", self.address);
         let headers = [("Content-Type", "application/json"), ("Origin", origin.as_str())];
-        let (answer, _) = self.open("POST", &path, &headers, &format!("{{\"token\":\"{token}\"}}"));
+        let body = format!("{{\"token\":\"{token}\"{more}}}");
+        let (answer, _) = self.open("POST", &path, &headers, &body);
         if let Some(cookie) = answer.headers.get("set-cookie") {
             self.cookie = Some(cookie.split(';').next().unwrap().to_owned());
             let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();

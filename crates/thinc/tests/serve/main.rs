@@ -7,6 +7,7 @@ mod broker_floods;
 mod ending;
 mod harness;
 mod quic;
+mod sharing;
 mod starting;
 mod stdio;
 mod strangers;

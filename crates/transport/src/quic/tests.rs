@@ -107,6 +107,7 @@ impl TestSession {
             base_path: "/".into(),
             token: Some(vec![1; 24]),
             pin: Some(pin),
+            guest: None,
         }
     }
 

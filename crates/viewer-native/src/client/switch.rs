@@ -159,6 +159,7 @@ impl Shared {
             base_path: "/".to_owned(),
             token: Some(offer.token),
             pin: Some(offer.pin),
+            guest: None,
         };
         let options = ConnectOptions {
             timeout: self.config.connect_timeout,

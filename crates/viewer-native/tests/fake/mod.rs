@@ -156,6 +156,7 @@ impl Fake {
             base_path: "/".into(),
             token: Some(b"first".to_vec()),
             pin: Some(self.identity.pin),
+            guest: None,
         }
     }
 
@@ -458,7 +459,7 @@ impl Shared {
     fn authenticate(&self, wire: &Arc<Wire>, auth: &Auth<'_>) -> bool {
         let mut state = self.state.lock().unwrap();
         let good = match auth {
-            Auth::Token(token) => {
+            Auth::Token(token) | Auth::Guest { token, .. } => {
                 let before = state.tokens.len();
                 state.tokens.retain(|other| other != token);
                 state.tokens.len() < before

@@ -1,0 +1,314 @@
+//! Requests of `thinc share`, and the answers: one line of JSON each, over a Unix socket in the
+//! session's private folder. From the owner's shell, to the record of invitations (guests.rs) and
+//! to actor.rs, which closes connections. Knows requests, answers and limits; the kernel tells that
+//! the client is the same user (SO_PEERCRED).
+
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use thinc_protocol::limits::PASSWORD_BYTES_MAX;
+use thinc_protocol::wire::is_deceptive;
+use thinc_transport::invitation::{
+    GuestRights, Invitation, InvitationError, InvitationRefusal, Terms, clean_name,
+};
+use thinc_transport::{Link, Scheme};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
+use tracing::{info, warn};
+
+use crate::connection::{Event, Events};
+use crate::front::{ACCEPT_PAUSE, since_1970};
+use crate::guests::{Guests, hash_password};
+use crate::local::trusted_peer;
+
+/// Longest request, in bytes; the longest password is a part of it.
+pub const REQUEST_BYTES_MAX: usize = 4096;
+/// Longest answer, in bytes: a list of all invitations and viewers.
+pub const ANSWER_BYTES_MAX: usize = 1024 * 1024;
+/// Connections at one time, and how long a request may take to arrive.
+const CONNECTIONS_MAX: usize = 4;
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A request.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareRequest {
+    /// A new invitation.
+    Invite {
+        /// What the owner calls it; may be empty.
+        name: String,
+        /// Guests may type and point.
+        control: bool,
+        /// The session takes what guests with control copy.
+        clipboard_to_session: bool,
+        /// Guests with control may paste what was copied in the session.
+        clipboard_to_guest: bool,
+        /// Seconds.
+        life_s: u64,
+        /// How many guests may come.
+        uses: u32,
+        /// What guests have to know.
+        password: Option<String>,
+        /// `thinc://` instead of `https://`.
+        native: bool,
+    },
+    /// All invitations and viewers.
+    List,
+    /// Ends an invitation and its guests' visits.
+    Revoke(u32),
+    /// Ends a guest's visit.
+    ThrowOut(u32),
+    /// Lets a guest type and point, or not any more.
+    Control {
+        /// The guest's number.
+        guest: u32,
+        /// Whether it may.
+        control: bool,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ShareAnswer {
+    /// To `Invite`.
+    Invited {
+        /// Its number.
+        invitation: u32,
+        /// Opens the session for guests.
+        link: String,
+    },
+    /// To `List`.
+    List {
+        /// All, the oldest first.
+        invitations: Vec<InvitationStatus>,
+        /// All that are connected, the oldest first.
+        viewers: Vec<ViewerStatus>,
+    },
+    /// To the others.
+    Done,
+    /// The request was invalid, or could not be met.
+    Error(String),
+}
+
+/// One invitation.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct InvitationStatus {
+    /// Its number.
+    pub invitation: u32,
+    /// What the owner calls it.
+    pub name: String,
+    /// Guests may type and point.
+    pub control: bool,
+    /// Guests that have come, and that may.
+    pub used: u32,
+    /// See `used`.
+    pub uses: u32,
+    /// It has a password.
+    pub password: bool,
+    /// Seconds since 1970.
+    pub expiry_s: u64,
+    /// `open`, `used`, `expired`, `revoked`, or `locked` after too many wrong passwords.
+    pub state: String,
+}
+
+/// One connected viewer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ViewerStatus {
+    /// A guest's number; none for the owner's viewers.
+    pub guest: Option<u32>,
+    /// The guest's invitation.
+    pub invitation: Option<u32>,
+    /// What the guest calls itself.
+    pub name: Option<String>,
+    /// Its input takes effect.
+    pub control: bool,
+    /// Its address and kind.
+    pub from: String,
+}
+
+/// What requests need.
+pub(crate) struct Sharing {
+    pub(crate) guests: Arc<Guests>,
+    /// The session's link without a token; none without a port.
+    pub(crate) link: Option<Link>,
+    pub(crate) events: Events,
+}
+
+/// Answers requests on this socket, without end.
+pub(crate) fn listen(path: &Path, sharing: Sharing) -> io::Result<()> {
+    // A socket of an earlier session process.
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let listener = UnixListener::bind(path)?;
+    // The folder's mode keeps other users out; this mode does so again.
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    let sharing = Arc::new(sharing);
+    tokio::spawn(async move {
+        let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        while let Ok(permit) = free_connections.clone().acquire_owned().await {
+            let stream = match listener.accept().await {
+                Ok((stream, _)) => stream,
+                Err(error) => {
+                    warn!("cannot accept a request: {error}");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            if trusted_peer(&stream).is_none() {
+                continue;
+            }
+            let sharing = sharing.clone();
+            tokio::spawn(async move {
+                if let Err(error) = sharing.serve(stream).await {
+                    warn!("a request to share the session failed: {error}");
+                }
+                drop(permit);
+            });
+        }
+    });
+    Ok(())
+}
+
+impl Sharing {
+    async fn serve(&self, stream: UnixStream) -> io::Result<()> {
+        let mut reader = BufReader::new(stream);
+        let mut line = String::new();
+        let mut limited = (&mut reader).take(REQUEST_BYTES_MAX as u64);
+        if !matches!(timeout(REQUEST_TIMEOUT, limited.read_line(&mut line)).await, Ok(Ok(_))) {
+            return Ok(());
+        }
+        let answer = match serde_json::from_str(&line) {
+            Ok(request) => self.answer(request).await.unwrap_or_else(ShareAnswer::Error),
+            Err(error) => ShareAnswer::Error(format!("invalid request: {error}")),
+        };
+        let mut bytes = serde_json::to_vec(&answer)?;
+        bytes.push(b'\n');
+        let mut stream = reader.into_inner();
+        timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await.unwrap_or(Ok(()))
+    }
+
+    async fn answer(&self, request: ShareRequest) -> Result<ShareAnswer, String> {
+        let text = |error: InvitationError| error.to_string();
+        match request {
+            ShareRequest::Invite {
+                name,
+                control,
+                clipboard_to_session,
+                clipboard_to_guest,
+                life_s,
+                uses,
+                password,
+                native,
+            } => {
+                let link = self.link.as_ref().ok_or(
+                    "the session has no port (--listen none), and so no link for guests: start it \
+                     with a port",
+                )?;
+                let password = match password {
+                    Some(password) => Some(hashed(password).await?),
+                    None => None,
+                };
+                let now_s = since_1970().as_secs();
+                let terms = Terms {
+                    name: clean_name(&name, "-"),
+                    expiry_s: now_s.saturating_add(life_s),
+                    uses,
+                    rights: GuestRights { control, clipboard_to_session, clipboard_to_guest },
+                    password,
+                };
+                let (number, token) = {
+                    let mut record = self.guests.record();
+                    let invitation = record.invite(terms, now_s).map_err(text)?.clone();
+                    (invitation.number, record.token(&invitation))
+                };
+                self.changed().await;
+                let scheme = if native { Scheme::Thinc } else { Scheme::Https };
+                let link = Link { token: Some(token), ..link.with_scheme(scheme) };
+                info!("invitation {number}: created");
+                Ok(ShareAnswer::Invited { invitation: number, link: link.to_string() })
+            }
+            ShareRequest::List => {
+                let (answer, viewers) = oneshot::channel();
+                let _ = self.events.send(Event::ListViewers(answer)).await;
+                let viewers = viewers.await.map_err(|_| "the session is ending".to_owned())?;
+                let record = self.guests.record();
+                let now_s = since_1970().as_secs();
+                let invitations = record
+                    .all()
+                    .iter()
+                    .map(|invitation| status(invitation, record.state(invitation, now_s)))
+                    .collect();
+                Ok(ShareAnswer::List { invitations, viewers })
+            }
+            ShareRequest::Revoke(number) => {
+                self.guests.record().revoke(number).map_err(text)?;
+                info!("invitation {number}: revoked");
+                self.changed().await;
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::ThrowOut(guest) => {
+                self.guests.record().throw_out(guest).map(drop).map_err(text)?;
+                info!("guest {guest}: thrown out");
+                self.changed().await;
+                Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Control { guest, control } => {
+                self.guests.record().set_control(guest, control).map(drop).map_err(text)?;
+                info!("guest {guest}: control {}", if control { "given" } else { "taken" });
+                self.changed().await;
+                Ok(ShareAnswer::Done)
+            }
+        }
+    }
+
+    /// The actor ends visits and changes rights before the answer is sent.
+    async fn changed(&self) {
+        let (done, changed) = oneshot::channel();
+        if self.events.send(Event::GuestsChanged(done)).await.is_ok() {
+            let _ = changed.await;
+        }
+    }
+}
+
+async fn hashed(password: String) -> Result<String, String> {
+    let is_valid = !password.is_empty() && password.len() <= PASSWORD_BYTES_MAX;
+    if !is_valid || password.contains(is_deceptive) {
+        return Err(format!(
+            "a password has 1 to {PASSWORD_BYTES_MAX} bytes, and no control characters"
+        ));
+    }
+    let hash = tokio::task::spawn_blocking(move || hash_password(&password));
+    let hash = hash.await.map_err(|error| format!("cannot hash the password: {error}"))?;
+    hash.map_err(|error| format!("cannot hash the password: {error}"))
+}
+
+fn status(invitation: &Invitation, state: Result<(), InvitationRefusal>) -> InvitationStatus {
+    let Invitation { number, terms, used, .. } = invitation;
+    let state = match state {
+        Ok(()) => "open",
+        Err(InvitationRefusal::Used) => "used",
+        Err(InvitationRefusal::Expired) => "expired",
+        Err(InvitationRefusal::Locked) => "locked",
+        Err(InvitationRefusal::Revoked | InvitationRefusal::Invalid) => "revoked",
+        Err(InvitationRefusal::StoreUnavailable) => "full",
+    };
+    InvitationStatus {
+        invitation: *number,
+        name: terms.name.clone(),
+        control: terms.rights.control,
+        used: *used,
+        uses: terms.uses,
+        password: terms.password.is_some(),
+        expiry_s: terms.expiry_s,
+        state: state.to_owned(),
+    }
+}

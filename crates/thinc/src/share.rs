@@ -1,0 +1,208 @@
+//! `thinc share`: invites guests to a running session, lists them, and changes or ends their
+//! visits. From the user's shell, to the session process (session-server's share.rs) through a Unix
+//! socket in the session's private folder. Knows requests and answers; the session process decides
+//! and keeps the record.
+
+use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use thinc_session_server::{
+    ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
+};
+use thinc_transport::password;
+
+use crate::cli::{GuestClipboard, Share};
+use crate::port::now_s;
+use crate::terminal::print;
+use crate::{MainError, clients, runtime_dir};
+
+/// The session process answers from its event loop, after a password was hashed; while it is being
+/// restarted, requests wait for the next one.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// `thinc share`.
+pub(crate) fn share(options: &Share) -> Result<ExitCode, MainError> {
+    let name = clients::only_session(options.name.as_deref())?;
+    let request = request(options)?;
+    match (&request, send(&name, &request)?) {
+        (
+            ShareRequest::Invite { control, life_s, uses, password, .. },
+            ShareAnswer::Invited { invitation, link },
+        ) => {
+            print(&link);
+            let guests = if *uses == 1 { "one guest".to_owned() } else { format!("{uses} guests") };
+            let what = if *control { "see and control" } else { "see" };
+            let secret = if password.is_some() { ", who has to know the password" } else { "" };
+            let life = duration(*life_s);
+            crate::terminal::print_error(&format!(
+                "Invitation {invitation}: the link lets {guests} {what} the session for {life}\
+                 {secret}. `thinc share {name} --revoke {invitation}` ends it."
+            ));
+        }
+        (ShareRequest::List, ShareAnswer::List { invitations, viewers }) => {
+            if options.json {
+                let all = serde_json::json!({ "invitations": invitations, "viewers": viewers });
+                print(&serde_json::to_string_pretty(&all)?);
+            } else {
+                print(&table(&invitations, &viewers, now_s()));
+            }
+        }
+        (ShareRequest::Revoke(number), ShareAnswer::Done) => {
+            print(&format!("Invitation {number} has ended, and with it the visits of its guests."))
+        }
+        (ShareRequest::ThrowOut(number), ShareAnswer::Done) => {
+            print(&format!("The visit of guest {number} has ended."))
+        }
+        (ShareRequest::Control { guest, control }, ShareAnswer::Done) => {
+            let what = if *control { "may type and point" } else { "only sees the screen" };
+            print(&format!("Guest {guest} {what} now."));
+        }
+        (_, ShareAnswer::Error(error)) => return Err(error.into()),
+        (_, other) => return Err(format!("unexpected answer {other:?}").into()),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn request(options: &Share) -> Result<ShareRequest, MainError> {
+    if options.list {
+        return Ok(ShareRequest::List);
+    }
+    if let Some(number) = options.revoke {
+        return Ok(ShareRequest::Revoke(number));
+    }
+    if let Some(number) = options.throw_out {
+        return Ok(ShareRequest::ThrowOut(number));
+    }
+    if let Some(guest) = options.give_control {
+        return Ok(ShareRequest::Control { guest, control: true });
+    }
+    if let Some(guest) = options.take_control {
+        return Ok(ShareRequest::Control { guest, control: false });
+    }
+    let password = if options.password {
+        let prompt = "Password for the guests";
+        Some(password::read(prompt).map_err(|error| format!("no password: {error}"))?)
+    } else {
+        None
+    };
+    let clipboard = options.clipboard;
+    Ok(ShareRequest::Invite {
+        name: options.title.clone().unwrap_or_default(),
+        control: options.control,
+        clipboard_to_session: matches!(clipboard, GuestClipboard::ToSession | GuestClipboard::Both),
+        clipboard_to_guest: matches!(clipboard, GuestClipboard::ToGuest | GuestClipboard::Both),
+        life_s: options.life.as_secs(),
+        uses: options.uses,
+        password,
+        native: options.native,
+    })
+}
+
+fn send(name: &str, request: &ShareRequest) -> Result<ShareAnswer, MainError> {
+    let path = runtime_dir::share_socket(name);
+    let stream = runtime_dir::connect(&path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => clients::not_running(name),
+        _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
+    })?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
+    let mut line = serde_json::to_vec(request)?;
+    line.push(b'\n');
+    if line.len() > REQUEST_BYTES_MAX {
+        let (length, most) = (line.len(), REQUEST_BYTES_MAX);
+        return Err(format!("the request has {length} bytes, and {most} is the limit").into());
+    }
+    (&stream).write_all(&line)?;
+    let mut answer = String::new();
+    BufReader::new(stream).take(ANSWER_BYTES_MAX as u64).read_line(&mut answer)?;
+    serde_json::from_str(&answer).map_err(|_| {
+        format!("the session {name} gave no valid answer; is it another version of thinc?").into()
+    })
+}
+
+/// For people: whole units, the largest that divides it.
+fn duration(seconds: u64) -> String {
+    let (number, unit) = match seconds {
+        seconds if seconds % 86_400 == 0 => (seconds / 86_400, "day"),
+        seconds if seconds % 3600 == 0 => (seconds / 3600, "hour"),
+        seconds if seconds % 60 == 0 => (seconds / 60, "minute"),
+        seconds => (seconds, "second"),
+    };
+    format!("{number} {unit}{}", if number == 1 { "" } else { "s" })
+}
+
+fn table(invitations: &[InvitationStatus], viewers: &[ViewerStatus], now_s: u64) -> String {
+    let mut lines =
+        vec!["INVITATION  GUESTS    RIGHTS   PASSWORD  ENDS      STATE    TITLE".into()];
+    for invitation in invitations {
+        let InvitationStatus { invitation, name, control, used, uses, password, expiry_s, state } =
+            invitation;
+        let ends = match expiry_s.saturating_sub(now_s) {
+            0 => "-".to_owned(),
+            left if left < 3600 => format!("{} min", left.div_ceil(60)),
+            left => format!("{} h", left.div_ceil(3600)),
+        };
+        let (used, rights) = (format!("{used} of {uses}"), rights(*control));
+        let password = if *password { "yes" } else { "no" };
+        lines.push(format!(
+            "{invitation:<10}  {used:<8}  {rights:<7}  {password:<8}  {ends:<8}  {state:<7}  {name}"
+        ));
+    }
+    lines.push(String::new());
+    lines.push("GUEST  INVITATION  RIGHTS   NAME                 FROM".into());
+    for viewer in viewers {
+        let ViewerStatus { guest, invitation, name, control, from } = viewer;
+        let number = |number: &Option<u32>| number.map_or("-".to_owned(), |n| n.to_string());
+        let (guest, invitation) = (number(guest), number(invitation));
+        let name = name.as_deref().unwrap_or("(owner)");
+        let rights = if invitation == "-" { "owner" } else { rights(*control) };
+        lines.push(format!("{guest:<5}  {invitation:<10}  {rights:<7}  {name:<19}  {from}"));
+    }
+    lines.join("\n")
+}
+
+fn rights(control: bool) -> &'static str {
+    if control { "control" } else { "view" }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_written_in_whole_units() {
+        let written = [1, 90, 60, 7200, 86_400, 90_000].map(duration);
+        assert_eq!(written, ["1 second", "90 seconds", "1 minute", "2 hours", "1 day", "25 hours"]);
+    }
+
+    #[test]
+    fn the_list_names_invitations_guests_and_the_owner() {
+        let invitations = [InvitationStatus {
+            invitation: 3,
+            name: "review".into(),
+            control: false,
+            used: 1,
+            uses: 2,
+            password: true,
+            expiry_s: 8000,
+            state: "open".into(),
+        }];
+        let viewer = |guest: Option<u32>, name: Option<&str>| ViewerStatus {
+            guest,
+            invitation: guest.map(|_| 3),
+            name: name.map(str::to_owned),
+            control: guest.is_none(),
+            from: "192.0.2.1:5".into(),
+        };
+        let viewers = [viewer(None, None), viewer(Some(7), Some("Ada"))];
+        let table = table(&invitations, &viewers, 1000);
+        let lines: Vec<String> = table
+            .lines()
+            .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+            .collect();
+        assert_eq!(lines[1], "3 1 of 2 view yes 2 h open review");
+        assert_eq!(lines[4], "- - owner (owner) 192.0.2.1:5");
+        assert_eq!(lines[5], "7 3 view Ada 192.0.2.1:5");
+    }
+}
