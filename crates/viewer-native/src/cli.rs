@@ -125,6 +125,12 @@ pub struct Cli {
         conflicts_with = "headless")]
     pub layout: LayoutChoice,
 
+    /// Shows an error also in a window of its own, if it ends the viewer before there was another.
+    /// For programs that start thinc-view where nobody sees its standard error: the desktop entry
+    /// for thinc:// links.
+    #[arg(long, conflicts_with = "headless")]
+    pub error_window: bool,
+
     /// Runs without a display.
     #[arg(long)]
     pub headless: bool,
@@ -356,6 +362,7 @@ Keys in the window:
   Ctrl+Alt+G    Toggle keyboard grab: the session gets shortcuts of the local desktop too (Alt+Tab,
                 Super…); fullscreen grabs by itself
   Ctrl+Alt+P    Release a captured pointer, or let an application capture it
+  Ctrl+Alt+B    On X: Alt and Super with the mouse are for the session (default), or your desktop
   Ctrl+Alt+M    Open the menu, which also sends keys that the local desktop keeps: Ctrl+Alt+Del,
                 Alt+Tab, Super, Print
   Ctrl+Alt+Plus, Ctrl+Alt+Minus   Zoom in at the pointer, zoom out

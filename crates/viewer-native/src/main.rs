@@ -25,7 +25,12 @@ fn main() -> ExitCode {
     if let Err(error) = thinc_transport::core_dumps::forbid() {
         error::report(format_args!("core dumps stay possible: {error}"));
     }
-    let cli = Cli::try_parse().unwrap_or_else(|error| error::exit_with(&error));
+    let cli = Cli::try_parse().unwrap_or_else(|error| {
+        if error.use_stderr() && std::env::args_os().any(|argument| argument == "--error-window") {
+            show_error(&error.to_string());
+        }
+        error::exit_with(&error)
+    });
     address::hide_token(cli.link.as_deref());
     let result = match cli.headless {
         _ if cli.uninstall => uninstall(&cli),
@@ -113,9 +118,23 @@ fn window(cli: &Cli) -> Result<(), ViewError> {
         stats_json: cli.stats_json.clone(),
         cache: cli.cache(),
         clipboard: cli.clipboard(),
+        error_window: cli.error_window,
     };
-    window::run(cli.target()?, &options)
+    let target = cli.target().inspect_err(|error| {
+        if cli.error_window {
+            show_error(error);
+        }
+    })?;
+    window::run(target, &options)
 }
+
+#[cfg(feature = "window")]
+fn show_error(error: &dyn std::fmt::Display) {
+    thinc_viewer_native::window::show_error(error);
+}
+
+#[cfg(not(feature = "window"))]
+fn show_error(_: &dyn std::fmt::Display) {}
 
 #[cfg(not(feature = "window"))]
 fn window(_: &Cli) -> Result<(), ViewError> {

@@ -10,7 +10,7 @@ use crate::font;
 const MARGIN: i32 = 4;
 /// Light grey on near black: readable over anything.
 const INK: u32 = 0xff_e8_e8_e8;
-const PAPER: u32 = 0xff_18_18_1c;
+pub(crate) const PAPER: u32 = 0xff_18_18_1c;
 /// Most characters per line and lines per panel; the rest is cut off.
 const COLUMNS_MAX: usize = 100;
 const LINES_MAX: usize = 40;

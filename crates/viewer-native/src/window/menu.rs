@@ -28,6 +28,11 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ('f', "Toggle fullscreen", Choice::Do(Command::Fullscreen)),
     ('g', "Toggle keyboard grab", Choice::Do(Command::Grab)),
     ('p', "Let an application capture the pointer, or release it", Choice::Do(Command::Capture)),
+    (
+        'b',
+        "Alt and Super with the mouse: for the session, or your desktop",
+        Choice::Do(Command::ModifiedButtons),
+    ),
     ('s', "Toggle statistics", Choice::Do(Command::Statistics)),
     ('e', "Show lossy areas", Choice::Do(Command::LossyAreas)),
     (

@@ -18,6 +18,8 @@ mod icon;
 mod keyboard;
 mod layout;
 mod menu;
+mod message;
+mod modified_buttons;
 mod panes;
 mod place_view;
 mod pointer;
@@ -54,11 +56,13 @@ use capture::Capture;
 use clipboard::WindowClipboard;
 use cursor::LocalCursor;
 use keyboard::{Keyboard, TextInput};
+use modified_buttons::{GrabbedPointer, ModifiedButtons};
 use panes::Pane;
 use pointer::Pointer;
 use present::Drawn;
 use zoom::{Step, Zoom};
 
+pub use message::show_error;
 pub use panes::WindowMode;
 
 /// 1 s: how often the statistics are redrawn, and a round trip measured, while they are shown and
@@ -96,6 +100,8 @@ pub struct WindowOptions {
     pub cache: CacheOptions,
     /// In which directions the clipboard is shared.
     pub clipboard: ClipboardPolicy,
+    /// Show an error in a window of its own, if it ends the viewer before there was another.
+    pub error_window: bool,
 }
 
 /// SDL event: the client has news.
@@ -106,6 +112,21 @@ struct LayoutChanged(KeyboardLayout);
 
 /// Shows the session until the user closes the window or the session ends.
 pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
+    match serve(target, options) {
+        Ok(None) => Ok(()),
+        // The window has shown it.
+        Ok(Some(error)) => Err(error),
+        Err(error) => {
+            if options.error_window {
+                show_error(&error);
+            }
+            Err(error)
+        }
+    }
+}
+
+/// As [`run`]; returns the error that ended the session, which the window has shown.
+fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, ViewError> {
     let host = target.host();
     let limit = target.connect_limit(options.timeout);
     let sender: Arc<OnceLock<EventSender>> = Arc::default();
@@ -144,25 +165,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
     let size = wait_for_screen(&client, limit)?;
 
     let window_error = |error: &dyn std::fmt::Display| ViewError::Window(error.to_string());
-    for (hint, value) in [
-        // Without a GPU, pixels are passed through shared memory, not through software OpenGL.
-        ("SDL_FRAMEBUFFER_ACCELERATION", "0"),
-        // No emulation of mouse events by touch, or the other way round.
-        ("SDL_TOUCH_MOUSE_EVENTS", "0"),
-        ("SDL_MOUSE_TOUCH_EVENTS", "0"),
-        // The session also gets the click that focuses the window.
-        ("SDL_MOUSE_FOCUS_CLICKTHROUGH", "1"),
-        // Fullscreen remains when another monitor gets the focus, and the session gets Alt+Tab
-        // while the keyboard is grabbed.
-        ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
-        ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
-        ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
-        // A captured pointer is as fast as one that is not.
-        ("SDL_MOUSE_RELATIVE_SYSTEM_SCALE", "1"),
-        ("SDL_APP_ID", "thinc-view"),
-    ] {
-        sdl3::hint::set(hint, value);
-    }
+    set_hints();
     let sdl = sdl3::init().map_err(|error| window_error(&error))?;
     // Video and windows are freed by the end of the process: SDL wakes this loop by an event sent
     // to the window through a second X connection, and an event still in flight when the window is
@@ -175,6 +178,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
     let events = sdl.event().map_err(|error| window_error(&error))?;
     events.register_custom_event::<Wake>().map_err(|error| window_error(&error))?;
     events.register_custom_event::<LayoutChanged>().map_err(|error| window_error(&error))?;
+    events.register_custom_event::<GrabbedPointer>().map_err(|error| window_error(&error))?;
     let mut pump = sdl.event_pump().map_err(|error| window_error(&error))?;
     let _ = sender.set(events.event_sender());
 
@@ -197,6 +201,7 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         keyboard: Keyboard::new(driver),
         pointer: Pointer::default(),
         capture: Capture::default(),
+        modified_buttons: ModifiedButtons::start(driver, events.event_sender()),
         mouse_at: (0, 0.0, 0.0),
         zoom: Zoom::new(options.view),
         statistics: options.statistics,
@@ -246,6 +251,8 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
             app.handle_event(event);
         }
         app.with_keyboard(|keyboard, out| keyboard.decide(out));
+        // Before the session gets the motion: what is pressed after it is the session's.
+        app.take_modified_buttons();
         app.flush_pointer();
         if std::mem::take(&mut app.monitors_changed) {
             app.handle_monitors()?;
@@ -262,10 +269,32 @@ pub fn run(target: Target, options: &WindowOptions) -> Result<(), ViewError> {
         // The user logged out in the session: not an error.
         Some(ViewError::Closed { code: CloseCode::SessionEnded, reason }) => {
             crate::error::report(reason);
-            Ok(())
+            Ok(None)
         }
-        Some(error) => Err(error),
-        None => Ok(()),
+        ended => Ok(ended),
+    }
+}
+
+/// Sets what SDL reads before it starts.
+fn set_hints() {
+    for (hint, value) in [
+        // Without a GPU, pixels are passed through shared memory, not through software OpenGL.
+        ("SDL_FRAMEBUFFER_ACCELERATION", "0"),
+        // No emulation of mouse events by touch, or the other way round.
+        ("SDL_TOUCH_MOUSE_EVENTS", "0"),
+        ("SDL_MOUSE_TOUCH_EVENTS", "0"),
+        // The session also gets the click that focuses the window.
+        ("SDL_MOUSE_FOCUS_CLICKTHROUGH", "1"),
+        // Fullscreen remains when another monitor gets the focus, and the session gets Alt+Tab
+        // while the keyboard is grabbed.
+        ("SDL_VIDEO_MINIMIZE_ON_FOCUS_LOSS", "0"),
+        ("SDL_ALLOW_ALT_TAB_WHILE_GRABBED", "0"),
+        ("SDL_VIDEO_X11_NET_WM_BYPASS_COMPOSITOR", "0"),
+        // A captured pointer is as fast as one that is not.
+        ("SDL_MOUSE_RELATIVE_SYSTEM_SCALE", "1"),
+        ("SDL_APP_ID", "thinc-view"),
+    ] {
+        sdl3::hint::set(hint, value);
     }
 }
 
@@ -295,6 +324,7 @@ struct App<'a> {
     keyboard: Keyboard,
     pointer: Pointer,
     capture: Capture,
+    modified_buttons: ModifiedButtons,
     /// The mouse's last position reported by SDL: the window, and the point in it.
     mouse_at: (u32, f32, f32),
     zoom: Zoom,
@@ -379,6 +409,7 @@ impl App<'_> {
             }
             Event::MouseMotion { window_id, x, y, .. } => {
                 self.mouse_at = (window_id, x, y);
+                self.modified_buttons.set_inside(self.is_inside(window_id, x, y));
                 self.pointer.handle_motion(self.screen_at(window_id, x, y));
             }
             Event::MouseButtonDown { window_id, mouse_btn, x, y, timestamp, .. } => {
@@ -411,6 +442,8 @@ impl App<'_> {
             _ => {
                 if let Some(LayoutChanged(layout)) = event.as_user_event_type::<LayoutChanged>() {
                     self.client.lock().set_layout(layout);
+                } else if let Some(grabbed) = event.as_user_event_type::<GrabbedPointer>() {
+                    self.handle_grabbed_pointer(grabbed);
                 } else {
                     // Frees the box of a `Wake`; the news are read after the batch.
                     let _ = event.as_user_event_type::<Wake>();
@@ -441,6 +474,10 @@ impl App<'_> {
             Command::Grab => {
                 let on = !self.keyboard.is_grabbed();
                 self.keyboard.set_grab(self.panes[self.front].presenter.window_mut(), on);
+            }
+            Command::ModifiedButtons => {
+                let words = self.modified_buttons.toggle();
+                self.show_notice(words.to_owned());
             }
             Command::Menu => {
                 self.menu = !self.menu;
@@ -560,9 +597,12 @@ impl App<'_> {
         &mut self,
         button: sdl3::mouse::MouseButton,
         down: bool,
-        (window_id, x, y): (u32, f32, f32),
+        at: (u32, f32, f32),
         at_ns: u64,
     ) {
+        let dragged_to =
+            if self.pointer.is_pressed() { self.modified_buttons.position() } else { None };
+        let (window_id, x, y) = dragged_to.map_or(at, |at| self.in_window(at));
         // The button's own position counts, even without a motion to it.
         if let Some(index) = self.pane_of(window_id) {
             let at = sdl3::rect::Rect::new(x as i32, y as i32, 1, 20);
@@ -862,6 +902,7 @@ enum Command {
     Statistics,
     LossyAreas,
     Grab,
+    ModifiedButtons,
     Menu,
     Quit,
     Retry,
@@ -883,6 +924,7 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Comma
         Keycode::S => Command::Statistics,
         Keycode::E => Command::LossyAreas,
         Keycode::G => Command::Grab,
+        Keycode::B => Command::ModifiedButtons,
         Keycode::M => Command::Menu,
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,

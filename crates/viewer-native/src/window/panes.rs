@@ -75,7 +75,7 @@ impl Pane {
     }
 
     /// The window's rectangle in the desktop's coordinates.
-    fn bounds(&self) -> Rect {
+    pub(super) fn bounds(&self) -> Rect {
         let ((x, y), (width, height)) = (self.window().position(), self.window().size());
         Rect::at(x, y, width as i32, height as i32)
     }
@@ -267,6 +267,7 @@ impl App<'_> {
                 self.menu = false;
                 self.redraw = true;
             }
+            WindowEvent::MouseLeave => self.modified_buttons.set_inside(false),
             WindowEvent::FocusGained => {
                 if std::mem::replace(&mut self.front, index) != index {
                     self.redraw = true;

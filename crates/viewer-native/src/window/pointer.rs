@@ -90,6 +90,11 @@ impl Pointer {
         Some(InputEvent::Button { button, down })
     }
 
+    /// Whether a button is down.
+    pub(super) fn is_pressed(&self) -> bool {
+        self.buttons != 0
+    }
+
     /// The wheel turned, in SDL's notches: positive is right and away from the user.
     pub(super) fn handle_wheel(&mut self, x: f32, y: f32) -> Option<InputEvent> {
         self.scroll.add(x, -y).map(|(dx, dy)| InputEvent::Scroll { dx, dy })
