@@ -1,8 +1,11 @@
 //! The messages between the broker's front, its helper and login processes: the helper is root, and
-//! reads what a front that was taken over could send. Knows bytes; never passwords.
+//! reads what a front that was taken over could send. And the configuration, which root reads too.
+//! Knows bytes; never passwords.
 
 use std::net::Ipv6Addr;
+use std::path::Path;
 
+use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::message::{Prompt, Reason, Reply, Request, Style};
 
 /// One packet, as either side reads it: what is accepted is written the same way again.
@@ -43,4 +46,28 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         }
         .encode(),
     ]
+}
+
+/// A configuration file: whatever it holds, an error is one line of bounded length that names the
+/// line of the file.
+pub fn config(input: &[u8]) {
+    let Err(error) = Config::parse(Path::new("broker.toml"), input) else { return };
+    let text = error.to_string();
+    assert!(text.len() < 2048 && !text.contains(char::is_control), "{text:?}");
+    match error {
+        ConfigError::Line { line, .. } => {
+            assert!(line > 0 && line <= 1 + input.iter().filter(|&&byte| byte == b'\n').count());
+        }
+        ConfigError::TooLong(_) => assert!(input.len() > CONFIG_BYTES_MAX),
+        other => panic!("{other} does not come from bytes"),
+    }
+}
+
+/// The example with every key, and one file for each key with a value of the wrong type.
+pub fn config_seeds() -> Vec<Vec<u8>> {
+    let example = include_str!("../../packaging/host/broker.toml").replace("\n#", "\n");
+    let settings = example.lines().filter(|line| line.contains(" = "));
+    let settings = settings.collect::<Vec<_>>().join("\n").into_bytes();
+    let wrong = KEYS.iter().map(|key| format!("{key} = [1, 2.5, true]\n").into_bytes());
+    std::iter::once(settings).chain(wrong).collect()
 }

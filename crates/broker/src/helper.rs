@@ -55,18 +55,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     if !rustix::process::geteuid().is_root() {
         return Err(BrokerError::NotRoot);
     }
-    // libpam reads the file of the name in lower case; without one, the rules of "other".
-    let rules = Path::new("/etc/pam.d").join(options.pam_service.to_ascii_lowercase());
-    if !rules.is_file() {
-        return Err(BrokerError::NoPamService(rules));
-    }
-    let front_user = match User::from_name(&options.front_user) {
-        Ok(Some(user)) if user.uid.is_root() => {
-            return Err(BrokerError::FrontIsRoot(options.front_user));
-        }
-        Ok(Some(user)) => user,
-        _ => return Err(BrokerError::NoFrontUser(options.front_user)),
-    };
+    let front_user = required(&options)?;
     crate::raise_descriptor_limit();
     let (identity, pem) = identity(&options)?;
     let listener = listen(options.listen)?;
@@ -89,6 +78,31 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
     LocalSet::new().block_on(&runtime, run(Rc::new(helper)))
+}
+
+/// What `serve` needs besides root and a free port.
+pub fn check(options: &BrokerOptions) -> Result<(), BrokerError> {
+    required(options)?;
+    if let Some((certificate, key)) = &options.certificate {
+        Identity::load(certificate, key)?;
+    }
+    Ok(())
+}
+
+/// The front's account, once there are rules for PAM too.
+fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
+    // libpam reads the file of the name in lower case; without one, the rules of "other".
+    let rules = Path::new("/etc/pam.d").join(options.pam_service.to_ascii_lowercase());
+    if !rules.is_file() {
+        return Err(BrokerError::NoPamService(rules));
+    }
+    match User::from_name(&options.front_user) {
+        Ok(Some(user)) if user.uid.is_root() => {
+            Err(BrokerError::FrontIsRoot(options.front_user.clone()))
+        }
+        Ok(Some(user)) => Ok(user),
+        _ => Err(BrokerError::NoFrontUser(options.front_user.clone())),
+    }
 }
 
 /// Key and certificate, and both as PEM.

@@ -16,6 +16,7 @@ macro_rules! report {
 pub(crate) use report;
 
 pub mod agent;
+pub mod config;
 mod front;
 mod helper;
 mod login;
@@ -29,7 +30,7 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-pub use helper::serve;
+pub use helper::{check, serve};
 pub use options::{BrokerError, BrokerOptions};
 
 /// The process of the front; its standard input is the socket to the helper.

@@ -1,5 +1,5 @@
 //! What an administrator chooses, and what can go wrong before anybody can log in. Beside the path:
-//! from the command line, to helper.rs. Knows names and paths; starts nothing.
+//! from the command line and config.rs, to helper.rs. Knows names and paths; starts nothing.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,8 +7,18 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 
+use crate::config::{Config, ConfigError};
+
+/// The account of the front, the rules for PAM and the folder of the certificate, unless others are
+/// named.
+const FRONT_USER: &str = "thinc-front";
+/// See [`FRONT_USER`].
+const PAM_SERVICE: &str = "thinc";
+/// See [`FRONT_USER`].
+const STATE: &str = "/var/lib/thinc";
+
 /// The broker's options.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerOptions {
     /// Address and port; without one, port 443 of all addresses.
     pub listen: Option<SocketAddr>,
@@ -22,9 +32,31 @@ pub struct BrokerOptions {
     pub state: PathBuf,
 }
 
+impl BrokerOptions {
+    /// What the command line says, then what the file says, then the defaults.
+    pub fn new(command_line: Config, file: Config) -> BrokerOptions {
+        BrokerOptions {
+            listen: command_line.listen.or(file.listen),
+            certificate: command_line.certificate.or(file.certificate),
+            front_user: command_line
+                .front_user
+                .or(file.front_user)
+                .unwrap_or_else(|| FRONT_USER.to_owned()),
+            pam_service: command_line
+                .pam_service
+                .or(file.pam_service)
+                .unwrap_or_else(|| PAM_SERVICE.to_owned()),
+            state: command_line.state.or(file.state).unwrap_or_else(|| STATE.into()),
+        }
+    }
+}
+
 /// Why the broker does not run.
 #[derive(Debug, Error)]
 pub enum BrokerError {
+    /// The configuration file.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
     /// Not started by root.
     #[error(
         "thinc broker has to be started by root: it checks passwords and becomes other users. \
@@ -76,5 +108,23 @@ fn listen_hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::AddrInUse => "; stop the other program, or choose a port with --listen",
         _ => "",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_goes_before_the_file_and_the_file_before_the_defaults() {
+        let file = Config {
+            listen: Some("127.0.0.1:1".parse().unwrap()),
+            state: Some("/file".into()),
+            ..Config::default()
+        };
+        let command_line = Config { state: Some("/line".into()), ..Config::default() };
+        let options = BrokerOptions::new(command_line, file.clone());
+        assert_eq!(options.state, PathBuf::from("/line"));
+        assert_eq!((options.listen, options.front_user.as_str()), (file.listen, FRONT_USER));
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use thinc_broker::BrokerOptions;
+use thinc_broker::config::Config;
+use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
@@ -337,6 +338,14 @@ Examples:
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = BROKER_NOTES)]
 pub(crate) struct Broker {
+    /// Configuration file (TOML); doc/hosting.md explains every key
+    ///
+    /// Default: /etc/thinc/broker.toml if it exists. Options of the command line take precedence.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Say what is wrong with configuration, account, PAM's rules and certificate, and end
+    #[arg(long)]
+    pub(crate) check: bool,
     /// Address and port to listen on
     ///
     /// Default: port 443 of every address.
@@ -348,32 +357,35 @@ pub(crate) struct Broker {
     /// Private key (PEM, mode 0600) of --tls-cert
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
-    /// Account that the part that speaks with the network runs as
-    #[arg(long, value_name = "USER", default_value = "thinc-front")]
-    pub(crate) front_user: String,
-    /// PAM's rules for logins: a file in /etc/pam.d
-    #[arg(long, value_name = "NAME", default_value = "thinc", value_parser = parse_name)]
-    pub(crate) pam_service: String,
-    /// Folder for the self-signed certificate and its key
-    #[arg(long, value_name = "FOLDER", default_value = "/var/lib/thinc")]
-    pub(crate) state: PathBuf,
+    /// Account that the part that speaks with the network runs as; default: thinc-front
+    #[arg(long, value_name = "USER")]
+    pub(crate) front_user: Option<String>,
+    /// PAM's rules for logins: a file in /etc/pam.d; default: thinc
+    #[arg(long, value_name = "NAME", value_parser = parse_name)]
+    pub(crate) pam_service: Option<String>,
+    /// Folder for the self-signed certificate and its key; default: /var/lib/thinc
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state: Option<PathBuf>,
 }
 
 impl Broker {
-    /// As the broker takes them.
-    pub(crate) fn options(self) -> BrokerOptions {
-        BrokerOptions {
+    /// As the broker takes them, with those of the configuration file.
+    pub(crate) fn options(self) -> Result<BrokerOptions, BrokerError> {
+        let file = Config::load(self.config.as_deref())?;
+        let command_line = Config {
             listen: self.listen,
             certificate: self.tls_cert.zip(self.tls_key),
             front_user: self.front_user,
             pam_service: self.pam_service,
             state: self.state,
-        }
+        };
+        Ok(BrokerOptions::new(command_line, file))
     }
 }
 
 const BROKER_NOTES: &str = "\
 Files:
+  /etc/thinc/broker.toml       the configuration, see --config
   /etc/pam.d/thinc             who may log in, and what a login sets up
   /var/lib/thinc/identity.pem  key and self-signed certificate, generated at the first start
 

@@ -54,7 +54,10 @@ pub fn main() -> ExitCode {
         },
         cli::Command::Launch(launch) => launch::launch(&launch),
         cli::Command::Broker(broker) => {
-            let result = thinc_broker::serve(broker.options());
+            let is_check = broker.check;
+            let result = broker.options().and_then(|options| {
+                if is_check { thinc_broker::check(&options) } else { thinc_broker::serve(options) }
+            });
             result.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
         cli::Command::BrokerPart(part) => {

@@ -3,6 +3,7 @@
 //! a time. Knows only the outside of the program.
 
 mod broker;
+mod broker_admin;
 mod broker_floods;
 mod ending;
 mod harness;

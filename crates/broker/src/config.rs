@@ -1,0 +1,306 @@
+//! The broker's configuration file, TOML. Beside the path: from the administrator, to options.rs,
+//! where options of the command line take precedence. Every error names file, line, key and value,
+//! and what is allowed. Knows text; never whether a path or an account exists.
+
+use std::fmt::Write as _;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+use toml::de::{DeTable, DeValue};
+
+/// Read if it exists and no other is named.
+pub const DEFAULT_CONFIG: &str = "/etc/thinc/broker.toml";
+/// Longest file; the example, with all its comments, has less than 4 KiB.
+pub const CONFIG_BYTES_MAX: usize = 64 * 1024;
+/// Longest text of a value, in bytes: Linux's limit for a path.
+const TEXT_BYTES_MAX: usize = 4096;
+/// A value in an error is cut at so many characters.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// Every key, in the order of the example.
+pub const KEYS: &[&str] = &["listen", "tls-cert", "tls-key", "front-user", "pam-service", "state"];
+
+/// What a file says; `None` where it says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Config {
+    /// Address and port to listen on.
+    pub listen: Option<SocketAddr>,
+    /// Certificate chain and key as PEM files.
+    pub certificate: Option<(PathBuf, PathBuf)>,
+    /// The front's account.
+    pub front_user: Option<String>,
+    /// The rules of /etc/pam.d.
+    pub pam_service: Option<String>,
+    /// Folder for the self-signed certificate.
+    pub state: Option<PathBuf>,
+}
+
+/// Why a file is not used.
+#[derive(Debug, Error)]
+pub enum ConfigError {
+    /// It cannot be read.
+    #[error("{path}: {1}", path = .0.display())]
+    Read(PathBuf, io::Error),
+    /// Others than root could decide what root does.
+    #[error(
+        "{}: it has to belong to root, and only root may write it: \
+            chown root FILE; chmod 644 FILE", .0.display()
+    )]
+    Writable(PathBuf),
+    /// Too long.
+    #[error("{}: it is longer than {CONFIG_BYTES_MAX} bytes", .0.display())]
+    TooLong(PathBuf),
+    /// A line is wrong.
+    #[error("{}:{line}: {text}", .file.display())]
+    Line {
+        /// Of the file.
+        file: PathBuf,
+        /// The first is 1.
+        line: usize,
+        /// What is wrong.
+        text: String,
+    },
+}
+
+impl Config {
+    /// Reads `file`, or the default one if that exists.
+    pub fn load(file: Option<&Path>) -> Result<Config, ConfigError> {
+        let path = file.unwrap_or(Path::new(DEFAULT_CONFIG));
+        let failed = |error| ConfigError::Read(path.to_owned(), error);
+        let opened = match std::fs::File::open(path) {
+            Err(error) if file.is_none() && error.kind() == io::ErrorKind::NotFound => {
+                return Ok(Config::default());
+            }
+            other => other.map_err(failed)?,
+        };
+        let metadata = opened.metadata().map_err(failed)?;
+        // Who checks a file of their own is not root yet.
+        let is_trusted = [0, rustix::process::geteuid().as_raw()].contains(&metadata.uid());
+        if !is_trusted || metadata.mode() & 0o022 != 0 {
+            return Err(ConfigError::Writable(path.to_owned()));
+        }
+        let mut bytes = Vec::new();
+        opened.take(CONFIG_BYTES_MAX as u64 + 1).read_to_end(&mut bytes).map_err(failed)?;
+        Config::parse(path, &bytes)
+    }
+
+    /// Reads the bytes of a file; its path is for errors only.
+    pub fn parse(file: &Path, bytes: &[u8]) -> Result<Config, ConfigError> {
+        if bytes.len() > CONFIG_BYTES_MAX {
+            return Err(ConfigError::TooLong(file.to_owned()));
+        }
+        let at = |offset: usize, text: String| {
+            let line = 1 + bytes[..offset.min(bytes.len())].iter().filter(|&&b| b == b'\n').count();
+            ConfigError::Line { file: file.to_owned(), line, text }
+        };
+        let text = std::str::from_utf8(bytes)
+            .map_err(|error| at(error.valid_up_to(), "this is not UTF-8".to_owned()))?;
+        let table = DeTable::parse(text).map_err(|error| {
+            at(error.span().map_or(0, |span| span.start), format!("TOML: {}", error.message()))
+        })?;
+
+        let mut config = Config::default();
+        // Where each half of a pair stands.
+        let (mut certificate, mut key) = (None, None);
+        for (name, value) in table.get_ref() {
+            let offset = name.span().start;
+            let entry = Entry { name: name.get_ref(), value: value.get_ref() };
+            let read = match entry.name {
+                "listen" => entry.address().map(|value| config.listen = Some(value)),
+                "tls-cert" => entry.path().map(|value| certificate = Some((offset, value))),
+                "tls-key" => entry.path().map(|value| key = Some((offset, value))),
+                "front-user" => entry.name().map(|value| config.front_user = Some(value)),
+                "pam-service" => entry.name().map(|value| config.pam_service = Some(value)),
+                "state" => entry.path().map(|value| config.state = Some(value)),
+                other => Err(format!(
+                    "{}: there is no such key; there are {}",
+                    shown(other),
+                    KEYS.join(", ")
+                )),
+            };
+            read.map_err(|wrong| {
+                let is_value = KEYS.contains(&entry.name);
+                at(if is_value { value.span().start } else { offset }, wrong)
+            })?;
+        }
+        config.certificate = match (certificate, key) {
+            (Some((_, certificate)), Some((_, key))) => Some((certificate, key)),
+            (None, None) => None,
+            (Some((offset, _)), None) => {
+                return Err(at(offset, "tls-cert needs tls-key beside it".to_owned()));
+            }
+            (None, Some((offset, _))) => {
+                return Err(at(offset, "tls-key needs tls-cert beside it".to_owned()));
+            }
+        };
+        Ok(config)
+    }
+}
+
+/// A key with its value. Errors are texts, to which the caller adds file and line.
+struct Entry<'a> {
+    name: &'a str,
+    value: &'a DeValue<'a>,
+}
+
+impl Entry<'_> {
+    fn wrong(&self, allowed: &str) -> String {
+        let value = match self.value {
+            DeValue::String(text) => format!("\"{}\"", shown(text)),
+            DeValue::Integer(number) => shown(&number.to_string()),
+            DeValue::Float(number) => shown(&number.to_string()),
+            DeValue::Boolean(value) => value.to_string(),
+            DeValue::Datetime(time) => shown(&time.to_string()),
+            DeValue::Array(_) => "a list".to_owned(),
+            DeValue::Table(_) => "a table".to_owned(),
+        };
+        format!("{} = {value}: {allowed}", self.name)
+    }
+
+    fn text(&self, allowed: &str) -> Result<&str, String> {
+        match self.value {
+            DeValue::String(text)
+                if (1..=TEXT_BYTES_MAX).contains(&text.len())
+                    && !text.contains(char::is_control) =>
+            {
+                Ok(text)
+            }
+            _ => Err(self.wrong(allowed)),
+        }
+    }
+
+    fn address(&self) -> Result<SocketAddr, String> {
+        let allowed = "it has to be an address and a port in quotes, such as \"0.0.0.0:443\" or \
+                       \"[::]:443\"";
+        self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
+    }
+
+    fn path(&self) -> Result<PathBuf, String> {
+        let allowed = format!(
+            "it has to be an absolute path in quotes, of at most {TEXT_BYTES_MAX} bytes and \
+             without control characters"
+        );
+        let path = PathBuf::from(self.text(&allowed)?);
+        if path.is_absolute() { Ok(path) } else { Err(self.wrong(&allowed)) }
+    }
+
+    /// A name that is no path: of an account, or of a file in a fixed folder.
+    fn name(&self) -> Result<String, String> {
+        let allowed = "it has to be a name in quotes: 1 to 64 of A-Z, a-z, 0-9, dot, dash and \
+                       underscore, and no dot first";
+        let name = self.text(allowed)?;
+        if crate::agent::is_session_name(name) {
+            Ok(name.to_owned())
+        } else {
+            Err(self.wrong(allowed))
+        }
+    }
+}
+
+/// A text of the file in an error: cut, and without control characters.
+fn shown(text: &str) -> String {
+    let mut shown = String::new();
+    for character in text.chars().take(SHOWN_CHARS_MAX) {
+        let _ = if character.is_control() {
+            write!(shown, "{}", character.escape_default())
+        } else {
+            write!(shown, "{character}")
+        };
+    }
+    if text.chars().nth(SHOWN_CHARS_MAX).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const EXAMPLE: &str = include_str!("../../../packaging/host/broker.toml");
+    const GUIDE: &str = include_str!("../../../doc/hosting.md");
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(Path::new("/b.toml"), text.as_bytes()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn the_example_says_nothing_and_has_every_key_and_so_has_the_guide() {
+        assert_eq!(parse(EXAMPLE), Ok(Config::default()));
+        // Its settings are comments without a space after the "#".
+        let lines = EXAMPLE.lines().filter_map(|line| line.strip_prefix('#'));
+        let settings: Vec<&str> =
+            lines.filter(|line| line.starts_with(char::is_alphabetic)).collect();
+        parse(&settings.join("\n")).unwrap();
+        let keys: Vec<&str> =
+            settings.iter().map(|line| line.split(" = ").next().unwrap()).collect();
+        assert_eq!(keys, KEYS);
+        for key in KEYS {
+            assert!(GUIDE.contains(&format!("| `{key}` |")), "doc/hosting.md lacks {key}");
+        }
+    }
+
+    #[test]
+    fn values_are_read() {
+        let text = "listen = '[::1]:8443'\ntls-cert = '/c'\ntls-key = '/k'\nfront-user = 'f'\n\
+                    pam-service = 'p'\nstate = '/s'\n";
+        let config = Config {
+            listen: Some("[::1]:8443".parse().unwrap()),
+            certificate: Some(("/c".into(), "/k".into())),
+            front_user: Some("f".to_owned()),
+            pam_service: Some("p".to_owned()),
+            state: Some("/s".into()),
+        };
+        assert_eq!(parse(text), Ok(config));
+    }
+
+    #[test]
+    fn an_error_names_file_line_key_value_and_what_is_allowed() {
+        let cases = [
+            ("\nlisen = 1", "/b.toml:2: lisen: there is no such key; there are listen, "),
+            ("\n\nlisten = 443", "/b.toml:3: listen = 443: it has to be an address and a port"),
+            ("listen = 'here'", "/b.toml:1: listen = \"here\": it has to be"),
+            ("state = 'a'", "/b.toml:1: state = \"a\": it has to be an absolute path"),
+            ("state = \"/a\\nb\"", "/b.toml:1: state = \"/a\\nb\": it has to be"),
+            ("front-user = '../x'", "/b.toml:1: front-user = \"../x\": it has to be a name"),
+            ("state = '/a'\nstate = '/b'", "/b.toml:2: TOML: duplicate key"),
+            ("state = ", "/b.toml:1: TOML: "),
+            ("#\n[state]\nx = 1", "/b.toml:2: state = a table: it has to be"),
+            ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
+            ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),
+        ];
+        for (text, start) in cases {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(start), "{error:?} is not {start:?}…");
+        }
+        let long = parse(&format!("state = '{}'", "x".repeat(5000))).unwrap_err();
+        assert!(long.len() < 300 && long.contains("x…") && long.contains("4096"), "{long}");
+        let latin = Config::parse(Path::new("/b.toml"), b"\nstate = '\xfc'").unwrap_err();
+        assert_eq!(latin.to_string(), "/b.toml:2: this is not UTF-8");
+        let bytes = vec![b' '; CONFIG_BYTES_MAX + 1];
+        let error = Config::parse(Path::new("/b.toml"), &bytes).unwrap_err();
+        assert!(matches!(error, ConfigError::TooLong(_)), "{error}");
+    }
+
+    #[test]
+    fn a_file_that_others_may_write_is_refused_and_only_the_default_may_be_missing() {
+        let path = std::env::temp_dir().join(format!("thinc-config-{}", std::process::id()));
+        let missing = Config::load(Some(&path)).unwrap_err();
+        assert!(matches!(missing, ConfigError::Read(..)), "{missing}");
+        std::fs::write(&path, "state = '/s'").unwrap();
+        let load = |mode| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Config::load(Some(&path))
+        };
+        assert_eq!(load(0o644).unwrap().state, Some("/s".into()));
+        for mode in [0o664, 0o646] {
+            assert!(matches!(load(mode), Err(ConfigError::Writable(_))), "{mode:o}");
+        }
+        std::fs::remove_file(&path).unwrap();
+    }
+}
