@@ -25,6 +25,7 @@ import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } f
 import type { TransportChoice } from "./transport/connection";
 import { Menu } from "./ui/menu";
 import { Notice } from "./ui/notice";
+import { People } from "./ui/people";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
 
@@ -134,6 +135,15 @@ function handleMessage(message: FromEngine): void {
     case "lossy":
       lossy.show(message.rects);
       break;
+    case "people":
+      people.show(message.own, message.people);
+      break;
+    case "personPointer":
+      people.showPointer(message);
+      break;
+    case "shared":
+      people.answer(message);
+      break;
     case "clipOffer":
     case "clipWanted":
     case "clipContent":
@@ -229,6 +239,7 @@ function showState(state: ConnectionState): void {
   const connected = state.name === "connected" || state.name === "unresponsive";
   input.setConnection(connected ? "on" : state.name === "closed" ? "off" : "away");
   clipboard.setConnected(connected);
+  people.setConnected(connected);
   status.show(state, pictured);
   if (state.name === "connected") {
     if (tab) rememberTab(tab);
@@ -332,6 +343,7 @@ const stage = new Stage(
       cursor.setScale(scale);
       input.capture.setScale(scale);
     },
+    laidOut: () => people.layOut(),
     keyboardGone: () => showKeyboard(false),
   },
   sizingOf(new URLSearchParams(location.search).get("size")),
@@ -359,6 +371,19 @@ const clipboard = new Clipboard({
   notice: (words) => notice.show(words),
 });
 const notice = new Notice(element("notice"));
+const people = new People({
+  button: element<HTMLButtonElement>("menu-people"),
+  panel: element("menu-people-panel"),
+  list: element("people-list"),
+  form: element<HTMLFormElement>("invite"),
+  link: element<HTMLInputElement>("invite-link"),
+  copy: element<HTMLButtonElement>("invite-copy"),
+  words: element("people-words"),
+  pointers: element("pointers"),
+  send: (request, action) => send({ type: "share", request, action }),
+  placeOf: (pixel) => stage.placeOf(pixel),
+  notice: (words) => notice.show(words),
+});
 const input: Input = new Input({
   stage: stageElement,
   hold: element("hold"),

@@ -17,6 +17,9 @@ use thinc_protocol::limits::{
     VIEWER_MESSAGE_BYTES_MAX,
 };
 use thinc_protocol::parity::Parity;
+use thinc_protocol::people::{
+    Invite, InviteRights, People, Person, PersonPointer, Share, ShareAction, Shared,
+};
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, Geometry, Packed, ScreenPart,
@@ -188,6 +191,18 @@ pub fn viewer_message_seeds() -> Vec<Vec<u8>> {
         ViewerMessage::Resize(SCREEN),
         ViewerMessage::Barrier(1),
         ViewerMessage::Resync,
+        ViewerMessage::Share(Share {
+            request: 1,
+            action: ShareAction::Invite(Invite {
+                rights: InviteRights { control: true, ..InviteRights::default() },
+                life_s: 7200,
+                uses: 1,
+                name: "talk".to_owned(),
+                password: "secret".to_owned(),
+                ..Invite::default()
+            }),
+        }),
+        ViewerMessage::Share(Share { request: 2, action: ShareAction::EndVisit(1) }),
         ViewerMessage::Instance([7; 16]),
         ViewerMessage::Cache(CacheOffer {
             bytes: 64 << 20,
@@ -345,6 +360,16 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Displays(vec![Rect::at(0, 0, 640, 768), Rect::at(640, 0, 384, 768)]),
         SessionMessage::CursorMove { x: 5, y: 600 },
         SessionMessage::RelativeWanted(true),
+        SessionMessage::People(People {
+            own: 1,
+            people: vec![
+                Person { number: 1, has_control: true, ..Person::default() },
+                Person { number: 2, guest: 1, name: "Ada".to_owned(), ..Person::default() },
+            ],
+        }),
+        SessionMessage::Shared(Shared { request: 1, result: Ok("https://host/#t=x".to_owned()) }),
+        SessionMessage::Shared(Shared { request: 2, result: Err("no port".to_owned()) }),
+        SessionMessage::PersonPointer(PersonPointer { number: 2, x: 5, y: 600 }),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,

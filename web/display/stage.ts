@@ -55,6 +55,8 @@ export interface StageOptions {
   viewRequested(request: ViewRequest): void;
   /** Display pixels per session pixel. */
   scaled(scale: number): void;
+  /** The picture has another place or scale. */
+  laidOut(): void;
   /** The touch keyboard was hidden. */
   keyboardGone(): void;
 }
@@ -165,6 +167,14 @@ export class Stage {
     return pixel;
   }
 
+  /** Where a pixel of the session's screen is on the stage, in CSS pixels. */
+  placeOf({ x, y }: Position): Position {
+    const { screen, view } = this;
+    const whole = view.placeOf({ size: screen, part: { x: 0, y: 0, ...screen } });
+    const ratio = devicePixelRatio;
+    return { x: (whole.x + x * view.scale) / ratio, y: (whole.y + y * view.scale) / ratio };
+  }
+
   zoomAt(factor: number, place: Position): void {
     this.view.zoomAt(factor, this.displayAt(place));
     this.layOut();
@@ -255,6 +265,7 @@ export class Stage {
       classList.toggle("blended", !Number.isInteger(perPixel));
     }
     this.options.scaled(view.scale);
+    this.options.laidOut();
     clearTimeout(this.restTimer);
     this.restTimer = setTimeout(() => this.requestView(), REST_MS);
   }

@@ -10,6 +10,10 @@ import type {
   ClipFailure,
   ClipFormat,
   CommandStats,
+  Person,
+  PersonPointer,
+  ShareAction,
+  Shared,
   TouchPhase,
   VideoStats,
 } from "./messages";
@@ -44,6 +48,15 @@ interface Exports {
   viewer_char(codePoint: number, nowUs: number): number;
   viewer_locks(locks: number, nowUs: number): number;
   viewer_layout(layoutBytes: number, variantBytes: number): void;
+  viewer_share(
+    request: number,
+    action: number,
+    guest: number,
+    rights: number,
+    lifeS: number,
+    uses: number,
+    passwordBytes: number,
+  ): number;
   viewer_motion(x: number, y: number, nowUs: number): number;
   viewer_motion_by(dx: number, dy: number, nowUs: number): number;
   viewer_button(button: number, down: number, nowUs: number): number;
@@ -140,6 +153,9 @@ export type DecoderEvent =
   /** What was drawn together is complete. */
   | { type: "frameEnd"; relativeWanted: boolean }
   | { type: "relativeWanted"; wanted: boolean }
+  | { type: "people"; own: number; people: Person[] }
+  | ({ type: "shared" } & Shared)
+  | ({ type: "personPointer" } & PersonPointer)
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -216,6 +232,23 @@ export interface DecoderStats {
   /** Time from an input to the presentation of its echo, oldest first. */
   inputToPresentUs: number[];
   commands: CommandStats[];
+}
+
+/** The lines of a list of people, as `EventKind::People` has them. */
+function peopleOf(lines: string): Person[] {
+  return lines
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => {
+      const [number = "", guest = "", bits = "", name = ""] = line.split("\t");
+      return {
+        number: Number(number),
+        guest: Number(guest),
+        name,
+        control: (Number(bits) & 1) !== 0,
+        pointer: (Number(bits) & 2) !== 0,
+      };
+    });
 }
 
 export async function compileDecoder(wasmUrl: string): Promise<WebAssembly.Module> {
@@ -543,6 +576,17 @@ export class Decoder {
     this.calls.viewer_video_frame(serial, chroma, width, height, nowUs);
   }
 
+  /** Asks to share the session; false if there is no connection, or too much is unanswered. */
+  share(request: number, action: ShareAction): boolean {
+    const number = ["invite", "giveControl", "takeControl", "endVisit"].indexOf(action.type);
+    if (action.type !== "invite")
+      return this.calls.viewer_share(request, number, action.guest, 0, 0, 0, 0) !== 0;
+    const { control, clipboard, lifeS, uses, password } = action;
+    const rights = Number(control) | (clipboard ? 6 : 0);
+    const bytes = this.writeInput(new TextEncoder().encode(password));
+    return this.calls.viewer_share(request, number, 0, rights, lifeS, uses, bytes) !== 0;
+  }
+
   barrier(): number {
     return this.calls.viewer_barrier() >>> 0;
   }
@@ -603,6 +647,12 @@ export class Decoder {
           return { type: "hello", name: this.text() };
         case 10:
           return { type: "relativeWanted", wanted: a !== 0 };
+        case 11:
+          return { type: "people", own: a, people: peopleOf(this.text()) };
+        case 12:
+          return { type: "shared", request: a, refused: b !== 0, text: this.text() };
+        case 13:
+          return { type: "personPointer", number: a, x: b, y: c };
         case 16:
           return { type: "clipOffer", selection: a, formats: b };
         case 17:

@@ -261,6 +261,12 @@ export class Engine {
         this.postsLossy = message.report;
         this.postLossy();
         break;
+      case "share": {
+        const { request, action } = message;
+        if (this.withDecoder((decoder) => decoder.share(request, action)) !== true)
+          this.post({ type: "shared", request, refused: true, text: "Not connected." });
+        break;
+      }
       case "clipOffer":
         this.localOffer = { number: message.number, formats: message.formats };
         this.withDecoder((decoder) => decoder.clipOffer(message.formats));
@@ -743,7 +749,10 @@ export class Engine {
         break;
       }
       case "cursorShow":
-        this.post({ type: "cursorShow", shown: event.shown });
+      case "people":
+      case "shared":
+      case "personPointer":
+        this.post(event);
         break;
       case "barrier":
         this.barriers.get(event.id)?.resolve();

@@ -80,12 +80,56 @@ export type ToEngine =
   | { type: "clipRequest"; request: number; format: ClipFormat }
   /** Answers `clipWanted`; without bytes the content is not available. */
   | { type: "clipProvide"; id: number; bytes: Uint8Array<ArrayBuffer> | undefined }
+  /** The user asks to share the session; `shared` answers with this number. */
+  | { type: "share"; request: number; action: ShareAction }
   /** The user asks for another attempt. */
   | { type: "retry" }
   /** The machine or page may have slept: the connection has to be probed. */
   | { type: "wake" }
   | { type: "disconnect" }
   | { type: "query"; id: number; what: "idle" | "saved" | "pixels" | "stats" };
+
+/** A viewer of the session, as the others see it. */
+export interface Person {
+  number: number;
+  /** The guest's number; 0: a viewer of the owner's. */
+  guest: number;
+  /** What the guest calls itself. */
+  name: string;
+  /** Its input takes effect. */
+  control: boolean;
+  /** It moved the session's pointer last. */
+  pointer: boolean;
+}
+
+/** Where a viewer's pointer is, in pixels of the session's screen. */
+export interface PersonPointer {
+  number: number;
+  x: number;
+  y: number;
+}
+
+/** What the owner may ask for. */
+export type ShareAction =
+  | {
+      type: "invite";
+      /** Guests may type and point, and with `clipboard` copy and paste. */
+      control: boolean;
+      clipboard: boolean;
+      lifeS: number;
+      /** How many guests may come. */
+      uses: number;
+      /** Empty: none. */
+      password: string;
+    }
+  | { type: "giveControl" | "takeControl" | "endVisit"; guest: number };
+
+/** The session's answer to a request: the link of an invitation, or why nothing was done. */
+export interface Shared {
+  request: number;
+  refused: boolean;
+  text: string;
+}
 
 /** As `InputEvent::Touch` numbers its phases. */
 export enum TouchPhase {
@@ -222,6 +266,10 @@ export type FromEngine =
   | { type: "cursorShow"; shown: boolean }
   /** Whether an application wants to know how far the pointer moves, and not where it is. */
   | { type: "relativeWanted"; wanted: boolean }
+  /** Who shows the session now, and this viewer's number. */
+  | { type: "people"; own: number; people: Person[] }
+  | ({ type: "shared" } & Shared)
+  | ({ type: "personPointer" } & PersonPointer)
   /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
   | { type: "lossy"; rects: Int32Array }
   /**

@@ -100,3 +100,95 @@ test("a guest gives a name and a password, and sees the session without control"
   await guest.reload();
   await guest.getByRole("heading", { name: "This session needs a link" }).waitFor();
 });
+
+/** The menu with its list of people, opened by the keyboard. */
+async function peopleOf(page) {
+  await page.bringToFront();
+  if (!(await page.evaluate(() => document.getElementById("menu").classList.contains("open"))))
+    await page.keyboard.press("Control+Alt+m");
+  const button = page.getByRole("button", { name: /^People/ });
+  if ((await button.getAttribute("aria-expanded")) === "false") await button.press("Enter");
+  return page.locator("#menu-people-panel");
+}
+
+/** What the list of people says. */
+const listed = (page) => page.locator("#people-list li > span").allTextContents();
+
+async function lists(page, ...wanted) {
+  await page.waitForFunction(
+    (wanted) => {
+      const rows = [...document.querySelectorAll("#people-list li > span")];
+      return JSON.stringify(rows.map((row) => row.textContent)) === JSON.stringify(wanted);
+    },
+    wanted,
+    { timeout: 60_000 },
+  );
+}
+
+test("the owner invites from the menu, and everybody sees who is there", async (t) => {
+  const { session, out } = await opened(t);
+  const owner = await tab(t, session.link);
+  await shown(owner);
+  const panel = await peopleOf(owner);
+  await owner.getByRole("button", { name: "People (1)" }).waitFor();
+  // By the keyboard: fields keep it until the form is sent.
+  await panel.getByLabel("Number of guests").fill("2");
+  await panel.getByLabel("Password, if wanted").fill("correct horse");
+  await owner.keyboard.press("Enter");
+  const field = panel.getByLabel("Link of the invitation");
+  await field.waitFor();
+  const link = await field.inputValue();
+  assert.match(link, /^https:/);
+  assert.equal(await panel.getByLabel("Password, if wanted").inputValue(), "");
+  const [invitation] = JSON.parse(session.share(["--list", "--json"])).invitations;
+  assert.deepEqual([invitation.control, invitation.uses, invitation.password], [false, 2, true]);
+
+  const guest = await tab(t, link);
+  await guest.getByLabel("Your name, as the others see it").fill("Ada <b>");
+  await guest.getByLabel("Password of the invitation").fill("correct horse");
+  await guest.keyboard.press("Enter");
+  await shown(guest);
+  await lists(guest, "Owner: control", "Ada <b> (you): view only");
+  await lists(owner, "Owner (you): control", "Ada <b>: view only");
+  await peopleOf(guest);
+  assert.equal(await guest.locator("#invite").isVisible(), false, "a guest invites nobody");
+  assert.equal(await guest.locator("#people-list button").count(), 0);
+  await guest.keyboard.press("Escape");
+
+  // The guest's pointer, with its name, at the same pixel of the screen.
+  await guest.mouse.move(200, 150);
+  const pointer = owner.locator(".person-pointer");
+  await pointer.waitFor();
+  assert.equal(await pointer.textContent(), "Ada <b>");
+  await owner.waitForFunction(() => {
+    const canvas = document.getElementById("screen").getBoundingClientRect();
+    const box = document.querySelector(".person-pointer").getBoundingClientRect();
+    return Math.abs(box.x - canvas.x - 200) < 2 && Math.abs(box.y - canvas.y - 150) < 2;
+  });
+
+  const type = async (text) => {
+    await guest.bringToFront();
+    await guest.mouse.click(100, 100);
+    await guest.keyboard.type(text);
+    await guest.keyboard.press("Enter");
+    await guest.evaluate(() => window.thinc.quiet());
+  };
+  await type("unseen");
+  await peopleOf(owner);
+  await owner.getByRole("button", { name: "Give control: Ada <b>" }).click();
+  await guest.getByText("You may type and point now").waitFor();
+  await type("guest");
+  await fileHas(out, (text) => text.includes("guest"));
+  assert.equal(readFileSync(out, "utf8"), "guest\n", "nothing of before has arrived");
+  await lists(owner, "Owner (you): control", "Ada <b>: control, has the pointer");
+  await peopleOf(owner);
+  await owner.getByRole("button", { name: "View only: Ada <b>" }).click();
+  await guest.getByText("You only see the session now").waitFor();
+  await type("muted");
+  await owner.getByRole("button", { name: "Disconnect: Ada <b>" }).click();
+  await guest.getByText("the owner of this session has ended your visit").waitFor();
+  await lists(owner, "Owner (you): control");
+  assert.equal(await pointer.count(), 0);
+  assert.deepEqual(await listed(owner), ["Owner (you): control"]);
+  assert.equal(readFileSync(out, "utf8"), "guest\n");
+});

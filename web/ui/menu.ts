@@ -16,6 +16,10 @@ export interface MenuOptions {
   left(): void;
 }
 
+function isField(target: EventTarget | null): boolean {
+  return target instanceof Element && target.closest("select, input, label") !== null;
+}
+
 export class Menu {
   private dwellTimer: ReturnType<typeof setTimeout> | undefined;
   private hinted = false;
@@ -28,11 +32,14 @@ export class Menu {
     // A click leaves the keyboard focus with the session; only keyboard users have it in the menu.
     for (const type of ["pointerdown", "mousedown"] as const) {
       menu.addEventListener(type, (event) => {
-        // A list would not open.
-        if (!(event.target instanceof HTMLSelectElement)) event.preventDefault();
+        // A list would not open, and a field would not get the keyboard.
+        if (!isField(event.target)) event.preventDefault();
       });
     }
-    menu.addEventListener("change", () => options.left());
+    // In a form the user goes on to the next field.
+    menu.addEventListener("change", (event) => {
+      if (event.target instanceof Element && event.target.closest("form") === null) options.left();
+    });
     menu.addEventListener("keydown", (event) => {
       if (event.key === "Escape") this.leave();
     });

@@ -10,6 +10,7 @@ pub mod command;
 pub mod framing;
 pub mod limits;
 pub mod parity;
+pub mod people;
 pub mod retained;
 pub mod session;
 pub mod video;

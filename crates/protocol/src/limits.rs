@@ -83,6 +83,10 @@ pub const MESSAGES_PER_SECOND_MAX: u32 = 20_000;
 pub const AUTH_PROMPTS_MAX: usize = 6;
 /// Longest token or session credential, in bytes.
 pub(crate) const CREDENTIAL_BYTES_MAX: usize = 128;
+/// Longest link in an answer to a request to share, or reason of a refusal, in bytes.
+pub const LINK_BYTES_MAX: usize = 2048;
+/// Most people that a viewer is told of; a session has fewer viewers.
+pub const PEOPLE_MAX: usize = 64;
 /// Longest password of an invitation, in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 256;
 /// Longest name of a session, of a viewer's program or of a guest, in bytes.

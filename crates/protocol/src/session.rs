@@ -11,6 +11,7 @@ use crate::limits::{
     CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX,
     UNPACKED_BYTES_MAX,
 };
+use crate::people::{People, PersonPointer, Shared};
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
 use crate::wire::{Reader, WireError, put_color, put_text, put_varint};
 
@@ -57,6 +58,12 @@ pub enum SessionMessage<'a> {
     InputReceived(u32),
     /// A clipboard message.
     Clip(ClipMessage),
+    /// Who shows the session now; to a viewer with `ViewerCaps::PEOPLE`, as are the next two.
+    People(People),
+    /// Answers the viewer's `Share`.
+    Shared(Shared),
+    /// Another viewer's pointer is there now, while there are guests.
+    PersonPointer(PersonPointer),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -241,6 +248,9 @@ mod kind {
     pub(super) const DISPLAYS: u8 = 0x0e;
     pub(super) const INPUT_RECEIVED: u8 = 0x0f;
     pub(super) const RELATIVE_WANTED: u8 = 0x16;
+    pub(super) const PEOPLE: u8 = 0x20;
+    pub(super) const SHARED: u8 = 0x21;
+    pub(super) const PERSON_POINTER: u8 = 0x22;
 }
 
 /// Bits of an update's first byte.
@@ -276,6 +286,10 @@ impl<'a> SessionMessage<'a> {
     /// 0x0e DISPLAYS     count varint | for each: x | y | width | height, all varint
     /// 0x0f INPUT RECEIVED  input varint
     /// 0x16 RELATIVE WANTED u8 (0 not wanted, 1 wanted)
+    /// 0x20 PEOPLE       own number varint | count varint | for each: number varint |
+    ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
+    /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
+    /// 0x22 PERSON POINTER  number varint | x varint | y varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -331,6 +345,15 @@ impl<'a> SessionMessage<'a> {
                 put_message(out, kind::INPUT_RECEIVED, |out| put_varint(out, u64::from(*input)))
             }
             SessionMessage::Clip(message) => message.encode(out),
+            SessionMessage::People(people) => {
+                put_message(out, kind::PEOPLE, |out| people.encode_body(out))
+            }
+            SessionMessage::Shared(shared) => {
+                put_message(out, kind::SHARED, |out| shared.encode_body(out))
+            }
+            SessionMessage::PersonPointer(pointer) => {
+                put_message(out, kind::PERSON_POINTER, |out| pointer.encode_body(out))
+            }
             SessionMessage::Cache(grant) => put_message(out, kind::CACHE, |out| {
                 out.push(u8::from(grant.resumed));
                 out.extend_from_slice(&grant.token);
@@ -401,6 +424,17 @@ impl<'a> SessionMessage<'a> {
                     });
                 }
             },
+            kind::PEOPLE => {
+                (SessionMessage::People(People::decode_body(&mut reader)?), "a list of people")
+            }
+            kind::SHARED => (
+                SessionMessage::Shared(Shared::decode_body(&mut reader)?),
+                "an answer to a request to share",
+            ),
+            kind::PERSON_POINTER => (
+                SessionMessage::PersonPointer(PersonPointer::decode_body(&mut reader)?),
+                "a person's pointer",
+            ),
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
             kind::BARRIER => {
                 (SessionMessage::Barrier(reader.u32("a barrier's number")?), "a barrier")

@@ -12,6 +12,7 @@ use crate::limits::{
     LAYOUT_NAME_BYTES_MAX, NAME_BYTES_MAX, SCREEN_AREA_MAX, SCREEN_EDGE_MAX, TEXT_BYTES_MAX,
     TOUCH_IDS_MAX,
 };
+use crate::people::Share;
 use crate::retained::RetainedTiles;
 use crate::video::VideoStatus;
 use crate::wire::{Reader, WireError, put_text, put_varint, put_zigzag};
@@ -57,6 +58,8 @@ pub enum ViewerMessage {
     RetainedTiles(RetainedTiles),
     /// A clipboard message.
     Clip(ClipMessage),
+    /// The owner asks to share the session, or to change what a guest may do.
+    Share(Share),
     /// The viewer ends the connection, for this reason.
     Close(String),
 }
@@ -169,6 +172,8 @@ impl ViewerCaps {
     pub const PARITY: u32 = 1 << 10;
     /// Accepts `RelativeWanted`.
     pub const RELATIVE: u32 = 1 << 11;
+    /// Accepts `People`, `Shared` and `PersonPointer`.
+    pub const PEOPLE: u32 = 1 << 13;
 }
 
 /// Acknowledges updates.
@@ -293,6 +298,7 @@ mod kind {
     pub(super) const ARRIVED: u8 = 0x15;
     pub(super) const RETAINED: u8 = 0x16;
     pub(super) const EARLY: u8 = 0x17;
+    pub(super) const SHARE: u8 = 0x20;
 }
 
 /// First byte of an input's body; pressed and released are separate values.
@@ -338,6 +344,10 @@ impl ViewerMessage {
     /// 0x16 RETAINED width | height | x | y | part width | part height, all varint | edge u8 |
     ///               key 32 bytes | hashes, 8 bytes each
     /// 0x17 EARLY    offset varint64 | count varint | bytes
+    /// 0x20 SHARE    request varint | action u8 | 0 invite: bits u8 (1 control, 2 clipboard to the
+    ///               session, 4 to the guest, 8 native link) | life_s varint | uses varint |
+    ///               name text | password text; 1 give control, 2 take it, 3 end visit:
+    ///               guest varint
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -405,6 +415,9 @@ impl ViewerMessage {
                 put_message(out, kind::RETAINED, |out| held.encode_body(out))
             }
             ViewerMessage::Clip(message) => message.encode(out),
+            ViewerMessage::Share(share) => {
+                put_message(out, kind::SHARE, |out| share.encode_body(out))
+            }
             ViewerMessage::Instance(number) => {
                 put_message(out, kind::INSTANCE, |out| out.extend_from_slice(number))
             }
@@ -452,6 +465,9 @@ impl ViewerMessage {
                     ViewerMessage::Instance(number.try_into().expect("it has this length")),
                     "a viewer's number",
                 )
+            }
+            kind::SHARE => {
+                (ViewerMessage::Share(Share::decode_body(&mut reader)?), "a request to share")
             }
             kind::VIDEO => {
                 (ViewerMessage::Video(VideoStatus::decode_body(&mut reader)?), "a decoder's state")

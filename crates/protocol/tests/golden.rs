@@ -7,6 +7,9 @@ use thinc_protocol::command::{
     BitmapDepth, Command, CommandReader, CommandWriter, Compression, Encoding,
 };
 use thinc_protocol::framing::{Deframer, MessageFrame};
+use thinc_protocol::people::{
+    Invite, InviteRights, People, Person, PersonPointer, Share, ShareAction, Shared,
+};
 use thinc_protocol::retained::RetainedTiles;
 use thinc_protocol::session::{
     CacheGrant, Close, CloseCode, CursorBits, CursorColors, CursorImage, Geometry, Packed,
@@ -153,6 +156,36 @@ fn viewer_messages_have_these_bytes() {
         (ViewerMessage::Resize(Size { width: 800, height: 600 }), vec![6, 4, 0xa0, 6, 0xd8, 4]),
         (ViewerMessage::Barrier(128), vec![7, 2, 0x80, 1]),
         (ViewerMessage::Resync, vec![8, 0]),
+        (
+            ViewerMessage::Share(Share {
+                request: 1,
+                action: ShareAction::Invite(Invite {
+                    rights: InviteRights {
+                        control: true,
+                        clipboard_to_session: false,
+                        clipboard_to_guest: true,
+                    },
+                    native: true,
+                    life_s: 7200,
+                    uses: 2,
+                    name: "talk".into(),
+                    password: "pw".into(),
+                }),
+            }),
+            vec![32, 14, 1, 0, 13, 0xa0, 0x38, 2, 4, b't', b'a', b'l', b'k', 2, b'p', b'w'],
+        ),
+        (
+            ViewerMessage::Share(Share { request: 2, action: ShareAction::GiveControl(300) }),
+            vec![32, 4, 2, 1, 0xac, 2],
+        ),
+        (
+            ViewerMessage::Share(Share { request: 3, action: ShareAction::TakeControl(4) }),
+            vec![32, 3, 3, 2, 4],
+        ),
+        (
+            ViewerMessage::Share(Share { request: 4, action: ShareAction::EndVisit(4) }),
+            vec![32, 3, 4, 3, 4],
+        ),
         (ViewerMessage::Close("bye".into()), vec![9, 4, 3, b'b', b'y', b'e']),
         (
             ViewerMessage::Cache(CacheOffer {
@@ -299,6 +332,34 @@ fn session_messages_have_these_bytes() {
         (SessionMessage::CursorShow(false), vec![7, 1, 0]),
         (SessionMessage::RelativeWanted(false), vec![22, 1, 0]),
         (SessionMessage::RelativeWanted(true), vec![22, 1, 1]),
+        (
+            SessionMessage::People(People {
+                own: 300,
+                people: vec![
+                    Person {
+                        number: 300,
+                        has_control: true,
+                        has_pointer: true,
+                        ..Person::default()
+                    },
+                    Person { number: 7, guest: 1, name: "Ada".into(), ..Person::default() },
+                ],
+            }),
+            vec![32, 15, 0xac, 2, 2, 0xac, 2, 0, 3, 0, 7, 1, 0, 3, b'A', b'd', b'a'],
+        ),
+        (SessionMessage::People(People::default()), vec![32, 2, 0, 0]),
+        (
+            SessionMessage::Shared(Shared { request: 5, result: Ok("x:/".into()) }),
+            vec![33, 6, 5, 0, 3, b'x', b':', b'/'],
+        ),
+        (
+            SessionMessage::Shared(Shared { request: 6, result: Err("no".into()) }),
+            vec![33, 5, 6, 1, 2, b'n', b'o'],
+        ),
+        (
+            SessionMessage::PersonPointer(PersonPointer { number: 7, x: 5, y: 300 }),
+            vec![34, 4, 7, 5, 0xac, 2],
+        ),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
         (SessionMessage::InputReceived(0), vec![15, 1, 0]),
         (SessionMessage::InputReceived(300), vec![15, 2, 0xac, 2]),
@@ -355,6 +416,11 @@ fn session_messages_out_of_bounds_are_refused() {
         (15, &[], "what was seen, cut off"),
         (15, &[0xff, 0xff, 0xff, 0xff, 16], "an input number over 32 bits"),
         (15, &[1, 1], "more than what was seen"),
+        (32, &[0, 65], "people too many"),
+        (32, &[0, 1, 1, 0, 4, 0], "an unknown bit of a person"),
+        (32, &[0, 1, 1, 0, 0, 1, 27], "a control character in a name"),
+        (33, &[1, 2, 0], "neither done nor refused"),
+        (34, &[1, 0x80, 0x80, 4, 0], "a pointer outside any screen"),
         (22, &[], "no such message"),
         (0, &[], "no such message"),
     ] {

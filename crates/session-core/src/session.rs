@@ -13,6 +13,7 @@ mod clipboard;
 mod delivery;
 mod displays;
 mod input;
+mod people;
 mod rights;
 
 use std::collections::VecDeque;
@@ -709,8 +710,10 @@ impl Session {
                 Ok(())
             }
             ViewerMessage::KeyboardLayout(layout) => self.handle_layout(at, layout),
-            // The shell's plans know the cache's content, and the shell knows the instances.
-            ViewerMessage::Cache(_) | ViewerMessage::Instance(_) => Ok(()),
+            // The shell's plans know the cache's content, and the shell knows instances and people.
+            ViewerMessage::Cache(_) | ViewerMessage::Instance(_) | ViewerMessage::Share(_) => {
+                Ok(())
+            }
             ViewerMessage::View(view) => {
                 let before = self.controller();
                 self.flush_drawings();

@@ -5,6 +5,7 @@
 mod clipboard;
 mod commit;
 mod delivery;
+mod people;
 mod received;
 mod retained;
 mod video;
@@ -43,6 +44,7 @@ use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
+use people::PeopleNews;
 use retained::Retained;
 use view::ViewState;
 
@@ -228,6 +230,8 @@ pub(crate) struct Viewer {
     local_cursor: bool,
     /// It accepts `RelativeWanted`, and what it was told last.
     relative: Option<bool>,
+    /// If it accepts lists of people.
+    people: Option<PeopleNews>,
     /// The screen it asks for, by its displays or its window.
     pub(crate) wanted: Option<Arrangement>,
     /// It has reported displays, and is told the session's.
@@ -318,6 +322,7 @@ impl Viewer {
             resizes: hello.caps & ViewerCaps::RESIZE != 0,
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
+            people: (hello.caps & ViewerCaps::PEOPLE != 0).then(PeopleNews::default),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             view: ViewState::new(),
@@ -430,6 +435,11 @@ impl Viewer {
         let newest = self.awaited_echoes.iter().rev().copied().find(answers)?;
         self.awaited_echoes.retain(|echo| !answers(echo));
         Some(newest)
+    }
+
+    /// What it is told of the others, if it accepts that.
+    pub(crate) fn people_mut(&mut self) -> Option<&mut PeopleNews> {
+        self.people.as_mut()
     }
 
     /// The cursor changes to be sent.
@@ -761,6 +771,9 @@ impl Viewer {
         if let Some(told) = self.relative.as_mut().filter(|told| **told != wanted) {
             *told = wanted;
             SessionMessage::RelativeWanted(wanted).encode(out);
+        }
+        if let Some(people) = &mut self.people {
+            people.transmit(self.flow.may_send_real_time(), out);
         }
         self.transmit_clip_control(out);
     }

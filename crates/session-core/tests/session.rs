@@ -97,7 +97,10 @@ impl Shell {
                 }
                 SessionMessage::CursorMove { .. } => Received::CursorMove,
                 SessionMessage::CursorShow(shown) => Received::CursorShow(shown),
-                SessionMessage::RelativeWanted(_) => panic!("no viewer here accepts it"),
+                SessionMessage::RelativeWanted(_)
+                | SessionMessage::People(_)
+                | SessionMessage::Shared(_)
+                | SessionMessage::PersonPointer(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),
                 SessionMessage::Displays(rects) => Received::Displays(rects),

@@ -7,6 +7,7 @@
 mod datagrams;
 mod guests;
 mod instances;
+mod people;
 mod records;
 mod requests;
 
@@ -50,11 +51,13 @@ use crate::memory::{emptied, recycle};
 use crate::packing::ConnectionPacker;
 use crate::recorder::Recorder;
 use crate::render::{self, Renderer};
+use crate::share::Sharing;
 use crate::worker::{EncodeJob, Encoded, Workers};
 use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
 
 use instances::DepartedViewers;
+use people::PeopleState;
 use requests::Blocked;
 
 /// Viewers of one session at a time.
@@ -97,6 +100,8 @@ struct ViewerConnection {
     viewer: Option<ViewerId>,
     /// The viewer's instance number, if it sends one.
     instance: Option<[u8; INSTANCE_BYTES]>,
+    /// Its requests to share that are not answered yet.
+    share_requests: usize,
     /// It accepts video streams.
     takes_video: bool,
     renderer: Renderer,
@@ -159,6 +164,8 @@ pub(crate) struct Actor {
     caches: Caches,
     departed: DepartedViewers,
     guests: Arc<Guests>,
+    sharing: Arc<Sharing>,
+    people: PeopleState,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
     /// The connection, or the next after it, that is served first in the next turn.
@@ -192,7 +199,7 @@ impl Actor {
         config: &SessionConfig,
         attachment: Attachment,
         keyboard: KeyboardHandle,
-        guests: Arc<Guests>,
+        sharing: Arc<Sharing>,
         events: Events,
     ) -> Result<Actor, SessionError> {
         let Attachment { ring, framebuffer, input, control } = attachment;
@@ -232,7 +239,9 @@ impl Actor {
             connections: BTreeMap::new(),
             caches: Caches::default(),
             departed: DepartedViewers::default(),
-            guests,
+            guests: sharing.guests.clone(),
+            sharing,
+            people: PeopleState::default(),
             guests_check_at: None,
             next_served: ConnectionId(0),
             cursor: CursorPublisher::default(),
@@ -303,6 +312,7 @@ impl Actor {
             self.admit_waiting();
             let now = self.now();
             self.clipboard.execute_requests(&mut self.core, now);
+            self.tell_people();
             let more = self.serve_viewers();
             // The reason of what it closes is sent in the next turn, and not at the next event.
             let more = self.enforce_time_outs() || more;
@@ -389,6 +399,7 @@ impl Actor {
                 let _ = self.check_guests();
                 let _ = done.send(());
             }
+            Event::ShareAnswered(id, answer) => self.handle_share_answered(id, answer),
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {
@@ -420,6 +431,7 @@ impl Actor {
             upstream: Upstream::default(),
             viewer: None,
             instance: None,
+            share_requests: 0,
             takes_video: false,
             renderer: Renderer::new(self.video_library),
             packer: ConnectionPacker::new(datagrams),
@@ -475,7 +487,7 @@ impl Actor {
         let Some(rights) = (if is_new { self.rights_of(id) } else { Some(Rights::ALL) }) else {
             return;
         };
-        let Some(connection) =
+        let Some(mut connection) =
             self.connections.get_mut(&id).filter(|connection| connection.abort_at.is_none())
         else {
             return;
@@ -526,6 +538,7 @@ impl Actor {
                                 connection.packer.enable_parity();
                             }
                         }
+                        self.people.set_changed();
                         connection.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
                         // While any viewer accepts videos the driver keeps each frame's samples.
                         if connection.takes_video && self.video != VideoPolicy::Off {
@@ -566,6 +579,19 @@ impl Actor {
             if let Err(violation) = self.core.handle_message(viewer, &message, now) {
                 break (CloseCode::Protocol, violation.to_string());
             }
+            let message = match message {
+                ViewerMessage::Input(input) => {
+                    self.people.handle_input(&mut self.core, viewer, input.event);
+                    continue;
+                }
+                ViewerMessage::Share(share) => {
+                    self.handle_share(id, viewer, share);
+                    let Some(again) = self.connections.get_mut(&id) else { return };
+                    connection = again;
+                    continue;
+                }
+                other => other,
+            };
             let applied = match message {
                 ViewerMessage::Ack(ack) if ack.update > 0 => Some(ack.update),
                 ViewerMessage::Arrived(_) => Some(self.core.acked_in_order(viewer)),
@@ -618,6 +644,7 @@ impl Actor {
                 self.remember_departed(instance, self.core.input_received(viewer))
             });
             self.core.remove_viewer(viewer);
+            self.people.set_changed();
         }
         match reason {
             EndReason::Closed => info!("{}: disconnected", connection.label),

@@ -61,6 +61,8 @@ pub(crate) enum Event {
     KeyboardChanged,
     /// What guests may do has changed, or who may stay; the sender waits until it has taken effect.
     GuestsChanged(oneshot::Sender<()>),
+    /// A viewer's request to share has this answer.
+    ShareAnswered(ConnectionId, thinc_protocol::people::Shared),
     /// Who is connected was asked for.
     ListViewers(oneshot::Sender<Vec<ViewerStatus>>),
     /// A trace was requested, to be written to this stream.

@@ -35,6 +35,7 @@ use std::io::{self, Write as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use thinc_transport::base64url;
@@ -194,19 +195,18 @@ pub fn run(
                 config.trace_socket.display()
             );
         }
-        let sharing = share::Sharing {
+        let sharing = Arc::new(share::Sharing {
             guests: front.guests(),
             link: config.port.link.as_deref().and_then(|link| link.parse().ok()),
             events: events.clone(),
-        };
-        if let Err(error) = share::listen(&config.share_socket, sharing) {
+        });
+        if let Err(error) = share::listen(&config.share_socket, sharing.clone()) {
             // The session works for its owner.
             tracing::warn!(
                 "cannot listen for requests to share on {}: {error}",
                 config.share_socket.display()
             );
         }
-        let guests = front.guests();
         if let Some(tcp) = listeners.tcp {
             let listener = tokio::net::TcpListener::from_std(tcp)
                 .map_err(|error| SessionError::System("listen", error))?;
@@ -228,7 +228,7 @@ pub fn run(
         ready();
         // Spawned, so that tokio wakes it like other tasks, without polling the system for events
         // first.
-        let actor = actor::Actor::new(config, attachment, keyboard, guests, events)?;
+        let actor = actor::Actor::new(config, attachment, keyboard, sharing, events)?;
         match tokio::spawn(actor.run(inbox)).await {
             Ok(result) => result,
             Err(error) => std::panic::resume_unwind(error.into_panic()),

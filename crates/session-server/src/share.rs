@@ -142,7 +142,7 @@ pub(crate) struct Sharing {
 }
 
 /// Answers requests on this socket, without end.
-pub(crate) fn listen(path: &Path, sharing: Sharing) -> io::Result<()> {
+pub(crate) fn listen(path: &Path, sharing: Arc<Sharing>) -> io::Result<()> {
     // A socket of an earlier session process.
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -151,7 +151,6 @@ pub(crate) fn listen(path: &Path, sharing: Sharing) -> io::Result<()> {
     let listener = UnixListener::bind(path)?;
     // The folder's mode keeps other users out; this mode does so again.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    let sharing = Arc::new(sharing);
     tokio::spawn(async move {
         let free_connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
         while let Ok(permit) = free_connections.clone().acquire_owned().await {
@@ -196,7 +195,7 @@ impl Sharing {
         timeout(REQUEST_TIMEOUT, stream.write_all(&bytes)).await.unwrap_or(Ok(()))
     }
 
-    async fn answer(&self, request: ShareRequest) -> Result<ShareAnswer, String> {
+    pub(crate) async fn answer(&self, request: ShareRequest) -> Result<ShareAnswer, String> {
         let text = |error: InvitationError| error.to_string();
         match request {
             ShareRequest::Invite {

@@ -235,6 +235,9 @@ impl ModelViewer {
             | SessionMessage::CursorMove { .. }
             | SessionMessage::CursorShow(_)
             | SessionMessage::RelativeWanted(_)
+            | SessionMessage::People(_)
+            | SessionMessage::Shared(_)
+            | SessionMessage::PersonPointer(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

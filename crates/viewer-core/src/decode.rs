@@ -82,6 +82,10 @@ pub(crate) struct State {
     /// Pings in flight and when they were sent, oldest first.
     pub(crate) pings: VecDeque<(u32, Micros)>,
     pub(crate) barriers: Vec<u32>,
+    /// Unanswered requests to share.
+    pub(crate) share_requests: Vec<u32>,
+    /// The viewers' numbers in the newest list of people.
+    people: Vec<u32>,
     cursor_bytes: Vec<u8>,
     cursor_bits: Option<TwoColorCursor>,
 }
@@ -152,6 +156,8 @@ impl State {
             work: 0,
             pings: VecDeque::new(),
             barriers: Vec::new(),
+            share_requests: Vec::new(),
+            people: Vec::new(),
             cursor_bytes: Vec::new(),
             cursor_bits: None,
         }
@@ -256,6 +262,24 @@ impl State {
             }
             SessionMessage::Clip(message) => {
                 self.clipboard.handle(&message, &mut self.stats, now)?
+            }
+            SessionMessage::People(people) => {
+                self.people = people.people.iter().map(|person| person.number).collect();
+                self.events.push(ViewerEvent::People(people));
+            }
+            SessionMessage::Shared(answer) => {
+                let Some(at) = self.share_requests.iter().position(|&id| id == answer.request)
+                else {
+                    return Err(ViewerError::Order("an answer to no request to share"));
+                };
+                self.share_requests.remove(at);
+                self.events.push(ViewerEvent::Shared(answer));
+            }
+            SessionMessage::PersonPointer(pointer) => {
+                if !self.people.contains(&pointer.number) {
+                    return Err(ViewerError::Order("a pointer of nobody in the list of people"));
+                }
+                self.events.push(ViewerEvent::PersonPointer(pointer));
             }
             SessionMessage::Close(close) => {
                 self.closed = true;

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use thinc_clipboard::ClipEvent;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
+use thinc_protocol::people::{People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, ScreenPart};
 use thinc_region::{Rect, Size};
 
@@ -86,6 +87,12 @@ pub enum ViewerEvent {
         /// The reason.
         why: ClipEnd,
     },
+    /// Who shows the session now.
+    People(People),
+    /// Answers a [`Viewer::share`](crate::Viewer::share).
+    Shared(Shared),
+    /// Another person's pointer is there now.
+    PersonPointer(PersonPointer),
     /// The session ended the connection.
     Closed {
         /// The reason as a code.
@@ -124,8 +131,9 @@ impl From<ClipEvent> for ViewerEvent {
 }
 
 /// Events not yet polled, except those of the clipboard, which wait in their own bounded queue. An
-/// event replaces an older one of its kind, except barriers (bounded by the number of requests) and
-/// echoes (bounded by the number of remembered inputs).
+/// event replaces an older one of its kind, except barriers and answers to requests (bounded by the
+/// number of requests), echoes (bounded by the number of remembered inputs), and pointers of
+/// different people (bounded by the newest list).
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     queue: VecDeque<ViewerEvent>,
@@ -133,7 +141,14 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     pub(crate) fn push(&mut self, event: ViewerEvent) {
-        if !matches!(event, ViewerEvent::Barrier(_) | ViewerEvent::Echo { .. }) {
+        if let ViewerEvent::PersonPointer(pointer) = event {
+            self.queue.retain(|old| {
+                !matches!(old, ViewerEvent::PersonPointer(old) if old.number == pointer.number)
+            });
+        } else if !matches!(
+            event,
+            ViewerEvent::Barrier(_) | ViewerEvent::Shared(_) | ViewerEvent::Echo { .. }
+        ) {
             let kind = std::mem::discriminant(&event);
             self.queue.retain(|old| std::mem::discriminant(old) != kind);
         } else if self.queue.len() >= QUEUE_LEN_MAX {

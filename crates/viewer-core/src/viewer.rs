@@ -9,6 +9,7 @@ use thinc_protocol::limits::{
     INSTANCE_BYTES, PINGS_MAX, RETAINED_KEY_BYTES, SCREEN_AREA_MAX, SESSION_MESSAGE_BYTES_MAX,
     UPDATE_SCREENS_MAX,
 };
+use thinc_protocol::people::{Share, ShareAction};
 use thinc_protocol::viewer::{
     Displays, Input, InputEvent, KeyboardLayout, Presented, TouchPhase, View, ViewerCaps,
     ViewerHello, ViewerMessage,
@@ -40,6 +41,9 @@ const ECHO_TIMEOUT_US: Micros = 100_000;
 /// 0.1 s: while a key is down, the viewer sends something this often (protocol section 4.1); a
 /// session that hears nothing stops repeating the keys, and then releases them.
 const KEEPALIVE_INTERVAL_US: Micros = 100_000;
+
+/// 8: most unanswered requests to share; a person makes one at a time.
+const SHARE_REQUESTS_MAX: usize = 8;
 
 /// What a viewer announces about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -441,6 +445,18 @@ impl Viewer {
     /// Announces the keyboard's layout, as far as it is known.
     pub fn set_layout(&mut self, layout: KeyboardLayout) {
         self.state.outbox.push(&ViewerMessage::KeyboardLayout(layout));
+    }
+
+    /// Asks to share the session, or to change what a guest may do; `ViewerEvent::Shared` answers
+    /// with this number. False if too many requests are unanswered: none is sent.
+    pub fn share(&mut self, request: u32, action: ShareAction) -> bool {
+        let requests = &mut self.state.share_requests;
+        if requests.len() >= SHARE_REQUESTS_MAX || requests.contains(&request) {
+            return false;
+        }
+        requests.push(request);
+        self.state.outbox.push(&ViewerMessage::Share(Share { request, action }));
+        true
     }
 
     /// The window has a new size.

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipFormats, Selection};
 use thinc_protocol::limits::INSTANCE_BYTES;
+use thinc_protocol::people::ShareAction;
 use thinc_protocol::session::ScreenPart;
 use thinc_protocol::viewer::{
     Display, Displays, InputEvent, KeyboardLayout, TouchPhase, View, ViewerCaps,
@@ -25,6 +26,7 @@ use crate::clipboard::{Clipboard, Desktop, DesktopEvent};
 use crate::clock::Clock;
 use crate::error::ViewError;
 use crate::liveness::{Liveness, time_slept};
+use crate::people::PeopleList;
 use crate::resize::ResizePacer;
 use crate::saved::{CacheFile, CacheOptions};
 use crate::target::Target;
@@ -205,6 +207,8 @@ pub struct State {
     has_picture: bool,
     /// An application wants the pointer's relative motion; kept while another connection begins.
     pub relative_wanted: bool,
+    /// Who shows the session.
+    pub(crate) people: PeopleList,
     /// Instance number of this viewer, the same on each connection.
     instance: [u8; INSTANCE_BYTES],
     /// Since when the user is asked whether to copy thinc to a host, or it is copied; and how long
@@ -456,6 +460,16 @@ impl State {
         })
     }
 
+    /// Asks to share the session, or to change what a guest may do; the answer is in
+    /// [`News::shared`]. False without a connection, or if too much is unanswered.
+    pub(crate) fn share(&mut self, action: ShareAction) -> bool {
+        self.people.last_request += 1;
+        let request = self.people.last_request;
+        let is_sent = self.is_connected() && self.viewer.share(request, action);
+        self.flush();
+        is_sent
+    }
+
     /// The session's name.
     pub(crate) fn session_name(&self) -> Option<&str> {
         self.session_name.as_deref()
@@ -554,6 +568,19 @@ impl State {
                     self.update_relative();
                 }
                 ViewerEvent::RelativeWanted(_) => self.update_relative(),
+                ViewerEvent::People(people) => {
+                    let is_there =
+                        |number| people.people.iter().any(|person| person.number == number);
+                    self.news.pointers.retain(|pointer| is_there(pointer.number));
+                    let notice = self.people.set(people);
+                    self.news.notice = notice.or(self.news.notice.take());
+                    self.news.people = true;
+                }
+                ViewerEvent::Shared(answer) => self.news.shared.push(answer),
+                ViewerEvent::PersonPointer(pointer) => {
+                    self.news.pointers.retain(|before| before.number != pointer.number);
+                    self.news.pointers.push(pointer);
+                }
                 ViewerEvent::Cursor(image) => self.news.cursor = Some(image),
                 ViewerEvent::CursorMove { x, y } => self.news.cursor_move = Some((x, y)),
                 ViewerEvent::CursorShow(shown) => self.news.cursor_show = Some(shown),
@@ -632,6 +659,7 @@ impl Client {
             awaits_release: false,
             has_picture: false,
             relative_wanted: false,
+            people: PeopleList::default(),
             instance: random_number(),
             held_since: None,
             held: Duration::ZERO,
@@ -778,6 +806,7 @@ fn is_press(event: &InputEvent) -> bool {
 const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::LOCAL_CURSOR
     | ViewerCaps::RELATIVE
+    | ViewerCaps::PEOPLE
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };
 

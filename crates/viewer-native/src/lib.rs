@@ -27,6 +27,7 @@ mod liveness;
 mod news;
 #[cfg(feature = "window")]
 mod overlay;
+mod people;
 #[cfg(feature = "window")]
 mod place;
 mod process;

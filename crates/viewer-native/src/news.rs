@@ -2,6 +2,7 @@
 //! The state of the connection, and what has happened since it was last read. Knows viewer-core's
 //! values; never who reads them, or when.
 
+use thinc_protocol::people::{PersonPointer, Shared};
 use thinc_region::Size;
 use thinc_viewer_core::CursorPixels;
 
@@ -26,7 +27,7 @@ pub enum Status {
 }
 
 /// What has happened since the news were last taken. Of everything but barriers only the newest is
-/// kept, so it cannot grow.
+/// kept, or a bounded number, so it cannot grow.
 #[derive(Debug, Default)]
 pub struct News {
     /// The status has changed.
@@ -49,6 +50,12 @@ pub struct News {
     pub barriers: Vec<u32>,
     /// The session's clipboard has changed, or a transfer has ended.
     pub clipboard: bool,
+    /// Somebody came or left, or may do something else.
+    pub people: bool,
+    /// Answers to requests to share; there are few at one time.
+    pub shared: Vec<Shared>,
+    /// The others' pointers that have moved, one for each person.
+    pub pointers: Vec<PersonPointer>,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
 }
@@ -66,6 +73,9 @@ impl News {
             || self.relative_wanted.is_some()
             || !self.barriers.is_empty()
             || self.clipboard
+            || self.people
+            || !self.shared.is_empty()
+            || !self.pointers.is_empty()
             || self.notice.is_some()
     }
 }

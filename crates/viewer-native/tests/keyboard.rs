@@ -9,6 +9,8 @@ mod fake;
 use std::process::Command as Program;
 
 use desk::{Desk, until, xvfb};
+use thinc_protocol::people::{Invite, People, Person, PersonPointer, Share, ShareAction, Shared};
+use thinc_protocol::session::SessionMessage;
 use thinc_protocol::viewer::{InputEvent, ViewerMessage};
 use thinc_region::Rect;
 use x11rb::connection::Connection as _;
@@ -19,6 +21,9 @@ const KEY_1: u16 = 2;
 const KEY_ESC: u16 = 1;
 const KEY_A: u16 = 30;
 const KEY_M: u16 = 50;
+const KEY_C: u16 = 46;
+const KEY_I: u16 = 23;
+const KEY_U: u16 = 22;
 const KEY_LEFTCTRL: u16 = 29;
 const KEY_LEFTALT: u16 = 56;
 
@@ -167,6 +172,66 @@ fn the_open_menu_takes_keys_and_sends_keys_that_the_desktop_intercepts() {
         desk.fake.keys(6).iter().map(|(code, _, down)| (*code, *down)).collect();
     assert_eq!(keys, [(29, true), (56, true), (111, true), (111, false), (56, false), (29, false)]);
     desk.wait_exact();
+}
+
+#[test]
+fn the_owner_gives_control_and_invites_by_the_menu_and_sees_a_guests_pointer() {
+    let Some((desk, display)) = laid_out(&["us"], &[]) else { return };
+    let press = |code| {
+        desk.key(code, true);
+        desk.key(code, false);
+    };
+    let ink = |rect| desk.pixels(rect).contains(&0xe8_e8e8);
+    let request = |what: &str| -> Share {
+        desk.fake.wait_for(what, |message| match message {
+            ViewerMessage::Share(share) => Some(share.clone()),
+            ViewerMessage::Input(input) => {
+                if let InputEvent::Key { code, .. } = input.event {
+                    assert!([KEY_LEFTCTRL, KEY_LEFTALT].contains(&code), "the menu has key {code}");
+                }
+                None
+            }
+            _ => None,
+        })
+    };
+    let owner = Person { number: 1, has_control: true, ..Person::default() };
+    let guest = Person { number: 2, guest: 7, name: "Ada".into(), ..Person::default() };
+    let all = People { own: 1, people: vec![owner.clone(), guest] };
+    desk.fake.send(&SessionMessage::People(all));
+
+    // Another's pointer has a name.
+    let name = Rect::at(20, 30, 40, 16);
+    assert!(!ink(name));
+    desk.fake.send(&SessionMessage::PersonPointer(PersonPointer { number: 2, x: 20, y: 30 }));
+    until("the name", || ink(name).then_some(()));
+
+    desk.key(KEY_LEFTCTRL, true);
+    desk.key(KEY_LEFTALT, true);
+    press(KEY_U);
+    desk.key(KEY_LEFTALT, false);
+    desk.key(KEY_LEFTCTRL, false);
+    press(KEY_1);
+    press(KEY_C);
+    let Share { request: number, action } = request("control is given");
+    assert_eq!(action, ShareAction::GiveControl(7));
+    desk.fake.send(&SessionMessage::Shared(Shared { request: number, result: Ok(String::new()) }));
+    press(KEY_I);
+    let Share { request: number, action } = request("an invitation");
+    let plain = Invite { life_s: 7200, uses: 1, ..Invite::default() };
+    assert_eq!(action, ShareAction::Invite(plain));
+    let link = "https://host:1/#t=x";
+    desk.fake.send(&SessionMessage::Shared(Shared { request: number, result: Ok(link.into()) }));
+    until("the link is copied", || {
+        let arguments = ["-selection", "clipboard", "-o", "-display", &display];
+        let copied = Program::new("xclip").args(arguments).output().unwrap();
+        (copied.stdout == link.as_bytes()).then_some(())
+    });
+    press(KEY_ESC);
+    press(KEY_A);
+    assert_eq!(desk.fake.keys(1)[0].0, KEY_A, "the first key after the menu is the next one sent");
+
+    desk.fake.send(&SessionMessage::People(People { own: 1, people: vec![owner] }));
+    until("the name is gone", || (!ink(name)).then_some(()));
 }
 
 #[test]

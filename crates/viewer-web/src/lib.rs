@@ -333,6 +333,23 @@ pub extern "C" fn viewer_timeout(now_us: f64) {
     with(|page| page.timeout(micros(now_us)));
 }
 
+/// Asks to share the session: 0 an invitation, whose password the buffer holds, with rights as bits
+/// (1 control, 2 clipboard to the session, 4 to the guest), its life in seconds and its uses; 1
+/// gives a guest control, 2 takes it, 3 ends the visit. 0 if nothing was sent.
+#[unsafe(no_mangle)]
+pub extern "C" fn viewer_share(
+    request: u32,
+    action: u32,
+    guest: u32,
+    rights: u32,
+    life_s: u32,
+    uses: u32,
+    password_bytes: u32,
+) -> u32 {
+    let invitation = [rights, life_s, uses, password_bytes];
+    with(|page| page.share(request, action, guest, invitation).into())
+}
+
 /// The window's size in device pixels.
 #[unsafe(no_mangle)]
 pub extern "C" fn viewer_resize(width: u32, height: u32) {

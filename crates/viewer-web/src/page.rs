@@ -8,6 +8,9 @@ mod saved;
 use thinc_protocol::Micros;
 use thinc_protocol::clip::{ClipEnd, ClipFormat, ClipFormats, Selection};
 use thinc_protocol::limits::{INSTANCE_BYTES, LAYOUT_NAME_BYTES_MAX};
+use thinc_protocol::people::{
+    Invite, InviteRights, People, Person, PersonPointer, ShareAction, Shared,
+};
 use thinc_protocol::session::ScreenPart;
 use thinc_protocol::viewer::{Display, Displays, InputEvent, KeyboardLayout, View, ViewerCaps};
 use thinc_region::{Rect, Size};
@@ -51,6 +54,13 @@ pub(crate) enum EventKind {
     CursorMove = 9,
     /// Whether an application wants the pointer's relative motion.
     RelativeWanted = 10,
+    /// The viewer's own number; `text` has a line for each viewer: its number, the guest's (0: the
+    /// owner's), 1 for control and 2 for the pointer, and a name, with a tab between.
+    People = 11,
+    /// Request, whether it was refused; `text` has the link or the reason.
+    Shared = 12,
+    /// Number, x, y.
+    PersonPointer = 13,
     /// Selection, formats as bits.
     ClipOffer = 16,
     /// Number, selection, format.
@@ -164,6 +174,7 @@ impl Page {
             | ViewerCaps::LOCAL_CURSOR
             | ViewerCaps::VIDEO
             | ViewerCaps::RELATIVE
+            | ViewerCaps::PEOPLE
             | h264
             | datagrams;
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
@@ -486,6 +497,36 @@ impl Page {
         }
     }
 
+    /// Asks to share the session: false if there is no connection, or too much is unanswered. For
+    /// an invitation the buffer holds the password.
+    pub(crate) fn share(
+        &mut self,
+        request: u32,
+        action: u32,
+        guest: u32,
+        [rights, life_s, uses, password_bytes]: [u32; 4],
+    ) -> bool {
+        let password = self.buffer.get(..password_bytes as usize).unwrap_or_default();
+        let action = match action {
+            0 => ShareAction::Invite(Invite {
+                rights: InviteRights {
+                    control: rights & 1 != 0,
+                    clipboard_to_session: rights & 2 != 0,
+                    clipboard_to_guest: rights & 4 != 0,
+                },
+                native: false,
+                life_s,
+                uses,
+                name: String::new(),
+                password: String::from_utf8_lossy(password).into_owned(),
+            }),
+            1 => ShareAction::GiveControl(guest),
+            2 => ShareAction::TakeControl(guest),
+            _ => ShareAction::EndVisit(guest),
+        };
+        self.viewer.as_mut().is_some_and(|viewer| viewer.share(request, action))
+    }
+
     pub(crate) fn barrier(&mut self) -> u32 {
         self.viewer.as_mut().map_or(0, Viewer::request_barrier)
     }
@@ -560,6 +601,23 @@ impl Page {
             }
             ViewerEvent::RelativeWanted(wanted) => {
                 (EventKind::RelativeWanted, [f64::from(u8::from(wanted)), 0.0, 0.0, 0.0])
+            }
+            ViewerEvent::People(People { own, people }) => {
+                self.text.clear();
+                for Person { number, guest, name, has_control, has_pointer } in people {
+                    let bits = u8::from(has_control) | u8::from(has_pointer) << 1;
+                    // A name has no control characters.
+                    self.text += &format!("{number}\t{guest}\t{bits}\t{name}\n");
+                }
+                (EventKind::People, [own.into(), 0.0, 0.0, 0.0])
+            }
+            ViewerEvent::Shared(Shared { request, result }) => {
+                let refused = result.is_err();
+                self.text = result.unwrap_or_else(|reason| reason);
+                (EventKind::Shared, [request.into(), f64::from(u8::from(refused)), 0.0, 0.0])
+            }
+            ViewerEvent::PersonPointer(PersonPointer { number, x, y }) => {
+                (EventKind::PersonPointer, [number.into(), x.into(), y.into(), 0.0])
             }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
             ViewerEvent::Echo { seq, latency_us } => {

@@ -95,6 +95,8 @@ impl Session {
             | ViewerMessage::View(_)
             | ViewerMessage::Video(_)
             | ViewerMessage::RetainedTiles(_)
+            // The shell knows whose viewer it is.
+            | ViewerMessage::Share(_)
             | ViewerMessage::Close(_) => false,
         }
     }

@@ -40,6 +40,7 @@ impl Actor {
             .map(|(&id, _)| id)
             .collect();
         self.guests_check_at = None;
+        self.people.set_changed();
         let mut has_ended = false;
         for id in guests {
             let Some(rights) = self.rights_of(id) else {

@@ -18,6 +18,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned};
 use thinc_protocol::clip::{ClipFormats, ClipMessage};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
+use thinc_protocol::people::{People, PersonPointer, Shared};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Ack, ViewerHello, ViewerMessage};
 use thinc_region::Size;
@@ -310,6 +311,9 @@ pub(crate) enum Message {
     Close(CloseCode, String),
     /// What the session's clipboard has, in these formats.
     Offered(ClipFormats),
+    People(People),
+    Shared(Shared),
+    Pointer(PersonPointer),
     Other,
 }
 
@@ -419,6 +423,9 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::InputReceived(input) => Message::Seen(*input),
         SessionMessage::Close(close) => Message::Close(close.code, close.reason.to_owned()),
         SessionMessage::Clip(ClipMessage::Offer { formats, .. }) => Message::Offered(*formats),
+        SessionMessage::People(people) => Message::People(people.clone()),
+        SessionMessage::Shared(answer) => Message::Shared(answer.clone()),
+        SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
         _ => Message::Other,
     }
 }

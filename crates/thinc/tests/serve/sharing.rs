@@ -8,6 +8,9 @@ use rustix::process::{Pid, Signal, kill_process};
 use thinc_protocol::clip::{ClipFormat, ClipFormats, ClipMessage, Selection};
 use thinc_protocol::framing::Deframer;
 use thinc_protocol::limits::SESSION_MESSAGE_BYTES_MAX;
+use thinc_protocol::people::{
+    Invite, InviteRights, People, PersonPointer, Share, ShareAction, Shared,
+};
 use thinc_protocol::session::{CloseCode, SessionMessage};
 use thinc_protocol::viewer::{Input, InputEvent, KeyboardLayout, ViewerCaps, ViewerMessage};
 use thinc_region::Size;
@@ -475,4 +478,124 @@ fn a_guests_credentials_open_a_guests_connection_only() {
     let mut bare = Viewer::new(connect(&bare, &connect_options()).unwrap());
     bare.wait_complete();
     assert_eq!(viewers(&session)[1], (Some(3), Some("guest".into()), false));
+}
+
+/// The newest list that a viewer is told until one for which `wanted` is true.
+fn people(viewer: &mut Viewer, wanted: impl Fn(&People) -> bool) -> People {
+    let is_wanted = |message: &Message| matches!(message, Message::People(list) if wanted(list));
+    match viewer.until(is_wanted) {
+        Message::People(list) => list,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Guests' names, whether they have control, and whether they have the pointer; the owner's have
+/// no name.
+fn names(people: &People) -> Vec<(&str, bool, bool)> {
+    let people = people.people.iter();
+    people.map(|one| (one.name.as_str(), one.has_control, one.has_pointer)).collect()
+}
+
+/// The answer to a viewer's request.
+fn answer(viewer: &mut Viewer, request: u32, action: ShareAction) -> Result<String, String> {
+    viewer.send(&ViewerMessage::Share(Share { request, action }));
+    let is_answer =
+        |message: &Message| matches!(message, Message::Shared(answer) if answer.request == request);
+    match viewer.until(is_answer) {
+        Message::Shared(Shared { result, .. }) => result,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn everybody_is_told_who_is_there_and_the_owners_viewer_changes_it() {
+    let watched = Watched::start();
+    let session = &watched.session;
+    let mut owner = watched.owner(ViewerCaps::PEOPLE);
+    let invite = Invite {
+        life_s: 3600,
+        uses: 1,
+        name: "review".into(),
+        password: "correct horse".into(),
+        ..Invite::default()
+    };
+    let link = answer(&mut owner, 1, ShareAction::Invite(invite.clone())).unwrap();
+    assert!(link.starts_with("https://"), "{link}");
+    let link: Link = link.parse().unwrap();
+    refusal(as_guest(&link, "Ada", "wrong"));
+    let connection = as_guest(&link, "Ada", "correct horse").unwrap();
+    let mut guest = Viewer::with_caps(connection, ViewerCaps::PEOPLE);
+    let seen = people(&mut guest, |list| list.people.len() == 2);
+    assert_eq!(names(&seen), [("", true, true), ("Ada", false, false)]);
+    assert_eq!(seen.own, seen.people[1].number, "it knows which it is");
+    let told = people(&mut owner, |list| list.people.len() == 2);
+    assert_eq!((told.own, told.people == seen.people), (seen.people[0].number, true));
+    let number = told.people[1].guest;
+
+    // Both see the other's pointer; that of a guest without control moves nothing.
+    send_all(&mut guest, &[input(1, InputEvent::Motion { x: 77, y: 78 })]);
+    let pointer = owner.until(|message| matches!(message, Message::Pointer(_)));
+    let at = PersonPointer { number: seen.own, x: 77, y: 78 };
+    assert_eq!(pointer, Message::Pointer(at));
+    send_all(&mut owner, &[input(2_000, InputEvent::Motion { x: 50, y: 51 })]);
+    let pointer = guest.until(|message| matches!(message, Message::Pointer(_)));
+    assert_eq!(pointer, Message::Pointer(PersonPointer { number: told.own, x: 50, y: 51 }));
+    assert!(!watched.events().contains("(77,78)"));
+
+    // What a guest asks for has no effect.
+    let wishes = [
+        ShareAction::Invite(invite.clone()),
+        ShareAction::GiveControl(number),
+        ShareAction::EndVisit(number),
+    ];
+    for (request, wish) in (1..).zip(wishes) {
+        let refused = answer(&mut guest, request, wish).unwrap_err();
+        assert!(refused.contains("only the owner"), "{refused}");
+    }
+    assert_eq!(viewers(session)[1], (Some(number.into()), Some("Ada".into()), false));
+    assert_eq!(list(session)["invitations"].as_array().unwrap().len(), 1);
+
+    // Control, and with it the pointer.
+    assert_eq!(answer(&mut owner, 2, ShareAction::GiveControl(number)), Ok(String::new()));
+    send_all(&mut guest, &[input(2, InputEvent::Motion { x: 60, y: 61 })]);
+    let told = people(&mut owner, |list| list.people[1].has_pointer);
+    assert_eq!(names(&told), [("", true, false), ("Ada", true, true)]);
+    assert_eq!(answer(&mut owner, 3, ShareAction::TakeControl(number)), Ok(String::new()));
+    people(&mut guest, |list| !list.people[1].has_control);
+    let unknown = answer(&mut owner, 4, ShareAction::TakeControl(99)).unwrap_err();
+    assert!(unknown.contains("there is no guest 99"), "{unknown}");
+    let forever = Invite { life_s: u32::MAX, ..invite };
+    let refused = answer(&mut owner, 5, ShareAction::Invite(forever)).unwrap_err();
+    assert!(refused.contains("30 days"), "{refused}");
+
+    // What has changed is told before the answer.
+    let end = Share { request: 6, action: ShareAction::EndVisit(number) };
+    owner.send(&ViewerMessage::Share(end));
+    people(&mut owner, |list| list.people.len() == 1);
+    let done = Shared { request: 6, result: Ok(String::new()) };
+    assert_eq!(owner.until(|message| matches!(message, Message::Shared(_))), Message::Shared(done));
+    assert_eq!(guest.closed().0, CloseCode::Unauthorized);
+}
+
+#[test]
+fn a_guest_by_the_owners_menu_may_do_what_the_invitation_says() {
+    let session = Session::start(&[]);
+    let mut owner = Viewer::with_caps(
+        connect(&session.link(), &connect_options()).unwrap(),
+        ViewerCaps::PEOPLE,
+    );
+    owner.wait_complete();
+    let rights = InviteRights { control: true, ..InviteRights::default() };
+    let invite = Invite { rights, native: true, life_s: 60, uses: 1, ..Invite::default() };
+    let link = answer(&mut owner, 7, ShareAction::Invite(invite)).unwrap();
+    assert!(link.starts_with("thinc://"), "{link}");
+    let link: Link = link.parse().unwrap();
+    let mut guest = Viewer::new(as_guest(&link, "Bob", "").unwrap());
+    guest.wait_complete();
+    assert_eq!(viewers(&session)[1], (Some(1), Some("Bob".into()), true));
+    people(&mut owner, |list| list.people.len() == 2);
+    // It leaves by itself.
+    drop(guest);
+    people(&mut owner, |list| list.people.len() == 1);
+    refusal(as_guest(&link, "Eve", ""));
 }

@@ -42,6 +42,7 @@ const CHOICES: &[(char, &str, Choice)] = &[
     ),
     ('o', "Zoom out; also -", Choice::Do(Command::Zoom(Step::Out))),
     ('n', "Reset zoom; also 0", Choice::Do(Command::Zoom(Step::Reset))),
+    ('u', "People in this session; invite somebody", Choice::Do(Command::People)),
     ('q', "Close the viewer; the session goes on", Choice::Do(Command::Quit)),
 ];
 

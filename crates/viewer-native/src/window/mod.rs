@@ -21,6 +21,7 @@ mod menu;
 mod message;
 mod modified_buttons;
 mod panes;
+mod people;
 mod place_view;
 mod pointer;
 mod present;
@@ -58,6 +59,7 @@ use cursor::LocalCursor;
 use keyboard::{Keyboard, TextInput};
 use modified_buttons::{GrabbedPointer, ModifiedButtons};
 use panes::Pane;
+use people::{PeoplePage, Pointers};
 use pointer::Pointer;
 use present::Drawn;
 use zoom::{Step, Zoom};
@@ -217,6 +219,8 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         statistics_at: Instant::now(),
         connections: 0,
         menu: false,
+        people_page: None,
+        pointers: Pointers::default(),
         title: String::new(),
         input: sdl.keyboard(),
         text_input: video.text_input(),
@@ -347,6 +351,10 @@ struct App<'a> {
     connections: u32,
     /// The viewer's menu is open and takes keys.
     menu: bool,
+    /// The menu shows who is there.
+    people_page: Option<PeoplePage>,
+    /// The others' pointers.
+    pointers: Pointers,
     /// The window's title, while nothing is being composed.
     title: String,
     input: sdl3::keyboard::KeyboardUtil,
@@ -481,8 +489,16 @@ impl App<'_> {
             }
             Command::Menu => {
                 self.menu = !self.menu;
+                self.people_page = None;
                 self.redraw = true;
                 // The session must not keep Ctrl and Alt, which opened the menu, pressed.
+                self.release_all();
+                self.sync_locks();
+            }
+            Command::People => {
+                self.menu = true;
+                self.people_page = Some(PeoplePage::default());
+                self.redraw = true;
                 self.release_all();
                 self.sync_locks();
             }
@@ -516,6 +532,9 @@ impl App<'_> {
                 .filter(|character| character.is_ascii_graphic())
                 .map_or(menu::Pressed::Other, menu::Pressed::Character),
         };
+        if self.people_page.is_some() {
+            return self.choose_people(pressed);
+        }
         let Some(choice) = menu::choose(pressed) else { return };
         self.menu = false;
         self.redraw = true;
@@ -663,6 +682,9 @@ impl App<'_> {
             cursor_show,
             relative_wanted,
             frame_end,
+            people,
+            shared,
+            pointers,
             notice,
             ..
         } = news;
@@ -739,6 +761,7 @@ impl App<'_> {
         if let Some((x, y)) = cursor_move {
             self.handle_cursor_move(x, y);
         }
+        self.handle_people(&state, people, &shared, pointers);
         if let Some(words) = notice {
             self.show_notice(words);
         } else if self.notice.as_ref().is_some_and(|(_, until)| *until <= Instant::now()) {
@@ -841,7 +864,11 @@ impl App<'_> {
         if self.statistics {
             self.panels.push((Panel::draw(&statistics::text(state), dot), 8, 8));
         }
-        let menu = self.menu.then(menu::text);
+        self.draw_names(state, dot);
+        let menu = self.menu.then(|| match &self.people_page {
+            Some(page) => page.text(&state.people.people),
+            None => menu::text(),
+        });
         if let Some(message) = self.message.as_ref().or(menu.as_ref()) {
             let panel = Panel::draw_within(message, dot * 2, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
@@ -863,7 +890,9 @@ impl App<'_> {
     fn redraw_in(&self) -> Option<Duration> {
         let notice =
             self.notice.as_ref().map(|(_, until)| until.saturating_duration_since(Instant::now()));
-        notice.into_iter().chain(self.statistics.then_some(STATISTICS_INTERVAL)).min()
+        let names = self.pointers.due().map(|due| due.saturating_duration_since(Instant::now()));
+        let statistics = self.statistics.then_some(STATISTICS_INTERVAL);
+        notice.into_iter().chain(names).chain(statistics).min()
     }
 }
 
@@ -904,6 +933,8 @@ enum Command {
     Grab,
     ModifiedButtons,
     Menu,
+    /// The menu's page of who is there.
+    People,
     Quit,
     Retry,
     /// Lets an application have the pointer, or takes it back.
@@ -926,6 +957,7 @@ fn shortcut(keycode: Option<Keycode>, keymod: Mod, zoomed: bool) -> Option<Comma
         Keycode::G => Command::Grab,
         Keycode::B => Command::ModifiedButtons,
         Keycode::M => Command::Menu,
+        Keycode::U => Command::People,
         Keycode::Q => Command::Quit,
         Keycode::R => Command::Retry,
         Keycode::P => Command::Capture,

@@ -1,0 +1,29 @@
+//! Path 10/13, beside the pixels: under session.rs, what viewers are told of each other.
+//! From the shell, which knows who they are, to the viewers that accept it (`ViewerCaps::PEOPLE`).
+//! Knows viewers; never names' meaning, credentials or rights.
+
+use thinc_protocol::people::{People, PersonPointer, Shared};
+
+use super::Session;
+use crate::viewer::{Viewer, ViewerId};
+
+impl Session {
+    /// Tells a viewer who is there, if that has changed since it was told last.
+    pub fn set_people(&mut self, id: ViewerId, people: People) {
+        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+            news.set(people);
+        }
+    }
+
+    /// Answers a viewer's request to share.
+    pub fn answer_share(&mut self, id: ViewerId, answer: Shared) {
+        if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {
+            news.answer(answer);
+        }
+    }
+
+    /// Tells the other viewers where a person's pointer is, if that person is in their lists.
+    pub fn show_pointer(&mut self, pointer: PersonPointer) {
+        self.viewers.iter_mut().filter_map(Viewer::people_mut).for_each(|news| news.point(pointer));
+    }
+}

@@ -1,0 +1,71 @@
+//! Path 10/13, beside the pixels: under viewer.rs, what a viewer is told of the others.
+//! From session/people.rs, to the viewer's messages. Of lists and pointers only the newest waits.
+//! Knows people as the shell describes them; never rights or credentials.
+
+use std::collections::VecDeque;
+
+use thinc_protocol::people::{People, PersonPointer, Shared};
+use thinc_protocol::session::SessionMessage;
+
+/// Most answers that wait for the path; the shell has no more requests of a viewer at one time.
+pub(crate) const ANSWERS_MAX: usize = 8;
+
+/// What waits to be told, and the list that was told last.
+#[derive(Debug, Default)]
+pub(crate) struct PeopleNews {
+    told: Option<People>,
+    wanted: Option<People>,
+    answers: VecDeque<Shared>,
+    /// At most one for each person of `wanted`.
+    pointers: Vec<PersonPointer>,
+}
+
+impl PeopleNews {
+    /// The newest list.
+    pub(crate) fn set(&mut self, people: People) {
+        self.pointers.retain(|pointer| is_among(&people, pointer.number));
+        self.wanted = Some(people);
+    }
+
+    /// The newest position of a person's pointer; nobody has one who is not in the list.
+    pub(crate) fn point(&mut self, pointer: PersonPointer) {
+        let Some(people) = &self.wanted else { return };
+        if people.own == pointer.number || !is_among(people, pointer.number) {
+            return;
+        }
+        match self.pointers.iter_mut().find(|before| before.number == pointer.number) {
+            Some(before) => *before = pointer,
+            None => self.pointers.push(pointer),
+        }
+    }
+
+    /// Answers a request.
+    pub(crate) fn answer(&mut self, answer: Shared) {
+        if self.answers.len() == ANSWERS_MAX {
+            self.answers.pop_front();
+        }
+        self.answers.push_back(answer);
+    }
+
+    /// Appends what has changed; pointers only while the path may take what is replaceable.
+    pub(crate) fn transmit(&mut self, may_point: bool, out: &mut Vec<u8>) {
+        if self.told != self.wanted
+            && let Some(people) = self.wanted.clone()
+        {
+            SessionMessage::People(people.clone()).encode(out);
+            self.told = Some(people);
+        }
+        while let Some(answer) = self.answers.pop_front() {
+            SessionMessage::Shared(answer).encode(out);
+        }
+        if may_point {
+            for pointer in self.pointers.drain(..) {
+                SessionMessage::PersonPointer(pointer).encode(out);
+            }
+        }
+    }
+}
+
+fn is_among(people: &People, number: u32) -> bool {
+    people.people.iter().any(|person| person.number == number)
+}

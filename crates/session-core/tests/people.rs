@@ -1,0 +1,125 @@
+//! What viewers are told of each other. From the shell, which knows who they are, to messages.
+//! Knows session-core's public interface; whose requests have an effect is the shell's.
+
+use thinc_protocol::framing::Deframer;
+use thinc_protocol::people::{People, Person, PersonPointer, Share, ShareAction, Shared};
+use thinc_protocol::session::SessionMessage;
+use thinc_protocol::viewer::{ViewerCaps, ViewerHello, ViewerMessage};
+use thinc_region::Size;
+use thinc_session_core::{Config, Session, Unpacked, ViewerId};
+
+const SIZE: Size = Size { width: 640, height: 480 };
+
+struct Shell {
+    session: Session,
+    now: u64,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Told {
+    People(People),
+    Shared(Shared),
+    Pointer(PersonPointer),
+}
+
+impl Shell {
+    fn new() -> Shell {
+        let mut session = Session::new(Config::new("work", SIZE));
+        session.handle_attach(SIZE);
+        Shell { session, now: 1_000 }
+    }
+
+    fn join(&mut self, caps: u32) -> ViewerId {
+        let hello = ViewerHello {
+            version: 1,
+            caps,
+            size: Size::default(),
+            message_bytes_max: 1 << 20,
+            name: "t".into(),
+        };
+        self.session.add_viewer(&hello, self.now)
+    }
+
+    /// What a viewer is told, of these messages.
+    fn told(&mut self, id: ViewerId) -> Vec<Told> {
+        let (mut bytes, mut deframer) = (Vec::new(), Deframer::new(1 << 24));
+        self.session.poll_transmit(id, self.now, &mut Unpacked, &mut bytes);
+        self.session.check_invariants();
+        deframer.push(&bytes);
+        let mut told = Vec::new();
+        while let Some(frame) = deframer.next().unwrap() {
+            told.extend(match SessionMessage::decode(&frame).unwrap() {
+                SessionMessage::People(people) => Some(Told::People(people)),
+                SessionMessage::Shared(answer) => Some(Told::Shared(answer)),
+                SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
+                _ => None,
+            });
+        }
+        told
+    }
+}
+
+fn list(own: ViewerId, numbers: &[ViewerId]) -> People {
+    let person = |id: &ViewerId| Person { number: id.0, ..Person::default() };
+    People { own: own.0, people: numbers.iter().map(person).collect() }
+}
+
+#[test]
+fn a_list_is_told_when_it_has_changed_and_only_to_who_accepts_it() {
+    let mut shell = Shell::new();
+    let (one, old) = (shell.join(ViewerCaps::PEOPLE), shell.join(0));
+    assert_eq!(shell.told(one), [], "nothing was said yet");
+    for _ in 0..2 {
+        shell.session.set_people(one, list(one, &[one, old]));
+        shell.session.set_people(old, list(old, &[one, old]));
+    }
+    assert_eq!(shell.told(one), [Told::People(list(one, &[one, old]))]);
+    assert_eq!(shell.told(old), []);
+    shell.session.set_people(one, list(one, &[one, old]));
+    assert_eq!(shell.told(one), [], "it knows that");
+    // Of several lists only the newest is sent.
+    shell.session.set_people(one, list(one, &[]));
+    shell.session.set_people(one, list(one, &[one]));
+    assert_eq!(shell.told(one), [Told::People(list(one, &[one]))]);
+}
+
+#[test]
+fn a_pointer_is_shown_to_the_others_who_know_that_person() {
+    let mut shell = Shell::new();
+    let (one, two) = (shell.join(ViewerCaps::PEOPLE), shell.join(ViewerCaps::PEOPLE));
+    let old = shell.join(0);
+    let at = |id: ViewerId, x: u16| PersonPointer { number: id.0, x, y: 7 };
+    shell.session.show_pointer(at(two, 1));
+    assert_eq!(shell.told(one), [], "it does not know who that is");
+    for id in [one, two, old] {
+        shell.session.set_people(id, list(id, &[one, two]));
+    }
+    shell.told(one);
+    shell.told(two);
+    // Only the newest place of each person waits.
+    for x in 0..100 {
+        shell.session.show_pointer(at(two, x));
+        shell.session.show_pointer(at(one, x));
+        shell.session.show_pointer(at(ViewerId(99), x));
+    }
+    assert_eq!(shell.told(one), [Told::Pointer(at(two, 99))]);
+    assert_eq!(shell.told(two), [Told::Pointer(at(one, 99))]);
+    assert_eq!((shell.told(one), shell.told(old)), (vec![], vec![]));
+    // Who has left points nowhere.
+    shell.session.show_pointer(at(two, 5));
+    shell.session.set_people(one, list(one, &[one]));
+    assert_eq!(shell.told(one), [Told::People(list(one, &[one]))]);
+}
+
+#[test]
+fn answers_are_sent_in_order_and_few_wait() {
+    let mut shell = Shell::new();
+    let id = shell.join(ViewerCaps::PEOPLE);
+    let share = ViewerMessage::Share(Share { request: 1, action: ShareAction::EndVisit(1) });
+    shell.session.handle_message(id, &share, shell.now).unwrap();
+    assert_eq!(shell.told(id), [], "the shell decides");
+    let answer = |request| Shared { request, result: Ok("link".into()) };
+    (1..=20).for_each(|request| shell.session.answer_share(id, answer(request)));
+    let want: Vec<_> = (13..=20).map(|request| Told::Shared(answer(request))).collect();
+    assert_eq!(shell.told(id), want);
+}

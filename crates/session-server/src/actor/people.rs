@@ -1,0 +1,148 @@
+//! Path 10/13, and path back, beside the pixels: under actor.rs, who shows the session, whose
+//! pointer is where, and what the owner's viewers ask for to share it.
+//! From connections and the record of guests, to session-core, and to share.rs for requests. Knows
+//! who a connection is of; share.rs decides what a request does.
+
+use thinc_protocol::people::{Invite, People, Person, PersonPointer, Share, ShareAction, Shared};
+use thinc_protocol::viewer::InputEvent;
+use thinc_session_core::{Session, ViewerId};
+
+use super::Actor;
+use crate::connection::{ConnectionId, Event};
+use crate::front::since_1970;
+use crate::share::{ShareAnswer, ShareRequest};
+
+/// Requests of one viewer that are not answered yet; past it they are refused. Each may hash a
+/// password, one after the other.
+const REQUESTS_MAX: usize = 4;
+const NOT_OWNER: &str = "only the owner of the session can share it, or change what guests may do";
+
+/// What viewers are told of each other.
+#[derive(Debug, Default)]
+pub(super) struct PeopleState {
+    /// Whose input moved or used the session's pointer last.
+    pointer_of: Option<ViewerId>,
+    /// Guests are connected: everybody sees the others' pointers.
+    has_guests: bool,
+    /// The list has changed since viewers were told.
+    changed: bool,
+}
+
+impl PeopleState {
+    /// Somebody came or left, or may do something else than before.
+    pub(super) fn set_changed(&mut self) {
+        self.changed = true;
+    }
+
+    /// A viewer's input, whether it takes effect or not.
+    pub(super) fn handle_input(&mut self, core: &mut Session, viewer: ViewerId, event: InputEvent) {
+        let at = match event {
+            InputEvent::Motion { x, y } | InputEvent::Touch { x, y, .. } => Some((x, y)),
+            InputEvent::MotionBy { .. } | InputEvent::Button { .. } | InputEvent::Scroll { .. } => {
+                None
+            }
+            InputEvent::Key { .. }
+            | InputEvent::Char(_)
+            | InputEvent::Locks { .. }
+            | InputEvent::ReleaseAll => return,
+        };
+        if self.pointer_of != Some(viewer) && core.rights(viewer).is_some_and(|rights| rights.input)
+        {
+            self.pointer_of = Some(viewer);
+            self.changed = true;
+        }
+        if let Some((x, y)) = at.filter(|_| self.has_guests) {
+            core.show_pointer(PersonPointer { number: viewer.0, x, y });
+        }
+    }
+}
+
+impl Actor {
+    /// Tells all viewers who is there, if that has changed.
+    pub(super) fn tell_people(&mut self) {
+        if !std::mem::take(&mut self.people.changed) {
+            return;
+        }
+        let mut people = Vec::new();
+        let record = self.guests.record();
+        let now_s = since_1970().as_secs();
+        for connection in self.connections.values().filter(|open| open.abort_at.is_none()) {
+            let Some(viewer) = connection.viewer else { continue };
+            let Some(rights) = self.core.rights(viewer) else { continue };
+            let guest = match connection.guest.map(|grant| record.guest(grant, now_s)) {
+                None => None,
+                Some(Ok(guest)) => Some(guest),
+                // Its visit is about to end.
+                Some(Err(_)) => continue,
+            };
+            people.push(Person {
+                number: viewer.0,
+                guest: guest.map_or(0, |guest| guest.number),
+                name: guest.map_or(String::new(), |guest| guest.name.clone()),
+                has_control: rights.input,
+                has_pointer: self.people.pointer_of == Some(viewer),
+            });
+        }
+        drop(record);
+        self.people.has_guests = people.iter().any(|person| person.guest != 0);
+        for viewer in self.connections.values().filter_map(|connection| connection.viewer) {
+            self.core.set_people(viewer, People { own: viewer.0, people: people.clone() });
+        }
+    }
+
+    /// A viewer asks to share the session; the answer is sent when it is known.
+    pub(super) fn handle_share(&mut self, id: ConnectionId, viewer: ViewerId, share: Share) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        let Share { request, action } = share;
+        let refused = if connection.guest.is_some() {
+            Some(NOT_OWNER.to_owned())
+        } else if connection.share_requests >= REQUESTS_MAX {
+            Some(format!("{REQUESTS_MAX} requests wait for their answers: try again after those"))
+        } else {
+            None
+        };
+        if let Some(reason) = refused {
+            return self.core.answer_share(viewer, Shared { request, result: Err(reason) });
+        }
+        connection.share_requests += 1;
+        let (sharing, what) = (self.sharing.clone(), request_of(action));
+        tokio::spawn(async move {
+            let result = match sharing.answer(what).await {
+                Ok(ShareAnswer::Invited { link, .. }) => Ok(link),
+                Ok(ShareAnswer::Done | ShareAnswer::List { .. }) => Ok(String::new()),
+                Ok(ShareAnswer::Error(error)) | Err(error) => Err(error),
+            };
+            let answer = Shared { request, result };
+            let _ = sharing.events.send(Event::ShareAnswered(id, answer)).await;
+        });
+    }
+
+    /// Sends the answer to a viewer's request.
+    pub(super) fn handle_share_answered(&mut self, id: ConnectionId, answer: Shared) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.share_requests = connection.share_requests.saturating_sub(1);
+        if let Some(viewer) = connection.viewer {
+            self.core.answer_share(viewer, answer);
+        }
+    }
+}
+
+fn request_of(action: ShareAction) -> ShareRequest {
+    match action {
+        ShareAction::Invite(Invite { rights, native, life_s, uses, name, password }) => {
+            ShareRequest::Invite {
+                name,
+                control: rights.control,
+                clipboard_to_session: rights.clipboard_to_session,
+                clipboard_to_guest: rights.clipboard_to_guest,
+                life_s: life_s.into(),
+                uses,
+                password: Some(password).filter(|password| !password.is_empty()),
+                native,
+            }
+        }
+        ShareAction::GiveControl(guest) => ShareRequest::Control { guest, control: true },
+        ShareAction::TakeControl(guest) => ShareRequest::Control { guest, control: false },
+        ShareAction::EndVisit(guest) => ShareRequest::ThrowOut(guest),
+    }
+}
