@@ -232,6 +232,22 @@ static void post_motion(int flags, int x, int y) {
     QueuePointerEvents(devices[POINTER]->dev, MotionNotify, 0, flags, mask);
 }
 
+/* A distance, with its raw event. SDL 2 drops a raw event that has the distance and the millisecond
+ * of the one before it, since X delivers some twice. Motion that the network has held up arrives
+ * in one millisecond, so a raw event of no distance is posted between two that are equal. */
+static void post_distance(int flags, int dx, int dy) {
+    static struct {
+        CARD32 ms;
+        int dx, dy;
+    } last;
+    if (dx == last.dx && dy == last.dy && GetTimeInMillis() == last.ms)
+        post_motion(POINTER_RELATIVE | POINTER_RAWONLY, 0, 0);
+    post_motion(POINTER_RELATIVE | flags, dx, dy);
+    last.ms = GetTimeInMillis();
+    last.dx = dx;
+    last.dy = dy;
+}
+
 /* The axes are those of a mouse: raw events carry how far the user has moved it, whether the
  * session knows that or only a position, and nothing accelerates it. A position is posted without
  * a raw event of its own, which would carry the position; XTEST's does, and SDL 2 and others that
@@ -253,7 +269,7 @@ static void post_position(int x, int y) {
     asked.x = x;
     asked.y = y;
     if (dx || dy)
-        post_motion(POINTER_RELATIVE | POINTER_RAWONLY, dx, dy);
+        post_distance(POINTER_RAWONLY, dx, dy);
     post_motion(POINTER_ABSOLUTE | POINTER_NORAW, x, y);
 }
 
@@ -265,7 +281,7 @@ static void post(const struct thinc_input *in) {
         return;
     case THINC_POINTER_MOVE_BY:
         if (ready(POINTER) && (in->x || in->y))
-            post_motion(POINTER_RELATIVE, in->x, in->y);
+            post_distance(0, in->x, in->y);
         return;
     case THINC_SCROLL:
         if (!ready(POINTER))

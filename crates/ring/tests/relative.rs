@@ -121,9 +121,17 @@ impl Game {
 
     /// The next raw motion as SDL 2.26 reads it: an axis is relative or not as the device of the
     /// first event said, and a position counts as the previous one less this one.
+    /// Those of no distance stand between equal ones, and move nothing.
     fn raw_motion(&mut self) -> (f64, f64) {
         let event = self.wait(|event| match event {
-            Event::XinputRawMotion(raw) => Some(raw.clone()),
+            Event::XinputRawMotion(raw)
+                if raw
+                    .axisvalues_raw
+                    .iter()
+                    .any(|value| (value.integral, value.frac) != (0, 0)) =>
+            {
+                Some(raw.clone())
+            }
             _ => None,
         });
         let conn = &self.conn;
@@ -281,6 +289,37 @@ fn programs_that_put_the_pointer_back_get_what_was_moved() {
         game.sync();
     }
     assert_eq!(got, (167, -112));
+}
+
+/// SDL 2.26 takes a raw event for a repetition if time and distance are those of the one before it.
+#[test]
+fn equal_distances_in_one_millisecond_are_no_repetitions() {
+    for (dx, dy) in [(10, 0), (0, -1), (-1, 0), (3, -1), (0, 7)] {
+        let mut game = Game::new();
+        game.select_raw_motion();
+        game.moves_to(300, 200);
+        game.raw_motion();
+        for _ in 0..50 {
+            game.moves_by(dx, dy);
+        }
+        game.wait_pointer(
+            (300 + 50 * dx).clamp(0, 639) as i16,
+            (200 + 50 * dy).clamp(0, 479) as i16,
+        );
+        let (mut sum, mut before) = ((0, 0), None);
+        while sum != (50 * dx, 50 * dy) {
+            let event = game.wait(|event| match event {
+                Event::XinputRawMotion(raw) => Some(raw.clone()),
+                _ => None,
+            });
+            let moved = (event.axisvalues_raw[0].integral, event.axisvalues_raw[1].integral);
+            let now = Some((event.time, moved));
+            if before != now {
+                sum = (sum.0 + moved.0, sum.1 + moved.1);
+            }
+            before = now;
+        }
+    }
 }
 
 #[test]
