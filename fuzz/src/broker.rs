@@ -6,7 +6,7 @@ use std::net::Ipv6Addr;
 use std::path::Path;
 
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
-use thinc_broker::message::{Prompt, Reason, Reply, Request, Style};
+use thinc_broker::message::{Deed, Prompt, Reason, Reply, Request, Style};
 
 /// One packet, as either side reads it: what is accepted is written the same way again.
 pub fn message(input: &[u8]) {
@@ -28,6 +28,14 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Request::Cancel { attempt: 1 }.encode(),
         Request::Resume { attempt: 1, cookie: [1; 32], origin_secret: [2; 32] }.encode(),
         Request::End { cookie: [1; 32] }.encode(),
+        Request::Note {
+            cookie: [1; 32],
+            source,
+            viewer: 1,
+            deed: Deed::Opened,
+            session: "desk".to_owned(),
+        }
+        .encode(),
         Reply::Prompts {
             attempt: 1,
             prompts: vec![

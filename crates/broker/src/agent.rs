@@ -47,8 +47,13 @@ pub struct SessionInfo {
 pub enum AgentAnswer {
     /// To `List`.
     Sessions(Vec<SessionInfo>),
-    /// To `Start`: its name.
-    Started(String),
+    /// To `Start`.
+    Started {
+        /// Its name.
+        name: String,
+        /// It did not run before.
+        is_new: bool,
+    },
     /// To `Open`; the connection comes along as a descriptor.
     Opened,
     /// To `End`.

@@ -21,7 +21,8 @@ const TEXT_BYTES_MAX: usize = 4096;
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Every key, in the order of the example.
-pub const KEYS: &[&str] = &["listen", "tls-cert", "tls-key", "front-user", "pam-service", "state"];
+pub const KEYS: &[&str] =
+    &["listen", "tls-cert", "tls-key", "front-user", "pam-service", "state", "audit-log"];
 
 /// What a file says; `None` where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub struct Config {
     pub pam_service: Option<String>,
     /// Folder for the self-signed certificate.
     pub state: Option<PathBuf>,
+    /// Where the audit log is written, besides the journal.
+    pub audit_log: Option<PathBuf>,
 }
 
 /// Why a file is not used.
@@ -115,6 +118,7 @@ impl Config {
                 "front-user" => entry.name().map(|value| config.front_user = Some(value)),
                 "pam-service" => entry.name().map(|value| config.pam_service = Some(value)),
                 "state" => entry.path().map(|value| config.state = Some(value)),
+                "audit-log" => entry.path().map(|value| config.audit_log = Some(value)),
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -248,13 +252,14 @@ mod tests {
     #[test]
     fn values_are_read() {
         let text = "listen = '[::1]:8443'\ntls-cert = '/c'\ntls-key = '/k'\nfront-user = 'f'\n\
-                    pam-service = 'p'\nstate = '/s'\n";
+                    pam-service = 'p'\nstate = '/s'\naudit-log = '/a'\n";
         let config = Config {
             listen: Some("[::1]:8443".parse().unwrap()),
             certificate: Some(("/c".into(), "/k".into())),
             front_user: Some("f".to_owned()),
             pam_service: Some("p".to_owned()),
             state: Some("/s".into()),
+            audit_log: Some("/a".into()),
         };
         assert_eq!(parse(text), Ok(config));
     }

@@ -1,9 +1,10 @@
 //! The helper: owns the port, starts the front and one login process for each attempt, and decides
 //! when an attempt begins and when a refusal is answered. Beside the path: between front/, over a
-//! socket pair with five fixed requests, and login.rs. Runs as root; knows sources, names and
+//! socket pair with six fixed requests, and login.rs. Runs as root; knows sources, names and
 //! tickets; never HTTP, TLS or a byte of a display.
 
 use std::cell::RefCell;
+use std::collections::HashMap;
 use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -23,7 +24,8 @@ use tokio::sync::mpsc;
 use tokio::task::LocalSet;
 use tokio::time::{sleep, sleep_until};
 
-use crate::message::{MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::audit::{Audit, Entry, Event};
+use crate::message::{Deed, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
 use crate::packets::{self, Channel};
 use crate::throttle::{self, Throttle};
 use crate::{BrokerError, BrokerOptions};
@@ -36,6 +38,8 @@ pub(crate) const LOGIN_LIFE: Duration = Duration::from_secs(12 * 3600);
 /// Logins of one account, and of all; past it the oldest ends. Its connections stay.
 const LOGINS_PER_USER_MAX: usize = 16;
 const LOGINS_MAX: usize = 512;
+/// Viewers whose end the audit log tells; a front has fewer descriptors.
+const VIEWERS_MAX: usize = 65_536;
 /// Connections that wait while the front is restarted.
 const BACKLOG: i32 = 1024;
 /// The pipe that the key goes through holds this much.
@@ -57,6 +61,9 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     }
     let front_user = required(&options)?;
     crate::raise_descriptor_limit();
+    let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
+        BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
+    })?;
     let (identity, pem) = identity(&options)?;
     let listener = listen(options.listen)?;
     let address = listener
@@ -77,7 +84,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
-    LocalSet::new().block_on(&runtime, run(Rc::new(helper)))
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit))
 }
 
 /// What `serve` needs besides root and a free port.
@@ -165,10 +172,26 @@ struct State {
     throttle: Throttle,
     /// The oldest first.
     logins: Vec<Login>,
+    /// All that there were since this process started.
+    login_count: u64,
+    /// Those of this front that are connected with a session, by its number for them.
+    viewers: HashMap<u64, OpenViewer>,
+    audit: Audit,
+}
+
+/// A viewer that is connected with a session.
+struct OpenViewer {
+    login: u64,
+    user: String,
+    from: IpAddr,
+    session: String,
+    since: Instant,
 }
 
 /// Opens an agent again after the front was restarted.
 struct Login {
+    number: u64,
+    since: Instant,
     cookie_hash: Secret,
     origin_secret_hash: Secret,
     user: String,
@@ -186,13 +209,87 @@ impl State {
             (self.logins.len() >= LOGINS_MAX).then_some(0)
         };
         if let Some(at) = oldest {
-            self.logins.remove(at);
+            let displaced = self.logins.remove(at);
+            self.record_logout(&displaced, None, "displaced by a newer login");
         }
         self.logins.push(login);
     }
 
     fn expire(&mut self, now: Instant) {
-        self.logins.retain(|login| login.ends > now);
+        let (ended, going_on): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.logins).into_iter().partition(|login| login.ends <= now);
+        self.logins = going_on;
+        for login in ended {
+            self.record_logout(&login, None, "expired");
+        }
+    }
+
+    fn record_logout(&mut self, login: &Login, from: Option<IpAddr>, reason: &str) {
+        let entry = Entry {
+            login: Some(login.number),
+            user: Some(&login.user),
+            from,
+            reason: Some(reason),
+            ..Entry::new(Event::Logout)
+        };
+        self.audit.record(&entry.lasted(login.since.elapsed()));
+    }
+
+    /// What the front says of a login that it holds the cookie of; else it is not recorded.
+    fn note(&mut self, cookie: &Secret, source: Ipv6Addr, viewer: u64, deed: Deed, session: &str) {
+        if deed == Deed::Left {
+            // The login may have ended: that is why it leaves.
+            if let Some(viewer) = self.viewers.remove(&viewer) {
+                self.record_left(&viewer, None);
+            }
+            return;
+        }
+        let cookie = hash(cookie);
+        let Some(login) = self.logins.iter().find(|login| login.cookie_hash == cookie) else {
+            return;
+        };
+        let event = match deed {
+            Deed::Started => Event::SessionStarted,
+            Deed::Opened => Event::SessionOpened,
+            Deed::Left | Deed::Ended => Event::SessionEnded,
+        };
+        let from = source.to_canonical();
+        self.audit.record(&Entry {
+            login: Some(login.number),
+            user: Some(&login.user),
+            from: Some(from),
+            session: Some(session),
+            ..Entry::new(event)
+        });
+        if deed == Deed::Opened && self.viewers.len() < VIEWERS_MAX {
+            let opened = OpenViewer {
+                login: login.number,
+                user: login.user.clone(),
+                from,
+                session: session.to_owned(),
+                since: Instant::now(),
+            };
+            self.viewers.insert(viewer, opened);
+        }
+    }
+
+    fn record_left(&mut self, viewer: &OpenViewer, reason: Option<&str>) {
+        let entry = Entry {
+            login: Some(viewer.login),
+            user: Some(&viewer.user),
+            from: Some(viewer.from),
+            session: Some(&viewer.session),
+            reason,
+            ..Entry::new(Event::SessionLeft)
+        };
+        self.audit.record(&entry.lasted(viewer.since.elapsed()));
+    }
+
+    /// The front has ended, and with it every connection.
+    fn leave_all(&mut self) {
+        for viewer in std::mem::take(&mut self.viewers).into_values() {
+            self.record_left(&viewer, Some("the front has ended"));
+        }
     }
 
     fn find(&mut self, cookie: &Secret, origin_secret: &Secret) -> Option<&Login> {
@@ -206,7 +303,10 @@ impl State {
 
     fn end(&mut self, cookie: &Secret) {
         let cookie = hash(cookie);
-        self.logins.retain(|login| login.cookie_hash != cookie);
+        if let Some(at) = self.logins.iter().position(|login| login.cookie_hash == cookie) {
+            let login = self.logins.remove(at);
+            self.record_logout(&login, None, "logged out");
+        }
     }
 }
 
@@ -214,10 +314,10 @@ pub(crate) fn hash(secret: &Secret) -> Secret {
     Sha256::digest(secret).into()
 }
 
-async fn run(helper: Rc<Helper>) -> Result<(), BrokerError> {
+async fn run(helper: Rc<Helper>, audit: Audit) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
-    let state = Rc::new(RefCell::new(State::default()));
+    let state = Rc::new(RefCell::new(State { audit, ..State::default() }));
     let mut failures = 0u32;
     loop {
         let started = Instant::now();
@@ -226,9 +326,16 @@ async fn run(helper: Rc<Helper>) -> Result<(), BrokerError> {
             error = serve_front(helper.clone(), state.clone(), channel) => {
                 crate::report!("thinc: the front has ended or sent what it must not: {error}");
             }
-            _ = term.recv() => return Ok(()),
-            _ = int.recv() => return Ok(()),
+            _ = term.recv() => {
+                state.borrow_mut().leave_all();
+                return Ok(());
+            }
+            _ = int.recv() => {
+                state.borrow_mut().leave_all();
+                return Ok(());
+            }
         }
+        state.borrow_mut().leave_all();
         // It must not go on without its helper, whatever it does.
         let _ = front.start_kill();
         match front.wait().await {
@@ -329,6 +436,9 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                 }
             }
             Ok(Request::End { cookie }) => state.borrow_mut().end(&cookie),
+            Ok(Request::Note { cookie, source, viewer, deed, session }) => {
+                state.borrow_mut().note(&cookie, source, viewer, deed, &session);
+            }
             Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error),
         }
     }
@@ -377,43 +487,33 @@ impl Task {
         }
         // When the person's last message came, and whether a password may have been tried.
         let (mut asked, mut tried) = (Instant::now(), false);
-        let outcome = match self.start_login() {
+        let (outcome, process) = match self.start_login() {
             Ok((mut process, channel)) => {
                 let outcome = self.converse(front, &channel, &mut asked, &mut tried).await;
                 if !matches!(outcome, Outcome::Admitted(..)) {
                     let _ = process.start_kill();
                 }
-                // It lives as long as the session.
-                tokio::task::spawn_local(async move { process.wait().await });
-                outcome
+                (outcome, Some(process))
             }
             Err(error) => {
                 crate::report!("thinc: cannot start a login: {error}");
-                Outcome::Abandoned
+                (Outcome::Abandoned, None)
             }
         };
-        let user = self.begin.user;
+        let user = self.begin.user.clone();
         let is_failure = match outcome {
-            Outcome::Admitted(user, agent) => {
-                let (cookie, origin_secret): (Secret, Secret) = (random(), random());
-                let agent = Rc::new(agent);
-                self.state.borrow_mut().add(Login {
-                    cookie_hash: hash(&cookie),
-                    origin_secret_hash: hash(&origin_secret),
-                    user: user.clone(),
-                    agent: agent.clone(),
-                    ends: Instant::now() + LOGIN_LIFE,
-                });
-                let reply = Reply::Admitted { attempt, cookie, origin_secret, user };
-                return (reply, Some(agent));
-            }
+            Outcome::Admitted(user, agent) => return self.admit(user, agent, process),
             Outcome::Refused => true,
             // Who leaves before the answer has tried a password all the same.
             Outcome::Abandoned => tried,
         };
+        if let Some(mut process) = process {
+            tokio::task::spawn_local(async move { process.wait().await });
+        }
         let now = Instant::now();
         if is_failure {
             self.state.borrow_mut().throttle.record_failure(source, &user, now);
+            self.record_refusal(if tried { "refused" } else { "refused without a password" });
         }
         let reason = match outcome {
             Outcome::Abandoned => Reason::Busy,
@@ -421,6 +521,67 @@ impl Task {
         };
         sleep_until(throttle::refusal_time(asked, now).into()).await;
         (Reply::Refused { attempt, reason }, None)
+    }
+
+    fn admit(
+        &self,
+        user: String,
+        agent: OwnedFd,
+        process: Option<Child>,
+    ) -> (Reply, Option<Rc<OwnedFd>>) {
+        let (cookie, origin_secret): (Secret, Secret) = (random(), random());
+        let (agent, since) = (Rc::new(agent), Instant::now());
+        let mut state = self.state.borrow_mut();
+        state.login_count += 1;
+        let number = state.login_count;
+        state.audit.record(&Entry {
+            login: Some(number),
+            user: Some(&user),
+            from: Some(self.begin.address.to_canonical()),
+            ..Entry::new(Event::Login)
+        });
+        state.add(Login {
+            number,
+            since,
+            cookie_hash: hash(&cookie),
+            origin_secret_hash: hash(&origin_secret),
+            user: user.clone(),
+            agent: agent.clone(),
+            ends: since + LOGIN_LIFE,
+        });
+        drop(state);
+        if let Some(mut process) = process {
+            // It lives as long as the last process of the login.
+            let (state, user) = (self.state.clone(), user.clone());
+            tokio::task::spawn_local(async move {
+                let _ = process.wait().await;
+                let entry = Entry {
+                    login: Some(number),
+                    user: Some(&user),
+                    ..Entry::new(Event::ProcessesEnded)
+                };
+                state.borrow_mut().audit.record(&entry.lasted(since.elapsed()));
+            });
+        }
+        let attempt = self.begin.attempt;
+        (Reply::Admitted { attempt, cookie, origin_secret, user }, Some(agent))
+    }
+
+    /// In a task of its own: whether an account has the name may be asked of a slow directory.
+    fn record_refusal(&self, reason: &'static str) {
+        let (state, user) = (self.state.clone(), self.begin.user.clone());
+        let from = self.begin.address.to_canonical();
+        tokio::task::spawn_local(async move {
+            let asked = user.clone();
+            let is_known = tokio::task::spawn_blocking(move || User::from_name(&asked)).await;
+            let is_known = matches!(is_known, Ok(Ok(Some(_))));
+            state.borrow_mut().audit.record(&Entry {
+                user: is_known.then_some(user.as_str()),
+                from: Some(from),
+                reason: Some(reason),
+                ..Entry::new(Event::Refusal)
+            });
+        });
     }
 
     fn start_login(&self) -> io::Result<(Child, Channel)> {
@@ -486,6 +647,8 @@ mod tests {
         let mut secret = [0; 32];
         secret[..2].copy_from_slice(&number.to_le_bytes());
         Login {
+            number: u64::from(number),
+            since: Instant::now(),
             cookie_hash: hash(&secret),
             origin_secret_hash: hash(&[9; 32]),
             user: user.to_owned(),

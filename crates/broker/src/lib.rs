@@ -16,6 +16,7 @@ macro_rules! report {
 pub(crate) use report;
 
 pub mod agent;
+mod audit;
 pub mod config;
 mod front;
 mod helper;

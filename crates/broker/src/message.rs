@@ -9,6 +9,8 @@
 //!                   3 CANCEL  attempt u64
 //!                   4 RESUME  attempt u64 | cookie 32 bytes | origin secret 32 bytes
 //!                   5 END     cookie 32 bytes
+//!                   6 NOTE    cookie 32 bytes | source 16 bytes | viewer u64 | deed u8
+//!                             | session text
 //! from the helper:  1 PROMPTS attempt u64 | count u8 | count × (style u8 | text)
 //!                   2 REFUSED attempt u64 | reason u8
 //!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
@@ -19,6 +21,8 @@
 use std::net::Ipv6Addr;
 
 use thiserror::Error;
+
+use crate::agent::is_session_name;
 
 /// Longest message in bytes; a longer packet is invalid whatever it holds.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
@@ -70,6 +74,32 @@ pub enum Request {
         /// Of the login.
         cookie: Secret,
     },
+    /// A person has done something with a session of theirs, for the audit log.
+    Note {
+        /// Of the login.
+        cookie: Secret,
+        /// Their address; IPv4 is mapped.
+        source: Ipv6Addr,
+        /// The connection; one that leaves has opened before.
+        viewer: u64,
+        /// What they did.
+        deed: Deed,
+        /// The session's name.
+        session: String,
+    },
+}
+
+/// What a person does with a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It was started for them.
+    Started,
+    /// A viewer is connected with it.
+    Opened,
+    /// That viewer is not any more.
+    Left,
+    /// They have ended it.
+    Ended,
 }
 
 /// How a text is shown.
@@ -198,6 +228,15 @@ impl<'a> Fields<'a> {
         Ok(user)
     }
 
+    fn session(&mut self) -> Result<String, MessageError> {
+        let session = self.text("a session's name", USER_BYTES_MAX)?;
+        if is_session_name(&session) {
+            Ok(session)
+        } else {
+            Err(MessageError::Text("a session's name"))
+        }
+    }
+
     fn count(&mut self) -> Result<usize, MessageError> {
         let count = usize::from(self.u8()?);
         if count > PROMPTS_MAX {
@@ -253,6 +292,14 @@ impl Request {
                 out.push(5);
                 out.extend(cookie);
             }
+            Request::Note { cookie, source, viewer, deed, session } => {
+                out.push(6);
+                out.extend(cookie);
+                out.extend(source.octets());
+                out.extend(viewer.to_le_bytes());
+                out.push(*deed as u8);
+                put_text(&mut out, session.as_bytes());
+            }
         }
         out
     }
@@ -280,6 +327,19 @@ impl Request {
                 origin_secret: fields.array()?,
             },
             5 => Request::End { cookie: fields.array()? },
+            6 => Request::Note {
+                cookie: fields.array()?,
+                source: Ipv6Addr::from(fields.array::<16>()?),
+                viewer: fields.u64()?,
+                deed: match fields.u8()? {
+                    0 => Deed::Started,
+                    1 => Deed::Opened,
+                    2 => Deed::Left,
+                    3 => Deed::Ended,
+                    other => return Err(MessageError::Unknown("a deed", other)),
+                },
+                session: fields.session()?,
+            },
             other => return Err(MessageError::Unknown("a request", other)),
         };
         fields.end()?;
@@ -372,6 +432,9 @@ impl std::fmt::Debug for Request {
             Request::Cancel { attempt } => write!(f, "Cancel({attempt})"),
             Request::Resume { attempt, .. } => write!(f, "Resume({attempt})"),
             Request::End { .. } => write!(f, "End"),
+            Request::Note { source, viewer, deed, session, .. } => {
+                write!(f, "Note({source}, {viewer}, {deed:?}, {session})")
+            }
         }
     }
 }
@@ -398,6 +461,13 @@ mod tests {
             Request::Cancel { attempt: u64::MAX },
             Request::Resume { attempt: 4, cookie: [5; 32], origin_secret: [6; 32] },
             Request::End { cookie: [7; 32] },
+            Request::Note {
+                cookie: [8; 32],
+                source: Ipv6Addr::LOCALHOST,
+                viewer: 9,
+                deed: Deed::Ended,
+                session: "desk".into(),
+            },
         ]
     }
 

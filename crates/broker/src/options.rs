@@ -30,6 +30,8 @@ pub struct BrokerOptions {
     pub pam_service: String,
     /// Where key and certificate are kept.
     pub state: PathBuf,
+    /// Where the audit log is written, besides the journal.
+    pub audit_log: Option<PathBuf>,
 }
 
 impl BrokerOptions {
@@ -47,6 +49,7 @@ impl BrokerOptions {
                 .or(file.pam_service)
                 .unwrap_or_else(|| PAM_SERVICE.to_owned()),
             state: command_line.state.or(file.state).unwrap_or_else(|| STATE.into()),
+            audit_log: command_line.audit_log.or(file.audit_log),
         }
     }
 }
@@ -90,6 +93,9 @@ pub enum BrokerError {
     /// The port.
     #[error("cannot listen on {0}: {1}{hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
+    /// The audit log.
+    #[error("cannot write the audit log {path}: {1}", path = .0.display())]
+    Audit(PathBuf, io::Error),
     /// The sandbox.
     #[error("the front has no sandbox, and does not run without: {0}")]
     Sandbox(String),

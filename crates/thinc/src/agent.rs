@@ -37,10 +37,11 @@ fn answer(
         AgentRequest::Start => {
             let name = Program::find(&[], None)?.name;
             let _one_at_a_time = starting.lock().map_err(|_| "an earlier start failed")?;
-            if stdio::connect(&name).is_none() {
+            let is_new = stdio::connect(&name).is_none();
+            if is_new {
                 drop(stdio::start(&name, None, &[])?);
             }
-            (AgentAnswer::Started(name), None)
+            (AgentAnswer::Started { name, is_new }, None)
         }
         AgentRequest::Open(name) => {
             let session = stdio::connect(checked(&name)?);

@@ -378,6 +378,7 @@ impl Broker {
             front_user: self.front_user,
             pam_service: self.pam_service,
             state: self.state,
+            audit_log: None,
         };
         Ok(BrokerOptions::new(command_line, file))
     }

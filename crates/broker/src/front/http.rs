@@ -33,7 +33,7 @@ use tracing::{debug, info, warn};
 use super::logins::{Attempt, Login, Logins};
 use super::relay;
 use crate::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX, SessionInfo, is_session_name};
-use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
+use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
 
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4096;
@@ -92,6 +92,12 @@ impl Connection {
             .get_or_insert_with(|| login.browsers.pass(self.number, self.task.clone()))
             .set_used();
         self.deadline.send_replace(None);
+    }
+
+    /// For the audit log.
+    async fn note(&self, login: &Login, deed: Deed, session: &str) {
+        let source = self.peer.ip();
+        self.shared.logins.note(login, source, self.number, deed, session).await;
     }
 
     fn is_stranger(&self) -> bool {
@@ -237,13 +243,19 @@ async fn post(
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
         }
         (None, "start") => match login.ask(&AgentRequest::Start).await {
-            Ok((AgentAnswer::Started(name), _)) if is_session_name(&name) => {
+            Ok((AgentAnswer::Started { name, is_new }, _)) if is_session_name(&name) => {
+                if is_new {
+                    connection.note(&login, Deed::Started, &name).await;
+                }
                 answer::json(&Started { name })
             }
             other => agent_failed(connection, other.map(|(answer, _)| answer)),
         },
         (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
-            Ok((AgentAnswer::Ended, _)) => plain(StatusCode::NO_CONTENT, ""),
+            Ok((AgentAnswer::Ended, _)) => {
+                connection.note(&login, Deed::Ended, name).await;
+                plain(StatusCode::NO_CONTENT, "")
+            }
             other => agent_failed(connection, other.map(|(answer, _)| answer)),
         },
         _ => plain(StatusCode::NOT_FOUND, "there is no such request"),
@@ -340,10 +352,16 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
     let (upgraded, answer) = websocket::accept(&mut request);
     let Some(upgraded) = upgraded else { return answer };
     info!("{peer}: {} opens {name}", login.user);
+    connection.note(&login, Deed::Opened, name).await;
+    let (connection, name) = (connection.clone(), name.to_owned());
     tokio::spawn(async move {
+        let left = || connection.note(&login, Deed::Left, &name);
         let upgraded = match upgraded.await {
             Ok(upgraded) => upgraded,
-            Err(error) => return debug!("{peer}: {error}"),
+            Err(error) => {
+                left().await;
+                return debug!("{peer}: {error}");
+            }
         };
         let socket = websocket::over(upgraded).await;
         tokio::select! {
@@ -357,6 +375,7 @@ async fn open(connection: &Arc<Connection>, name: &str, mut request: Request<Inc
         // The session process has a duplicate.
         let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
         info!("{peer}: {} has left", login.user);
+        left().await;
     });
     answer
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -17,7 +17,7 @@ use tracing::warn;
 
 use crate::agent::{ANSWER_BYTES_MAX, AgentAnswer, AgentRequest};
 use crate::helper::{LOGIN_LIFE, hash};
-use crate::message::{MESSAGE_BYTES_MAX, Reply, Request, Secret};
+use crate::message::{Deed, MESSAGE_BYTES_MAX, Reply, Request, Secret};
 use crate::packets::{self, Channel};
 
 /// Starting a desktop may take as long as `thinc serve` waits for an X server and a session.
@@ -73,6 +73,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().expect("no holder of this lock can panic")
 }
 
+fn mapped(source: IpAddr) -> Ipv6Addr {
+    match source.to_canonical() {
+        IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+        IpAddr::V6(v6) => v6,
+    }
+}
+
 impl Logins {
     pub(crate) fn new(helper: Channel) -> Logins {
         Logins {
@@ -111,10 +118,7 @@ impl Logins {
     /// Begins an attempt.
     pub(crate) async fn begin(&self, source: IpAddr, user: String) -> io::Result<Attempt> {
         let attempt = self.register(source);
-        let source = match source.to_canonical() {
-            IpAddr::V4(v4) => v4.to_ipv6_mapped(),
-            IpAddr::V6(v6) => v6,
-        };
+        let source = mapped(source);
         self.send(&Request::Begin { attempt: attempt.number, source, user }).await?;
         Ok(attempt)
     }
@@ -217,6 +221,20 @@ impl Logins {
         self.send(&request).await.ok()?;
         let (reply, agent) = self.next(&mut attempt).await?;
         self.admit(reply, agent)
+    }
+
+    /// Tells the helper what a person has done with a session, for the audit log.
+    pub(crate) async fn note(
+        &self,
+        login: &Login,
+        source: IpAddr,
+        viewer: u64,
+        deed: Deed,
+        session: &str,
+    ) {
+        let (cookie, source, session) = (login.cookie, mapped(source), session.to_owned());
+        // Without a helper this front ends.
+        let _ = self.send(&Request::Note { cookie, source, viewer, deed, session }).await;
     }
 
     /// Ends a login, and with it the connections of its pages. Its sessions go on.

@@ -4,6 +4,7 @@
 //! authenticating messages; everything after them passes through unread.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
@@ -22,7 +23,7 @@ use super::http::{NewConnection, Shared};
 use super::logins::{Login, Logins};
 use super::relay;
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
-use crate::message::{PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
+use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
 
 /// As long as the helper lets an attempt take.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
@@ -137,10 +138,11 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
             Err(reason) => return viewer.refuse(reason).await,
         },
     };
-    drop(connection.pass);
+    let NewConnection { number, pass, .. } = connection;
+    drop(pass);
     let desktop = match wanted {
         Some(name) => Ok(name),
-        None => default_desktop(&login).await,
+        None => default_desktop(logins, &login, peer, number).await,
     };
     let opened = match desktop {
         Ok(name) => match login.ask(&AgentRequest::Open(name.clone())).await {
@@ -163,6 +165,7 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     let session = UnixStream::from_std(session)?;
     let tcp = viewer.stream.get_ref().0.as_fd().try_clone_to_owned()?;
     info!("{peer}: {} opens {name} in a window", login.user);
+    logins.note(&login, peer.ip(), number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = relay::run_stream(&mut viewer.stream, session, first, &tcp) => result,
@@ -171,6 +174,7 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     // The session process has a duplicate.
     let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
     info!("{peer}: {} has left", login.user);
+    logins.note(&login, peer.ip(), number, Deed::Left, &name).await;
     result
 }
 
@@ -240,7 +244,12 @@ fn shown(prompt: &Prompt) -> AuthPrompt<'_> {
 }
 
 /// The only desktop, or the one that is started for who has none.
-async fn default_desktop(login: &Login) -> Result<String, String> {
+async fn default_desktop(
+    logins: &Logins,
+    login: &Login,
+    peer: SocketAddr,
+    number: u64,
+) -> Result<String, String> {
     if let Ok((AgentAnswer::Sessions(sessions), _)) = login.ask(&AgentRequest::List).await
         && let [only] = sessions.as_slice()
         && is_session_name(&only.name)
@@ -248,7 +257,12 @@ async fn default_desktop(login: &Login) -> Result<String, String> {
         return Ok(only.name.clone());
     }
     match login.ask(&AgentRequest::Start).await {
-        Ok((AgentAnswer::Started(name), _)) if is_session_name(&name) => Ok(name),
+        Ok((AgentAnswer::Started { name, is_new }, _)) if is_session_name(&name) => {
+            if is_new {
+                logins.note(login, peer.ip(), number, Deed::Started, &name).await;
+            }
+            Ok(name)
+        }
         other => Err(reason_of(other.map(|(answer, _)| answer))),
     }
 }

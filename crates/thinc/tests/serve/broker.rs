@@ -176,6 +176,8 @@ impl Broker {
             access.display(),
             variables.display()
         );
+        let audit = folder.join("audit");
+        fs::write(folder.join("broker.toml"), format!("audit-log = {audit:?}\n")).unwrap();
         let service = Path::new("/etc/pam.d").join(&name);
         fs::write(&service, rules).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
@@ -192,6 +194,8 @@ impl Broker {
             .arg(service.file_name().unwrap())
             .arg("--state")
             .arg(folder.join("state"))
+            .arg("--config")
+            .arg(folder.join("broker.toml"))
             .env("THINC_DRIVER_DIR", folder.join("bin"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -284,14 +288,14 @@ fn post_login(browser: &mut Browser, connection: Tls, body: &serde_json::Value) 
     answer
 }
 
-fn log_in(browser: &mut Browser, user: &str, password: &str) -> Answer {
+pub(crate) fn log_in(browser: &mut Browser, user: &str, password: &str) -> Answer {
     let body = serde_json::json!({ "user": user, "password": password });
     let connection = browser.connect();
     post_login(browser, connection, &body)
 }
 
 /// A browser in which this person has logged in.
-fn logged_in(broker: &Broker, account: &Account) -> Browser {
+pub(crate) fn logged_in(broker: &Broker, account: &Account) -> Browser {
     let mut browser = broker.browser();
     let answer = log_in(&mut browser, &account.name, RIGHT);
     assert_eq!(answer.status, 200, "{answer:?}");
@@ -299,7 +303,7 @@ fn logged_in(broker: &Broker, account: &Account) -> Browser {
 }
 
 /// A request of a page that has logged in.
-fn post(browser: &Browser, path: &str) -> Answer {
+pub(crate) fn post(browser: &Browser, path: &str) -> Answer {
     let (origin, secret) = (origin(browser), browser.secret.clone().unwrap());
     browser.open("POST", path, &[("Origin", &origin), ("Thinc-Origin-Secret", &secret)], "").0
 }
@@ -312,7 +316,7 @@ fn sessions(browser: &Browser) -> Vec<String> {
     names.map(|session| session["name"].as_str().unwrap().to_owned()).collect()
 }
 
-fn start(browser: &Browser) -> String {
+pub(crate) fn start(browser: &Browser) -> String {
     let answer = post(browser, "/start");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let started: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
@@ -320,7 +324,7 @@ fn start(browser: &Browser) -> String {
 }
 
 /// The name of the session that a viewer at this path is told, and the open connection.
-fn open(browser: &Browser, name: &str) -> Result<BufReader<Tls>, Answer> {
+pub(crate) fn open(browser: &Browser, name: &str) -> Result<BufReader<Tls>, Answer> {
     let origin = origin(browser);
     let path = format!("/desk/{name}/ws");
     let (answer, mut stream) = browser.websocket_at(&path, browser.connect(), Some(&origin));

@@ -3,8 +3,15 @@
 //! files and processes.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::broker::{Broker, RIGHT, is_skipped, log_in, logged_in, open, post, start};
+use crate::harness::wait_until;
 
 /// `thinc broker --check` with this configuration.
 fn check(file: &Path, text: &str, more: &[&str]) -> (Output, String) {
@@ -38,4 +45,91 @@ fn a_configuration_is_checked_without_starting_anything() {
     let (_, said) = check(&file, &format!("{right}{keys}"), &[]);
     assert!(said.contains("/no/such.pem"), "{said}");
     fs::remove_file(&file).unwrap();
+}
+
+/// The events of the audit log, once there are as many.
+fn audited(broker: &Broker, count: usize) -> Vec<Value> {
+    let path = broker.folder.join("audit");
+    wait_until("the audit log", || {
+        let text = fs::read_to_string(&path).unwrap();
+        let events: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        (events.len() >= count).then_some(events)
+    })
+}
+
+#[test]
+fn the_audit_log_says_who_did_what_from_where_and_no_secret() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let anna = broker.account();
+    // A password in the field of the name is in no line.
+    assert_eq!(log_in(&mut broker.browser(), "my secret 7", "x").status, 401);
+    assert_eq!(log_in(&mut broker.browser(), &anna.name, "wrong secret").status, 401);
+    let browser = logged_in(&broker, &anna);
+    let name = start(&browser);
+    start(&browser);
+    drop(open(&browser, &name).unwrap());
+    audited(&broker, 6);
+    let viewer = open(&browser, &name).unwrap();
+    audited(&broker, 7);
+    let front = broker.front();
+    kill_process(Pid::from_raw(front as i32).unwrap(), Signal::KILL).unwrap();
+    audited(&broker, 8);
+    drop(viewer);
+    assert_eq!(post(&browser, &format!("/desk/{name}/end")).status, 204);
+    assert_eq!(post(&browser, "/logout").status, 204);
+    let events = audited(&broker, 11);
+
+    let names: Vec<&str> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    let expected = [
+        "refusal",
+        "refusal",
+        "login",
+        "session-started",
+        "session-opened",
+        "session-left",
+        "session-opened",
+        "session-left",
+        "session-ended",
+        "logout",
+        "processes-ended",
+    ];
+    assert_eq!(names[..9], expected[..9], "{events:?}");
+    // The login process and the front report to the helper by themselves.
+    assert!(expected[9..].iter().all(|name| names[9..].contains(name)), "{names:?}");
+    assert!(events[0].get("user").is_none(), "no account has this name: {}", events[0]);
+    for event in &events[1..] {
+        assert_eq!(event["user"], anna.name.as_str(), "{event}");
+        let ago = humantime::parse_rfc3339(event["time"].as_str().unwrap()).unwrap().elapsed();
+        assert!(ago.unwrap().as_secs() < 600, "{event}");
+    }
+    for event in &events[2..] {
+        assert_eq!(event["login"], 1, "{event}");
+    }
+    for event in &events[..9] {
+        assert_eq!(event["from"], "127.0.0.1", "{event}");
+    }
+    for event in &events[3..9] {
+        assert_eq!(event["session"], name.as_str(), "{event}");
+    }
+    assert_eq!(events[7]["reason"], "the front has ended");
+    for event in &events {
+        let lasts = ["session-left", "logout", "processes-ended"];
+        let has = event.get("seconds").is_some_and(Value::is_u64);
+        assert_eq!(has, lasts.contains(&event["event"].as_str().unwrap()), "{event}");
+    }
+
+    let path = broker.folder.join("audit");
+    assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+    let text = fs::read_to_string(&path).unwrap();
+    let cookie = browser.cookie.as_deref().unwrap().split('=').nth(1).unwrap();
+    for secret in [RIGHT, "secret", cookie, browser.secret.as_deref().unwrap()] {
+        assert!(!text.contains(secret), "{secret} is in {text}");
+    }
+    // The journal has the same lines.
+    let journal = broker.log();
+    assert!(text.lines().all(|line| journal.contains(&format!("thinc: audit: {line}"))));
 }
