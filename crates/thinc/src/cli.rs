@@ -69,6 +69,11 @@ pub(crate) enum Command {
     /// root checks passwords and starts each person's processes as that person. doc/hosting.md is
     /// the administrator's guide.
     Broker(Broker),
+    /// List and end the desktops of everybody on this machine; needs root
+    ///
+    /// Desktops are found as the kernel knows them: those that `thinc broker` started for people,
+    /// and those of `thinc serve` and of thinc-view over ssh.
+    Admin(Admin),
     /// A process of `thinc broker`, which starts it
     #[command(hide = true)]
     BrokerPart(BrokerPart),
@@ -393,6 +398,42 @@ Files:
 Signals:
   SIGTERM and SIGINT end the broker and the connections of all people; sessions continue, and a
   broker that is started again finds them";
+
+/// Administrate desktops.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Admin {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+/// What an administrator can do.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// List every desktop with its user, age, memory and number of processes
+    Sessions(AdminSessions),
+    /// End a desktop and everything in it, as `thinc stop` of its user does
+    End(AdminEnd),
+}
+
+/// List desktops.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminSessions {
+    /// Print JSON, one object for each desktop
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// End a desktop.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminEnd {
+    /// Its user, as `thinc admin sessions` shows it
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// Its name
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+}
 
 /// A process of the broker.
 #[derive(Clone, Debug, Args)]

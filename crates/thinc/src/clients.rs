@@ -92,8 +92,13 @@ pub(crate) fn list(options: &List) -> Result<ExitCode, MainError> {
 fn age(started_s: u64) -> String {
     let now =
         SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |now| now.as_secs());
+    age_text(now.saturating_sub(started_s))
+}
+
+/// A time in its largest unit.
+pub(crate) fn age_text(age_s: u64) -> String {
     let (s, m, h) = (1, 60, 3600);
-    match now.saturating_sub(started_s) {
+    match age_s {
         age if age < m => format!("{} s", age / s),
         age if age < h => format!("{} min", age / m),
         age if age < 48 * h => format!("{} h", age / h),

@@ -3,6 +3,7 @@
 //! and the control socket; never pixels or the protocol of viewers.
 #![forbid(unsafe_code)]
 
+mod admin;
 mod agent;
 mod cli;
 mod clients;
@@ -60,6 +61,10 @@ pub fn main() -> ExitCode {
             });
             result.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
+        cli::Command::Admin(admin) => match admin.command {
+            cli::AdminCommand::Sessions(options) => admin::sessions(&options),
+            cli::AdminCommand::End(options) => admin::end(&options),
+        },
         cli::Command::BrokerPart(part) => {
             let result = match part.part {
                 cli::Part::Front => thinc_broker::front(),

@@ -81,7 +81,7 @@ impl Account {
     }
 
     /// Whether a shell command of this user succeeds.
-    fn can(&self, command: &str) -> bool {
+    pub(crate) fn can(&self, command: &str) -> bool {
         let mut shell = Command::new("/bin/sh");
         shell.args(["-c", command]).uid(self.uid).gid(self.gid).current_dir("/");
         shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -133,3 +133,50 @@ fn the_audit_log_says_who_did_what_from_where_and_no_secret() {
     let journal = broker.log();
     assert!(text.lines().all(|line| journal.contains(&format!("thinc: audit: {line}"))));
 }
+
+/// `thinc admin` as root.
+fn admin(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_thinc")).arg("admin").args(arguments).output().unwrap()
+}
+
+/// The desktops of this user, of all that `thinc admin` lists.
+fn desktops_of(user: &str) -> Vec<Value> {
+    let output = admin(&["sessions", "--json"]);
+    assert!(output.status.success(), "{output:?}");
+    let all: Vec<Value> = serde_json::from_slice(&output.stdout).unwrap();
+    all.into_iter().filter(|desktop| desktop["user"] == user).collect()
+}
+
+#[test]
+fn an_administrator_lists_and_ends_the_desktops_of_everybody() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let (anna, otto) = (broker.account(), broker.account());
+    let (hers, his) = (logged_in(&broker, &anna), logged_in(&broker, &otto));
+    let name = start(&hers);
+    assert_eq!(start(&his), name);
+    let [desktop] = &desktops_of(&anna.name)[..] else { panic!("she has one") };
+    assert_eq!(desktop["name"], name.as_str());
+    assert!(desktop["age_s"].as_u64().unwrap() < 600, "{desktop}");
+    // The supervisor, its X server, the session process and the command.
+    assert!(desktop["processes"].as_u64().unwrap() >= 4, "{desktop}");
+    assert!(desktop["memory_bytes"].as_u64().unwrap() > 8 << 20, "{desktop}");
+    let table = String::from_utf8(admin(&["sessions"]).stdout).unwrap();
+    assert!(table.lines().any(|line| line.starts_with(&format!("{}  {name}", anna.name))));
+
+    // Not by somebody without privileges, and not one that is not there.
+    assert!(!anna.can(&format!("{}/bin/thinc admin sessions", broker.folder.display())));
+    let wrong = admin(&["end", &anna.name, "other"]);
+    let said = String::from_utf8(wrong.stderr).unwrap();
+    assert!(!wrong.status.success() && said.contains("there is desk"), "{said}");
+
+    let ended = admin(&["end", &anna.name, &name]);
+    assert!(ended.status.success(), "{ended:?}");
+    assert!(desktops_of(&anna.name).is_empty());
+    assert_eq!(desktops_of(&otto.name).len(), 1, "his goes on");
+    let again = admin(&["end", &anna.name, &name]);
+    let said = String::from_utf8(again.stderr).unwrap();
+    assert!(!again.status.success() && said.contains("has no desktop"), "{said}");
+}

@@ -1,0 +1,249 @@
+//! `thinc admin`: lists and ends the desktops of everybody on this machine, for root. From the
+//! administrator's shell, to supervisors. Finds them as the kernel knows them, by the lock that a
+//! living supervisor has open, so it needs no broker and no file that may be stale. Knows
+//! processes; never what a session shows.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use serde::Serialize;
+
+use crate::MainError;
+use crate::cli::{AdminEnd, AdminSessions};
+use crate::clients::age_text;
+use crate::terminal::print;
+
+/// proc(5) gives times in these, USER_HZ: 100 a second on x86-64 and arm64.
+const TICKS_PER_SECOND: u64 = 100;
+/// A supervisor's own time-outs for all that it ends are shorter.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A desktop on this machine.
+#[derive(Debug, Serialize)]
+struct Desktop {
+    /// The account's name, or its number if it has none any more.
+    user: String,
+    uid: u32,
+    name: String,
+    age_s: u64,
+    /// Of all its processes; memory that several share is divided among them.
+    memory_bytes: u64,
+    processes: usize,
+    /// The supervisor.
+    pid: i32,
+    /// Tells this process from a later one with the same ID.
+    #[serde(skip)]
+    started_ticks: u64,
+}
+
+/// A process, from /proc/PID/stat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Process {
+    parent: i32,
+    started_ticks: u64,
+}
+
+/// `thinc admin sessions`.
+pub(crate) fn sessions(options: &AdminSessions) -> Result<ExitCode, MainError> {
+    let found = desktops()?;
+    if options.json {
+        print(&serde_json::to_string_pretty(&found)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if found.is_empty() {
+        print("No desktop is running on this machine.");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let width = |texts: &mut dyn Iterator<Item = usize>| texts.max().unwrap_or(0).max(4);
+    let users = width(&mut found.iter().map(|desktop| desktop.user.chars().count()));
+    let names = width(&mut found.iter().map(|desktop| desktop.name.len()));
+    print(&format!(
+        "{:users$}  {:names$}  {:>8}  {:>9}  {:>9}",
+        "USER", "NAME", "AGE", "MEMORY", "PROCESSES"
+    ));
+    for Desktop { user, name, age_s, memory_bytes, processes, .. } in found {
+        let (age, memory) = (age_text(age_s), format!("{} MiB", memory_bytes >> 20));
+        print(&format!("{user:users$}  {name:names$}  {age:>8}  {memory:>9}  {processes:>9}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `thinc admin end`.
+pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
+    let (user, name) = (&options.user, &options.name);
+    let of_user: Vec<Desktop> =
+        desktops()?.into_iter().filter(|desktop| desktop.user == *user).collect();
+    let Some(desktop) = of_user.iter().find(|desktop| desktop.name == *name) else {
+        let others: Vec<&str> = of_user.iter().map(|desktop| desktop.name.as_str()).collect();
+        return Err(match others.as_slice() {
+            [] => format!("{user} has no desktop on this machine"),
+            _ => format!("{user} has no desktop called {name}; there is {}", others.join(", ")),
+        }
+        .into());
+    };
+    let process = open(desktop)?.ok_or_else(|| format!("{name} of {user} has just ended"))?;
+    pidfd_send_signal(&process, Signal::TERM)
+        .map_err(|error| format!("cannot end {name} of {user}: {}", io::Error::from(error)))?;
+    if has_ended_within(&process, END_TIMEOUT)? {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(format!(
+        "{name} of {user} has not ended within {END_TIMEOUT:?}: its supervisor is process {}",
+        desktop.pid
+    )
+    .into())
+}
+
+/// The supervisor, unless another process has its ID by now; `None` if it has ended.
+fn open(desktop: &Desktop) -> Result<Option<OwnedFd>, MainError> {
+    let Some(pid) = Pid::from_raw(desktop.pid) else { return Ok(None) };
+    let process = match pidfd_open(pid, PidfdFlags::empty()) {
+        Ok(process) => process,
+        Err(rustix::io::Errno::SRCH) => return Ok(None),
+        Err(error) => return Err(io::Error::from(error).into()),
+    };
+    // Read after it was opened: if this is still the same process, so is what was opened.
+    let same = read_stat(desktop.pid).is_some_and(|now| now.started_ticks == desktop.started_ticks);
+    Ok(same.then_some(process))
+}
+
+fn has_ended_within(process: &OwnedFd, time: Duration) -> io::Result<bool> {
+    let timeout = Timespec { tv_sec: time.as_secs().cast_signed(), tv_nsec: 0 };
+    let mut wanted = [PollFd::new(process, PollFlags::IN)];
+    Ok(poll(&mut wanted, Some(&timeout))? > 0)
+}
+
+/// Every desktop, by user and name.
+fn desktops() -> Result<Vec<Desktop>, MainError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("thinc admin needs root; `thinc list` shows your own sessions".into());
+    }
+    let processes: HashMap<i32, Process> = fs::read_dir("/proc")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .filter_map(|pid| Some((pid, read_stat(pid)?)))
+        .collect();
+    let uptime = fs::read_to_string("/proc/uptime")?;
+    let uptime_s: u64 = uptime.split('.').next().unwrap_or_default().parse()?;
+    let mut found = Vec::new();
+    for (&pid, process) in &processes {
+        let Some((uid, name)) = supervised_by(pid) else { continue };
+        let family = with_descendants(&processes, pid);
+        let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
+        found.push(Desktop {
+            user: user.map_or_else(|| uid.to_string(), |user| user.name),
+            uid,
+            name,
+            age_s: uptime_s.saturating_sub(process.started_ticks / TICKS_PER_SECOND),
+            memory_bytes: family.iter().filter_map(|&pid| memory_bytes(pid)).sum(),
+            processes: family.len(),
+            pid,
+            started_ticks: process.started_ticks,
+        });
+    }
+    found.sort_by(|a, b| (&a.user, &a.name).cmp(&(&b.user, &b.name)));
+    Ok(found)
+}
+
+fn read_stat(pid: i32) -> Option<Process> {
+    parse_stat(&fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+/// The process's name, in parentheses, may contain anything, also a parenthesis.
+fn parse_stat(text: &str) -> Option<Process> {
+    let (_, rest) = text.rsplit_once(") ")?;
+    let mut fields = rest.split(' ').skip(1);
+    let parent = fields.next()?.parse().ok()?;
+    // Field 22; the parent is field 4.
+    let started_ticks = fields.nth(17)?.parse().ok()?;
+    Some(Process { parent, started_ticks })
+}
+
+/// The user and the session's name, if this process is a supervisor: `thinc serve` that has the
+/// lock of a name open. A person who imitates that adds an entry of their own, and no other.
+fn supervised_by(pid: i32) -> Option<(u32, String)> {
+    use std::os::unix::fs::MetadataExt as _;
+    let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
+    if arguments.split(|&byte| byte == 0).nth(1)? != b"serve" {
+        return None;
+    }
+    let uid = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
+    let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
+    let name =
+        open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).find_map(|path| {
+            let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".lock")?;
+            thinc_broker::agent::is_session_name(name).then(|| name.to_owned())
+        })?;
+    Some((uid, name))
+}
+
+/// A process and all that descend from it: a supervisor adopts orphans.
+fn with_descendants(processes: &HashMap<i32, Process>, of: i32) -> HashSet<i32> {
+    let mut found = HashSet::from([of]);
+    loop {
+        let before = found.len();
+        for (&pid, process) in processes {
+            if found.contains(&process.parent) {
+                found.insert(pid);
+            }
+        }
+        if found.len() == before {
+            return found;
+        }
+    }
+}
+
+/// Its share of the memory that it uses, without swap.
+fn memory_bytes(pid: i32) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pss:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_hides_no_field() {
+        let rest: Vec<String> = (3..=52).map(|field| field.to_string()).collect();
+        let text = format!("7 (a) b) {}", rest.join(" "));
+        assert_eq!(parse_stat(&text), Some(Process { parent: 4, started_ticks: 22 }));
+        assert_eq!(parse_stat("7 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn a_process_is_opened_only_if_it_is_still_the_same() {
+        let me = rustix::process::getpid().as_raw_pid();
+        let started_ticks = read_stat(me).unwrap().started_ticks;
+        let desktop = |started_ticks| Desktop {
+            user: String::new(),
+            uid: 0,
+            name: String::new(),
+            age_s: 0,
+            memory_bytes: 0,
+            processes: 1,
+            pid: me,
+            started_ticks,
+        };
+        let open = |started_ticks| open(&desktop(started_ticks)).unwrap();
+        let process = open(started_ticks).unwrap();
+        assert!(!has_ended_within(&process, Duration::ZERO).unwrap());
+        assert!(open(started_ticks + 1).is_none(), "its ID was reused");
+        assert!(memory_bytes(me).unwrap() > 0);
+    }
+
+    #[test]
+    fn grandchildren_belong_to_a_desktop() {
+        let process = |parent| Process { parent, started_ticks: 0 };
+        let all =
+            HashMap::from([(2, process(1)), (3, process(2)), (4, process(3)), (5, process(1))]);
+        assert_eq!(with_descendants(&all, 2), HashSet::from([2, 3, 4]));
+    }
+}
