@@ -5,6 +5,7 @@
 use std::net::Ipv6Addr;
 use std::path::Path;
 
+use thinc_broker::admin::{AdminRequest, AdminStatus};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
 use thinc_broker::message::{Deed, Prompt, Reason, Reply, Request, Style};
 
@@ -16,6 +17,24 @@ pub fn message(input: &[u8]) {
     if let Ok(reply) = Reply::decode(input) {
         assert_eq!(reply.encode(), input);
     }
+}
+
+/// One message of the administrator's socket, either way.
+pub fn admin(input: &[u8]) {
+    if let Some(request) = AdminRequest::decode(input) {
+        assert_eq!(request.encode(), input);
+    }
+    if let Some(status) = AdminStatus::decode(input) {
+        assert_eq!(status.encode(), input);
+    }
+}
+
+/// Each kind.
+pub fn admin_seeds() -> Vec<Vec<u8>> {
+    let status = AdminStatus { is_draining: true, logins: 3, viewers: 2 };
+    let requests = [AdminRequest::Status, AdminRequest::Drain, AdminRequest::Resume];
+    let requests = requests.iter().map(|request| request.encode().to_vec());
+    requests.chain([status.encode()]).collect()
 }
 
 /// Each kind.
@@ -46,6 +65,8 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         }
         .encode(),
         Reply::Refused { attempt: 1, reason: Reason::Busy }.encode(),
+        Reply::Refused { attempt: 1, reason: Reason::Draining }.encode(),
+        Reply::Drain { is_draining: true }.encode(),
         Reply::Admitted {
             attempt: 1,
             cookie: [1; 32],

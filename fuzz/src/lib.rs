@@ -28,6 +28,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "records", run: session::records, seeds: session::records_seeds },
     Target { name: "auth", run: parsers::auth, seeds: parsers::auth_seeds },
     Target { name: "broker-message", run: broker::message, seeds: broker::message_seeds },
+    Target { name: "broker-admin", run: broker::admin, seeds: broker::admin_seeds },
     Target { name: "broker-config", run: broker::config, seeds: broker::config_seeds },
     Target {
         name: "viewer-message",

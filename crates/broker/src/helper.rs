@@ -20,10 +20,11 @@ use thinc_transport::identity::Identity;
 use thinc_transport::token::random;
 use tokio::process::{Child, Command};
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::LocalSet;
 use tokio::time::{sleep, sleep_until};
 
+use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
 use crate::message::{Deed, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
 use crate::packets::{self, Channel};
@@ -79,12 +80,13 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
          The SHA-256 of the public key{self_signed}: {hex}\n"
     );
 
+    let state = options.state;
     let helper = Helper { listener, pem, front_user, service: options.pam_service };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
-    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit))
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit, &state))
 }
 
 /// What `serve` needs besides root and a free port.
@@ -177,6 +179,8 @@ struct State {
     /// Those of this front that are connected with a session, by its number for them.
     viewers: HashMap<u64, OpenViewer>,
     audit: Audit,
+    /// Wakes the task that tells the front.
+    draining: watch::Sender<bool>,
 }
 
 /// A viewer that is connected with a session.
@@ -285,6 +289,26 @@ impl State {
         self.audit.record(&entry.lasted(viewer.since.elapsed()));
     }
 
+    fn administrate(&mut self, request: AdminRequest) -> AdminStatus {
+        self.expire(Instant::now());
+        let change = match request {
+            AdminRequest::Status => None,
+            AdminRequest::Drain => Some(true),
+            AdminRequest::Resume => Some(false),
+        };
+        if let Some(is_draining) = change
+            && self.draining.send_replace(is_draining) != is_draining
+        {
+            let what = if is_draining { "takes no new logins" } else { "takes logins again" };
+            crate::report!("thinc: the broker {what}, as its administrator wants");
+        }
+        AdminStatus {
+            is_draining: *self.draining.borrow(),
+            logins: self.logins.len() as u32,
+            viewers: self.viewers.len() as u32,
+        }
+    }
+
     /// The front has ended, and with it every connection.
     fn leave_all(&mut self) {
         for viewer in std::mem::take(&mut self.viewers).into_values() {
@@ -314,10 +338,16 @@ pub(crate) fn hash(secret: &Secret) -> Secret {
     Sha256::digest(secret).into()
 }
 
-async fn run(helper: Rc<Helper>, audit: Audit) -> Result<(), BrokerError> {
+async fn run(helper: Rc<Helper>, audit: Audit, folder: &Path) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
     let state = Rc::new(RefCell::new(State { audit, ..State::default() }));
+    let admin = AdminSocket::bind(folder)
+        .map_err(|error| BrokerError::System("listen for the administrator", error))?;
+    let for_admin = state.clone();
+    tokio::task::spawn_local(async move {
+        admin.serve(|request| for_admin.borrow_mut().administrate(request)).await;
+    });
     let mut failures = 0u32;
     loop {
         let started = Instant::now();
@@ -384,10 +414,24 @@ struct Attempt {
 /// Serves a front until it ends; returns why.
 async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Channel) -> io::Error {
     let channel = Rc::new(channel);
+    let mut draining = state.borrow().draining.subscribe();
+    // A front that starts knows nothing of it.
+    draining.mark_changed();
     // The oldest first. Dropping them ends their tasks: the people have gone with the front.
     let attempts: Rc<RefCell<Vec<Attempt>>> = Rc::default();
     loop {
-        let request = match channel.receive(MESSAGE_BYTES_MAX).await {
+        let received = tokio::select! {
+            // First, so that the front knows it before any answer that follows from it. The sender
+            // lives as long as the state.
+            biased;
+            _ = draining.changed() => {
+                let is_draining = *draining.borrow_and_update();
+                send(&channel, &Reply::Drain { is_draining }, None).await;
+                continue;
+            }
+            received = channel.receive(MESSAGE_BYTES_MAX) => received,
+        };
+        let request = match received {
             Ok(packet) if packet.bytes.is_empty() => {
                 return io::ErrorKind::UnexpectedEof.into();
             }
@@ -395,6 +439,10 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
             Err(error) => return error,
         };
         match request {
+            Ok(Request::Begin { attempt, .. }) if *state.borrow().draining.borrow() => {
+                let reply = Reply::Refused { attempt, reason: Reason::Draining };
+                send(&channel, &reply, None).await;
+            }
             Ok(Request::Begin { attempt, source, user }) => {
                 let from = throttle::source(source);
                 let sources: Vec<IpAddr> =
@@ -621,7 +669,9 @@ impl Task {
                             });
                         }
                         // It has ended without a word, or with one that it must not send.
-                        Ok(Reply::Refused { .. }) | Err(_) => return Outcome::Refused,
+                        Ok(Reply::Refused { .. } | Reply::Drain { .. }) | Err(_) => {
+                            return Outcome::Refused;
+                        }
                     }
                 }
                 request = self.inbox.recv() => match request {

@@ -15,6 +15,7 @@ macro_rules! report {
 }
 pub(crate) use report;
 
+pub mod admin;
 pub mod agent;
 mod audit;
 pub mod config;

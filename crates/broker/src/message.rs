@@ -15,6 +15,7 @@
 //!                   2 REFUSED attempt u64 | reason u8
 //!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
 //!                     (with one descriptor: the socket of the user's agent)
+//!                   4 DRAIN   draining u8
 //! text: length u16, little-endian | bytes
 //! ```
 
@@ -129,6 +130,8 @@ pub enum Reason {
     Refused,
     /// Too many attempts at this moment.
     Busy,
+    /// The administrator wants no new logins.
+    Draining,
 }
 
 /// From the helper.
@@ -158,6 +161,11 @@ pub enum Reply {
         origin_secret: Secret,
         /// The account.
         user: String,
+    },
+    /// For the front: whether desktops may be started.
+    Drain {
+        /// They may not.
+        is_draining: bool,
     },
 }
 
@@ -374,6 +382,7 @@ impl Reply {
                 out.extend(origin_secret);
                 put_text(&mut out, cut(user, USER_BYTES_MAX).as_bytes());
             }
+            Reply::Drain { is_draining } => out.extend([4, u8::from(*is_draining)]),
         }
         out
     }
@@ -402,6 +411,7 @@ impl Reply {
                 let reason = match fields.u8()? {
                     0 => Reason::Refused,
                     1 => Reason::Busy,
+                    2 => Reason::Draining,
                     other => return Err(MessageError::Unknown("a reason", other)),
                 };
                 Reply::Refused { attempt, reason }
@@ -411,6 +421,13 @@ impl Reply {
                 cookie: fields.array()?,
                 origin_secret: fields.array()?,
                 user: fields.user()?,
+            },
+            4 => Reply::Drain {
+                is_draining: match fields.u8()? {
+                    0 => false,
+                    1 => true,
+                    other => return Err(MessageError::Unknown("a truth value", other)),
+                },
             },
             other => return Err(MessageError::Unknown("a reply", other)),
         };
@@ -446,6 +463,7 @@ impl std::fmt::Debug for Reply {
             Reply::Prompts { attempt, prompts } => write!(f, "Prompts({attempt}, {prompts:?})"),
             Reply::Refused { attempt, reason } => write!(f, "Refused({attempt}, {reason:?})"),
             Reply::Admitted { attempt, user, .. } => write!(f, "Admitted({attempt}, {user:?})"),
+            Reply::Drain { is_draining } => write!(f, "Drain({is_draining})"),
         }
     }
 }
@@ -484,6 +502,8 @@ mod tests {
             },
             Reply::Refused { attempt: 2, reason: Reason::Busy },
             Reply::Refused { attempt: 2, reason: Reason::Refused },
+            Reply::Refused { attempt: 2, reason: Reason::Draining },
+            Reply::Drain { is_draining: true },
             Reply::Admitted {
                 attempt: 3,
                 cookie: [1; 32],

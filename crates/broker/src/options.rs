@@ -93,6 +93,9 @@ pub enum BrokerError {
     /// The port.
     #[error("cannot listen on {0}: {1}{hint}", hint = listen_hint(.1))]
     Listen(SocketAddr, io::Error),
+    /// The administrator's socket.
+    #[error("{path}: {1}; is the broker running, and this its state folder?", path = .0.display())]
+    Admin(PathBuf, io::Error),
     /// The audit log.
     #[error("cannot write the audit log {path}: {1}", path = .0.display())]
     Audit(PathBuf, io::Error),

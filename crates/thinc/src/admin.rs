@@ -1,7 +1,7 @@
 //! `thinc admin`: lists and ends the desktops of everybody on this machine, for root. From the
 //! administrator's shell, to supervisors. Finds them as the kernel knows them, by the lock that a
-//! living supervisor has open, so it needs no broker and no file that may be stale. Knows
-//! processes; never what a session shows.
+//! living supervisor has open, so these need no broker and no file that may be stale; `drain`
+//! asks the broker's helper. Knows processes; never what a session shows.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -13,9 +13,12 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
+use thinc_broker::BrokerOptions;
+use thinc_broker::admin::{AdminRequest, AdminStatus, ask};
+use thinc_broker::config::Config;
 
 use crate::MainError;
-use crate::cli::{AdminEnd, AdminSessions};
+use crate::cli::{AdminDrain, AdminEnd, AdminSessions};
 use crate::clients::age_text;
 use crate::terminal::print;
 
@@ -98,6 +101,24 @@ pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
         desktop.pid
     )
     .into())
+}
+
+/// `thinc admin drain`.
+pub(crate) fn drain(options: AdminDrain) -> Result<ExitCode, MainError> {
+    let file = Config::load(options.config.as_deref())?;
+    let command_line = Config { state: options.state, ..Config::default() };
+    let state = BrokerOptions::new(command_line, file).state;
+    let request = if options.off { AdminRequest::Resume } else { AdminRequest::Drain };
+    let AdminStatus { is_draining, logins, viewers } = ask(&state, request)?;
+    let what = if is_draining { "takes no new logins" } else { "takes logins" };
+    print(&format!("The broker {what}. It has {logins} logins and {viewers} viewers."));
+    let count = desktops()?.len();
+    if is_draining && count == 0 {
+        print("No desktop is running on this machine.");
+    } else {
+        print(&format!("Desktops on this machine: {count}."));
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// The supervisor, unless another process has its ID by now; `None` if it has ended.

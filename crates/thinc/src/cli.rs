@@ -414,6 +414,11 @@ pub(crate) enum AdminCommand {
     Sessions(AdminSessions),
     /// End a desktop and everything in it, as `thinc stop` of its user does
     End(AdminEnd),
+    /// Let the broker take no new logins and start no desktops, or with --off both again
+    ///
+    /// People who are logged in, and their desktops, go on; `thinc admin sessions` says when none
+    /// is left. Restarting the broker takes logins again.
+    Drain(AdminDrain),
 }
 
 /// List desktops.
@@ -422,6 +427,20 @@ pub(crate) struct AdminSessions {
     /// Print JSON, one object for each desktop
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Drain the broker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminDrain {
+    /// Take logins and start desktops again
+    #[arg(long)]
+    pub(crate) off: bool,
+    /// Configuration file of the broker, if it is not /etc/thinc/broker.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder that the broker was started with as --state
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state: Option<PathBuf>,
 }
 
 /// End a desktop.

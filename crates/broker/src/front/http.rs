@@ -242,14 +242,14 @@ async fn post(
             let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
         }
-        (None, "start") => match login.ask(&AgentRequest::Start).await {
-            Ok((AgentAnswer::Started { name, is_new }, _)) if is_session_name(&name) => {
+        (None, "start") => match connection.shared.logins.start(&login).await {
+            Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
                 if is_new {
                     connection.note(&login, Deed::Started, &name).await;
                 }
                 answer::json(&Started { name })
             }
-            other => agent_failed(connection, other.map(|(answer, _)| answer)),
+            other => agent_failed(connection, other),
         },
         (Some(name), "end") => match login.ask(&AgentRequest::End(name.to_owned())).await {
             Ok((AgentAnswer::Ended, _)) => {
@@ -486,6 +486,7 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
                 }
                 _ => return ask(logins, attempt, prompts),
             },
+            Reply::Drain { .. } => unreachable!("it belongs to no attempt, and dispatch keeps it"),
             Reply::Refused { reason, .. } => {
                 info!("{}: login refused", connection.peer);
                 return refused(reason);
@@ -531,6 +532,9 @@ fn ask(logins: &Logins, attempt: Attempt, prompts: Vec<Prompt>) -> Answer {
 fn refused(reason: Reason) -> Answer {
     match reason {
         Reason::Refused => plain(StatusCode::UNAUTHORIZED, "the login was refused"),
+        Reason::Draining => {
+            plain(StatusCode::SERVICE_UNAVAILABLE, "this server takes no new logins at this moment")
+        }
         Reason::Busy => {
             plain(StatusCode::TOO_MANY_REQUESTS, "too many people are logging in at this moment")
         }

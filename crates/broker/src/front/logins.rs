@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,10 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(150);
 const REPLIES_MAX: usize = 4;
 /// Requests to the agent of one login at the same time.
 const AGENT_REQUESTS_MAX: usize = 32;
+
+/// Told to who has no desktop while the broker is drained.
+const DRAINING: &str = "this server starts no new desktops at this moment: its administrator is \
+                        preparing maintenance";
 
 type Arrived = (Reply, Option<OwnedFd>);
 
@@ -60,6 +65,8 @@ pub(crate) struct Logins {
     waiting: Mutex<HashMap<u64, Waiting>>,
     /// By the cookie's hash.
     logins: Mutex<HashMap<Secret, Arc<Login>>>,
+    /// No desktop is started.
+    is_draining: AtomicBool,
 }
 
 /// An attempt whose request is being served.
@@ -87,6 +94,7 @@ impl Logins {
             replies: Mutex::default(),
             waiting: Mutex::default(),
             logins: Mutex::default(),
+            is_draining: AtomicBool::new(false),
         }
     }
 
@@ -101,9 +109,15 @@ impl Logins {
                 Ok(reply) => reply,
                 Err(error) => return warn!("an invalid reply of the helper: {error}"),
             };
-            let (Reply::Prompts { attempt, .. }
-            | Reply::Refused { attempt, .. }
-            | Reply::Admitted { attempt, .. }) = reply;
+            let attempt = match reply {
+                Reply::Drain { is_draining } => {
+                    self.is_draining.store(is_draining, Ordering::Relaxed);
+                    continue;
+                }
+                Reply::Prompts { attempt, .. }
+                | Reply::Refused { attempt, .. }
+                | Reply::Admitted { attempt, .. } => attempt,
+            };
             let is_last = !matches!(reply, Reply::Prompts { .. });
             let mut replies = lock(&self.replies);
             let to =
@@ -221,6 +235,21 @@ impl Logins {
         self.send(&request).await.ok()?;
         let (reply, agent) = self.next(&mut attempt).await?;
         self.admit(reply, agent)
+    }
+
+    /// Asks a person's agent for their desktop, which is started unless it runs, or the broker is
+    /// drained.
+    pub(crate) async fn start(&self, login: &Login) -> io::Result<AgentAnswer> {
+        if !self.is_draining.load(Ordering::Relaxed) {
+            return Ok(login.ask(&AgentRequest::Start).await?.0);
+        }
+        Ok(match login.ask(&AgentRequest::List).await?.0 {
+            AgentAnswer::Sessions(sessions) => match sessions.into_iter().next() {
+                Some(session) => AgentAnswer::Started { name: session.name, is_new: false },
+                None => AgentAnswer::Error(DRAINING.to_owned()),
+            },
+            other => other,
+        })
     }
 
     /// Tells the helper what a person has done with a session, for the audit log.

@@ -31,6 +31,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(120);
 /// Why a viewer is told that it may not connect.
 const REFUSED: &str = "the login was refused, or is not valid any more";
 const BUSY: &str = "too many people are logging in at this moment; try again in a few seconds";
+const DRAINING: &str = "this server takes no new logins at this moment: its administrator is \
+                        preparing maintenance";
 const NO_LINKS: &str = "this server has no links: log in with the name of your account";
 
 type Stream = TlsStream<TcpStream>;
@@ -218,11 +220,13 @@ async fn log_in(
                     }
                 }
             }
+            Reply::Drain { .. } => unreachable!("it belongs to no attempt, and dispatch keeps it"),
             Reply::Refused { reason, .. } => {
                 info!("{peer}: login refused");
                 return Ok(Err(match reason {
                     Reason::Refused => REFUSED,
                     Reason::Busy => BUSY,
+                    Reason::Draining => DRAINING,
                 }));
             }
             Reply::Admitted { cookie, origin_secret, .. } => {
@@ -256,14 +260,14 @@ async fn default_desktop(
     {
         return Ok(only.name.clone());
     }
-    match login.ask(&AgentRequest::Start).await {
-        Ok((AgentAnswer::Started { name, is_new }, _)) if is_session_name(&name) => {
+    match logins.start(login).await {
+        Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
             if is_new {
                 logins.note(login, peer.ip(), number, Deed::Started, &name).await;
             }
             Ok(name)
         }
-        other => Err(reason_of(other.map(|(answer, _)| answer))),
+        other => Err(reason_of(other)),
     }
 }
 

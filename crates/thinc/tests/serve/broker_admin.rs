@@ -3,6 +3,7 @@
 //! files and processes.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Output};
@@ -179,4 +180,53 @@ fn an_administrator_lists_and_ends_the_desktops_of_everybody() {
     let again = admin(&["end", &anna.name, &name]);
     let said = String::from_utf8(again.stderr).unwrap();
     assert!(!again.status.success() && said.contains("has no desktop"), "{said}");
+}
+
+#[test]
+fn an_administrator_drains_the_broker_and_desktops_go_on() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let (anna, otto) = (broker.account(), broker.account());
+    let (hers, his) = (logged_in(&broker, &anna), logged_in(&broker, &otto));
+    let name = start(&hers);
+    let viewer = open(&hers, &name).unwrap();
+    let state = broker.folder.join("state");
+    let drain = |more: &[&str]| {
+        let state = state.to_str().unwrap();
+        let output = admin(&[&["drain", "--state", state], more].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let refused = || {
+        let answer = log_in(&mut broker.browser(), &anna.name, RIGHT);
+        assert_eq!(answer.status, 503, "{}", answer.text());
+        let answer = post(&his, "/start");
+        assert_eq!(answer.status, 409);
+        assert!(answer.text().contains("no new desktops"), "{}", answer.text());
+        assert_eq!(start(&hers), name, "she has one");
+    };
+    let said = drain(&[]);
+    assert!(said.contains("takes no new logins. It has 2 logins and 1 viewers."), "{said}");
+    refused();
+    // The next front knows it too.
+    kill_process(Pid::from_raw(broker.front() as i32).unwrap(), Signal::KILL).unwrap();
+    let mut rest = Vec::new();
+    let _ = { viewer }.read_to_end(&mut rest);
+    drop(open(&hers, &name).unwrap());
+    refused();
+
+    let socket = state.join("admin.sock");
+    assert_eq!(fs::metadata(&socket).unwrap().permissions().mode() & 0o777, 0o600);
+    let program = broker.folder.join("bin/thinc");
+    assert!(!anna.can(&format!(
+        "{} admin drain --off --state {}",
+        program.display(),
+        state.display()
+    )));
+    let said = drain(&["--off"]);
+    assert!(said.contains("takes logins. It has 2 logins"), "{said}");
+    start(&his);
+    assert_eq!(log_in(&mut broker.browser(), &anna.name, RIGHT).status, 200);
 }
