@@ -44,6 +44,8 @@ const COOKIE: &str = "__Host-thinc-broker";
 const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
 /// Where desktops are.
 const DESKS: &str = "/desk/";
+/// Asked by load balancers, which have no login.
+const HEALTH: &str = "/health";
 /// The page at `/`.
 const PAGE: &str = "account.html";
 
@@ -167,6 +169,9 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
     if path == "/login" && request.method() == Method::POST {
         return log_in(connection, request).await;
     }
+    if path == HEALTH && [Method::GET, Method::HEAD].contains(request.method()) {
+        return health(&connection.shared.logins);
+    }
     // A cookie that this front does not know may still be valid: see `login_of`.
     if let Some(login) = known_login(connection, request.headers()) {
         connection.set_authenticated(&login);
@@ -211,6 +216,15 @@ async fn route(connection: &Arc<Connection>, request: Request<Incoming>) -> Answ
         }
         (&Method::POST, _, _) => post(connection, desk, file, request).await,
         _ => plain(StatusCode::METHOD_NOT_ALLOWED, "GET, HEAD and POST only"),
+    }
+}
+
+/// Without a helper this front would have ended, so new people can be sent here unless it drains.
+fn health(logins: &Logins) -> Answer {
+    if logins.is_draining() {
+        plain(StatusCode::SERVICE_UNAVAILABLE, "draining")
+    } else {
+        plain(StatusCode::OK, "ok")
     }
 }
 

@@ -237,10 +237,15 @@ impl Logins {
         self.admit(reply, agent)
     }
 
+    /// The administrator wants no new logins and desktops.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
     /// Asks a person's agent for their desktop, which is started unless it runs, or the broker is
     /// drained.
     pub(crate) async fn start(&self, login: &Login) -> io::Result<AgentAnswer> {
-        if !self.is_draining.load(Ordering::Relaxed) {
+        if !self.is_draining() {
             return Ok(login.ask(&AgentRequest::Start).await?.0);
         }
         Ok(match login.ask(&AgentRequest::List).await?.0 {

@@ -206,7 +206,10 @@ fn an_administrator_drains_the_broker_and_desktops_go_on() {
         assert_eq!(answer.status, 409);
         assert!(answer.text().contains("no new desktops"), "{}", answer.text());
         assert_eq!(start(&hers), name, "she has one");
+        // The login was answered after the front had been told.
+        assert_eq!(broker.browser().get("/health").status, 503);
     };
+    assert_eq!(broker.browser().get("/health").text(), "ok");
     let said = drain(&[]);
     assert!(said.contains("takes no new logins. It has 2 logins and 1 viewers."), "{said}");
     refused();
@@ -227,6 +230,8 @@ fn an_administrator_drains_the_broker_and_desktops_go_on() {
     )));
     let said = drain(&["--off"]);
     assert!(said.contains("takes logins. It has 2 logins"), "{said}");
-    start(&his);
+    // A login first: it is answered after the front has been told.
     assert_eq!(log_in(&mut broker.browser(), &anna.name, RIGHT).status, 200);
+    assert_eq!(broker.browser().get("/health").status, 200);
+    start(&his);
 }
