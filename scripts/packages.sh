@@ -38,7 +38,7 @@ packages_features=(libx264-dev)
 packages_test=(
     "${packages_features[@]}"
     xvfb x11-apps x11-utils x11-xserver-utils featherpad libreoffice-writer libreoffice-gtk3
-    chromium firefox-esr mpv ffmpeg openbox picom
+    chromium firefox-esr mpv ffmpeg openbox picom xfwm4 x11vnc
     "nodejs|node" "npm|npm" "shellcheck|shellcheck" "clang-format|clang-format" "openssl|openssl"
     iproute2 procps util-linux iputils-ping iperf3 tcpdump
     openssh-client "openssh-server|/usr/sbin/sshd"

@@ -270,6 +270,9 @@ test_long() {
     step_minutes_max_else=$((minutes + 90))
     steps_end_at=''
     fuzz_steps "$minutes"
+    steps_total=$((steps_total + 1))
+    test_step "a week's memory" env THINC_MEMORY_OPERATIONS=10000000 \
+        "$cargo" test "${locked[@]}" --release -p thinc-e2e --test memory
     if ((EUID == 0)); then
         steps_total=$((steps_total + 1))
         test_step "Debian $release" ./dev test --fresh "$release"

@@ -1,7 +1,7 @@
 //! Memory of X server, session process and viewer while everything is done again and again: random
 //! drawing of all kinds by X clients that come and go, input, copies of the clipboard, sizes, and
-//! viewers that connect and leave. What is kept is bounded, so after the first rounds nothing grows.
-//! `THINC_MEMORY_OPERATIONS=10000000` draws as much as a week of work (`./dev test --long`).
+//! viewers that connect and leave. What is kept is bounded, so after the first rounds nothing
+//! grows. `THINC_MEMORY_OPERATIONS=10000000` draws as much as a week of work (`./dev test --long`).
 
 use std::fs;
 use std::path::Path;
