@@ -14,7 +14,7 @@ use thinc_protocol::auth::Auth;
 use thinc_protocol::session::CloseCode;
 use thinc_transport::{ConnectError, Link, TransportChoice, establish};
 
-use crate::broker::{Account, Broker, RIGHT, dial, is_skipped, status};
+use crate::broker::{Account, Broker, RIGHT, alone, dial, is_skipped, status};
 use crate::harness::{Tls, client_config, connect_options, tls_over, wait_until};
 
 /// Limit of a login beside a flood.
@@ -140,6 +140,7 @@ fn a_thousand_half_open_connections_and_random_messages_keep_nobody_out() {
     if is_skipped() {
         return;
     }
+    let _alone = alone();
     raise_descriptor_limit();
     let broker = Arc::new(Broker::start());
     let (anna, front) = (broker.account(), broker.front());
@@ -171,6 +172,7 @@ fn attempts_that_are_begun_and_held_keep_nobody_out() {
     if is_skipped() {
         return;
     }
+    let _alone = alone();
     let broker = Broker::start();
     let (anna, front) = (broker.account(), broker.front());
     let begin = |number: u8| -> std::io::Result<Tls> {
