@@ -5,6 +5,7 @@
 
 import { deskPath, forgetLogin, homePath, loadLogin, saveLogin } from "./store/desk";
 import { forgetSecret, headersOf, saveSecret } from "./store/token";
+import { say, translatePage } from "./ui/words";
 
 /** A question of the system, or something to read. */
 interface Prompt {
@@ -51,7 +52,7 @@ function setBusy(busy: boolean): void {
 }
 
 function askToLogIn(problem = ""): void {
-  show(loginForm, "Log in", "With the account that you have on this machine.", problem);
+  show(loginForm, say("logIn"), say("withAccount"), problem);
   password.value = "";
   (user.value === "" ? user : password).focus();
 }
@@ -59,13 +60,13 @@ function askToLogIn(problem = ""): void {
 function describe(status: number): string {
   switch (status) {
     case 401:
-      return "The login was refused: name or password is wrong, or the account cannot be used now.";
+      return say("refused");
     case 429:
-      return "Too many people are logging in at this moment. Try again in a few seconds.";
+      return say("busy");
     case 503:
-      return "Nobody can log in at this moment. Try again, or ask your administrator.";
+      return say("closed");
     default:
-      return `The server answered ${status}. Its log says more.`;
+      return say("answered", status);
   }
 }
 
@@ -82,7 +83,7 @@ function canKeepLogin(): boolean {
 
 async function send(body: object): Promise<void> {
   if (!canKeepLogin()) {
-    askToLogIn("This browser keeps no cookies and no data for this address: allow both.");
+    askToLogIn(say("keepsNothing"));
     return;
   }
   setBusy(true);
@@ -107,7 +108,7 @@ async function send(body: object): Promise<void> {
     asked.replaceChildren();
     await showDesktops("login");
   } catch (reason) {
-    askToLogIn(`The server could not be reached (${messageOf(reason)}).`);
+    askToLogIn(say("unreachable", messageOf(reason)));
   } finally {
     setBusy(false);
   }
@@ -141,7 +142,7 @@ function ask(number: string, prompts: Prompt[]): void {
     return [label, input];
   });
   asked.replaceChildren(...elements);
-  show(questions, "Log in", "The system asks for more.");
+  show(questions, say("logIn"), say("asksMore"));
   setBusy(false);
   asked.querySelector("input")?.focus();
 }
@@ -170,8 +171,8 @@ async function showDesktops(after: "load" | "login" | "end"): Promise<void> {
   if (after !== "end" && direct !== undefined) return open(direct.name);
   if (after === "login" && found.sessions.length === 0) return start();
   list.replaceChildren(...found.sessions.map(row));
-  const none = found.sessions.length === 0 ? "None is running." : "";
-  show(desktops, `Desktops of ${found.user}`, none);
+  const none = found.sessions.length === 0 ? say("none") : "";
+  show(desktops, say("desktopsOf", found.user), none);
   title.focus();
 }
 
@@ -180,18 +181,18 @@ function row(desktop: Desktop): HTMLLIElement {
   const text = document.createElement("span");
   text.textContent = `${desktop.name}, ${age(desktop.started_s)}`;
   text.title = desktop.command;
-  const button = (label: string, act: () => Promise<void>) => {
+  const button = (label: "open" | "end", act: () => Promise<void>) => {
     const element = document.createElement("button");
     element.type = "button";
-    element.textContent = label;
-    element.setAttribute("aria-label", `${label} ${desktop.name}`);
+    element.textContent = say(label);
+    element.setAttribute("aria-label", say(`${label}One`, desktop.name));
     element.addEventListener("click", () => void during(act));
     return element;
   };
   item.append(
     text,
-    button("Open", async () => open(desktop.name)),
-    button("End", () => end(desktop.name)),
+    button("open", async () => open(desktop.name)),
+    button("end", () => end(desktop.name)),
   );
   return item;
 }
@@ -199,31 +200,31 @@ function row(desktop: Desktop): HTMLLIElement {
 /** Time since the start, in its largest unit. */
 function age(startedS: number): string {
   const minutes = Math.max(0, Math.floor((Date.now() / 1000 - startedS) / 60));
-  if (minutes < 60) return `for ${minutes} min`;
+  if (minutes < 60) return say("minutes", minutes);
   const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `for ${hours} h` : `for ${Math.floor(hours / 24)} days`;
+  return hours < 48 ? say("hours", hours) : say("days", Math.floor(hours / 24));
 }
 
 function open(name: string): void {
   const secret = loadLogin();
   if (secret === undefined) return askToLogIn();
   saveSecret(secret, deskPath(name));
-  show(undefined, "Opening your desktop…");
+  show(undefined, say("opening"));
   location.assign(deskPath(name));
 }
 
 async function start(): Promise<void> {
-  show(undefined, "Starting your desktop…");
+  show(undefined, say("starting"));
   const response = await request("start", "POST");
   if (response === undefined) return askToLogIn();
   if (response.ok) return open(((await response.json()) as { name: string }).name);
   const reason = await response.text();
   await showDesktops("end");
-  error.textContent = `No desktop could be started: ${reason}`;
+  error.textContent = say("notStarted", reason);
 }
 
 async function end(name: string): Promise<void> {
-  if (!confirm(`End ${name}? What is not saved in its programs is lost.`)) return;
+  if (!confirm(say("confirmEnd", name))) return;
   const response = await request(`${deskPath(name)}end`, "POST");
   if (response === undefined) return askToLogIn();
   forgetSecret(deskPath(name));
@@ -243,7 +244,7 @@ async function during(act: () => Promise<void>): Promise<void> {
   try {
     await act();
   } catch (reason) {
-    error.textContent = `The server could not be reached (${messageOf(reason)}).`;
+    error.textContent = say("unreachable", messageOf(reason));
   } finally {
     setBusy(false);
   }
@@ -268,4 +269,5 @@ find("logout").addEventListener("click", () => void during(logOut));
 addEventListener("pageshow", (event) => {
   if (event.persisted) location.replace(homePath());
 });
+translatePage();
 void during(() => showDesktops("load"));

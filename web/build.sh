@@ -15,6 +15,10 @@ if [ $# -gt 0 ]; then cp -- "$1" dist/viewer.wasm; fi
 # The output runs in browsers of 2022 and later (Chromium 105, Firefox 105, Safari 16.4).
 esbuild main.ts worker.ts login.ts account.ts --bundle --minify --format=iife --target=es2022 \
     --outdir=dist --log-level=warning
-cp index.html login.html account.html ui/style.css dist/
-# The same viewer for a desktop behind the broker, which has a login instead of links.
-sed 's/<html lang="en">/<html lang="en" data-broker>/' index.html >dist/desk.html
+cp index.html login.html account.html ui/style.css app/* dist/
+# The same viewer for a desktop behind the broker, which has a login instead of links, and can be
+# installed as an application.
+icon='<link rel="icon" href="'
+sed -e 's/<html lang="en">/<html lang="en" data-broker>/' \
+    -e "s|${icon}data:,\">|${icon}/icon-192.png\"><link rel=\"manifest\" href=\"/app.webmanifest\">|" \
+    index.html >dist/desk.html

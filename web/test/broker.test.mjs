@@ -290,3 +290,66 @@ test("a person logs in with Firefox", async (t) => {
   await firefox.run(`${button("Log out")}.click();`);
   await firefox.waitFor(`return document.activeElement.id === "user";`);
 });
+
+test("the login is in the person's language", async (t) => {
+  const { user, url } = await start(t);
+  const german = await openTab(browser, { locale: "de-AT" });
+  await german.goto(url);
+  await german.getByRole("heading", { name: "Anmelden" }).waitFor();
+  assert.equal(await german.evaluate(() => document.documentElement.lang), "de");
+  assert.deepEqual(await barriers(german), []);
+  await german.getByLabel("Benutzername").fill(user);
+  await german.getByLabel("Passwort").fill("wrong");
+  await german.getByRole("button", { name: "Anmelden" }).click();
+  await german.getByRole("alert").filter({ hasText: "abgelehnt" }).waitFor();
+  await german.getByLabel("Passwort").fill(PASSWORD);
+  await german.keyboard.press("Enter");
+  await shown(german);
+  await german.goto(url);
+  await german.getByRole("button", { name: "desk öffnen" }).waitFor();
+  assert.deepEqual(await barriers(german), []);
+
+  // A language without words of its own gets English ones.
+  for (const [locale, heading] of [
+    ["ja", "ログイン"],
+    ["ru-RU", "Вход"],
+    ["eo", "Log in"],
+  ]) {
+    const page = await openTab(browser, { locale });
+    await page.goto(url);
+    await page.getByRole("heading", { name: heading }).waitFor();
+    assert.deepEqual(await barriers(page), [], locale);
+  }
+});
+
+test("the login and a desktop can be installed as an application", async (t) => {
+  const { user, url } = await start(t);
+  const page = await openTab(browser);
+  await page.goto(url);
+  await page.getByRole("heading", { name: "Log in" }).waitFor();
+  const devtools = await page.context().newCDPSession(page);
+  const isInstallable = async () => {
+    const { url: from, errors, data } = await devtools.send("Page.getAppManifest");
+    assert.equal(from, `${url}app.webmanifest`);
+    assert.deepEqual(errors, []);
+    const { display, start_url, icons } = JSON.parse(data);
+    assert.deepEqual([display, start_url], ["standalone", "/"]);
+    const sizes = await page.evaluate(async (icons) => {
+      const bitmap = async ({ src }) => createImageBitmap(await (await fetch(src)).blob());
+      const bitmaps = await Promise.all(icons.map(bitmap));
+      return bitmaps.map(({ width, height }) => `${width}x${height}`);
+    }, icons);
+    assert.deepEqual(
+      sizes,
+      icons.map((icon) => icon.sizes),
+    );
+    // A context of its own is one without installed applications.
+    const { installabilityErrors } = await devtools.send("Page.getInstallabilityErrors");
+    const others = installabilityErrors.filter(({ errorId }) => errorId !== "in-incognito");
+    assert.deepEqual(others, []);
+  };
+  await isInstallable();
+  await logIn(page, user, PASSWORD);
+  await shown(page);
+  await isInstallable();
+});
