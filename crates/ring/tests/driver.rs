@@ -426,6 +426,18 @@ fn every_size_and_several_monitors_can_be_set() {
     assert_eq!(monitors.len(), 2, "X clients see two monitors");
     assert!(monitors[0].primary && !monitors[1].primary, "the first is the primary one");
 
+    // One beside and below a gap, in portrait: the screen is the box round both.
+    reader.set_outputs(&[output(0, 0, 800, 600), output(1000, 700, 600, 1200)]).unwrap();
+    reader.drain();
+    let geometry = reader.attachment.ring.geometry();
+    assert_eq!((geometry.width, geometry.height), (1600, 1900));
+    let monitors = conn.randr_get_monitors(root, true).unwrap().reply().unwrap().monitors;
+    let place = |at: usize| {
+        let monitor = &monitors[at];
+        (monitor.x, monitor.y, monitor.width, monitor.height)
+    };
+    assert_eq!((place(0), place(1)), ((0, 0, 800, 600), (1000, 700, 600, 1200)));
+
     // The screen has the monitors' dots per inch.
     let dense =
         |x| OutputRequest { x, y: 0, width: 1920, height: 1080, mm_width: 254, mm_height: 143 };
