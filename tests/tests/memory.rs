@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 use thinc_bench::Error;
-use thinc_bench::process::{Folder, pss_mb, wait_for};
+use thinc_bench::process::{Folder, wait_for};
 use thinc_e2e::{Desktop, EVENT_TIMEOUT};
 
 #[path = "../../crates/ring/tests/xdraw/mod.rs"]
@@ -52,7 +52,7 @@ fn memory_does_not_grow() -> Result<(), Error> {
             .map_err(|error| format!("round {round}: {error}"))?;
         let mut now = [0.0; PARTS.len()];
         for (now, process) in now.iter_mut().zip(processes) {
-            *now = pss_mb(process)?;
+            *now = own_mb(process)?;
         }
         eprintln!("round {round}: {now:.1?} MB of {PARTS:?}");
         rounds.push(now);
@@ -73,6 +73,19 @@ fn memory_does_not_grow() -> Result<(), Error> {
         );
     }
     Ok(())
+}
+
+/// Megabytes of a process: its own, and its share of shared memory. Not those of mapped files, whose
+/// shares change when other processes map the same ones.
+fn own_mb(pid: u32) -> Result<f64, Error> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
+    let mut kib = 0.0;
+    for part in ["Pss_Anon:", "Pss_Shmem:"] {
+        let line = text.lines().find_map(|line| line.strip_prefix(part));
+        let value = line.and_then(|line| line.split_whitespace().next());
+        kib += value.ok_or_else(|| format!("smaps_rollup has no {part}"))?.parse::<f64>()?;
+    }
+    Ok(kib * 1024.0 / 1e6)
 }
 
 /// One round of everything.
