@@ -18,7 +18,8 @@ esbuild main.ts worker.ts login.ts account.ts --bundle --minify --format=iife --
 cp index.html login.html account.html ui/style.css app/* dist/
 # The same viewer for a desktop behind the broker, which has a login instead of links, and can be
 # installed as an application.
-icon='<link rel="icon" href="'
+icon='<link rel="icon" href="/icon-192.png">'
+manifest='<link rel="manifest" href="/app.webmanifest">'
 sed -e 's/<html lang="en">/<html lang="en" data-broker>/' \
-    -e "s|${icon}data:,\">|${icon}/icon-192.png\"><link rel=\"manifest\" href=\"/app.webmanifest\">|" \
+    -e "s|<link rel=\"icon\" href=\"data:,\">|$icon$manifest|" \
     index.html >dist/desk.html

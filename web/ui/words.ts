@@ -47,7 +47,7 @@ const GERMAN: Words = {
     "Die Anmeldung wurde abgelehnt: Name oder Passwort ist falsch, oder das Konto ist gesperrt.",
   busy: "Gerade melden sich zu viele Personen an. Versuchen Sie es in einigen Sekunden erneut.",
   closed:
-    "Zurzeit kann sich niemand anmelden. Versuchen Sie es erneut oder fragen Sie den Administrator.",
+    "Zurzeit kann sich niemand anmelden. Versuchen Sie es erneut oder fragen Sie die Verwaltung.",
   answered: "Der Server antwortete mit {0}. Mehr steht in seinem Protokoll.",
   keepsNothing:
     "Dieser Browser speichert für diese Adresse weder Cookies noch Daten: Erlauben Sie beides.",
@@ -109,8 +109,7 @@ const SPANISH: Words = {
   start: "Iniciar un escritorio",
   logOut: "Cerrar sesión",
   withAccount: "Con la cuenta que tiene en este equipo.",
-  refused:
-    "Acceso denegado: el nombre o la contraseña no es correcto, o la cuenta no se puede usar ahora.",
+  refused: "Acceso denegado: nombre o contraseña incorrectos, o la cuenta no se puede usar ahora.",
   busy: "Demasiadas personas están iniciando sesión. Inténtelo de nuevo en unos segundos.",
   closed:
     "Nadie puede iniciar sesión en este momento. Inténtelo de nuevo o consulte al administrador.",

@@ -26,8 +26,8 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 /// `blob:` are cursor images.
 const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; \
     script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; img-src 'self' data: blob:; \
-    connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'none'; \
-    frame-ancestors 'none'";
+    connect-src 'self'; worker-src 'self'; manifest-src 'self'; base-uri 'none'; \
+    form-action 'none'; frame-ancestors 'none'";
 
 /// Sent with every answer.
 const SECURITY_HEADERS: [(HeaderName, &str); 6] = [
