@@ -12,7 +12,8 @@ use thinc_session_core::{CursorData, CursorImageOwned, Session};
 #[derive(Default)]
 pub(crate) struct CursorPublisher {
     serial: Option<u32>,
-    warps: Option<u32>,
+    /// 0 at first, as in the driver: a program may have moved the pointer before the first look.
+    warps: u32,
 }
 
 impl CursorPublisher {
@@ -33,7 +34,7 @@ impl CursorPublisher {
         core.handle_cursor_show(cursor.visible);
         let on_screen = |value: i32| value.clamp(0, i32::from(u16::MAX)) as u16;
         let (x, y) = (on_screen(cursor.x), on_screen(cursor.y));
-        if self.warps.replace(cursor.warps).is_some_and(|warps| warps != cursor.warps) {
+        if std::mem::replace(&mut self.warps, cursor.warps) != cursor.warps {
             core.handle_cursor_move(x, y);
         }
         core.handle_pointer_use(cursor.pointer_use, x, y);
