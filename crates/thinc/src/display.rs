@@ -5,6 +5,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::path::Path;
 
@@ -19,32 +20,39 @@ pub(crate) fn free(from: u32) -> Option<u32> {
     (from..=LAST).find(|&number| !taken(number))
 }
 
-/// Whether an X server has this number.
+/// Whether an X server has this number, or a dead one's socket bars us from it.
 pub(crate) fn taken(number: u32) -> bool {
-    taken_in(Path::new("/tmp"), number)
+    taken_in(Path::new("/tmp"), number, rustix::process::geteuid().as_raw())
 }
 
-/// An X server removes the files of one that was killed. Ours make no lock, as none does that is
+/// Whether the user `own` cannot start X server `number`. Ours make no lock, as none does that is
 /// started with -displayfd: they are found by the socket where they listen, which is in the file
-/// system and, for servers that share our network namespace, abstract too.
-fn taken_in(folder: &Path, number: u32) -> bool {
+/// system and, for servers that share our network namespace, abstract too. A server that was
+/// killed leaves its files; the next one removes them, but not those of another user's server,
+/// since their folder is sticky.
+fn taken_in(folder: &Path, number: u32, own: u32) -> bool {
     match fs::read_to_string(folder.join(format!(".X{number}-lock"))) {
         Ok(text) => match text.trim().parse::<u32>() {
-            Ok(process) => Path::new("/proc").join(process.to_string()).exists(),
-            Err(_) => true,
+            Ok(process) if Path::new("/proc").join(process.to_string()).exists() => return true,
+            Ok(_) => {}
+            Err(_) => return true,
         },
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let path = folder.join(format!(".X11-unix/X{number}"));
-            let nobody_listens = |address: std::io::Result<SocketAddr>| {
-                address.and_then(|address| UnixStream::connect_addr(&address)).is_err_and(|error| {
-                    matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
-                })
-            };
-            !nobody_listens(SocketAddr::from_pathname(&path))
-                || !nobody_listens(SocketAddr::from_abstract_name(path.as_os_str().as_bytes()))
-        }
-        Err(_) => true,
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(_) => return true,
     }
+    let path = folder.join(format!(".X11-unix/X{number}"));
+    let can_remove = match fs::symlink_metadata(&path) {
+        Ok(found) => own == 0 || found.uid() == own,
+        Err(error) => error.kind() == ErrorKind::NotFound,
+    };
+    let nobody_listens = |address: std::io::Result<SocketAddr>| {
+        address.and_then(|address| UnixStream::connect_addr(&address)).is_err_and(|error| {
+            matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
+        })
+    };
+    !can_remove
+        || !nobody_listens(SocketAddr::from_pathname(&path))
+        || !nobody_listens(SocketAddr::from_abstract_name(path.as_os_str().as_bytes()))
 }
 
 #[cfg(test)]
@@ -72,8 +80,13 @@ mod tests {
         let path = folder.join(".X11-unix/X7");
         let name = SocketAddr::from_abstract_name(path.as_os_str().as_bytes()).unwrap();
         let abstract_one = UnixListener::bind_addr(&name).unwrap();
-        let found = [1, 2, 3, 4, 5, 6, 7].map(|number| taken_in(&folder, number));
+        let own = rustix::process::geteuid().as_raw();
+        let found = [1, 2, 3, 4, 5, 6, 7].map(|number| taken_in(&folder, number, own));
         assert_eq!(found, [true, false, true, true, false, false, true]);
+        // What a dead server of one user has left, only root and that user can remove.
+        let of_user = |user: u32| [2, 5, 6].map(|number| taken_in(&folder, number, user));
+        assert_eq!(of_user(own + 1), [true, true, false]);
+        assert_eq!(of_user(0), [false; 3]);
         drop((listens, abstract_one));
         fs::remove_dir_all(&folder).unwrap();
     }
