@@ -75,8 +75,8 @@ fn memory_does_not_grow() -> Result<(), Error> {
     Ok(())
 }
 
-/// Megabytes of a process: its own, and its share of shared memory. Not those of mapped files, whose
-/// shares change when other processes map the same ones.
+/// Megabytes of a process: its own, and its share of shared memory. Not those of mapped files,
+/// whose shares change when other processes map the same ones.
 fn own_mb(pid: u32) -> Result<f64, Error> {
     let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))?;
     let mut kib = 0.0;

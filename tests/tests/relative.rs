@@ -166,7 +166,7 @@ fn a_game_that_puts_the_pointer_back_gets_what_was_moved() -> Outcome {
     for moved in [(10, 0), (10, 0), (-4, 7), (0, -90), (120, 1), (1, 1)] {
         turn(&mut desktop, moved)?;
     }
-    // Positions more than a second after one another, as on a busy machine, are counted anew.
+    // Positions more than a second apart, as on a busy machine, are counted from 1 again.
     wait_for("a wish for relative motion", EVENT_TIMEOUT, || {
         let answer = desktop.viewer.say("relative-wanted").ok()?;
         (answer == "yes" || turn(&mut desktop, (1, 0)).is_err()).then_some(())
