@@ -698,8 +698,10 @@ impl Manager {
 /// manager on the other side would copy each of these.
 fn run_until_stable(desk: &Desk, manager: &mut Manager) -> usize {
     let (mut news, mut last) = (0, Instant::now());
+    let end = Instant::now() + LONG;
     while manager.takings == 0 || last.elapsed() < 3 * QUIET {
         assert!(news < 100, "it does not end");
+        assert!(Instant::now() < end, "taken {} times, reported {news} times", manager.takings);
         let mut quiet = !manager.turn();
         match desk.events.recv_timeout(Duration::from_millis(5)) {
             Ok(XSelectionEvent::Wanted { ticket, .. }) => {
@@ -747,7 +749,8 @@ fn clipboard_managers_that_modify_their_copies_are_stopped() {
 fn until_pasted(desk: &Desk) -> Vec<u8> {
     let end = Instant::now() + LONG;
     loop {
-        let paste = desk.pastes("xclip", &["-o", "-selection", "clipboard"]);
+        // xclip waits for good for an owner that ends before it has answered.
+        let paste = desk.pastes("timeout", &["5", "xclip", "-o", "-selection", "clipboard"]);
         while !paste.is_finished() {
             if let Ok(XSelectionEvent::Wanted { ticket, .. }) =
                 desk.events.recv_timeout(Duration::from_millis(5))
