@@ -8,8 +8,8 @@ use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
 use rustix::process::setsid;
 use rustix::stdio::{dup2_stderr, dup2_stdout};
 
-use crate::MainError;
 use crate::terminal::print;
+use crate::{MainError, search};
 
 /// A line that no message can be: the session is ready and runs by itself from here on.
 const READY_MARKER: &str = "\u{4}";
@@ -20,7 +20,7 @@ pub(crate) fn serve_detached() -> Result<ExitCode, MainError> {
     let serve = arguments.next().ok_or("no subcommand")?;
     // Standard error stays shared until the supervisor is ready: errors before that are for the
     // waiting user.
-    let mut child = Command::new(std::env::current_exe()?)
+    let mut child = Command::new(search::installed_program())
         .arg(serve)
         .arg("--supervise")
         .args(arguments)

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -119,6 +120,20 @@ pub(crate) fn program(name: &OsStr) -> Option<PathBuf> {
     env::split_paths(&path).map(|folder| folder.join(name)).find(|path| is_program(path))
 }
 
+/// This program for a new session: the file that an upgrade has put in its place, where there is
+/// one, so that a process from before the upgrade starts what is installed now.
+pub(crate) fn installed_program() -> PathBuf {
+    installed(env::current_exe().unwrap_or_default())
+}
+
+fn installed(running: PathBuf) -> PathBuf {
+    /// What the kernel appends to the path of a program whose file was replaced or removed.
+    const REPLACED: &[u8] = b" (deleted)";
+    let now = running.as_os_str().as_bytes().strip_suffix(REPLACED).map(OsStr::from_bytes);
+    let path = now.map_or(running.clone(), PathBuf::from);
+    if path.is_file() { path } else { "/proc/self/exe".into() }
+}
+
 /// What a user types to start the native viewer: its name if it is in PATH, else its path next to
 /// this program.
 pub(crate) fn viewer_command() -> PathBuf {
@@ -148,6 +163,13 @@ pub(crate) fn command(given: &[OsString]) -> Result<Vec<OsString>, SearchError> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_replaced_program_starts_the_one_that_is_in_its_place() {
+        assert_eq!(installed("/bin/sh".into()), Path::new("/bin/sh"));
+        assert_eq!(installed("/bin/sh (deleted)".into()), Path::new("/bin/sh"));
+        assert_eq!(installed("/bin/no-such (deleted)".into()), Path::new("/proc/self/exe"));
+    }
 
     #[test]
     fn a_command_is_found_or_named_in_the_error() {

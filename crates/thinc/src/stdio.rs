@@ -18,7 +18,7 @@ use thinc_transport::stdio::{EXIT_NO_SESSION, GREETING, unescape};
 use crate::cli::{Session, name_from};
 use crate::desktop::Program;
 use crate::terminal::print_error;
-use crate::{MainError, detach, runtime_dir};
+use crate::{MainError, detach, runtime_dir, search};
 
 /// 64 KiB, the capacity of a pipe.
 const BUFFER_BYTES: usize = 64 * 1024;
@@ -121,7 +121,7 @@ pub(crate) fn start(
 ) -> Result<UnixStream, MainError> {
     let until = Instant::now() + ENDING_TIMEOUT;
     loop {
-        let mut serve = Command::new(std::env::current_exe()?);
+        let mut serve = Command::new(search::installed_program());
         serve.args(["serve", "--supervise", "--listen", "none", "--name", name]);
         if let Some((width, height)) = size {
             serve.arg("--size").arg(format!("{width}x{height}"));
