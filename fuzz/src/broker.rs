@@ -7,7 +7,7 @@ use std::path::Path;
 
 use thinc_broker::admin::{AdminRequest, AdminStatus};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
-use thinc_broker::message::{Deed, Prompt, Reason, Reply, Request, Style};
+use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Style};
 
 /// One packet, as either side reads it: what is accepted is written the same way again.
 pub fn message(input: &[u8]) {
@@ -41,12 +41,15 @@ pub fn admin_seeds() -> Vec<Vec<u8>> {
 pub fn message_seeds() -> Vec<Vec<u8>> {
     let source = Ipv6Addr::LOCALHOST;
     let prompt = |style, text: &str| Prompt { style, text: text.to_owned() };
+    let kept = Kept { login: 1, cookie_hash: [1; 32], origin_secret_hash: [2; 32] };
     vec![
         Request::Begin { attempt: 1, source, user: "anna".to_owned() }.encode(),
         Request::Answers { attempt: 1, answers: vec![b"secret".to_vec(), Vec::new()] }.encode(),
         Request::Cancel { attempt: 1 }.encode(),
         Request::Resume { attempt: 1, cookie: [1; 32], origin_secret: [2; 32] }.encode(),
-        Request::End { cookie: [1; 32] }.encode(),
+        Request::End { attempt: 1, cookie: [1; 32] }.encode(),
+        Request::Keep(kept).encode(),
+        Request::Forget.encode(),
         Request::Note {
             cookie: [1; 32],
             source,
@@ -67,6 +70,9 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Refused { attempt: 1, reason: Reason::Busy }.encode(),
         Reply::Refused { attempt: 1, reason: Reason::Draining }.encode(),
         Reply::Drain { is_draining: true }.encode(),
+        Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: Some(kept) }.encode(),
+        Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: None }.encode(),
+        Reply::Ended { attempt: 1 }.encode(),
         Reply::Admitted {
             attempt: 1,
             cookie: [1; 32],

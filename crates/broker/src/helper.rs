@@ -9,7 +9,7 @@ use std::io::{self, Write as _};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,8 @@ use tokio::time::{sleep, sleep_until};
 
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
-use crate::message::{Deed, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::keep::{self, Found};
+use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
 use crate::packets::{self, Channel};
 use crate::throttle::{self, Throttle};
 use crate::{BrokerError, BrokerOptions};
@@ -41,6 +42,10 @@ const LOGINS_PER_USER_MAX: usize = 16;
 const LOGINS_MAX: usize = 512;
 /// Viewers whose end the audit log tells; a front has fewer descriptors.
 const VIEWERS_MAX: usize = 65_536;
+/// How long the port may be in use when the broker starts, and how often it is tried: the kernel
+/// tells nobody when it is free.
+const PORT_TIMEOUT: Duration = Duration::from_secs(2);
+const PORT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Connections that wait while the front is restarted.
 const BACKLOG: i32 = 1024;
 /// The pipe that the key goes through holds this much.
@@ -80,13 +85,14 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
          The SHA-256 of the public key{self_signed}: {hex}\n"
     );
 
-    let state = options.state;
-    let helper = Helper { listener, pem, front_user, service: options.pam_service };
+    let found = keep::find(&options.state)?;
+    let helper =
+        Helper { listener, pem, front_user, service: options.pam_service, state: options.state };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
-    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit, &state))
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit, found))
 }
 
 /// What `serve` needs besides root and a free port.
@@ -150,6 +156,18 @@ fn listen(address: Option<SocketAddr>) -> Result<TcpListener, BrokerError> {
             .map_err(|error| BrokerError::Listen(address, error.into()))?;
         Ok(listener)
     };
+    // The front of a broker that was just killed has it for a moment, and ends by itself.
+    let until = Instant::now() + PORT_TIMEOUT;
+    let bind = |address: SocketAddr| loop {
+        match bind(address) {
+            Err(BrokerError::Listen(_, error))
+                if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until =>
+            {
+                std::thread::sleep(PORT_POLL_INTERVAL);
+            }
+            other => return other,
+        }
+    };
     match (address, bind(address.unwrap_or(all))) {
         (None, Err(BrokerError::Listen(_, error)))
             if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) =>
@@ -166,6 +184,7 @@ struct Helper {
     pem: Vec<u8>,
     front_user: User,
     service: String,
+    state: PathBuf,
 }
 
 /// What is known of people.
@@ -174,7 +193,7 @@ struct State {
     throttle: Throttle,
     /// The oldest first.
     logins: Vec<Login>,
-    /// All that there were since this process started.
+    /// The number of the newest; that of a helper before this one, where a login of it goes on.
     login_count: u64,
     /// Those of this front that are connected with a session, by its number for them.
     viewers: HashMap<u64, OpenViewer>,
@@ -201,6 +220,20 @@ struct Login {
     user: String,
     agent: Rc<OwnedFd>,
     ends: Instant,
+    /// Keeps it for the next helper.
+    process: Rc<Channel>,
+}
+
+impl Login {
+    /// The next helper must not learn of it. What is sent arrives, though this helper may end.
+    fn forget(&self) {
+        if let Err(error) = self.process.try_send(&Request::Forget.encode()) {
+            // A process that has ended tells nobody anything.
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                crate::report!("thinc: a login of {} has not heard its end: {error}", self.user);
+            }
+        }
+    }
 }
 
 impl State {
@@ -214,7 +247,7 @@ impl State {
         };
         if let Some(at) = oldest {
             let displaced = self.logins.remove(at);
-            self.record_logout(&displaced, None, "displaced by a newer login");
+            self.end_login(&displaced, None, "displaced by a newer login");
         }
         self.logins.push(login);
     }
@@ -224,11 +257,12 @@ impl State {
             std::mem::take(&mut self.logins).into_iter().partition(|login| login.ends <= now);
         self.logins = going_on;
         for login in ended {
-            self.record_logout(&login, None, "expired");
+            self.end_login(&login, None, "expired");
         }
     }
 
-    fn record_logout(&mut self, login: &Login, from: Option<IpAddr>, reason: &str) {
+    fn end_login(&mut self, login: &Login, from: Option<IpAddr>, reason: &str) {
+        login.forget();
         let entry = Entry {
             login: Some(login.number),
             user: Some(&login.user),
@@ -329,7 +363,7 @@ impl State {
         let cookie = hash(cookie);
         if let Some(at) = self.logins.iter().position(|login| login.cookie_hash == cookie) {
             let login = self.logins.remove(at);
-            self.record_logout(&login, None, "logged out");
+            self.end_login(&login, None, "logged out");
         }
     }
 }
@@ -338,11 +372,12 @@ pub(crate) fn hash(secret: &Secret) -> Secret {
     Sha256::digest(secret).into()
 }
 
-async fn run(helper: Rc<Helper>, audit: Audit, folder: &Path) -> Result<(), BrokerError> {
+async fn run(helper: Rc<Helper>, audit: Audit, found: Vec<Found>) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
     let state = Rc::new(RefCell::new(State { audit, ..State::default() }));
-    let admin = AdminSocket::bind(folder)
+    adopt(&state, found)?;
+    let admin = AdminSocket::bind(&helper.state)
         .map_err(|error| BrokerError::System("listen for the administrator", error))?;
     let for_admin = state.clone();
     tokio::task::spawn_local(async move {
@@ -380,6 +415,60 @@ async fn run(helper: Rc<Helper>, audit: Audit, folder: &Path) -> Result<(), Brok
     }
 }
 
+/// Goes on with the logins of the helper before this one.
+fn adopt(state: &Rc<RefCell<State>>, found: Vec<Found>) -> Result<(), BrokerError> {
+    let mut count = 0;
+    for Found { login: number, since, user, open, process } in found {
+        let process = Channel::new(process)
+            .map_err(|error| BrokerError::System("listen to a login process", error))?;
+        let process = Rc::new(process);
+        let mut known = state.borrow_mut();
+        known.login_count = known.login_count.max(number);
+        if let Some((Kept { cookie_hash, origin_secret_hash, .. }, agent)) = open {
+            count += 1;
+            known.add(Login {
+                number,
+                since,
+                cookie_hash,
+                origin_secret_hash,
+                user: user.clone(),
+                agent: Rc::new(agent),
+                ends: since + LOGIN_LIFE,
+                process: process.clone(),
+            });
+        }
+        drop(known);
+        watch(state.clone(), number, since, user, process, None);
+    }
+    if count > 0 {
+        crate::report!("thinc: {count} logins from before the broker was started go on");
+    }
+    Ok(())
+}
+
+/// Waits for the end of a login process: it lives as long as the last process of the login.
+fn watch(
+    state: Rc<RefCell<State>>,
+    number: u64,
+    since: Instant,
+    user: String,
+    process: Rc<Channel>,
+    child: Option<Child>,
+) {
+    tokio::task::spawn_local(async move {
+        // It has nothing more to say.
+        while process.receive(MESSAGE_BYTES_MAX).await.is_ok_and(|packet| !packet.bytes.is_empty())
+        {
+        }
+        if let Some(mut child) = child {
+            let _ = child.wait().await;
+        }
+        let entry =
+            Entry { login: Some(number), user: Some(&user), ..Entry::new(Event::ProcessesEnded) };
+        state.borrow_mut().audit.record(&entry.lasted(since.elapsed()));
+    });
+}
+
 /// Starts the front as its own user, with the port and the key.
 fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let failed = |error| BrokerError::System("start the front", error);
@@ -388,7 +477,7 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     write.write_all(&helper.pem).map_err(failed)?;
     drop(write);
     packets::send(&near, START, &[helper.listener.as_fd(), read.as_fd()]).map_err(failed)?;
-    let mut command = std::process::Command::new(std::env::current_exe().map_err(failed)?);
+    let mut command = std::process::Command::new(crate::own_program());
     command
         .args(["broker-part", "front"])
         .env_clear()
@@ -483,9 +572,16 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
                     }
                 }
             }
-            Ok(Request::End { cookie }) => state.borrow_mut().end(&cookie),
+            Ok(Request::End { attempt, cookie }) => {
+                state.borrow_mut().end(&cookie);
+                send(&channel, &Reply::Ended { attempt }, None).await;
+            }
             Ok(Request::Note { cookie, source, viewer, deed, session }) => {
                 state.borrow_mut().note(&cookie, source, viewer, deed, &session);
+            }
+            Ok(request @ (Request::Keep(_) | Request::Forget)) => {
+                let what = format!("{request:?} is for login processes");
+                return io::Error::new(io::ErrorKind::InvalidData, what);
             }
             Err(error) => return io::Error::new(io::ErrorKind::InvalidData, error),
         }
@@ -512,9 +608,9 @@ struct Task {
     inbox: mpsc::Receiver<Request>,
 }
 
-/// How an attempt ended.
-enum Outcome {
-    Admitted(String, OwnedFd),
+/// Why nobody was admitted.
+#[derive(Clone, Copy)]
+enum Failure {
     /// By PAM, or the time has passed.
     Refused,
     /// The person has gone, or had to make room.
@@ -535,37 +631,36 @@ impl Task {
         }
         // When the person's last message came, and whether a password may have been tried.
         let (mut asked, mut tried) = (Instant::now(), false);
-        let (outcome, process) = match self.start_login() {
+        let failure = match self.start_login() {
             Ok((mut process, channel)) => {
-                let outcome = self.converse(front, &channel, &mut asked, &mut tried).await;
-                if !matches!(outcome, Outcome::Admitted(..)) {
-                    let _ = process.start_kill();
+                match self.converse(front, &channel, &mut asked, &mut tried).await {
+                    Ok((user, agent)) => return self.admit(user, agent, process, channel),
+                    Err(failure) => {
+                        let _ = process.start_kill();
+                        tokio::task::spawn_local(async move { process.wait().await });
+                        failure
+                    }
                 }
-                (outcome, Some(process))
             }
             Err(error) => {
                 crate::report!("thinc: cannot start a login: {error}");
-                (Outcome::Abandoned, None)
+                Failure::Abandoned
             }
         };
         let user = self.begin.user.clone();
-        let is_failure = match outcome {
-            Outcome::Admitted(user, agent) => return self.admit(user, agent, process),
-            Outcome::Refused => true,
+        let is_failure = match failure {
+            Failure::Refused => true,
             // Who leaves before the answer has tried a password all the same.
-            Outcome::Abandoned => tried,
+            Failure::Abandoned => tried,
         };
-        if let Some(mut process) = process {
-            tokio::task::spawn_local(async move { process.wait().await });
-        }
         let now = Instant::now();
         if is_failure {
             self.state.borrow_mut().throttle.record_failure(source, &user, now);
             self.record_refusal(if tried { "refused" } else { "refused without a password" });
         }
-        let reason = match outcome {
-            Outcome::Abandoned => Reason::Busy,
-            Outcome::Admitted(..) | Outcome::Refused => Reason::Refused,
+        let reason = match failure {
+            Failure::Abandoned => Reason::Busy,
+            Failure::Refused => Reason::Refused,
         };
         sleep_until(throttle::refusal_time(asked, now).into()).await;
         (Reply::Refused { attempt, reason }, None)
@@ -575,13 +670,20 @@ impl Task {
         &self,
         user: String,
         agent: OwnedFd,
-        process: Option<Child>,
+        process: Child,
+        channel: Channel,
     ) -> (Reply, Option<Rc<OwnedFd>>) {
         let (cookie, origin_secret): (Secret, Secret) = (random(), random());
-        let (agent, since) = (Rc::new(agent), Instant::now());
+        let (cookie_hash, origin_secret_hash) = (hash(&cookie), hash(&origin_secret));
+        let (agent, channel, since) = (Rc::new(agent), Rc::new(channel), Instant::now());
         let mut state = self.state.borrow_mut();
         state.login_count += 1;
         let number = state.login_count;
+        // Before the front knows the secrets: from now on any helper finds this login.
+        let keep = Request::Keep(Kept { login: number, cookie_hash, origin_secret_hash });
+        if let Err(error) = channel.try_send(&keep.encode()) {
+            crate::report!("thinc: a login of {user} cannot outlive the broker: {error}");
+        }
         state.audit.record(&Entry {
             login: Some(number),
             user: Some(&user),
@@ -591,26 +693,15 @@ impl Task {
         state.add(Login {
             number,
             since,
-            cookie_hash: hash(&cookie),
-            origin_secret_hash: hash(&origin_secret),
+            cookie_hash,
+            origin_secret_hash,
             user: user.clone(),
             agent: agent.clone(),
             ends: since + LOGIN_LIFE,
+            process: channel.clone(),
         });
         drop(state);
-        if let Some(mut process) = process {
-            // It lives as long as the last process of the login.
-            let (state, user) = (self.state.clone(), user.clone());
-            tokio::task::spawn_local(async move {
-                let _ = process.wait().await;
-                let entry = Entry {
-                    login: Some(number),
-                    user: Some(&user),
-                    ..Entry::new(Event::ProcessesEnded)
-                };
-                state.borrow_mut().audit.record(&entry.lasted(since.elapsed()));
-            });
-        }
+        watch(self.state.clone(), number, since, user.clone(), channel, Some(process));
         let attempt = self.begin.attempt;
         (Reply::Admitted { attempt, cookie, origin_secret, user }, Some(agent))
     }
@@ -634,8 +725,9 @@ impl Task {
 
     fn start_login(&self) -> io::Result<(Child, Channel)> {
         let (near, far) = packets::pair()?;
-        let child = Command::new(std::env::current_exe()?)
-            .args(["broker-part", "login", "--pam-service", &self.helper.service])
+        let child = Command::new(crate::own_program())
+            .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
+            .arg(&self.helper.state)
             .stdin(Stdio::from(far))
             .stdout(Stdio::null())
             .spawn()?;
@@ -649,28 +741,32 @@ impl Task {
         process: &Channel,
         asked: &mut Instant,
         tried: &mut bool,
-    ) -> Outcome {
+    ) -> Result<(String, OwnedFd), Failure> {
         let Begin { attempt, address, ref user, .. } = self.begin;
         let begin = Request::Begin { attempt, source: address, user: user.clone() };
         if process.send(&begin.encode(), &[]).await.is_err() {
-            return Outcome::Refused;
+            return Err(Failure::Refused);
         }
         let deadline = tokio::time::Instant::now() + ATTEMPT_TIME_MAX;
         loop {
             tokio::select! {
                 packet = process.receive(MESSAGE_BYTES_MAX) => {
-                    let Ok(packet) = packet else { return Outcome::Refused };
+                    let Ok(packet) = packet else { return Err(Failure::Refused) };
                     match Reply::decode(&packet.bytes) {
                         Ok(reply @ Reply::Prompts { .. }) => send(front, &reply, None).await,
                         Ok(Reply::Admitted { user, .. }) => {
                             let agent = packet.descriptors.into_iter().next();
-                            return agent.map_or(Outcome::Refused, |agent| {
-                                Outcome::Admitted(user, agent)
-                            });
+                            return agent.map(|agent| (user, agent)).ok_or(Failure::Refused);
                         }
                         // It has ended without a word, or with one that it must not send.
-                        Ok(Reply::Refused { .. } | Reply::Drain { .. }) | Err(_) => {
-                            return Outcome::Refused;
+                        Ok(
+                            Reply::Refused { .. }
+                            | Reply::Drain { .. }
+                            | Reply::Kept { .. }
+                            | Reply::Ended { .. },
+                        )
+                        | Err(_) => {
+                            return Err(Failure::Refused);
                         }
                     }
                 }
@@ -678,12 +774,12 @@ impl Task {
                     Some(answers @ Request::Answers { .. }) => {
                         (*asked, *tried) = (Instant::now(), true);
                         if process.send(&answers.encode(), &[]).await.is_err() {
-                            return Outcome::Refused;
+                            return Err(Failure::Refused);
                         }
                     }
-                    _ => return Outcome::Abandoned,
+                    _ => return Err(Failure::Abandoned),
                 },
-                () = sleep_until(deadline) => return Outcome::Refused,
+                () = sleep_until(deadline) => return Err(Failure::Refused),
             }
         }
     }
@@ -704,11 +800,12 @@ mod tests {
             user: user.to_owned(),
             agent: Rc::new(std::fs::File::open("/dev/null").unwrap().into()),
             ends: Instant::now() + LOGIN_LIFE,
+            process: Rc::new(Channel::new(packets::pair().unwrap().0).unwrap()),
         }
     }
 
-    #[test]
-    fn a_login_is_found_by_both_secrets_until_it_ends() {
+    #[tokio::test]
+    async fn a_login_is_found_by_both_secrets_until_it_ends() {
         let mut state = State::default();
         let cookie = [0; 32];
         state.add(login("anna", 0));
@@ -721,8 +818,8 @@ mod tests {
         assert!(state.find(&cookie, &[9; 32]).is_none());
     }
 
-    #[test]
-    fn the_oldest_login_makes_room_and_one_person_displaces_only_their_own() {
+    #[tokio::test]
+    async fn the_oldest_login_makes_room_and_one_person_displaces_only_their_own() {
         let mut state = State::default();
         state.add(login("otto", 0));
         for number in 1..=LOGINS_PER_USER_MAX as u16 + 1 {

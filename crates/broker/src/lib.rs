@@ -21,6 +21,7 @@ mod audit;
 pub mod config;
 mod front;
 mod helper;
+mod keep;
 mod login;
 pub mod message;
 mod options;
@@ -29,10 +30,12 @@ mod throttle;
 
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 pub use helper::{check, serve};
+pub use keep::end_logins;
 pub use options::{BrokerError, BrokerOptions};
 
 /// The process of the front; its standard input is the socket to the helper.
@@ -41,9 +44,16 @@ pub fn front() -> Result<(), BrokerError> {
 }
 
 /// The process of one login, by the rules of this PAM service; its standard input is the socket to
-/// the helper.
-pub fn login(service: &str) -> Result<(), BrokerError> {
-    login::main(take_socket()?, service)
+/// the helper, and the folder that of the broker's state.
+pub fn login(service: &str, state: &Path) -> Result<(), BrokerError> {
+    login::main(take_socket()?, service, state)
+}
+
+/// This program, for another role: by its path, so that process lists name it, unless an upgrade
+/// has replaced the file; then by the kernel's link to what runs. All parts are of one version.
+pub(crate) fn own_program() -> PathBuf {
+    let path = std::env::current_exe().ok().filter(|path| path.exists());
+    path.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
 /// The socket on standard input, in whose place comes /dev/null: children inherit standard input.

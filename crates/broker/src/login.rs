@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
 
@@ -14,6 +15,7 @@ use rustix::process::{WaitOptions, getpid, set_child_subreaper};
 use thinc_pam::Pam;
 
 use crate::BrokerError;
+use crate::keep::{self, Door};
 use crate::message::{MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style};
 use crate::packets;
 
@@ -23,7 +25,7 @@ const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/g
 const PASSED_ON: [&str; 3] = ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG"];
 
 /// Returns when everything of this login has ended.
-pub(crate) fn main(socket: OwnedFd, service: &str) -> Result<(), BrokerError> {
+pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), BrokerError> {
     let socket = Rc::new(socket);
     let Some(Request::Begin { attempt, source, user }) = receive(&socket) else { return Ok(()) };
     let from = source.to_canonical();
@@ -48,11 +50,24 @@ pub(crate) fn main(socket: OwnedFd, service: &str) -> Result<(), BrokerError> {
         }
     };
     crate::report!("thinc: {} logged in from {from}", account.name);
+    // Before the person is answered: the helper may end at any time after that.
+    let door = Door::open(state).and_then(|door| Ok((door.listener()?, door)));
+    let (listener, _door) = match door {
+        Ok((listener, door)) => (Some(listener), Some(door)),
+        Err(error) => {
+            let name = &account.name;
+            crate::report!("thinc: a login of {name} cannot outlive the broker: {error}");
+            (None, None)
+        }
+    };
     let (cookie, origin_secret) = ([0; 32], [0; 32]);
     let admitted = Reply::Admitted { attempt, cookie, origin_secret, user: account.name.clone() };
-    // If the helper has ended, the agent's socket closes here, and the agent ends.
+    // If the helper has ended, the login ends with the next message that does not come.
     let _ = packets::send(&*socket, &admitted.encode(), &[agent.as_fd()]);
-    drop((agent, socket));
+    // PAM's conversation has a reference too.
+    let socket = socket.try_clone().map_err(|error| BrokerError::System("go on", error))?;
+    let login = keep::Login::new(account.name.clone(), agent);
+    std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
     crate::report!("thinc: the last process of a login of {} has ended", account.name);
     pam.close_session()?;
@@ -156,7 +171,7 @@ fn start_agent(pam: &mut Pam, account: &User) -> Result<OwnedFd, BrokerError> {
     for name in PASSED_ON {
         environment.extend(std::env::var_os(name).map(|value| (name.into(), value)));
     }
-    Command::new(std::env::current_exe().map_err(start)?)
+    Command::new(crate::own_program())
         .args(["broker-part", "agent", "--uid"])
         .arg(account.uid.to_string())
         .arg("--gid")

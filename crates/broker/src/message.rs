@@ -8,14 +8,23 @@
 //!                   2 ANSWERS attempt u64 | count u8 | count × text
 //!                   3 CANCEL  attempt u64
 //!                   4 RESUME  attempt u64 | cookie 32 bytes | origin secret 32 bytes
-//!                   5 END     cookie 32 bytes
+//!                   5 END     attempt u64 | cookie 32 bytes
 //!                   6 NOTE    cookie 32 bytes | source 16 bytes | viewer u64 | deed u8
 //!                             | session text
+//! to the login process: 1 and 2 as above, once the person is admitted:
+//!                   7 KEEP    login u64 | hash of the cookie 32 bytes
+//!                             | hash of the origin secret 32 bytes
+//!                   8 FORGET
+//! from the login process: 1 to 3 as below, to the next helper:
+//!                   5 KEPT    login u64 | age u64, ms | user text | open u8
+//!                             | if open: both hashes, as above
+//!                     (with the socket of the user's agent if open)
 //! from the helper:  1 PROMPTS attempt u64 | count u8 | count × (style u8 | text)
 //!                   2 REFUSED attempt u64 | reason u8
 //!                   3 ADMITTED attempt u64 | cookie 32 bytes | origin secret 32 bytes | user text
 //!                     (with one descriptor: the socket of the user's agent)
 //!                   4 DRAIN   draining u8
+//!                   6 ENDED   attempt u64
 //! text: length u16, little-endian | bytes
 //! ```
 
@@ -72,6 +81,8 @@ pub enum Request {
     },
     /// A person logs out.
     End {
+        /// Names this request in its reply.
+        attempt: u64,
         /// Of the login.
         cookie: Secret,
     },
@@ -88,6 +99,21 @@ pub enum Request {
         /// The session's name.
         session: String,
     },
+    /// To a login process: what the next helper has to know, should this one end.
+    Keep(Kept),
+    /// To a login process: this login has ended. No helper learns its secrets any more.
+    Forget,
+}
+
+/// What opens a login, kept by its login process for the next helper.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Kept {
+    /// Its number.
+    pub login: u64,
+    /// SHA-256.
+    pub cookie_hash: Secret,
+    /// SHA-256.
+    pub origin_secret_hash: Secret,
 }
 
 /// What a person does with a session.
@@ -166,6 +192,22 @@ pub enum Reply {
     Drain {
         /// They may not.
         is_draining: bool,
+    },
+    /// From a login process to a helper that was started after it.
+    Kept {
+        /// The login's number.
+        login: u64,
+        /// Milliseconds since the person was admitted.
+        age_ms: u64,
+        /// The account.
+        user: String,
+        /// What opens it, and then a descriptor comes along; `None` once it has ended.
+        kept: Option<Kept>,
+    },
+    /// For the front: the login of an END is not opened by any helper any more.
+    Ended {
+        /// Of the request.
+        attempt: u64,
     },
 }
 
@@ -253,6 +295,18 @@ impl<'a> Fields<'a> {
         Ok(count)
     }
 
+    fn kept(&mut self, login: u64) -> Result<Kept, MessageError> {
+        Ok(Kept { login, cookie_hash: self.array()?, origin_secret_hash: self.array()? })
+    }
+
+    fn is(&mut self) -> Result<bool, MessageError> {
+        match self.u8()? {
+            0 => Ok(false),
+            1 => Ok(true),
+            other => Err(MessageError::Unknown("a truth value", other)),
+        }
+    }
+
     fn end(self) -> Result<(), MessageError> {
         if self.0.is_empty() { Ok(()) } else { Err(MessageError::Length) }
     }
@@ -296,8 +350,9 @@ impl Request {
                 out.extend(cookie);
                 out.extend(origin_secret);
             }
-            Request::End { cookie } => {
+            Request::End { attempt, cookie } => {
                 out.push(5);
+                out.extend(attempt.to_le_bytes());
                 out.extend(cookie);
             }
             Request::Note { cookie, source, viewer, deed, session } => {
@@ -308,6 +363,13 @@ impl Request {
                 out.push(*deed as u8);
                 put_text(&mut out, session.as_bytes());
             }
+            Request::Keep(kept) => {
+                out.push(7);
+                out.extend(kept.login.to_le_bytes());
+                out.extend(kept.cookie_hash);
+                out.extend(kept.origin_secret_hash);
+            }
+            Request::Forget => out.push(8),
         }
         out
     }
@@ -334,7 +396,7 @@ impl Request {
                 cookie: fields.array()?,
                 origin_secret: fields.array()?,
             },
-            5 => Request::End { cookie: fields.array()? },
+            5 => Request::End { attempt: fields.u64()?, cookie: fields.array()? },
             6 => Request::Note {
                 cookie: fields.array()?,
                 source: Ipv6Addr::from(fields.array::<16>()?),
@@ -348,6 +410,11 @@ impl Request {
                 },
                 session: fields.session()?,
             },
+            7 => {
+                let login = fields.u64()?;
+                Request::Keep(fields.kept(login)?)
+            }
+            8 => Request::Forget,
             other => return Err(MessageError::Unknown("a request", other)),
         };
         fields.end()?;
@@ -383,6 +450,21 @@ impl Reply {
                 put_text(&mut out, cut(user, USER_BYTES_MAX).as_bytes());
             }
             Reply::Drain { is_draining } => out.extend([4, u8::from(*is_draining)]),
+            Reply::Kept { login, age_ms, user, kept } => {
+                out.push(5);
+                out.extend(login.to_le_bytes());
+                out.extend(age_ms.to_le_bytes());
+                put_text(&mut out, cut(user, USER_BYTES_MAX).as_bytes());
+                out.push(u8::from(kept.is_some()));
+                if let Some(kept) = kept {
+                    out.extend(kept.cookie_hash);
+                    out.extend(kept.origin_secret_hash);
+                }
+            }
+            Reply::Ended { attempt } => {
+                out.push(6);
+                out.extend(attempt.to_le_bytes());
+            }
         }
         out
     }
@@ -422,13 +504,14 @@ impl Reply {
                 origin_secret: fields.array()?,
                 user: fields.user()?,
             },
-            4 => Reply::Drain {
-                is_draining: match fields.u8()? {
-                    0 => false,
-                    1 => true,
-                    other => return Err(MessageError::Unknown("a truth value", other)),
-                },
-            },
+            4 => Reply::Drain { is_draining: fields.is()? },
+            5 => {
+                let (login, age_ms) = (fields.u64()?, fields.u64()?);
+                let user = fields.user()?;
+                let kept = if fields.is()? { Some(fields.kept(login)?) } else { None };
+                Reply::Kept { login, age_ms, user, kept }
+            }
+            6 => Reply::Ended { attempt: fields.u64()? },
             other => return Err(MessageError::Unknown("a reply", other)),
         };
         fields.end()?;
@@ -448,10 +531,12 @@ impl std::fmt::Debug for Request {
             }
             Request::Cancel { attempt } => write!(f, "Cancel({attempt})"),
             Request::Resume { attempt, .. } => write!(f, "Resume({attempt})"),
-            Request::End { .. } => write!(f, "End"),
+            Request::End { attempt, .. } => write!(f, "End({attempt})"),
             Request::Note { source, viewer, deed, session, .. } => {
                 write!(f, "Note({source}, {viewer}, {deed:?}, {session})")
             }
+            Request::Keep(kept) => write!(f, "Keep({})", kept.login),
+            Request::Forget => write!(f, "Forget"),
         }
     }
 }
@@ -464,6 +549,10 @@ impl std::fmt::Debug for Reply {
             Reply::Refused { attempt, reason } => write!(f, "Refused({attempt}, {reason:?})"),
             Reply::Admitted { attempt, user, .. } => write!(f, "Admitted({attempt}, {user:?})"),
             Reply::Drain { is_draining } => write!(f, "Drain({is_draining})"),
+            Reply::Kept { login, age_ms, user, kept } => {
+                write!(f, "Kept({login}, {age_ms}, {user:?}, {})", kept.is_some())
+            }
+            Reply::Ended { attempt } => write!(f, "Ended({attempt})"),
         }
     }
 }
@@ -472,13 +561,19 @@ impl std::fmt::Debug for Reply {
 mod tests {
     use super::*;
 
+    fn kept() -> Kept {
+        Kept { login: 7, cookie_hash: [97; 32], origin_secret_hash: [97; 32] }
+    }
+
     fn requests() -> Vec<Request> {
         vec![
             Request::Begin { attempt: 1, source: Ipv6Addr::LOCALHOST, user: "jürgen".into() },
             Request::Answers { attempt: 2, answers: vec![b"a".to_vec(), vec![]] },
             Request::Cancel { attempt: u64::MAX },
             Request::Resume { attempt: 4, cookie: [5; 32], origin_secret: [6; 32] },
-            Request::End { cookie: [7; 32] },
+            Request::End { attempt: 4, cookie: [7; 32] },
+            Request::Keep(kept()),
+            Request::Forget,
             Request::Note {
                 cookie: [8; 32],
                 source: Ipv6Addr::LOCALHOST,
@@ -504,6 +599,9 @@ mod tests {
             Reply::Refused { attempt: 2, reason: Reason::Refused },
             Reply::Refused { attempt: 2, reason: Reason::Draining },
             Reply::Drain { is_draining: true },
+            Reply::Kept { login: 7, age_ms: 5, user: "anna".into(), kept: Some(kept()) },
+            Reply::Kept { login: 8, age_ms: 6, user: "otto".into(), kept: None },
+            Reply::Ended { attempt: 1 },
             Reply::Admitted {
                 attempt: 3,
                 cookie: [1; 32],

@@ -57,6 +57,9 @@ impl BrokerOptions {
 /// Why the broker does not run.
 #[derive(Debug, Error)]
 pub enum BrokerError {
+    /// The folder of the sockets of login processes.
+    #[error("cannot look for logins in {path}: {1}", path = .0.display())]
+    Logins(PathBuf, #[source] io::Error),
     /// The configuration file.
     #[error(transparent)]
     Config(#[from] ConfigError),

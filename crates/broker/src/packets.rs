@@ -95,6 +95,11 @@ impl Channel {
         self.0.async_io(Interest::WRITABLE, || send(&self.0, bytes, descriptors)).await
     }
 
+    /// As [`send`], and an error if the other end is full.
+    pub(crate) fn try_send(&self, bytes: &[u8]) -> io::Result<()> {
+        send(&self.0, bytes, &[])
+    }
+
     /// As [`receive`].
     pub(crate) async fn receive(&self, max: usize) -> io::Result<Packet> {
         self.0.async_io(Interest::READABLE, || receive(&self.0, max)).await

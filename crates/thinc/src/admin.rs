@@ -1,24 +1,25 @@
 //! `thinc admin`: lists and ends the desktops of everybody on this machine, for root. From the
 //! administrator's shell, to supervisors. Finds them as the kernel knows them, by the lock that a
 //! living supervisor has open, so these need no broker and no file that may be stale; `drain`
-//! asks the broker's helper. Knows processes; never what a session shows.
+//! asks the broker's helper, `logout` login processes. Knows processes; never what a session shows.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::Serialize;
-use thinc_broker::BrokerOptions;
 use thinc_broker::admin::{AdminRequest, AdminStatus, ask};
 use thinc_broker::config::Config;
+use thinc_broker::{BrokerOptions, end_logins};
 
 use crate::MainError;
-use crate::cli::{AdminDrain, AdminEnd, AdminSessions};
+use crate::cli::{AdminBroker, AdminDrain, AdminEnd, AdminSessions};
 use crate::clients::age_text;
 use crate::terminal::print;
 
@@ -105,9 +106,7 @@ pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
 
 /// `thinc admin drain`.
 pub(crate) fn drain(options: AdminDrain) -> Result<ExitCode, MainError> {
-    let file = Config::load(options.config.as_deref())?;
-    let command_line = Config { state: options.state, ..Config::default() };
-    let state = BrokerOptions::new(command_line, file).state;
+    let state = state_of(options.broker)?;
     let request = if options.off { AdminRequest::Resume } else { AdminRequest::Drain };
     let AdminStatus { is_draining, logins, viewers } = ask(&state, request)?;
     let what = if is_draining { "takes no new logins" } else { "takes logins" };
@@ -119,6 +118,26 @@ pub(crate) fn drain(options: AdminDrain) -> Result<ExitCode, MainError> {
         print(&format!("Desktops on this machine: {count}."));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// `thinc admin logout`.
+pub(crate) fn logout(broker: AdminBroker) -> Result<ExitCode, MainError> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("thinc admin needs root".into());
+    }
+    let state = state_of(broker)?;
+    if ask(&state, AdminRequest::Status).is_ok() {
+        return Err("the broker is running: stop it first (systemctl stop thinc-broker)".into());
+    }
+    let count = end_logins(&state)?;
+    print(&format!("{count} logins have ended. Desktops on this machine: {}.", desktops()?.len()));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn state_of(broker: AdminBroker) -> Result<PathBuf, MainError> {
+    let file = Config::load(broker.config.as_deref())?;
+    let command_line = Config { state: broker.state, ..Config::default() };
+    Ok(BrokerOptions::new(command_line, file).state)
 }
 
 /// The supervisor, unless another process has its ID by now; `None` if it has ended.

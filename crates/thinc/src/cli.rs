@@ -397,7 +397,7 @@ Files:
 
 Signals:
   SIGTERM and SIGINT end the broker and the connections of all people; sessions continue, and a
-  broker that is started again finds them";
+  broker that is started again within five minutes finds them and the logins";
 
 /// Administrate desktops.
 #[derive(Clone, Debug, Args)]
@@ -419,6 +419,11 @@ pub(crate) enum AdminCommand {
     /// People who are logged in, and their desktops, go on; `thinc admin sessions` says when none
     /// is left. Restarting the broker takes logins again.
     Drain(AdminDrain),
+    /// End all logins of a broker that has been stopped; desktops go on
+    ///
+    /// Otherwise people who are logged in go on without a password when it is started again within
+    /// five minutes.
+    Logout(AdminBroker),
 }
 
 /// List desktops.
@@ -435,6 +440,14 @@ pub(crate) struct AdminDrain {
     /// Take logins and start desktops again
     #[arg(long)]
     pub(crate) off: bool,
+    /// Which broker.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
+}
+
+/// A broker on this machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminBroker {
     /// Configuration file of the broker, if it is not /etc/thinc/broker.toml
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
@@ -472,6 +485,9 @@ pub(crate) enum Part {
         /// PAM's rules
         #[arg(long)]
         pam_service: String,
+        /// The broker's folder
+        #[arg(long)]
+        state: PathBuf,
     },
     /// Starts and finds the sessions of a user, as that user
     Agent {

@@ -65,11 +65,14 @@ pub fn main() -> ExitCode {
             cli::AdminCommand::Sessions(options) => admin::sessions(&options),
             cli::AdminCommand::End(options) => admin::end(&options),
             cli::AdminCommand::Drain(options) => admin::drain(options),
+            cli::AdminCommand::Logout(broker) => admin::logout(broker),
         },
         cli::Command::BrokerPart(part) => {
             let result = match part.part {
                 cli::Part::Front => thinc_broker::front(),
-                cli::Part::Login { pam_service } => thinc_broker::login(&pam_service),
+                cli::Part::Login { pam_service, state } => {
+                    thinc_broker::login(&pam_service, &state)
+                }
                 cli::Part::Agent { uid, gid } => agent::agent(uid, gid),
             };
             result.map(|()| ExitCode::SUCCESS).map_err(Into::into)

@@ -251,7 +251,9 @@ async fn post(
     };
     match (desk, file) {
         (_, "logout") => {
-            connection.shared.logins.end(&login).await;
+            if !connection.shared.logins.end(&login, connection.peer.ip()).await {
+                return plain(StatusCode::BAD_GATEWAY, "the login may not have ended: try again");
+            }
             info!("{}: {} logged out", connection.peer, login.user);
             let gone = format!("{COOKIE}=; Secure; HttpOnly; SameSite=Strict; Path=/; Max-Age=0");
             with_header(plain(StatusCode::NO_CONTENT, ""), header::SET_COOKIE, &gone)
@@ -500,7 +502,9 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
                 }
                 _ => return ask(logins, attempt, prompts),
             },
-            Reply::Drain { .. } => unreachable!("it belongs to no attempt, and dispatch keeps it"),
+            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } => {
+                unreachable!("dispatch passes on what answers the request of an attempt")
+            }
             Reply::Refused { reason, .. } => {
                 info!("{}: login refused", connection.peer);
                 return refused(reason);

@@ -116,7 +116,9 @@ impl Logins {
                 }
                 Reply::Prompts { attempt, .. }
                 | Reply::Refused { attempt, .. }
-                | Reply::Admitted { attempt, .. } => attempt,
+                | Reply::Admitted { attempt, .. }
+                | Reply::Ended { attempt } => attempt,
+                Reply::Kept { .. } => return warn!("a reply of the helper for itself"),
             };
             let is_last = !matches!(reply, Reply::Prompts { .. });
             let mut replies = lock(&self.replies);
@@ -271,11 +273,14 @@ impl Logins {
         let _ = self.send(&Request::Note { cookie, source, viewer, deed, session }).await;
     }
 
-    /// Ends a login, and with it the connections of its pages. Its sessions go on.
-    pub(crate) async fn end(&self, login: &Login) {
+    /// Ends a login, and with it the connections of its pages; true once no helper will open it
+    /// any more. Its sessions go on.
+    pub(crate) async fn end(&self, login: &Login, source: IpAddr) -> bool {
         lock(&self.logins).remove(&hash(&login.cookie));
         login.ended.send_replace(true);
-        let _ = self.send(&Request::End { cookie: login.cookie }).await;
+        let mut attempt = self.register(source);
+        let request = Request::End { attempt: attempt.number, cookie: login.cookie };
+        self.send(&request).await.is_ok() && self.next(&mut attempt).await.is_some()
     }
 }
 

@@ -220,7 +220,9 @@ async fn log_in(
                     }
                 }
             }
-            Reply::Drain { .. } => unreachable!("it belongs to no attempt, and dispatch keeps it"),
+            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } => {
+                unreachable!("dispatch passes on what answers the request of an attempt")
+            }
             Reply::Refused { reason, .. } => {
                 info!("{peer}: login refused");
                 return Ok(Err(match reason {

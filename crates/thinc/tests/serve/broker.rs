@@ -56,7 +56,7 @@ fn run(command: &mut Command) {
 /// An account, until it is dropped.
 pub(crate) struct Account {
     pub(crate) name: String,
-    uid: u32,
+    pub(crate) uid: u32,
     gid: u32,
 }
 
@@ -98,7 +98,7 @@ impl Account {
     }
 
     /// This user's processes.
-    fn processes(&self) -> Vec<u32> {
+    pub(crate) fn processes(&self) -> Vec<u32> {
         let output = Command::new("pgrep").args(["-U", &self.name]).output().unwrap();
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(|line| line.parse().unwrap()).collect()
@@ -127,7 +127,7 @@ impl Drop for Account {
 /// A broker with folders and PAM rules of its own.
 pub(crate) struct Broker {
     pub(crate) folder: PathBuf,
-    service: PathBuf,
+    pub(crate) service: PathBuf,
     pub(crate) address: SocketAddr,
     pub(crate) process: Child,
 }
@@ -194,7 +194,7 @@ impl Broker {
         Broker { folder, service, address, process }
     }
 
-    fn spawn(folder: &Path, service: &Path, address: SocketAddr) -> (Child, SocketAddr) {
+    pub(crate) fn spawn(folder: &Path, service: &Path, address: SocketAddr) -> (Child, SocketAddr) {
         let log = folder.join("log");
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut process = Command::new(folder.join("bin/thinc"))
@@ -220,6 +220,23 @@ impl Broker {
             panic!("{line:?}: {}", fs::read_to_string(folder.join("log")).unwrap())
         });
         (process, address)
+    }
+
+    pub(crate) fn end(&mut self, signal: Signal) {
+        kill_process(Pid::from_child(&self.process), signal).unwrap();
+        self.process.wait().unwrap();
+    }
+
+    /// Starts another helper on the same port, whatever is left of the one before.
+    pub(crate) fn start_again(&mut self) {
+        let (process, address) = Broker::spawn(&self.folder, &self.service, self.address);
+        self.process = process;
+        assert_eq!(address, self.address);
+    }
+
+    pub(crate) fn restart(&mut self, signal: Signal) {
+        self.end(signal);
+        self.start_again();
     }
 
     pub(crate) fn account(&self) -> Account {
@@ -317,7 +334,7 @@ pub(crate) fn post(browser: &Browser, path: &str) -> Answer {
     browser.open("POST", path, &[("Origin", &origin), ("Thinc-Origin-Secret", &secret)], "").0
 }
 
-fn sessions(browser: &Browser) -> Vec<String> {
+pub(crate) fn sessions(browser: &Browser) -> Vec<String> {
     let answer = browser.get_as_page("/sessions");
     assert_eq!(answer.status, 200, "{}", answer.text());
     let list: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
@@ -668,16 +685,9 @@ fn desktops_outlive_front_and_helper_and_are_found_again() {
     assert_eq!(sessions(&browser), ["desk"]);
 
     // The helper's end is that of the front; the desktop stays, and another broker finds it.
-    kill(broker.process.id());
-    broker.process.wait().unwrap();
+    broker.restart(Signal::KILL);
     let _ = { viewer }.read_to_end(&mut rest);
-    wait_until("the port is free", || {
-        std::net::TcpListener::bind(broker.address).is_ok().then_some(())
-    });
-    let (process, address) = Broker::spawn(&broker.folder, &broker.service, broker.address);
-    broker.process = process;
-    assert_eq!(address, broker.address);
-    assert_eq!(browser.get_as_page("/sessions").status, 401, "that broker knew the cookie");
+    drop(open(&browser, &name).unwrap());
     let again = logged_in(&broker, &anna);
     assert_eq!(sessions(&again), ["desk"]);
     drop(open(&again, &name).unwrap());
