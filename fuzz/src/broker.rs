@@ -73,6 +73,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: Some(kept) }.encode(),
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: None }.encode(),
         Reply::Ended { attempt: 1 }.encode(),
+        Reply::Certificate.encode(),
         Reply::Admitted {
             attempt: 1,
             cookie: [1; 32],

@@ -26,6 +26,7 @@ use tokio::time::{sleep, sleep_until};
 
 use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
+use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::keep::{self, Found};
 use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
 use crate::packets::{self, Channel};
@@ -48,8 +49,6 @@ const PORT_TIMEOUT: Duration = Duration::from_secs(2);
 const PORT_POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// Connections that wait while the front is restarted.
 const BACKLOG: i32 = 1024;
-/// The pipe that the key goes through holds this much.
-const IDENTITY_BYTES_MAX: usize = 60 * 1024;
 /// Delay before the second restart of the front in a row, and the longest.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
@@ -70,29 +69,30 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let audit = Audit::open(options.audit_log.as_deref()).map_err(|error| {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
-    let (identity, pem) = identity(&options)?;
+    let (certificate, loaded) = Certificate::open(&options)?;
     let listener = listen(options.listen)?;
     let address = listener
         .local_addr()
         .map_err(|error| BrokerError::System("read the port's address", error))?;
-    let hex: String = identity.pin.0.iter().map(|byte| format!("{byte:02x}")).collect();
-    let self_signed = if options.certificate.is_none() { ", self-signed" } else { "" };
     let port = if address.port() == 443 { String::new() } else { format!(":{}", address.port()) };
     // Fails only if nobody reads it.
     let _ = write!(
         io::stdout(),
         "The broker listens on {address}; people open https://HOST{port}/ and log in.\n\
-         The SHA-256 of the public key{self_signed}: {hex}\n"
+         The SHA-256 of the public key{}: {}\n",
+        certificate.kind(),
+        certificate::hex(&loaded.identity.pin())
     );
 
     let found = keep::find(&options.state)?;
+    let pem = watch::Sender::new(Rc::new(loaded.pem));
     let helper =
         Helper { listener, pem, front_user, service: options.pam_service, state: options.state };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|error| BrokerError::System("start the event loop", error))?;
-    LocalSet::new().block_on(&runtime, run(Rc::new(helper), audit, found))
+    LocalSet::new().block_on(&runtime, run(Rc::new(helper), certificate, audit, found))
 }
 
 /// What `serve` needs besides root and a free port.
@@ -118,31 +118,6 @@ fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
         Ok(Some(user)) => Ok(user),
         _ => Err(BrokerError::NoFrontUser(options.front_user.clone())),
     }
-}
-
-/// Key and certificate, and both as PEM.
-fn identity(options: &BrokerOptions) -> Result<(Identity, Vec<u8>), BrokerError> {
-    let own = options.state.join("identity.pem");
-    let (certificate, key) = match &options.certificate {
-        Some((certificate, key)) => (certificate, key),
-        None => {
-            Identity::load_or_create(&options.state)?;
-            (&own, &own)
-        }
-    };
-    let identity = Identity::load(certificate, key)?;
-    let read = |path: &Path| {
-        std::fs::read(path).map_err(|error| BrokerError::System("read the certificate", error))
-    };
-    let mut pem = read(certificate)?;
-    if certificate != key {
-        pem.push(b'\n');
-        pem.extend(read(key)?);
-    }
-    if pem.len() > IDENTITY_BYTES_MAX {
-        return Err(BrokerError::LongIdentity(pem.len(), IDENTITY_BYTES_MAX));
-    }
-    Ok((identity, pem))
 }
 
 /// The given address, or port 443 of every address; without IPv6, of every IPv4 address.
@@ -181,7 +156,8 @@ fn listen(address: Option<SocketAddr>) -> Result<TcpListener, BrokerError> {
 /// What stays the same while the helper runs.
 struct Helper {
     listener: TcpListener,
-    pem: Vec<u8>,
+    /// Wakes the task that tells the front.
+    pem: watch::Sender<Pem>,
     front_user: User,
     service: String,
     state: PathBuf,
@@ -372,7 +348,12 @@ pub(crate) fn hash(secret: &Secret) -> Secret {
     Sha256::digest(secret).into()
 }
 
-async fn run(helper: Rc<Helper>, audit: Audit, found: Vec<Found>) -> Result<(), BrokerError> {
+async fn run(
+    helper: Rc<Helper>,
+    certificate: Certificate,
+    audit: Audit,
+    found: Vec<Found>,
+) -> Result<(), BrokerError> {
     let stop = |kind| signal(kind).map_err(|error| BrokerError::System("wait for signals", error));
     let (mut term, mut int) = (stop(SignalKind::terminate())?, stop(SignalKind::interrupt())?);
     let state = Rc::new(RefCell::new(State { audit, ..State::default() }));
@@ -383,6 +364,7 @@ async fn run(helper: Rc<Helper>, audit: Audit, found: Vec<Found>) -> Result<(), 
     tokio::task::spawn_local(async move {
         admin.serve(|request| for_admin.borrow_mut().administrate(request)).await;
     });
+    tokio::task::spawn_local(certificate.renew(stop(SignalKind::hangup())?, helper.pem.clone()));
     let mut failures = 0u32;
     loop {
         let started = Instant::now();
@@ -473,10 +455,8 @@ fn watch(
 fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let failed = |error| BrokerError::System("start the front", error);
     let (near, far) = packets::pair().map_err(failed)?;
-    let (read, mut write) = io::pipe().map_err(failed)?;
-    write.write_all(&helper.pem).map_err(failed)?;
-    drop(write);
-    packets::send(&near, START, &[helper.listener.as_fd(), read.as_fd()]).map_err(failed)?;
+    let pem = pipe_with(&helper.pem.borrow()).map_err(failed)?;
+    packets::send(&near, START, &[helper.listener.as_fd(), pem.as_fd()]).map_err(failed)?;
     let mut command = std::process::Command::new(crate::own_program());
     command
         .args(["broker-part", "front"])
@@ -506,6 +486,8 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
     let mut draining = state.borrow().draining.subscribe();
     // A front that starts knows nothing of it.
     draining.mark_changed();
+    // It was started with this one.
+    let mut pem = helper.pem.subscribe();
     // The oldest first. Dropping them ends their tasks: the people have gone with the front.
     let attempts: Rc<RefCell<Vec<Attempt>>> = Rc::default();
     loop {
@@ -516,6 +498,14 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
             _ = draining.changed() => {
                 let is_draining = *draining.borrow_and_update();
                 send(&channel, &Reply::Drain { is_draining }, None).await;
+                continue;
+            }
+            _ = pem.changed() => {
+                let pipe = pipe_with(&pem.borrow_and_update());
+                match pipe {
+                    Ok(pipe) => send(&channel, &Reply::Certificate, Some(&pipe)).await,
+                    Err(error) => crate::report!("thinc: cannot pass a certificate on: {error}"),
+                }
                 continue;
             }
             received = channel.receive(MESSAGE_BYTES_MAX) => received,
@@ -589,8 +579,8 @@ async fn serve_front(helper: Rc<Helper>, state: Rc<RefCell<State>>, channel: Cha
 }
 
 /// A front that does not read has ended, which `serve_front` detects.
-async fn send(channel: &Channel, reply: &Reply, agent: Option<&OwnedFd>) {
-    let descriptors: Vec<_> = agent.into_iter().map(|agent| agent.as_fd()).collect();
+async fn send(channel: &Channel, reply: &Reply, descriptor: Option<&OwnedFd>) {
+    let descriptors: Vec<_> = descriptor.into_iter().map(|fd| fd.as_fd()).collect();
     let _ = channel.send(&reply.encode(), &descriptors).await;
 }
 
@@ -763,7 +753,8 @@ impl Task {
                             Reply::Refused { .. }
                             | Reply::Drain { .. }
                             | Reply::Kept { .. }
-                            | Reply::Ended { .. },
+                            | Reply::Ended { .. }
+                            | Reply::Certificate,
                         )
                         | Err(_) => {
                             return Err(Failure::Refused);

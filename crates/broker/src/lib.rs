@@ -18,6 +18,7 @@ pub(crate) use report;
 pub mod admin;
 pub mod agent;
 mod audit;
+mod certificate;
 pub mod config;
 mod front;
 mod helper;

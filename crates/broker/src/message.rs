@@ -25,6 +25,7 @@
 //!                     (with one descriptor: the socket of the user's agent)
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
+//!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
 //! text: length u16, little-endian | bytes
 //! ```
 
@@ -209,6 +210,8 @@ pub enum Reply {
         /// Of the request.
         attempt: u64,
     },
+    /// For the front: what new connections are shown; a descriptor comes along.
+    Certificate,
 }
 
 /// Why bytes are no message.
@@ -465,6 +468,7 @@ impl Reply {
                 out.push(6);
                 out.extend(attempt.to_le_bytes());
             }
+            Reply::Certificate => out.push(7),
         }
         out
     }
@@ -512,6 +516,7 @@ impl Reply {
                 Reply::Kept { login, age_ms, user, kept }
             }
             6 => Reply::Ended { attempt: fields.u64()? },
+            7 => Reply::Certificate,
             other => return Err(MessageError::Unknown("a reply", other)),
         };
         fields.end()?;
@@ -553,6 +558,7 @@ impl std::fmt::Debug for Reply {
                 write!(f, "Kept({login}, {age_ms}, {user:?}, {})", kept.is_some())
             }
             Reply::Ended { attempt } => write!(f, "Ended({attempt})"),
+            Reply::Certificate => write!(f, "Certificate"),
         }
     }
 }
@@ -602,6 +608,7 @@ mod tests {
             Reply::Kept { login: 7, age_ms: 5, user: "anna".into(), kept: Some(kept()) },
             Reply::Kept { login: 8, age_ms: 6, user: "otto".into(), kept: None },
             Reply::Ended { attempt: 1 },
+            Reply::Certificate,
             Reply::Admitted {
                 attempt: 3,
                 cookie: [1; 32],

@@ -42,6 +42,7 @@ use thinc_transport::base64url;
 use thinc_transport::identity::{Identity, IdentityError};
 use thinc_transport::invitation::Invitations;
 use thinc_transport::quic::QuicListener;
+use thinc_transport::renewal::IdentityFiles;
 use thinc_transport::token::{SessionSecret, TokenVerifier};
 use thiserror::Error;
 
@@ -110,6 +111,8 @@ pub struct PortConfig {
     pub tls_cert: PathBuf,
     /// Its key.
     pub tls_key: PathBuf,
+    /// They are the administrator's, and may be renewed at any time.
+    pub is_renewed: bool,
     /// Path of the session's URLs; begins and ends with `/`.
     pub base_path: String,
     /// `host:port` as in links; a WebSocket's origin may be this, or the requested `Host`.
@@ -180,7 +183,9 @@ pub fn run(
 ) -> Result<(), SessionError> {
     let (events, inbox) = connection::channel();
     let ids = connection::ConnectionIds::default();
-    let (front, identity, secret) = open_port(&config.port, ids.clone(), events.clone())?;
+    let mut files = IdentityFiles::new(&config.port.tls_cert, &config.port.tls_key);
+    let identity = files.load()?.identity;
+    let (front, secret) = open_port(&config.port, &identity, ids.clone(), events.clone())?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -198,6 +203,7 @@ pub fn run(
         let sharing = Arc::new(share::Sharing {
             guests: front.guests(),
             link: config.port.link.as_deref().and_then(|link| link.parse().ok()),
+            identity: identity.clone(),
             events: events.clone(),
         });
         if let Err(error) = share::listen(&config.share_socket, sharing.clone()) {
@@ -206,6 +212,9 @@ pub fn run(
                 "cannot listen for requests to share on {}: {error}",
                 config.share_socket.display()
             );
+        }
+        if config.port.is_renewed {
+            tokio::spawn(show_renewed(files, identity.clone()));
         }
         if let Some(tcp) = listeners.tcp {
             let listener = tokio::net::TcpListener::from_std(tcp)
@@ -236,13 +245,27 @@ pub fn run(
     })
 }
 
-/// The TLS front end, with its identity and its secret.
+/// Shows each certificate that the files come to hold, without end.
+async fn show_renewed(mut files: IdentityFiles, identity: Identity) {
+    loop {
+        match files.changed().await {
+            Ok(new) => {
+                identity.replace(&new.identity);
+                let path = files.certificates().display();
+                tracing::info!("new connections get the new certificate of {path}");
+            }
+            Err(error) => tracing::warn!("the certificate stays the old one: {error}"),
+        }
+    }
+}
+
+/// The TLS front end, with its secret.
 fn open_port(
     config: &PortConfig,
+    identity: &Identity,
     ids: connection::ConnectionIds,
     events: connection::Events,
-) -> Result<(front::Front, Identity, SessionSecret), SessionError> {
-    let identity = Identity::load(&config.tls_cert, &config.tls_key)?;
+) -> Result<(front::Front, SessionSecret), SessionError> {
     let secret: [u8; 32] = base64url::decode(&config.secret)
         .and_then(|bytes| bytes.try_into().ok())
         .ok_or_else(|| {
@@ -255,7 +278,6 @@ fn open_port(
         .map_err(|error| SessionError::Config { path: config.invitations.clone(), error })?;
     Ok((
         front::Front::new(config, (tokens, guests), identity.server_config()?, ids, events),
-        identity,
         SessionSecret(secret),
     ))
 }

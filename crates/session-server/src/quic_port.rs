@@ -238,7 +238,7 @@ impl PortOpener {
         };
         let answer = match &opened {
             Ok((_, address)) => {
-                let (pin, token) = (self.identity.pin, self.front.mint_offer_token());
+                let (pin, token) = (self.identity.pin(), self.front.mint_offer_token());
                 Ok(Offer { address: *address, pin, token })
             }
             Err(reason) => Err(reason.clone()),

@@ -12,6 +12,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use thinc_protocol::limits::PASSWORD_BYTES_MAX;
 use thinc_protocol::wire::is_deceptive;
+use thinc_transport::identity::Identity;
 use thinc_transport::invitation::{
     GuestRights, Invitation, InvitationError, InvitationRefusal, Terms, clean_name,
 };
@@ -138,6 +139,8 @@ pub(crate) struct Sharing {
     pub(crate) guests: Arc<Guests>,
     /// The session's link without a token; none without a port.
     pub(crate) link: Option<Link>,
+    /// Whose pin links have.
+    pub(crate) identity: Identity,
     pub(crate) events: Events,
 }
 
@@ -231,7 +234,8 @@ impl Sharing {
                 };
                 self.changed().await;
                 let scheme = if native { Scheme::Thinc } else { Scheme::Https };
-                let link = Link { token: Some(token), ..link.with_scheme(scheme) };
+                let pin = Some(self.identity.pin());
+                let link = Link { token: Some(token), pin, ..link.with_scheme(scheme) };
                 info!("invitation {number}: created");
                 Ok(ShareAnswer::Invited { invitation: number, link: link.to_string() })
             }

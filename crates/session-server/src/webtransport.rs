@@ -128,6 +128,7 @@ mod tests {
             udp_ports: None,
             tls_cert: folder.clone(),
             tls_key: folder.clone(),
+            is_renewed: false,
             base_path: "/desk/".into(),
             authority: "desk.example:8443".into(),
         };

@@ -396,6 +396,7 @@ Files:
   /var/lib/thinc/identity.pem  key and self-signed certificate, generated at the first start
 
 Signals:
+  SIGHUP makes the broker read certificate and key again at once.
   SIGTERM and SIGINT end the broker and the connections of all people; sessions continue, and a
   broker that is started again within five minutes finds them and the logins";
 

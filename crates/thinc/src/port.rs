@@ -10,6 +10,7 @@ use std::time::SystemTime;
 
 use thinc_session_server::PortConfig;
 use thinc_transport::identity::Identity;
+use thinc_transport::renewal::IdentityFiles;
 use thinc_transport::token::SessionSecret;
 use thinc_transport::{DEFAULT_PORT, Link, Scheme, SpkiPin};
 
@@ -40,7 +41,9 @@ pub(crate) struct Port {
     /// `--quic on`.
     quic: bool,
     public: Link,
-    identity_files: (PathBuf, PathBuf),
+    identity: Identity,
+    identity_paths: (PathBuf, PathBuf),
+    identity_files: RefCell<IdentityFiles>,
     /// The certificate is self-signed, and browsers warn of it.
     self_signed: bool,
     /// Replaced when what it opened is revoked.
@@ -55,14 +58,15 @@ impl Port {
             Some(Listen::At(address)) => Some(address),
             None => None,
         };
-        let (identity_files, self_signed) = match (&options.tls_cert, &options.tls_key) {
+        let (identity_paths, self_signed) = match (&options.tls_cert, &options.tls_key) {
             (Some(cert), Some(key)) => ((absolute(cert)?, absolute(key)?), false),
             _ => {
                 Identity::load_or_create(state)?;
                 ((state.join(IDENTITY), state.join(IDENTITY)), true)
             }
         };
-        let identity = Identity::load(&identity_files.0, &identity_files.1)?;
+        let mut identity_files = IdentityFiles::new(&identity_paths.0, &identity_paths.1);
+        let identity = identity_files.load()?.identity;
         let listener = listen(requested)?;
         let listen = listener
             .local_addr()
@@ -70,14 +74,33 @@ impl Port {
         let quic = options.quic == Quic::On;
         let udp = if quic { listen_udp(listen) } else { None };
         let public = public_link(options, listen, &identity)?;
-        let secret = RefCell::new(SessionSecret::generate());
-        Ok(Some(Port { listener, listen, udp, quic, public, identity_files, self_signed, secret }))
+        Ok(Some(Port {
+            listener,
+            listen,
+            udp,
+            quic,
+            public,
+            identity,
+            identity_paths,
+            identity_files: RefCell::new(identity_files),
+            self_signed,
+            secret: RefCell::new(SessionSecret::generate()),
+        }))
     }
 
     /// A new link with a token of its own.
     pub(crate) fn link(&self, scheme: Scheme) -> String {
         let token = self.secret.borrow().mint_token(now_s());
-        Link { scheme, token: Some(token), ..self.public.clone() }.to_string()
+        Link { scheme, token: Some(token), ..self.public() }.to_string()
+    }
+
+    /// The session's link, without a token; with the pin of a certificate that was renewed.
+    fn public(&self) -> Link {
+        // A pair that does not fit is not shown either: the session process says so in its log.
+        if let Some(Ok(new)) = self.identity_files.borrow_mut().load_if_changed() {
+            self.identity.replace(&new.identity);
+        }
+        Link { pin: Some(self.identity.pin()), ..self.public.clone() }
     }
 
     /// Makes every link, login and session credential of the old secret, which is returned, invalid
@@ -92,10 +115,11 @@ impl Port {
             secret: thinc_transport::base64url::encode(&self.secret.borrow().0),
             used_tokens: folder.join(USED_TOKENS),
             invitations: folder.join(INVITATIONS),
-            link: Some(self.public.to_string()),
+            link: Some(self.public().to_string()),
             udp_ports: self.quic.then(|| folder.join(UDP_PORTS)),
-            tls_cert: self.identity_files.0.clone(),
-            tls_key: self.identity_files.1.clone(),
+            tls_cert: self.identity_paths.0.clone(),
+            tls_key: self.identity_paths.1.clone(),
+            is_renewed: !self.self_signed,
             base_path: self.public.base_path.clone(),
             authority: self.public.authority(),
         }
@@ -103,7 +127,7 @@ impl Port {
 
     /// The key that a browser warns of.
     pub(crate) fn self_signed_key(&self) -> Option<SpkiPin> {
-        self.public.pin.filter(|_| self.self_signed)
+        self.self_signed.then(|| self.identity.pin())
     }
 }
 
@@ -123,6 +147,7 @@ pub(crate) fn portless_config(
         udp_ports: (options.quic == Quic::On).then(|| folder.join(UDP_PORTS)),
         tls_cert: identity.clone(),
         tls_key: identity,
+        is_renewed: false,
         base_path: "/".to_owned(),
         authority: String::new(),
     })
@@ -194,7 +219,7 @@ fn public_link(
         port: listen.port(),
         base_path: options.base_path.clone(),
         token: None,
-        pin: Some(identity.pin),
+        pin: Some(identity.pin()),
         guest: None,
     };
     if let Some(public) = &options.public {

@@ -1,19 +1,22 @@
-//! The session's certificate and key: generated at the first start and reused, or given by the
-//! administrator. From files, to the TLS acceptor of the session and the pin in every link. Knows
-//! keys and certificates; never tokens or what the connection carries.
+//! A server's certificate and key: generated at the first start and reused, or given by the
+//! administrator. From files, to the TLS acceptor of session or broker and the pin in every link;
+//! renewal.rs reads files again. Knows keys and certificates; never what a connection carries.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use thiserror::Error;
 
 use crate::pin::SpkiPin;
+use crate::renewal::IdentityFiles;
 use crate::{ALPN_HTTP, ALPN_NATIVE};
 
 /// Why there is no identity.
@@ -55,15 +58,18 @@ pub enum IdentityError {
     Make(String),
 }
 
-/// What a session proves its identity with.
+/// What a server proves its identity with. Clones are the same identity, and so are the TLS
+/// configurations made from one: when it is replaced, each new handshake shows the new one.
+#[derive(Clone, Debug)]
+pub struct Identity(Arc<RwLock<Shown>>);
+
+/// What a handshake shows.
 #[derive(Debug)]
-pub struct Identity {
-    /// End entity first.
-    pub certificates: Vec<CertificateDer<'static>>,
-    /// Its key.
-    pub key: PrivateKeyDer<'static>,
+struct Shown {
+    /// The chain, end entity first, with its key.
+    certified: Arc<CertifiedKey>,
     /// The pin in links.
-    pub pin: SpkiPin,
+    pin: SpkiPin,
 }
 
 impl Identity {
@@ -99,20 +105,7 @@ impl Identity {
 
     /// The identity in these PEM files; both may be one file.
     pub fn load(certificates: &Path, key: &Path) -> Result<Identity, IdentityError> {
-        let read = |path: &Path| {
-            fs::read(path).map_err(|error| IdentityError::File {
-                what: "read",
-                path: path.to_owned(),
-                error,
-            })
-        };
-        let mode = fs::metadata(key)
-            .map_err(|error| IdentityError::File { what: "read", path: key.to_owned(), error })?
-            .mode();
-        if mode & 0o077 != 0 {
-            return Err(IdentityError::Mode { path: key.to_owned(), mode: mode & 0o777 });
-        }
-        Identity::from_pem((certificates, &read(certificates)?), (key, &read(key)?))
+        IdentityFiles::new(certificates, key).load().map(|loaded| loaded.identity)
     }
 
     /// The identity in the contents of these PEM files; the paths are for errors.
@@ -135,12 +128,26 @@ impl Identity {
             .ok_or_else(|| content("certificate", certificates, "none in it".to_owned()))?;
         let pin = SpkiPin::of_certificate(first)
             .map_err(|error| content("certificate", certificates, error.to_string()))?;
-        let identity = Identity { certificates: chain, key: private, pin };
         // Fails now, and not at the first viewer, if key and certificate do not belong together.
-        identity
-            .server_config()
+        let provider = rustls::crypto::ring::default_provider();
+        let certified = CertifiedKey::from_der(chain, private, &provider)
             .map_err(|error| content("pair of certificate and key", key, error.to_string()))?;
-        Ok(identity)
+        Ok(Identity(Arc::new(RwLock::new(Shown { certified: Arc::new(certified), pin }))))
+    }
+
+    /// The SHA-256 of the public key, as in links.
+    pub fn pin(&self) -> SpkiPin {
+        self.0.read().expect("no holder of this lock can panic").pin
+    }
+
+    /// From now on handshakes show what `new` shows; established connections go on.
+    pub fn replace(&self, new: &Identity) {
+        let (certified, pin) = (new.certified(), new.pin());
+        *self.0.write().expect("no holder of this lock can panic") = Shown { certified, pin };
+    }
+
+    fn certified(&self) -> Arc<CertifiedKey> {
+        self.0.read().expect("no holder of this lock can panic").certified.clone()
     }
 
     /// TLS 1.3 and nothing older; `thinc/1` for native viewers, else HTTP/1.1; no resumption, no
@@ -150,13 +157,19 @@ impl Identity {
         let mut config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])?
             .with_no_client_auth()
-            .with_single_cert(self.certificates.clone(), self.key.clone_key())?;
+            .with_cert_resolver(Arc::new(self.clone()));
         config.alpn_protocols = vec![ALPN_NATIVE.to_vec(), ALPN_HTTP.to_vec()];
         // A viewer connects once and stays connected: session tickets would only cost bytes and
         // memory.
         config.send_tls13_tickets = 0;
         config.session_storage = Arc::new(rustls::server::NoServerSessionStorage {});
         Ok(Arc::new(config))
+    }
+}
+
+impl ResolvesServerCert for Identity {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.certified())
     }
 }
 
@@ -196,8 +209,8 @@ mod tests {
         let folder = folder("made");
         let first = Identity::load_or_create(&folder).unwrap();
         let again = Identity::load_or_create(&folder).unwrap();
-        assert_eq!(first.pin, again.pin);
-        assert_eq!(first.certificates, again.certificates);
+        assert_eq!(first.pin(), again.pin());
+        assert_eq!(first.certified().cert, again.certified().cert);
         let mode = fs::metadata(folder.join("identity.pem")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "no half-made file stays");

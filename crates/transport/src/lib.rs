@@ -22,6 +22,8 @@ pub mod password;
 pub mod path;
 mod pin;
 pub mod quic;
+#[cfg(feature = "server")]
+pub mod renewal;
 pub mod socket;
 pub mod stdio;
 #[cfg(feature = "server")]

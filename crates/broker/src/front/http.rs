@@ -502,7 +502,7 @@ async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
                 }
                 _ => return ask(logins, attempt, prompts),
             },
-            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } => {
+            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } | Reply::Certificate => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {

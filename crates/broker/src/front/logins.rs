@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use thinc_session_server::gate::BrowserConnections;
+use thinc_transport::identity::Identity;
 use thinc_transport::token::random;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -98,8 +99,9 @@ impl Logins {
         }
     }
 
-    /// Passes the helper's replies to those who wait for them, until the helper ends.
-    pub(crate) async fn dispatch(&self) {
+    /// Passes the helper's replies to those who wait for them, until the helper ends. `identity` is
+    /// shown to new connections.
+    pub(crate) async fn dispatch(&self, identity: &Identity) {
         loop {
             let packet = match self.helper.receive(MESSAGE_BYTES_MAX).await {
                 Ok(packet) if !packet.bytes.is_empty() => packet,
@@ -112,6 +114,14 @@ impl Logins {
             let attempt = match reply {
                 Reply::Drain { is_draining } => {
                     self.is_draining.store(is_draining, Ordering::Relaxed);
+                    continue;
+                }
+                Reply::Certificate => {
+                    match packet.descriptors.into_iter().next().map(super::read_identity) {
+                        Some(Ok(new)) => identity.replace(&new),
+                        Some(Err(error)) => warn!("the helper's certificate: {error}"),
+                        None => warn!("the helper's certificate did not come along"),
+                    }
                     continue;
                 }
                 Reply::Prompts { attempt, .. }

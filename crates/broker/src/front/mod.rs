@@ -28,6 +28,7 @@ use tokio_rustls::TlsAcceptor;
 use tracing::{debug, warn};
 
 use crate::BrokerError;
+use crate::certificate::IDENTITY_BYTES_MAX;
 use crate::message::MESSAGE_BYTES_MAX;
 use crate::packets::{self, Channel};
 use http::{NewConnection, Shared};
@@ -44,10 +45,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     else {
         return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
     };
-    let mut text = Vec::new();
-    std::fs::File::from(pem).read_to_end(&mut text).map_err(start)?;
-    let path = Path::new("the broker's certificate");
-    let identity = Identity::from_pem((path, &text), (path, &text))?;
+    let identity = read_identity(pem)?;
     let tls = identity.server_config()?;
     crate::raise_descriptor_limit();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -67,10 +65,21 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let shared = Arc::new(Shared::new(logins.clone()));
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
-            () = logins.dispatch() => Ok(()),
+            () = logins.dispatch(&identity) => Ok(()),
             () = accept(shared, listener, TlsAcceptor::from(tls)) => Ok(()),
         }
     })
+}
+
+/// Key and chain from a pipe that the helper has filled.
+fn read_identity(pem: OwnedFd) -> Result<Identity, BrokerError> {
+    let mut text = Vec::new();
+    std::fs::File::from(pem)
+        .take(IDENTITY_BYTES_MAX as u64)
+        .read_to_end(&mut text)
+        .map_err(|error| BrokerError::System("receive the certificate from the helper", error))?;
+    let path = Path::new("the broker's certificate");
+    Ok(Identity::from_pem((path, &text), (path, &text))?)
 }
 
 /// Accepts connections, without end.

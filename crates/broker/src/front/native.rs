@@ -220,7 +220,7 @@ async fn log_in(
                     }
                 }
             }
-            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } => {
+            Reply::Drain { .. } | Reply::Kept { .. } | Reply::Ended { .. } | Reply::Certificate => {
                 unreachable!("dispatch passes on what answers the request of an attempt")
             }
             Reply::Refused { reason, .. } => {

@@ -137,8 +137,17 @@ impl Broker {
         Broker::with_rules("", "")
     }
 
+    /// With more lines of the configuration, which may name files in its folder.
+    pub(crate) fn with_config(lines: impl FnOnce(&Path) -> String) -> Broker {
+        Broker::with("", "", lines)
+    }
+
     /// Whose PAM rules begin with these; `access` is the text of access.conf(5).
     fn with_rules(more: &str, access: &str) -> Broker {
+        Broker::with(more, access, |_| String::new())
+    }
+
+    fn with(more: &str, access: &str, lines: impl FnOnce(&Path) -> String) -> Broker {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("thinc-b{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -186,7 +195,8 @@ impl Broker {
             variables.display()
         );
         let audit = folder.join("audit");
-        fs::write(folder.join("broker.toml"), format!("audit-log = {audit:?}\n")).unwrap();
+        let lines = lines(&folder);
+        fs::write(folder.join("broker.toml"), format!("audit-log = {audit:?}\n{lines}")).unwrap();
         let service = Path::new("/etc/pam.d").join(&name);
         fs::write(&service, rules).unwrap();
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));

@@ -6,6 +6,7 @@ mod broker;
 mod broker_admin;
 mod broker_floods;
 mod broker_restarts;
+mod broker_tls;
 mod ending;
 mod harness;
 mod quic;

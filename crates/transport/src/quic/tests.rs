@@ -112,7 +112,7 @@ impl TestSession {
     }
 
     fn connect(&self) -> Connection {
-        connect(&self.link(identity().pin), &over_quic()).unwrap()
+        connect(&self.link(identity().pin()), &over_quic()).unwrap()
     }
 
     /// Ends like a killed process: without closing its connections.
@@ -184,7 +184,7 @@ fn bytes_arrive_in_order_in_both_directions_and_so_does_the_end() {
     let connection = session.connect();
     assert_eq!(
         (connection.transport, connection.peer, connection.pin),
-        (TransportKind::Quic, session.at, identity().pin)
+        (TransportKind::Quic, session.at, identity().pin())
     );
     assert_eq!(connection.session_credential, [9; 48]);
     let (mut reader, mut writer) = connection.split();
@@ -211,7 +211,7 @@ fn bytes_arrive_in_order_in_both_directions_and_so_does_the_end() {
 #[test]
 fn authentication_has_its_own_time_whenever_the_connection_was_established() {
     let session = TestSession::start();
-    let link = session.link(identity().pin);
+    let link = session.link(identity().pin());
     // As short as the machine allows, since its end is waited for.
     let (established, end) = (0..7)
         .find_map(|doubled| {
@@ -228,7 +228,7 @@ fn authentication_has_its_own_time_whenever_the_connection_was_established() {
 #[test]
 fn datagrams_travel_in_both_directions_beside_the_stream() {
     let session = TestSession::start();
-    let established = establish(&session.link(identity().pin), &over_quic()).unwrap();
+    let established = establish(&session.link(identity().pin()), &over_quic()).unwrap();
     assert!(established.supports_datagrams());
     let (mut reader, mut writer) = established.authenticate(b"first ", TIMEOUT).unwrap().split();
     let mut buffer = [0; 100];
@@ -267,7 +267,7 @@ fn a_wrong_key_ends_the_attempt_before_the_credential_is_sent() {
 fn an_attempt_without_an_answer_ends_at_its_time_out() {
     let nobody = UdpSocket::bind("127.0.0.1:0").unwrap();
     let session = TestSession::start();
-    let link = Link { port: nobody.local_addr().unwrap().port(), ..session.link(identity().pin) };
+    let link = Link { port: nobody.local_addr().unwrap().port(), ..session.link(identity().pin()) };
     let options = ConnectOptions { timeout: Duration::from_millis(200), ..over_quic() };
     // A busy machine may add time, but not each time; QUIC's own time-out of 30 s would.
     assert!((0..5).any(|_| {

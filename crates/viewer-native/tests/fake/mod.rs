@@ -155,7 +155,7 @@ impl Fake {
             port: self.port,
             base_path: "/".into(),
             token: Some(b"first".to_vec()),
-            pin: Some(self.identity.pin),
+            pin: Some(self.identity.pin()),
             guest: None,
         }
     }
