@@ -2,12 +2,16 @@
 //! reads what a front that was taken over could send. And the configuration, which root reads too.
 //! Knows bytes; never passwords.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::Path;
 
 use thinc_broker::admin::{AdminRequest, AdminStatus};
 use thinc_broker::config::{CONFIG_BYTES_MAX, Config, ConfigError, KEYS};
-use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Style};
+use thinc_broker::message::{Deed, Kept, Prompt, Reason, Reply, Request, Start, Style};
+use thinc_broker::proxy::{
+    ForwardedError, PROXY_BODY_BYTES_MAX, PROXY_HEAD_BYTES, PROXY_SIGNATURE, TrustedProxies,
+    proxy_body_length, proxy_client,
+};
 
 /// One packet, as either side reads it: what is accepted is written the same way again.
 pub fn message(input: &[u8]) {
@@ -17,6 +21,76 @@ pub fn message(input: &[u8]) {
     if let Ok(reply) = Reply::decode(input) {
         assert_eq!(reply.encode(), input);
     }
+    // Networks may be written in several ways.
+    if let Ok(start) = Start::decode(input) {
+        assert_eq!(Start::decode(&start.encode()), Ok(start));
+    }
+}
+
+/// What a client sends before the address that a trusted proxy adds: it changes nothing of what is
+/// believed, or the request is refused.
+pub fn forwarded(input: &[u8]) {
+    let trusted = TrustedProxies(vec!["127.0.0.1".parse().unwrap(), "10.0.0.0/8".parse().unwrap()]);
+    let (proxy, client) = (IpAddr::from([127, 0, 0, 1]), IpAddr::from([192, 0, 2, 7]));
+    let stranger = IpAddr::from([198, 51, 100, 1]);
+    assert_eq!(trusted.client(stranger, &[input], &[input]), Ok(stranger));
+    let listed = [input, b", 192.0.2.7, 10.0.0.1"].concat();
+    assert_eq!(trusted.client(proxy, &[], &[&listed]), Ok(client));
+    assert_eq!(trusted.client(proxy, &[], &[input, b"192.0.2.7"]), Ok(client));
+    for value in [b", for=192.0.2.7".as_slice(), b",for=\"192.0.2.7:1\", for=10.0.0.1"] {
+        let listed = [input, value].concat();
+        let found = trusted.client(proxy, &[&listed], &[]);
+        assert!([Ok(client), Err(ForwardedError::Malformed)].contains(&found), "{found:?}");
+    }
+    // Alone: an address or none, and the other field cannot contradict it unnoticed.
+    if let Ok(found) = trusted.client(proxy, &[input], &[])
+        && found != client
+    {
+        let both = trusted.client(proxy, &[input], &[b"192.0.2.7"]);
+        assert_eq!(both, Err(ForwardedError::Ambiguous));
+    }
+}
+
+/// Headers as proxies and clients write them.
+pub fn forwarded_seeds() -> Vec<Vec<u8>> {
+    let seeds = [
+        "192.0.2.60, 10.0.0.1",
+        "[2001:db8::7]:4711,unknown",
+        "for=192.0.2.60;proto=http;by=203.0.113.43, for=\"[2001:db8::7]:1\"",
+        "for=\"a\\\"b\" ; host=\"x,y\", for=_hidden",
+        "for=\"",
+    ];
+    seeds.iter().map(|seed| seed.as_bytes().to_vec()).collect()
+}
+
+/// The beginning of a connection by the PROXY protocol.
+pub fn proxy(input: &[u8]) {
+    let Some((head, rest)) = input.split_first_chunk::<PROXY_HEAD_BYTES>() else { return };
+    let Ok(length) = proxy_body_length(head) else { return };
+    assert!(length <= PROXY_BODY_BYTES_MAX);
+    if let (Some(body), Ok(Some(client))) =
+        (rest.get(..length), proxy_client(head, &rest[..length.min(rest.len())]))
+    {
+        let address = match client.ip() {
+            IpAddr::V4(v4) => v4.octets().to_vec(),
+            IpAddr::V6(v6) => v6.octets().to_vec(),
+        };
+        assert!(body.windows(address.len()).any(|window| window == address));
+    }
+}
+
+/// Each family, and the proxy's own connection.
+pub fn proxy_seeds() -> Vec<Vec<u8>> {
+    let seed = |command: u8, family: u8, body: &[u8]| {
+        let length = (body.len() as u16).to_be_bytes();
+        [&PROXY_SIGNATURE[..], &[command, family], &length, body].concat()
+    };
+    vec![
+        seed(0x21, 0x11, &[192, 0, 2, 7, 10, 0, 0, 1, 1, 2, 3, 4]),
+        seed(0x21, 0x21, &[0x20; 40]),
+        seed(0x20, 0x00, b""),
+        seed(0x21, 0x31, &[0; 216]),
+    ]
 }
 
 /// One message of the administrator's socket, either way.
@@ -74,6 +148,7 @@ pub fn message_seeds() -> Vec<Vec<u8>> {
         Reply::Kept { login: 1, age_ms: 9, user: "anna".to_owned(), kept: None }.encode(),
         Reply::Ended { attempt: 1 }.encode(),
         Reply::Certificate.encode(),
+        Start { trusted_proxies: TrustedProxies(vec!["fd00::/8".parse().unwrap()]) }.encode(),
         Reply::Admitted {
             attempt: 1,
             cookie: [1; 32],

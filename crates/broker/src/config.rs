@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
+use crate::proxy::{TRUSTED_MAX, TrustedProxies};
+
 /// Read if it exists and no other is named.
 pub const DEFAULT_CONFIG: &str = "/etc/thinc/broker.toml";
 /// Longest file; the example, with all its comments, has less than 4 KiB.
@@ -21,8 +23,16 @@ const TEXT_BYTES_MAX: usize = 4096;
 const SHOWN_CHARS_MAX: usize = 60;
 
 /// Every key, in the order of the example.
-pub const KEYS: &[&str] =
-    &["listen", "tls-cert", "tls-key", "front-user", "pam-service", "state", "audit-log"];
+pub const KEYS: &[&str] = &[
+    "listen",
+    "tls-cert",
+    "tls-key",
+    "trusted-proxy",
+    "front-user",
+    "pam-service",
+    "state",
+    "audit-log",
+];
 
 /// What a file says; `None` where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +41,8 @@ pub struct Config {
     pub listen: Option<SocketAddr>,
     /// Certificate chain and key as PEM files.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Reverse proxies whose word on the client's address counts.
+    pub trusted_proxies: Option<TrustedProxies>,
     /// The front's account.
     pub front_user: Option<String>,
     /// The rules of /etc/pam.d.
@@ -115,6 +127,9 @@ impl Config {
                 "listen" => entry.address().map(|value| config.listen = Some(value)),
                 "tls-cert" => entry.path().map(|value| certificate = Some((offset, value))),
                 "tls-key" => entry.path().map(|value| key = Some((offset, value))),
+                "trusted-proxy" => {
+                    entry.networks().map(|value| config.trusted_proxies = Some(value))
+                }
                 "front-user" => entry.name().map(|value| config.front_user = Some(value)),
                 "pam-service" => entry.name().map(|value| config.pam_service = Some(value)),
                 "state" => entry.path().map(|value| config.state = Some(value)),
@@ -180,6 +195,23 @@ impl Entry<'_> {
         let allowed = "it has to be an address and a port in quotes, such as \"0.0.0.0:443\" or \
                        \"[::]:443\"";
         self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
+    }
+
+    fn networks(&self) -> Result<TrustedProxies, String> {
+        let allowed = format!(
+            "it has to be a list of at most {TRUSTED_MAX} addresses or networks in quotes, such as \
+             [\"127.0.0.1\", \"10.0.0.0/8\"]"
+        );
+        let DeValue::Array(items) = self.value else { return Err(self.wrong(&allowed)) };
+        if items.len() > TRUSTED_MAX {
+            return Err(self.wrong(&allowed));
+        }
+        let network = |item: &toml::Spanned<DeValue<'_>>| {
+            let item = Entry { name: self.name, value: item.get_ref() };
+            let text = item.text(&allowed)?;
+            text.parse().map_err(|error| item.wrong(&format!("{error}; {allowed}")))
+        };
+        items.iter().map(network).collect::<Result<_, _>>().map(TrustedProxies)
     }
 
     fn path(&self) -> Result<PathBuf, String> {
@@ -252,10 +284,15 @@ mod tests {
     #[test]
     fn values_are_read() {
         let text = "listen = '[::1]:8443'\ntls-cert = '/c'\ntls-key = '/k'\nfront-user = 'f'\n\
-                    pam-service = 'p'\nstate = '/s'\naudit-log = '/a'\n";
+                    trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
+                    audit-log = '/a'\n";
         let config = Config {
             listen: Some("[::1]:8443".parse().unwrap()),
             certificate: Some(("/c".into(), "/k".into())),
+            trusted_proxies: Some(TrustedProxies(vec![
+                "::1".parse().unwrap(),
+                "10.0.0.0/8".parse().unwrap(),
+            ])),
             front_user: Some("f".to_owned()),
             pam_service: Some("p".to_owned()),
             state: Some("/s".into()),
@@ -276,6 +313,10 @@ mod tests {
             ("state = '/a'\nstate = '/b'", "/b.toml:2: TOML: duplicate key"),
             ("state = ", "/b.toml:1: TOML: "),
             ("#\n[state]\nx = 1", "/b.toml:2: state = a table: it has to be"),
+            ("\ntrusted-proxy = '::1'", "/b.toml:2: trusted-proxy = \"::1\": it has to be a list"),
+            ("trusted-proxy = ['x']", "/b.toml:1: trusted-proxy = \"x\": it is neither an"),
+            ("trusted-proxy = ['::/0']", "/b.toml:1: trusted-proxy = \"::/0\": every address"),
+            ("trusted-proxy = [1]", "/b.toml:1: trusted-proxy = 1: it has to be a list"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),
         ];

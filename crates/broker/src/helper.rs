@@ -28,7 +28,7 @@ use crate::admin::{AdminRequest, AdminSocket, AdminStatus};
 use crate::audit::{Audit, Entry, Event};
 use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::keep::{self, Found};
-use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret};
+use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Start};
 use crate::packets::{self, Channel};
 use crate::throttle::{self, Throttle};
 use crate::{BrokerError, BrokerOptions};
@@ -54,10 +54,6 @@ const RESTART_DELAY: Duration = Duration::from_millis(200);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
 /// After this lifetime a front counts as healthy.
 const HEALTHY_AFTER: Duration = Duration::from_secs(10);
-
-/// The first packet to a front; the port and the reading end of a pipe with key and certificate
-/// come along.
-pub(crate) const START: &[u8] = b"thinc front 1";
 
 /// Runs until a signal ends it. Sessions stay.
 pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
@@ -86,8 +82,14 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
 
     let found = keep::find(&options.state)?;
     let pem = watch::Sender::new(Rc::new(loaded.pem));
-    let helper =
-        Helper { listener, pem, front_user, service: options.pam_service, state: options.state };
+    let helper = Helper {
+        listener,
+        pem,
+        start: Start { trusted_proxies: options.trusted_proxies },
+        front_user,
+        service: options.pam_service,
+        state: options.state,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -158,6 +160,7 @@ struct Helper {
     listener: TcpListener,
     /// Wakes the task that tells the front.
     pem: watch::Sender<Pem>,
+    start: Start,
     front_user: User,
     service: String,
     state: PathBuf,
@@ -456,7 +459,8 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let failed = |error| BrokerError::System("start the front", error);
     let (near, far) = packets::pair().map_err(failed)?;
     let pem = pipe_with(&helper.pem.borrow()).map_err(failed)?;
-    packets::send(&near, START, &[helper.listener.as_fd(), pem.as_fd()]).map_err(failed)?;
+    let start = helper.start.encode();
+    packets::send(&near, &start, &[helper.listener.as_fd(), pem.as_fd()]).map_err(failed)?;
     let mut command = std::process::Command::new(crate::own_program());
     command
         .args(["broker-part", "front"])

@@ -26,6 +26,8 @@
 //!                   4 DRAIN   draining u8
 //!                   6 ENDED   attempt u64
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
+//! first to a front:  START, then count u8 | count × network text
+//!                    (with the listening socket, and a pipe as with CERTIFICATE)
 //! text: length u16, little-endian | bytes
 //! ```
 
@@ -34,6 +36,7 @@ use std::net::Ipv6Addr;
 use thiserror::Error;
 
 use crate::agent::is_session_name;
+use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
 /// Longest message in bytes; a longer packet is invalid whatever it holds.
 pub const MESSAGE_BYTES_MAX: usize = 4096;
@@ -43,6 +46,9 @@ pub const USER_BYTES_MAX: usize = 256;
 pub const PROMPTS_MAX: usize = 6;
 /// See [`PROMPTS_MAX`]; that of an answer is PAM's.
 pub const TEXT_BYTES_MAX: usize = thinc_pam::ANSWER_BYTES_MAX;
+
+/// Longest address with a prefix.
+const NETWORK_BYTES_MAX: usize = 64;
 
 /// A secret that opens a login: a cookie, or what belongs to it.
 pub type Secret = [u8; 32];
@@ -159,6 +165,44 @@ pub enum Reason {
     Busy,
     /// The administrator wants no new logins.
     Draining,
+}
+
+/// The first packet to a front: how it differs from others.
+const START: &[u8] = b"thinc front 1";
+
+/// What a front has to know from the beginning.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Start {
+    /// Reverse proxies whose word on the client's address counts.
+    pub trusted_proxies: TrustedProxies,
+}
+
+impl Start {
+    /// The packet.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = START.to_vec();
+        let networks = &self.trusted_proxies.0;
+        assert!(networks.len() <= TRUSTED_MAX, "the configuration has no more");
+        out.push(networks.len() as u8);
+        networks.iter().for_each(|network| put_text(&mut out, network.to_string().as_bytes()));
+        out
+    }
+
+    /// Reads a packet.
+    pub fn decode(packet: &[u8]) -> Result<Start, MessageError> {
+        let mut fields = Fields::of(packet.strip_prefix(START).ok_or(MessageError::Length)?)?;
+        let count = usize::from(fields.u8()?);
+        if count > TRUSTED_MAX {
+            return Err(MessageError::Limit("a list", count, TRUSTED_MAX));
+        }
+        let network = |_| {
+            let text = fields.text("a network", NETWORK_BYTES_MAX)?;
+            text.parse().map_err(|_| MessageError::Text("a network"))
+        };
+        let trusted_proxies = TrustedProxies((0..count).map(network).collect::<Result<_, _>>()?);
+        fields.end()?;
+        Ok(Start { trusted_proxies })
+    }
 }
 
 /// From the helper.
@@ -632,6 +676,17 @@ mod tests {
             assert!((0..packet.len()).all(|end| Reply::decode(&packet[..end]).is_err()));
             assert!(Reply::decode(&[packet, vec![0]].concat()).is_err());
         }
+    }
+
+    #[test]
+    fn a_front_is_told_whom_to_trust() {
+        let network = "10.0.0.0/8".parse().unwrap();
+        let start = Start { trusted_proxies: TrustedProxies(vec![network; TRUSTED_MAX]) };
+        let packet = start.encode();
+        assert!(packet.len() <= MESSAGE_BYTES_MAX);
+        assert_eq!(Start::decode(&packet), Ok(start));
+        assert!((0..packet.len()).all(|end| Start::decode(&packet[..end]).is_err()));
+        assert!(Start::decode(&[packet, vec![0]].concat()).is_err());
     }
 
     #[test]

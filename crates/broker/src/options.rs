@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 
 use crate::config::{Config, ConfigError};
+use crate::proxy::TrustedProxies;
 
 /// The account of the front, the rules for PAM and the folder of the certificate, unless others are
 /// named.
@@ -24,6 +25,8 @@ pub struct BrokerOptions {
     pub listen: Option<SocketAddr>,
     /// Certificate chain and key as PEM files; without them a self-signed one is made in `state`.
     pub certificate: Option<(PathBuf, PathBuf)>,
+    /// Reverse proxies whose word on the client's address counts.
+    pub trusted_proxies: TrustedProxies,
     /// The account that the front runs as.
     pub front_user: String,
     /// The rules of /etc/pam.d.
@@ -40,6 +43,10 @@ impl BrokerOptions {
         BrokerOptions {
             listen: command_line.listen.or(file.listen),
             certificate: command_line.certificate.or(file.certificate),
+            trusted_proxies: command_line
+                .trusted_proxies
+                .or(file.trusted_proxies)
+                .unwrap_or_default(),
             front_user: command_line
                 .front_user
                 .or(file.front_user)

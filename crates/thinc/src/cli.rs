@@ -380,6 +380,7 @@ impl Broker {
         let command_line = Config {
             listen: self.listen,
             certificate: self.tls_cert.zip(self.tls_key),
+            trusted_proxies: None,
             front_user: self.front_user,
             pam_service: self.pam_service,
             state: self.state,

@@ -5,13 +5,13 @@
 //! headers; never what a WebSocket carries.
 
 use std::convert::Infallible;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderName};
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::service::service_fn;
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -20,20 +20,22 @@ use thinc_session_server::answer::{
     self, Answer, HEADER_BYTES_MAX, IDLE_TIMEOUT, plain, serve_asset, with_header,
 };
 use thinc_session_server::assets::{self, Asset};
-use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserPass, Pass};
+use thinc_session_server::gate::{AUTH_TIMEOUT, BrowserPass, Gate, Pass};
 use thinc_session_server::websocket;
 use thinc_transport::base64url;
 use tokio::net::{TcpStream, UnixStream};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, info, warn};
 
 use super::logins::{Attempt, Login, Logins};
+use super::proxied::Peer;
 use super::relay;
 use crate::agent::{AgentAnswer, AgentRequest, SESSIONS_MAX, SessionInfo, is_session_name};
 use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, TEXT_BYTES_MAX};
+use crate::proxy::{ForwardedError, TrustedProxies};
 
 /// Longest body of a request.
 const BODY_BYTES_MAX: usize = 4096;
@@ -42,6 +44,8 @@ const COOKIE: &str = "__Host-thinc-broker";
 /// Carries the origin secret, as for `thinc serve`: cookies are sent to every port of a host, and
 /// another user may listen on one.
 const ORIGIN_SECRET: HeaderName = HeaderName::from_static("thinc-origin-secret");
+/// As reverse proxies write it that do not know RFC 7239.
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// Where desktops are.
 const DESKS: &str = "/desk/";
 /// Asked by load balancers, which have no login.
@@ -49,43 +53,116 @@ const HEALTH: &str = "/health";
 /// The page at `/`.
 const PAGE: &str = "account.html";
 
+/// Connections of trusted proxies that are no viewers. Such a proxy limits its clients itself, and
+/// keeps some connections for later requests.
+const PROXIED_MAX: usize = 1024;
+
 /// What all connections share.
 pub(super) struct Shared {
     pub(super) logins: Arc<Logins>,
+    pub(super) trusted_proxies: TrustedProxies,
+    /// Who has not shown a login yet.
+    pub(super) gate: Gate,
+    /// A permit for each connection of a trusted proxy.
+    pub(super) proxied: Arc<Semaphore>,
     assets: Vec<Asset>,
+    /// Of the last connection, or request through a proxy.
+    number: AtomicU64,
 }
 
 impl Shared {
-    pub(super) fn new(logins: Arc<Logins>) -> Shared {
-        Shared { logins, assets: assets::all() }
+    pub(super) fn new(logins: Arc<Logins>, trusted_proxies: TrustedProxies) -> Shared {
+        Shared {
+            logins,
+            trusted_proxies,
+            gate: Gate::default(),
+            proxied: Arc::new(Semaphore::new(PROXIED_MAX)),
+            assets: assets::all(),
+            number: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn next_number(&self) -> u64 {
+        self.number.fetch_add(1, Ordering::Relaxed) + 1
     }
 }
 
-/// A connection, and its entry among those that have not shown a login yet.
+/// A connection, and its entry among those that have not shown a login yet; a connection of a
+/// trusted proxy, whose requests may be of anybody, has none.
 pub(super) struct NewConnection {
     pub(super) number: u64,
-    pub(super) peer: SocketAddr,
+    pub(super) peer: Peer,
     pub(super) task: AbortHandle,
-    pub(super) pass: Pass,
+    pub(super) pass: Option<Pass>,
 }
 
-/// A browser's connection.
+impl NewConnection {
+    /// A trusted proxy has said whose it is.
+    pub(super) fn set_peer(&mut self, shared: &Shared, peer: Peer) {
+        self.peer = peer;
+        if !shared.trusted_proxies.contains(peer.address) {
+            self.ensure_pass(shared);
+        }
+    }
+
+    /// It is its peer's own.
+    pub(super) fn ensure_pass(&mut self, shared: &Shared) {
+        let enter = || shared.gate.enter(self.number, self.peer.address, self.task.clone());
+        self.pass.get_or_insert_with(enter);
+    }
+}
+
+/// A browser's connection, or its request through a trusted proxy.
 struct Connection {
     shared: Arc<Shared>,
     number: u64,
-    peer: SocketAddr,
+    peer: Peer,
     task: AbortHandle,
+    /// Each of its requests may be of somebody else.
+    is_proxied: bool,
     /// Until it has shown a login.
     pass: Mutex<Option<Pass>>,
     /// Among the connections of its login.
     browser: Mutex<Option<BrowserPass>>,
     /// Until when it has to show one; none while it logs in, or has.
-    deadline: watch::Sender<Option<Instant>>,
+    deadline: Arc<watch::Sender<Option<Instant>>>,
     /// For the one WebSocket that it can become.
-    tcp: Mutex<Option<OwnedFd>>,
+    tcp: Arc<Mutex<Option<OwnedFd>>>,
 }
 
 impl Connection {
+    /// As the one whom this request is of.
+    fn of_request(
+        self: &Arc<Connection>,
+        headers: &HeaderMap,
+    ) -> Result<Arc<Connection>, ForwardedError> {
+        if !self.is_proxied {
+            return Ok(self.clone());
+        }
+        let values = |name: HeaderName| -> Vec<&[u8]> {
+            headers.get_all(name).iter().map(HeaderValue::as_bytes).collect()
+        };
+        let (forwarded, x_forwarded_for) = (values(header::FORWARDED), values(X_FORWARDED_FOR));
+        let address = self.peer.address;
+        let client = self.shared.trusted_proxies.client(address, &forwarded, &x_forwarded_for)?;
+        let peer = if client == address { self.peer } else { Peer::without_port(client) };
+        let number = self.shared.next_number();
+        let pass = self.shared.gate.enter(number, client, self.task.clone());
+        pass.set_has_sent();
+        self.deadline.send_replace(Some(Instant::now() + AUTH_TIMEOUT));
+        Ok(Arc::new(Connection {
+            shared: self.shared.clone(),
+            number,
+            peer,
+            task: self.task.clone(),
+            is_proxied: true,
+            pass: Mutex::new(Some(pass)),
+            browser: Mutex::default(),
+            deadline: self.deadline.clone(),
+            tcp: self.tcp.clone(),
+        }))
+    }
+
     /// It belongs to a person: the limits for strangers end.
     fn set_authenticated(&self, login: &Login) {
         drop(self.pass.lock().expect("no holder of this lock can panic").take());
@@ -98,7 +175,7 @@ impl Connection {
 
     /// For the audit log.
     async fn note(&self, login: &Login, deed: Deed, session: &str) {
-        let source = self.peer.ip();
+        let source = self.peer.address;
         self.shared.logins.note(login, source, self.number, deed, session).await;
     }
 
@@ -114,20 +191,37 @@ pub(super) async fn serve(
     connection: NewConnection,
 ) {
     let NewConnection { number, peer, task, pass } = connection;
+    let is_proxied = pass.is_none();
+    // A proxy keeps connections for requests to come.
+    let deadline = (!is_proxied).then(|| Instant::now() + AUTH_TIMEOUT);
+    let tcp = stream.get_ref().0.as_fd().try_clone_to_owned().ok();
     let connection = Arc::new(Connection {
         shared,
         number,
         peer,
         task,
-        pass: Mutex::new(Some(pass)),
+        is_proxied,
+        pass: Mutex::new(pass),
         browser: Mutex::default(),
-        deadline: watch::Sender::new(Some(Instant::now() + AUTH_TIMEOUT)),
-        tcp: Mutex::new(stream.get_ref().0.as_fd().try_clone_to_owned().ok()),
+        deadline: Arc::new(watch::Sender::new(deadline)),
+        tcp: Arc::new(Mutex::new(tcp)),
     });
     let mut deadline = connection.deadline.subscribe();
     let service = service_fn(move |request| {
         let connection = connection.clone();
-        async move { Ok::<_, Infallible>(answer::secure(route(&connection, request).await)) }
+        async move {
+            let answer = match connection.of_request(request.headers()) {
+                Ok(of_request) => route(&of_request, request).await,
+                Err(error) => {
+                    warn!("{peer}: {error}");
+                    with_text(StatusCode::BAD_REQUEST, error.to_string())
+                }
+            };
+            if connection.is_proxied {
+                connection.deadline.send_replace(None);
+            }
+            Ok::<_, Infallible>(answer::secure(answer))
+        }
     });
     let http = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -251,7 +345,7 @@ async fn post(
     };
     match (desk, file) {
         (_, "logout") => {
-            if !connection.shared.logins.end(&login, connection.peer.ip()).await {
+            if !connection.shared.logins.end(&login, connection.peer.address).await {
                 return plain(StatusCode::BAD_GATEWAY, "the login may not have ended: try again");
             }
             info!("{}: {} logged out", connection.peer, login.user);
@@ -334,7 +428,11 @@ fn agent_error(answer: AgentAnswer) -> Answer {
     let AgentAnswer::Error(text) = answer else {
         return plain(StatusCode::BAD_GATEWAY, "an answer of another version of thinc");
     };
-    let mut answer = plain(StatusCode::CONFLICT, "");
+    with_text(StatusCode::CONFLICT, text)
+}
+
+fn with_text(status: StatusCode, text: String) -> Answer {
+    let mut answer = plain(status, "");
     *answer.body_mut() = text.into_bytes().into();
     answer
 }
@@ -455,7 +553,7 @@ async fn log_in(connection: &Arc<Connection>, request: Request<Incoming>) -> Ans
 
 async fn attempt(connection: &Connection, body: LoginBody) -> Answer {
     let logins = &connection.shared.logins;
-    let source = connection.peer.ip().to_canonical();
+    let source = connection.peer.address;
     let too_long = |texts: &[String]| {
         texts.len() > PROMPTS_MAX || texts.iter().any(|text| text.len() > TEXT_BYTES_MAX)
     };
@@ -607,7 +705,7 @@ async fn login_of_secrets(
     cookie: Option<Secret>,
     origin_secret: Option<Secret>,
 ) -> Option<Arc<Login>> {
-    let source = connection.peer.ip();
+    let source = connection.peer.address;
     let logins = &connection.shared.logins;
     let login = logins.of_secrets(&cookie?, &origin_secret?, source).await?;
     connection.set_authenticated(&login);

@@ -6,6 +6,7 @@
 mod http;
 mod logins;
 mod native;
+mod proxied;
 mod relay;
 mod sandbox;
 
@@ -17,7 +18,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use thinc_session_server::front::{ACCEPT_PAUSE, PLAIN_HTTP_ANSWER, prepare, speaks_plain_http};
-use thinc_session_server::gate::{AUTH_TIMEOUT, Gate, HandshakeLimiter};
+use thinc_session_server::gate::{AUTH_TIMEOUT, HandshakeLimiter, Pass};
 use thinc_transport::ALPN_NATIVE;
 use thinc_transport::identity::Identity;
 use tokio::io::AsyncWriteExt as _;
@@ -29,10 +30,11 @@ use tracing::{debug, warn};
 
 use crate::BrokerError;
 use crate::certificate::IDENTITY_BYTES_MAX;
-use crate::message::MESSAGE_BYTES_MAX;
+use crate::message::{MESSAGE_BYTES_MAX, Start};
 use crate::packets::{self, Channel};
 use http::{NewConnection, Shared};
 use logins::Logins;
+use proxied::Peer;
 
 /// Runs until the helper ends it.
 pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
@@ -40,8 +42,8 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     let start = |error| BrokerError::System("receive the port from the helper", error);
     let packet = packets::receive(&socket, MESSAGE_BYTES_MAX).map_err(start)?;
     let mut descriptors = packet.descriptors.into_iter();
-    let (Some(listener), Some(pem), crate::helper::START) =
-        (descriptors.next(), descriptors.next(), packet.bytes.as_slice())
+    let (Some(listener), Some(pem), Ok(told)) =
+        (descriptors.next(), descriptors.next(), Start::decode(&packet.bytes))
     else {
         return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
     };
@@ -62,7 +64,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         let helper = Channel::new(socket)
             .map_err(|error| BrokerError::System("listen to the helper", error))?;
         let logins = Arc::new(Logins::new(helper));
-        let shared = Arc::new(Shared::new(logins.clone()));
+        let shared = Arc::new(Shared::new(logins.clone(), told.trusted_proxies));
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&identity) => Ok(()),
@@ -84,9 +86,7 @@ fn read_identity(pem: OwnedFd) -> Result<Identity, BrokerError> {
 
 /// Accepts connections, without end.
 async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, acceptor: TlsAcceptor) {
-    let gate = Gate::default();
     let limiter = Mutex::new(HandshakeLimiter::default());
-    let mut number = 0;
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -103,16 +103,29 @@ async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, acceptor
         if !wait.is_zero() {
             tokio::time::sleep(wait).await;
         }
-        number += 1;
+        let peer = Peer::from(peer);
+        let is_proxied = shared.trusted_proxies.contains(peer.address);
+        let place = match is_proxied.then(|| shared.proxied.clone().try_acquire_owned()) {
+            Some(Err(_)) => {
+                warn!("{peer}: this reverse proxy has too many connections; closing one");
+                continue;
+            }
+            Some(Ok(place)) => Some(place),
+            None => None,
+        };
         let (send, receive) = oneshot::channel();
-        let (shared, acceptor) = (shared.clone(), acceptor.clone());
+        let acceptor = acceptor.clone();
+        let number = shared.next_number();
+        let for_task = shared.clone();
         let task = tokio::spawn(async move {
             // The entry can only be made once there is a task that it can abort.
             let Ok(connection) = receive.await else { return };
-            serve(shared, acceptor, stream, connection).await;
+            serve(for_task, acceptor, stream, connection).await;
+            drop(place);
         });
         let task = task.abort_handle();
-        let pass = gate.enter(number, peer.ip(), task.clone());
+        // A proxy's connections are everybody's: who each is for is known later.
+        let pass = (!is_proxied).then(|| shared.gate.enter(number, peer.address, task.clone()));
         let _ = send.send(NewConnection { number, peer, task, pass });
     }
 }
@@ -121,13 +134,22 @@ async fn serve(
     shared: Arc<Shared>,
     acceptor: TlsAcceptor,
     mut stream: TcpStream,
-    connection: NewConnection,
+    mut connection: NewConnection,
 ) {
     let peer = connection.peer;
     if let Err(error) = prepare(&stream) {
         return debug!("{peer}: {error}");
     }
     let deadline = tokio::time::Instant::now() + AUTH_TIMEOUT;
+    if connection.pass.is_none() {
+        match timeout_at(deadline, proxied::read_header(&mut stream)).await {
+            Ok(Ok(None)) => {}
+            Ok(Ok(Some(client))) => connection.set_peer(&shared, client.into()),
+            Ok(Err(error)) => return warn!("{peer}: {error}"),
+            Err(_) => return debug!("{peer}: nothing within {AUTH_TIMEOUT:?}"),
+        }
+    }
+    let peer = connection.peer;
     match timeout_at(deadline, speaks_plain_http(&stream)).await {
         Ok(Ok(false)) => {}
         Ok(Ok(true)) => {
@@ -137,12 +159,14 @@ async fn serve(
         }
         Ok(Err(_)) | Err(_) => return,
     }
-    connection.pass.set_has_sent();
+    connection.pass.iter().for_each(Pass::set_has_sent);
     match timeout_at(deadline, acceptor.accept(stream)).await {
         Err(_) => debug!("{peer}: no TLS handshake within {AUTH_TIMEOUT:?}"),
         // Port scanners, old TLS: rustls has sent an alert if it could.
         Ok(Err(error)) => debug!("{peer}: {error}"),
         Ok(Ok(tls)) if tls.get_ref().1.alpn_protocol() == Some(ALPN_NATIVE) => {
+            // Viewers in windows say nothing of who they are, and come through no web server.
+            connection.ensure_pass(&shared);
             native::serve(shared, tls, connection).await;
         }
         Ok(Ok(tls)) => http::serve(shared, tls, connection).await,

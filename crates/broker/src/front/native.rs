@@ -4,7 +4,6 @@
 //! authenticating messages; everything after them passes through unread.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 use std::sync::Arc;
 
@@ -21,6 +20,7 @@ use tracing::{debug, info};
 
 use super::http::{NewConnection, Shared};
 use super::logins::{Login, Logins};
+use super::proxied::Peer;
 use super::relay;
 use crate::agent::{AgentAnswer, AgentRequest, is_session_name};
 use crate::message::{Deed, PROMPTS_MAX, Prompt, Reason, Reply, Secret, Style, USER_BYTES_MAX};
@@ -123,9 +123,7 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
         Message::Credential(bytes) => {
             let parsed = parse_credential(&bytes);
             let login = match &parsed {
-                Some((cookie, secret, _)) => {
-                    logins.of_secrets(cookie, secret, peer.ip().to_canonical()).await
-                }
+                Some((cookie, secret, _)) => logins.of_secrets(cookie, secret, peer.address).await,
                 None => None,
             };
             match (login, parsed) {
@@ -167,7 +165,7 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     let session = UnixStream::from_std(session)?;
     let tcp = viewer.stream.get_ref().0.as_fd().try_clone_to_owned()?;
     info!("{peer}: {} opens {name} in a window", login.user);
-    logins.note(&login, peer.ip(), number, Deed::Opened, &name).await;
+    logins.note(&login, peer.address, number, Deed::Opened, &name).await;
     let first = std::mem::take(&mut viewer.bytes);
     let result = tokio::select! {
         result = relay::run_stream(&mut viewer.stream, session, first, &tcp) => result,
@@ -176,7 +174,7 @@ async fn admit(logins: &Logins, viewer: &mut Viewer, connection: NewConnection) 
     // The session process has a duplicate.
     let _ = rustix::net::shutdown(&tcp, rustix::net::Shutdown::Both);
     info!("{peer}: {} has left", login.user);
-    logins.note(&login, peer.ip(), number, Deed::Left, &name).await;
+    logins.note(&login, peer.address, number, Deed::Left, &name).await;
     result
 }
 
@@ -199,7 +197,7 @@ async fn log_in(
         return Ok(Err(REFUSED));
     }
     let peer = connection.peer;
-    let mut attempt = logins.begin(peer.ip().to_canonical(), user.to_owned()).await?;
+    let mut attempt = logins.begin(peer.address, user.to_owned()).await?;
     loop {
         let Some((reply, agent)) = logins.next(&mut attempt).await else {
             return Ok(Err("nobody can log in at this moment"));
@@ -253,7 +251,7 @@ fn shown(prompt: &Prompt) -> AuthPrompt<'_> {
 async fn default_desktop(
     logins: &Logins,
     login: &Login,
-    peer: SocketAddr,
+    peer: Peer,
     number: u64,
 ) -> Result<String, String> {
     if let Ok((AgentAnswer::Sessions(sessions), _)) = login.ask(&AgentRequest::List).await
@@ -265,7 +263,7 @@ async fn default_desktop(
     match logins.start(login).await {
         Ok(AgentAnswer::Started { name, is_new }) if is_session_name(&name) => {
             if is_new {
-                logins.note(login, peer.ip(), number, Deed::Started, &name).await;
+                logins.note(login, peer.address, number, Deed::Started, &name).await;
             }
             Ok(name)
         }

@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
@@ -22,7 +22,7 @@ use thinc_protocol::session::CloseCode;
 use thinc_transport::{ConnectError, ConnectOptions, Link, connect, establish};
 
 use crate::harness::{
-    Answer, Browser, Message, Tls, Viewer, client_config, connect_options, hello,
+    Answer, Browser, Message, Tls, Viewer, client_config, connect_options, dial, hello,
     next_websocket_message, tls_over, wait_until, websocket_message,
 };
 
@@ -254,7 +254,7 @@ impl Broker {
     }
 
     pub(crate) fn browser(&self) -> Browser {
-        Browser { address: self.address, cookie: None, secret: None }
+        Browser::at(self.address)
     }
 
     /// The front's process.
@@ -286,22 +286,13 @@ impl Drop for Broker {
 }
 
 /// What has to be in the text, replaced.
-fn replaced(text: &str, from: &str, to: &str) -> String {
+pub(crate) fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "no {from:?} in {text}");
     text.replace(from, to)
 }
 
 fn origin(browser: &Browser) -> String {
-    format!("https://{}", browser.address)
-}
-
-/// A connection from this address of this machine.
-pub(crate) fn dial(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
-    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
-    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
-    bind(&socket, &SocketAddr::from((source, 0)))?;
-    connect(&socket, &to)?;
-    Ok(TcpStream::from(socket))
+    format!("https://{}", browser.host())
 }
 
 fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Tls {
@@ -309,7 +300,11 @@ fn connect_from(source: Ipv4Addr, to: SocketAddr) -> Tls {
     tls_over(dial(source, to).unwrap(), config).unwrap()
 }
 
-fn post_login(browser: &mut Browser, connection: Tls, body: &serde_json::Value) -> Answer {
+pub(crate) fn post_login(
+    browser: &mut Browser,
+    connection: Tls,
+    body: &serde_json::Value,
+) -> Answer {
     let origin = origin(browser);
     let headers = [("Content-Type", "application/json"), ("Origin", origin.as_str())];
     let (answer, _) = browser.request_on(connection, "POST", "/login", &headers, &body.to_string());

@@ -14,8 +14,8 @@ use thinc_protocol::auth::Auth;
 use thinc_protocol::session::CloseCode;
 use thinc_transport::{ConnectError, Link, TransportChoice, establish};
 
-use crate::broker::{Account, Broker, RIGHT, alone, dial, is_skipped, status};
-use crate::harness::{Tls, client_config, connect_options, tls_over, wait_until};
+use crate::broker::{Account, Broker, RIGHT, alone, is_skipped, status};
+use crate::harness::{Tls, client_config, connect_options, dial, tls_over, wait_until};
 
 /// Limit of a login beside a flood.
 const LOGIN_TIME_MAX: Duration = Duration::from_secs(2);

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -495,7 +495,21 @@ pub(crate) fn client_config(
 
 /// The same over a connection that is open.
 pub(crate) fn tls_over(tcp: TcpStream, config: Arc<ClientConfig>) -> io::Result<Tls> {
-    let name = ServerName::try_from("localhost").unwrap();
+    tls_named(tcp, config, "localhost")
+}
+
+/// A connection from this address of this machine.
+pub(crate) fn dial(source: Ipv4Addr, to: SocketAddr) -> io::Result<TcpStream> {
+    use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+    let socket = socket(AddressFamily::INET, SocketType::STREAM, None)?;
+    bind(&socket, &SocketAddr::from((source, 0)))?;
+    connect(&socket, &to)?;
+    Ok(TcpStream::from(socket))
+}
+
+/// The same, to a server that may have several names.
+fn tls_named(tcp: TcpStream, config: Arc<ClientConfig>, name: &str) -> io::Result<Tls> {
+    let name = ServerName::try_from(name.to_owned()).unwrap();
     tcp.set_read_timeout(Some(TIMEOUT))?;
     let mut stream = StreamOwned::new(ClientConnection::new(config, name).unwrap(), tcp);
     while stream.conn.is_handshaking() {
@@ -520,6 +534,10 @@ pub(crate) struct Browser {
     pub(crate) cookie: Option<String>,
     /// The origin secret, as in the answer to a login.
     pub(crate) secret: Option<String>,
+    /// The address of this machine that it connects from.
+    pub(crate) source: Option<Ipv4Addr>,
+    /// Host and port as in the address bar, if they are others than those of `address`.
+    pub(crate) public: Option<String>,
 }
 
 /// The answer to a request.
@@ -538,12 +556,31 @@ impl Answer {
 
 impl Browser {
     pub(crate) fn new(session: &Session) -> Browser {
-        Browser { address: session.address(), cookie: None, secret: None }
+        Browser::at(session.address())
+    }
+
+    pub(crate) fn at(address: SocketAddr) -> Browser {
+        Browser { address, cookie: None, secret: None, source: None, public: None }
+    }
+
+    /// Host and port as in the address bar.
+    pub(crate) fn host(&self) -> String {
+        self.public.clone().unwrap_or_else(|| self.address.to_string())
     }
 
     /// A connection without requests so far.
     pub(crate) fn connect(&self) -> Tls {
-        tls(self.address, &[&rustls::version::TLS13], Some(b"http/1.1")).unwrap()
+        self.try_connect().unwrap()
+    }
+
+    pub(crate) fn try_connect(&self) -> io::Result<Tls> {
+        let tcp = match self.source {
+            Some(source) => dial(source, self.address)?,
+            None => TcpStream::connect(self.address)?,
+        };
+        let config = client_config(&[&rustls::version::TLS13], Some(b"http/1.1"));
+        let name = self.public.as_deref().and_then(|host| host.split(':').next());
+        tls_named(tcp, config, name.unwrap_or("localhost"))
     }
 
     /// One request on a new connection, which stays open for what may follow an upgrade.
@@ -568,7 +605,7 @@ impl Browser {
     ) -> (Answer, BufReader<Tls>) {
         let mut request = format!(
             "{method} {path} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n",
-            self.address,
+            self.host(),
             body.len()
         );
         if let Some(cookie) = &self.cookie {

@@ -443,9 +443,9 @@ fn a_guests_credentials_open_a_guests_connection_only() {
     // A cookie is known on every port of the host: with a guest's secret it is not the owner's.
     let address = session.address();
     let mixed = |cookie: &Browser, secret: &Browser| Browser {
-        address,
         cookie: cookie.cookie.clone(),
         secret: secret.secret.clone(),
+        ..Browser::at(address)
     };
     let browsers = [mixed(&guest, &guest), mixed(&owner, &guest), mixed(&guest, &owner)];
     for (at, browser) in browsers.iter().enumerate() {
@@ -470,7 +470,8 @@ fn a_guests_credentials_open_a_guests_connection_only() {
     }
     let as_cookie = thinc_transport::base64url::encode(&credential);
     for cookie in [as_cookie, guest.secret.clone().unwrap()] {
-        let thief = Browser { address, cookie: Some(format!("{name}={cookie}")), secret: None };
+        let cookie = Some(format!("{name}={cookie}"));
+        let thief = Browser { cookie, ..Browser::at(address) };
         assert_eq!(thief.get("/index.html").status, 401);
     }
     // A viewer that knows no invitations is a guest without a name.

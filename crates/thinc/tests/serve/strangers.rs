@@ -301,9 +301,9 @@ fn a_cookie_without_the_secret_of_its_origin_opens_nothing() {
     let forged = "A".repeat(stolen.len());
     for secret in [None, Some(String::new()), Some(stolen.clone()), Some(forged)] {
         let thief = Browser {
-            address: session.address(),
             cookie: browser.cookie.clone(),
             secret: secret.clone(),
+            ..Browser::new(&session)
         };
         assert_eq!(thief.websocket(Some(&own)).0.status, 401, "{secret:?}");
         assert_eq!(thief.get_as_page("/webtransport").status, 401, "{secret:?}");
@@ -375,9 +375,9 @@ fn a_logout_ends_the_login_and_the_connections_of_its_pages() {
         assert_eq!(browser.get_as_page("/index.html").status, 401);
         assert_eq!(browser.websocket(Some(&own)).0.status, 401);
         let mixed = Browser {
-            address: session.address(),
             cookie: other.cookie.clone(),
             secret: Some(secret.clone()),
+            ..Browser::new(&session)
         };
         assert_eq!(mixed.websocket(Some(&own)).0.status, 401, "nor beside another cookie");
         assert_eq!(other.get_as_page("/login").status, 204, "another browser stays");
