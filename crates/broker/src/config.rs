@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
 
+use crate::port::LISTEN_MAX;
 use crate::proxy::{TRUSTED_MAX, TrustedProxies};
 
 /// Read if it exists and no other is named.
@@ -37,8 +38,8 @@ pub const KEYS: &[&str] = &[
 /// What a file says; `None` where it says nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Config {
-    /// Address and port to listen on.
-    pub listen: Option<SocketAddr>,
+    /// Addresses and ports to listen on.
+    pub listen: Option<Vec<SocketAddr>>,
     /// Certificate chain and key as PEM files.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Reverse proxies whose word on the client's address counts.
@@ -124,7 +125,7 @@ impl Config {
             let offset = name.span().start;
             let entry = Entry { name: name.get_ref(), value: value.get_ref() };
             let read = match entry.name {
-                "listen" => entry.address().map(|value| config.listen = Some(value)),
+                "listen" => entry.addresses().map(|value| config.listen = Some(value)),
                 "tls-cert" => entry.path().map(|value| certificate = Some((offset, value))),
                 "tls-key" => entry.path().map(|value| key = Some((offset, value))),
                 "trusted-proxy" => {
@@ -191,10 +192,23 @@ impl Entry<'_> {
         }
     }
 
-    fn address(&self) -> Result<SocketAddr, String> {
-        let allowed = "it has to be an address and a port in quotes, such as \"0.0.0.0:443\" or \
-                       \"[::]:443\"";
-        self.text(allowed)?.parse().map_err(|_| self.wrong(allowed))
+    /// One, or a list.
+    fn addresses(&self) -> Result<Vec<SocketAddr>, String> {
+        let allowed = format!(
+            "it has to be an address and a port in quotes, such as \"0.0.0.0:443\" or \
+             \"[::]:443\", or a list of at most {LISTEN_MAX} of them"
+        );
+        let address = |item: &DeValue<'_>| {
+            let item = Entry { name: self.name, value: item };
+            item.text(&allowed)?.parse().map_err(|_| item.wrong(&allowed))
+        };
+        match self.value {
+            DeValue::Array(items) if (1..=LISTEN_MAX).contains(&items.len()) => {
+                items.iter().map(|item| address(item.get_ref())).collect()
+            }
+            DeValue::Array(_) => Err(self.wrong(&allowed)),
+            one => Ok(vec![address(one)?]),
+        }
     }
 
     fn networks(&self) -> Result<TrustedProxies, String> {
@@ -287,7 +301,7 @@ mod tests {
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
                     audit-log = '/a'\n";
         let config = Config {
-            listen: Some("[::1]:8443".parse().unwrap()),
+            listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
             trusted_proxies: Some(TrustedProxies(vec![
                 "::1".parse().unwrap(),
@@ -299,6 +313,9 @@ mod tests {
             audit_log: Some("/a".into()),
         };
         assert_eq!(parse(text), Ok(config));
+        let listen = Some(vec!["0.0.0.0:443".parse().unwrap(), "[::]:443".parse().unwrap()]);
+        let config = Config { listen, ..Config::default() };
+        assert_eq!(parse("listen = ['0.0.0.0:443', '[::]:443']"), Ok(config));
     }
 
     #[test]
@@ -306,6 +323,8 @@ mod tests {
         let cases = [
             ("\nlisen = 1", "/b.toml:2: lisen: there is no such key; there are listen, "),
             ("\n\nlisten = 443", "/b.toml:3: listen = 443: it has to be an address and a port"),
+            ("listen = []", "/b.toml:1: listen = a list: it has to be an address and a port"),
+            ("\nlisten = ['::1']", "/b.toml:2: listen = \"::1\": it has to be an address"),
             ("listen = 'here'", "/b.toml:1: listen = \"here\": it has to be"),
             ("state = 'a'", "/b.toml:1: state = \"a\": it has to be an absolute path"),
             ("state = \"/a\\nb\"", "/b.toml:1: state = \"/a\\nb\": it has to be"),

@@ -6,7 +6,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::io::{self, Write as _};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -31,7 +31,7 @@ use crate::keep::{self, Found};
 use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Start};
 use crate::packets::{self, Channel};
 use crate::throttle::{self, Throttle};
-use crate::{BrokerError, BrokerOptions};
+use crate::{BrokerError, BrokerOptions, port};
 
 /// How long a person may take for one attempt, as with sshd's `LoginGraceTime`: a new password has
 /// to be thought of.
@@ -43,12 +43,6 @@ const LOGINS_PER_USER_MAX: usize = 16;
 const LOGINS_MAX: usize = 512;
 /// Viewers whose end the audit log tells; a front has fewer descriptors.
 const VIEWERS_MAX: usize = 65_536;
-/// How long the port may be in use when the broker starts, and how often it is tried: the kernel
-/// tells nobody when it is free.
-const PORT_TIMEOUT: Duration = Duration::from_secs(2);
-const PORT_POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Connections that wait while the front is restarted.
-const BACKLOG: i32 = 1024;
 /// Delay before the second restart of the front in a row, and the longest.
 const RESTART_DELAY: Duration = Duration::from_millis(200);
 const RESTART_DELAY_MAX: Duration = Duration::from_secs(10);
@@ -66,16 +60,23 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         BrokerError::Audit(options.audit_log.clone().unwrap_or_default(), error)
     })?;
     let (certificate, loaded) = Certificate::open(&options)?;
-    let listener = listen(options.listen)?;
-    let address = listener
-        .local_addr()
-        .map_err(|error| BrokerError::System("read the port's address", error))?;
-    let port = if address.port() == 443 { String::new() } else { format!(":{}", address.port()) };
+    let listeners = port::listen(&options.listen)?;
+    let addresses: Vec<SocketAddr> = listeners
+        .iter()
+        .map(TcpListener::local_addr)
+        .collect::<io::Result<_>>()
+        .map_err(|error| BrokerError::System("read a port's address", error))?;
+    let port = match addresses[0].port() {
+        443 => String::new(),
+        port => format!(":{port}"),
+    };
+    let addresses: Vec<String> = addresses.iter().map(SocketAddr::to_string).collect();
     // Fails only if nobody reads it.
     let _ = write!(
         io::stdout(),
-        "The broker listens on {address}; people open https://HOST{port}/ and log in.\n\
+        "The broker listens on {}; people open https://HOST{port}/ and log in.\n\
          The SHA-256 of the public key{}: {}\n",
+        addresses.join(", "),
         certificate.kind(),
         certificate::hex(&loaded.identity.pin())
     );
@@ -83,7 +84,7 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     let found = keep::find(&options.state)?;
     let pem = watch::Sender::new(Rc::new(loaded.pem));
     let helper = Helper {
-        listener,
+        listeners,
         pem,
         start: Start { trusted_proxies: options.trusted_proxies },
         front_user,
@@ -122,42 +123,9 @@ fn required(options: &BrokerOptions) -> Result<User, BrokerError> {
     }
 }
 
-/// The given address, or port 443 of every address; without IPv6, of every IPv4 address.
-fn listen(address: Option<SocketAddr>) -> Result<TcpListener, BrokerError> {
-    let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 443));
-    let bind = |address: SocketAddr| {
-        let listener =
-            TcpListener::bind(address).map_err(|error| BrokerError::Listen(address, error))?;
-        // The standard library sets 128.
-        rustix::net::listen(&listener, BACKLOG)
-            .map_err(|error| BrokerError::Listen(address, error.into()))?;
-        Ok(listener)
-    };
-    // The front of a broker that was just killed has it for a moment, and ends by itself.
-    let until = Instant::now() + PORT_TIMEOUT;
-    let bind = |address: SocketAddr| loop {
-        match bind(address) {
-            Err(BrokerError::Listen(_, error))
-                if error.kind() == io::ErrorKind::AddrInUse && Instant::now() < until =>
-            {
-                std::thread::sleep(PORT_POLL_INTERVAL);
-            }
-            other => return other,
-        }
-    };
-    match (address, bind(address.unwrap_or(all))) {
-        (None, Err(BrokerError::Listen(_, error)))
-            if error.raw_os_error() == Some(rustix::io::Errno::AFNOSUPPORT.raw_os_error()) =>
-        {
-            bind(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 443)))
-        }
-        (_, result) => result,
-    }
-}
-
 /// What stays the same while the helper runs.
 struct Helper {
-    listener: TcpListener,
+    listeners: Vec<TcpListener>,
     /// Wakes the task that tells the front.
     pem: watch::Sender<Pem>,
     start: Start,
@@ -460,7 +428,9 @@ fn start_front(helper: &Helper) -> Result<(Child, Channel), BrokerError> {
     let (near, far) = packets::pair().map_err(failed)?;
     let pem = pipe_with(&helper.pem.borrow()).map_err(failed)?;
     let start = helper.start.encode();
-    packets::send(&near, &start, &[helper.listener.as_fd(), pem.as_fd()]).map_err(failed)?;
+    let listeners = helper.listeners.iter().map(|listener| listener.as_fd());
+    let descriptors: Vec<_> = std::iter::once(pem.as_fd()).chain(listeners).collect();
+    packets::send(&near, &start, &descriptors).map_err(failed)?;
     let mut command = std::process::Command::new(crate::own_program());
     command
         .args(["broker-part", "front"])

@@ -27,6 +27,7 @@ mod login;
 pub mod message;
 mod options;
 mod packets;
+pub mod port;
 pub mod proxy;
 mod throttle;
 

@@ -27,7 +27,7 @@
 //!                   6 ENDED   attempt u64
 //!                   7 CERTIFICATE (with one descriptor: a pipe that holds key and chain as PEM)
 //! first to a front:  START, then count u8 | count × network text
-//!                    (with the listening socket, and a pipe as with CERTIFICATE)
+//!                    (with a pipe as with CERTIFICATE, and the listening sockets)
 //! text: length u16, little-endian | bytes
 //! ```
 

@@ -21,8 +21,8 @@ const STATE: &str = "/var/lib/thinc";
 /// The broker's options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BrokerOptions {
-    /// Address and port; without one, port 443 of all addresses.
-    pub listen: Option<SocketAddr>,
+    /// Addresses and ports; without any, port 443 of all addresses.
+    pub listen: Vec<SocketAddr>,
     /// Certificate chain and key as PEM files; without them a self-signed one is made in `state`.
     pub certificate: Option<(PathBuf, PathBuf)>,
     /// Reverse proxies whose word on the client's address counts.
@@ -41,7 +41,7 @@ impl BrokerOptions {
     /// What the command line says, then what the file says, then the defaults.
     pub fn new(command_line: Config, file: Config) -> BrokerOptions {
         BrokerOptions {
-            listen: command_line.listen.or(file.listen),
+            listen: command_line.listen.or(file.listen).unwrap_or_default(),
             certificate: command_line.certificate.or(file.certificate),
             trusted_proxies: command_line
                 .trusted_proxies
@@ -137,13 +137,14 @@ mod tests {
     #[test]
     fn the_command_line_goes_before_the_file_and_the_file_before_the_defaults() {
         let file = Config {
-            listen: Some("127.0.0.1:1".parse().unwrap()),
+            listen: Some(vec!["127.0.0.1:1".parse().unwrap()]),
             state: Some("/file".into()),
             ..Config::default()
         };
         let command_line = Config { state: Some("/line".into()), ..Config::default() };
         let options = BrokerOptions::new(command_line, file.clone());
         assert_eq!(options.state, PathBuf::from("/line"));
-        assert_eq!((options.listen, options.front_user.as_str()), (file.listen, FRONT_USER));
+        assert_eq!(Some(options.listen), file.listen);
+        assert_eq!(options.front_user, FRONT_USER);
     }
 }

@@ -351,11 +351,11 @@ pub(crate) struct Broker {
     /// Say what is wrong with configuration, account, PAM's rules and certificate, and end
     #[arg(long)]
     pub(crate) check: bool,
-    /// Address and port to listen on
+    /// Address and port to listen on; may be given several times
     ///
     /// Default: port 443 of every address.
     #[arg(long, value_name = "ADDR:PORT")]
-    pub(crate) listen: Option<SocketAddr>,
+    pub(crate) listen: Vec<SocketAddr>,
     /// Certificate chain (PEM) to show instead of the self-signed one
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub(crate) tls_cert: Option<PathBuf>,
@@ -378,7 +378,7 @@ impl Broker {
     pub(crate) fn options(self) -> Result<BrokerOptions, BrokerError> {
         let file = Config::load(self.config.as_deref())?;
         let command_line = Config {
-            listen: self.listen,
+            listen: Some(self.listen).filter(|addresses| !addresses.is_empty()),
             certificate: self.tls_cert.zip(self.tls_key),
             trusted_proxies: None,
             front_user: self.front_user,

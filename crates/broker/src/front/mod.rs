@@ -42,9 +42,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
     let start = |error| BrokerError::System("receive the port from the helper", error);
     let packet = packets::receive(&socket, MESSAGE_BYTES_MAX).map_err(start)?;
     let mut descriptors = packet.descriptors.into_iter();
-    let (Some(listener), Some(pem), Ok(told)) =
-        (descriptors.next(), descriptors.next(), Start::decode(&packet.bytes))
-    else {
+    let (Some(pem), Ok(told)) = (descriptors.next(), Start::decode(&packet.bytes)) else {
         return Err(start(io::Error::new(io::ErrorKind::InvalidData, "no port came")));
     };
     let identity = read_identity(pem)?;
@@ -56,10 +54,14 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         .map_err(|error| BrokerError::System("start the event loop", error))?;
     sandbox::enter()?;
     runtime.block_on(async {
-        let listener = TcpListener::from(listener);
-        let listener = listener
-            .set_nonblocking(true)
-            .and_then(|()| tokio::net::TcpListener::from_std(listener))
+        let listen = |socket: OwnedFd| {
+            let listener = TcpListener::from(socket);
+            listener.set_nonblocking(true)?;
+            tokio::net::TcpListener::from_std(listener)
+        };
+        let listeners = descriptors
+            .map(listen)
+            .collect::<io::Result<Vec<_>>>()
             .map_err(|error| BrokerError::System("listen", error))?;
         let helper = Channel::new(socket)
             .map_err(|error| BrokerError::System("listen to the helper", error))?;
@@ -68,7 +70,7 @@ pub(crate) fn main(socket: OwnedFd) -> Result<(), BrokerError> {
         tokio::select! {
             // Without the helper nobody can log in, and a new helper starts its own front.
             () = logins.dispatch(&identity) => Ok(()),
-            () = accept(shared, listener, TlsAcceptor::from(tls)) => Ok(()),
+            () = accept_all(shared, listeners, TlsAcceptor::from(tls)) => Ok(()),
         }
     })
 }
@@ -84,9 +86,23 @@ fn read_identity(pem: OwnedFd) -> Result<Identity, BrokerError> {
     Ok(Identity::from_pem((path, &text), (path, &text))?)
 }
 
-/// Accepts connections, without end.
-async fn accept(shared: Arc<Shared>, listener: tokio::net::TcpListener, acceptor: TlsAcceptor) {
+/// Accepts connections on all of these, without end.
+async fn accept_all(
+    shared: Arc<Shared>,
+    listeners: Vec<tokio::net::TcpListener>,
+    acceptor: TlsAcceptor,
+) {
     let limiter = Mutex::new(HandshakeLimiter::default());
+    let accept = |listener| accept(&shared, listener, &acceptor, &limiter);
+    futures_util::future::join_all(listeners.into_iter().map(accept)).await;
+}
+
+async fn accept(
+    shared: &Arc<Shared>,
+    listener: tokio::net::TcpListener,
+    acceptor: &TlsAcceptor,
+    limiter: &Mutex<HandshakeLimiter>,
+) {
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,

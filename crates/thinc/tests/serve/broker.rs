@@ -5,7 +5,7 @@
 use std::fmt::Write as _;
 use std::fs;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixListener;
 use std::os::unix::process::CommandExt as _;
@@ -36,6 +36,9 @@ static PROCESSOR: Mutex<()> = Mutex::new(());
 pub(crate) fn alone() -> MutexGuard<'static, ()> {
     PROCESSOR.lock().unwrap_or_else(PoisonError::into_inner)
 }
+
+/// A free one of this machine alone.
+const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 pub(crate) const RIGHT: &str = "correct horse 8";
 
@@ -128,7 +131,9 @@ impl Drop for Account {
 pub(crate) struct Broker {
     pub(crate) folder: PathBuf,
     pub(crate) service: PathBuf,
+    /// The first of them.
     pub(crate) address: SocketAddr,
+    pub(crate) addresses: Vec<SocketAddr>,
     pub(crate) process: Child,
 }
 
@@ -139,15 +144,25 @@ impl Broker {
 
     /// With more lines of the configuration, which may name files in its folder.
     pub(crate) fn with_config(lines: impl FnOnce(&Path) -> String) -> Broker {
-        Broker::with("", "", lines)
+        Broker::with("", "", &[ANY_PORT], lines)
+    }
+
+    /// On these addresses.
+    pub(crate) fn on(addresses: &[SocketAddr]) -> Broker {
+        Broker::with("", "", addresses, |_| String::new())
     }
 
     /// Whose PAM rules begin with these; `access` is the text of access.conf(5).
     fn with_rules(more: &str, access: &str) -> Broker {
-        Broker::with(more, access, |_| String::new())
+        Broker::with(more, access, &[ANY_PORT], |_| String::new())
     }
 
-    fn with(more: &str, access: &str, lines: impl FnOnce(&Path) -> String) -> Broker {
+    fn with(
+        more: &str,
+        access: &str,
+        addresses: &[SocketAddr],
+        lines: impl FnOnce(&Path) -> String,
+    ) -> Broker {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let name =
             format!("thinc-b{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
@@ -199,16 +214,20 @@ impl Broker {
         fs::write(folder.join("broker.toml"), format!("audit-log = {audit:?}\n{lines}")).unwrap();
         let service = Path::new("/etc/pam.d").join(&name);
         fs::write(&service, rules).unwrap();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let (process, address) = Broker::spawn(&folder, &service, address);
-        Broker { folder, service, address, process }
+        let (process, addresses) = Broker::spawn(&folder, &service, addresses);
+        Broker { folder, service, address: addresses[0], addresses, process }
     }
 
-    pub(crate) fn spawn(folder: &Path, service: &Path, address: SocketAddr) -> (Child, SocketAddr) {
+    pub(crate) fn spawn(
+        folder: &Path,
+        service: &Path,
+        addresses: &[SocketAddr],
+    ) -> (Child, Vec<SocketAddr>) {
         let log = folder.join("log");
         let log = fs::OpenOptions::new().create(true).append(true).open(log).unwrap();
         let mut process = Command::new(folder.join("bin/thinc"))
-            .args(["broker", "--front-user", "nobody", "--listen", &address.to_string()])
+            .args(["broker", "--front-user", "nobody"])
+            .args(addresses.iter().map(|address| format!("--listen={address}")))
             .arg("--pam-service")
             .arg(service.file_name().unwrap())
             .arg("--state")
@@ -223,13 +242,14 @@ impl Broker {
             .unwrap();
         let mut line = String::new();
         BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let address = line
+        let told: Vec<SocketAddr> = line
             .split_whitespace()
-            .find_map(|word| word.trim_end_matches(';').parse::<SocketAddr>().ok());
-        let address = address.unwrap_or_else(|| {
-            panic!("{line:?}: {}", fs::read_to_string(folder.join("log")).unwrap())
-        });
-        (process, address)
+            .filter_map(|word| word.trim_end_matches([',', ';']).parse().ok())
+            .collect();
+        if told.len() != addresses.len() {
+            panic!("{line:?}: {}", fs::read_to_string(folder.join("log")).unwrap());
+        }
+        (process, told)
     }
 
     pub(crate) fn end(&mut self, signal: Signal) {
@@ -239,9 +259,9 @@ impl Broker {
 
     /// Starts another helper on the same port, whatever is left of the one before.
     pub(crate) fn start_again(&mut self) {
-        let (process, address) = Broker::spawn(&self.folder, &self.service, self.address);
+        let (process, addresses) = Broker::spawn(&self.folder, &self.service, &self.addresses);
         self.process = process;
-        assert_eq!(address, self.address);
+        assert_eq!(addresses, self.addresses);
     }
 
     pub(crate) fn restart(&mut self, signal: Signal) {

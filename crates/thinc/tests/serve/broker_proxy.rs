@@ -4,7 +4,7 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
@@ -187,6 +187,29 @@ fn assert_works(broker: &Broker, server: &WebServer) {
 
     assert_eq!(post(&browser, &format!("/desk/{name}/end")).status, 204);
     assert_eq!(post(&browser, "/logout").status, 204);
+}
+
+#[test]
+fn both_families_are_served_and_ipv4_counts_as_itself() {
+    if is_skipped() {
+        return;
+    }
+    let (v4, v6) = (IpAddr::from(Ipv4Addr::LOCALHOST), IpAddr::from(Ipv6Addr::LOCALHOST));
+    let all = SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0));
+    // One socket for both, and one for each.
+    for addresses in [vec![all], vec![SocketAddr::new(v4, 0), SocketAddr::new(v6, 0)]] {
+        let broker = Broker::on(&addresses);
+        let anna = broker.account();
+        for (at, client) in [v4, v6].into_iter().enumerate() {
+            let port = broker.addresses[at.min(broker.addresses.len() - 1)].port();
+            let mut browser = Browser::at(SocketAddr::new(client, port));
+            assert_eq!(log_in(&mut browser, &anna.name, "wrong").status, 401);
+            assert_eq!(log_in(&mut browser, &anna.name, RIGHT).status, 200);
+            assert_eq!(newest(&broker, "refusal", at + 1), client.to_string());
+            assert_eq!(newest(&broker, "login", at + 1), client.to_string());
+        }
+        assert!(!broker.log().contains("::ffff:"), "{}", broker.log());
+    }
 }
 
 #[test]
