@@ -24,7 +24,7 @@ import { forgetTab, rememberTab, type Tab, takeTab } from "./store/tab";
 import { forgetSecret, invitationOf, loadSecret, NEW_LINK, redeem, takeToken } from "./store/token";
 import type { TransportChoice } from "./transport/connection";
 import { Menu } from "./ui/menu";
-import { Notice } from "./ui/notice";
+import { Announcement, Notice } from "./ui/notice";
 import { People } from "./ui/people";
 import { StatsOverlay } from "./ui/stats";
 import { StatusCard } from "./ui/status";
@@ -137,6 +137,9 @@ function handleMessage(message: FromEngine): void {
       break;
     case "people":
       people.show(message.own, message.people);
+      break;
+    case "notice":
+      announcement.show(message.text);
       break;
     case "personPointer":
       people.showPointer(message);
@@ -371,6 +374,12 @@ const clipboard = new Clipboard({
   notice: (words) => notice.show(words),
 });
 const notice = new Notice(element("notice"));
+const announcement = new Announcement({
+  element: element("announcement"),
+  words: element("announcement-words"),
+  button: element<HTMLButtonElement>("announcement-button"),
+  left: () => input.typing.focus(),
+});
 const people = new People({
   button: element<HTMLButtonElement>("menu-people"),
   panel: element("menu-people-panel"),
@@ -395,7 +404,8 @@ const input: Input = new Input({
   notice: (words) => notice.show(words),
   shortcut,
   forPage: (event) =>
-    event.target instanceof Element && event.target.closest("#menu, #state, #keyrow") !== null,
+    event.target instanceof Element &&
+    event.target.closest("#menu, #state, #announcement, #keyrow") !== null,
   passThrough: new URLSearchParams(location.search).get("touch") === "applications",
   pointerAt: (x, y) => {
     cursor.pointerAt(x, y);

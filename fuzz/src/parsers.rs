@@ -370,6 +370,7 @@ pub fn session_message_seeds() -> Vec<Vec<u8>> {
         SessionMessage::Shared(Shared { request: 1, result: Ok("https://host/#t=x".to_owned()) }),
         SessionMessage::Shared(Shared { request: 2, result: Err("no port".to_owned()) }),
         SessionMessage::PersonPointer(PersonPointer { number: 2, x: 5, y: 600 }),
+        SessionMessage::Notice("This server restarts at six.".into()),
         SessionMessage::CursorBits(CursorBits {
             size: Size { width: 9, height: 1 },
             hot_x: 1,

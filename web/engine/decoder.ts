@@ -156,6 +156,7 @@ export type DecoderEvent =
   | { type: "people"; own: number; people: Person[] }
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
+  | { type: "notice"; text: string }
   | { type: "hello"; name: string }
   | { type: "closed"; code: number; reason: string }
   | { type: "clipOffer"; selection: number; formats: number }
@@ -653,6 +654,8 @@ export class Decoder {
           return { type: "shared", request: a, refused: b !== 0, text: this.text() };
         case 13:
           return { type: "personPointer", number: a, x: b, y: c };
+        case 14:
+          return { type: "notice", text: this.text() };
         case 16:
           return { type: "clipOffer", selection: a, formats: b };
         case 17:

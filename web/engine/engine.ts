@@ -752,6 +752,7 @@ export class Engine {
       case "people":
       case "shared":
       case "personPointer":
+      case "notice":
         this.post(event);
         break;
       case "barrier":

@@ -270,6 +270,8 @@ export type FromEngine =
   | { type: "people"; own: number; people: Person[] }
   | ({ type: "shared" } & Shared)
   | ({ type: "personPointer" } & PersonPointer)
+  /** Of the session's administrator or the session itself, to be read. */
+  | { type: "notice"; text: string }
   /** The lossy parts of the presented picture: x, y, width, height of each rectangle, disjoint. */
   | { type: "lossy"; rects: Int32Array }
   /**

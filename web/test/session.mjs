@@ -7,7 +7,7 @@ import { execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, readFileSync } from "node:fs";
 import { watch } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { tmpdir, userInfo } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { endChild, removeFolder } from "./child.mjs";
@@ -171,6 +171,12 @@ export class Session {
       stdio: ["pipe", "pipe", "ignore"],
       ...TOOL,
     }).trim();
+  }
+
+  /** `thinc admin message` to this session's viewers; needs root. */
+  message(text) {
+    const to = ["--user", userInfo().username, "--session", this.name];
+    execFileSync(THINC, ["admin", "message", ...to, text], { env: this.env, ...TOOL });
   }
 
   /** The X screen as an X client reads it: red, green, blue, 255 for each pixel. */

@@ -89,6 +89,8 @@ pub const LINK_BYTES_MAX: usize = 2048;
 pub const PEOPLE_MAX: usize = 64;
 /// Longest password of an invitation, in bytes.
 pub const PASSWORD_BYTES_MAX: usize = 256;
+/// Longest notice for people, in bytes: what fits a panel.
+pub const NOTICE_BYTES_MAX: usize = 1000;
 /// Longest name of a session, of a viewer's program or of a guest, in bytes.
 pub const NAME_BYTES_MAX: usize = 64;
 /// Number of touch points a viewer may distinguish.

@@ -8,8 +8,8 @@ use crate::clip::ClipMessage;
 use crate::command::Compression;
 use crate::framing::{MessageFrame, put_message, put_message_parts};
 use crate::limits::{
-    CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, TEXT_BYTES_MAX,
-    UNPACKED_BYTES_MAX,
+    CACHE_TOKEN_BYTES, CURSOR_EDGE_MAX, DISPLAYS_MAX, NAME_BYTES_MAX, NOTICE_BYTES_MAX,
+    TEXT_BYTES_MAX, UNPACKED_BYTES_MAX,
 };
 use crate::people::{People, PersonPointer, Shared};
 use crate::viewer::{put_part, put_size, read_cache_token, read_part, read_size};
@@ -64,6 +64,8 @@ pub enum SessionMessage<'a> {
     Shared(Shared),
     /// Another viewer's pointer is there now, while there are guests.
     PersonPointer(PersonPointer),
+    /// What the people at this viewer should read; to a viewer with `ViewerCaps::NOTICE`.
+    Notice(String),
     /// The session ends the connection.
     Close(Close<'a>),
 }
@@ -251,6 +253,7 @@ mod kind {
     pub(super) const PEOPLE: u8 = 0x20;
     pub(super) const SHARED: u8 = 0x21;
     pub(super) const PERSON_POINTER: u8 = 0x22;
+    pub(super) const NOTICE: u8 = 0x23;
 }
 
 /// Bits of an update's first byte.
@@ -290,6 +293,7 @@ impl<'a> SessionMessage<'a> {
     ///                   guest varint | bits u8 (1 control, 2 pointer) | name text
     /// 0x21 SHARED       request varint | u8 (0 done, 1 refused) | text: link, or reason
     /// 0x22 PERSON POINTER  number varint | x varint | y varint
+    /// 0x23 NOTICE       text
     /// ```
     pub fn encode(&self, out: &mut Vec<u8>) {
         match self {
@@ -334,6 +338,9 @@ impl<'a> SessionMessage<'a> {
             }
             SessionMessage::RelativeWanted(wanted) => {
                 put_message(out, kind::RELATIVE_WANTED, |out| out.push(u8::from(*wanted)))
+            }
+            SessionMessage::Notice(text) => {
+                put_message(out, kind::NOTICE, |out| put_text(out, text, NOTICE_BYTES_MAX))
             }
             SessionMessage::Pong(number) => {
                 put_message(out, kind::PONG, |out| put_varint(out, u64::from(*number)))
@@ -434,6 +441,10 @@ impl<'a> SessionMessage<'a> {
             kind::PERSON_POINTER => (
                 SessionMessage::PersonPointer(PersonPointer::decode_body(&mut reader)?),
                 "a person's pointer",
+            ),
+            kind::NOTICE => (
+                SessionMessage::Notice(reader.text("a notice", NOTICE_BYTES_MAX)?.to_owned()),
+                "a notice",
             ),
             kind::PONG => (SessionMessage::Pong(reader.u32("a pong's number")?), "a pong"),
             kind::BARRIER => {

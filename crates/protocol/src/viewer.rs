@@ -174,6 +174,8 @@ impl ViewerCaps {
     pub const RELATIVE: u32 = 1 << 11;
     /// Accepts `People`, `Shared` and `PersonPointer`.
     pub const PEOPLE: u32 = 1 << 13;
+    /// Accepts `Notice`.
+    pub const NOTICE: u32 = 1 << 14;
 }
 
 /// Acknowledges updates.

@@ -360,6 +360,7 @@ fn session_messages_have_these_bytes() {
             SessionMessage::PersonPointer(PersonPointer { number: 7, x: 5, y: 300 }),
             vec![34, 4, 7, 5, 0xac, 2],
         ),
+        (SessionMessage::Notice("hi".into()), vec![35, 3, 2, b'h', b'i']),
         (SessionMessage::Pong(7), vec![8, 1, 7]),
         (SessionMessage::InputReceived(0), vec![15, 1, 0]),
         (SessionMessage::InputReceived(300), vec![15, 2, 0xac, 2]),

@@ -44,7 +44,7 @@ use crate::scheduler::{ITEM_AGE_MAX, JOB_AREA_MAX, Scheduling, SizeEstimate};
 use crate::update::{JobId, PartBytes, SnapshotVerdict, Updates};
 use crate::video::{VideoStats, Videos};
 
-use people::PeopleNews;
+use people::{Notices, PeopleNews};
 use retained::Retained;
 use view::ViewState;
 
@@ -232,6 +232,8 @@ pub(crate) struct Viewer {
     relative: Option<bool>,
     /// If it accepts lists of people.
     people: Option<PeopleNews>,
+    /// If it accepts notices.
+    notices: Option<Notices>,
     /// The screen it asks for, by its displays or its window.
     pub(crate) wanted: Option<Arrangement>,
     /// It has reported displays, and is told the session's.
@@ -323,6 +325,7 @@ impl Viewer {
             local_cursor: hello.caps & ViewerCaps::LOCAL_CURSOR != 0,
             relative: (hello.caps & ViewerCaps::RELATIVE != 0).then_some(false),
             people: (hello.caps & ViewerCaps::PEOPLE != 0).then(PeopleNews::default),
+            notices: (hello.caps & ViewerCaps::NOTICE != 0).then(Notices::default),
             wanted: Arrangement::one(hello.size),
             has_displays: false,
             view: ViewState::new(),
@@ -440,6 +443,11 @@ impl Viewer {
     /// What it is told of the others, if it accepts that.
     pub(crate) fn people_mut(&mut self) -> Option<&mut PeopleNews> {
         self.people.as_mut()
+    }
+
+    /// The notices for its people, if it accepts them.
+    pub(crate) fn notices_mut(&mut self) -> Option<&mut Notices> {
+        self.notices.as_mut()
     }
 
     /// The cursor changes to be sent.
@@ -774,6 +782,9 @@ impl Viewer {
         }
         if let Some(people) = &mut self.people {
             people.transmit(self.flow.may_send_real_time(), out);
+        }
+        if let Some(notices) = &mut self.notices {
+            notices.transmit(out);
         }
         self.transmit_clip_control(out);
     }

@@ -20,6 +20,7 @@ enum Told {
     People(People),
     Shared(Shared),
     Pointer(PersonPointer),
+    Notice(String),
 }
 
 impl Shell {
@@ -52,6 +53,7 @@ impl Shell {
                 SessionMessage::People(people) => Some(Told::People(people)),
                 SessionMessage::Shared(answer) => Some(Told::Shared(answer)),
                 SessionMessage::PersonPointer(pointer) => Some(Told::Pointer(pointer)),
+                SessionMessage::Notice(text) => Some(Told::Notice(text)),
                 _ => None,
             });
         }
@@ -122,4 +124,17 @@ fn answers_are_sent_in_order_and_few_wait() {
     (1..=20).for_each(|request| shell.session.answer_share(id, answer(request)));
     let want: Vec<_> = (13..=20).map(|request| Told::Shared(answer(request))).collect();
     assert_eq!(shell.told(id), want);
+}
+
+#[test]
+fn notices_reach_who_can_show_them_and_few_wait() {
+    let mut shell = Shell::new();
+    let (one, old) = (shell.join(ViewerCaps::NOTICE), shell.join(ViewerCaps::PEOPLE));
+    assert!(!shell.session.notify(old, "lost"));
+    for number in 0..6 {
+        assert!(shell.session.notify(one, &format!("notice {number}\u{7}")));
+    }
+    let want: Vec<_> = (2..6).map(|number| Told::Notice(format!("notice {number} "))).collect();
+    assert_eq!(shell.told(one), want);
+    assert_eq!((shell.told(one), shell.told(old)), (vec![], vec![]));
 }

@@ -100,7 +100,8 @@ impl Shell {
                 SessionMessage::RelativeWanted(_)
                 | SessionMessage::People(_)
                 | SessionMessage::Shared(_)
-                | SessionMessage::PersonPointer(_) => panic!("no viewer here accepts it"),
+                | SessionMessage::PersonPointer(_)
+                | SessionMessage::Notice(_) => panic!("no viewer here accepts it"),
                 SessionMessage::Pong(number) => Received::Pong(number),
                 SessionMessage::Barrier(number) => Received::Barrier(number),
                 SessionMessage::Displays(rects) => Received::Displays(rects),

@@ -7,6 +7,7 @@
 mod datagrams;
 mod guests;
 mod instances;
+mod notices;
 mod people;
 mod records;
 mod requests;
@@ -57,6 +58,7 @@ use crate::xsettings::{self, XSettings};
 use crate::{SessionConfig, SessionError};
 
 use instances::DepartedViewers;
+use notices::NoticeState;
 use people::PeopleState;
 use requests::Blocked;
 
@@ -166,6 +168,7 @@ pub(crate) struct Actor {
     guests: Arc<Guests>,
     sharing: Arc<Sharing>,
     people: PeopleState,
+    notices: NoticeState,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
     /// The connection, or the next after it, that is served first in the next turn.
@@ -242,6 +245,7 @@ impl Actor {
             guests: sharing.guests.clone(),
             sharing,
             people: PeopleState::default(),
+            notices: NoticeState::default(),
             guests_check_at: None,
             next_served: ConnectionId(0),
             cursor: CursorPublisher::default(),
@@ -401,6 +405,7 @@ impl Actor {
             }
             Event::ShareAnswered(id, answer) => self.handle_share_answered(id, answer),
             Event::ListViewers(answer) => drop(answer.send(self.viewer_statuses())),
+            Event::Notice(text, done) => drop(done.send(self.handle_notice(text))),
             Event::Trace(stream) => self.start_trace(stream),
             Event::Selection(event) => {
                 let now = self.now();
@@ -539,6 +544,9 @@ impl Actor {
                             }
                         }
                         self.people.set_changed();
+                        if connection.guest.is_none() {
+                            self.notices.tell(&mut self.core, viewer);
+                        }
                         connection.takes_video = hello.caps & ViewerCaps::VIDEO != 0;
                         // While any viewer accepts videos the driver keeps each frame's samples.
                         if connection.takes_video && self.video != VideoPolicy::Off {

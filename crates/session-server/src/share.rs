@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use thinc_protocol::limits::PASSWORD_BYTES_MAX;
+use thinc_protocol::limits::{NOTICE_BYTES_MAX, PASSWORD_BYTES_MAX};
 use thinc_protocol::wire::is_deceptive;
 use thinc_transport::identity::Identity;
 use thinc_transport::invitation::{
@@ -72,6 +72,8 @@ pub enum ShareRequest {
         /// Whether it may.
         control: bool,
     },
+    /// Shows this to the people at all viewers; where there is none, to the owner's next one.
+    Notice(String),
 }
 
 /// An answer.
@@ -92,6 +94,8 @@ pub enum ShareAnswer {
         /// All that are connected, the oldest first.
         viewers: Vec<ViewerStatus>,
     },
+    /// To `Notice`: at how many viewers it is shown.
+    Noticed(usize),
     /// To the others.
     Done,
     /// The request was invalid, or could not be met.
@@ -257,6 +261,16 @@ impl Sharing {
                 info!("invitation {number}: revoked");
                 self.changed().await;
                 Ok(ShareAnswer::Done)
+            }
+            ShareRequest::Notice(text) => {
+                if text.is_empty() || text.len() > NOTICE_BYTES_MAX {
+                    let (length, most) = (text.len(), NOTICE_BYTES_MAX);
+                    return Err(format!("the message has {length} bytes; 1 to {most} are allowed"));
+                }
+                let (answer, shown) = oneshot::channel();
+                let _ = self.events.send(Event::Notice(text, answer)).await;
+                let shown = shown.await.map_err(|_| "the session is ending".to_owned())?;
+                Ok(ShareAnswer::Noticed(shown))
             }
             ShareRequest::ThrowOut(guest) => {
                 self.guests.record().throw_out(guest).map(drop).map_err(text)?;

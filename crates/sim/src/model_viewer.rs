@@ -238,6 +238,7 @@ impl ModelViewer {
             | SessionMessage::People(_)
             | SessionMessage::Shared(_)
             | SessionMessage::PersonPointer(_)
+            | SessionMessage::Notice(_)
             | SessionMessage::Pong(_)
             | SessionMessage::InputReceived(_) => {}
         }

@@ -17,11 +17,13 @@ use serde::Serialize;
 use thinc_broker::admin::{AdminRequest, AdminStatus, ask};
 use thinc_broker::config::Config;
 use thinc_broker::{BrokerOptions, end_logins};
+use thinc_session_server::{ShareAnswer, ShareRequest};
 
 use crate::MainError;
-use crate::cli::{AdminBroker, AdminDrain, AdminEnd, AdminSessions};
+use crate::cli::{AdminBroker, AdminDrain, AdminEnd, AdminMessage, AdminSessions};
 use crate::clients::age_text;
 use crate::terminal::print;
+use crate::{runtime_dir, share};
 
 /// proc(5) gives times in these, USER_HZ: 100 a second on x86-64 and arm64.
 const TICKS_PER_SECOND: u64 = 100;
@@ -39,6 +41,9 @@ struct Desktop {
     /// Of all its processes; memory that several share is divided among them.
     memory_bytes: u64,
     processes: usize,
+    /// The private folder of the desktop, where its sockets are.
+    #[serde(skip)]
+    folder: PathBuf,
     /// The supervisor.
     pid: i32,
     /// Tells this process from a later one with the same ID.
@@ -102,6 +107,48 @@ pub(crate) fn end(options: &AdminEnd) -> Result<ExitCode, MainError> {
         desktop.pid
     )
     .into())
+}
+
+/// `thinc admin message`.
+pub(crate) fn message(options: &AdminMessage) -> Result<ExitCode, MainError> {
+    let AdminMessage { user, session, text } = options;
+    let is_meant = |desktop: &Desktop| {
+        user.as_ref().is_none_or(|user| desktop.user == *user)
+            && session.as_ref().is_none_or(|session| desktop.name == *session)
+    };
+    let meant: Vec<Desktop> = desktops()?.into_iter().filter(is_meant).collect();
+    if meant.is_empty() {
+        return Err(match (user, session) {
+            (Some(user), Some(session)) => format!("{user} has no desktop called {session}"),
+            (Some(user), None) => format!("{user} has no desktop on this machine"),
+            (None, _) => "no desktop is running on this machine".to_owned(),
+        }
+        .into());
+    }
+    let mut failed = 0;
+    for desktop in &meant {
+        let path = desktop.folder.join(runtime_dir::SHARE_SOCKET);
+        let of_user = rustix::process::Uid::from_raw(desktop.uid);
+        let sent = share::send_to(&path, of_user, &ShareRequest::Notice(text.clone()));
+        let name = format!("{} of {}", desktop.name, desktop.user);
+        match sent {
+            Ok(ShareAnswer::Noticed(0)) => {
+                print(&format!("{name}: nobody is there; it is shown at the next connection"));
+            }
+            Ok(ShareAnswer::Noticed(viewers)) => {
+                let s = if viewers == 1 { "" } else { "s" };
+                print(&format!("{name}: shown at {viewers} viewer{s}"));
+            }
+            Ok(ShareAnswer::Error(error)) => return Err(error.into()),
+            // One that is just ending, or of another version, keeps it from nobody else.
+            Ok(_) => failed += 1,
+            Err(error) => {
+                crate::terminal::print_error(&format!("thinc: {name}: {error}"));
+                failed += 1;
+            }
+        }
+    }
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// `thinc admin drain`.
@@ -172,13 +219,15 @@ fn desktops() -> Result<Vec<Desktop>, MainError> {
     let uptime_s: u64 = uptime.split('.').next().unwrap_or_default().parse()?;
     let mut found = Vec::new();
     for (&pid, process) in &processes {
-        let Some((uid, name)) = supervised_by(pid) else { continue };
+        let Some((uid, folder)) = supervised_by(pid) else { continue };
+        let Some(name) = folder.file_name().and_then(|name| name.to_str()) else { continue };
         let family = with_descendants(&processes, pid);
         let user = nix::unistd::User::from_uid(uid.into()).ok().flatten();
         found.push(Desktop {
             user: user.map_or_else(|| uid.to_string(), |user| user.name),
             uid,
-            name,
+            name: name.to_owned(),
+            folder,
             age_s: uptime_s.saturating_sub(process.started_ticks / TICKS_PER_SECOND),
             memory_bytes: family.iter().filter_map(|&pid| memory_bytes(pid)).sum(),
             processes: family.len(),
@@ -204,9 +253,10 @@ fn parse_stat(text: &str) -> Option<Process> {
     Some(Process { parent, started_ticks })
 }
 
-/// The user and the session's name, if this process is a supervisor: `thinc serve` that has the
-/// lock of a name open. A person who imitates that adds an entry of their own, and no other.
-fn supervised_by(pid: i32) -> Option<(u32, String)> {
+/// The user and the session's folder, whose last part is its name, if this process is a supervisor:
+/// `thinc serve` that has the lock of a name open. A person who imitates that adds an entry of
+/// their own, and no other.
+fn supervised_by(pid: i32) -> Option<(u32, PathBuf)> {
     use std::os::unix::fs::MetadataExt as _;
     let arguments = fs::read(format!("/proc/{pid}/cmdline")).ok()?;
     if arguments.split(|&byte| byte == 0).nth(1)? != b"serve" {
@@ -214,12 +264,12 @@ fn supervised_by(pid: i32) -> Option<(u32, String)> {
     }
     let uid = fs::metadata(format!("/proc/{pid}")).ok()?.uid();
     let open = fs::read_dir(format!("/proc/{pid}/fd")).ok()?;
-    let name =
+    let folder =
         open.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok()).find_map(|path| {
             let name = path.file_name()?.to_str()?.strip_prefix('.')?.strip_suffix(".lock")?;
-            thinc_broker::agent::is_session_name(name).then(|| name.to_owned())
+            thinc_broker::agent::is_session_name(name).then(|| path.with_file_name(name))
         })?;
-    Some((uid, name))
+    Some((uid, folder))
 }
 
 /// A process and all that descend from it: a supervisor adopts orphans.
@@ -266,6 +316,7 @@ mod tests {
             user: String::new(),
             uid: 0,
             name: String::new(),
+            folder: PathBuf::new(),
             age_s: 0,
             memory_bytes: 0,
             processes: 1,

@@ -2,6 +2,8 @@
 //! its man pages and its completions. From the user's shell, to supervisor.rs and clients.rs. Knows
 //! arguments; checks only what does not depend on the system.
 
+mod admin;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,6 +16,10 @@ use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
 use thinc_transport::offer::UdpPorts;
+
+pub(crate) use admin::{
+    Admin, AdminBroker, AdminCommand, AdminDrain, AdminEnd, AdminMessage, AdminSessions,
+};
 
 /// Use Linux desktops and applications that run on this machine from anywhere: in a viewer window
 /// or a browser tab.
@@ -401,74 +407,6 @@ Signals:
   SIGTERM and SIGINT end the broker and the connections of all people; sessions continue, and a
   broker that is started again within five minutes finds them and the logins";
 
-/// Administrate desktops.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct Admin {
-    /// What to do.
-    #[command(subcommand)]
-    pub(crate) command: AdminCommand,
-}
-
-/// What an administrator can do.
-#[derive(Clone, Debug, Subcommand)]
-pub(crate) enum AdminCommand {
-    /// List every desktop with its user, age, memory and number of processes
-    Sessions(AdminSessions),
-    /// End a desktop and everything in it, as `thinc stop` of its user does
-    End(AdminEnd),
-    /// Let the broker take no new logins and start no desktops, or with --off both again
-    ///
-    /// People who are logged in, and their desktops, go on; `thinc admin sessions` says when none
-    /// is left. Restarting the broker takes logins again.
-    Drain(AdminDrain),
-    /// End all logins of a broker that has been stopped; desktops go on
-    ///
-    /// Otherwise people who are logged in go on without a password when it is started again within
-    /// five minutes.
-    Logout(AdminBroker),
-}
-
-/// List desktops.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct AdminSessions {
-    /// Print JSON, one object for each desktop
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// Drain the broker.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct AdminDrain {
-    /// Take logins and start desktops again
-    #[arg(long)]
-    pub(crate) off: bool,
-    /// Which broker.
-    #[command(flatten)]
-    pub(crate) broker: AdminBroker,
-}
-
-/// A broker on this machine.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct AdminBroker {
-    /// Configuration file of the broker, if it is not /etc/thinc/broker.toml
-    #[arg(long, value_name = "FILE")]
-    pub(crate) config: Option<PathBuf>,
-    /// Folder that the broker was started with as --state
-    #[arg(long, value_name = "FOLDER")]
-    pub(crate) state: Option<PathBuf>,
-}
-
-/// End a desktop.
-#[derive(Clone, Debug, Args)]
-pub(crate) struct AdminEnd {
-    /// Its user, as `thinc admin sessions` shows it
-    #[arg(value_name = "USER")]
-    pub(crate) user: String,
-    /// Its name
-    #[arg(value_parser = parse_name)]
-    pub(crate) name: String,
-}
-
 /// A process of the broker.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct BrokerPart {
@@ -752,7 +690,7 @@ pub(crate) struct Launch {
 /// Longest name of a session, in bytes; keeps the path of its sockets short.
 const NAME_BYTES_MAX: usize = 32;
 
-fn parse_name(text: &str) -> Result<String, String> {
+pub(super) fn parse_name(text: &str) -> Result<String, String> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
     if text.is_empty() || text.len() > NAME_BYTES_MAX {
         return Err(format!("a name has 1 to {NAME_BYTES_MAX} characters"));

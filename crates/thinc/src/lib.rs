@@ -64,6 +64,7 @@ pub fn main() -> ExitCode {
         cli::Command::Admin(admin) => match admin.command {
             cli::AdminCommand::Sessions(options) => admin::sessions(&options),
             cli::AdminCommand::End(options) => admin::end(&options),
+            cli::AdminCommand::Message(options) => admin::message(&options),
             cli::AdminCommand::Drain(options) => admin::drain(options),
             cli::AdminCommand::Logout(broker) => admin::logout(broker),
         },

@@ -263,9 +263,14 @@ pub(crate) fn running() -> Result<Vec<String>, RuntimeError> {
 /// because there is no `XDG_RUNTIME_DIR`, another user may have created ours first, and would see
 /// everything.
 pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
+    connect_of(path, geteuid())
+}
+
+/// The same for root, which asks the sessions of another user.
+pub(crate) fn connect_of(path: &Path, user: rustix::process::Uid) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     let listener = socket_peercred(&stream)?.uid;
-    if listener != geteuid() {
+    if listener != user {
         let reason = format!("the socket belongs to another user (ID {})", listener.as_raw());
         return Err(io::Error::new(io::ErrorKind::PermissionDenied, reason));
     }

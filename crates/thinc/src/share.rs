@@ -4,9 +4,11 @@
 //! and keeps the record.
 
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use rustix::process::{Uid, geteuid};
 use thinc_session_server::{
     ANSWER_BYTES_MAX, InvitationStatus, REQUEST_BYTES_MAX, ShareAnswer, ShareRequest, ViewerStatus,
 };
@@ -101,24 +103,54 @@ fn request(options: &Share) -> Result<ShareRequest, MainError> {
 
 fn send(name: &str, request: &ShareRequest) -> Result<ShareAnswer, MainError> {
     let path = runtime_dir::share_socket(name);
-    let stream = runtime_dir::connect(&path).map_err(|error| match error.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => clients::not_running(name),
-        _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
-    })?;
+    match send_to(&path, geteuid(), request) {
+        Err(SendError::Connect(error)) => Err(match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                clients::not_running(name)
+            }
+            _ => format!("cannot reach the session {name} at {}: {error}", path.display()),
+        }
+        .into()),
+        Err(error) => Err(error.into()),
+        Ok(answer) => Ok(answer),
+    }
+}
+
+/// Why a session process gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SendError {
+    /// Nobody listens, or another user.
+    #[error("it cannot be reached: {0}")]
+    Connect(io::Error),
+    /// Too long.
+    #[error("the request has {0} bytes, and {REQUEST_BYTES_MAX} is the limit")]
+    TooLong(usize),
+    /// The connection broke.
+    #[error("it gave no answer: {0}")]
+    Broken(#[from] io::Error),
+    /// Of another version, perhaps.
+    #[error("it gave no valid answer; is it another version of thinc?")]
+    Invalid(#[from] serde_json::Error),
+}
+
+/// Asks the session process of this user that listens here.
+pub(crate) fn send_to(
+    path: &Path,
+    user: Uid,
+    request: &ShareRequest,
+) -> Result<ShareAnswer, SendError> {
+    let stream = runtime_dir::connect_of(path, user).map_err(SendError::Connect)?;
     stream.set_read_timeout(Some(ANSWER_TIMEOUT))?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT))?;
     let mut line = serde_json::to_vec(request)?;
     line.push(b'\n');
     if line.len() > REQUEST_BYTES_MAX {
-        let (length, most) = (line.len(), REQUEST_BYTES_MAX);
-        return Err(format!("the request has {length} bytes, and {most} is the limit").into());
+        return Err(SendError::TooLong(line.len()));
     }
     (&stream).write_all(&line)?;
     let mut answer = String::new();
     BufReader::new(stream).take(ANSWER_BYTES_MAX as u64).read_line(&mut answer)?;
-    serde_json::from_str(&answer).map_err(|_| {
-        format!("the session {name} gave no valid answer; is it another version of thinc?").into()
-    })
+    Ok(serde_json::from_str(&answer)?)
 }
 
 /// For people: whole units, the largest that divides it.

@@ -281,6 +281,7 @@ impl State {
                 }
                 self.events.push(ViewerEvent::PersonPointer(pointer));
             }
+            SessionMessage::Notice(text) => self.events.push(ViewerEvent::Notice(text)),
             SessionMessage::Close(close) => {
                 self.closed = true;
                 self.events.push(ViewerEvent::Closed {

@@ -93,6 +93,8 @@ pub enum ViewerEvent {
     Shared(Shared),
     /// Another person's pointer is there now.
     PersonPointer(PersonPointer),
+    /// The user should read this.
+    Notice(String),
     /// The session ended the connection.
     Closed {
         /// The reason as a code.
@@ -133,7 +135,7 @@ impl From<ClipEvent> for ViewerEvent {
 /// Events not yet polled, except those of the clipboard, which wait in their own bounded queue. An
 /// event replaces an older one of its kind, except barriers and answers to requests (bounded by the
 /// number of requests), echoes (bounded by the number of remembered inputs), and pointers of
-/// different people (bounded by the newest list).
+/// different people (bounded by the newest list). Notices become one, up to [`NOTICES_BYTES_MAX`].
 #[derive(Debug, Default)]
 pub(crate) struct EventQueue {
     queue: VecDeque<ViewerEvent>,
@@ -141,7 +143,15 @@ pub(crate) struct EventQueue {
 
 impl EventQueue {
     pub(crate) fn push(&mut self, event: ViewerEvent) {
-        if let ViewerEvent::PersonPointer(pointer) = event {
+        let mut event = event;
+        if let ViewerEvent::Notice(text) = &mut event {
+            let at = self.queue.iter().position(|old| matches!(old, ViewerEvent::Notice(_)));
+            if let Some(ViewerEvent::Notice(old)) = at.and_then(|at| self.queue.remove(at))
+                && old.len() + text.len() < NOTICES_BYTES_MAX
+            {
+                text.insert_str(0, &(old + "\n"));
+            }
+        } else if let ViewerEvent::PersonPointer(pointer) = event {
             self.queue.retain(|old| {
                 !matches!(old, ViewerEvent::PersonPointer(old) if old.number == pointer.number)
             });
@@ -166,3 +176,5 @@ impl EventQueue {
 
 /// 1024 events: more than accumulate between two reads if the shell polls after each read.
 const QUEUE_LEN_MAX: usize = 1024;
+/// 4000 bytes of notices that no shell has read yet; past it the oldest are lost.
+const NOTICES_BYTES_MAX: usize = 4000;

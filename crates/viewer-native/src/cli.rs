@@ -407,6 +407,8 @@ Commands of a script, one per line (each is answered by one line, `ok …` or `e
   cursor-shown        answers `ok yes`, or `ok no` if the session hides the cursor
   relative-wanted     answers `ok yes` if an application wants the pointer's motion, or `ok no`
   wait-relative yes|no   waits until an application wants the pointer's motion, or none does
+  announcement              waits for a message of the session or its administrator, and answers
+                      `ok TEXT`
   warped              answers `ok X Y`, the pointer position set by an application, or `ok none`
   clip-copy SELECTION FORMAT FILE   copies the file's content on the viewer's side, in this format
                       only.

@@ -207,6 +207,8 @@ pub struct State {
     has_picture: bool,
     /// An application wants the pointer's relative motion; kept while another connection begins.
     pub relative_wanted: bool,
+    /// Count of messages of the session and its administrator.
+    pub announcements: u32,
     /// Who shows the session.
     pub(crate) people: PeopleList,
     /// Instance number of this viewer, the same on each connection.
@@ -577,6 +579,10 @@ impl State {
                     self.news.people = true;
                 }
                 ViewerEvent::Shared(answer) => self.news.shared.push(answer),
+                ViewerEvent::Notice(text) => {
+                    crate::news::add_announcement(&mut self.news.announcement, &text);
+                    self.announcements += 1;
+                }
                 ViewerEvent::PersonPointer(pointer) => {
                     self.news.pointers.retain(|before| before.number != pointer.number);
                     self.news.pointers.push(pointer);
@@ -659,6 +665,7 @@ impl Client {
             awaits_release: false,
             has_picture: false,
             relative_wanted: false,
+            announcements: 0,
             people: PeopleList::default(),
             instance: random_number(),
             held_since: None,
@@ -807,6 +814,7 @@ const CAPS: u32 = ViewerCaps::RESIZE
     | ViewerCaps::LOCAL_CURSOR
     | ViewerCaps::RELATIVE
     | ViewerCaps::PEOPLE
+    | ViewerCaps::NOTICE
     | ViewerCaps::VIDEO
     | if cfg!(feature = "h264") { ViewerCaps::H264 } else { 0 };
 

@@ -2,6 +2,7 @@
 //! Path 13/13: from client.rs, to scripts and tests: screen and statistics as files and values.
 //! Knows the protocol's events; every wait has a time-out and names what it waited for.
 
+use std::collections::VecDeque;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -24,6 +25,9 @@ use crate::target::Target;
 
 /// 10 s: the default time-out of one wait.
 pub(crate) const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+
+/// Most messages that wait for a script.
+const ANNOUNCEMENTS_MAX: usize = 16;
 
 /// How a headless viewer is started.
 #[derive(Clone, Debug)]
@@ -91,6 +95,7 @@ pub struct Headless {
     cursor: Option<CursorPixels>,
     cursor_shown: bool,
     pointer: Option<(u16, u16)>,
+    announcements: VecDeque<String>,
     answered: Vec<u32>,
     /// Without a connection, keystrokes are buffered, as in a window; otherwise input waits for
     /// one.
@@ -145,6 +150,7 @@ impl Headless {
             cursor: None,
             cursor_shown: true,
             pointer: None,
+            announcements: VecDeque::new(),
             answered: Vec::new(),
             buffers_input: false,
         };
@@ -165,7 +171,7 @@ impl Headless {
         mut ready: impl FnMut(&mut State, &[u32]) -> Option<T>,
     ) -> Result<T, ViewError> {
         let (cursor, pointer, answered) = (&mut self.cursor, &mut self.pointer, &mut self.answered);
-        let cursor_shown = &mut self.cursor_shown;
+        let (cursor_shown, announcements) = (&mut self.cursor_shown, &mut self.announcements);
         let deadline = Instant::now() + self.timeout;
         let found = self.client.wait_until(deadline, |state| {
             let news = state.take_news();
@@ -177,6 +183,11 @@ impl Headless {
                 *pointer = news.cursor_move;
             }
             answered.extend(news.barriers);
+            if let Some(announcement) = news.announcement {
+                announcements.extend(announcement.lines().map(str::to_owned));
+                let surplus = announcements.len().saturating_sub(ANNOUNCEMENTS_MAX);
+                announcements.drain(..surplus);
+            }
             if let Some(found) = ready(state, answered) {
                 return Some(Ok(found));
             }
@@ -269,6 +280,19 @@ impl Headless {
     /// The pointer position last set by an application.
     pub fn pointer(&self) -> Option<(u16, u16)> {
         self.pointer
+    }
+
+    /// The next message of the session or its administrator, once there is one.
+    pub fn announcement(&mut self) -> Result<String, ViewError> {
+        loop {
+            let known = self.client.lock().announcements;
+            // What was told before is in the news, or taken from them.
+            self.wait("the news", |_, _| Some(()))?;
+            if let Some(announcement) = self.announcements.pop_front() {
+                return Ok(announcement);
+            }
+            self.wait("a message", |state, _| (state.announcements != known).then_some(()))?;
+        }
     }
 
     /// The statistics, as `--stats-json` writes them.

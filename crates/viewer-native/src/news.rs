@@ -58,6 +58,23 @@ pub struct News {
     pub pointers: Vec<PersonPointer>,
     /// A message for the user that needs no answer.
     pub notice: Option<String>,
+    /// Messages of the session's administrator or the session itself, which stay until they are
+    /// closed.
+    pub announcement: Option<String>,
+}
+
+/// Longest text of messages that are not closed, in bytes; past it the oldest are lost.
+const ANNOUNCEMENT_BYTES_MAX: usize = 4_000;
+
+/// Adds a message to those that are not closed.
+pub(crate) fn add_announcement(announcement: &mut Option<String>, text: &str) {
+    let all = announcement.get_or_insert_default();
+    if !all.is_empty() {
+        all.push('\n');
+    }
+    all.push_str(text);
+    let surplus = all.ceil_char_boundary(all.len().saturating_sub(ANNOUNCEMENT_BYTES_MAX));
+    all.drain(..surplus);
 }
 
 impl News {
@@ -77,5 +94,23 @@ impl News {
             || !self.shared.is_empty()
             || !self.pointers.is_empty()
             || self.notice.is_some()
+            || self.announcement.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_wait_for_each_other_and_are_bounded() {
+        let mut announcement = None;
+        add_announcement(&mut announcement, "one");
+        add_announcement(&mut announcement, "two");
+        assert_eq!(announcement.as_deref(), Some("one\ntwo"));
+        for _ in 0..100 {
+            add_announcement(&mut announcement, &"ü".repeat(500));
+        }
+        assert!(announcement.is_some_and(|text| text.len() <= ANNOUNCEMENT_BYTES_MAX));
     }
 }

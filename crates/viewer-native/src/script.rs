@@ -136,6 +136,7 @@ fn execute(viewer: &mut Headless, line: &str) -> Result<Answer, ViewError> {
             "no" => viewer.wait_relative(false).map(done),
             other => Err(ViewError::Script(format!("{other:?} is not yes or no"))),
         },
+        "announcement" => viewer.announcement().map(Answer::Ok),
         "relative-wanted" => {
             Ok(Answer::Ok(if viewer.relative_wanted() { "yes" } else { "no" }.into()))
         }

@@ -20,6 +20,7 @@ use x11rb::protocol::xproto::{ConnectionExt as _, InputFocus, ModMask};
 const KEY_1: u16 = 2;
 const KEY_ESC: u16 = 1;
 const KEY_A: u16 = 30;
+const KEY_ENTER: u16 = 28;
 const KEY_M: u16 = 50;
 const KEY_C: u16 = 46;
 const KEY_I: u16 = 23;
@@ -232,6 +233,37 @@ fn the_owner_gives_control_and_invites_by_the_menu_and_sees_a_guests_pointer() {
 
     desk.fake.send(&SessionMessage::People(People { own: 1, people: vec![owner] }));
     until("the name is gone", || (!ink(name)).then_some(()));
+}
+
+#[test]
+fn a_message_of_the_administrator_stays_until_it_is_closed_and_takes_no_keys() {
+    let Some((desk, _)) = laid_out(&["us"], &[]) else { return };
+    let press = |code| {
+        desk.key(code, true);
+        desk.key(code, false);
+    };
+    let panel = Rect::at(0, 0, 400, 24);
+    let ink = || desk.pixels(panel).contains(&0xe8_e8e8);
+    assert!(!ink());
+    desk.fake.send(&SessionMessage::Notice("This server restarts at six.".into()));
+    until("the message", || ink().then_some(()));
+    press(KEY_A);
+    assert_eq!(desk.fake.keys(1)[0].0, KEY_A);
+    desk.key(KEY_LEFTCTRL, true);
+    desk.key(KEY_LEFTALT, true);
+    press(KEY_ENTER);
+    desk.key(KEY_LEFTALT, false);
+    desk.key(KEY_LEFTCTRL, false);
+    until("no message", || (!ink()).then_some(()));
+    // From now on the session gets these keys.
+    desk.fake.keys(5);
+    desk.key(KEY_LEFTCTRL, true);
+    desk.key(KEY_LEFTALT, true);
+    press(KEY_ENTER);
+    let keys: Vec<u16> = desk.fake.keys(4).iter().map(|key| key.0).collect();
+    assert_eq!(keys, [KEY_LEFTCTRL, KEY_LEFTALT, KEY_ENTER, KEY_ENTER]);
+    desk.key(KEY_LEFTALT, false);
+    desk.key(KEY_LEFTCTRL, false);
 }
 
 #[test]

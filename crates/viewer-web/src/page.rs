@@ -61,6 +61,8 @@ pub(crate) enum EventKind {
     Shared = 12,
     /// Number, x, y.
     PersonPointer = 13,
+    /// `text` is for the user to read.
+    Notice = 14,
     /// Selection, formats as bits.
     ClipOffer = 16,
     /// Number, selection, format.
@@ -175,6 +177,7 @@ impl Page {
             | ViewerCaps::VIDEO
             | ViewerCaps::RELATIVE
             | ViewerCaps::PEOPLE
+            | ViewerCaps::NOTICE
             | h264
             | datagrams;
         let key = self.buffer.get(name_bytes..).and_then(|rest| rest.first_chunk().copied());
@@ -618,6 +621,10 @@ impl Page {
             }
             ViewerEvent::PersonPointer(PersonPointer { number, x, y }) => {
                 (EventKind::PersonPointer, [number.into(), x.into(), y.into(), 0.0])
+            }
+            ViewerEvent::Notice(text) => {
+                self.text = text;
+                (EventKind::Notice, [0.0; 4])
             }
             ViewerEvent::Barrier(id) => (EventKind::Barrier, [id.into(), 0.0, 0.0, 0.0]),
             ViewerEvent::Echo { seq, latency_us } => {

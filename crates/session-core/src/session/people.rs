@@ -15,6 +15,12 @@ impl Session {
         }
     }
 
+    /// What the people at this viewer should read. False if it cannot show notices.
+    pub fn notify(&mut self, id: ViewerId, text: &str) -> bool {
+        let notices = self.viewer_mut(id).and_then(Viewer::notices_mut);
+        notices.map(|notices| notices.push(text)).is_some()
+    }
+
     /// Answers a viewer's request to share.
     pub fn answer_share(&mut self, id: ViewerId, answer: Shared) {
         if let Some(news) = self.viewer_mut(id).and_then(Viewer::people_mut) {

@@ -10,6 +10,28 @@ use thinc_protocol::session::SessionMessage;
 /// Most answers that wait for the path; the shell has no more requests of a viewer at one time.
 pub(crate) const ANSWERS_MAX: usize = 8;
 
+/// Most notices that wait for the path; past it the oldest is not read any more anyway.
+pub(crate) const NOTICES_MAX: usize = 4;
+
+/// What people should read.
+#[derive(Debug, Default)]
+pub(crate) struct Notices(VecDeque<String>);
+
+impl Notices {
+    pub(crate) fn push(&mut self, text: &str) {
+        if self.0.len() == NOTICES_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back(text.to_owned());
+    }
+
+    pub(crate) fn transmit(&mut self, out: &mut Vec<u8>) {
+        while let Some(text) = self.0.pop_front() {
+            SessionMessage::Notice(text).encode(out);
+        }
+    }
+}
+
 /// What waits to be told, and the list that was told last.
 #[derive(Debug, Default)]
 pub(crate) struct PeopleNews {

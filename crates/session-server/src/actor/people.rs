@@ -109,7 +109,9 @@ impl Actor {
         tokio::spawn(async move {
             let result = match sharing.answer(what).await {
                 Ok(ShareAnswer::Invited { link, .. }) => Ok(link),
-                Ok(ShareAnswer::Done | ShareAnswer::List { .. }) => Ok(String::new()),
+                Ok(ShareAnswer::Done | ShareAnswer::List { .. } | ShareAnswer::Noticed(_)) => {
+                    Ok(String::new())
+                }
                 Ok(ShareAnswer::Error(error)) | Err(error) => Err(error),
             };
             let answer = Shared { request, result };

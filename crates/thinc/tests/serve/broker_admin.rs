@@ -10,9 +10,11 @@ use std::process::{Command, Output};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use thinc_protocol::viewer::ViewerCaps;
+use thinc_transport::{ConnectOptions, Link, connect, establish};
 
-use crate::broker::{Broker, RIGHT, is_skipped, log_in, logged_in, open, post, start};
-use crate::harness::wait_until;
+use crate::broker::{Account, Broker, RIGHT, is_skipped, log_in, logged_in, open, post, start};
+use crate::harness::{Message, Viewer, connect_options, wait_until};
 
 /// `thinc broker --check` with this configuration.
 fn check(file: &Path, text: &str, more: &[&str]) -> (Output, String) {
@@ -165,7 +167,9 @@ fn an_administrator_lists_and_ends_the_desktops_of_everybody() {
     assert!(desktop["processes"].as_u64().unwrap() >= 4, "{desktop}");
     assert!(desktop["memory_bytes"].as_u64().unwrap() > 8 << 20, "{desktop}");
     let table = String::from_utf8(admin(&["sessions"]).stdout).unwrap();
-    assert!(table.lines().any(|line| line.starts_with(&format!("{}  {name}", anna.name))));
+    // How wide a column is depends on the others' names.
+    let is_hers = |line: &str| line.split_whitespace().take(2).eq([anna.name.as_str(), &name]);
+    assert!(table.lines().any(is_hers), "{table}");
 
     // Not by somebody without privileges, and not one that is not there.
     assert!(!anna.can(&format!("{}/bin/thinc admin sessions", broker.folder.display())));
@@ -234,4 +238,72 @@ fn an_administrator_drains_the_broker_and_desktops_go_on() {
     assert_eq!(log_in(&mut broker.browser(), &anna.name, RIGHT).status, 200);
     assert_eq!(broker.browser().get("/health").status, 200);
     start(&his);
+}
+
+/// A viewer in a window that has logged in, and can show messages.
+fn viewer_of(broker: &Broker, account: &Account) -> Viewer {
+    let link: Link = format!("https://{}/", broker.address).parse().unwrap();
+    let options = ConnectOptions {
+        known_hosts: Some(broker.folder.join(format!("known-{}", account.name))),
+        ..connect_options()
+    };
+    let reached = establish(&link, &options).unwrap();
+    let credential =
+        reached.log_in(&account.name, &mut |_| Some(vec![RIGHT.as_bytes().to_vec()])).unwrap();
+    let options = ConnectOptions { session_credential: Some(credential), ..options };
+    Viewer::with_caps(connect(&link, &options).unwrap(), ViewerCaps::NOTICE)
+}
+
+#[test]
+fn a_message_of_the_administrator_is_shown_at_once_or_to_the_next_viewer() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::start();
+    let (anna, otto) = (broker.account(), broker.account());
+    for account in [&anna, &otto] {
+        start(&logged_in(&broker, account));
+    }
+    let said = |arguments: &[&str]| {
+        let output = admin(&[&["message"], arguments].concat());
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let to = |account: &Account, text: &str| said(&["--user", &account.name, text]);
+    let answer = to(&anna, "This server restarts at six.");
+    assert_eq!(
+        answer,
+        format!("desk of {}: nobody is there; it is shown at the next connection\n", anna.name)
+    );
+    let notice =
+        |viewer: &mut Viewer| match viewer.until(|message| matches!(message, Message::Notice(_))) {
+            Message::Notice(text) => text,
+            other => panic!("{other:?}"),
+        };
+    let mut hers = viewer_of(&broker, &anna);
+    assert_eq!(notice(&mut hers), "This server restarts at six.");
+    // Once: the next viewer is told the next message first.
+    let (mut again, mut his) = (viewer_of(&broker, &anna), viewer_of(&broker, &otto));
+    again.wait_complete();
+    let answer = said(&["--user", &anna.name, "--session", "desk", "Only for you."]);
+    assert_eq!(answer, format!("desk of {}: shown at 2 viewers\n", anna.name));
+    assert_eq!(
+        (notice(&mut hers), notice(&mut again)),
+        ("Only for you.".into(), "Only for you.".into())
+    );
+    his.wait_complete();
+    to(&otto, "And this for you.");
+    assert_eq!(notice(&mut his), "And this for you.");
+
+    let wrong = |arguments: &[&str], what: &str| {
+        let output = admin(&[&["message"], arguments].concat());
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.contains(what), "{said}");
+    };
+    wrong(&["--user", &anna.name, "--session", "other", "x"], "has no desktop called other");
+    wrong(&["--user", "nobody", "x"], "nobody has no desktop");
+    wrong(&["a\nb"], "it contains line breaks");
+    wrong(&[&"x".repeat(1001)], "it has 1001 bytes; 1 to 1000 are allowed");
+    let program = broker.folder.join("bin/thinc");
+    assert!(!anna.can(&format!("{} admin message --user {} x", program.display(), otto.name)));
 }

@@ -314,6 +314,7 @@ pub(crate) enum Message {
     People(People),
     Shared(Shared),
     Pointer(PersonPointer),
+    Notice(String),
     Other,
 }
 
@@ -426,6 +427,7 @@ fn summarize(message: &SessionMessage<'_>) -> Message {
         SessionMessage::People(people) => Message::People(people.clone()),
         SessionMessage::Shared(answer) => Message::Shared(answer.clone()),
         SessionMessage::PersonPointer(pointer) => Message::Pointer(*pointer),
+        SessionMessage::Notice(text) => Message::Notice(text.clone()),
         _ => Message::Other,
     }
 }

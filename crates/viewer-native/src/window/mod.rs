@@ -210,6 +210,7 @@ fn serve(target: Target, options: &WindowOptions) -> Result<Option<ViewError>, V
         marks_lossy: false,
         panels: Vec::new(),
         message: None,
+        announcement: None,
         host,
         ended: None,
         quit: false,
@@ -338,6 +339,8 @@ struct App<'a> {
     /// Statistics, then the message and the notice, with their positions; drawn when they change.
     panels: Vec<(Panel, i32, i32)>,
     message: Option<String>,
+    /// Of the session or its administrator; until it is closed.
+    announcement: Option<String>,
     host: String,
     ended: Option<ViewError>,
     quit: bool,
@@ -387,6 +390,8 @@ impl App<'_> {
                     self.with_keyboard(|keyboard, out| {
                         keyboard.key_repeat(scancode, raw, keymod, timestamp, out)
                     });
+                } else if self.announcement.is_some() && closes_announcement(keycode, keymod) {
+                    (self.announcement, self.redraw) = (None, true);
                 } else if let Some(command) = shortcut(keycode, keymod, self.zoom.is_in()) {
                     self.handle_command(command);
                 } else if self.menu {
@@ -686,8 +691,13 @@ impl App<'_> {
             shared,
             pointers,
             notice,
+            announcement,
             ..
         } = news;
+        if let Some(announcement) = announcement {
+            crate::news::add_announcement(&mut self.announcement, &announcement);
+            self.redraw = true;
+        }
         if status {
             let (is_unresponsive, buffers) = (state.is_unresponsive(), state.can_buffer_input());
             self.message = match &mut state.status {
@@ -878,6 +888,12 @@ impl App<'_> {
             let y = if self.message.is_some() { 0 } else { middle };
             self.panels.push((panel, x, y));
         }
+        if let Some(announcement) = self.announcement.as_ref().filter(|_| self.message.is_none()) {
+            let text = format!("{announcement}\n\nCtrl+Alt+Enter: close");
+            let panel = Panel::draw_within(&text, dot * 2, window.width);
+            let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
+            self.panels.push((panel, x, 0));
+        }
         if let Some((words, _)) = &self.notice {
             let panel = Panel::draw_within(words, dot, window.width);
             let x = (window.width as i32 - panel.size.width as i32).max(0) / 2;
@@ -942,6 +958,13 @@ enum Command {
     Zoom(Step),
     /// By this many quarters of the visible part.
     Pan(i32, i32),
+}
+
+/// Ctrl+Alt+Enter, which no desktop uses.
+fn closes_announcement(keycode: Option<Keycode>, keymod: Mod) -> bool {
+    keymod.intersects(Mod::LCTRLMOD | Mod::RCTRLMOD)
+        && keymod.intersects(Mod::LALTMOD | Mod::RALTMOD)
+        && matches!(keycode, Some(Keycode::Return | Keycode::KpEnter))
 }
 
 /// The command of a shortcut. If `zoomed`, arrows pan; otherwise the session gets them.

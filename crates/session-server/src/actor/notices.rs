@@ -1,0 +1,51 @@
+//! Path 10/13, beside the pixels: under actor.rs, what people should read, from an administrator or
+//! from the session itself. To all viewers; where none is, to the next one of the owner's. Knows
+//! texts; never who they are from.
+
+use std::collections::VecDeque;
+
+use thinc_session_core::{Session, ViewerId};
+
+use super::Actor;
+
+/// Most notices that wait for a viewer: older ones are out of date.
+const WAITING_MAX: usize = 4;
+
+/// Notices that nobody was there for.
+#[derive(Debug, Default)]
+pub(super) struct NoticeState {
+    waiting: VecDeque<String>,
+}
+
+impl NoticeState {
+    /// A viewer of the owner's has come.
+    pub(super) fn tell(&mut self, core: &mut Session, viewer: ViewerId) {
+        self.waiting.retain(|text| !core.notify(viewer, text));
+    }
+}
+
+impl Actor {
+    /// Shows a notice; returns at how many viewers.
+    pub(super) fn handle_notice(&mut self, text: String) -> usize {
+        let open = self.connections.values().filter(|connection| connection.abort_at.is_none());
+        let viewers: Vec<_> = open
+            .filter_map(|connection| Some((connection.viewer?, connection.guest.is_none())))
+            .collect();
+        let mut owners = 0;
+        let shown = viewers
+            .into_iter()
+            .filter(|&(viewer, is_owner)| {
+                let is_told = self.core.notify(viewer, &text);
+                owners += usize::from(is_told && is_owner);
+                is_told
+            })
+            .count();
+        if owners == 0 {
+            if self.notices.waiting.len() == WAITING_MAX {
+                self.notices.waiting.pop_front();
+            }
+            self.notices.waiting.push_back(text);
+        }
+        shown
+    }
+}

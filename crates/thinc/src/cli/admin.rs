@@ -1,0 +1,110 @@
+//! The command line of `thinc admin`. Beside the path: from the administrator's shell, to
+//! ../admin.rs. Knows arguments; never what they do.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use thinc_protocol::limits::NOTICE_BYTES_MAX;
+use thinc_protocol::wire::is_deceptive;
+
+use super::parse_name;
+
+/// Administrate desktops.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct Admin {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: AdminCommand,
+}
+
+/// What an administrator can do.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum AdminCommand {
+    /// List every desktop with its user, age, memory and number of processes
+    Sessions(AdminSessions),
+    /// End a desktop and everything in it, as `thinc stop` of its user does
+    End(AdminEnd),
+    /// Show a message at every viewer of the desktops of everybody, of a user, or of one desktop
+    ///
+    /// It stays until the person closes it. Where nobody is connected, it is shown to the next
+    /// viewer of the desktop's owner.
+    Message(AdminMessage),
+    /// Let the broker take no new logins and start no desktops, or with --off both again
+    ///
+    /// People who are logged in, and their desktops, go on; `thinc admin sessions` says when none
+    /// is left. Restarting the broker takes logins again.
+    Drain(AdminDrain),
+    /// End all logins of a broker that has been stopped; desktops go on
+    ///
+    /// Otherwise people who are logged in go on without a password when it is started again within
+    /// five minutes.
+    Logout(AdminBroker),
+}
+
+/// List desktops.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminSessions {
+    /// Print JSON, one object for each desktop
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Drain the broker.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminDrain {
+    /// Take logins and start desktops again
+    #[arg(long)]
+    pub(crate) off: bool,
+    /// Which broker.
+    #[command(flatten)]
+    pub(crate) broker: AdminBroker,
+}
+
+/// A broker on this machine.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminBroker {
+    /// Configuration file of the broker, if it is not /etc/thinc/broker.toml
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
+    /// Folder that the broker was started with as --state
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) state: Option<PathBuf>,
+}
+
+/// End a desktop.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminEnd {
+    /// Its user, as `thinc admin sessions` shows it
+    #[arg(value_name = "USER")]
+    pub(crate) user: String,
+    /// Its name
+    #[arg(value_parser = parse_name)]
+    pub(crate) name: String,
+}
+
+/// Show a message.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AdminMessage {
+    /// Only on desktops of this user, as `thinc admin sessions` shows it
+    #[arg(long)]
+    pub(crate) user: Option<String>,
+    /// Only on the desktop of this name
+    #[arg(long, value_name = "NAME", value_parser = parse_name, requires = "user")]
+    pub(crate) session: Option<String>,
+    /// The message: 1 to 1000 bytes in one line
+    #[arg(value_parser = parse_message)]
+    pub(crate) text: String,
+}
+
+/// A text that viewers show as it is.
+fn parse_message(text: &str) -> Result<String, String> {
+    if !(1..=NOTICE_BYTES_MAX).contains(&text.len()) {
+        return Err(format!("it has {} bytes; 1 to {NOTICE_BYTES_MAX} are allowed", text.len()));
+    }
+    if text.contains(is_deceptive) {
+        return Err("it contains line breaks, or characters that control a terminal or the \
+                    direction of writing"
+            .to_owned());
+    }
+    Ok(text.to_owned())
+}
