@@ -30,6 +30,7 @@ use crate::certificate::{self, Certificate, Pem, pipe_with};
 use crate::keep::{self, Found};
 use crate::message::{Deed, Kept, MESSAGE_BYTES_MAX, Reason, Reply, Request, Secret, Start};
 use crate::packets::{self, Channel};
+use crate::privileges;
 use crate::throttle::{self, Throttle};
 use crate::{BrokerError, BrokerOptions, port};
 
@@ -82,6 +83,8 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
     );
 
     let found = keep::find(&options.state)?;
+    // No other thread runs yet.
+    privileges::keep_only(privileges::HELPER)?;
     let pem = watch::Sender::new(Rc::new(loaded.pem));
     let helper = Helper {
         listeners,

@@ -28,6 +28,7 @@ pub mod message;
 mod options;
 mod packets;
 pub mod port;
+mod privileges;
 pub mod proxy;
 mod throttle;
 

@@ -17,7 +17,7 @@ use thinc_pam::Pam;
 use crate::BrokerError;
 use crate::keep::{self, Door};
 use crate::message::{MESSAGE_BYTES_MAX, Prompt, Reason, Reply, Request, Style};
-use crate::packets;
+use crate::{packets, privileges};
 
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
@@ -26,6 +26,9 @@ const PASSED_ON: [&str; 3] = ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG"];
 
 /// Returns when everything of this login has ended.
 pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), BrokerError> {
+    privileges::keep_only(privileges::LOGIN)?;
+    // Before PAM, which may set it.
+    privileges::lower_descriptor_limit();
     let socket = Rc::new(socket);
     let Some(Request::Begin { attempt, source, user }) = receive(&socket) else { return Ok(()) };
     let from = source.to_canonical();
@@ -67,6 +70,8 @@ pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), B
     // PAM's conversation has a reference too.
     let socket = socket.try_clone().map_err(|error| BrokerError::System("go on", error))?;
     let login = keep::Login::new(account.name.clone(), agent);
+    // With the same capabilities: modules of PAM change the user of the whole process and back, and
+    // the C library aborts it if one thread cannot.
     std::thread::spawn(move || login.keep(socket, listener));
     wait_for_all();
     crate::report!("thinc: the last process of a login of {} has ended", account.name);

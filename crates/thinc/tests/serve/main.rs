@@ -5,6 +5,7 @@
 mod broker;
 mod broker_admin;
 mod broker_floods;
+mod broker_privileges;
 mod broker_proxy;
 mod broker_restarts;
 mod broker_tls;
