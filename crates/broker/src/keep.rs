@@ -226,6 +226,10 @@ pub(crate) fn find(state: &Path) -> Result<Vec<Found>, BrokerError> {
     for (name, socket) in asked {
         match answer(socket, until) {
             Ok(login) => found.push(login),
+            // It was just ending, or has nothing to say, now or later.
+            Err(error) if is_end(&error) => {
+                let _ = fs::remove_file(folder.join(&name));
+            }
             Err(error) => report(&folder, &name, &error),
         }
     }
@@ -235,6 +239,10 @@ pub(crate) fn find(state: &Path) -> Result<Vec<Found>, BrokerError> {
 
 fn report(folder: &Path, name: &OsStr, error: &io::Error) {
     crate::report!("thinc: {} is no login: {error}", folder.join(name).display());
+}
+
+fn is_end(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
 }
 
 /// A folder of root that nobody else can enter.
@@ -267,6 +275,9 @@ fn answer(socket: OwnedFd, until: Instant) -> io::Result<Found> {
         return Err(io::Error::new(io::ErrorKind::TimedOut, "it does not answer"));
     }
     let packet = packets::receive(&socket, MESSAGE_BYTES_MAX)?;
+    if packet.bytes.is_empty() {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
     let reply = Reply::decode(&packet.bytes).map_err(|error| invalid(error.to_string()))?;
     let Reply::Kept { login, age_ms, user, kept } = reply else {
         return Err(invalid(format!("it says {reply:?}")));
