@@ -7,6 +7,7 @@ use std::io::{self, Read as _};
 use std::net::SocketAddr;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use thiserror::Error;
 use toml::de::{DeTable, DeValue};
@@ -33,6 +34,8 @@ pub const KEYS: &[&str] = &[
     "pam-service",
     "state",
     "audit-log",
+    "end-idle",
+    "end-disconnected",
 ];
 
 /// What a file says; `None` where it says nothing.
@@ -52,6 +55,27 @@ pub struct Config {
     pub state: Option<PathBuf>,
     /// Where the audit log is written, besides the journal.
     pub audit_log: Option<PathBuf>,
+    /// A desktop that was started for a person ends after so long without input.
+    pub end_idle: Option<Duration>,
+    /// It ends after so long without a viewer.
+    pub end_disconnected: Option<Duration>,
+}
+
+/// 30 days: longest time in a configuration or an option.
+pub const TIME_MAX: Duration = Duration::from_secs(30 * 86_400);
+
+/// A whole number with a unit: 90s, 30min, 2h or 7d; at least a second, at most [`TIME_MAX`].
+pub fn parse_time(text: &str) -> Option<Duration> {
+    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[number.len()..] {
+        "s" => 1,
+        "m" | "min" => 60,
+        "h" => 3600,
+        "d" => 86_400,
+        _ => return None,
+    };
+    let seconds = number.parse::<u64>().ok()?.checked_mul(unit)?;
+    Some(Duration::from_secs(seconds)).filter(|time| !time.is_zero() && *time <= TIME_MAX)
 }
 
 /// Why a file is not used.
@@ -135,6 +159,10 @@ impl Config {
                 "pam-service" => entry.name().map(|value| config.pam_service = Some(value)),
                 "state" => entry.path().map(|value| config.state = Some(value)),
                 "audit-log" => entry.path().map(|value| config.audit_log = Some(value)),
+                "end-idle" => entry.time().map(|value| config.end_idle = Some(value)),
+                "end-disconnected" => {
+                    entry.time().map(|value| config.end_disconnected = Some(value))
+                }
                 other => Err(format!(
                     "{}: there is no such key; there are {}",
                     shown(other),
@@ -237,6 +265,12 @@ impl Entry<'_> {
         if path.is_absolute() { Ok(path) } else { Err(self.wrong(&allowed)) }
     }
 
+    fn time(&self) -> Result<Duration, String> {
+        let allowed = "it has to be a time in quotes, from \"1s\" to \"30d\", such as \"30min\", \
+                       \"8h\" or \"2d\"";
+        parse_time(self.text(allowed)?).ok_or_else(|| self.wrong(allowed))
+    }
+
     /// A name that is no path: of an account, or of a file in a fixed folder.
     fn name(&self) -> Result<String, String> {
         let allowed = "it has to be a name in quotes: 1 to 64 of A-Z, a-z, 0-9, dot, dash and \
@@ -299,7 +333,7 @@ mod tests {
     fn values_are_read() {
         let text = "listen = '[::1]:8443'\ntls-cert = '/c'\ntls-key = '/k'\nfront-user = 'f'\n\
                     trusted-proxy = ['::1', '10.0.0.0/8']\npam-service = 'p'\nstate = '/s'\n\
-                    audit-log = '/a'\n";
+                    audit-log = '/a'\nend-idle = '8h'\nend-disconnected = '2d'\n";
         let config = Config {
             listen: Some(vec!["[::1]:8443".parse().unwrap()]),
             certificate: Some(("/c".into(), "/k".into())),
@@ -311,6 +345,8 @@ mod tests {
             pam_service: Some("p".to_owned()),
             state: Some("/s".into()),
             audit_log: Some("/a".into()),
+            end_idle: Some(Duration::from_secs(8 * 3600)),
+            end_disconnected: Some(Duration::from_secs(2 * 86_400)),
         };
         assert_eq!(parse(text), Ok(config));
         let listen = Some(vec!["0.0.0.0:443".parse().unwrap(), "[::]:443".parse().unwrap()]);
@@ -336,6 +372,9 @@ mod tests {
             ("trusted-proxy = ['x']", "/b.toml:1: trusted-proxy = \"x\": it is neither an"),
             ("trusted-proxy = ['::/0']", "/b.toml:1: trusted-proxy = \"::/0\": every address"),
             ("trusted-proxy = [1]", "/b.toml:1: trusted-proxy = 1: it has to be a list"),
+            ("end-idle = '40d'", "/b.toml:1: end-idle = \"40d\": it has to be a time"),
+            ("end-idle = '0s'", "/b.toml:1: end-idle = \"0s\": it has to be a time"),
+            ("end-disconnected = 8", "/b.toml:1: end-disconnected = 8: it has to be a time"),
             ("#\ntls-cert = '/c'", "/b.toml:2: tls-cert needs tls-key"),
             ("tls-key = '/c'", "/b.toml:1: tls-key needs tls-cert"),
         ];

@@ -93,6 +93,13 @@ pub fn serve(options: BrokerOptions) -> Result<(), BrokerError> {
         front_user,
         service: options.pam_service,
         state: options.state,
+        limits: [
+            ("THINC_END_IDLE", options.end_idle),
+            ("THINC_END_DISCONNECTED", options.end_disconnected),
+        ]
+        .into_iter()
+        .filter_map(|(name, time)| Some((name, format!("{}s", time?.as_secs()))))
+        .collect(),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -135,6 +142,8 @@ struct Helper {
     front_user: User,
     service: String,
     state: PathBuf,
+    /// Of desktops, as the environment of `thinc serve`.
+    limits: Vec<(&'static str, String)>,
 }
 
 /// What is known of people.
@@ -695,6 +704,7 @@ impl Task {
         let child = Command::new(crate::own_program())
             .args(["broker-part", "login", "--pam-service", &self.helper.service, "--state"])
             .arg(&self.helper.state)
+            .envs(self.helper.limits.iter().map(|(name, time)| (name, time)))
             .stdin(Stdio::from(far))
             .stdout(Stdio::null())
             .spawn()?;

@@ -22,7 +22,8 @@ use crate::{packets, privileges};
 /// Where programs are if neither PAM nor the system's files say it.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin:/usr/local/games:/usr/games";
 /// Given by the administrator to the broker, for sessions (see `thinc help serve`).
-const PASSED_ON: [&str; 3] = ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG"];
+const PASSED_ON: [&str; 5] =
+    ["THINC_XORG", "THINC_DRIVER_DIR", "THINC_LOG", "THINC_END_IDLE", "THINC_END_DISCONNECTED"];
 
 /// Returns when everything of this login has ended.
 pub(crate) fn main(socket: OwnedFd, service: &str, state: &Path) -> Result<(), BrokerError> {

@@ -4,6 +4,7 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 
@@ -35,6 +36,10 @@ pub struct BrokerOptions {
     pub state: PathBuf,
     /// Where the audit log is written, besides the journal.
     pub audit_log: Option<PathBuf>,
+    /// Desktops end after so long without input.
+    pub end_idle: Option<Duration>,
+    /// Desktops end after so long without a viewer.
+    pub end_disconnected: Option<Duration>,
 }
 
 impl BrokerOptions {
@@ -57,6 +62,8 @@ impl BrokerOptions {
                 .unwrap_or_else(|| PAM_SERVICE.to_owned()),
             state: command_line.state.or(file.state).unwrap_or_else(|| STATE.into()),
             audit_log: command_line.audit_log.or(file.audit_log),
+            end_idle: command_line.end_idle.or(file.end_idle),
+            end_disconnected: command_line.end_disconnected.or(file.end_disconnected),
         }
     }
 }

@@ -45,6 +45,7 @@ use crate::caches::Caches;
 use crate::clipboard::{self, Clipboard};
 use crate::connection::{ConnectionId, EndReason, Event, Events, Opened, STALL_TIMEOUT};
 use crate::cursor::CursorPublisher;
+use crate::expiry::{Due, Expiry};
 use crate::gate::AUTH_TIMEOUT;
 use crate::guests::Guests;
 use crate::keyboard::KeyboardHandle;
@@ -169,6 +170,7 @@ pub(crate) struct Actor {
     sharing: Arc<Sharing>,
     people: PeopleState,
     notices: NoticeState,
+    expiry: Expiry,
     /// While guests are connected: when an invitation may have expired.
     guests_check_at: Option<Micros>,
     /// The connection, or the next after it, that is served first in the next turn.
@@ -246,6 +248,7 @@ impl Actor {
             sharing,
             people: PeopleState::default(),
             notices: NoticeState::default(),
+            expiry: Expiry::new(config.end_idle, config.end_disconnected, 0),
             guests_check_at: None,
             next_served: ConnectionId(0),
             cursor: CursorPublisher::default(),
@@ -280,6 +283,10 @@ impl Actor {
         let mut term = signal(SignalKind::terminate())
             .map_err(|error| SessionError::System("wait for signals", error))?;
         if let Err(error) = self.run_until_terminated(&mut inbox, &mut term).await {
+            if let SessionError::Unused(why) = &error {
+                self.close_all(&mut inbox, &format!("the session ended: {why}")).await;
+                return Err(error);
+            }
             // If the X server died, the session ends with it, and the supervisor sends SIGTERM
             // shortly: viewers must be told, or they would try to reconnect without limit.
             // Otherwise the supervisor starts another process, which attaches to the driver.
@@ -290,7 +297,7 @@ impl Actor {
             }
             warn!("{error}");
         }
-        self.close_all(&mut inbox).await;
+        self.close_all(&mut inbox, "the session ended").await;
         Ok(())
     }
 
@@ -320,6 +327,9 @@ impl Actor {
             let more = self.serve_viewers();
             // The reason of what it closes is sent in the next turn, and not at the next event.
             let more = self.enforce_time_outs() || more;
+            if let Some(why) = self.unused() {
+                return Err(SessionError::Unused(why));
+            }
             if behind || more || !inbox.is_empty() || !self.ring.prepare_sleep() {
                 // Lets the other tasks of this thread run: they bring the input and send the
                 // frames.
@@ -381,6 +391,7 @@ impl Actor {
                 .chain(binding)
                 .chain(self.selections_deadline)
                 .chain(self.guests_check_at)
+                .chain(self.expiry.deadline())
                 .min()
                 .map(instant),
         )
@@ -590,6 +601,7 @@ impl Actor {
             let message = match message {
                 ViewerMessage::Input(input) => {
                     self.people.handle_input(&mut self.core, viewer, input.event);
+                    self.expiry.handle_input(now);
                     continue;
                 }
                 ViewerMessage::Share(share) => {
@@ -705,6 +717,20 @@ impl Actor {
         has_closed
     }
 
+    /// Why the session ends, if nobody uses it for too long; before, people are told.
+    fn unused(&mut self) -> Option<String> {
+        let now = self.now();
+        let is_viewed = self.connections.values().any(|connection| connection.viewer.is_some());
+        self.expiry.set_viewed(is_viewed, now);
+        match self.expiry.poll(now)? {
+            Due::Warning(text) => {
+                self.show_notice(&text);
+                None
+            }
+            Due::End(why) => Some(why),
+        }
+    }
+
     /// Serves each viewer once, starting where the last turn stopped: a fast viewer's jobs must not
     /// delay the others, nor input. True if there may be more to do at once.
     fn serve_viewers(&mut self) -> bool {
@@ -815,10 +841,10 @@ impl Actor {
     }
 
     /// Tells every viewer that the session ends, and waits until they have read it.
-    async fn close_all(&mut self, inbox: &mut mpsc::Receiver<Event>) {
+    async fn close_all(&mut self, inbox: &mut mpsc::Receiver<Event>, why: &str) {
         let ids: Vec<ConnectionId> = self.connections.keys().copied().collect();
         for id in ids {
-            self.close(id, CloseCode::SessionEnded, "the session ended");
+            self.close(id, CloseCode::SessionEnded, why);
         }
         let all_gone = async {
             loop {

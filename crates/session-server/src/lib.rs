@@ -11,6 +11,7 @@ mod caches;
 mod clipboard;
 mod connection;
 mod cursor;
+mod expiry;
 pub mod front;
 pub mod gate;
 mod guests;
@@ -36,6 +37,7 @@ use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use thinc_transport::base64url;
@@ -90,7 +92,14 @@ pub struct SessionConfig {
     pub share_socket: PathBuf,
     /// File for a trace from the first record on.
     pub trace: Option<PathBuf>,
+    /// The session ends after so long without input.
+    pub end_idle: Option<Duration>,
+    /// The session ends after so long without a viewer.
+    pub end_disconnected: Option<Duration>,
 }
+
+/// Exit status of a session process where the session is to end, because nobody uses it.
+pub const EXIT_UNUSED: u8 = 66;
 
 /// The configuration of the session's ports. A session without a port (`--listen none`) has UDP
 /// ports on demand only.
@@ -136,6 +145,9 @@ pub enum SessionError {
     /// TLS does not take them.
     #[error("TLS: {0}")]
     Tls(#[from] rustls::Error),
+    /// Nobody uses the session.
+    #[error("the session ends: {0}")]
+    Unused(String),
     /// The driver.
     #[error("cannot attach to the X server's driver: {0}")]
     Attach(#[from] thinc_ring::AttachError),
@@ -167,12 +179,18 @@ pub fn main(config: &Path) -> Result<ExitCode, SessionError> {
         serde_json::from_slice(&text).map_err(|error| file(error.into()))?;
     let listeners = Listeners::take(io::stdin().as_fd())
         .map_err(|error| SessionError::System("receive the listening sockets", error))?;
-    run(&parsed, listeners, || {
+    let end = run(&parsed, listeners, || {
         // Fails only if the supervisor has stopped reading; it does not need the line then.
         let mut out = io::stdout().lock();
         let _ = out.write_all(READY_LINE.as_bytes()).and_then(|()| out.flush());
-    })?;
-    Ok(ExitCode::SUCCESS)
+    });
+    match end {
+        Err(SessionError::Unused(why)) => {
+            tracing::info!("the session ends: {why}");
+            Ok(ExitCode::from(EXIT_UNUSED))
+        }
+        end => end.map(|()| ExitCode::SUCCESS),
+    }
 }
 
 /// Serves viewers until the process is asked to end or the driver is gone.

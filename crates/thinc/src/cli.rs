@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, value_parser};
-use thinc_broker::config::Config;
+use thinc_broker::config::{Config, parse_time};
 use thinc_broker::{BrokerError, BrokerOptions};
 use thinc_protocol::limits::CLIP_BYTES_MAX;
 use thinc_session_server::{ClipboardConfig, VideoConfig, VideoEncoder};
@@ -120,6 +120,14 @@ pub(crate) struct Serve {
     /// Default: the name of COMMAND or of the desktop.
     #[arg(long, value_name = "NAME", value_parser = parse_name)]
     pub(crate) name: Option<String>,
+    /// End the session after this time without any input: 30min, 8h, 2d
+    ///
+    /// Who shows it is told five minutes and one minute before.
+    #[arg(long, value_name = "TIME", value_parser = parse_life, env = "THINC_END_IDLE")]
+    pub(crate) end_idle: Option<Duration>,
+    /// End the session after this time without any viewer: 30min, 8h, 2d
+    #[arg(long, value_name = "TIME", value_parser = parse_life, env = "THINC_END_DISCONNECTED")]
+    pub(crate) end_disconnected: Option<Duration>,
     /// Run in the background once the session is ready
     ///
     /// The links are printed first. Later messages go to the session's log.
@@ -391,6 +399,8 @@ impl Broker {
             pam_service: self.pam_service,
             state: self.state,
             audit_log: None,
+            end_idle: None,
+            end_disconnected: None,
         };
         Ok(BrokerOptions::new(command_line, file))
     }
@@ -760,23 +770,10 @@ fn parse_size(text: &str) -> Result<(u32, u32), String> {
     Ok((width, height))
 }
 
-/// Longest life of an invitation; the session has the same limit.
-const LIFE_MAX: Duration = Duration::from_secs(thinc_transport::invitation::LIFE_S_MAX);
-
 fn parse_life(text: &str) -> Result<Duration, String> {
-    let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[number.len()..] {
-        "s" => 1,
-        "m" | "min" => 60,
-        "h" => 3600,
-        "d" => 86_400,
-        _ => return Err("expected a number and a unit: 90s, 30min, 2h or 7d".to_owned()),
-    };
-    let seconds = number.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    seconds
-        .map(Duration::from_secs)
-        .filter(|life| !life.is_zero() && *life <= LIFE_MAX)
-        .ok_or_else(|| "expected a time from 1s to 30d".to_owned())
+    parse_time(text).ok_or_else(|| {
+        "expected a number and a unit, from 1s to 30d: 90s, 30min, 2h or 7d".to_owned()
+    })
 }
 
 fn parse_seconds(text: &str) -> Result<Duration, String> {

@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitCode, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use thinc_session_server::{Listeners, SessionConfig};
+use thinc_session_server::{EXIT_UNUSED, Listeners, SessionConfig};
 use thinc_transport::Scheme;
 use thinc_transport::identity::IdentityError;
 use thinc_transport::token::{SessionSecret, random};
@@ -467,6 +467,8 @@ impl SessionContext {
             trace_socket: self.folder.join(TRACE_SOCKET),
             share_socket: self.folder.join(SHARE_SOCKET),
             trace: self.trace.clone(),
+            end_idle: self.options.end_idle,
+            end_disconnected: self.options.end_disconnected,
         };
         let text = serde_json::to_vec(&config).expect("strings and paths are JSON");
         // A session process that starts meanwhile reads the old one or the new one, whole.
@@ -782,6 +784,10 @@ async fn run_processes(
             }
             status = wait(session) => {
                 processes.session = None;
+                if status.code() == Some(i32::from(EXIT_UNUSED)) {
+                    print_error("thinc: the session ends, because nobody has used it for too long");
+                    return Ok(SessionEnd::Requested);
+                }
                 if std::mem::take(&mut processes.revoked) {
                     print_error("thinc: links and logins were revoked; restarting");
                     restart_at = Some(Instant::now());

@@ -25,21 +25,9 @@ impl NoticeState {
 }
 
 impl Actor {
-    /// Shows a notice; returns at how many viewers.
+    /// Shows a notice, or keeps it for the owner; returns at how many viewers it is shown.
     pub(super) fn handle_notice(&mut self, text: String) -> usize {
-        let open = self.connections.values().filter(|connection| connection.abort_at.is_none());
-        let viewers: Vec<_> = open
-            .filter_map(|connection| Some((connection.viewer?, connection.guest.is_none())))
-            .collect();
-        let mut owners = 0;
-        let shown = viewers
-            .into_iter()
-            .filter(|&(viewer, is_owner)| {
-                let is_told = self.core.notify(viewer, &text);
-                owners += usize::from(is_told && is_owner);
-                is_told
-            })
-            .count();
+        let (shown, owners) = self.show_notice(&text);
         if owners == 0 {
             if self.notices.waiting.len() == WAITING_MAX {
                 self.notices.waiting.pop_front();
@@ -47,5 +35,17 @@ impl Actor {
             self.notices.waiting.push_back(text);
         }
         shown
+    }
+
+    /// Shows a notice to who is there: at so many viewers, and so many of the owner's.
+    pub(super) fn show_notice(&mut self, text: &str) -> (usize, usize) {
+        let open = self.connections.values().filter(|connection| connection.abort_at.is_none());
+        let viewers: Vec<_> = open
+            .filter_map(|connection| Some((connection.viewer?, connection.guest.is_none())))
+            .collect();
+        let told = viewers.into_iter().filter(|&(viewer, _)| self.core.notify(viewer, text));
+        told.fold((0, 0), |(shown, owners), (_, is_owner)| {
+            (shown + 1, owners + usize::from(is_owner))
+        })
     }
 }

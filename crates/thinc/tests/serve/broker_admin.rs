@@ -240,6 +240,20 @@ fn an_administrator_drains_the_broker_and_desktops_go_on() {
     start(&his);
 }
 
+#[test]
+fn a_desktop_that_nobody_shows_ends_when_the_administrator_wants_it() {
+    if is_skipped() {
+        return;
+    }
+    let broker = Broker::with_config(|_| "end-disconnected = '1s'\n".to_owned());
+    let anna = broker.account();
+    let browser = logged_in(&broker, &anna);
+    assert_eq!(start(&browser), "desk");
+    wait_until("the desktop's end", || desktops_of(&anna.name).is_empty().then_some(()));
+    // She gets a new one.
+    assert_eq!(start(&browser), "desk");
+}
+
 /// A viewer in a window that has logged in, and can show messages.
 fn viewer_of(broker: &Broker, account: &Account) -> Viewer {
     let link: Link = format!("https://{}/", broker.address).parse().unwrap();

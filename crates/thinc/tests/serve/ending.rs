@@ -46,6 +46,23 @@ fn stop_ends_all_processes_and_tells_the_viewers() {
 }
 
 #[test]
+fn a_session_that_nobody_uses_ends_and_says_so() {
+    // Viewers that show it and send nothing do not keep it.
+    let mut session = Session::start(&["--end-idle", "2s"]);
+    let mut viewer = session.viewer();
+    viewer.wait_complete();
+    let why = "the session ended: nobody has used it for 2 seconds".to_owned();
+    assert_eq!(viewer.closed(), (CloseCode::SessionEnded, why));
+    assert_eq!(session.end_code(), Some(0));
+    assert!(!is_running(session.pid("xorg")) && !is_running(session.pid("command")));
+
+    let mut session = Session::start(&["--end-disconnected", "1s"]);
+    assert_eq!(session.end_code(), Some(0));
+    let words = session.environment.fails(&["serve", "--end-idle", "40d"]);
+    assert!(words.contains("from 1s to 30d"), "{words}");
+}
+
+#[test]
 fn daemons_that_applications_started_end_with_the_session() {
     let environment = TestEnvironment::new();
     let file = |name: &str| environment.folder.join(name);
